@@ -22,12 +22,21 @@ from dds_adapters.kubernetes import access
 from dds_adapters.kubernetes.decode.config import NAMESPACE
 from dds_adapters.kubernetes.lease.elector import new_identity
 from dds_adapters.kubernetes.lease.state import LeaseSettings
-from dds_adapters.runtime.settings import CHECKPOINT_EVENTS, CONNECTIONS, SCAN_SECONDS, WRITERS, Listen, LiveSettings
+from dds_adapters.runtime.settings import (
+    CHECKPOINT_EVENTS,
+    CONNECTIONS,
+    SCAN_SECONDS,
+    SERVERS_SECONDS,
+    WRITERS,
+    Listen,
+    LiveSettings,
+)
 from dds_adapters.sql import Database, upgrade
 from dds_adapters.sql.urls import as_url
 from dds_commands.parameters import default_path, made, policy_read, state_folder, without_password
 from dds_commands.screen import note
 from dds_commands.settings import DEFAULT, Row, origin, setting, text
+from dds_core.autoscaler.policy import AutoscaleMode, AutoscalePolicy, read_autoscale_policy
 from dds_core.errors import DatabaseMissing, InputError, LogUnavailable, SchemaMissing, SchemaOlder
 from dds_core.kit.policy import Mode
 from dds_core.log import EventLog
@@ -197,6 +206,13 @@ def _read_and_tell(written: Mapping[str, Any]) -> Policy:
 def publish_policy_source(path: str | None, mode: PublishMode | None, mode_origin: str) -> PolicySource[PublishPolicy]:
     """The publisher's."""
     return PolicySource(path, read_publish_policy, PublishPolicy(), _mode(mode, mode_origin))
+
+
+def autoscale_policy_source(
+    path: str | None, mode: AutoscaleMode | None, mode_origin: str
+) -> PolicySource[AutoscalePolicy]:
+    """The autoscaler's."""
+    return PolicySource(path, read_autoscale_policy, AutoscalePolicy(), _mode(mode, mode_origin))
 
 
 def _mode(mode: str | None, given: str) -> dict[str, tuple[Any, str]]:
@@ -474,6 +490,48 @@ ASKING = (
     MACHINE_IDS,
 )
 """How it is asked."""
+
+
+# -- the autoscaler ----------------------------------------------------------------------------------------------------
+
+ANSWERING = (
+    setting(
+        "--machines",
+        "Where servers come from: a YAML file with a section machines; needed.",
+        metavar="FILE",
+    ),
+    setting(
+        "--machines-interval",
+        "Seconds from one question for the servers to the next.",
+        type=click.FloatRange(1, 3600),
+        metavar="SECONDS",
+        default=SERVERS_SECONDS,
+        show_default=True,
+    ),
+    setting(
+        "--grpc-bind-address",
+        "Where Cluster Autoscaler asks; beyond loopback by TLS only.",
+        metavar="HOST:PORT",
+        default="127.0.0.1:8086",
+        show_default=True,
+    ),
+    setting("--grpc-cert-file", "Certificate of that address.", metavar="FILE"),
+    setting("--grpc-key-file", "Its private key.", metavar="FILE"),
+    setting("--grpc-client-ca-file", "CA of Cluster Autoscaler's certificate.", metavar="FILE"),
+)
+"""Where an autoscaler's servers come from, and who asks it."""
+
+
+def grpc_files(given: Mapping[str, Any]) -> tuple[Path, Path, Path] | None:
+    """Certificate, key and CA, None without any. Raises InputError for some without the others."""
+    names = ("grpc_cert_file", "grpc_key_file", "grpc_client_ca_file")
+    files = [Path(given[name]) for name in names if given[name] is not None]
+    if not files:
+        return None
+    if len(files) < len(names):
+        lacking = next(name for name in names if given[name] is None).replace("_", "-")
+        raise InputError("it is missing", where=f"--{lacking}", fix="give certificate, key and client CA, or none")
+    return files[0], files[1], files[2]
 
 
 class Found(NamedTuple):

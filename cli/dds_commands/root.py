@@ -22,7 +22,7 @@ def dds() -> None:
     Exit codes:
       0    fine
       1    usage or input: a wrong option, a file or database that cannot be used or reached
-           dds serve, dds publish: it cannot go on, such as without its lease
+           dds serve, publish, autoscale: it cannot go on, such as without its lease
       2    verification failed: what was recorded and what was found differ
       130  interrupted
     """
@@ -57,7 +57,7 @@ def completion(shell: str) -> None:
 
 dds.commands = Loaded(
     {
-        **dict.fromkeys(("serve", "publish"), "serve"),
+        **dict.fromkeys(("serve", "publish", "autoscale"), "serve"),
         **dict.fromkeys(("claims", "devices"), "state"),
         **dict.fromkeys(("timeline", "diagram"), "timelines"),
         "status": "status",

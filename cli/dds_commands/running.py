@@ -2,7 +2,7 @@
 
 0  fine
 1  usage or input: a wrong option, a file or database that cannot be used or reached;
-   dds serve, dds publish: it cannot go on, such as without its lease
+   dds serve, publish, autoscale: it cannot go on, such as without its lease
 2  verification failed: what was recorded and what was found differ; dds lab check: something was found;
    dds status --check: no process seems to write the log
 130  interrupted
@@ -28,7 +28,7 @@ COMPLETING = "_DDS_COMPLETE"
 FINE, INPUT, VERIFICATION, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 _SERVE = ("kubernetes", "prometheus_client", "httpx", "httpcore", "cryptography")
-PACKAGES = {"serve": _SERVE, "lab": ("httptools", *_SERVE)}
+PACKAGES = {"serve": _SERVE, "lab": ("httptools", *_SERVE), "autoscaler": ("grpc", *_SERVE)}
 """What the commands that need an extra import of it; a command needs one extra, whatever it is given."""
 
 

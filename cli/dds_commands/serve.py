@@ -1,4 +1,4 @@
-"""`dds serve` and `dds publish`: the live scaler and the live publisher, from their settings to their end. What they do is in
+"""`dds serve`, `dds publish` and `dds autoscale`: the live processes, from their settings to their end. What they do is in
 `dds_adapters.runtime`, which is imported when one of them runs, so that nobody else pays for it."""
 
 from __future__ import annotations
@@ -7,15 +7,18 @@ import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 import click
 
 from dds_adapters.fabric.settings import FabricSettings
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.runtime.settings import LEASE, PUBLISHER_LEASE, Listen, LiveSettings
+from dds_adapters.machines.settings import MachinesSettings, read_settings
+from dds_adapters.runtime.settings import AUTOSCALER_LEASE, LEASE, PUBLISHER_LEASE, Listen, LiveSettings
 from dds_adapters.sql.urls import as_url
 from dds_commands.live import (
+    ANSWERING,
     ASKING,
     COMPONENT,
     FABRIC,
@@ -24,10 +27,13 @@ from dds_commands.live import (
     PolicySource,
     ServedLogs,
     Where,
+    autoscale_policy_source,
     bare_metal_hosts,
     fabric_of,
+    grpc_files,
     listen,
     live_of,
+    naming,
     place_settings,
     policy_source,
     process_settings,
@@ -40,6 +46,8 @@ from dds_commands.running import FINE, INPUT, require
 from dds_commands.screen import table
 from dds_commands.settings import FLAG, Row, Setting, config_option, origin, rows, setting, settings
 from dds_commands.ui import Beside, Shown
+from dds_core.autoscaler.component import AUTOSCALER
+from dds_core.autoscaler.policy import AUTOSCALE_MODES, AutoscalePolicy
 from dds_core.errors import DdsError, InputError
 from dds_core.kit.policy import MODES
 from dds_core.publisher.component import PUBLISHER
@@ -63,8 +71,24 @@ WITHIN = (
     ),
     *FABRIC,
     *ASKING,
+    setting("--autoscale/--no-autoscale", "Run the autoscaler, too, with a log and a lease of its own.", default=False),
+    setting("--autoscale-policy", "The autoscaler's policy; read again while running.", metavar="FILE"),
+    setting(
+        "--autoscale-mode",
+        "observe shows no group; outweighs the autoscaler's policy, which is observe by default.",
+        type=click.Choice(AUTOSCALE_MODES),
+    ),
+    setting(
+        "--autoscale-lease-name",
+        "Name of the autoscaler's Lease.",
+        metavar="NAME",
+        default=AUTOSCALER_LEASE,
+        show_default=True,
+    ),
+    *ANSWERING,
 )
-"""Those of a publisher within `dds serve`. They are its last ones: what follows --publish is the publisher's alone."""
+"""Those of others within `dds serve`. They are its last ones: what follows --publish is the publisher's alone, and what follows
+--autoscale the autoscaler's."""
 
 _print_config = click.option(
     "--print-config", is_flag=True, help="Show each setting, its value and where it came from, and end."
@@ -89,13 +113,30 @@ class Publisher(NamedTuple):
     bare_metal_hosts: bool
 
 
+class Autoscaler(NamedTuple):
+    """All that an autoscaler was told."""
+
+    live: LiveSettings
+    policy: PolicySource[AutoscalePolicy]
+    machines: MachinesSettings
+    address: str
+    tls: tuple[Path, Path, Path] | None
+    interval: float
+
+
 class Told(NamedTuple):
     """What is to run, and where."""
 
     where: Where
     scaler: Scaler | None = None
     publisher: Publisher | None = None
+    autoscaler: Autoscaler | None = None
     ui: Listen | None = None
+
+    @property
+    def extra(self) -> str:
+        """What has to be installed for it."""
+        return "autoscaler" if self.autoscaler is not None else "serve"
 
 
 @click.command("serve", short_help="Run the live scaler.")
@@ -134,22 +175,46 @@ def serve(ctx: click.Context, /, print_config: bool, **_settings: object) -> int
     default. SCAN_INTERVAL, DEVICE_NO_REMOVAL_DURATION and DEVICE_NO_ALLOCATION_DURATION of the reference scaler outweigh
     the policy's file. The policy and the ConfigMap are followed while it runs; `mode` in the ConfigMap can only lower the mode.
     """
-    given, publishes = ctx.params, ctx.params["publish"]
+    given = ctx.params
     live = live_of(ctx)
     policy = policy_source(given["policy"], given["mode"], origin(ctx, "mode"), os.environ)
     policy()
-    where = where_of(ctx, COMPONENT, *[PUBLISHER.name] * publishes)
-    ui = listen(ctx, "ui_bind_address")
-    if not publishes:
-        _refuse_alone(ctx)
-        return _live(ctx, Told(where, Scaler(live, policy), ui=ui), print_config)
-    own = replace(live, lease_name=given["publish_lease_name"], health=None, metrics=None, metrics_secure=False)
-    own = replace(own, metrics_cert=None, metrics_key=None)
-    publisher = _publisher(ctx, own, "publish_policy", "publish_mode")
-    if own.lease_name == live.lease_name:
-        fix = "give each another name"
-        raise InputError("scaler and publisher need a Lease each", where="--publish-lease-name", fix=fix)
-    return _live(ctx, Told(where, Scaler(live, policy), publisher, ui), print_config)
+    where = where_of(ctx, COMPONENT, *(PARTS[part] for part in PARTS if given[part]))
+    told = Told(where, Scaler(live, policy), ui=listen(ctx, "ui_bind_address"))
+    for part in PARTS:
+        if not given[part]:
+            _refuse_alone(ctx, part)
+    if given["publish"]:
+        own = _beside(live, given["publish_lease_name"])
+        told = told._replace(publisher=_publisher(ctx, own, "publish_policy", "publish_mode"))
+    if given["autoscale"]:
+        own = _beside(live, given["autoscale_lease_name"])
+        told = told._replace(autoscaler=_autoscaler(ctx, own, "autoscale_policy", "autoscale_mode"))
+    _check_leases(told)
+    return _live(ctx, told, print_config)
+
+
+def _beside(live: LiveSettings, lease_name: str) -> LiveSettings:
+    """The settings of another process of the program, which serves no addresses of its own."""
+    return replace(
+        live,
+        lease_name=lease_name,
+        health=None,
+        metrics=None,
+        metrics_secure=False,
+        metrics_cert=None,
+        metrics_key=None,
+    )
+
+
+def _check_leases(told: Told) -> None:
+    """Raises InputError when two processes would share one."""
+    seen: set[str] = set()
+    for name, one in (("lease", told.scaler), ("publish-lease", told.publisher), ("autoscale-lease", told.autoscaler)):
+        if one is not None and one.live.lease_name in seen:
+            what = "scaler, publisher and autoscaler need a Lease each"
+            raise InputError(what, where=f"--{name}-name", fix="give each another name")
+        seen |= {one.live.lease_name} if one is not None else set()
 
 
 @click.command("publish", short_help="Run the live publisher of a fabric's free devices.")
@@ -188,19 +253,59 @@ def publish(ctx: click.Context, /, print_config: bool, **_settings: object) -> i
     return _live(ctx, Told(where, publisher=_publisher(ctx, live_of(ctx), "policy", "mode")), print_config)
 
 
-def publishers(command: click.Command) -> list[str]:
-    """The settings of `dds serve` that are the publisher's alone."""
+@click.command("autoscale", short_help="Run the live provider of servers for Cluster Autoscaler.")
+@settings(
+    (
+        *place_settings(AUTOSCALER.name),
+        setting("--policy", "The autoscaler's policy, YAML, TOML or JSON; read again while running.", metavar="FILE"),
+        setting(
+            "--mode",
+            "observe shows no group; outweighs the policy's, which is observe by default.",
+            type=click.Choice(AUTOSCALE_MODES),
+        ),
+        *ANSWERING,
+        *process_settings(AUTOSCALER_LEASE, "127.0.0.1:8085", "127.0.0.1:8084"),
+        *LINES,
+        config_option,
+    )
+)
+@_print_config
+@click.pass_context
+def autoscale(ctx: click.Context, /, print_config: bool, **_settings: object) -> int:
+    """Run the live provider of servers that Cluster Autoscaler asks (--cloud-provider=externalgrpc): groups of servers that can
+    be composed or powered on, of which one is added only where no device will do.
+
+    A first installation starts in mode observe: Cluster Autoscaler sees no group. The policy names the groups, the file of
+    --machines where their servers come from. It works beside dds serve and dds publish; dds serve --autoscale runs it in one
+    program. Make the log by starting once with --migrate. SIGTERM or Ctrl-C ends it; servers stay as they are. It ends with 1
+    when the lease was lost.
+
+    Each setting is taken from its flag, else from the environment, else from the file that --config names, else it is the
+    default. The policy and the ConfigMap are followed while it runs; `mode` observe in the ConfigMap hides all groups.
+    """
+    where = where_of(ctx, AUTOSCALER.name)
+    return _live(ctx, Told(where, autoscaler=_autoscaler(ctx, live_of(ctx), "policy", "mode")), print_config)
+
+
+PARTS = {"publish": PUBLISHER.name, "autoscale": AUTOSCALER.name}
+"""What `dds serve` runs beside the scaler, by the setting that says so, in the order of their settings."""
+
+
+def settings_of(command: click.Command, part: str) -> list[str]:
+    """The settings of `dds serve` that are this part's alone."""
     names = [one.name or "" for one in command.params if isinstance(one, Setting)]
-    return names[names.index("publish") + 1 :]
+    after = names[names.index(part) + 1 :]
+    ends = [after.index(other) for other in PARTS if other in after]
+    return after[: min(ends, default=len(after))]
 
 
-def _refuse_alone(ctx: click.Context) -> None:
-    """A flag of the publisher without the publisher: nobody would see why no pool comes. The environment may."""
-    for name in publishers(ctx.command):
+def _refuse_alone(ctx: click.Context, part: str) -> None:
+    """A flag of a part without the part: nobody would see why nothing comes of it. The environment may."""
+    for name in settings_of(ctx.command, part):
         if origin(ctx, name) == FLAG:
             flag = f"--{name.replace('_', '-')}"
-            fix = "give --publish, too, or leave it out"
-            raise InputError("does nothing without --publish", where=flag, fix=fix)
+            fix = f"give --{part}, too, or leave it out"
+            raise InputError(f"does nothing without --{part}", where=flag, fix=fix)
 
 
 def _publisher(ctx: click.Context, live: LiveSettings, policy: str, mode: str) -> Publisher:
@@ -212,6 +317,20 @@ def _publisher(ctx: click.Context, live: LiveSettings, policy: str, mode: str) -
     return Publisher(live, source, fabric_of(given, os.environ), *asking)
 
 
+def _autoscaler(ctx: click.Context, live: LiveSettings, policy: str, mode: str) -> Autoscaler:
+    """What the settings say of an autoscaler. Raises InputError, or PolicyError, for values that cannot be used."""
+    given = ctx.params
+    source = autoscale_policy_source(given[policy], given[mode], origin(ctx, mode))
+    source()
+    if given["machines"] is None:
+        fix = "give a YAML file that says where servers come from; see docs/machines.md"
+        raise InputError("it is needed", where="--machines", fix=fix)
+    machines = read_settings(Path(given["machines"]))
+    with naming(ctx, "grpc_bind_address"):
+        address = str(Listen.read(given["grpc_bind_address"]))
+    return Autoscaler(live, source, machines, address, grpc_files(given), given["machines_interval"])
+
+
 def _live(ctx: click.Context, told: Told, print_config: bool) -> int:
     if not print_config:
         return _run(told)
@@ -221,23 +340,23 @@ def _live(ctx: click.Context, told: Told, print_config: bool) -> int:
 
 def _in_force(ctx: click.Context, told: Told) -> Iterator[Row]:
     """Every setting and every field of the policies, with what is used where nothing was said; no password is shown."""
-    scaler, publisher = told.scaler, told.publisher
-    parts = [one for one in (scaler, publisher) if one is not None]
+    first = next(one for one in told[1:4] if one is not None)
+    prefixes = {"": told.scaler, "publish-": told.publisher, "autoscale-": told.autoscaler}
+    policies = {f"{before}mode": one for before, one in prefixes.items() if one is not None and told.scaler is not None}
     for row in rows(ctx):
-        if row.name == "mode" or (row.name == "publish-mode" and publisher is not None):
+        if row.name == "mode" or row.name in policies:
             continue  # comes with its policy
-        row = used(row, told.where, parts[0].live)
-        yield used_fabric(row, ctx.params, os.environ) if publisher is not None else row
-    if scaler is not None:
-        yield from scaler.policy.rows()
-    if publisher is not None:
-        yield from publisher.policy.rows("publish-" if scaler is not None else "")
+        row = used(row, told.where, first.live)
+        yield used_fabric(row, ctx.params, os.environ) if told.publisher is not None else row
+    for before, part in prefixes.items():
+        if part is not None:
+            yield from part.policy.rows(before if told.scaler is not None else "")
 
 
 @contextmanager
 def _page(told: Told) -> Iterator[None]:
     """The page beside the scaler, where it was asked for. It shows the log that the scaler writes, and has its certificate."""
-    where, scaler, _, ui = told
+    where, scaler, ui = told.where, told.scaler, told.ui
     if ui is None or scaler is None:
         yield
         return
@@ -264,22 +383,25 @@ def _page(told: Told) -> Iterator[None]:
 
 def _run(told: Told) -> int:
     """Until it is told to end; the exit code. What is wrong with the logs or the kubeconfig is said before anything is begun."""
-    require("serve")
+    require(told.extra)
     from dds_adapters.runtime import logs, serving
 
-    where, scaler, publisher, _ = told
+    where, scaler, publisher, autoscaler, _ = told
     logger = logs.start(where.log_level, where.log_format)
     try:
         with ServedLogs(where.log, where.cluster_name, migrate=where.migrate, say=logger.info) as served:
             served.prepare()
             with _page(told), closing(Cluster(where.kubeconfig, where.context)) as cluster:
-                scaling = publishing = None
+                scaling = publishing = autoscaling = None
                 if scaler is not None:
                     scaling = serving.Scaling(scaler.live, served.opener(COMPONENT), scaler.policy)
                 if publisher is not None:
                     opener = served.opener(PUBLISHER.name)
                     publishing = serving.Publishing(publisher.live, opener, *publisher[1:])
-                serving.serve(cluster, logger, scaling=scaling, publishing=publishing)
+                if autoscaler is not None:
+                    opener = served.opener(AUTOSCALER.name)
+                    autoscaling = serving.Autoscaling(autoscaler.live, opener, *autoscaler[1:])
+                serving.serve(cluster, logger, scaling=scaling, publishing=publishing, autoscaling=autoscaling)
     except DdsError as error:
         if where.log_format != "json":
             raise

@@ -1,10 +1,5 @@
-"""Cluster Autoscaler's external gRPC provider: what it asks, put to a `Provider`, over TLS.
+"""Cluster Autoscaler's external gRPC provider: what it asks, put to a `provider.Provider`, over TLS.
 
-This package decides nothing. `Provider` is the interface that the deciding component has to implement.
+This package decides nothing. `provider` is the interface that the deciding component has to implement; only `face` and `server`
+need gRPC.
 """
-
-from dds_adapters.autoscaler.face import Face
-from dds_adapters.autoscaler.provider import Away, BadRequest, Provider, ProviderError, Refused, Unknown
-from dds_adapters.autoscaler.server import Server, TlsFiles
-
-__all__ = ["Away", "BadRequest", "Face", "Provider", "ProviderError", "Refused", "Server", "TlsFiles", "Unknown"]

@@ -33,6 +33,8 @@ MOST_NODES = 1000
 MOST_WORDS = 1000
 """Bytes. Longer words are cut: they travel in a header, up to three times as long there, and clients bound headers."""
 SERVICE = wire.DESCRIPTOR.services_by_name["CloudProvider"]
+Observe = Callable[[str, float, str], None]
+"""Is told of each call its name, the seconds that it took, and the name of the code that it was answered with."""
 INTERNAL = "an error inside dds, which its log tells of"
 
 
@@ -52,16 +54,23 @@ _CODES: dict[type[ProviderError], grpc.StatusCode] = {
 class Face:
     """The service. Each method is an rpc of the protocol under its name there."""
 
-    def __init__(self, provider: Provider, *, patience: float = REFRESH_SECONDS) -> None:
-        """`patience` bounds how long a caller waits for a refresh, in seconds."""
+    def __init__(
+        self,
+        provider: Provider,
+        *,
+        patience: float = REFRESH_SECONDS,
+        observe: Observe = lambda method, seconds, code: None,
+    ) -> None:
+        """`patience` bounds how long a caller waits for a refresh, in seconds; `observe` is told of each call."""
         self._provider = provider
+        self._observe = observe
         self._refresh = _OneRefresh(provider.refresh, patience)
 
     def handler(self) -> grpc.GenericRpcHandler:
         """All rpcs. Messages are read and written here and not by grpc, which would log a traceback for a malformed one."""
         methods: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
             method.name: grpc.unary_unary_rpc_method_handler(
-                _answering(method.name, getattr(self, method.name), GetMessageClass(method.input_type))
+                _answering(method.name, getattr(self, method.name), GetMessageClass(method.input_type), self._observe)
             )
             for method in SERVICE.methods
         }
@@ -203,7 +212,7 @@ def _place(error: BaseException) -> str:
 
 
 def _answering(
-    name: str, method: Callable[..., Message], form: type[Message]
+    name: str, method: Callable[..., Message], form: type[Message], observe: Observe
 ) -> Callable[[bytes, grpc.ServicerContext], bytes]:
     """An rpc from bytes to bytes. What goes wrong becomes a code and words; an error of ours is logged, without foreign words."""
 
@@ -221,7 +230,9 @@ def _answering(
             code, words = grpc.StatusCode.INTERNAL, INTERNAL
             LOG.error("%s failed with %s at %s", name, type(error).__name__, _place(error))
         finally:
-            LOG.debug("%s: %s after %.3f s", name, code.name, time.monotonic() - begun)
+            seconds = time.monotonic() - begun
+            LOG.debug("%s: %s after %.3f s", name, code.name, seconds)
+            observe(name, seconds, code.name)
         context.abort(code, words.encode()[:MOST_WORDS].decode(errors="ignore"))
 
     return answer

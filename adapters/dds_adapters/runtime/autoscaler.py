@@ -101,6 +101,8 @@ class Beside(Protocol):
         """Gives the names of threads that still hang."""
 
     def threads(self) -> Mapping[str, bool]: ...
+    def age(self) -> float | None:
+        """Seconds since the provider last told all its servers, None before the first time."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,10 @@ class Autoscaler(Decider[Fleet]):
 
     def threads(self) -> Mapping[str, bool]:
         return self._outside.beside.threads()
+
+    def servers_age(self) -> float | None:
+        """Seconds since the provider last told all its servers, None before the first time; from any thread."""
+        return self._outside.beside.age()
 
     # -- what came -----------------------------------------------------------------------------------------------
 

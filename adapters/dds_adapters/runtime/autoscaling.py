@@ -6,10 +6,11 @@ They decide nothing. What they hear they put where the thread that decides takes
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import TimeoutError as TooLate
 
-from dds_adapters.autoscaler.face import Face
+from dds_adapters.autoscaler.face import Face, Observe
 from dds_adapters.autoscaler.provider import Away, Provider
 from dds_adapters.autoscaler.server import Server
 from dds_adapters.fabric.provider import FabricError
@@ -18,14 +19,13 @@ from dds_adapters.machines.provider import Machines, ServersPartly
 from dds_adapters.runtime.asking import AskingThread
 from dds_adapters.runtime.autoscaler import NOT_YET, Ask, Autoscaler, Inbox, Outside
 from dds_adapters.runtime.loop import Effective, Make, Surroundings
+from dds_adapters.runtime.settings import SERVERS_SECONDS
 from dds_core.autoscaler import events as e
 from dds_core.autoscaler.model import NodeRef, View
 from dds_core.autoscaler.state import Fleet
 from dds_core.errors import DdsError
 from dds_core.log import EventLog
 
-SERVERS_SECONDS = 10.0
-"""From one question for the servers to the next; after an order the next one comes at once."""
 ANSWER_SECONDS = 4.0
 """A caller waits at most this long. Cluster Autoscaler's time limit for every call is five seconds by default."""
 STOP_SECONDS = 2.0
@@ -49,6 +49,8 @@ class ServersAsker(AskingThread):
         self._interval = interval
         self._told = told
         self._wanted = False
+        self.answered: float | None = None
+        """When all servers were last told, on the clock that nobody sets."""
 
     def look(self) -> None:
         """Ask again soon."""
@@ -66,6 +68,7 @@ class ServersAsker(AskingThread):
     def _ask(self) -> None:
         try:
             self._inbox.tell(self._machines.servers())
+            self.answered = time.monotonic()
         except ServersPartly as error:
             self._inbox.tell(error.servers, error.groups)
             self._told(error)
@@ -141,6 +144,10 @@ class _Beside:
     def threads(self) -> Mapping[str, bool]:
         return {self._asker.name: self._asker.alive}
 
+    def age(self) -> float | None:
+        answered = self._asker.answered
+        return None if answered is None else time.monotonic() - answered
+
 
 Listen = Callable[[Face], Server]
 """Makes the server for a face; it does not listen yet."""
@@ -153,18 +160,20 @@ def make_autoscaler(
     *,
     config_namespace: str = config.NAMESPACE,
     interval: float = SERVERS_SECONDS,
+    observe: Observe = lambda method, seconds, code: None,
 ) -> Make[Fleet]:
-    """The autoscaler as what a process runs, with what runs beside it. `code` says which version of the program that is. It
-    listens while it leads, so that a caller finds the one that decides. The caller closes `machines`, after the process has
-    ended."""
+    """The autoscaler as what a process runs, with what runs beside it. `code` says which version of the program that is;
+    `observe` is told of each call. It listens while it leads, so that a caller finds the one that decides. The caller closes
+    `machines`, after the process has ended."""
 
     def make(log: EventLog, policy: Effective, around: Surroundings[Fleet]) -> Autoscaler:
         inbox = Inbox(around.arrivals.instant, around.arrivals.wake)
         asker = ServersAsker(machines, inbox, interval=interval, told=lambda error: around.trouble("servers", error))
+        face = Face(Counter(inbox, lambda: decider.shown), observe=observe)
         decider = Autoscaler(
             log,
             policy,
-            Outside(machines, inbox, _Beside(asker, listen(Face(Counter(inbox, lambda: decider.shown))))),
+            Outside(machines, inbox, _Beside(asker, listen(face))),
             code=code,
             config_namespace=config_namespace,
             watchers=around.watchers,

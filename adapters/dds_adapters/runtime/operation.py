@@ -13,6 +13,7 @@ from typing import Any, Generic
 
 from dds_adapters.kubernetes.watch.watched import OPTIONAL, PUBLISHER_OPTIONAL, VERSIONS
 from dds_adapters.kubernetes.watch.watched import PUBLISHER as FOLLOWED
+from dds_adapters.runtime.autoscaler import Autoscaler
 from dds_adapters.runtime.health import (
     Check,
     Endpoints,
@@ -26,13 +27,14 @@ from dds_adapters.runtime.health import (
 )
 from dds_adapters.runtime.logs import Naming, Narrator
 from dds_adapters.runtime.loop import Committed, Decider, P, Watcher
-from dds_adapters.runtime.metrics import Metrics, PoolMetrics, Sources
+from dds_adapters.runtime.metrics import GroupMetrics, Metrics, PoolMetrics, Sources
 from dds_adapters.runtime.metrics import catalogue as c
 from dds_adapters.runtime.process import Process
 from dds_adapters.runtime.publisher import Publisher
 from dds_core import __version__
+from dds_core.autoscaler.deadlines import KINDS as AUTOSCALER_KINDS
+from dds_core.autoscaler.state import Fleet
 from dds_core.errors import DdsError
-from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.deadlines import KINDS
 from dds_core.publisher.state import PoolPicture
 from dds_core.scaler.component import SCALER
@@ -256,7 +258,6 @@ class PublisherOperation(Operation[PoolPicture]):
         self._metrics = PoolMetrics(
             self._endpoints.registry,
             version=__version__,
-            fingerprint=PUBLISHER.fingerprint,
             sources=sources_of(process),
             ages=lambda: one.ages() if (one := publisher()) is not None else {},
             rounds=lambda: one.rounds() if (one := publisher()) is not None else (0, 0.0),
@@ -302,3 +303,64 @@ def _failing(failures: Mapping[str, str]) -> str:
     of = min(failures, key=lambda of: (_WEIGHT.index(of.partition("/")[0]), of))
     more = f"; and {len(failures) - 1} questions more" if len(failures) > 1 else ""
     return f"no answer about {of}: {failures[of]}{more}"
+
+
+# -- an autoscaler ---------------------------------------------------------------------------------------------------------
+
+
+class FleetNames(Naming):
+    """The names by which an autoscaler's log lines speak of nodes and pods: from its picture."""
+
+    fences = False
+    deadlines = AUTOSCALER_KINDS
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.picture: Fleet = Fleet()
+
+    def name(self, uid: str) -> str:
+        picture = self.picture
+        for table in (picture.workers, picture.loads, picture.claims, picture.slices, picture.resources):
+            row = table.get(uid)
+            if row is not None:
+                return self.name_of(row)
+        return uid
+
+    def called(self, uid: str) -> str:
+        return self.name(uid)
+
+
+class AutoscalerOperation(Operation[Fleet]):
+    """An autoscaler's. A provider of servers that is away makes nobody unready: what is shown stands, and no restart brings it
+    back. It is told, measured and shown."""
+
+    wanted = tuple(name for name in VERSIONS if name not in OPTIONAL)
+    deciding = "this process answers Cluster Autoscaler"
+
+    def __init__(self, endpoints: Endpoints, logger: logging.Logger, *, component: str = "") -> None:
+        super().__init__(endpoints, logger, component=component, names=FleetNames())
+        self._metrics: GroupMetrics
+        self._looked = 0.0
+
+    def measured(self, process: Process[Any]) -> GroupMetrics:
+        def age() -> float | None:
+            return process.decider.servers_age() if isinstance(process.decider, Autoscaler) else None
+
+        self._metrics = GroupMetrics(
+            self._endpoints.registry, version=__version__, sources=sources_of(process), age=age
+        )
+        return self._metrics
+
+    def seen(self, picture: Fleet) -> str:
+        servers, nodes, pods = picture.servers.rows, picture.workers.rows, picture.loads.rows
+        return f"{len(servers)} servers, {len(nodes)} nodes, {len(pods)} pods"
+
+    def configured_mode(self, picture: Fleet) -> str:
+        return picture.config.mode
+
+    def turned(self, picture: Fleet, /) -> None:
+        super().turned(picture)
+        now = time.monotonic()
+        if now - self._looked >= LOOK:
+            self._looked = now
+            self._metrics.look(picture)

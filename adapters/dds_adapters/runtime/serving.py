@@ -1,4 +1,5 @@
-"""`serve`: a scaler, a publisher or both as a program has them, with everything around them, until a signal ends it."""
+"""`serve`: a scaler, a publisher, an autoscaler or several of them as a program has them, with everything around them, until a
+signal ends it."""
 
 from __future__ import annotations
 
@@ -16,15 +17,19 @@ from typing import Any
 from dds_adapters.fabric import FabricSettings, Outside, open_provider
 from dds_adapters.jsonl import archive
 from dds_adapters.kubernetes.cluster import Cluster
+from dds_adapters.machines.registry import open_machines
+from dds_adapters.machines.settings import MachinesSettings
 from dds_adapters.runtime.health import Endpoints
 from dds_adapters.runtime.loop import Make
-from dds_adapters.runtime.metrics import Calls
-from dds_adapters.runtime.operation import Operation, PublisherOperation, ScalerOperation
+from dds_adapters.runtime.metrics import Calls, Rpcs
+from dds_adapters.runtime.operation import AutoscalerOperation, Operation, PublisherOperation, ScalerOperation
 from dds_adapters.runtime.process import Process
 from dds_adapters.runtime.publishing import make_publisher
 from dds_adapters.runtime.scaler import make_scaler
-from dds_adapters.runtime.settings import CONNECTIONS, SCAN_SECONDS, LiveSettings
+from dds_adapters.runtime.settings import CONNECTIONS, SCAN_SECONDS, SERVERS_SECONDS, LiveSettings
 from dds_core import __version__
+from dds_core.autoscaler.component import AUTOSCALER
+from dds_core.autoscaler.policy import AutoscalePolicy
 from dds_core.errors import FileError
 from dds_core.log import EventLog
 from dds_core.publisher.component import PUBLISHER
@@ -105,12 +110,27 @@ class Publishing:
     bare_metal_hosts: bool = False
 
 
+@dataclass(frozen=True)
+class Autoscaling:
+    """What an autoscaler is given. It asks for the servers each `interval` seconds. Cluster Autoscaler asks it at `address`: over
+    TLS with the three files (certificate, key, CA of clients), without them on loopback only."""
+
+    settings: LiveSettings
+    open_log: OpenLog
+    policy: Callable[[], AutoscalePolicy]
+    machines: MachinesSettings
+    address: str
+    tls: tuple[Path, Path, Path] | None = None
+    interval: float = SERVERS_SECONDS
+
+
 def serve(
     cluster: Cluster,
     logger: logging.Logger,
     *,
     scaling: Scaling | None = None,
     publishing: Publishing | None = None,
+    autoscaling: Autoscaling | None = None,
 ) -> None:
     """Run until SIGTERM, SIGINT or SIGHUP; only in the main thread. Addresses and certificates are those of the scaler's
     settings, where there is one.
@@ -118,7 +138,7 @@ def serve(
     Raises LeaseLost and Fenced when another process took over, InputError for what cannot be used, FabricOdd for an inventory
     with faults, Refused and Unreachable when the cluster cannot even be identified.
     """
-    settings = [one.settings for one in (scaling, publishing) if one is not None]
+    settings = [one.settings for one in (scaling, publishing, autoscaling) if one is not None]
     endpoints = Endpoints(settings[0], logger, len(settings))
     with ExitStack() as ends:
         ends.callback(endpoints.close)
@@ -126,8 +146,11 @@ def serve(
         if scaling is not None:
             processes.append(_scaler(cluster, endpoints, logger, scaling))
         if publishing is not None:
-            component = PUBLISHER.name if scaling is not None else ""
+            component = PUBLISHER.name if len(settings) > 1 else ""
             processes.append(_publisher(cluster, endpoints, logger, publishing, ends, component))
+        if autoscaling is not None:
+            component = AUTOSCALER.name if len(settings) > 1 else ""
+            processes.append(_autoscaler(cluster, endpoints, logger, autoscaling, ends, component))
         program = Together(processes)
         with _ended_by_signals(program, logger):
             program.run()
@@ -155,7 +178,29 @@ def _publisher(
     return _process(cluster, given, make, PublisherOperation(endpoints, logger, component=component))
 
 
-def _process(cluster: Cluster, given: Scaling | Publishing, make: Make[Any], operation: Operation[Any]) -> Process[Any]:
+def _autoscaler(
+    cluster: Cluster, endpoints: Endpoints, logger: logging.Logger, given: Autoscaling, ends: ExitStack, component: str
+) -> Process[Any]:
+    from dds_adapters.autoscaler.server import Server, TlsFiles  # these need gRPC, which nobody else does
+    from dds_adapters.runtime.autoscaling import make_autoscaler
+
+    machines = open_machines(given.machines)
+    ends.callback(machines.close)
+    tls = TlsFiles(*given.tls) if given.tls is not None else None
+    make = make_autoscaler(
+        __version__,
+        machines,
+        lambda face: Server(face, given.address, tls=tls),
+        config_namespace=given.settings.config_namespace,
+        interval=given.interval,
+        observe=Rpcs(endpoints.registry).observe,
+    )
+    return _process(cluster, given, make, AutoscalerOperation(endpoints, logger, component=component))
+
+
+def _process(
+    cluster: Cluster, given: Scaling | Publishing | Autoscaling, make: Make[Any], operation: Operation[Any]
+) -> Process[Any]:
     folder = given.settings.archive_folder
     if folder is not None:  # said at the start, not weeks later at the first checkpoint
         try:

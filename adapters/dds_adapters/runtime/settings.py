@@ -18,12 +18,16 @@ LEASE = "dds-scaler"
 """Name of the scaler's Lease, and the default of its setting."""
 PUBLISHER_LEASE = "dds-publisher"
 """The same for the publisher."""
+AUTOSCALER_LEASE = "dds-autoscaler"
+"""The same for the autoscaler."""
 CHECKPOINT_EVENTS = 100_000
 WRITERS = 8
 SCAN_SECONDS = 5.0
 """From one round of questions to a fabric to the next."""
 CONNECTIONS = 4
 """Questions to a fabric that run side by side."""
+SERVERS_SECONDS = 10.0
+"""From one question for the servers to the next; after an order the next one comes at once."""
 _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dds_adapters.autoscaler import Face, TlsFiles
+from dds_adapters.autoscaler.face import Face
+from dds_adapters.autoscaler.server import TlsFiles
 from tests.adapters.autoscaler.caller import Caller, calling
 from tests.adapters.autoscaler.served import Pki, serving, write
 from tests.adapters.autoscaler.shelf import Shelf

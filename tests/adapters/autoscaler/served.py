@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from dds_adapters.autoscaler import Face, Server, TlsFiles
+from dds_adapters.autoscaler.face import Face
+from dds_adapters.autoscaler.server import Server, TlsFiles
 from tests.support.certificates import Authority
 
 

@@ -10,8 +10,9 @@ import grpc
 import pytest
 from msgspec.structs import replace
 
-from dds_adapters.autoscaler import Away, BadRequest, Face, Refused, Unknown
 from dds_adapters.autoscaler.face import SERVICE as OURS
+from dds_adapters.autoscaler.face import Face
+from dds_adapters.autoscaler.provider import Away, BadRequest, Refused, Unknown
 from dds_core.autoscaler.model import NodeRef, View
 from tests.adapters.autoscaler.caller import SERVICE, Caller, ask, calling, core, refusal
 from tests.adapters.autoscaler.served import Pki, serving

@@ -15,7 +15,8 @@ import grpc
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from dds_adapters.autoscaler import Face, Server, TlsFiles
+from dds_adapters.autoscaler.face import Face
+from dds_adapters.autoscaler.server import Server, TlsFiles
 from dds_core.errors import InputError
 from tests.adapters.autoscaler.caller import Caller, ask, calling
 from tests.adapters.autoscaler.served import Pki, serving, write

@@ -15,8 +15,9 @@ from dds_adapters.fabric.provider import FabricError, FabricUnreachable
 from dds_adapters.fabric.survey import LimitsAnswer, MachinesAnswer, NoAnswer, StockAnswer
 from dds_adapters.kubernetes.cluster import Answer, Unreachable
 from dds_adapters.runtime import publishing as probing
+from dds_adapters.runtime.asking import AskingThread
 from dds_adapters.runtime.publisher import Answered, Answers, Askers, Probed, Publisher, RoundEnded
-from dds_adapters.runtime.publishing import AskingThread, Prober, Surveyor
+from dds_adapters.runtime.publishing import Prober, Surveyor
 from dds_core.errors import DdsError
 from dds_core.log import MemoryLog
 from dds_core.publisher.model import Limit, Machine, PoolModel, Stock

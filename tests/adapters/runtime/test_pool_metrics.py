@@ -10,7 +10,18 @@ from dds_adapters.fabric.provider import FabricAway
 from dds_adapters.fabric.survey import NoAnswer
 from dds_adapters.kubernetes.watch.arrivals import ADDED
 from dds_adapters.runtime.loop import Committed
-from dds_adapters.runtime.metrics import CATALOGUE, POOL_CATALOGUE, Calls, Metrics, PoolMetrics, Program
+from dds_adapters.runtime.metrics import (
+    CATALOGUE,
+    GROUP_CATALOGUE,
+    POOL_CATALOGUE,
+    Calls,
+    GroupMetrics,
+    Metrics,
+    Named,
+    PoolMetrics,
+    Program,
+    Rpcs,
+)
 from dds_adapters.runtime.operation import sources_of
 from dds_adapters.runtime.publisher import Answered
 from dds_core.engine import Step
@@ -48,9 +59,7 @@ class Shown:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.ages = {"machines": 2.0, "stock/1/A100": 3.0, "limits/m0": 4.0, "limits/m1": 9.0}
-        self.metrics = PoolMetrics(
-            self.registry, version="1", fingerprint="f", ages=lambda: self.ages, rounds=lambda: (7, 0.5)
-        )
+        self.metrics = PoolMetrics(self.registry, version="1", ages=lambda: self.ages, rounds=lambda: (7, 0.5))
         self.run = Run(watchers=(self.metrics,))
         self.run.all()
 
@@ -120,25 +129,30 @@ def test_calls_are_counted_and_measured() -> None:
     assert value(samples, "dds_publisher_fabric_call_duration_seconds_sum", call="fm.machines") == pytest.approx(10.2)
 
 
-def test_both_are_shown_in_one_place_and_all_that_is_shown_is_in_the_catalogues() -> None:
+def test_all_three_are_shown_in_one_place_and_all_that_is_shown_is_in_the_catalogues() -> None:
     registry = CollectorRegistry()
     sources = sources_of(process())
     Metrics(registry, version="1", fingerprint="2", sources=sources)
-    PoolMetrics(registry, version="1", fingerprint="2", sources=sources)
+    PoolMetrics(registry, version="1", sources=sources)
     Calls(registry)
+    GroupMetrics(registry, version="1", sources=sources)
+    Rpcs(registry)
     Program(registry).leads("dds-publisher", lambda: True)
     families = {one.name: one for one in text_string_to_metric_families(generate_latest(registry).decode())}
-    both = (*CATALOGUE, *POOL_CATALOGUE)
-    named = {one.name.removesuffix("_total") if one.kind == "counter" else one.name: one for one in both}
-    assert len(named) == len(both)
+    every = (*CATALOGUE, *POOL_CATALOGUE, *GROUP_CATALOGUE)
+    named = {one.name.removesuffix("_total") if one.kind == "counter" else one.name: one for one in every}
+    assert len(named) == len(every)
     assert families.keys() == named.keys()
     for name, family in families.items():
         assert (family.type, family.documentation) == (named[name].kind, named[name].help)
 
 
-def test_names_of_a_publisher_are_as_the_ecosystem_has_them() -> None:
-    for one in POOL_CATALOGUE:
-        assert one.name.startswith("dds_publisher_")
+@pytest.mark.parametrize(
+    ("catalogue", "start"), [(POOL_CATALOGUE, "dds_publisher_"), (GROUP_CATALOGUE, "dds_autoscaler_")]
+)
+def test_names_are_as_the_ecosystem_has_them(catalogue: tuple[Named, ...], start: str) -> None:
+    for one in catalogue:
+        assert one.name.startswith(start)
         assert (one.kind == "counter") == one.name.endswith("_total"), one.name
         assert one.kind != "histogram" or (one.name.endswith("_seconds") and list(one.buckets) == sorted(one.buckets))
         assert one.help.endswith(".")

@@ -6,7 +6,7 @@ Names as Prometheus wants them: base units (seconds), `_total` for what only gro
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -241,17 +241,71 @@ _OF_A_LOG: Final = (
 )  # fmt: skip
 
 
-def named(one: Named) -> Named:
-    """A metric of a log as the publisher has it, under a name of its own, so that scaler and publisher can be scraped together;
-    what belongs to the whole program (requests, who leads) stays as it is."""
-    return one._replace(name=one.name.replace("dds_", "dds_publisher_", 1)) if one in _OF_A_LOG else one
+def named_for(component: str) -> Callable[[Named], Named]:
+    """Gives a metric of a log the name under which this component has it, so that all can be scraped together; what belongs to
+    the whole program (requests, who leads) stays as it is."""
+    own = f"dds_{component}_"
+    return lambda one: one._replace(name=one.name.replace("dds_", own, 1)) if one in _OF_A_LOG else one
 
 
 POOL_CATALOGUE: Final[tuple[Named, ...]] = (
     *(one for one in list(globals().values()) if isinstance(one, Named) and one not in CATALOGUE),
-    *map(named, _OF_A_LOG),
+    *map(named_for("publisher"), _OF_A_LOG),
 )
 """In the order of this file, then those of a log."""
+
+# -- the autoscaler ---------------------------------------------------------------------------------------------------
+
+GROUP_TARGET = Named(
+    "dds_autoscaler_group_target", "gauge", "Servers that a group has and gets, as it is shown.", ("group",)
+)
+GROUP_MAXIMUM = Named(
+    "dds_autoscaler_group_maximum", "gauge", "Servers that a group may have at most, as it is shown.", ("group",)
+)
+GROUP_MEMBERS = Named("dds_autoscaler_group_members", "gauge", "Nodes that a group is shown with.", ("group",))
+GROUP_CLOSED = Named(
+    "dds_autoscaler_group_closed", "gauge", "1 while a group takes fewer servers because a device will do.", ("group",)
+)
+GROUP_SERVERS = Named(
+    "dds_autoscaler_servers",
+    "gauge",
+    "Servers as their provider tells: creating, running, deleting, failed.",
+    ("group", "state"),
+)
+GROUP_ORDERS = Named(
+    "dds_autoscaler_orders",
+    "gauge",
+    "Servers that were ordered and whose nodes are not there: creating, failed, returned.",
+    ("group", "state"),
+)
+PODS_WAITING = Named(
+    "dds_autoscaler_waiting_pods",
+    "gauge",
+    "Pods that wait, by what would let them run: device, server, nothing.",
+    ("case",),
+)
+SERVERS_AGE = Named(
+    "dds_autoscaler_servers_answer_age_seconds", "gauge", "Seconds since the provider last told all its servers."
+)
+RPCS = Named(
+    "dds_autoscaler_rpcs_total",
+    "counter",
+    "Calls of Cluster Autoscaler by what they were answered with, a code of gRPC.",
+    ("method", "code"),
+)
+RPC = Named(
+    "dds_autoscaler_rpc_duration_seconds",
+    "histogram",
+    "Seconds until a call of Cluster Autoscaler was answered.",
+    ("method",),
+    _CALLS,
+)
+
+GROUP_CATALOGUE: Final[tuple[Named, ...]] = (
+    *(one for one in list(globals().values()) if isinstance(one, Named) and one not in (*CATALOGUE, *POOL_CATALOGUE)),
+    *map(named_for("autoscaler"), _OF_A_LOG),
+)
+"""The same of the autoscaler."""
 
 
 # -- instruments ---------------------------------------------------------------------------------------------------------

@@ -1,92 +1,57 @@
-"""What a publisher shows: a watcher of its commits, and gauges of what it knows of fabrics and pools.
-
-The thread that decides looks at the picture now and then and leaves numbers behind; scrapes read these and never the picture.
-"""
+"""What a publisher shows: gauges of what it knows of fabrics and pools, and counts of its calls."""
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+from prometheus_client.metrics_core import CounterMetricFamily, Metric
 
 from dds_adapters.runtime.metrics import catalogue as p
-from dds_adapters.runtime.metrics.catalogue import Named, counters, histograms, named
-from dds_adapters.runtime.metrics.metrics import Asked, Common, Row, Sources
+from dds_adapters.runtime.metrics.catalogue import Named, counters, histograms
+from dds_adapters.runtime.metrics.metrics import Sources
+from dds_adapters.runtime.metrics.shown import ShownMetrics, Values
+from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.policy import PUBLISH_MODES
 from dds_core.publisher.state import PoolPicture
 
-LOG = logging.getLogger("dds.metrics")
 
-Labels = tuple[str, ...]
-Values = dict[Labels, float]
+class PoolMetrics(ShownMetrics[PoolPicture]):
+    """Those of a publisher. `ages` gives the seconds since each question was last answered (`Answers.ages`), `rounds` how many
+    rounds there were and how long the last one took."""
 
-
-class PoolMetrics(Collector):
-    """All metrics of a publisher, in the registry that is given. `ages` gives the seconds since each question was last answered
-    (`Answers.ages`), `rounds` how many rounds there were and how long the last one took."""
+    gauges = (
+        p.FREE, p.MACHINES, p.FAILING, p.POOL_SLICES, p.POOL_DEVICES, p.POOL_HELD, p.POOL_TAINTED, p.KEPT, p.ANSWER_AGE, p.ROUND,
+    )  # fmt: skip
 
     def __init__(
         self,
         registry: CollectorRegistry,
         *,
         version: str,
-        fingerprint: str,
         sources: Sources = MappingProxyType({}),
         ages: Callable[[], Mapping[str, float]] = dict,
         rounds: Callable[[], tuple[int, float]] = lambda: (0, 0.0),
     ) -> None:
-        self._common = Common(registry, version=version, fingerprint=fingerprint, modes=PUBLISH_MODES, named=named)
-        Asked(sources, registry, named)
         self._ages = ages
         self._rounds = rounds
-        self._seen: dict[Named, Values] = {}
-        self._changed = True
-        registry.register(self)
+        super().__init__(registry, PUBLISHER, PUBLISH_MODES, version=version, sources=sources)
 
-    # -- the thread that decides ---------------------------------------------------------------------------------------
+    def numbers(self, picture: PoolPicture) -> Mapping[Named, Values]:
+        return _numbers(picture)
 
-    def committed(self, steps: Sequence[Row], picture: PoolPicture) -> None:
-        """Count what is in the log now."""
-        self._changed = True
-        for one in steps:
-            try:
-                self._common.count(one)
-            except Exception as error:  # must not reach the thread that decides: it costs what it could not count
-                self._common.uncounted.inc()
-                LOG.error("a group cannot be counted (%s); please report it", type(error).__name__)
-        self._common.show(steps, picture)
-
-    def look(self, picture: PoolPicture) -> None:
-        """Take over the numbers as they are now, if anything has happened."""
-        if self._changed:
-            self._changed = False
-            self._seen = _numbers(picture)
-
-    # -- the thread that scrapes ---------------------------------------------------------------------------------------
+    def now(self) -> Mapping[Named, Values]:
+        return {p.ANSWER_AGE: _ages(self._ages()), p.ROUND: {(): self._rounds()[1]}}
 
     def describe(self) -> Iterator[Metric]:
-        yield from (GaugeMetricFamily(one.name, one.help, labels=one.labels) for one in _SHOWN)
+        yield from super().describe()
         yield CounterMetricFamily(p.ROUNDS.name, p.ROUNDS.help)
 
     def collect(self) -> Iterator[Metric]:
-        rounds, seconds = self._rounds()
-        yield CounterMetricFamily(p.ROUNDS.name, p.ROUNDS.help, value=rounds)
-        seen: dict[Named, Values] = {**self._seen, p.ANSWER_AGE: _ages(self._ages()), p.ROUND: {(): seconds}}
-        for one in _SHOWN:
-            family = GaugeMetricFamily(one.name, one.help, labels=one.labels)
-            for labels, value in seen.get(one, {}).items():
-                family.add_metric(list(labels), value)
-            yield family
-
-
-_SHOWN = (
-    p.FREE, p.MACHINES, p.FAILING, p.POOL_SLICES, p.POOL_DEVICES, p.POOL_HELD, p.POOL_TAINTED, p.KEPT, p.ANSWER_AGE, p.ROUND,
-)  # fmt: skip
+        yield CounterMetricFamily(p.ROUNDS.name, p.ROUNDS.help, value=self._rounds()[0])
+        yield from super().collect()
 
 
 class Calls:
