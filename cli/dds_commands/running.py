@@ -28,16 +28,23 @@ COMPLETING = "_DDS_COMPLETE"
 FINE, INPUT, VERIFICATION, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 _SERVE = ("kubernetes", "prometheus_client", "httpx", "httpcore", "cryptography")
-PACKAGES = {"serve": _SERVE, "lab": ("httptools", *_SERVE), "autoscaler": ("grpc", *_SERVE)}
+PACKAGES = {"serve": _SERVE, "lab": ("httptools", *_SERVE), "autoscaler": ("grpc", "google.protobuf", *_SERVE)}
 """What the commands that need an extra import of it; a command needs one extra, whatever it is given."""
 
 
 def require(extra: str) -> None:
     """Raises InputError, which says how the extra is installed, when a package of it is missing."""
     for package in PACKAGES[extra]:
-        if find_spec(package) is None:
+        if not _is_there(package):
             where = click.get_current_context().command_path
             raise InputError(f"the package {package} is not installed", where=where, fix=install_hint(extra))
+
+
+def _is_there(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # nor is what it is a part of
+        return False
 
 
 class Loaded(dict[str, click.Command]):

@@ -18,7 +18,7 @@ from dds_commands.running import PACKAGES
 from tests.support.commands import FIRST_ATTACH, environment
 from tests.support.extras import PROJECT, named, only
 
-NEEDED = {"serve": "serve", "publish": "serve", "doctor": "serve", "lab": "lab"}
+NEEDED = {"serve": "serve", "publish": "serve", "autoscale": "autoscaler", "doctor": "serve", "lab": "lab"}
 """By command, or group of commands. The others need none, and `postgres` where the log is in PostgreSQL."""
 NOWHERE = "postgresql://nowhere.invalid/dds"
 FASTER = {"uvloop"}
@@ -52,7 +52,12 @@ def leaves(group: click.Group, *path: str) -> Iterator[list[str]]:
 
 
 def test_without_its_extra_a_command_names_it(tmp_path: Path) -> None:
-    settings = {"publish": ["--fabric", "file", "--inventory", "inventory.yaml"]}
+    settings = {
+        "publish": ["--fabric", "file", "--inventory", "inventory.yaml"],
+        "autoscale": ["--machines", "machines.yaml"],
+    }
+    machines = "machines: {kind: inventory, servers: servers.yaml, requests: requests.yaml}"
+    (tmp_path / "machines.yaml").write_text(machines, encoding="utf-8")
     commands = [[*one, *settings.get(one[0], ())] for one in leaves(main) if one[0] in NEEDED]
     assert {one[0] for one in commands} == set(NEEDED)
     for command, (code, said) in zip(commands, play(tmp_path, (), commands), strict=True):
@@ -87,6 +92,9 @@ COMES_TO = {
         "publish --migrate --log log.sqlite3 --kubeconfig nowhere --fabric file --inventory i.yaml": "nowhere: ",
         "doctor --log log.sqlite3 --kubeconfig nowhere": "1 error",
     },
+    "autoscaler": {
+        "autoscale --migrate --log log.sqlite3 --kubeconfig nowhere --machines nothing.yaml": "nothing.yaml",
+    },
     "lab": {
         "lab run first_attach -o out.jsonl": "out.jsonl",
         "lab scenarios": "first_attach",
@@ -109,10 +117,12 @@ def test_with_its_extra_alone_a_command_comes_to_its_work(extra: str, tmp_path: 
 @pytest.mark.parametrize("extra", sorted(PACKAGES))
 def test_what_is_looked_for_is_what_the_extra_names(extra: str) -> None:
     known = packages_distributions()
-    assert {canonicalize_name(one) for name in PACKAGES[extra] for one in known[name]} == named(extra) - FASTER
+    assert {canonicalize_name(one) for name in PACKAGES[extra] for one in known[name.partition(".")[0]]} == named(
+        extra
+    ) - FASTER
 
 
 def test_the_extras_are_those_of_commands_and_of_the_library() -> None:
     extras = PROJECT["optional-dependencies"]
-    assert extras.keys() == {*NEEDED.values(), "postgres", "autoscaler", "all"}
+    assert extras.keys() == {*NEEDED.values(), "postgres", "all"}
     assert named("all") == set[str]().union(*map(named, extras))

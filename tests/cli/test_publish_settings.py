@@ -140,7 +140,7 @@ def test_a_policy_that_is_not_valid_is_told(tmp_path: Path) -> None:
     [
         (("--publish",), "--fabric: nothing says what the fabric has free"),
         (("--publish", "--inventory", "i", "--publish-mode", "attach"), "--publish-mode"),
-        (("--publish", "--inventory", "i", "--publish-lease-name", "dds-scaler"), "scaler and publisher need a Lease"),
+        (("--publish", "--inventory", "i", "--publish-lease-name", "dds-scaler"), "need a Lease each"),
         (("--publish", "--inventory", "i", "--publish-policy", "/nowhere.yaml"), "/nowhere.yaml"),
     ],
 )

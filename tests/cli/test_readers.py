@@ -13,7 +13,17 @@ from tests.cli.test_reference import ALL
 from tests.support.commands import FIRST_ATTACH, RECORDINGS, TWO_CLAIMS, dds, fine, log_of, refused
 
 NO_SOURCE = {
-    *("serve", "publish", "db upgrade", "db current", "db check", "log import", "log archive", "log redact"),
+    *(
+        "serve",
+        "publish",
+        "autoscale",
+        "db upgrade",
+        "db current",
+        "db check",
+        "log import",
+        "log archive",
+        "log redact",
+    ),
     *("lab up", "lab run", "lab record", "lab conform", "completion"),
 }
 """Commands that write, or whose subject is no source."""

@@ -53,6 +53,7 @@ def test_the_commands_are_those_that_were_promised() -> None:
         *(
             "serve",
             "publish",
+            "autoscale",
             "doctor",
             "ui",
             "status",

@@ -14,13 +14,13 @@ import yaml
 
 from dds_commands.live import policy_source
 from dds_commands.root import dds as root
-from dds_commands.serve import WITHIN, publishers, serve
+from dds_commands.serve import PARTS, WITHIN, serve, settings_of
 from dds_commands.settings import Setting
 from dds_core.errors import PolicyError
 from dds_core.scaler.policy import Policy
 from tests.support.commands import REPOSITORY, dds, fine, one_line, program, refused
 
-PUBLISHERS = publishers(serve)
+ALONE = [(part, name) for part in PARTS for name in settings_of(serve, part)]
 SECRET = "postgresql://dds:hunter2@db.example/dds?sslpassword=hunter3"
 
 
@@ -215,17 +215,18 @@ def test_values_that_do_not_fit(args: tuple[str, ...], what: str) -> None:
     assert "hunter2" not in said
 
 
-def test_all_flags_of_the_publisher_are_known() -> None:
-    assert len(PUBLISHERS) == len(WITHIN) - 1  # --publish itself
+def test_all_flags_of_others_are_known() -> None:
+    assert len(ALONE) == len(WITHIN) - len(PARTS)  # without --publish and --autoscale
 
 
-@pytest.mark.parametrize("name", PUBLISHERS)
-def test_a_flag_of_the_publisher_without_the_publisher(name: str) -> None:
+@pytest.mark.parametrize(("part", "name"), ALONE)
+def test_a_flag_of_a_part_without_the_part(part: str, name: str) -> None:
     setting = name.replace("_", "-")
-    value = {"fabric": "file", "publish-mode": "observe", "machine-ids": "bmh"}.get(setting, "7")
+    values = {"fabric": "file", "publish-mode": "observe", "autoscale-mode": "observe", "machine-ids": "bmh"}
+    value = values.get(setting, "7")
     said = refused("serve", "--print-config", f"--{setting}", value)
-    assert said.strip() == f"dds: --{setting}: does nothing without --publish; give --publish, too, or leave it out"
-    assert shown(env={f"DDS_{setting.upper().replace('-', '_')}": value})["publish"] == ("false", "default")
+    assert said.strip() == f"dds: --{setting}: does nothing without --{part}; give --{part}, too, or leave it out"
+    assert shown(env={f"DDS_{setting.upper().replace('-', '_')}": value})[part] == ("false", "default")
 
 
 def test_a_half_valid_policy(tmp_path: Path) -> None:

@@ -130,6 +130,8 @@ class Server:
                 fix += ", or give a certificate with an RSA key or one on the curve P-256, P-384 or P-521"
             raise InputError("cannot listen", where=self._address, fix=fix) from None
         self._server.start()
+        host = self._address.rpartition(":")[0]
+        LOG.info("gRPC served on %s:%s%s", host, self.port, "" if self._credentials is not None else ", without TLS")
 
     def stop(self, grace: float = 2.0) -> None:
         """Take no new call, let those under way end for `grace` seconds, then cut them."""

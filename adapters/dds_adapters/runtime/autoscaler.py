@@ -15,14 +15,14 @@ from typing import NamedTuple, Protocol
 from msgspec.structs import replace
 
 from dds_adapters.autoscaler.provider import Away, BadRequest, ProviderError, Refused, Unknown
-from dds_adapters.kubernetes.autoscale.decode import AUTOSCALED
-from dds_adapters.kubernetes.autoscale.plan import announce, plan
 from dds_adapters.kubernetes.decode import config
+from dds_adapters.kubernetes.decode.fleet import AUTOSCALED
 from dds_adapters.kubernetes.decode.translate import Translator
 from dds_adapters.kubernetes.watch.known import Identity, seeds
 from dds_adapters.kubernetes.watch.watched import OPTIONAL, Watched, watched_by_autoscaler
 from dds_adapters.kubernetes.write.tasks import Task
 from dds_adapters.machines.provider import Machines
+from dds_adapters.runtime.fleet_plan import announce, plan
 from dds_adapters.runtime.loop import Arriving, Decider, Effective, Told, Watcher
 from dds_core.autoscaler import events as e
 from dds_core.autoscaler.component import AUTOSCALER
@@ -33,7 +33,7 @@ from dds_core.autoscaler.state import Fleet
 from dds_core.autoscaler.view import view_of
 from dds_core.engine import Step
 from dds_core.errors import DdsError
-from dds_core.events import Alerted, Capabilities, Decision, Event, WriteDone, difference
+from dds_core.events import Alerted, Decision, Event, WriteDone, difference
 from dds_core.kit.policy import Mode
 from dds_core.log import EventLog
 
@@ -158,8 +158,8 @@ class Autoscaler(Decider[Fleet]):
     def translator(self, picture: Fleet) -> Translator:
         return Translator(picture, self._config_namespace, AUTOSCALED, namespace="")
 
-    def capabilities(self) -> Capabilities:
-        return Capabilities()
+    def capabilities(self) -> None:
+        return None
 
     @property
     def ready(self) -> bool:

@@ -253,8 +253,8 @@ class Decider(ABC, Generic[P]):
         """Translates against this picture."""
 
     @abstractmethod
-    def capabilities(self) -> Capabilities:
-        """What the API serves and keeps, as far as it is known by now."""
+    def capabilities(self) -> Capabilities | None:
+        """What the API serves and keeps, as far as it is known by now; None for who does not care."""
 
     @abstractmethod
     def plan(self, decision: Decision, event_id: str, at: int) -> Iterable[Task]:
@@ -520,7 +520,7 @@ class Decider(ABC, Generic[P]):
 
     def _look_at_capabilities(self, at: int) -> None:
         known = self.capabilities()
-        if self._seen_capabilities != known:
+        if known is not None and self._seen_capabilities != known:
             self._seen_capabilities = known
             self.happened(known, at)
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dds_adapters.kubernetes.autoscale.servers import ComposeServer, DeleteNode, OpenNode, ReturnServer
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.write.events import EVENTS, Regarding, TellPeople, Type
+from dds_adapters.kubernetes.write.nodes import DeleteNode, OpenNode
 from dds_adapters.kubernetes.write.plan import Plans, planned
 from dds_adapters.kubernetes.write.tasks import Task
+from dds_adapters.machines.orders import ComposeServer, ReturnServer
 from dds_adapters.machines.provider import Machines, id_of_order
 from dds_core.autoscaler import events as e
 from dds_core.autoscaler.state import Fleet
