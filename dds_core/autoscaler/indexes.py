@@ -129,6 +129,10 @@ class Indexes(Remembered[Any]):
                     found[key] = uid
             if row.order:
                 self.dirty.orders.add(row.order)
+            if (
+                node := self.worker_of.get(row.provider_id)
+            ) is not None:  # it may have registered before its server is told
+                self.dirty.nodes.add(node)
         self.dirty.servers.add(uid)
 
     def _look_at(self, server: str) -> None:

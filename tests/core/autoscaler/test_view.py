@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from dds_core.autoscaler import events as e
-from dds_core.autoscaler.records import STARTING, Load
+from dds_core.autoscaler.records import STARTING, Load, Server, Worker
 from dds_core.model import AttachRequest, Device, Slice
-from tests.core.autoscaler.yard import LABELS, Yard
+from tests.core.autoscaler.yard import LABELS, ROOM, Yard
 from tests.support.world import A100, GPU
 
 
@@ -98,6 +98,13 @@ def test_the_minimum_falls_with_the_nodes_that_left() -> None:
     yard.refresh()
     assert (yard.group.minimum, yard.group.target, yard.group.maximum) == (1, 1, 3)
     yard.sound()
+
+
+def test_a_node_that_registers_before_its_server_is_told_is_opened_too(yard: Yard) -> None:
+    yard.see(Worker("node2", "node2", "id-node2", LABELS, (STARTING,), ready=True, room=ROOM))
+    assert not yard.events(e.NodeOpened), "nobody knows whose it is"
+    yard.see(Server("server-node2", "big", "", "id-node2", "running"))
+    assert [one.node for one in yard.events(e.NodeOpened)] == ["node2"]
 
 
 def test_a_group_that_the_policy_has_no_more_is_hidden_and_in_observe_none_is_shown(yard: Yard) -> None:
