@@ -1,5 +1,5 @@
-"""`dds doctor`: what stands in the way of scaler and publisher, each finding with its mend. Nothing is changed, in the
-cluster, in the fabric or in a log."""
+"""`dds doctor`: what stands in the way of scaler, publisher and autoscaler, each finding with its mend. Nothing is changed, in
+the cluster, in the fabric or in a log."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 from textwrap import wrap
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
@@ -21,14 +22,18 @@ from dds_adapters.fabric.file import FileProvider
 from dds_adapters.fabric.provider import FabricLate
 from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.kubernetes.decode.config import NAMESPACE
-from dds_adapters.kubernetes.doctor import LEVELS, Examined, Finding, Publisher, examine, sound
+from dds_adapters.kubernetes.doctor import LEVELS, Autoscaler, Examined, Finding, Machines, Publisher, examine, sound
 from dds_adapters.kubernetes.doctor.fabric import Certificate, Login, certificate_of
+from dds_adapters.machines.inventory import Inventory
+from dds_adapters.machines.settings import ClusterApiSettings, InventorySettings, read_settings
 from dds_adapters.sql import Database
 from dds_adapters.sql.urls import as_url
 from dds_commands.live import (
     COMPONENT,
     FABRIC,
     MACHINE_IDS,
+    MACHINES,
+    autoscale_policy_source,
     bare_metal_hosts,
     fabric_of,
     policy_source,
@@ -39,6 +44,9 @@ from dds_commands.running import FINE, INPUT, require
 from dds_commands.screen import show, show_data, style, width
 from dds_commands.settings import FLAG, setting, settings
 from dds_commands.sources import Log
+from dds_core.autoscaler.component import AUTOSCALER
+from dds_core.autoscaler.policy import AUTOSCALE_MODES, AutoscaleMode
+from dds_core.errors import InputError
 from dds_core.kit.policy import MODES, Mode
 from dds_core.log import Head
 from dds_core.publisher.component import PUBLISHER
@@ -157,8 +165,14 @@ def _micros(seconds: float | None) -> int | None:
 
 # -- the command ---------------------------------------------------------------------------------------------------------
 
-Component = Literal["scaler", "publisher", "both"]
-COMPONENTS: tuple[Component, ...] = ("scaler", "publisher", "both")
+Component = Literal["scaler", "publisher", "both", "autoscaler"]
+COMPONENTS: dict[Component, frozenset[str]] = {
+    "scaler": frozenset({COMPONENT}),
+    "publisher": frozenset({PUBLISHER.name}),
+    "both": frozenset({COMPONENT, PUBLISHER.name}),
+    "autoscaler": frozenset({AUTOSCALER.name}),
+}
+"""By what is asked for, whose work is looked at."""
 _ROLES = {"ok": "good", "note": "plain", "warning": "act", "error": "bad", "unknown": "fact"}
 
 
@@ -178,14 +192,22 @@ _ROLES = {"ok": "good", "note": "plain", "warning": "act", "error": "bad", "unkn
 )
 @setting(
     "--component",
-    "Whose work is looked at; by default the scaler's, and the publisher's too where a fabric is given.",
-    type=click.Choice(COMPONENTS),
+    "Whose work is looked at; by default the scaler's, the publisher's too where a fabric is given, and the autoscaler's where "
+    "machines are.",
+    type=click.Choice(tuple(COMPONENTS)),
 )
 @setting("--publish-policy", "The policy of dds publish.", metavar="FILE")
 @setting(
     "--publish-mode", "The mode of dds publish, where it outweighs the policy's.", type=click.Choice(PUBLISH_MODES)
 )
 @settings((*FABRIC, MACHINE_IDS))
+@setting("--autoscale-policy", "The policy of dds autoscale.", metavar="FILE")
+@setting(
+    "--autoscale-mode",
+    "The mode of dds autoscale, where it outweighs the policy's.",
+    type=click.Choice(AUTOSCALE_MODES),
+)
+@settings((MACHINES,))
 @output_options("table", "json", "jsonl")
 def doctor(
     kubeconfig: str | None,
@@ -198,18 +220,22 @@ def doctor(
     component: Component | None,
     publish_policy: str | None,
     publish_mode: PublishMode | None,
+    autoscale_policy: str | None,
+    autoscale_mode: AutoscaleMode | None,
+    machines: str | None,
     form: str,
     **fabric: Any,
 ) -> int:
-    """Examine what dds serve and dds publish would work with: the API server and what it keeps, every permission, the ConfigMap,
-    models, pools and nodes, the fabric's manager, the policies, the logs and the clocks. Give it the same settings, and the same
+    """Examine what dds serve, dds publish and dds autoscale would work with: the API server and what it keeps, every permission,
+    the ConfigMap, models, pools and nodes, the fabric's manager, machines, Cluster Autoscaler's flags, the policies, the logs and
+    the clocks. Give it the same settings, and the same
     user's kubeconfig.
 
     It only reads; what else it sends are reviews and dry runs, of which nothing stays, and a login to the fabric's manager. It
     ends with 1 when there is an error: something without which a part of the work cannot be done.
     """
     require("serve")
-    wanted = component or ("both" if is_named(fabric, os.environ) else "scaler")
+    wanted = COMPONENTS[component] if component else _concerned(fabric, machines)
     with ExitStack() as stack:
         publisher = Publisher(
             policy=publish_policy_source(publish_policy, publish_mode, FLAG),
@@ -217,14 +243,20 @@ def doctor(
             log=f"{cluster_name}/{PUBLISHER.name}",
             bare_metal_hosts=bare_metal_hosts(fabric),
         )
+        autoscaler = Autoscaler(
+            policy=autoscale_policy_source(autoscale_policy, autoscale_mode, FLAG),
+            machines=partial(_machines, machines),
+            log=f"{cluster_name}/{AUTOSCALER.name}",
+        )
         examined = Examined(
             connect=lambda: _closed_with(stack, Cluster(kubeconfig, context)),
-            policy=None if wanted == "publisher" else policy_source(policy, mode, FLAG, os.environ),
+            policy=policy_source(policy, mode, FLAG, os.environ) if COMPONENT in wanted else None,
             journal=partial(_Database, log or default_path(), stack),
             now=lambda: time.time_ns() // 1000,
             log=f"{cluster_name}/{COMPONENT}",
             namespace=namespace,
-            publisher=None if wanted == "scaler" else publisher,
+            publisher=publisher if PUBLISHER.name in wanted else None,
+            autoscaler=autoscaler if AUTOSCALER.name in wanted else None,
         )
         found = list(examine(examined))
     if form == "table":
@@ -232,6 +264,27 @@ def doctor(
     else:
         show_data(map(asdict, found), form)
     return FINE if sound(found) else INPUT
+
+
+def _concerned(fabric: Mapping[str, Any], machines: str | None) -> set[str]:
+    """Whose settings were given; the scaler needs none."""
+    publishes = {PUBLISHER.name} if is_named(fabric, os.environ) else set()
+    return {COMPONENT, *publishes, *({AUTOSCALER.name} if machines else ())}
+
+
+def _machines(path: str | None) -> Machines:
+    """Raises InputError, and FabricError where one of the files of an inventory cannot be used. No provider is asked."""
+    if path is None:
+        raise InputError(
+            "it is needed", where="--machines", fix="give the file that dds autoscale has; see docs/machines.md"
+        )
+    settings = read_settings(Path(path))
+    if isinstance(settings, InventorySettings):
+        inventory = Inventory(settings)
+        inventory.servers()  # reads the file of requests, too
+        return Machines(settings.kind, inventory.groups())
+    here = isinstance(settings, ClusterApiSettings) and settings.kubeconfig is None
+    return Machines(settings.kind, frozenset(settings.groups), here)
 
 
 def _closed_with(stack: ExitStack, cluster: Cluster) -> Cluster:

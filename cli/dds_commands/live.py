@@ -494,12 +494,12 @@ ASKING = (
 
 # -- the autoscaler ----------------------------------------------------------------------------------------------------
 
+MACHINES = setting(
+    "--machines", "Where servers come from: a YAML file with a section machines; needed.", metavar="FILE"
+)
+
 ANSWERING = (
-    setting(
-        "--machines",
-        "Where servers come from: a YAML file with a section machines; needed.",
-        metavar="FILE",
-    ),
+    MACHINES,
     setting(
         "--machines-interval",
         "Seconds from one question for the servers to the next.",

@@ -12,6 +12,7 @@ from typing import Any
 from dds_adapters.kubernetes.doctor import Finding
 from dds_adapters.kubernetes.doctor.patient import Patient
 from dds_adapters.kubernetes.rbac import WHERES
+from dds_core.autoscaler.policy import AutoscalePolicy
 from dds_core.publisher.policy import PublishPolicy
 from dds_core.scaler.policy import Policy
 from dds_lab import shipped
@@ -19,7 +20,16 @@ from dds_lab.api.requests import MASTERS, User
 from dds_lab.driver import Direct
 from dds_lab.lab import Lab
 from dds_lab.time import VirtualTime
-from tests.support.roles import ALL_OF_PUBLISHER, EVERYTHING, Powers, binding, publisher_role, role
+from tests.support.roles import (
+    ALL_OF_AUTOSCALER,
+    ALL_OF_PUBLISHER,
+    EVERYTHING,
+    Powers,
+    autoscaler_role,
+    binding,
+    publisher_role,
+    role,
+)
 
 WHERE = "https://lab"
 ROLE_USER = "system:serviceaccount:composable-dra:dds"
@@ -52,6 +62,8 @@ class Clinic:
         namespace: str = "composable-dra",
         publishing: PublishPolicy | None = None,
         bare_metal_hosts: bool = False,
+        autoscaling: AutoscalePolicy | None = None,
+        has_machines: bool = False,
     ) -> Patient:
         """Who examines it; `skew` is what our clock is ahead, in microseconds."""
         return Patient(
@@ -62,6 +74,8 @@ class Clinic:
             namespace=namespace,
             publishing=publishing,
             bare_metal_hosts=bare_metal_hosts,
+            autoscaling=autoscaling,
+            has_machines=has_machines,
         )
 
     def look(self, check: Callable[[Patient], Iterable[Finding]], **more: Any) -> list[Finding]:
@@ -75,6 +89,12 @@ class Clinic:
     def with_publisher_role(self, powers: Powers = ALL_OF_PUBLISHER, without: Iterable[str] = ()) -> Mapping[str, Any]:
         """The same with the publisher's."""
         return self._with_roles([publisher_role(where, powers) for where in WHERES], without)
+
+    def with_autoscaler_role(
+        self, powers: Powers = ALL_OF_AUTOSCALER, without: Iterable[str] = ()
+    ) -> Mapping[str, Any]:
+        """And with the autoscaler's."""
+        return self._with_roles([autoscaler_role(where, powers) for where in WHERES], without)
 
     def _with_roles(self, roles: Iterable[Object], without: Iterable[str]) -> Mapping[str, Any]:
         for made in roles:

@@ -9,10 +9,13 @@ from typing import Any
 from dds_adapters.kubernetes import rbac
 from dds_adapters.kubernetes.rbac import (
     ALWAYS,
+    AUTOSCALER,
+    AUTOSCALER_RULES,
     PUBLISHER,
     PUBLISHER_RULES,
     RULES,
     USUAL,
+    USUAL_AUTOSCALER,
     USUAL_PUBLISHER,
     Names,
     Rule,
@@ -29,10 +32,13 @@ POWERS = tuple(one.power for one in (*_SCALER, *_SHARED))
 """The names of all powers of the scaler, in the order in which they are explained."""
 PUBLISHER_POWERS = tuple(one.power for one in (rbac.PUBLISH, rbac.NODE_LABELS, rbac.MACHINES, *_SHARED))
 """Those of the publisher."""
+AUTOSCALER_POWERS = tuple(one.power for one in (rbac.SERVERS, rbac.CLUSTER_API, *_SHARED))
+"""Those of the autoscaler."""
 Powers = frozenset[str]
 NOTHING: Powers = frozenset({ALWAYS})
 EVERYTHING: Powers = NOTHING | frozenset(POWERS)
 ALL_OF_PUBLISHER: Powers = NOTHING | frozenset(PUBLISHER_POWERS) - {rbac.MACHINES.power}
+ALL_OF_AUTOSCALER: Powers = NOTHING | frozenset(AUTOSCALER_POWERS)
 
 
 def rules(powers: Powers = EVERYTHING, where: Where | None = None, table: Sequence[Rule] = RULES) -> list[Rule]:
@@ -42,7 +48,7 @@ def rules(powers: Powers = EVERYTHING, where: Where | None = None, table: Sequen
 
 def sections(chosen: Sequence[Rule]) -> list[tuple[str, list[Rule]]]:
     """The rules by power, each power's in the order of the table."""
-    order = (ALWAYS, *dict.fromkeys((*POWERS, *PUBLISHER_POWERS)))
+    order = (ALWAYS, *dict.fromkeys((*POWERS, *PUBLISHER_POWERS, *AUTOSCALER_POWERS)))
     ranked = sorted(chosen, key=lambda rule: order.index(rule.power))
     return [(power, list(some)) for power, some in groupby(ranked, key=lambda rule: rule.power)]
 
@@ -91,6 +97,13 @@ def publisher_role(
 ) -> dict[str, Any]:
     """The publisher's ClusterRole, or its Role in one of the namespaces."""
     return role(where, powers, names, name, PUBLISHER_RULES)
+
+
+def autoscaler_role(
+    where: Where, powers: Powers = ALL_OF_AUTOSCALER, names: Names = USUAL_AUTOSCALER, name: str = AUTOSCALER
+) -> dict[str, Any]:
+    """The autoscaler's."""
+    return role(where, powers, names, name, AUTOSCALER_RULES)
 
 
 def role_name(name: str, where: Where) -> str:

@@ -1,5 +1,6 @@
-"""Every permission that scaler and publisher use, once: which verb, for which call, of which feature. The chart, the kustomize
-bases, the documentation and `dds doctor` are made from these tables, so that none of them can ask for more or less than another.
+"""Every permission that scaler, publisher and autoscaler use, once: which verb, for which call, of which feature. The chart, the
+kustomize bases, the documentation and `dds doctor` are made from these tables, so that none of them can ask for more or less than
+another.
 
 A new policy knob that needs a permission is a row of `RULES` and its `Feature`. Pure data; nothing here asks an API server.
 """
@@ -13,12 +14,15 @@ from typing import Any, Literal
 from dds_adapters.kubernetes import guard
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.watch.watched import DRA, OPERATOR
+from dds_core.autoscaler.policy import AutoscaleMode, AutoscalePolicy
 from dds_core.kit.policy import Mode
 from dds_core.publisher.policy import PublishMode, PublishPolicy
 from dds_core.scaler.policy import Policy
 
 PUBLISHER = "dds-publisher"
 """Name of the publisher's ServiceAccount, its roles and its Lease, unless somebody chooses another."""
+AUTOSCALER = "dds-autoscaler"
+"""The same of the autoscaler."""
 
 Where = Literal["cluster", "config", "lease", "guard"]
 """Which role has a rule: the ClusterRole, or the Role in the namespace of the fabric's ConfigMap, the Lease or the guards."""
@@ -27,14 +31,15 @@ WHERES: tuple[Where, ...] = ("cluster", "config", "lease", "guard")
 DRIVERS = "<drivers>"
 CONFIGMAP = "<configmap>"
 LEASE = "<lease>"
+MACHINE_GROUP = "cluster.x-k8s.io"
 IDENTITY = "kube-system"
 """The namespace whose uid is the cluster's identity."""
 
 ALWAYS = ""
-"""The power of a rule that goes with none: without it there is no scaler, or no publisher."""
+"""The power of a rule that goes with none: without it the component does not run."""
 
-_RANK = {"observe": 0, "attach": 1, "publish": 1, "detach": 2}
-"""How far each mode of the scaler and of the publisher goes."""
+_RANK = {"observe": 0, "attach": 1, "publish": 1, "autoscale": 1, "detach": 2}
+"""How far each mode of scaler, publisher and autoscaler goes."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ class Feature:
 
     name: str
     power: str = ALWAYS
-    mode: Mode | PublishMode = "observe"
+    mode: Mode | PublishMode | AutoscaleMode = "observe"
     used: Callable[[Any], bool] = lambda policy: True
     told: bool = False
     words: bool = False
@@ -81,6 +86,8 @@ TAINTS = Feature("taint rules of before", "taint_rules", "attach", spare=True)
 PUBLISH = Feature("publish", "publish", "publish")
 NODE_LABELS = Feature("labels of fabric and limits", "node_labels", "publish", lambda policy: policy.label_nodes)
 MACHINES = Feature("machines by BareMetalHost", "bare_metal_hosts", told=True)
+SERVERS = Feature("nodes of servers", "servers", "autoscale")
+CLUSTER_API = Feature("servers by cluster-api", "cluster_api", told=True)
 EVENTS = Feature("events", "events", "attach", words=True)
 ELECTION = Feature("leader election", "leader_election", told=True)
 REVIEWS = Feature("metrics protection", "metrics_reviews", told=True)
@@ -130,7 +137,7 @@ _PROGRAM = (
     Rule(REVIEWS, _AUTHORIZATION, "subjectaccessreviews", ("create",), "whether they may read them"),
     Rule(DOCTOR, _AUTHORIZATION, "selfsubjectaccessreviews", ("create",), "which of these permissions are there"),
 )  # fmt: skip
-"""What a program needs, whichever of both it runs."""
+"""What a program needs, whichever component it runs."""
 
 RULES: tuple[Rule, ...] = (
     Rule(WATCH, "", "configmaps", _LISTEN, "the ConfigMap of the fabric", (CONFIGMAP,), "config"),
@@ -202,6 +209,34 @@ PUBLISHER_RULES: tuple[Rule, ...] = (
 """The publisher's table. It asks for no claim, pod or request to be written, and for no Secret: its own is a mounted file."""
 
 
+AUTOSCALER_RULES: tuple[Rule, ...] = (
+    Rule(WATCH, "", "configmaps", _LISTEN, "the ConfigMap of the fabric", (CONFIGMAP,), "config"),
+    Rule(WATCH, "", "nodes", _LISTEN, "which server a node is, its labels and taints"),
+    Rule(WATCH, "", "pods", _LISTEN, "every pod: those that wait, and the room that the others take"),
+    Rule(WATCH, "", "namespaces", ("get",), "the uid of kube-system: the cluster's identity in the log", (IDENTITY,)),
+    Rule(WATCH, DRA, "deviceclasses", _LISTEN, "which devices a claim's request can mean"),
+    Rule(WATCH, DRA, "devicetaintrules", _LISTEN, "taints of devices, where such rules are served"),
+    Rule(WATCH, DRA, "resourceclaims", _LISTEN, "which devices claims hold"),
+    Rule(WATCH, DRA, "resourceslices", _LISTEN, "devices of pools and of nodes"),
+    Rule(WATCH, OPERATOR, "composabilityrequests", _LISTEN, "what the fabric was asked for"),
+    Rule(WATCH, OPERATOR, "composableresources", _LISTEN, "what the fabric attached"),
+    Rule(SERVERS, "", "nodes", ("get", "patch"), "compare a node, then take its start-up taint off"),
+    Rule(SERVERS, "", "nodes", ("delete",), "delete the Node of a server that is gone"),
+    Rule(
+        CLUSTER_API,
+        MACHINE_GROUP,
+        "machinedeployments",
+        ("get", "patch"),
+        "raise and lower the replicas of a group",
+    ),
+    Rule(CLUSTER_API, MACHINE_GROUP, "machinesets", ("get", "list", "patch"), "the same; whose Machines they are"),
+    Rule(CLUSTER_API, MACHINE_GROUP, "machines", ("get", "list", "patch"), "its servers; mark the one that is to go"),
+    Rule(EVENTS, "events.k8s.io", "events", ("create",), "tell users what a pod waits for and what became of an order"),
+    *_PROGRAM,
+)
+"""The autoscaler's table. The rules of cluster-api are for a management cluster that is this one; it needs no Secret, either."""
+
+
 @dataclass(frozen=True)
 class Names:
     """What the markers stand for in one installation. No driver at all means that no condition can be set on Kubernetes 1.36."""
@@ -230,9 +265,10 @@ class Names:
 
 USUAL = Names()
 USUAL_PUBLISHER = Names(drivers=(), lease=PUBLISHER)
+USUAL_AUTOSCALER = Names(drivers=(), lease=AUTOSCALER)
 
 
-def needed(policy: Policy | PublishPolicy, table: Sequence[Rule], *told: Feature) -> frozenset[str]:
+def needed(policy: Policy | PublishPolicy | AutoscalePolicy, table: Sequence[Rule], *told: Feature) -> frozenset[str]:
     """The powers that a policy can ever use, and those of features that a setting beside it asks for. In mode `observe` nothing
     is written about the fleet at all."""
 

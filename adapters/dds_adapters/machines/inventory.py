@@ -89,6 +89,10 @@ class Inventory:
         lost = [_lost(name, one) for name, one in requests.orders.items() if one.server not in names]
         return (*(one for one in shown if one is not None), *lost)
 
+    def groups(self) -> frozenset[str]:
+        """Those of all servers, of the stopped ones too."""
+        return frozenset(entry.group for entry in self._read_servers())
+
     def compose(self, order: str, group: str) -> None:
         checked_order(order)
         with self._lock():

@@ -197,9 +197,11 @@ class Run:
         with observing(written(self.cluster, self.story, "90m"), **self.scaler) as site:
             self.happens(site)
             site.lab.run(self.minutes * 60)
-        return site.series()
+        return {ASKED: f"0+6x{self.minutes}", **site.series()}
 
 
+ASKED = 'dds_autoscaler_rpcs_total{method="Refresh",code="OK",job="dds-autoscaler",instance="dds-autoscaler-0"}'
+"""The labs have no autoscaler; its alerts are tried on series alone."""
 SHORT = {
     "DdsNobodyDecides", "DdsNobodyPublishes", "DdsLogUnavailable", "DdsLogSlow", "DdsNotSynced", "DdsWatchSilent",
     "DdsWritesRefused", "DdsFabricSilent", "DdsFabricAnswersOld",
@@ -251,8 +253,30 @@ def test_alerts_fire_when_they_must_and_no_others_do(run: Run, tmp_path: Path) -
 
 
 def test_every_alert_fires_in_a_run_and_every_panel_gives_something() -> None:
-    assert {name for run in RUNS for name in run.fires} == {one.name for one in alerts()}
+    fire = {name for run in RUNS for name in run.fires} | AUTOSCALER.keys()
+    assert fire == {one.name for one in alerts()}
     assert {title for run in RUNS for title in run.shows} == set(QUERIES)
+
+
+PROVIDER = 'dds_autoscaler_servers_answer_age_seconds{job="dds-autoscaler",instance="dds-autoscaler-0"}'
+FAILURES = (
+    'dds_autoscaler_decisions_total{type="OrderFailed",mode="attach",job="dds-autoscaler",instance="dds-autoscaler-0"}'
+)
+AUTOSCALER: Mapping[str, tuple[Series, int]] = {
+    "DdsServerFailed": ({ASKED: "0+6x60", FAILURES: "_x9 1x50"}, 10),
+    "DdsServersSilent": ({ASKED: "0+6x60", PROVIDER: "3x10 60+60x50"}, 21),
+    "DdsClusterAutoscalerSilent": ({ASKED: "0+6x20 120x40"}, 36),
+}
+"""Of each alert of the autoscaler: series on which it fires, and the minute in which it begins to."""
+
+
+@pytest.mark.parametrize("name", AUTOSCALER)
+def test_alerts_of_the_autoscaler_fire_when_they_must(name: str, tmp_path: Path) -> None:
+    series, minute = AUTOSCALER[name]
+    scaler = {f'leader_election_master_status{{name="dds-{one}"}}': "1x60" for one in ("scaler", "publisher")}
+    expected = [came("firing", minute - 1, []), firing(minute, [name]), came("firing", 60, [name])]
+    promtool()
+    assert judged(tmp_path, ROOT / RULES, EVERY, {**scaler, **series}, expected) == ""
 
 
 COUNTED = {

@@ -19,10 +19,13 @@ ACCOUNT = "system:serviceaccount:composable-dra:dds"
 """Whom the policies of the kustomize base are for."""
 PUBLISHER_ACCOUNT = "system:serviceaccount:composable-dra:dds-publisher"
 """Whom those of the component `publisher` are for."""
+AUTOSCALER_ACCOUNT = "system:serviceaccount:composable-dra:dds-autoscaler"
+"""And those of the component `autoscaler`."""
 KUSTOMIZE = Path(__file__).parents[3] / "deploy" / "kustomize"
 FILES = {
     ACCOUNT: KUSTOMIZE / "base" / "admission.yaml",
     PUBLISHER_ACCOUNT: KUSTOMIZE / "publisher" / "publisher-admission.yaml",
+    AUTOSCALER_ACCOUNT: KUSTOMIZE / "autoscaler" / "autoscaler-admission.yaml",
 }
 
 
@@ -55,8 +58,8 @@ def policies_of(text: str) -> tuple[Object, ...]:
 
 
 def denials(asked: Asked, judges: Iterable[Object] | None = None) -> list[str]:
-    """Why the policies refuse a write (by default those of both accounts); none when it is let through."""
-    known = judges if judges is not None else (*policies(), *policies(PUBLISHER_ACCOUNT))
+    """Why the policies refuse a write (by default those of all accounts); none when it is let through."""
+    known = judges if judges is not None else [one for account in FILES for one in policies(account)]
     values = {
         "object": asked.object,
         "oldObject": asked.was,

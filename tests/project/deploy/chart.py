@@ -16,6 +16,14 @@ from dds_adapters.kubernetes.rbac import WHERES, Where
 CHART = Path(__file__).parents[3] / "deploy" / "chart" / "dds"
 RELEASE = "dds"
 Values = Mapping[str, Any]
+AUTOSCALES: Values = {
+    "autoscaler": {
+        "enabled": True,
+        "machines": {"kind": "cluster-api", "groups": {"workers": {"namespace": "default", "name": "workers"}}},
+        "grpc": {"tlsSecret": "dds-autoscaler-tls"},
+    }
+}
+"""The least that an autoscaler has to be told."""
 
 
 def rendered(values: Values | None = None, *, namespace: str = "dds") -> dict[str, str]:

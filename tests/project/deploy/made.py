@@ -15,7 +15,7 @@ from dds_adapters.kubernetes import guard, rbac
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.rbac import WHERES, Rule, Where
 from tests.project.deploy import watching
-from tests.project.deploy.chart import Values, objects, rendered
+from tests.project.deploy.chart import AUTOSCALES, Values, objects, rendered
 from tests.project.docs.markdown import table
 from tests.support import roles as roles_
 
@@ -34,7 +34,7 @@ _REVIEWS = "and .Values.metrics.enabled .Values.metrics.secure"
 
 @dataclass(frozen=True)
 class Component:
-    """How the roles of the scaler or of the publisher are made. `conditions` switch a power in the chart, where it is not simply
+    """How the roles of a component are made. `conditions` switch a power in the chart, where it is not simply
     a value of its name below `values`; `guard` switches the whole."""
 
     roles: str
@@ -89,15 +89,32 @@ PUBLISHER = Component(
     },
     guard="and .Values.publisher.enabled .Values.rbac.create",
 )
-COMPONENTS = (SCALER, PUBLISHER)
+AUTOSCALER = Component(
+    roles=f"{TEMPLATES}/autoscaler-rbac.yaml",
+    table=rbac.AUTOSCALER_RULES,
+    powers=roles_.NOTHING | frozenset(roles_.AUTOSCALER_POWERS),
+    labels="dds.autoscalerLabels",
+    cluster_name="dds.autoscalerClusterName",
+    name="dds.autoscalerName",
+    account="dds.autoscalerName",
+    lease=".Values.autoscaler.leaseName",
+    values=".Values.autoscaler.powers",
+    conditions={
+        "cluster_api": 'include "dds.clusterApiHere" .',
+        "leader_election": ".Values.leaderElection.enabled",
+        "metrics_reviews": _REVIEWS,
+    },
+    guard="and .Values.autoscaler.enabled .Values.rbac.create",
+)
+COMPONENTS = (SCALER, PUBLISHER, AUTOSCALER)
 
 BASES: dict[str, Values] = {
     "base": {},
     "postgres": {"log": {"kind": "postgres", "postgres": {"secretName": "dds-log"}}, "replicas": 2},
 }
 """By folder the values of the chart: as it comes, and for several replicas."""
-EXTRA = "publisher"
-"""The kustomize component beside the bases: what the publisher adds to either."""
+EXTRAS: dict[str, Values] = {"publisher": {"publisher": {"enabled": True}}, "autoscaler": AUTOSCALES}
+"""The kustomize components beside the bases, by folder: what these values add to either."""
 NAMESPACE = config.NAMESPACE
 CHART_ONLY = ("helm.sh/chart", "app.kubernetes.io/managed-by", "helm.sh/resource-policy")
 
@@ -107,7 +124,7 @@ def files() -> dict[str, str]:
     return {
         **templates(),
         **{path: text for name in BASES for path, text in base(name).items()},
-        **extra(),
+        **{path: text for name in EXTRAS for path, text in extra(name).items()},
     }
 
 
@@ -213,15 +230,15 @@ def base(folder: str) -> dict[str, str]:
     return _listed(folder, made, {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"})
 
 
-def extra() -> dict[str, str]:
-    """The files of the component: the objects that the chart gives with a publisher and not without."""
+def extra(folder: str) -> dict[str, str]:
+    """The files of a component: the objects that the chart gives with its values and not without."""
     without = {_key(one) for one in _objects({})}
     made: dict[str, str] = {}
-    for path, text in sorted(rendered({"publisher": {"enabled": True}}, namespace=NAMESPACE).items()):
+    for path, text in sorted(rendered(EXTRAS[folder], namespace=NAMESPACE).items()):
         found = [_plain(one) for one in objects(text) if _key(one) not in without] if path.endswith(".yaml") else []
         if found:
             made[Path(path).name] = yaml.safe_dump_all(found, sort_keys=False, width=120)
-    return _listed(EXTRA, made, {"apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component"})
+    return _listed(folder, made, {"apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component"})
 
 
 def _objects(values: Values) -> list[dict[str, Any]]:
@@ -254,7 +271,7 @@ def _plain(one: dict[str, Any]) -> dict[str, Any]:
 # -- the page's table ------------------------------------------------------------------------------------------------
 
 _PART = re.compile(r"(<!-- generated: ([a-z ]*permissions) -->\n).*?(<!-- end: \2 -->)", re.DOTALL)
-_TABLES = {"permissions": SCALER, "publisher permissions": PUBLISHER}
+_TABLES = {"permissions": SCALER, "publisher permissions": PUBLISHER, "autoscaler permissions": AUTOSCALER}
 
 
 def page(text: str) -> str:

@@ -1,4 +1,4 @@
-"""A lab in which a ServiceAccount, the scaler's or the publisher's, has exactly its roles and admission policies of kustomize.
+"""A lab in which a ServiceAccount of one of our components has exactly its roles and admission policies of kustomize.
 Everything that is asked in its name is looked at: the permissions that were used, those that lacked, and what the policies say to
 each write.
 
@@ -44,19 +44,24 @@ Use = tuple[str, str, str]
 
 
 SCALER = ("serviceaccount.yaml", "policy.yaml", "rbac.yaml", "admission.yaml", "guard.yaml")
-PUBLISHER = ("publisher.yaml", "publisher-rbac.yaml", "publisher-admission.yaml")
 
 
 def objects(*files: str, folder: str = "base") -> list[dict[str, Any]]:
-    """The objects in files of the base, or of the component `publisher`."""
+    """The objects in files of the base, or in another folder."""
     texts = ((KUSTOMIZE / folder / file).read_text(encoding="utf-8") for file in files)
     return [one for text in texts for one in yaml.safe_load_all(text)]
 
 
-def give_roles(admin: Client, without: Iterable[str] = (), *, publisher: bool = False) -> None:
-    """Make the base's ServiceAccount, policy, roles, guard and admission policies with their bindings, or the component's;
-    `without` names resources whose rules are left out."""
-    make(admin, objects(*PUBLISHER, folder="publisher") if publisher else objects(*SCALER), without)
+def objects_of(component: str = "") -> list[dict[str, Any]]:
+    """Those of the base, or of a kustomize component, that an account's rights depend on."""
+    own = (f"{component}{part}.yaml" for part in ("", "-rbac", "-admission"))
+    return objects(*own, folder=component) if component else objects(*SCALER)
+
+
+def give_roles(admin: Client, without: Iterable[str] = (), *, component: str = "") -> None:
+    """Make the base's ServiceAccount, policy, roles, guard and admission policies with their bindings, or those of a
+    kustomize component; `without` names resources whose rules are left out."""
+    make(admin, objects_of(component), without)
 
 
 def make(admin: Client, found: Iterable[dict[str, Any]], without: Iterable[str] = ()) -> None:

@@ -1,4 +1,4 @@
-"""Admission policies on examples: what scaler and publisher do passes, what they must not do is refused, others are let be."""
+"""Admission policies on examples: what our components do passes, what they must not do is refused, others are let be."""
 
 from __future__ import annotations
 
@@ -11,8 +11,16 @@ import pytest
 
 from dds_adapters.kubernetes.watch.watched import DRA, OPERATOR
 from dds_core.model import FAILED_CONDITION, RESCHEDULE
-from tests.project.deploy import test_admission_publisher
-from tests.project.deploy.admission import ACCOUNT, PUBLISHER_ACCOUNT, Asked, Object, denials, policies
+from tests.project.deploy import test_admission_autoscaler, test_admission_publisher
+from tests.project.deploy.admission import (
+    ACCOUNT,
+    AUTOSCALER_ACCOUNT,
+    PUBLISHER_ACCOUNT,
+    Asked,
+    Object,
+    denials,
+    policies,
+)
 from tests.project.deploy.permitted import objects
 from tests.support.served import client_of, new_server
 
@@ -423,9 +431,10 @@ DENIED: dict[str, tuple[Asked, str]] = {
 EXAMPLES = {
     ACCOUNT: (ALLOWED, DENIED),
     PUBLISHER_ACCOUNT: (test_admission_publisher.ALLOWED, test_admission_publisher.DENIED),
+    AUTOSCALER_ACCOUNT: (test_admission_autoscaler.ALLOWED, test_admission_autoscaler.DENIED),
 }
-"""Of the scaler and of the publisher."""
-accounts = pytest.mark.parametrize("account", EXAMPLES, ids=["scaler", "publisher"])
+"""Of each component."""
+accounts = pytest.mark.parametrize("account", EXAMPLES, ids=["scaler", "publisher", "autoscaler"])
 some_denied = pytest.mark.parametrize(
     ("asked", "words"), [pytest.param(*one, id=name) for _, denied in EXAMPLES.values() for name, one in denied.items()]
 )

@@ -38,7 +38,7 @@ NODE: Object = {
 }
 
 
-def _changed(one: Object, *path: str, to: Any) -> Object:
+def changed(one: Object, *path: str, to: Any) -> Object:
     """With another value at a path; None takes it away."""
     after = copy.deepcopy(one)
     here = after
@@ -51,10 +51,10 @@ def _changed(one: Object, *path: str, to: Any) -> Object:
     return after
 
 
-NOBODYS = _changed(SLICE, "metadata", "labels", LABEL, to=None)
-OTHERS = _changed(SLICE, "metadata", "labels", LABEL, to="others")
-ON_NODE = _changed(_changed(SLICE, "spec", "nodeName", to="node1"), "spec", "nodeSelector", to=None)
-EVERYWHERE = _changed(_changed(SLICE, "spec", "allNodes", to=True), "spec", "nodeSelector", to=None)
+NOBODYS = changed(SLICE, "metadata", "labels", LABEL, to=None)
+OTHERS = changed(SLICE, "metadata", "labels", LABEL, to="others")
+ON_NODE = changed(changed(SLICE, "spec", "nodeName", to="node1"), "spec", "nodeSelector", to=None)
+EVERYWHERE = changed(changed(SLICE, "spec", "allNodes", to=True), "spec", "nodeSelector", to=None)
 
 
 def slices(now: Object | None, was: Object | None = None, user: str = PUBLISHER_ACCOUNT) -> Asked:
@@ -66,14 +66,14 @@ def node(now: Object, user: str = PUBLISHER_ACCOUNT, resource: str = "nodes") ->
 
 
 def label(name: str, value: str | None) -> Object:
-    return _changed(NODE, "metadata", "labels", name, to=value)
+    return changed(NODE, "metadata", "labels", name, to=value)
 
 
 ALLOWED: dict[str, Asked] = {
     "publish": slices(SLICE),
     "ask what is kept": slices(probe.on_trial("resource.k8s.io/v1", "gpu.nvidia.com")),
     "ask it for the doctor": slices(server.example()),
-    "one device more": slices(_changed(SLICE, "spec", "devices", to=[{"name": "a100-0"}, {"name": "a100-1"}]), SLICE),
+    "one device more": slices(changed(SLICE, "spec", "devices", to=[{"name": "a100-0"}, {"name": "a100-1"}]), SLICE),
     "withdraw": slices(None, SLICE),
     "the label of another fabric": node(label("cohdi.io/fabric", "2")),
     "no fabric any more": node(label("cohdi.io/fabric", None)),
@@ -95,10 +95,10 @@ DENIED: dict[str, tuple[Asked, str]] = {
     "a cool-down": (node(label("cohdi.io/a100-cooling", "true")), "labels of a node"),
     "another's label": (node(label("zone", "b")), "labels of a node"),
     "a prefix that only begins alike": (node(label("cohdi.io.example/a-size-max", "1")), "labels of a node"),
-    "cordon": (node(_changed(NODE, "spec", "unschedulable", to=True)), "nothing of a node"),
-    "annotate": (node(_changed(NODE, "metadata", "annotations", to={"a": "b"})), "nothing of a node"),
+    "cordon": (node(changed(NODE, "spec", "unschedulable", to=True)), "nothing of a node"),
+    "annotate": (node(changed(NODE, "metadata", "annotations", to={"a": "b"})), "nothing of a node"),
     "a node's capacity": (
-        node(_changed(NODE, "status", "capacity", "cpu", to="8"), resource="nodes/status"),
+        node(changed(NODE, "status", "capacity", "cpu", to="8"), resource="nodes/status"),
         "nothing of a",
     ),
 }

@@ -17,10 +17,10 @@ from dds_adapters.kubernetes.rbac import Names
 from dds_commands.doctor import doctor
 from dds_commands.live import COMPONENT
 from dds_commands.parameters import NAME_VARIABLE
-from dds_commands.serve import publish, serve
+from dds_commands.serve import autoscale, publish, serve
 from dds_commands.settings import Setting
 from dds_core import read_policy
-from tests.project.deploy.chart import CHART, Values, held_to, manifests, of_kind, rendered
+from tests.project.deploy.chart import AUTOSCALES, CHART, Values, held_to, manifests, of_kind, rendered
 from tests.support.roles import EVERYTHING, NOTHING, POWERS, role
 
 POSTGRES: Values = {"log": {"kind": "postgres", "postgres": {"secretName": "dds-log"}}, "replicas": 3}
@@ -69,8 +69,32 @@ PUBLISHES: dict[str, Values] = {
         "admissionPolicies": {"enabled": False},
     },
 }
+AUTOSCALERS: dict[str, Values] = {
+    "autoscaler": AUTOSCALES,
+    "autoscaler on postgres": {
+        **POSTGRES,
+        "autoscaler": {
+            **AUTOSCALES["autoscaler"],
+            "mode": "autoscale",
+            "replicas": 2,
+            "policy": {"compose_seconds": 600},
+            "machines": {"kind": "inventory", "servers": "/srv/servers.yaml", "requests": "/srv/requests.yaml"},
+        },
+        "metrics": {"certSecretName": "cert", "serviceMonitor": {"enabled": True}},
+        "networkPolicy": {"grpcFrom": []},
+    },
+    "autoscaler beside a publisher, and nothing else": {
+        **AUTOSCALES,
+        "publisher": {"enabled": True},
+        "metrics": {"enabled": False},
+        "leaderElection": {"enabled": False, "leaseName": "dds-scaler"},
+        "admissionPolicies": {"enabled": False},
+        "networkPolicy": {"enabled": False},
+    },
+}
 VARIANTS: dict[str, Values] = {
     **PUBLISHES,
+    **AUTOSCALERS,
     "default": {},
     "postgres": POSTGRES,
     "observe with no power": {
@@ -133,6 +157,10 @@ def _container(values: Values, name: str = "") -> dict[str, Any]:
     return dict(found)
 
 
+def _autoscaler(**told: Any) -> Values:
+    return {"autoscaler": {**AUTOSCALES["autoscaler"], **told}}
+
+
 def _alone(values: Values) -> bool:
     told = values.get("publisher", {})
     return bool(told.get("enabled") and not told.get("inProcess"))
@@ -159,7 +187,7 @@ def test_every_object_has_its_own_name_and_place(name: str) -> None:
     keys = [(one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]) for one in found]
     assert len(set(keys)) == len(keys)
     names = {one["metadata"]["labels"]["app.kubernetes.io/name"] for one in found}
-    assert names == ({"dds", "dds-publisher"} if VARIANTS[name].get("publisher") else {"dds"})
+    assert names == {"dds", *(f"dds-{one}" for one in ("publisher", "autoscaler") if one in VARIANTS[name])}
 
 
 def _paths(values: Any, schema: Any, place: str = "") -> Iterator[str]:
@@ -212,6 +240,14 @@ def test_every_value_is_in_the_schema_and_every_part_of_the_schema_in_the_values
         {"publisher": {"enabled": True, "fabric": {**FM, "api": "cm"}}},
         {"publisher": {"enabled": True, "fabric": {"api": "nec"}}},
         {"publisher": {"enabled": True, "scanInterval": 0}},
+        {"autoscaler": {"enabled": True}},
+        _autoscaler(machines={}),
+        _autoscaler(machines={"kind": "rack"}),
+        _autoscaler(grpc={}),
+        _autoscaler(mode="attach"),
+        _autoscaler(replicas=2),
+        _autoscaler(policy={"mode": "autoscale"}),
+        {**POSTGRES, **_autoscaler(replicas=2), "leaderElection": {"enabled": False}},
     ],
     ids=str,
 )
@@ -396,17 +432,16 @@ EXTRA: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("of_publisher", [False, True], ids=["scaler", "publisher"])
-def test_what_is_added_reaches_its_pod_and_no_other(of_publisher: bool) -> None:
-    values: dict[str, Any] = {"publisher": {"enabled": True, **(EXTRA if of_publisher else {})}} | (
-        {} if of_publisher else EXTRA
-    )
+@pytest.mark.parametrize("component", ["serve", "publisher", "autoscaler"])
+def test_what_is_added_reaches_its_pod_and_no_other(component: str) -> None:
+    values: dict[str, Any] = {"publisher": {"enabled": True}, **AUTOSCALES}
+    values |= EXTRA if component == "serve" else {component: {**values[component], **EXTRA}}
     assert helm_python.lint(CHART, values, strict=True, namespace="dds")["errors"] == []
     for one in of_kind(manifests(values), "Deployment"):
         kubernetes_validate.validate(one, "1.36", strict=True)
         pod = one["spec"]["template"]["spec"]
         (container,) = pod["containers"]
-        mine = one["metadata"]["name"].endswith("-publisher") is of_publisher
+        mine = one["metadata"]["name"] == {"serve": "dds"}.get(component, f"dds-{component}")
         for added, there in (
             (EXTRA["extraEnv"], container["env"]),
             (EXTRA["extraVolumes"], pod["volumes"]),
@@ -415,5 +450,7 @@ def test_what_is_added_reaches_its_pod_and_no_other(of_publisher: bool) -> None:
             assert (added[0] in there) is mine
         assert (container["args"][-1:] == EXTRA["extraArgs"]) is mine
         name, *arguments = container["args"]
-        with {"serve": serve, "publish": publish}[name].make_context(name, arguments) as context:
+        with {"serve": serve, "publish": publish, "autoscale": autoscale}[name].make_context(
+            name, arguments
+        ) as context:
             assert (context.params["writers"] == 3) is mine

@@ -39,6 +39,12 @@ def test_it_installs_extras_that_there_are_and_nothing_for_development() -> None
     (installed,) = re.findall(r"'\.\[([a-z,]+)\]'", TEXT)
     extras = PROJECT["project"]["optional-dependencies"]
     assert set(installed.split(",")) <= set(extras) - {"all", "lab"}
+    everything = {
+        extra
+        for one in installed.split(",")
+        for extra in (one, *re.findall(r"dds-core\[([a-z,]+)\]", *extras[one][:1]))
+    }
+    assert everything == {"autoscaler", "postgres", "serve"}, "what the commands of the Deployments need"
     build = {re.split(r"[<>=!]", name)[0] for name in PROJECT["build-system"]["requires"]}
     assert all(f" {name} " in TEXT for name in build)
 

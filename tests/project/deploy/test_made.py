@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from tests.project.deploy.chart import manifests
-from tests.project.deploy.made import BASES, EXTRA, KUSTOMIZE, NAMESPACE, PAGE, ROOT, files, page
-from tests.support.roles import POWERS
+from tests.project.deploy.made import BASES, EXTRAS, KUSTOMIZE, NAMESPACE, PAGE, ROOT, files, page
+from tests.support.roles import AUTOSCALER_POWERS, POWERS, PUBLISHER_POWERS
 
 AGAIN = "run: python -m tests.project.deploy.generate"
 
@@ -61,20 +61,22 @@ def _keys(found: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(one["kind"], one["metadata"]["name"]) for one in found]
 
 
+@pytest.mark.parametrize("extra", EXTRAS)
 @pytest.mark.parametrize("folder", BASES)
-def test_the_component_adds_to_either_base_what_the_chart_would(folder: str) -> None:
-    mine = _written(EXTRA)
+def test_a_component_adds_to_either_base_what_the_chart_would(folder: str, extra: str) -> None:
+    mine = _written(extra)
     both = _keys(_written(folder)) + _keys(mine)
     assert len(set(both)) == len(both)
-    values = {**BASES[folder], "publisher": {"enabled": True}}
-    volume = ("PersistentVolumeClaim", "dds-publisher-log")  # the chart has none where the log is in PostgreSQL
+    values = {**BASES[folder], **EXTRAS[extra]}
+    volume = ("PersistentVolumeClaim", f"dds-{extra}-log")  # the chart has none where the log is in PostgreSQL
     assert set(both) - {volume} == set(_keys(manifests(values, namespace=NAMESPACE))) - {volume}
     for one in mine:
         kubernetes_validate.validate(one, "1.36", strict=True)
 
 
-def test_the_component_is_one_and_lists_all() -> None:
-    place = ROOT / KUSTOMIZE / EXTRA
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_a_component_is_one_and_lists_all(extra: str) -> None:
+    place = ROOT / KUSTOMIZE / extra
     listed = yaml.safe_load((place / "kustomization.yaml").read_text(encoding="utf-8"))
     assert listed["kind"] == "Component"
     assert set(listed["resources"]) | {"kustomization.yaml"} == {path.name for path in place.iterdir()}
@@ -100,4 +102,4 @@ def test_the_pages_values_are_values() -> None:
 
 def test_the_page_names_every_power() -> None:
     text = (ROOT / PAGE).read_text(encoding="utf-8")
-    assert all(f"| `{power}` |" in text for power in POWERS)
+    assert all(f"| `{power}` |" in text for power in (*POWERS, *PUBLISHER_POWERS, *AUTOSCALER_POWERS))

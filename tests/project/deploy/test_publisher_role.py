@@ -41,7 +41,7 @@ AROUND = Surroundings(manager=ManagerSettings(api="cm", limits=(Limit("NVIDIA A1
 
 def _begun(run: PublishRun, folder: Path, uses: Uses, without: tuple[str, ...] = ()) -> None:
     """Let our publisher begin as its ServiceAccount with its roles, and every request of it be looked at."""
-    give_roles(run.lab.client("admin"), without, publisher=True)
+    give_roles(run.lab.client("admin"), without, component="publisher")
     uses.follow(run.lab.server)
     manager = run.around.manager
     write_login(manager.login, folder)
@@ -76,7 +76,7 @@ def _story() -> Uses:
 def _reviews() -> Uses:
     """What `dds doctor` and whoever reads the metrics make it ask."""
     uses, clinic = Uses(PUBLISHER_ACCOUNT), Clinic()
-    give_roles(clinic.admin, publisher=True)
+    give_roles(clinic.admin, component="publisher")
     uses.follow(clinic.lab.server)
     policy = PublishPolicy(mode="publish")
     for check in (publisher_permissions, fleet.classes):
@@ -124,7 +124,7 @@ def test_a_missing_rule_is_noticed_and_ends_nothing(resource: str) -> None:
 def test_a_write_that_the_policies_refuse_is_noticed() -> None:
     """The harness itself: it would tell."""
     uses, clinic = Uses(PUBLISHER_ACCOUNT), Clinic()
-    give_roles(clinic.admin, publisher=True)
+    give_roles(clinic.admin, component="publisher")
     uses.follow(clinic.lab.server)
     requests = Direct(clinic.lab.server, PUBLISHER_ACCOUNT, GROUPS)
     foreign = next(one for one in clinic.admin.list("resourceslices") if "nodeName" not in one["spec"])

@@ -6,11 +6,13 @@ import json
 import subprocess
 from typing import Any
 
-from tests.project.deploy.chart import Values, manifests, of_kind
-from tests.project.deploy.watching import ROOT, RULES, alerts, panels, selected
+import pytest
+
+from tests.project.deploy.chart import AUTOSCALES, Values, manifests, of_kind
+from tests.project.deploy.watching import COMPONENTS, ROOT, RULES, alerts, panels, selected
 from tests.support.promtool import promtool
 
-BOTH: Values = {"publisher": {"enabled": True}}
+EVERYTHING: Values = {"publisher": {"enabled": True}, **AUTOSCALES}
 
 
 def _rule(rules: dict[str, Any] | None = None, **values: Any) -> dict[str, Any]:
@@ -25,26 +27,32 @@ def _rules(found: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_the_rules_are_those_of_the_page() -> None:
-    assert _rules(_rule(**BOTH)) == sorted((one.rule() for one in alerts()), key=lambda rule: "ublish" in rule["expr"])
+    by_component = sorted(alerts(), key=lambda one: ("", *COMPONENTS).index(one.component))
+    assert _rules(_rule(**EVERYTHING)) == [one.rule() for one in by_component]
 
 
 def test_every_rule_tells_how_bad_it_is_what_it_means_and_where_to_read_on() -> None:
     base = "https://docs.example/dds/v1"
     for given in (base, f"{base}/"):
-        for one in _rules(_rule({"runbookBaseUrl": given}, **BOTH)):
+        for one in _rules(_rule({"runbookBaseUrl": given}, **EVERYTHING)):
             assert one["labels"]["severity"] in ("critical", "warning")
             told = one["annotations"]
             assert told["runbook_url"] == f"{base}/docs/operations.md#{one['alert'].lower()}"
             summary = told["summary"].partition("{{")[0]
             assert told["description"].startswith(summary) and len(summary) > 10
             assert not any(mark in summary for mark in ".:;")
-    assert len({one["annotations"]["summary"] for one in _rules(_rule(**BOTH))}) == len(alerts())
+    assert len({one["annotations"]["summary"] for one in _rules(_rule(**EVERYTHING))}) == len(alerts())
 
 
-def test_without_a_publisher_nobody_is_called_for_one() -> None:
-    names = {rule["alert"] for rule in _rules(_rule())}
-    assert names == {one.name for one in alerts() if not one.of_publisher}
-    assert {one.name for one in alerts()} - names >= {"DdsNobodyPublishes", "DdsFabricSilent"}
+@pytest.mark.parametrize(
+    ("component", "some"), [("publisher", "DdsNobodyPublishes"), ("autoscaler", "DdsServersSilent")]
+)
+def test_nobody_is_called_for_a_component_that_is_not_installed(component: str, some: str) -> None:
+    names = {
+        rule["alert"] for rule in _rules(_rule(**{key: EVERYTHING[key] for key in EVERYTHING if key != component}))
+    }
+    assert names == {one.name for one in alerts() if one.component != component}
+    assert some in {one.name for one in alerts()} - names
 
 
 def test_leases_are_those_of_the_release() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from dds_adapters.runtime.metrics import CATALOGUE, POOL_CATALOGUE
+from dds_adapters.runtime.metrics import CATALOGUE, GROUP_CATALOGUE, POOL_CATALOGUE
 
 ROOT = Path(__file__).parents[3]
 PAGE = "docs/metrics.md"
@@ -20,6 +20,9 @@ RUNBOOK = "docs/operations.md"
 RULES = "deploy/chart/dds/files/alerts.yaml"
 DASHBOARD = "deploy/chart/dds/files/dashboard.json"
 SEVERITIES = ("critical", "warning")
+EVERY = (*CATALOGUE, *POOL_CATALOGUE, *GROUP_CATALOGUE)
+COMPONENTS = ("publisher", "autoscaler")
+"""Who has alerts of its own beside the scaler's."""
 
 
 _SERIES_OF = "{{ with $labels }} ({{ range $name, $value := . }} {{ $name }}={{ $value }}{{ end }} ){{ end }}"
@@ -42,8 +45,9 @@ class Alert:
         return f"{RUNBOOK}#{self.name.lower()}"
 
     @property
-    def of_publisher(self) -> bool:
-        return "dds_publisher_" in self.expr or "dds-publisher" in self.expr
+    def component(self) -> str:
+        """Whose it is, "" for the scaler's."""
+        return next((one for one in COMPONENTS if re.search(f"dds[_-]{one}", self.expr)), "")
 
     def rule(self) -> dict[str, Any]:
         """As Prometheus has it."""
@@ -65,7 +69,7 @@ class Alert:
     def _which(self) -> Iterator[str]:
         """The labels that its series differ in: those of its first metric that the query neither names nor sums up."""
         found = _SERIES.search(self.expr)
-        labels = {one.name: one.labels for one in (*CATALOGUE, *POOL_CATALOGUE)}
+        labels = {one.name: one.labels for one in EVERY}
         if found is not None and not re.match("sum|max", self.expr):
             yield from (label for label in labels[found[1]] if f'{label}="' not in self.expr)
 
@@ -122,10 +126,10 @@ def _rows(section: str) -> Iterator[list[str]]:
 
 
 def rules() -> str:
-    """A file of rules as Prometheus reads it: the scaler's group and the publisher's."""
+    """A file of rules as Prometheus reads it: a group for each component."""
     groups = [
-        {"name": name, "rules": [one.rule() for one in alerts() if one.of_publisher is publisher]}
-        for name, publisher in (("dds", False), ("dds-publisher", True))
+        {"name": f"dds-{of}" if of else "dds", "rules": [one.rule() for one in alerts() if one.component == of]}
+        for of in ("", *COMPONENTS)
     ]
     note = f"# Made from {PAGE} by `python -m tests.project.deploy.generate`: change the table there, not this.\n"
     return note + yaml.safe_dump({"groups": groups}, sort_keys=False, width=2_000)
@@ -135,9 +139,7 @@ def rules() -> str:
 
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 WIDTH, HEIGHT, COLUMNS = 8, 8, 3
-_SERIES = re.compile(
-    r"\b(" + "|".join(one.name for one in (*CATALOGUE, *POOL_CATALOGUE)) + r")((?:_bucket|_sum|_count)?)\b(\{)?"
-)
+_SERIES = re.compile(r"\b(" + "|".join(one.name for one in EVERY) + r")((?:_bucket|_sum|_count)?)\b(\{)?")
 
 
 def dashboard() -> str:

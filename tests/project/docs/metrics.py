@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from dds_adapters.runtime.metrics import CATALOGUE, POOL_CATALOGUE, Named
+from collections.abc import Iterable
+
+from dds_adapters.runtime.metrics import CATALOGUE, GROUP_CATALOGUE, POOL_CATALOGUE, Named
 from tests.project.docs.markdown import table
 
 
 def metrics_table() -> str:
-    return table(("metric", "kind", "labels", "what it says"), [_row(one) for one in CATALOGUE])
+    return _table(CATALOGUE)
 
 
 def pool_metrics_table() -> str:
-    return table(("metric", "kind", "labels", "what it says"), [_row(one) for one in POOL_CATALOGUE])
+    return _table(POOL_CATALOGUE)
+
+
+def group_metrics_table() -> str:
+    return _table(GROUP_CATALOGUE)
+
+
+def _table(catalogue: Iterable[Named]) -> str:
+    return table(("metric", "kind", "labels", "what it says"), [_row(one) for one in catalogue])
 
 
 def _row(one: Named) -> tuple[str, str, str, str]:

@@ -53,7 +53,11 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
         "objects": events.objects,
         "parts": events.parts,
     },
-    "docs/metrics.md": {"metrics": metrics.metrics_table, "publisher metrics": metrics.pool_metrics_table},
+    "docs/metrics.md": {
+        "metrics": metrics.metrics_table,
+        "publisher metrics": metrics.pool_metrics_table,
+        "autoscaler metrics": metrics.group_metrics_table,
+    },
 }
 
 _PART = re.compile(r"(<!-- generated: (?P<name>[^>]+) -->\n).*?(<!-- end: (?P=name) -->)", re.DOTALL)

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy
 from click.testing import CliRunner
 
-from dds_adapters.runtime.metrics import CATALOGUE, POOL_CATALOGUE, Named
+from dds_adapters.runtime.metrics import CATALOGUE, GROUP_CATALOGUE, POOL_CATALOGUE, Named
 from dds_commands import main
 from tests.project.docs.pages import ROOT
 
@@ -21,7 +21,7 @@ _BY = re.compile(r"by \(([^)]*)\)\s*\(\w+\((" + _OURS + ")")
 def known() -> dict[str, Named]:
     """Metrics by the names of their series."""
     found: dict[str, Named] = {}
-    for one in (*CATALOGUE, *POOL_CATALOGUE):
+    for one in (*CATALOGUE, *POOL_CATALOGUE, *GROUP_CATALOGUE):
         suffixes = ("_bucket", "_sum", "_count") if one.kind == "histogram" else ("",)
         found |= {one.name + suffix: one for suffix in suffixes}
     return found

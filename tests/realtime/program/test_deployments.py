@@ -14,12 +14,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from dds_adapters.autoscaler.server import TlsFiles
 from dds_adapters.kubernetes import rbac
 from dds_lab.api.requests import User
 from dds_lab.scenario.cluster import User as Named
-from tests.project.deploy.admission import ACCOUNT, PUBLISHER_ACCOUNT
+from tests.adapters.autoscaler.served import write
+from tests.project.deploy.admission import ACCOUNT, AUTOSCALER_ACCOUNT, PUBLISHER_ACCOUNT
 from tests.project.deploy.chart import manifests, of_kind
-from tests.project.deploy.permitted import GROUPS, PUBLISHER, SCALER, Uses, make, objects
+from tests.project.deploy.permitted import GROUPS, Uses, make, objects, objects_of
+from tests.support.certificates import Authority
 from tests.support.commands import PROGRAM, environment
 from tests.support.live_lab import LiveLab, eventually, without_scaler
 from tests.support.ours import told_to_us
@@ -30,6 +33,7 @@ UNCHECKED = ssl._create_unverified_context()
 
 
 GRACE = 40
+MACHINES = "machines: {kind: inventory, servers: servers.yaml, requests: requests.yaml}"
 PORTS = {
     "--health-probe-bind-address=:8081": "--health-probe-bind-address=127.0.0.1:0",
     "--metrics-bind-address=:8080": "--metrics-bind-address=127.0.0.1:0",
@@ -169,7 +173,7 @@ def test_the_deployed_scaler_starts_answers_and_ends(tmp_path: Path) -> None:
     }
     followed = _followed(rbac.RULES) - {"devicetaintrules"}  # not served there
     arguments = _changed(container["args"], here | PORTS)
-    uses = _lives(tmp_path, ACCOUNT, objects(*SCALER), arguments, {}, followed=followed)
+    uses = _lives(tmp_path, ACCOUNT, objects_of(), arguments, {}, followed=followed)
     assert "resourceslices" not in {resource for _, resource, verb in uses.used if verb == "create"}
 
 
@@ -182,11 +186,32 @@ def test_the_deployed_publisher_starts_answers_and_ends(tmp_path: Path) -> None:
     given = {one["name"]: str(one["value"]) for one in container["env"]}
     here = {"DDS_LOG": f"sqlite:///{tmp_path}/log.sqlite3", "DDS_INVENTORY": f"{tmp_path}/inventory.yaml"}
     assert here.keys() <= given.keys()
-    made, followed = objects(*PUBLISHER, folder="publisher"), _followed(rbac.PUBLISHER_RULES) - {"baremetalhosts"}
+    made, followed = objects_of("publisher"), _followed(rbac.PUBLISHER_RULES) - {"baremetalhosts"}
     uses = _lives(tmp_path, PUBLISHER_ACCOUNT, made, arguments, given | here, followed=followed)
     assert {resource for _, resource, verb in uses.used if verb == "watch"} == followed
     assert ("", "namespaces", "get") in uses.used
     assert {verb for _, resource, verb in uses.used if resource == "leases"} == {"create", "get", "update"}
+
+
+def test_the_deployed_autoscaler_starts_answers_and_ends(tmp_path: Path) -> None:
+    """With an inventory in place of cluster-api, which is not there."""
+    _policy(tmp_path, "autoscaler.yaml", "autoscaler")
+    for name, text in (("machines", MACHINES), ("servers", "servers: []"), ("requests", "{}")):
+        (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
+    ca = Authority.made()
+    write(TlsFiles(tmp_path / "tls.crt", tmp_path / "tls.key", tmp_path / "ca.crt"), ca.issued(), ca)
+    container = _container("autoscaler-deployment.yaml", "autoscaler")
+    files = {
+        f"--grpc-{one}-file=/etc/dds-grpc/": f"--grpc-{one}-file={tmp_path}/" for one in ("cert", "key", "client-ca")
+    }
+    address = {"--grpc-bind-address=:8086": "--grpc-bind-address=127.0.0.1:0"}
+    policy = {"--policy=/etc/dds-autoscale/": f"--policy={tmp_path}/"}
+    arguments = _changed(container["args"], files | address | policy | PORTS)
+    given = {one["name"]: str(one["value"]) for one in container["env"]}
+    here = {"DDS_LOG": f"sqlite:///{tmp_path}/log.sqlite3", "DDS_MACHINES": f"{tmp_path}/machines.yaml"}
+    assert here.keys() <= given.keys()
+    made, followed = objects_of("autoscaler"), _followed(rbac.AUTOSCALER_RULES) - {"devicetaintrules"}
+    _lives(tmp_path, AUTOSCALER_ACCOUNT, made, arguments, given | here, followed=followed)
 
 
 def test_both_in_one_deployed_process_start_answer_and_end(tmp_path: Path) -> None:

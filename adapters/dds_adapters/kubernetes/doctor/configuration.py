@@ -13,6 +13,7 @@ from dds_adapters.kubernetes.decode.decoding import Fault
 from dds_adapters.kubernetes.doctor.findings import Finding, error, note, ok, several, unknown, warning
 from dds_adapters.kubernetes.doctor.patient import Patient, Unreadable
 from dds_adapters.kubernetes.doctor.server import pool_slices
+from dds_core.autoscaler.policy import AutoscalePolicy
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.log import Head
 from dds_core.model import Config, Slice
@@ -151,6 +152,15 @@ def of_publisher(policy: PublishPolicy) -> Iterator[Finding]:
     yield ok(check, f"valid: mode {policy.mode}, adopts {policy.adopt}, {labels}")
     if policy.mode == "observe":
         yield note(check, "in mode observe nothing is published", "set mode to publish once you trust it")
+
+
+def of_autoscaler(policy: AutoscalePolicy) -> Iterator[Finding]:
+    """What kind of policy the autoscaler has."""
+    check = "autoscale policy"
+    groups = several(one.name for one in policy.groups) or "none"
+    yield ok(check, f"valid: mode {policy.mode}, groups {groups}")
+    if policy.mode == "observe":
+        yield note(check, "in mode observe no group is shown", "set mode to autoscale once you trust it")
 
 
 def timeouts(policy: Policy, picture: Picture | None) -> Iterator[Finding]:

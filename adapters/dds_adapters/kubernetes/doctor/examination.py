@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 from dds_adapters.kubernetes.cluster import Asking, Refused
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.doctor import (
+    autoscaling,
     configuration,
     fabric,
     fleet,
@@ -19,10 +20,12 @@ from dds_adapters.kubernetes.doctor import (
     scheduling,
     server,
 )
+from dds_adapters.kubernetes.doctor.autoscaling import Machines
 from dds_adapters.kubernetes.doctor.configuration import Journal
 from dds_adapters.kubernetes.doctor.fabric import Manager
 from dds_adapters.kubernetes.doctor.findings import Finding, Level, failed, sound, unknown
 from dds_adapters.kubernetes.doctor.patient import Patient
+from dds_core.autoscaler.policy import AutoscalePolicy
 from dds_core.errors import DdsError
 from dds_core.publisher.policy import PublishPolicy
 from dds_core.scaler.policy import Policy
@@ -52,7 +55,7 @@ CLUSTER_CHECKS: tuple[tuple[str, Check], ...] = (
     ("classes", fleet.classes),
     ("claims", fleet.claims),
 )
-"""What concerns scaler and publisher, in the order in which it is told."""
+"""What concerns every component, in the order in which it is told."""
 
 SCALER_CHECKS: tuple[tuple[str, Check], ...] = (
     ("operator", server.custom_kinds),
@@ -71,6 +74,12 @@ PUBLISHER_CHECKS: tuple[tuple[str, Check], ...] = (
     ("pool owners", publishing.owners),
 )
 """What concerns the publisher alone."""
+
+AUTOSCALER_CHECKS: tuple[tuple[str, Check], ...] = (
+    ("autoscaler rights", permissions.autoscaler_permissions),
+    ("server templates", autoscaling.templates),
+)
+"""What concerns the autoscaler alone, before Cluster Autoscaler is looked at."""
 
 
 class Server(Asking, Protocol):
@@ -94,11 +103,21 @@ class Publisher:
 
 
 @dataclass(frozen=True)
+class Autoscaler:
+    """The autoscaler's part of an examination. `policy` and `machines`, which says where servers come from, are called once each,
+    and may raise DdsError."""
+
+    policy: Callable[[], AutoscalePolicy]
+    machines: Callable[[], Machines]
+    log: str = "cluster/autoscaler"
+
+
+@dataclass(frozen=True)
 class Examined:
     """What is examined. `connect`, `policy` and `journal` are called once each, and may raise DdsError: that is a finding.
 
-    `policy` is the scaler's, None where the scaler is not examined; `publisher` is None where the publisher is not. `journal` is
-    None where no log was named. `now` gives microseconds of our clock.
+    `policy` is the scaler's, None where the scaler is not examined; `publisher` and `autoscaler` are None
+    where these are not. `journal` is None where no log was named. `now` gives microseconds of our clock.
     """
 
     connect: Callable[[], Server]
@@ -108,6 +127,7 @@ class Examined:
     log: str = "cluster/scaler"
     namespace: str = config.NAMESPACE
     publisher: Publisher | None = None
+    autoscaler: Autoscaler | None = None
 
 
 def examine(examined: Examined) -> Iterator[Finding]:
@@ -116,6 +136,14 @@ def examine(examined: Examined) -> Iterator[Finding]:
     rules, of_policy = _read("policy", examined.policy, Policy(), configuration.in_short)
     usual, policy_of = PublishPolicy(), given.policy if given is not None else None
     published, of_publishing = _read("publish policy", policy_of, usual, configuration.of_publisher)
+    rack = examined.autoscaler
+    autoscaled, of_autoscaling = _read(
+        "autoscale policy", rack.policy if rack is not None else None, AutoscalePolicy(), configuration.of_autoscaler
+    )
+    known = autoscaled if sound(of_autoscaling) else None
+    machines, of_machines = _read(
+        "machines", rack.machines if rack is not None else None, None, partial(autoscaling.machines, known)
+    )
     patient: Patient | None = None
     try:
         found = examined.connect()
@@ -127,6 +155,8 @@ def examine(examined: Examined) -> Iterator[Finding]:
             namespace=examined.namespace,
             publishing=published if given is not None else None,
             bare_metal_hosts=given is not None and given.bare_metal_hosts,
+            autoscaling=known if rack is not None else None,
+            has_machines=machines is not None and machines.here,
         )
     except DdsError as problem:
         yield failed("server", problem, "error")
@@ -137,6 +167,8 @@ def examine(examined: Examined) -> Iterator[Finding]:
         yield from _fabric(given, patient if reached else None, examined.now)
     yield from of_policy
     yield from of_publishing
+    yield from of_autoscaling
+    yield from of_machines
     yield from _records(examined, patient, rules)
 
 
@@ -170,6 +202,9 @@ def _cluster(patient: Patient, examined: Examined) -> Iterator[Finding]:
         checks += SCALER_CHECKS
     if examined.publisher is not None:
         checks += PUBLISHER_CHECKS
+    if examined.autoscaler is not None:
+        scaler = patient.policy if examined.policy is not None else None
+        checks += (*AUTOSCALER_CHECKS, ("cluster autoscaler", partial(autoscaling.cluster_autoscaler, scaler=scaler)))
     for check, look in checks:
         yield from alone(check, partial(look, patient))
 
@@ -196,8 +231,9 @@ def _records(examined: Examined, patient: Patient | None, rules: Policy) -> Iter
                 yield from told
                 if sound(told) and any(one.log == examined.log for one in opened.heads()):
                     picture = opened.picture(examined.log)
-            if examined.publisher is not None:
-                yield from configuration.log(opened, examined.publisher.log, _uid(patient), examined.now())
+            for one in (examined.publisher, examined.autoscaler):
+                if one is not None:
+                    yield from configuration.log(opened, one.log, _uid(patient), examined.now())
         except DdsError as problem:
             yield failed("log", problem, "error")
     if examined.policy is not None:

@@ -28,6 +28,7 @@ from dds_adapters.kubernetes.decode.decoding import Fault
 from dds_adapters.kubernetes.publish.decode import BareMetalHosts, host, pool_slice
 from dds_adapters.kubernetes.publish.device_info import read_pool_config
 from dds_adapters.kubernetes.watch.watched import BARE_METAL_HOSTS, VERSIONS, scope_of_config
+from dds_core.autoscaler.policy import AutoscalePolicy
 from dds_core.errors import DdsError
 from dds_core.model import Claim, Config, FabricResource, Node, Slice
 from dds_core.publisher.model import Host, PoolConfig, PoolSlice
@@ -70,7 +71,8 @@ class Unreadable(DdsError):
 class Patient:
     """One cluster under one policy. `where` is how the server is named; `now` gives microseconds of our clock.
 
-    `publishing` is the publisher's policy, None where it is not examined. `bare_metal_hosts`: these say which machine a node is.
+    `publishing` is the publisher's policy, None where it is not examined, `autoscaling` that of the autoscaler.
+    `bare_metal_hosts`: these say which machine a node is. `has_machines`: the autoscaler's servers are Machines of this cluster.
     """
 
     def __init__(
@@ -83,12 +85,16 @@ class Patient:
         namespace: str = config.NAMESPACE,
         publishing: PublishPolicy | None = None,
         bare_metal_hosts: bool = False,
+        autoscaling: AutoscalePolicy | None = None,
+        has_machines: bool = False,
     ) -> None:
         self.where = where
         self.now = now
         self.policy = policy or Policy()
         self.publishing = publishing
         self.bare_metal_hosts = bare_metal_hosts
+        self.autoscaling = autoscaling
+        self.has_machines = has_machines
         self.namespace = namespace
         self.api = api
         self._known: dict[str, Any] = {}

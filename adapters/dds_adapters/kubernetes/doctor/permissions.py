@@ -13,10 +13,12 @@ from dds_adapters.kubernetes.doctor.findings import Finding, Level, ok, several,
 from dds_adapters.kubernetes.doctor.patient import Patient
 from dds_adapters.kubernetes.doctor.server import GATED, taint_rule_version
 from dds_adapters.kubernetes.rbac import Names, Rule
+from dds_core.autoscaler.policy import AutoscalePolicy
 from dds_core.publisher.policy import PublishPolicy
 
 _CHECK = "permissions"
 _PUBLISHER = "publisher rights"
+_AUTOSCALER = "autoscaler rights"
 _GRANULAR = ("resourceclaims/driver", "resourceclaims/binding")
 
 
@@ -68,6 +70,15 @@ def publisher_permissions(patient: Patient) -> Iterator[Finding]:
     needed = rbac.needed(patient.publishing or PublishPolicy(), rules, *told)
     names = replace(rbac.USUAL_PUBLISHER, config_namespace=patient.namespace, lease_namespace=patient.namespace)
     yield from _table(patient, _PUBLISHER, rules, names, needed)
+
+
+def autoscaler_permissions(patient: Patient) -> Iterator[Finding]:
+    """The autoscaler's."""
+    told = (rbac.CLUSTER_API,) if patient.has_machines else ()
+    rules = [rule for rule in rbac.AUTOSCALER_RULES if rule.of is not rbac.CLUSTER_API or rule.of in told]
+    needed = rbac.needed(patient.autoscaling or AutoscalePolicy(), rules, *told)
+    names = replace(rbac.USUAL_AUTOSCALER, config_namespace=patient.namespace, lease_namespace=patient.namespace)
+    yield from _table(patient, _AUTOSCALER, rules, names, needed)
 
 
 def _table(

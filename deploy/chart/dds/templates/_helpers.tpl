@@ -48,17 +48,36 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- printf "system:serviceaccount:%s:%s" .Release.Namespace (include "dds.publisherAccount" .) -}}
 {{- end }}
 
-{{- define "dds.publisherSelector" -}}
-app.kubernetes.io/name: dds-publisher
-app.kubernetes.io/instance: {{ .Release.Name }}
-{{- end }}
-
 {{- define "dds.publisherLabels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
-{{ include "dds.publisherSelector" . }}
+{{ include "dds.partSelector" (dict "root" . "part" "publisher") }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
+
+{{/* -- the autoscaler ------------------------------------------------------------------------------------------------- */}}
+
+{{- define "dds.autoscalerName" -}}
+{{- printf "%s-autoscaler" (include "dds.name" . | trunc 50 | trimSuffix "-") -}}
+{{- end }}
+
+{{- define "dds.autoscalerClusterName" -}}
+{{- printf "%s-autoscaler" (include "dds.clusterName" . | trunc 50 | trimSuffix "-") -}}
+{{- end }}
+
+{{- define "dds.autoscalerLabels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{ include "dds.partSelector" (dict "root" . "part" "autoscaler") }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{/* Whether its servers are Machines of this very cluster. */}}
+{{- define "dds.clusterApiHere" -}}
+{{- with .Values.autoscaler.machines }}{{ if and (eq .kind "cluster-api") (not .kubeconfig) }}yes{{ end }}{{ end -}}
+{{- end }}
+
+{{/* -- the fabric ------------------------------------------------------------------------------------------------------ */}}
 
 {{/* The fabric, for `dds publish`, `dds serve --publish` and `dds doctor` alike. No credential is among it: those are files. */}}
 {{- define "dds.fabricEnvironment" -}}
@@ -128,7 +147,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
-{{/* -- what both pods have ---------------------------------------------------------------------------------------------- */}}
+{{/* -- what all pods have ---------------------------------------------------------------------------------------------- */}}
 
 {{- define "dds.podSecurity" -}}
 runAsNonRoot: true
@@ -254,8 +273,8 @@ readinessProbe:
 {{- with $parts }}{{ toYaml . }}{{ end -}}
 {{- end }}
 
-{{/* Who may reach a pod, and whom it may reach; what comes after belongs to the list `egress`. */}}
-{{- define "dds.traffic" -}}
+{{/* Who may reach a pod; what comes after belongs to the list. */}}
+{{- define "dds.ingress" -}}
 ingress:
   # The kubelet's probes come from the node, which no peer can name everywhere.
   - ports:
@@ -268,6 +287,10 @@ ingress:
       {{- toYaml . | nindent 8 }}
     {{- end }}
   {{- end }}
+{{- end }}
+
+{{/* Whom it may reach, in the same way. */}}
+{{- define "dds.egress" -}}
 egress:
   # Names.
   - ports:
