@@ -6,6 +6,8 @@ they speak of in `dds_core.model`, every exception in `dds_core.errors`.
 """
 
 from dds_core import errors, events, model
+from dds_core.autoscaler.component import AUTOSCALER
+from dds_core.autoscaler.policy import AutoscalePolicy, read_autoscale_policy
 from dds_core.component import Component, component_named, component_of
 from dds_core.engine import EngineOf, Step, new_event
 from dds_core.events import difference
@@ -48,6 +50,7 @@ __version__ = "0.1.0.dev0"
 """Of the whole distribution; pyproject.toml reads it here."""
 
 __all__ = [
+    "AUTOSCALER",
     "CLAIM_STATES",
     "CLAIM_TABLE",
     "DEVICE_STATES",
@@ -57,6 +60,7 @@ __all__ = [
     "PUBLISHER",
     "SCALER",
     "Agenda",
+    "AutoscalePolicy",
     "Component",
     "Deadline",
     "Difference",
@@ -99,6 +103,7 @@ __all__ = [
     "model",
     "new_event",
     "re_decide",
+    "read_autoscale_policy",
     "read_policy",
     "read_publish_policy",
     "verify",
