@@ -7,7 +7,6 @@ they speak of in `dds_core.model`, every exception in `dds_core.errors`.
 
 from dds_core import errors, events, model
 from dds_core.autoscaler.component import AUTOSCALER
-from dds_core.autoscaler.policy import AutoscalePolicy, read_autoscale_policy
 from dds_core.component import Component, component_named, component_of
 from dds_core.engine import EngineOf, Step, new_event
 from dds_core.events import difference
@@ -60,7 +59,6 @@ __all__ = [
     "PUBLISHER",
     "SCALER",
     "Agenda",
-    "AutoscalePolicy",
     "Component",
     "Deadline",
     "Difference",
@@ -103,7 +101,6 @@ __all__ = [
     "model",
     "new_event",
     "re_decide",
-    "read_autoscale_policy",
     "read_policy",
     "read_publish_policy",
     "verify",

@@ -528,12 +528,21 @@ class _CountedPools(_Counted):
 
 # -- what differs between two instants -----------------------------------------------------------------------------------
 
-_NAMES = {"claim": "claim", "device": "resource", "pool": "pool", "machine": "machine"}
+_NAMES = {
+    "claim": "claim",
+    "device": "resource",
+    "pool": "pool",
+    "machine": "machine",
+    "group": "group",
+    "order": "order",
+}
 _TELLING = {
     "claim": ("state", "node", "cycle", "attempt", "devices", "pods"),
     "device": ("state", "device", "node", "claims"),
     "pool": ("driver", "owner", "generation", "slices", "devices", "names", "held_names", "tainted", "stock"),
     "machine": ("nodes", "fabric", "limits"),
+    "group": ("target", "minimum", "maximum", "members", "servers", "closed"),
+    "order": ("group", "state", "why"),
 }
 
 Thing = dict[str, Any]

@@ -70,7 +70,7 @@ def test_it_is_verified_replayed_and_told(log: str, yard: Yard) -> None:
     assert "Cluster Autoscaler asks for 1 server more in big" in fine("timeline", "big", log)
     state = fine("replay", log, "--at", "2100-01-01T00:00:00Z")
     assert "pod default/two: server: " in state and f"{yard.order()} of big failed: NoPower" in state
-    ends = ("2023-11-14T22:13:20.2Z", "2023-11-14T22:13:30Z")
+    ends = ("2023-11-14T22:13:20.2Z", "2023-11-14T22:13:21.4Z")
     assert "group big" in fine("replay", log, "--diff", *ends)
     assert json.loads(fine("replay", log, "--format", "json"))
 
