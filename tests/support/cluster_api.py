@@ -2,8 +2,8 @@
 
 It follows the source of the controllers (cluster-api, internal/controllers/machinedeployment and machineset). A Machine that is
 being deleted counts until it is gone. A set with too many Machines takes first those that are being deleted, then those with the
-mark, then those that do not run. A deployment is rolled out with maxSurge 1 and maxUnavailable 0. Among healthy Machines the stand-in
-takes the oldest, where cluster-api goes by a random name.
+mark, then those that do not run. A deployment is rolled out with maxSurge 1 and maxUnavailable 0. Among healthy Machines the
+stand-in takes the oldest, where cluster-api goes by a random name.
 """
 
 from __future__ import annotations

@@ -281,7 +281,6 @@ def _remove(server: Server, scalable: Scalable, name: str, order: str) -> bool |
             return _call_off(server, scalable, found, ledger, order)
         name = ledger.orders.get(order, "")
     if name not in found.metas or name in ledger.removed:
-        _delete_kept(server, scalable, found)
         return True
     if not ledger.removing:
         _check(found, name, scalable)

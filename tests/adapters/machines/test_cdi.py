@@ -47,6 +47,7 @@ def orders(world: CdiWorld) -> set[str]:
 def test_what_is_sent(world: CdiWorld) -> None:
     machines = world.open()
     machines.compose("a", BIG)
+    assert world.manager.counts["node"] == 2  # each machine is read once
     world.settle()
     server = of(machines, "a")
     uuid = server.provider_id.removeprefix("metal://")
@@ -137,6 +138,29 @@ def test_a_request_is_sent_once(world: CdiWorld) -> None:
     with world.lost(), pytest.raises(FabricUnreachable):
         world.open().compose("a", BIG)
     assert len(sent(world)) == 1
+
+
+@pytest.mark.parametrize("code", [400, 403, 500])
+def test_another_refusal_is_told_and_not_repeated(world: CdiWorld, code: int) -> None:
+    world.manager.faults.add(Fault("error", frozenset({"resize_group"}), code=code))
+    [first] = world.open().servers()
+    for call, given in ((world.open().compose, ("a", BIG)), (world.open().decompose, (first.uid,))):
+        with pytest.raises(FabricRefused) as refused:
+            call(*given)
+        assert refused.value.code == code
+    assert len(sent(world)) == 2
+
+
+def test_a_manager_that_goes_away_is_not_asked_about_every_machine(world: CdiWorld) -> None:
+    machines = world.open()
+    for order in "abcdef":
+        machines.compose(order, BIG)
+    world.manager.faults.add(Fault("away", frozenset({"node"})))
+    for call, given in ((machines.servers, ()), (machines.compose, ("g", BIG)), (machines.decompose, (f"{BIG}/+a",))):
+        before = world.manager.counts["node"]
+        with pytest.raises(FabricAway):
+            call(*given)
+        assert world.manager.counts["node"] - before <= 3
 
 
 def test_an_unknown_status_hides_no_other_server(world: CdiWorld) -> None:
