@@ -148,7 +148,6 @@ class Site:
         metrics = PoolMetrics(
             registry,
             version="lab",
-            fingerprint=PUBLISHER.fingerprint,
             sources=sources_of(_process(ours)),
             ages=publisher.ages,
             rounds=publisher.rounds,
