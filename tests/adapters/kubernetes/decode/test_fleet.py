@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dds_adapters.kubernetes.decode.decoding import Fault
 from dds_adapters.kubernetes.decode.fleet import load, worker
+from dds_core.autoscaler.events import difference
 from dds_core.autoscaler.records import STARTING
+from dds_core.events import decode, encode
 from dds_core.model import Requirement, Taint
+from tests.adapters.kubernetes.decode.test_garbage import json_values
+from tests.support.drawn import examples
 
 GI = 1 << 30
 
@@ -149,3 +156,19 @@ def test_a_pod_that_cannot_be_read_names_the_field(raw: bytes, field: str) -> No
     with pytest.raises(Fault) as fault:
         load(raw)
     assert fault.value.field == field and "secret" not in str(fault.value)
+
+
+@examples(60, 500)
+@given(st.data())
+def test_garbage_in_any_part_is_a_fact_or_a_fault(data: st.DataObject) -> None:
+    values = st.sampled_from(["1", "1e30", "9E", "-5", "1e-9", 7, 1.5]) | json_values
+    spec = {
+        name: data.draw(values | st.lists(st.fixed_dictionaries({"resources": values, "restartPolicy": values})))
+        for name in ("containers", "initContainers", "overhead", "resources", "nodeSelector", "affinity")
+    }
+    raw = pod(data.draw(values | st.just({})), **spec) if data.draw(st.booleans()) else pod(**spec)
+    allocatable = data.draw(values | st.dictionaries(st.sampled_from(["cpu", "memory", "pods"]), values))
+    for read, text in ((load, raw), (worker, node(spec=data.draw(values), status={"allocatable": allocatable}))):
+        with suppress(Fault):
+            fact = difference(None, read(text))
+            assert decode(type(fact).__name__, encode(fact)) == fact
