@@ -3,8 +3,11 @@ inventory, and who powers them on is this test."""
 
 from __future__ import annotations
 
+import os
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -208,4 +211,35 @@ def test_who_is_not_there_yet_and_what_is_not_allowed_is_told_in_words(site: Sit
         assert target(caller) == 2
         assert ours.metric('dds_autoscaler_rpcs_total{code="NOT_FOUND",method="NodeGroupIncreaseSize"}') == 1
         assert eventually(lambda: ours.metric('dds_autoscaler_group_target{group="big"}')) == 2
+        assert ours.end() == 0
+
+
+def test_a_provider_that_hangs_delays_no_call_and_many_calls_at_a_time_count_each_once(site: Site) -> None:
+    """The inventory becomes a pipe that nobody writes into: whoever reads it waits."""
+    with site.program() as ours, site.caller(ours) as caller:
+        eventually(lambda: refreshed(caller))
+        kept = site.folder / "servers.kept"
+        (site.folder / "servers.yaml").rename(kept)
+        os.mkfifo(site.folder / "servers.yaml")
+        time.sleep(1.5)  # it is asked for by now
+        began = time.monotonic()
+        with ThreadPoolExecutor(8) as pool:
+            grown = [pool.submit(caller.NodeGroupIncreaseSize, ask.Change(id="big", delta=1)) for _ in range(2)]
+            seen = [pool.submit(refreshed, caller) for _ in range(4)]
+            assert all(one.result() for one in seen) and all(one.result() is not None for one in grown)
+            assert target(caller) == 4
+            coming = [one.id for one in caller.NodeGroupNodes(ask.OfGroup(id="big")).instances if one.status.state == 2]
+            request = ask.Nodes(id="big", nodes=[ask.Node(name=id, providerID=id) for id in coming[:1]])
+            for one in [pool.submit(caller.NodeGroupDeleteNodes, request) for _ in range(4)]:
+                one.result()
+        assert target(caller) == 3, "given up once, however often that is asked"
+        assert time.monotonic() - began < 5
+        pipe = site.folder / "servers.yaml"
+        kept.rename(site.folder / "servers.new")
+        hung = os.open(pipe, os.O_RDWR)
+        (site.folder / "servers.new").rename(pipe)
+        os.write(hung, b"servers: [")
+        os.close(hung)
+        eventually(lambda: list(site.rack.wanted().values()) == ["running"])
+        eventually(lambda: refreshed(caller) and states(caller) == {1: 2, 2: 1})
         assert ours.end() == 0
