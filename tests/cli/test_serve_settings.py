@@ -333,14 +333,11 @@ def test_without_a_file_it_observes() -> None:
 
 
 MACHINES = "machines: {kind: inventory, servers: s.yaml, requests: r.yaml}"
-GROUPS = "groups: [{name: big, maximum: 2, template: {capacity: {cpu: 1, memory: 1Gi, pods: 10}}}]"
+GROUPS = "groups: [{name: big, maximum: 2, template: {capacity: {cpu: '1', memory: 1Gi, pods: '10'}}}]"
 
 
 def test_an_autoscaler_within_shows_its_policy_with_its_groups(tmp_path: Path) -> None:
-    machines, policy = (
-        written(tmp_path / "m.yaml", MACHINES),
-        written(tmp_path / "p.yaml", GROUPS.replace("1,", '"1",').replace("10}", '"10"}')),
-    )
+    machines, policy = written(tmp_path / "m.yaml", MACHINES), written(tmp_path / "p.yaml", GROUPS)
     found = shown("--autoscale", "--machines", machines, "--autoscale-policy", policy)
     assert found["autoscale-mode"] == ("observe", "default")
     assert found["autoscale-policy.groups.0.name"] == ("big", policy)
