@@ -86,3 +86,12 @@ def test_it_is_verified_replayed_and_told(log: str, yard: Yard) -> None:
 )
 def test_what_it_cannot_tell_is_said(log: str, command: tuple[str, ...], said: str) -> None:
     assert said in refused(*command, log)
+
+
+def test_a_report_of_the_scalers_log_says_what_became_of_servers(tmp_path: Path, yard: Yard) -> None:
+    path = log_of(FIRST_ATTACH, tmp_path, "--name", "lab/scaler")
+    before = json.loads(fine("report", path, "--json"))["summary"]
+    write(path, yard)
+    after = json.loads(fine("report", path, "--json"))["summary"]
+    assert after[: len(before)] == before
+    assert any(line.startswith("Servers: 1 ordered, 1 of them failed (1 NoPower)") for line in after)
