@@ -242,8 +242,8 @@ class ClusterAutoscaler:
         self._unneeded = unneeded
         if self._deletion is not None or (now - self._added_at < settings.after_add * MICROSECONDS and self._added_at):
             return
-        for group in view.groups:
-            for node in groups[group.id]:
+        for group in provider.view().groups:  # what it has asked in this loop counts already
+            for node in groups.get(group.id, ()):
                 since = unneeded.get(_name(node))
                 if (
                     since is not None
