@@ -188,7 +188,7 @@ class ClusterAutoscaler:
     def _upcoming(self, group: Group, members: list[Object], cluster: Cluster) -> int:
         ready = sum(self._is_ready(group.id, one, cluster) for one in members)
         deleted = sum(_tainted(one, DELETED_BY_CA) for one in members)
-        return max(0, group.target - ready + deleted) if group.id not in self._backoffs else 0
+        return max(0, group.target - ready + deleted) if not self._is_backed_off(group.id) else 0
 
     def _is_ready(self, group: str, node: Object, cluster: Cluster) -> bool:
         """As this loop counts: by its condition, and by the pools that the last template had."""
@@ -205,8 +205,7 @@ class ClusterAutoscaler:
         """One group grows by as many as its template says, for the pods that fit into it."""
         best: tuple[int, Group, list[Object]] | None = None
         for group in view.groups:
-            backoff = self._backoffs.get(group.id)
-            if backoff is not None and backoff.until > self._time.now():
+            if self._is_backed_off(group.id):
                 continue
             if group.target >= group.maximum or group.template is None:
                 continue
@@ -222,8 +221,11 @@ class ClusterAutoscaler:
             self._back_off(group.id)
             return False
         self._added_at = self._time.now()
-        self._backoffs.pop(group.id, None)
         return True
+
+    def _is_backed_off(self, group: str) -> bool:
+        backoff = self._backoffs.get(group)
+        return backoff is not None and backoff.until > self._time.now()
 
     def _back_off(self, group: str) -> None:
         last = self._backoffs.get(group)
@@ -288,15 +290,16 @@ class ClusterAutoscaler:
         if bound and now < deletion.until:
             return
         self._deletion = None
-        view = provider.view()
         removed = False
-        if not bound and view.group_of(_ref(node)) is not None:
-            self._did("remove", deletion.group, (deletion.node,))
-            removed = self._ask(lambda: provider.delete(deletion.group, [_ref(node)]))
-        if not removed:
-            self._did("refused", deletion.group, (deletion.node,))
-            self._untaint(node)
-            self._unneeded.pop(deletion.node, None)
+        try:
+            if not bound and provider.view().group_of(_ref(node)) is not None:
+                self._did("remove", deletion.group, (deletion.node,))
+                removed = self._ask(lambda: provider.delete(deletion.group, [_ref(node)]))
+        finally:  # also where nobody answers
+            if not removed:
+                self._did("refused", deletion.group, (deletion.node,))
+                self._untaint(node)
+                self._unneeded.pop(deletion.node, None)
 
     def _untaint(self, node: Object) -> None:
         left = [one for one in node["spec"].get("taints") or () if one["key"] != DELETED_BY_CA]

@@ -230,12 +230,16 @@ class MixRun:
             node = did.what[1]
             if any(self._waits_at(claim, node) for claim in cluster.claims.values()):
                 self._find("nobody is evicted for whom a device comes", did.what[0], f"{node} gets a device")
-        again = Counter(
-            (one.kind, what) for one in self.did for what in one.what if one.kind in ("grow", "refused", "remove")
-        )
-        for (kind, what), times in again.items():
-            if times == AGAIN and what in did.what and kind == did.kind:
-                self._find("nothing is done again and again", what, f"{kind} for the {times}th time")
+        if did.kind in ("grow", "refused", "remove"):
+            self._check_again(did)
+
+    def _check_again(self, did: Did) -> None:
+        """What came to nothing because no server came may be tried again."""
+        in_vain = sum(one.kind == "give up" for one in self.did) if did.kind == "grow" else 0
+        times = Counter(what for one in self.did if one.kind == did.kind for what in one.what)
+        for what in did.what:
+            if times[what] - in_vain == AGAIN:
+                self._find("nothing is done again and again", what, f"{did.kind} for the {times[what]}th time")
 
     def _check_growth(self, did: Did, cluster: Cluster) -> None:
         """A finding where all pods that the server is for would be served by devices at nodes that have room."""
@@ -349,6 +353,9 @@ def played(seed: int) -> tuple[tuple[str, str], ...]:
 
 
 def _usable(node: Object) -> bool:
+    """Whether pods may come, and devices: one on which an attach has just failed is out of the pool for a while."""
+    if any((node["metadata"].get("labels") or {}).get(key) != value for key, value in LABELS.items()):
+        return False
     keys = {one["key"] for one in node["spec"].get("taints") or ()}
     return not node["spec"].get("unschedulable") and not keys & {DELETED_BY_CA, STARTING.key}
 
