@@ -7,7 +7,8 @@ nothing of dds but the provider's interface. Where the real one copies the pods 
 that hold a device of a pool (`stopped` counts that), and a node that lists fewer pools than its group's last good one counts as
 not ready.
 
-Left out: expanders (the group that takes most pods is chosen), daemon sets, budgets, soft taints, several deletions at a time.
+Left out: expanders (the group that takes most pods is chosen), pods of controllers, daemon sets, budgets, soft taints, several
+deletions at a time.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from dds_lab.actors.objects import covers
 from dds_lab.client import ApiError, Client, Object
 from dds_lab.time import MICROSECONDS, Time, Timer
 
+SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 UNITS = {"cpu": 1000, "memory": 1}
 Room = dict[str, int]
 
@@ -262,7 +264,7 @@ class ClusterAutoscaler:
         if cluster.utilization(node) > self._settings.threshold:
             return False
         moved = Simulation(cluster, (), without=name)
-        return all(moved.place(pod, anew=True) for pod in cluster.pods_on(name))
+        return all(_may_move(pod) and moved.place(pod, anew=True) for pod in cluster.pods_on(name))
 
     def _begin(self, node: Object, group: str) -> None:
         taints = [*(node["spec"].get("taints") or ()), {"key": DELETED_BY_CA, "effect": "NoSchedule"}]
@@ -524,6 +526,11 @@ def _namespace(one: Object) -> str:
 
 def _nominated(pod: Object) -> str:
     return str((pod.get("status") or {}).get("nominatedNodeName", "") or "")
+
+
+def _may_move(pod: Object) -> bool:
+    """A pod that nobody would make anew keeps its node, unless its annotation says otherwise."""
+    return bool((pod["metadata"].get("annotations") or {}).get(SAFE_TO_EVICT) == "true")
 
 
 def _ref(node: Object) -> NodeRef:

@@ -24,7 +24,15 @@ from dds_core.log import MemoryLog
 from dds_core.log.chain import verify_log
 from dds_core.replay import verify
 from dds_core.scaler.policy import Policy, SchedulerPolicy
-from dds_lab.actors.clusterautoscaler import CaSettings, Cluster, ClusterAutoscaler, Did, asks_of, room_of
+from dds_lab.actors.clusterautoscaler import (
+    SAFE_TO_EVICT,
+    CaSettings,
+    Cluster,
+    ClusterAutoscaler,
+    Did,
+    asks_of,
+    room_of,
+)
 from dds_lab.actors.servers import Servers, ServersSettings
 from dds_lab.actors.workloads import Run, Workloads
 from dds_lab.autoscaling import OurAutoscaler
@@ -60,7 +68,8 @@ class Blow:
 
 @dataclass(frozen=True)
 class Mix:
-    """What a seed wants: `nodes` servers that are on, `devices` in the pool, pods with the second at which each comes."""
+    """What a seed wants: `nodes` servers that are on, `devices` in the pool, pods with the second at which each comes; devices go
+    back after `idle` seconds. Pods that are `movable` may be evicted for a server that is not needed."""
 
     seed: int
     nodes: int = 1
@@ -70,6 +79,8 @@ class Mix:
     fails: float = 0.0
     pods: tuple[tuple[float, Run], ...] = ()
     blows: tuple[Blow, ...] = ()
+    movable: frozenset[str] = frozenset()
+    idle: int = 40
     ca: CaSettings = field(default=CaSettings(unneeded=120.0, after_add=60.0, provision=300.0, backoff=60.0))
 
     @property
@@ -86,16 +97,17 @@ class Mix:
 def mix_of(seed: int) -> Mix:
     """What a seed draws."""
     draw = Draw(seed)
+    nodes, wanting = draw.whole(1, 3), draw.one((0.3, 0.6, 0.9))
     pods = []
-    for number in range(draw.whole(2, 7)):
-        devices = {DEVICE: draw.whole(1, 2)} if draw.chance(0.55) else {}
+    for number in range(draw.whole(3, 9)):
+        devices = {DEVICE: 1 if draw.chance(0.8) else 2} if draw.chance(wanting) else {}
         cpu = draw.one((1, 4, 8, 12, 16)) if not draw.chance(0.05) else 2 * CPU
         run = Run(
             f"pod{number}",
             devices=devices,
             template=draw.chance(0.6),
             cpu=str(cpu),
-            delete_after=draw.between(60.0, 500.0),
+            delete_after=draw.between(30.0, 400.0),
         )
         pods.append((draw.between(5.0, 600.0), run))
     blows = []
@@ -103,13 +115,23 @@ def mix_of(seed: int) -> Mix:
         blows.append(Blow(draw.between(20.0, 900.0), draw.one(("autoscaler", "scaler", "ca")), draw.between(1.0, 60.0)))
     return Mix(
         seed,
-        nodes=draw.whole(1, 2),
+        nodes=nodes,
         devices=draw.whole(1, 3),
         most=draw.whole(2, 5),
         stock=draw.whole(1, 4),
         fails=draw.one((0.0, 0.0, 0.3)),
         pods=tuple(pods),
         blows=tuple(blows),
+        movable=frozenset(run.name for _, run in pods if draw.chance(0.4)),
+        idle=draw.one((20, 60, 300)),
+        ca=CaSettings(
+            scan=draw.one((2.0, 10.0)),
+            unneeded=draw.one((20.0, 60.0, 200.0)),
+            after_add=draw.one((10.0, 60.0)),
+            provision=300.0,
+            backoff=60.0,
+            taint=draw.one((1.0, 5.0)),
+        ),
     )
 
 
@@ -135,15 +157,16 @@ def groups_of(mix: Mix) -> AutoscalePolicy:
     return read_autoscale_policy({"mode": "autoscale", "compose_seconds": 240, "groups": [group]})
 
 
-POLICY = Policy(
-    mode="detach",
-    scan_interval_seconds=60,
-    no_removal_seconds=40,
-    no_allocation_seconds=20,
-    cool_down_seconds=20,
-    fence_settle_seconds=5,
-    scheduler=SchedulerPolicy(binding_timeout_seconds=60),
-)
+def policy_of(mix: Mix) -> Policy:
+    return Policy(
+        mode="detach",
+        scan_interval_seconds=60,
+        no_removal_seconds=mix.idle,
+        no_allocation_seconds=20,
+        cool_down_seconds=20,
+        fence_settle_seconds=5,
+        scheduler=SchedulerPolicy(binding_timeout_seconds=60),
+    )
 
 
 class MixRun:
@@ -172,14 +195,19 @@ class MixRun:
         self._begin_autoscaler()
         self._begin_ca()
         for at, run in mix.pods:
-            lab.time.after(at, partial(self.workloads.run, run))
+            lab.time.after(at, partial(self._come, run))
         for blow in mix.blows:
             lab.time.after(blow.at, partial(self._strike, blow))
+
+    def _come(self, run: Run) -> None:
+        self.workloads.run(run)
+        if run.name in self.mix.movable:
+            self.client.patch("pods", run.name, {"metadata": {"annotations": {SAFE_TO_EVICT: "true"}}}, "default")
 
     # -- who is in it
 
     def _begin_scaler(self) -> None:
-        self.scaler = OurScaler(self.lab, self._scaler_log, POLICY)
+        self.scaler = OurScaler(self.lab, self._scaler_log, policy_of(self.mix))
         self.scaler.start()
 
     def _begin_autoscaler(self) -> None:
