@@ -180,7 +180,7 @@ class MixRun:
         self.ran: set[str] = set()
         start = lab.scenario.start
         self.log = MemoryLog("lab/autoscaler", cluster=CLUSTER, recorded_at=start)
-        self._scaler_log = MemoryLog("lab/scaler", cluster=CLUSTER, recorded_at=start)
+        self.scaler_log = MemoryLog("lab/scaler", cluster=CLUSTER, recorded_at=start)
         self.client = lab.client("mix")
         settings = ServersSettings(GROUP, mix.stock, FABRIC, LABELS, AMOUNTS, fails=mix.fails)
         self.servers = Servers(lab.client("kubelets"), lab.time, lab.fabric, settings)
@@ -207,7 +207,7 @@ class MixRun:
     # -- who is in it
 
     def _begin_scaler(self) -> None:
-        self.scaler = OurScaler(self.lab, self._scaler_log, policy_of(self.mix))
+        self.scaler = OurScaler(self.lab, self.scaler_log, policy_of(self.mix))
         self.scaler.start()
 
     def _begin_autoscaler(self) -> None:
