@@ -1,10 +1,10 @@
-"""What `make demo-nodes` shows: one pod asks for a GPU and a device comes, another asks for room and a server comes; both leave, and
-first the device goes back, then the server.
+"""What `make demo-nodes` shows: one pod asks for a GPU and a device comes, another asks for room and a server comes; both
+leave, and first the device goes back, then the server.
 
     python examples/demo/nodes.py
 
-Scaler, autoscaler, and a stand-in for Cluster Autoscaler that asks it, in a simulated cluster on virtual time: ten minutes pass in
-a second. What is printed is told by the two logs; in the end both are held against the rules once more.
+Scaler, autoscaler, and a stand-in for Cluster Autoscaler that asks it, in a simulated cluster on virtual time: half an hour
+passes in a second. What is printed is told by the two logs; in the end both are held against the rules once more.
 """
 
 from __future__ import annotations
