@@ -161,8 +161,8 @@ def test_a_pod_that_cannot_be_read_names_the_field(raw: bytes, field: str) -> No
 @examples(60, 500)
 @given(st.data())
 def test_garbage_in_any_part_is_a_fact_or_a_fault(data: st.DataObject) -> None:
-    values = st.sampled_from(["1", "1e30", "9E", "-5", "1e-9", 7, 1.5]) | json_values
-    spec = {
+    values: st.SearchStrategy[Any] = st.sampled_from(["1", "1e30", "9E", "-5", "1e-9", 7, 1.5]) | json_values
+    spec: dict[str, Any] = {
         name: data.draw(values | st.lists(st.fixed_dictionaries({"resources": values, "restartPolicy": values})))
         for name in ("containers", "initContainers", "overhead", "resources", "nodeSelector", "affinity")
     }
@@ -171,4 +171,5 @@ def test_garbage_in_any_part_is_a_fact_or_a_fault(data: st.DataObject) -> None:
     for read, text in ((load, raw), (worker, node(spec=data.draw(values), status={"allocatable": allocatable}))):
         with suppress(Fault):
             fact = difference(None, read(text))
+            assert fact is not None
             assert decode(type(fact).__name__, encode(fact)) == fact
