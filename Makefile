@@ -18,7 +18,7 @@ WAITING ?= 6
 unexport PYTHONPATH PYTHONSTARTUP PYTHONWARNINGS PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all soak bench lint format fingerprint lock clean
+.PHONY: help demo demo-nodes test test-all soak bench lint format fingerprint lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ $(DEMO_VENV)/.ready: requirements-dev.lock pyproject.toml
 
 demo: $(DEMO_VENV)/.ready ## a claim served beside a simulated cluster: attach, hand-over, bound, released, detached; then verified
 	@$(DEMO_VENV)/bin/python examples/demo/run.py $(DEMO)
+
+demo-nodes: $(DEMO_VENV)/.ready ## device or server? beside a stand-in for Cluster Autoscaler, on virtual time
+	@$(DEMO_VENV)/bin/python examples/demo/nodes.py
 
 lint: $(READY) ## ruff and mypy --strict
 	$(BIN)/ruff check .

@@ -6,6 +6,7 @@ they speak of in `dds_core.model`, every exception in `dds_core.errors`.
 """
 
 from dds_core import errors, events, model
+from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.component import Component, component_named, component_of
 from dds_core.engine import EngineOf, Step, new_event
 from dds_core.events import difference
@@ -48,6 +49,7 @@ __version__ = "0.1.0.dev0"
 """Of the whole distribution; pyproject.toml reads it here."""
 
 __all__ = [
+    "AUTOSCALER",
     "CLAIM_STATES",
     "CLAIM_TABLE",
     "DEVICE_STATES",

@@ -17,7 +17,7 @@ from dds_commands.running import FINE, TERMINATED, VERIFICATION
 from dds_commands.screen import counted, note, position_bar, show, show_data, table
 from dds_core.errors import InputError
 from dds_lab import shipped
-from dds_lab.check.campaign import FLEETS, Case, Found, cases, faults_of_calm, perturbation_of, play
+from dds_lab.check.campaign import DRAWN, Case, Found, cases, faults_of_calm, perturbation_of, play
 from dds_lab.check.perturb import KINDS, Kind
 from dds_lab.check.results import Results
 from dds_lab.check.shrink import shrink
@@ -114,7 +114,8 @@ def check(
     answer-lost   the write is carried out, and the connection breaks
     too-late      the write is carried out when another process has taken over
 
-    SCENARIO is a name or a file; or fleets, which with --seeds plays random fleets with all their troubles, an hour each.
+    SCENARIO is a name or a file; or fleets, which with --seeds plays random fleets with all their troubles, an hour each; or
+    mixes, which plays pods that want devices and servers, with a stand-in for Cluster Autoscaler.
 
     A command is started with KUBECONFIG for a lab on real time, and RUN, a folder that is its own in each run; it is killed and
     started again, its watches and its answers are disturbed.
@@ -127,19 +128,20 @@ def check(
     jobs = jobs or os.cpu_count() or 1
     at = perturbation_of(point) if point is not None else None
     every_one = [Case(name, seed, who, speed) for name in scenarios for seed in seeds or _seeds_of(name)]
-    fleets = [one for one in every_one if one.scenario == FLEETS]
-    if fleets and (who != "ours" or at is not None):
-        raise InputError("are played with ours, as they are drawn", where=FLEETS, fix="leave out --against and --at")
+    drawn = [one for one in every_one if one.scenario in DRAWN]
+    if drawn and (who != "ours" or at is not None):
+        where = drawn[0].scenario
+        raise InputError("are played with ours, as they are drawn", where=where, fix="leave out --against and --at")
     if results is not None and every_one[0].is_program:
         raise InputError("holds nothing of a command, which may have changed", where="--results", fix="leave it out")
     kept = Results(results) if results is not None else None
-    calm = [one for one in every_one if one.scenario != FLEETS]
+    calm = [one for one in every_one if one.scenario not in DRAWN]
     found, ended = list[Found](), list[Found]()
     for case in calm:
         found += [one for one in (faults_of_calm(case),) if one.said]
         points = list(cases(case, kinds, every)) if at is None else [replace(case, perturbation=at)]
         ended += _played(points, jobs, kept)
-    ended += _played(fleets, jobs, kept)
+    ended += _played(drawn, jobs, kept)
     if not ended:
         raise InputError("no point is left to disturb", fix="choose other --faults, or a smaller --every")
     missed = [one for one in ended if not one.reached]
@@ -156,8 +158,8 @@ def check(
 
 
 def _seeds_of(name: str) -> tuple[int]:
-    if name == FLEETS:
-        raise InputError("needs to know which", where=FLEETS, fix="add --seeds A..B")
+    if name in DRAWN:
+        raise InputError("needs to know which", where=name, fix="add --seeds A..B")
     return (shipped.find(name).seed,)
 
 
@@ -179,7 +181,7 @@ def _played(wanted: list[Case], jobs: int, kept: Results | None) -> list[Found]:
 
 def _tell(calm: int, ended: list[Found], missed: list[Found], found: list[Found]) -> None:
     points, bad, apart = (Counter(_kind(one.case) for one in each) for each in (ended, found, missed))
-    rows = [(kind, str(points[kind]), str(bad[kind]), str(apart[kind])) for kind in (*KINDS, FLEETS) if points[kind]]
+    rows = [(kind, str(points[kind]), str(bad[kind]), str(apart[kind])) for kind in (*KINDS, *DRAWN) if points[kind]]
     table(("disturbance", "points", "findings", "not reached"), rows, "nothing was played")
     outcome = counted(len(found), "finding") if found else "nothing was found"
     show(f"{counted(len(ended), 'run')}, compared with {calm} that nothing disturbed: {outcome}")

@@ -228,6 +228,9 @@ def _flat(name: str, value: object, given: str) -> Iterator[Row]:
     elif isinstance(value, dict) and value:
         for key, inner in value.items():
             yield from _flat(f"{name}.{key}", inner, given)
+    elif isinstance(value, tuple) and any(isinstance(one, BaseModel) for one in value):
+        for number, inner in enumerate(value):
+            yield from _flat(f"{name}.{number}", inner, given)
     elif isinstance(value, dict | tuple):
         yield Row(name, json.dumps(value), given)
     else:

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from dds_adapters.sql import Database, random_salt
 from dds_adapters.sql.urls import as_url
+from dds_commands.groups import group_rows, order_rows, show_groups, waiting_rows
 from dds_commands.logs import verify_rows
 from dds_commands.parameters import (
     NAME_VARIABLE,
@@ -45,6 +46,8 @@ from dds_commands.state import (
     show_devices,
 )
 from dds_commands.timelines import brief, require_path, show_text
+from dds_core.autoscaler.component import AUTOSCALER
+from dds_core.autoscaler.state import Fleet
 from dds_core.component import component_of
 from dds_core.engine import Step
 from dds_core.errors import InputError
@@ -56,14 +59,13 @@ from dds_core.log.chain import SaltSource, advanced, check_cluster, seal
 from dds_core.log.envelope import opening, unopened
 from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.events import PoolPublished, PoolWithdrawn
-from dds_core.publisher.policy import read_publish_policy
 from dds_core.publisher.state import PoolPicture
 from dds_core.replay import OPEN_LOOP, re_decide
 from dds_core.replay.logged import of_steps
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.events import ClaimMoved, DeviceMoved
 from dds_core.scaler.fold import apply
-from dds_core.scaler.policy import read_policy
+from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import PROJECTION, Picture, dump
 from dds_core.timeline import LEGEND, Entry, Moment, Subject, as_data, path_diagram, render_lines
 from dds_core.timeline.clock import rfc3339
@@ -148,19 +150,15 @@ def replay(
         elif verifying:
             return _verify(source, policy, form)
         else:
-            view: View = _ScalerView(source, claim, node, state)
-            if source.component is PUBLISHER:
-                view = _PublisherView(source, claim, node, state)
+            view = _VIEWS[source.component.name](source, claim, node, state)
             _show(source, policy, view, at, since, until, diff, form)
     return FINE
 
 
 def _policy(source: Recording | Log, path: str | None) -> BaseModel | None:
     """The policy of a file, which is one of the source's component; a recording is decided under it."""
-    if source.component is PUBLISHER:
-        return policy_read(path, read_publish_policy)
-    policy = policy_read(path, read_policy)
-    if policy is not None and isinstance(source, Recording):
+    policy = policy_read(path, source.component.policy)
+    if isinstance(policy, Policy) and isinstance(source, Recording):
         source.policy = policy
     return policy
 
@@ -530,12 +528,21 @@ class _CountedPools(_Counted):
 
 # -- what differs between two instants -----------------------------------------------------------------------------------
 
-_NAMES = {"claim": "claim", "device": "resource", "pool": "pool", "machine": "machine"}
+_NAMES = {
+    "claim": "claim",
+    "device": "resource",
+    "pool": "pool",
+    "machine": "machine",
+    "group": "group",
+    "order": "order",
+}
 _TELLING = {
     "claim": ("state", "node", "cycle", "attempt", "devices", "pods"),
     "device": ("state", "device", "node", "claims"),
     "pool": ("driver", "owner", "generation", "slices", "devices", "names", "held_names", "tainted", "stock"),
     "machine": ("nodes", "fabric", "limits"),
+    "group": ("target", "minimum", "maximum", "members", "servers", "closed"),
+    "order": ("group", "state", "why"),
 }
 
 Thing = dict[str, Any]
@@ -593,3 +600,56 @@ def _said(value: Any) -> str:
     if isinstance(value, list | tuple):
         value = ", ".join(map(str, value))
     return str(value) if value not in (None, "") else "(none)"
+
+
+# -- of an autoscaler ----------------------------------------------------------------------------------------------------
+
+
+class _AutoscalerView:
+    """Groups, servers that come and go, and pods that wait."""
+
+    def __init__(self, source: Source, claim: str | None, node: str | None, state: str | None) -> None:
+        """Raises InputError for an option that says nothing on the log of an autoscaler."""
+        for name, given in (("claim", claim), ("node", node), ("state", state)):
+            if given:
+                fix = "use dds timeline with a group, node, pod or order"
+                raise InputError(f"--{name} says nothing about the log of an autoscaler", where=source.label, fix=fix)
+
+    def things(self, picture: Fleet) -> Things:
+        groups = {("group", row["group"]): row for row in group_rows(picture)}
+        orders = {("order", row["order"]): row for row in order_rows(picture)}
+        return {**groups, **orders}
+
+    def show_state(self, picture: Fleet, at: int, form: str) -> None:
+        groups, orders, pods = group_rows(picture), order_rows(picture), waiting_rows(picture)
+        if form != "table":
+            _show_told(at, {"groups": groups, "servers_under_way": orders, "pods_waiting": pods}, form)
+            return
+        show_groups(groups)
+        for row in orders:
+            show(f"{row['order']} of {row['group']} {row['state']}{': ' * bool(row['why'])}{row['why']}")
+        for row in pods:
+            show(f"pod {row['pod']}: {row['helps']}: {row['why']}")
+
+    def show_changes(self, told: Callable[[], Iterator[Moment]], since: Place, form: str) -> None:
+        counts = _CountedGroups(told(), since)
+        _show_entries(AUTOSCALER.told.timeline(counts, None), None, counts, form)
+
+
+class _CountedGroups(_Counted):
+    """What was asked and decided."""
+
+    _KINDS = ("fact", "decision")
+
+    def data(self) -> dict[str, object]:
+        return dict(self._numbers(self._KINDS))
+
+    def lines(self) -> Iterator[str]:
+        yield self._said(self._KINDS)
+
+
+_VIEWS: dict[str, Callable[[Source, str | None, str | None, str | None], View]] = {
+    SCALER.name: _ScalerView,
+    PUBLISHER.name: _PublisherView,
+    AUTOSCALER.name: _AutoscalerView,
+}

@@ -13,8 +13,10 @@ import msgspec
 from dds_adapters.web.page import document
 from dds_commands.parameters import Place, end_options, output_options, period, since_option, source_arguments
 from dds_commands.screen import progress, show, show_json
-from dds_commands.sources import Opened, Recording, cut, require
+from dds_commands.sources import Log, Opened, Recording, cut, require
 from dds_core import __version__
+from dds_core.autoscaler.component import AUTOSCALER
+from dds_core.autoscaler.overview import overview as servers
 from dds_core.errors import InputError
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.history import History
@@ -58,11 +60,25 @@ def report(
         # Of a recording the moments are kept: replaying it takes longest.
         kept = list(progress(source.told(), None, "replaying")) if isinstance(source, Recording) else None
         told = (lambda _: kept) if kept is not None else (lambda label: progress(source.told(), None, label))
-        made = report_of(told, source.label, source.log_name, *period(source.span, since, at, until))
+        first, last = period(source.span, since, at, until)
+        made = report_of(told, source.label, source.log_name, first, last)
+        made["summary"] += _of_servers(opened, source, first, last)
         if form == "json":
             show_json(made)
         else:
             _show_page(document(f"{made['log']}: report", msgspec.json.encode(made)))
+
+
+def _of_servers(opened: Opened, source: Recording | Log, first: Place, last: Place) -> list[str]:
+    """What the autoscaler of the same cluster did meanwhile, where the database has its log."""
+    if not isinstance(source, Log) or not source.url:
+        return []
+    name = f"{source.log_name.rpartition('/')[0]}/{AUTOSCALER.name}"
+    if name not in {head.log for head in opened.database(source.url).heads()}:
+        return []
+    beside = Log(opened.log(source.url, name), source.label, source.url)
+    end = last._replace(position=None)
+    return servers(cut(beside.told(), *end), first.at or 0)
 
 
 def report_of(

@@ -277,12 +277,14 @@ def folded(told: Iterable[Moment], component: Component[Any] = SCALER) -> Any:
 def require(source: Source, component: Component[Any], fix: str) -> None:
     """Raises InputError, with what to do instead, when the source is another component's."""
     if source.component is not component:
-        raise InputError(f"it is the log of a {source.component.name}", where=source.label, fix=fix)
+        name = source.component.name
+        article = "an" if name[0] in "aeiou" else "a"
+        raise InputError(f"it is the log of {article} {name}", where=source.label, fix=fix)
 
 
 def history_of(source: Source, last: Place) -> History:
     """What became of every claim and device until there. Raises InputError for the log of a publisher."""
-    require(source, SCALER, "use dds pools, or dds replay --at, on it; give a scaler's with --name CLUSTER/scaler")
+    require(source, SCALER, "use dds status, or dds replay --at, on it; give a scaler's with --name CLUSTER/scaler")
     return History().read(progress(cut(source.told(), *last), None, "reading"))
 
 

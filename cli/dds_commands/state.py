@@ -271,7 +271,7 @@ def _picture(
         raise InputError("--since says nothing of what is there now", fix="give --all as well")
     with Opened() as opened:
         source = opened.source(sources, url, name)
-        require(source, SCALER, "use dds pools, or dds replay --at, on it; give a scaler's with --name CLUSTER/scaler")
+        require(source, SCALER, "use dds status, or dds replay --at, on it; give a scaler's with --name CLUSTER/scaler")
         wanted = filter_of(source, **names, state=known_state(state, states) if state else None)
         last = end(source.span, at, until)
         picture = source.picture(*last)

@@ -1,4 +1,4 @@
-"""`dds status`: what scaler and publisher are doing now, folded from their logs; they themselves are never asked."""
+"""`dds status`: what scaler, publisher and autoscaler are doing now, folded from their logs; they themselves are never asked."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from typing import Any
 import click
 
 from dds_adapters.sql import SqlLog
+from dds_commands.groups import GROUP_HEADINGS, group_cells, group_rows, order_rows
+from dds_commands.groups import waiting_rows as pods_waiting
 from dds_commands.parameters import output_options, require_end, source_arguments
 from dds_commands.pools import pool_data, pool_rows
 from dds_commands.running import FINE, VERIFICATION
 from dds_commands.screen import counted, note, progress, show, show_json, show_jsonl, style, table, width
 from dds_commands.sources import Log, Opened, Recording, is_live, is_recorded, silence, silence_words
-from dds_commands.status_data import alerts_of, log_data, readable, status_data
+from dds_commands.status_data import alerts_of, part_data, readable, status_data, trouble_data
 from dds_commands.timelines import brief
+from dds_core.autoscaler.component import AUTOSCALER
+from dds_core.autoscaler.state import Fleet
 from dds_core.component import Component, component_of
 from dds_core.errors import InputError, LogUnavailable
 from dds_core.events.base import TYPES, Fact
@@ -26,6 +30,7 @@ from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.events import NOT_AS_WRITTEN, pool_of
 from dds_core.publisher.state import PoolPicture
 from dds_core.replay import fold_log, moments
+from dds_core.scaler.component import SCALER
 from dds_core.timeline import Entry, as_data, render_lines
 from dds_core.timeline.clock import duration, rfc3339
 from dds_core.timeline.phrases import spoken
@@ -162,7 +167,7 @@ COMMON: tuple[Table, ...] = (
         lambda row, ages: (row["of"], row["field"], row["reason"]),
     ),
 )
-"""What can go wrong with either component."""
+"""What can go wrong with any component."""
 
 _TABLES: tuple[Table, ...] = (
     (
@@ -211,20 +216,11 @@ _KEPT = {
 def pools_status(head: Head, picture: PoolPicture) -> dict[str, Any]:
     """What a publisher is doing, as plain data, read off its picture and the head of its log. Pools that are not as they were
     decided come first."""
-    config = picture.config
     rows = sorted(pool_rows(picture), key=lambda row: row.as_decided is not False)
+    alerts = [one for one in alerts_of(picture.shown.rows) if not _is_over(picture, one)]
     return {
-        **log_data(head, picture.now),
-        "mode": {
-            "effective": picture.mode,
-            "policy": picture.policy.mode,
-            "config": (config.mode or None) if config is not None else None,
-        },
-        "config_seen": config is not None,
+        **part_data(head, picture, picture.config),
         "models": [model.model for model in picture.models],
-        "synced": picture.synced,
-        "synced_at": picture.synced_at,
-        "stale": sorted(picture.stale),
         "machines": len(picture.machines_by_uuid),
         "fabrics": sorted(picture.fabrics()),
         "listed_at": picture.listed_at,
@@ -235,21 +231,7 @@ def pools_status(head: Head, picture: PoolPicture) -> dict[str, Any]:
             for _, one in sorted(picture.stocks.rows.items())
         ],
         "pools": [_pool(pool_data(row), row.since) for row in rows],
-        "refused": [
-            {"action": action, "of": spoken(target), "count": row.count, "again_at": row.until}
-            for (action, target), row in sorted(
-                picture.refusals.rows.items(), key=lambda item: (item[1].until, item[0])
-            )
-        ],
-        "alerts": [
-            {"of": spoken(one.of), "reason": one.reason, "text": one.text}
-            for one in alerts_of(picture.shown.rows)
-            if not _is_over(picture, one)
-        ],
-        "rejected": [
-            {"of": _name(picture, uid), "field": field, "reason": reason}
-            for uid, field, reason in sorted(picture.rejections.rows)
-        ],
+        **trouble_data(picture, alerts, lambda of: spoken(_name(picture, of, *_POOLS))),
     }
 
 
@@ -266,12 +248,17 @@ def _pool(data: Mapping[str, Any], since: int) -> dict[str, Any]:
     return {**{key: value for key, value in data.items() if key not in ("names", "held_names")}, "since": since}
 
 
-def _name(picture: PoolPicture, uid: str) -> str:
-    for rows in (picture.slices, picture.hosts, picture.claims, picture.resources):
-        row = rows.get(uid)
+def _name(picture: Any, uid: str, *tables: str) -> str:
+    """What an object of one of these tables is called."""
+    for name in tables:
+        row = getattr(picture, name).get(uid)
         if row is not None:
-            return f"{row.namespace}/{row.name}" if hasattr(row, "namespace") else row.name
+            return f"{row.namespace}/{row.name}" if hasattr(row, "namespace") else str(row.name)
     return "the ConfigMap" if uid in picture.configs else uid
+
+
+_POOLS = ("slices", "hosts", "claims", "resources")
+_FLEET = ("workers", "loads", "claims", "slices", "resources")
 
 
 def show_pools_status(data: Data, now: int, most: int) -> None:
@@ -327,6 +314,49 @@ _POOL_TABLES: tuple[Table, ...] = (
 )
 
 
+# -- an autoscaler -------------------------------------------------------------------------------------------------------
+
+
+def groups_status(head: Head, picture: Fleet) -> dict[str, Any]:
+    """What an autoscaler is doing, as plain data, read off its picture and the head of its log."""
+    config = picture.config if picture.config.uid else None
+    return {
+        **part_data(head, picture, config),
+        "servers": len(picture.servers),
+        "groups": group_rows(picture),
+        "servers_under_way": order_rows(picture),
+        "pods_waiting": pods_waiting(picture),
+        **trouble_data(picture, alerts_of(picture.shown.rows), lambda uid: _name(picture, uid, *_FLEET)),
+    }
+
+
+def show_groups_status(data: Data, now: int, most: int) -> None:
+    """Everything; times count back from `now`, microseconds. What there is none of is left out."""
+    ages = Ages(now)
+    servers = f"{counted(data['servers'], 'server')} in {counted(len(data['groups']), 'group')}"
+    for line in (*head_lines(data, ages), servers):
+        show(line)
+    show_tables(data, ages, most, _GROUP_TABLES)
+
+
+_GROUP_TABLES: tuple[Table, ...] = (
+    ("groups, as Cluster Autoscaler sees them", "groups", GROUP_HEADINGS, lambda row, ages: group_cells(row)),
+    (
+        "servers that come and go",
+        "servers_under_way",
+        ("order or node", "group", "state", "for", "why"),
+        lambda row, ages: (row["order"], row["group"], row["state"], ages.since(row["since"]), row["why"] or "-"),
+    ),
+    (
+        "pods that wait",
+        "pods_waiting",
+        ("pod", "what helps", "why"),
+        lambda row, ages: (row["pod"], row["helps"], row["why"]),
+    ),
+    *COMMON,
+)
+
+
 # -- the command ---------------------------------------------------------------------------------------------------------
 
 REFRESH = 2.0
@@ -336,7 +366,7 @@ _NEWS = 300
 _CLEAR = "\x1b[H\x1b[J"
 
 
-@click.command("status", short_help="Tell what scaler and publisher are doing now.")
+@click.command("status", short_help="Tell what scaler, publisher and autoscaler are doing now.")
 @source_arguments
 @click.option("--check", "checking", is_flag=True, help="End with 2 when no process seems to write the log.")
 @click.option("--watch", is_flag=True, help="Show it again every two seconds, until Ctrl-C; JSON as one object a line.")
@@ -354,7 +384,8 @@ def status(
     form: str,
 ) -> int:
     """Tell what a scaler is doing now: its mode, what waits and why, what is under way, and what is wrong. Where the
-    database holds the log of the cluster's publisher too, its pools, and what its fabric does not answer, follow.
+    database holds the log of the cluster's publisher too, its pools, and what its fabric does not answer, follow; then the
+    autoscaler's groups, servers that come and go, and pods that wait.
 
     SOURCE is a database, an export, archives and the rest, or a recording, whose end is shown; by default the log. Only
     that is read. When nothing was written for longer than a process that runs can be silent, the first line says so.
@@ -381,12 +412,12 @@ def status(
 
 
 def _views(opened: Opened, source: Recording | Log) -> list[LogView]:
-    """The log that is meant; behind a scaler's that of the publisher of the same cluster, where the database has it."""
+    """The log that is meant; behind a scaler's those of publisher and autoscaler of the cluster, where the database has them."""
     if isinstance(source, Recording):
         return [LogView(written(source))]
-    beside = publisher_beside(source.source.name) if source.url else ""
-    heads = opened.database(source.url).heads() if beside else []
-    others = [LogView(opened.log(source.url, head.log)) for head in heads if head.log == beside]
+    beside = logs_beside(source.source.name) if source.url else []
+    there = {head.log for head in opened.database(source.url).heads()} if beside else set()
+    others = [LogView(opened.log(source.url, name)) for name in beside if name in there]
     return [LogView(source.source), *others]
 
 
@@ -399,10 +430,10 @@ def written(recording: Recording) -> MemoryLog:
     return log
 
 
-def publisher_beside(log: str) -> str:
-    """The name of the log of the publisher beside a scaler's, "" for a publisher's own."""
+def logs_beside(log: str) -> list[str]:
+    """The names of the logs of publisher and autoscaler beside a scaler's; none for another one's."""
     cluster, _, _ = log.rpartition("/")
-    return f"{cluster}/{PUBLISHER.name}" if component_of(log) is not PUBLISHER else ""
+    return [f"{cluster}/{one.name}" for one in (PUBLISHER, AUTOSCALER)] if component_of(log) is SCALER else []
 
 
 class LogView:
@@ -461,11 +492,12 @@ def _until(rows: Iterable[LeanEvent], position: int, rest: list[LeanEvent]) -> I
 
 
 def _data(view: LogView, most: int, now: int) -> dict[str, Any]:
-    told = (
-        pools_status(view.head, view.picture)
-        if view.component is PUBLISHER
-        else status_data(view.head, view.picture, most)
-    )
+    if view.component is PUBLISHER:
+        told = pools_status(view.head, view.picture)
+    elif view.component is AUTOSCALER:
+        told = groups_status(view.head, view.picture)
+    else:
+        told = status_data(view.head, view.picture, most)
     silent = silence(view.head, view.picture.policy, now) if view.live else 0
     return {"live": view.live, "silent": silent // MICROSECONDS or None, **told}
 
@@ -478,8 +510,7 @@ def _show(views: Sequence[LogView], most: int, news: int, form: str, *, again: b
     silent = any(data["silent"] for data in told)
     if form != "table":
         whole = {**readable(told[0]), "news": [as_data(entry) for entry in entries]}
-        if len(told) > 1:
-            whole["publisher"] = readable(told[1])
+        whole |= {data["component"]: readable(data) for data in told[1:]}
         show_json(whole) if form == "json" else show_jsonl([whole])
         return silent
     if again:
@@ -487,8 +518,8 @@ def _show(views: Sequence[LogView], most: int, news: int, form: str, *, again: b
     for place, data in enumerate(told):
         if place:
             show("")
-        shown = show_pools_status if data["component"] == PUBLISHER.name else show_status
-        shown(data, now if data["live"] else data["at"], most)
+        shown = {PUBLISHER.name: show_pools_status, AUTOSCALER.name: show_groups_status}
+        shown.get(data["component"], show_status)(data, now if data["live"] else data["at"], most)
     if entries:
         show("")
         show(style()("last changes and decisions", "name"))

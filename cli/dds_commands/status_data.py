@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -191,6 +191,39 @@ def log_data(head: Head, at: int) -> dict[str, Any]:
         "at": at,
         "epoch": head.epoch,
         "epoch_at": head.epoch_at,
+    }
+
+
+def part_data(head: Head, picture: Any, config: Any) -> dict[str, Any]:
+    """What is told of a publisher and of an autoscaler alike; `config` is the ConfigMap, None while it is not there."""
+    return {
+        **log_data(head, picture.now),
+        "mode": {
+            "effective": picture.mode,
+            "policy": picture.policy.mode,
+            "config": (config.mode or None) if config is not None else None,
+        },
+        "config_seen": config is not None,
+        "models": [model.model for model in config.models] if config is not None else [],
+        "synced": picture.synced,
+        "synced_at": picture.synced_at,
+        "stale": sorted(picture.stale),
+    }
+
+
+def trouble_data(picture: Any, alerts: Iterable[Alerted], name: Callable[[str], str]) -> dict[str, Any]:
+    """What can go wrong with either; `name` is what a uid or a target is called."""
+    refused = sorted(picture.refusals.rows.items(), key=lambda item: (item[1].until, item[0]))
+    return {
+        "refused": [
+            {"action": action, "of": name(target), "count": row.count, "again_at": row.until}
+            for (action, target), row in refused
+        ],
+        "alerts": [{"of": name(one.of), "reason": one.reason, "text": one.text} for one in alerts],
+        "rejected": [
+            {"of": name(uid), "field": field, "reason": reason}
+            for uid, field, reason in sorted(picture.rejections.rows)
+        ],
     }
 
 

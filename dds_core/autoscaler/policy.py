@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from dds_core.autoscaler.model import Template
 from dds_core.errors import InputError
@@ -20,6 +20,16 @@ AUTOSCALE_MODES: tuple[AutoscaleMode, ...] = ("observe", "autoscale")
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
 _NEEDED = ("cpu", "memory", "pods")
 Number = Annotated[int, Field(ge=0, le=10_000)]
+
+
+def _group_name(given: str) -> str:
+    if not _NAME.fullmatch(given):
+        raise ValueError("takes at most 40 small letters, digits and dashes")
+    return given
+
+
+GroupName = Annotated[str, AfterValidator(_group_name)]
+"""Of a group of servers, here and in the settings of machine providers."""
 
 
 class KeptTaint(Strict):
@@ -62,19 +72,14 @@ class ServerTemplate(Strict):
 class ServerGroup(Strict):
     """Servers that are alike and can be composed or powered on."""
 
-    name: str = Field(description="At most 40 small letters, digits and dashes; the id that Cluster Autoscaler knows.")
+    name: GroupName = Field(
+        description="At most 40 small letters, digits and dashes; the id that Cluster Autoscaler knows."
+    )
     minimum: Number = counted(0, "servers", "Cluster Autoscaler keeps so many.")
     maximum: Number = Field(
         description="Cluster Autoscaler makes no more than so many.", json_schema_extra={"unit": "servers"}
     )
     template: ServerTemplate = Field(description="What a fresh server is.")
-
-    @field_validator("name")
-    @classmethod
-    def _is_name(cls, given: str) -> str:
-        if not _NAME.fullmatch(given):
-            raise ValueError("takes at most 40 small letters, digits and dashes")
-        return given
 
     @model_validator(mode="after")
     def _is_range(self) -> ServerGroup:

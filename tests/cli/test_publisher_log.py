@@ -81,7 +81,7 @@ def test_pools_are_those_of_the_publishers_log(both: str, log: str) -> None:
 def test_claims_and_devices_are_not_in_a_publishers_log(log: str, both: str) -> None:
     for command in ("claims", "devices"):
         said = refused(command, log)
-        assert "it is the log of a publisher; use dds pools, or dds replay --at" in said
+        assert "it is the log of a publisher; use dds status, or dds replay --at" in said
         assert said == refused(command, both, *NAME).replace(both, log)
 
 

@@ -330,3 +330,34 @@ def test_a_wrong_variable_is_said_at_once() -> None:
 
 def test_without_a_file_it_observes() -> None:
     assert policy_source(None, None, "default", {})() == Policy()
+
+
+MACHINES = "machines: {kind: inventory, servers: s.yaml, requests: r.yaml}"
+GROUPS = "groups: [{name: big, maximum: 2, template: {capacity: {cpu: '1', memory: 1Gi, pods: '10'}}}]"
+
+
+def test_an_autoscaler_within_shows_its_policy_with_its_groups(tmp_path: Path) -> None:
+    machines, policy = written(tmp_path / "m.yaml", MACHINES), written(tmp_path / "p.yaml", GROUPS)
+    found = shown("--autoscale", "--machines", machines, "--autoscale-policy", policy)
+    assert found["autoscale-mode"] == ("observe", "default")
+    assert found["autoscale-policy.groups.0.name"] == ("big", policy)
+    assert found["autoscale-policy.groups.0.template.capacity.pods"] == ("10", policy)
+    assert found["grpc-bind-address"] == ("127.0.0.1:8086", "default")
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ((), "--machines: it is needed"),
+        (("--machines", "{machines}", "--grpc-cert-file", "x"), "--grpc-key-file: it is missing"),
+        (("--machines", "{machines}", "--grpc-bind-address", "7"), "--grpc-bind-address: '7' is no address"),
+        (
+            ("--machines", "{machines}", "--autoscale-lease-name", "dds-scaler"),
+            "--autoscale-lease-name: scaler, publisher and",
+        ),
+    ],
+)
+def test_what_an_autoscaler_within_cannot_use(args: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    machines = written(tmp_path / "m.yaml", MACHINES)
+    given = (machines if arg == "{machines}" else arg for arg in args)
+    assert said in refused("serve", "--print-config", "--autoscale", *given)

@@ -1,6 +1,9 @@
 """cluster-api in an API server of the lab: its kinds, and a stand-in for its controllers that does one round when it is told to.
 
-A stand-in that is as unkind as it may be: when it chooses, it takes the oldest healthy Machine.
+It follows the source of the controllers (cluster-api, internal/controllers/machinedeployment and machineset). A Machine that is
+being deleted counts until it is gone. A set with too many Machines takes first those that are being deleted, then those with the
+mark, then those that do not run. A deployment is rolled out with maxSurge 1 and maxUnavailable 0. Among healthy Machines the
+stand-in takes the oldest, where cluster-api goes by a random name.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ GROUP = "cluster.x-k8s.io"
 NAMESPACE = "metal"
 CLUSTER = "rack"
 MARK = f"{GROUP}/delete-machine"
+SURGE = 1
+"""Of a rolling update."""
 FINALIZER = f"machine.{GROUP}/lab"
 KINDS = {"MachineDeployment": "machinedeployments", "MachineSet": "machinesets", "Machine": "machines"}
 
@@ -81,6 +86,18 @@ class ClusterApi:
         found = self._do(lambda client: client.list("machines", NAMESPACE))
         return {one["metadata"]["name"]: one for one in found}
 
+    def deleting(self) -> set[str]:
+        """Names of the Machines that are being deleted."""
+        return {name for name, one in self.machines().items() if one["metadata"].get("deletionTimestamp")}
+
+    def active(self, name: str) -> list[str]:
+        """Names of the MachineSets of a MachineDeployment that have Machines, or are to have some."""
+        sets = _owned(
+            self._do(lambda client: client.list("machinesets", NAMESPACE)), self.get("MachineDeployment", name)
+        )
+        machines = list(self.machines().values())
+        return [one["metadata"]["name"] for one in sets if one["spec"]["replicas"] or _owned(machines, one)]
+
     def settle(self) -> None:
         """Rounds until nothing is left to do."""
         for _ in range(3):
@@ -89,37 +106,89 @@ class ClusterApi:
 
     def scale(self) -> None:
         """The controllers of MachineDeployments and MachineSets."""
-        self._do(self._scale)
+        self.deploy()
+        self.replicate()
+
+    def deploy(self) -> None:
+        """The controller of MachineDeployments."""
+        self._do(self._deploy)
+
+    def replicate(self) -> None:
+        """The controller of MachineSets."""
+        self._do(self._replicate)
 
     def work(self) -> None:
         """Machines become servers, or end."""
-        self._do(self._work)
+        self.start()
+        self.end()
 
-    def _scale(self, client: Client) -> None:
+    def start(self) -> None:
+        """Machines that are new become servers, or fail."""
+        self._do(self._start)
+
+    def end(self) -> None:
+        """Machines that are being deleted are gone."""
+        self._do(self._end)
+
+    def roll(self, name: str) -> None:
+        """A MachineDeployment gets another template."""
+        template = self.get("MachineDeployment", name)["spec"].get("template", 1)
+        self.edit("MachineDeployment", name, {"spec": {"template": template + 1}})
+
+    def _deploy(self, client: Client) -> None:
         for deployment in client.list("machinedeployments", NAMESPACE):
-            name, replicas = deployment["metadata"]["name"], deployment["spec"]["replicas"]
-            if client.find("machinesets", f"{name}-1", NAMESPACE) is None:
-                spec = {"replicas": replicas, "clusterName": CLUSTER}
-                client.create("machinesets", self._object("MachineSet", f"{name}-1", deployment, spec), NAMESPACE)
-            client.patch("machinesets", f"{name}-1", {"spec": {"replicas": replicas}}, NAMESPACE)
+            self._roll_out(client, deployment)
+
+    def _roll_out(self, client: Client, deployment: dict[str, Any]) -> None:
+        wanted, name = deployment["spec"]["replicas"], deployment["metadata"]["name"]
+        sets = _owned(client.list("machinesets", NAMESPACE), deployment)
+        replicas = {one["metadata"]["name"]: one["spec"]["replicas"] for one in sets}
+        newest = f"{name}-{deployment['spec'].get('template', 1)}"
+        if newest not in replicas:
+            spec = {"replicas": 0, "clusterName": CLUSTER}
+            sets.append(client.create("machinesets", self._object("MachineSet", newest, deployment, spec), NAMESPACE))
+            replicas[newest] = 0
+        machines = client.list("machines", NAMESPACE)
+        available = {one["metadata"]["name"]: sum(map(_is_healthy, _owned(machines, one))) for one in sets}
+        before = dict(replicas)
+        room = max(0, wanted + SURGE - sum(replicas.values()))
+        replicas[newest] = min(wanted, replicas[newest] + room)
+        spare = sum(replicas.values()) - wanted - (replicas[newest] - available[newest])
+        old = sorted(replicas.keys() - {newest})
+        if spare > 0:
+            for one in old:
+                fewer = min(spare, max(0, replicas[one] - available[one]))
+                replicas[one] -= fewer
+                spare -= fewer
+            spare = sum(available.values()) - wanted
+            for one in old:
+                fewer = min(max(0, spare), replicas[one])
+                replicas[one] -= fewer
+                spare -= fewer
+        for one in replicas.keys() - {key for key, count in before.items() if count == replicas[key]}:
+            client.patch("machinesets", one, {"spec": {"replicas": replicas[one]}}, NAMESPACE)
+
+    def _replicate(self, client: Client) -> None:
         for one in client.list("machinesets", NAMESPACE):
-            owned = [
-                machine for machine in client.list("machines", NAMESPACE) if _owner(machine) == one["metadata"]["uid"]
-            ]
+            owned = _owned(client.list("machines", NAMESPACE), one)
             wanted = one["spec"]["replicas"]
             for _ in range(wanted - len(owned)):
                 self._count += 1
                 name = f"{one['metadata']['name']}-{self._count:03}"
                 client.create("machines", self._object("Machine", name, one, {"clusterName": CLUSTER}), NAMESPACE)
             for machine in sorted(owned, key=_priority)[: max(0, len(owned) - wanted)]:
-                client.delete("machines", machine["metadata"]["name"], NAMESPACE)
+                if not machine["metadata"].get("deletionTimestamp"):
+                    client.delete("machines", machine["metadata"]["name"], NAMESPACE)
 
-    def _work(self, client: Client) -> None:
+    def _end(self, client: Client) -> None:
+        for machine in client.list("machines", NAMESPACE):
+            if machine["metadata"].get("deletionTimestamp"):
+                client.patch("machines", machine["metadata"]["name"], {"metadata": {"finalizers": None}}, NAMESPACE)
+
+    def _start(self, client: Client) -> None:
         for used, machine in enumerate(client.list("machines", NAMESPACE)):
             name = machine["metadata"]["name"]
-            if machine["metadata"].get("deletionTimestamp"):
-                client.patch("machines", name, {"metadata": {"finalizers": None}}, NAMESPACE)
-            elif not machine.get("status"):
+            if not (machine.get("status") or machine["metadata"].get("deletionTimestamp")):
                 client.patch("machines", name, self._became(name, used), NAMESPACE)
 
     def _became(self, name: str, used: int) -> dict[str, Any]:
@@ -133,8 +202,14 @@ class ClusterApi:
         return {"status": {"phase": "Failed", **old}}
 
 
-def _owner(machine: dict[str, Any]) -> str:
-    return next((str(one["uid"]) for one in machine["metadata"].get("ownerReferences", ())), "")
+def _owned(objects: list[dict[str, Any]], owner: dict[str, Any]) -> list[dict[str, Any]]:
+    """Those that this one made."""
+    uid = owner["metadata"]["uid"]
+    return [one for one in objects if uid in (ref["uid"] for ref in one["metadata"].get("ownerReferences", ()))]
+
+
+def _is_healthy(machine: dict[str, Any]) -> bool:
+    return machine.get("status", {}).get("phase") == "Running" and not machine["metadata"].get("deletionTimestamp")
 
 
 def _priority(machine: dict[str, Any]) -> tuple[int, str]:
@@ -144,4 +219,4 @@ def _priority(machine: dict[str, Any]) -> tuple[int, str]:
         return 0, meta["name"]
     if MARK in meta.get("annotations", {}):
         return 1, meta["name"]
-    return (3 if machine.get("status", {}).get("phase") == "Running" else 2), meta["name"]
+    return (3 if _is_healthy(machine) else 2), meta["name"]

@@ -14,7 +14,7 @@ from dds_core.log import Envelope, EventLog, Group
 from dds_core.log.chain import anchor_of, verify_log
 from tests.support.ours import Running, new_log, running, told_to_us
 
-Kind = Literal["append", "write"]
+Kind = Literal["append", "write", "call"]
 When = Literal["before", "after"]
 
 
@@ -64,6 +64,9 @@ class Boundaries:
         log.before, log.after = (lambda: self._pass("append", "before")), (lambda: self._pass("append", "after"))
         run.ours.requests.before = lambda method, path: self._request(method, "before")
         run.ours.requests.after = lambda method, path: self._request(method, "after")
+        rack: Any = getattr(run, "rack", None)
+        if rack is not None:
+            rack.before, rack.after = (lambda: self._pass("call", "before")), (lambda: self._pass("call", "after"))
 
     def _request(self, method: str, when: When) -> None:
         if method != "GET":

@@ -26,7 +26,6 @@ from dds_adapters.fabric.settings import Outside
 from dds_adapters.runtime.metrics import Calls, Metrics, PoolMetrics, Program
 from dds_adapters.runtime.operation import sources_of
 from dds_core.log import MemoryLog
-from dds_core.publisher.component import PUBLISHER
 from dds_core.scaler.component import SCALER as SCALER_COMPONENT
 from dds_core.scaler.policy import Policy
 from dds_lab.api.requests import Request, Response
@@ -148,7 +147,6 @@ class Site:
         metrics = PoolMetrics(
             registry,
             version="lab",
-            fingerprint=PUBLISHER.fingerprint,
             sources=sources_of(_process(ours)),
             ages=publisher.ages,
             rounds=publisher.rounds,

@@ -101,15 +101,23 @@ def _credentials(files: TlsFiles) -> grpc.ServerCredentials:
 # -- the server ----------------------------------------------------------------------------------------------------------
 
 
+def check(address: str, tls: TlsFiles | None) -> int:
+    """The port. Raises InputError for an address or files that cannot be used, and for one beyond loopback without TLS."""
+    host, port = _host_and_port(address)
+    if tls is not None:
+        tls.read()
+    elif not _is_loopback(host):
+        fix = "give a certificate, its key and the CA of the clients' certificates, or a loopback address"
+        raise InputError("without TLS anyone who reaches this address could remove servers", where=address, fix=fix)
+    return port
+
+
 class Server:
     """Serves a face from `start` until `stop`; it is started once. `port` is where it listens."""
 
     def __init__(self, face: Face, address: str = ADDRESS, *, tls: TlsFiles | None = None) -> None:
-        """Port 0 means any that is free. Without `tls` the address must be a loopback one. Raises InputError."""
-        host, self.port = _host_and_port(address)
-        if tls is None and not _is_loopback(host):
-            fix = "give a certificate, its key and the CA of the clients' certificates, or a loopback address"
-            raise InputError("without TLS anyone who reaches this address could remove servers", where=address, fix=fix)
+        """Port 0 means any that is free. Raises InputError as `check`."""
+        self.port = check(address, tls)
         self._address = address
         self._credentials = None if tls is None else _credentials(tls)
         self._pool = ThreadPoolExecutor(MOST_RPCS, thread_name_prefix="autoscaler-rpc")

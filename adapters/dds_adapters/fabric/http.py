@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from typing import Any
 
 import httpx
 
@@ -50,13 +51,14 @@ LONGEST_REST = 300.0
 @dataclass(frozen=True, repr=False)
 class Call:
     """A request. `name` is for people and metrics; `seconds` bounds it with all its tries; `harmless` ones may be sent again
-    though the first may have been carried out. An answer may have `largest` bytes."""
+    though the first may have been carried out. An answer may have `largest` bytes. With `form` or `json` it is a POST of that."""
 
     name: str
     url: str
     seconds: float
     query: Mapping[str, str] = field(default_factory=dict)
     form: Mapping[str, str] | None = None
+    json: Mapping[str, Any] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     harmless: bool = True
     largest: int = LARGEST_OF_MANY
@@ -163,10 +165,11 @@ class Http:
     def _sent(self, call: Call, request_id: str, where: str, until: float) -> Reply:
         left = until - self._outside.clock()
         request = httpx.Request(
-            "GET" if call.form is None else "POST",
+            "GET" if call.form is None and call.json is None else "POST",
             call.url,
             params=call.query or None,
             data=call.form,
+            json=call.json,
             headers={
                 "Accept": "application/json",
                 "Accept-Encoding": "identity",
@@ -303,9 +306,10 @@ def refusal(
     """An error that the manager answered with, in its own words: the texts and numbers that `told` finds in the body, short and
     without what is `hidden`. `told` may raise FabricOdd."""
     try:
-        words = said(" ".join(str(part) for part in told(reply.body) if isinstance(part, str | int)), hidden)
+        parts = [str(part) for part in told(reply.body) if isinstance(part, str | int)]
     except FabricOdd:
-        words = ""
+        parts = []
+    words = said(" ".join(parts), hidden)
     kind = FabricBusy if reply.status == 429 else FabricRefused
     what = f"answers with {reply.status}{f': {words}' if words else ''}"
-    return kind(what, code=reply.status, where=reply.where, fix=fix)
+    return kind(what, code=reply.status, where=reply.where, fix=fix, reason=said(parts[0], hidden) if parts else "")

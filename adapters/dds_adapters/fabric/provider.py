@@ -38,10 +38,11 @@ class FabricAway(FabricUnreachable):
 
 
 class FabricRefused(FabricError):
-    """The manager answered with an error. `code` is the HTTP status."""
+    """The manager answered with an error. `code` is the HTTP status, `reason` the manager's own error code ("": none)."""
 
-    def __init__(self, what: str, *, code: int, where: str = "", fix: str = "") -> None:
+    def __init__(self, what: str, *, code: int, where: str = "", fix: str = "", reason: str = "") -> None:
         self.code = code
+        self.reason = reason
         super().__init__(what, where=where, fix=fix)
 
 

@@ -18,19 +18,24 @@ def open_provider(settings: FabricSettings, outside: Outside | None = None) -> P
     if settings.api == "file":
         assert settings.inventory is not None
         return FileProvider(settings.inventory)
-    try:
-        import httpx
-    except ImportError:
-        raise InputError("the package httpx is not installed", fix=install_hint("serve")) from None
-    try:
-        httpx.URL(settings.endpoint).host.encode("idna")  # as it is looked up
-    except (httpx.InvalidURL, ValueError):
-        raise InputError("is not a URL", where="fabric endpoint", fix="give SCHEME://HOST[:PORT]") from None
+    require_http(settings.endpoint)
     if settings.api == "nec":
         from dds_adapters.fabric.nec.cdim import NecProvider
 
         return NecProvider(settings, outside)
     return _fsas(settings, outside)
+
+
+def require_http(endpoint: str) -> None:
+    """Raises InputError when the library for HTTP is missing, or the endpoint has a name that cannot be looked up."""
+    try:
+        import httpx
+    except ImportError:
+        raise InputError("the package httpx is not installed", fix=install_hint("serve")) from None
+    try:
+        httpx.URL(endpoint).host.encode("idna")  # as it is looked up
+    except (httpx.InvalidURL, ValueError):
+        raise InputError("is not a URL", where="fabric endpoint", fix="give SCHEME://HOST[:PORT]") from None
 
 
 def _fsas(settings: FabricSettings, outside: Outside) -> Provider:

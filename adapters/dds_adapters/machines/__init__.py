@@ -6,6 +6,7 @@ Nothing here decides. `open_machines` is where to begin; docs/machines.md says w
 from dds_adapters.machines.provider import Machines, ServersPartly
 from dds_adapters.machines.registry import open_machines
 from dds_adapters.machines.settings import (
+    CdiSettings,
     ClusterApiSettings,
     InventorySettings,
     MachinesSettings,
@@ -14,6 +15,7 @@ from dds_adapters.machines.settings import (
 )
 
 __all__ = [
+    "CdiSettings",
     "ClusterApiSettings",
     "InventorySettings",
     "Machines",

@@ -29,7 +29,7 @@ class _Owner(Part):
     controller: bool | None = None
 
 
-class _Meta(Part):
+class Meta(Part):
     name: str
     uid: str
     annotations: dict[str, str] | None = None
@@ -46,7 +46,7 @@ class _Meta(Part):
 class Owned(Part):
     """Any object that another one made."""
 
-    metadata: _Meta
+    metadata: Meta
 
 
 class Condition(Part):

@@ -4,13 +4,18 @@ Going up: `replicas` and the order are written in one update, which the API serv
 
 Going down, so that no other Machine can go in its place and that the next call can repeat every step: one Machine
 is written down as the next to go; it gets the annotation by which cluster-api deletes it first; then `replicas` is lowered and
-the Machine recorded as removed, in one update. A Machine that another client has marked or deleted would take that replica,
-so that nothing is lowered until it has gone.
+the Machine recorded as removed, in one update. A Machine that another client has marked could go in its place, so that nothing is
+lowered until it has gone; nor while a MachineDeployment is rolled out, since cluster-api then chooses the MachineSet.
+
+By the source of its controllers, cluster-api compares `replicas` with the number of Machines, and counts those that are being
+deleted until they are gone. So a removed Machine stays where both are equal before the controller acts: `replicas` was raised for
+an order, or another client deleted a Machine. dds deletes such a Machine itself; cluster-api makes another if one is due.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -24,7 +29,18 @@ from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.write.live_object import Changed, Ended, Live, Ref, Server
 from dds_adapters.kubernetes.write.tasks import Declined, Obsolete, Result
 from dds_adapters.machines import provider
-from dds_adapters.machines.capi import CLUSTER, DELETE, GROUP, ORDER, VERSIONS, Group, Machine, MachineOwner, Owned
+from dds_adapters.machines.capi import (
+    CLUSTER,
+    DELETE,
+    GROUP,
+    ORDER,
+    VERSIONS,
+    Group,
+    Machine,
+    MachineOwner,
+    Meta,
+    Owned,
+)
 from dds_adapters.machines.capi import out_of_resources as short_of
 from dds_adapters.machines.ledger import ANNOTATION, Ledger, read_ledger
 from dds_adapters.machines.provider import CONFLICT, NOT_FOUND, checked_order, id_of, id_of_order, parts_of
@@ -38,6 +54,7 @@ _AGAIN = "ask again later"
 _PLURALS = {"MachineDeployment": "machinedeployments", "MachineSet": "machinesets"}
 
 T = TypeVar("T")
+M = TypeVar("M", bound=Owned)
 
 
 @dataclass(frozen=True)
@@ -52,9 +69,11 @@ class _Owner:
 
 @dataclass(frozen=True)
 class _Found(_Owner):
-    """The same with its Machines: `names` of all, `machines` those that could be read, `fault` the first that could not."""
+    """The same with its MachineSets and Machines. `sets`: the replicas of each set by uid; `metas`: of all Machines by name;
+    `machines`: those that could be read; `fault`: why the first other one could not."""
 
-    names: frozenset[str]
+    sets: Mapping[str, int]
+    metas: Mapping[str, Meta]
     machines: tuple[Machine, ...]
     fault: FabricError | None
 
@@ -69,7 +88,22 @@ class _Found(_Owner):
             key=lambda one: (one.metadata.created, one.name),
             reverse=True,
         )
-        return self.ledger.matched(self.names, [one.name for one in staying], self.replicas)
+        return self.ledger.matched(self.metas, [one.name for one in staying], self.replicas)
+
+    @property
+    def is_rolled_out(self) -> bool:
+        """Whether more than one MachineSet has Machines, or is to have some."""
+        used = {uid for uid, replicas in self.sets.items() if replicas}
+        return len(used | {meta.controller for meta in self.metas.values()}) > 1
+
+    @property
+    def kept(self) -> list[Meta]:
+        """Removed Machines that cluster-api will not delete: their MachineSets have no more Machines than they are to have."""
+        if sum(self.sets.values()) > self.replicas:
+            return []  # a MachineSet does not have the lower number yet
+        staying = Counter(meta.controller for meta in self.metas.values() if not meta.deleted)
+        removed = [meta for name, meta in self.metas.items() if name in self.ledger.removed and not meta.deleted]
+        return [meta for meta in removed if staying[meta.controller] <= self.sets[meta.controller]]
 
 
 class ClusterApi:
@@ -81,7 +115,7 @@ class ClusterApi:
         self._close = close
 
     def servers(self) -> tuple[records.Server, ...]:
-        """Writes down, too, which Machine an order got."""
+        """Writes down, too, which Machine an order got, and deletes removed ones that cluster-api keeps."""
         found: list[records.Server] = []
         faults: list[tuple[str, FabricError]] = []
         for group, scalable in self._groups.items():
@@ -162,15 +196,18 @@ def _owner(server: Server, scalable: Scalable) -> _Owner:
 def _look(server: Server, scalable: Scalable) -> _Found:
     """What makes the Machines is read first: none of those that it is known to have made can be missing then."""
     owner = _owner(server, scalable)
-    makers = {owner.live.uid}
+    sets = {owner.live.uid: owner.replicas}
     if scalable.kind == "MachineDeployment":
-        sets = _list(server, "machinesets", owner, scalable)
-        makers = {one.metadata.uid for _, one in _owned(sets, makers, "machinesets")}
-    owned = _owned(_list(server, "machines", owner, scalable), makers, "machines")
+        found = _owned(MachineOwner, _list(server, "machinesets", owner, scalable), sets, "machinesets")
+        sets = {one.metadata.uid: one.spec.replicas for _, one in found}
+    owned = _owned(Owned, _list(server, "machines", owner, scalable), sets, "machines")
     machines, faults = each(Machine, (raw for raw, _ in owned), "machines", str(scalable))
-    names = frozenset(one.metadata.name for _, one in owned)
     return _Found(
-        **vars(owner), names=names, machines=tuple(one for _, one in machines), fault=next(iter(faults), None)
+        **vars(owner),
+        sets=sets,
+        metas={one.metadata.name: one.metadata for _, one in owned},
+        machines=tuple(one for _, one in machines),
+        fault=next(iter(faults), None),
     )
 
 
@@ -182,9 +219,9 @@ def _list(server: Server, resource: str, owner: _Owner, scalable: Scalable) -> l
         raise odd(f"{scalable}, its {resource}", "", "is not JSON") from None
 
 
-def _owned(items: list[Any], makers: set[str], resource: str) -> list[tuple[Any, Owned]]:
+def _owned(form: type[M], items: list[Any], makers: Collection[str], resource: str) -> list[tuple[Any, M]]:
     """The objects that one of these made. Raises FabricOdd where that cannot be read."""
-    good, faults = each(Owned, items, resource, resource)
+    good, faults = each(form, items, resource, resource)
     if faults:
         raise faults[0]
     return [(items[place], one) for place, one in good if one.metadata.controller in makers]
@@ -193,6 +230,7 @@ def _owned(items: list[Any], makers: set[str], resource: str) -> list[tuple[Any,
 def _matched(server: Server, scalable: Scalable) -> _Found:
     """As it is, each order with its Machine, which has been written down."""
     found = _look(server, scalable)
+    _delete_kept(server, scalable, found)
     ledger = found.matched
     if ledger != found.ledger:
         _write(server, found, ledger, found.replicas)
@@ -224,23 +262,11 @@ def _shown(group: str, found: _Found) -> list[records.Server]:
 def _order(server: Server, scalable: Scalable, order: str) -> bool:
     """One replica more, unless the order was written down before."""
     owner = _owner(server, scalable)
-    if owner.ledger.knows(order):
-        return True
+    if not owner.ledger.knows(order):
+        _write(server, owner, owner.ledger.ordered(order), owner.replicas + 1)
     if owner.ledger.removed:
-        _check_removed(_look(server, scalable), scalable)
-    _write(server, owner, owner.ledger.ordered(order), owner.replicas + 1)
+        _delete_kept(server, scalable, _look(server, scalable))
     return True
-
-
-def _check_removed(found: _Found, scalable: Scalable) -> None:
-    """Raises FabricRefused while a replica more would only keep a Machine that is to go."""
-    for name in found.names & {*found.ledger.removed}:
-        machine = found.machine(name)
-        if machine is None or not machine.deleting:
-            what = (
-                f"cluster-api has not begun yet to delete Machine {name}, and would keep it instead of making another"
-            )
-            raise FabricRefused(what, code=CONFLICT, where=str(scalable), fix=_AGAIN)
 
 
 # -- removing ----------------------------------------------------------------------------------------------------------
@@ -254,10 +280,10 @@ def _remove(server: Server, scalable: Scalable, name: str, order: str) -> bool |
         if order in ledger.open:
             return _call_off(server, scalable, found, ledger, order)
         name = ledger.orders.get(order, "")
-    if name not in found.names or name in ledger.removed:
+    if name not in found.metas or name in ledger.removed:
         return True
     if not ledger.removing:
-        _check(found, ledger, name, scalable)
+        _check(found, name, scalable)
         _write(server, found, ledger.begun(name), found.replicas)
         return None
     name = ledger.removing  # perhaps another's, which was begun before and has to be ended first
@@ -266,7 +292,7 @@ def _remove(server: Server, scalable: Scalable, name: str, order: str) -> bool |
     if machine is not None and not (machine.marked and machine.order == order):
         _mark(server, scalable, machine, order)
         return None
-    _check(found, ledger, name, scalable)
+    _check(found, name, scalable)
     _write(server, found, ledger.lowered(name), found.replicas - 1)
     return None
 
@@ -285,21 +311,22 @@ def _mark(server: Server, scalable: Scalable, machine: Machine, order: str) -> N
     server.merge(server.get(ref), {"metadata": {"annotations": marks}}, unchanged=False)
 
 
-def _check(found: _Found, ledger: Ledger, name: str, scalable: Scalable) -> None:
-    """Raises FabricRefused while one replica less could take another Machine than this one, or none."""
+def _delete_kept(server: Server, scalable: Scalable, found: _Found) -> None:
+    for meta in found.kept:
+        server.delete(server.get(Ref("machines", meta.name, scalable.namespace, meta.uid)))
+
+
+def _check(found: _Found, name: str, scalable: Scalable) -> None:
+    """Raises FabricRefused while one replica less could take another Machine than this one."""
     where = str(scalable)
     if found.fault is not None:
         raise found.fault
-    counted = [one for one in found.machines if one.name not in ledger.removed]
-    if len(counted) < found.replicas:
-        what = "a Machine is still to be made, and would not be instead of this one's removal"
+    if found.is_rolled_out:
+        what = "it is being rolled out (several MachineSets have Machines, or are to have some)"
         raise FabricRefused(what, code=CONFLICT, where=where, fix=_AGAIN)
-    if len({one.metadata.controller for one in counted}) > 1:
-        what = "its Machines are being exchanged (several MachineSets have some)"
-        raise FabricRefused(what, code=CONFLICT, where=where, fix=_AGAIN)
-    for one in counted:
-        if one.name != name and (one.marked or one.deleting):
-            what = f"Machine {one.name} is marked or deleted by another client, and would go in place of {name}"
+    for one in found.machines:
+        if one.marked and not one.deleting and one.name not in (name, *found.ledger.removed):
+            what = f"Machine {one.name} is marked by another client, and could go in place of {name}"
             raise FabricRefused(what, code=CONFLICT, where=where, fix=f"take the mark {DELETE} back, or {_AGAIN}")
 
 
@@ -313,7 +340,7 @@ def _write(server: Server, owner: _Owner, ledger: Ledger, replicas: int) -> None
 def _fault(result: Result, where: str) -> FabricError:
     if isinstance(result, Declined):
         if result.code in (401, 403):
-            fix = "let this user get, list and patch MachineDeployments, MachineSets and Machines"
+            fix = "let this user get, list and patch MachineDeployments, MachineSets and Machines, and delete Machines"
             return FabricDenied(f"{result.reason}: {result.text}", where=where, fix=fix)
         return FabricRefused(f"{result.reason}: {result.text}", code=result.code, where=where, fix=_AGAIN)
     return FabricUnreachable(getattr(result, "why", "cannot be asked"), where=where, fix=_AGAIN)

@@ -25,7 +25,8 @@ class ServerWrite(ABC):
         except FabricRefused as error:
             if error.code == CONFLICT:
                 return Later(error.what)
-            return Declined(error.code, OUT_OF_RESOURCES if error.code == FULL else REFUSED, error.what)
+            reason = OUT_OF_RESOURCES if error.code == FULL else error.reason or REFUSED
+            return Declined(error.code, reason, error.what)
         except FabricError as error:
             return Later(error.what)
         return Done()

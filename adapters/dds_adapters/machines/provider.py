@@ -5,7 +5,8 @@ this process, which order made which server: the same order asked again makes no
 
 A `Server` is the core's. Its `uid` is the provider's own name for it, and changes once: when an order gets its server.
 
-Every failure is a `FabricError`, as for fabrics. FabricRefused with code 409: not now; the same call may succeed later.
+Every failure is a `FabricError`, as for fabrics. FabricRefused with code 409: not now; the same call may succeed later. With code
+507: there is no server to spare, and the order was not accepted.
 """
 
 from __future__ import annotations

@@ -1,17 +1,24 @@
-"""From settings to a provider of machines. What asks an API server is loaded only where one is asked."""
+"""From settings to a provider of machines. The libraries that one needs are loaded only for that one."""
 
 from __future__ import annotations
 
+from dds_adapters.fabric.registry import require_http
+from dds_adapters.fabric.settings import Outside
 from dds_adapters.machines.inventory import Inventory
 from dds_adapters.machines.provider import Machines
-from dds_adapters.machines.settings import InventorySettings, MachinesSettings
+from dds_adapters.machines.settings import CdiSettings, InventorySettings, MachinesSettings
 
 
-def open_machines(settings: MachinesSettings) -> Machines:
+def open_machines(settings: MachinesSettings, outside: Outside | None = None) -> Machines:
     """A provider for these settings. Nothing is sent or read yet, but credentials.
 
-    Raises InputError for a kubeconfig that cannot be used, or a library that is missing.
+    `outside` is the way to a CDI manager. Raises InputError for a setting that cannot be used, or a library that is missing.
     """
+    if isinstance(settings, CdiSettings):
+        require_http(settings.endpoint)
+        from dds_adapters.machines.cdi import Cdi
+
+        return Cdi(settings, outside or Outside())
     if isinstance(settings, InventorySettings):
         return Inventory(settings)
     from dds_adapters.kubernetes.cluster import Cluster

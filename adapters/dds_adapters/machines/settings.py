@@ -5,16 +5,18 @@ Nothing here asks anybody. What a group is for (bounds, template) is the policy'
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from dds_adapters.fabric.documents import Strict, of_form, read_document
+from dds_adapters.fabric.settings import FabricSettings, check
+from dds_core.autoscaler.policy import GroupName
 from dds_core.errors import InputError
 
 _LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
-GroupName = Annotated[str, of_form(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", "at most 63 letters, digits and . _ -")]
 Namespace = Annotated[str, of_form(_LABEL, "the name of a namespace")]
 ObjectName = Annotated[
     str, of_form(rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})*", "the name of an object (small letters, digits, - and .)")
@@ -26,6 +28,42 @@ def _path(value: object) -> object:
 
 
 File = Annotated[Path, BeforeValidator(_path)]
+
+
+def _check_each_once(groups: Mapping[str, object]) -> None:
+    seen: dict[str, str] = {}
+    for group, source in groups.items():
+        if (other := seen.setdefault(str(source), group)) != group:
+            raise ValueError(f"groups.{group}: {source} is that of {other}, too")
+
+
+class CdiSettings(Strict):
+    """Servers that the Fsas cluster manager composes. `credentials` is the folder of the mounted Secret, `scheme` the beginning
+    of a Node's spec.providerID, `seconds` the bound of a call with all its tries, `groups` name or UUID of each node group."""
+
+    kind: Literal["cdi"]
+    endpoint: str
+    tenant: str
+    cluster: str
+    credentials: File
+    scheme: str = Field(default="fsas-cdi://", max_length=100)
+    seconds: int = Field(default=60, ge=1, le=600)
+    groups: dict[GroupName, Annotated[str, Field(min_length=1, max_length=253)]] = Field(min_length=1)
+
+    @property
+    def fabric(self) -> FabricSettings:
+        """How its managers are reached."""
+        seconds = float(self.seconds)
+        return FabricSettings("cm", self.endpoint, self.tenant, self.cluster, self.credentials, cm_seconds=seconds)
+
+    @model_validator(mode="after")
+    def _can_be_asked(self) -> Self:
+        _check_each_once(self.groups)
+        try:
+            check(self.fabric)
+        except InputError as error:  # its mend is an option of a command
+            raise ValueError(f"{error.where.removeprefix('fabric ')}: {error.what}") from None
+        return self
 
 
 class Scalable(Strict):
@@ -48,11 +86,8 @@ class ClusterApiSettings(Strict):
     groups: dict[GroupName, Scalable] = Field(min_length=1)
 
     @model_validator(mode="after")
-    def _each_once(self) -> ClusterApiSettings:
-        seen: dict[str, str] = {}
-        for group, scalable in self.groups.items():
-            if (other := seen.setdefault(str(scalable), group)) != group:
-                raise ValueError(f"groups.{group}: {scalable} is that of {other}, too")
+    def _each_once(self) -> Self:
+        _check_each_once(self.groups)
         return self
 
 
@@ -64,14 +99,16 @@ class InventorySettings(Strict):
     requests: File
 
     @model_validator(mode="after")
-    def _two(self) -> InventorySettings:
+    def _two(self) -> Self:
         if self.servers == self.requests:
             raise ValueError("requests: is the file of the servers")
         return self
 
 
-MachinesSettings = ClusterApiSettings | InventorySettings
-KINDS = ("cluster-api", "inventory")
+MachinesSettings = CdiSettings | ClusterApiSettings | InventorySettings
+KINDS = ("cdi", "cluster-api", "inventory")
+_FILES = ("credentials", "kubeconfig", "servers", "requests")
+"""Fields that are paths."""
 
 
 class _Document(BaseModel):
@@ -87,9 +124,5 @@ def read_settings(path: Path) -> MachinesSettings:
     fix = "correct it; see docs/machines.md"
     empty = f"write machines: {{kind: {' or '.join(KINDS)}, ...}}"
     found = read_document(path, _Document, InputError, str(path), fix, empty=empty, hidden=KINDS).machines
-    if isinstance(found, InventorySettings):
-        files = {"servers": path.parent / found.servers, "requests": path.parent / found.requests}
-        return found.model_copy(update=files)
-    if found.kubeconfig is not None:
-        return found.model_copy(update={"kubeconfig": path.parent / found.kubeconfig})
-    return found
+    files = {name: path.parent / file for name in _FILES if (file := getattr(found, name, None)) is not None}
+    return found.model_copy(update=files)

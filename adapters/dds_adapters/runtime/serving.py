@@ -181,12 +181,13 @@ def _publisher(
 def _autoscaler(
     cluster: Cluster, endpoints: Endpoints, logger: logging.Logger, given: Autoscaling, ends: ExitStack, component: str
 ) -> Process[Any]:
-    from dds_adapters.autoscaler.server import Server, TlsFiles  # these need gRPC, which nobody else does
+    from dds_adapters.autoscaler.server import Server, TlsFiles, check  # these need gRPC, which nobody else does
     from dds_adapters.runtime.autoscaling import make_autoscaler
 
+    tls = TlsFiles(*given.tls) if given.tls is not None else None
+    check(given.address, tls)  # also on a standby, which listens once it leads
     machines = open_machines(given.machines)
     ends.callback(machines.close)
-    tls = TlsFiles(*given.tls) if given.tls is not None else None
     make = make_autoscaler(
         __version__,
         machines,

@@ -231,6 +231,12 @@ def _remove(work: Work, asked: e.RemovalAsked) -> None:
                 _refuse(work, asked, "refused", f"{worker.name} may not be removed: {why}")
                 return
             nodes.append(worker)
+    left = shown.target - len(orders) - len(nodes)
+    if nodes and left < shown.minimum:
+        _refuse(
+            work, asked, "refused", f"{asked.group} would have {left} servers, less than its minimum of {shown.minimum}"
+        )
+        return
     for order in orders:
         _give_up(work, asked.group, order)
     for worker in nodes:

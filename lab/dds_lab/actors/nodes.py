@@ -4,7 +4,7 @@ Heartbeats are not simulated: whoever lets a node fall silent says so here as we
 pkg/controller/nodelifecycle, tainteviction and podgc.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
@@ -48,6 +48,25 @@ class NodeLifecycle:
         self._nodes.close()
         self._bound.close()
         self._timers.clear()
+
+    def join(self, node: str, provider_id: str, amounts: Mapping[str, str], labels: Mapping[str, str]) -> None:
+        """A server is on: its kubelet registers a Node. The heartbeats of a Node that is there already begin again."""
+        if self._nodes.get(node) is not None:
+            self.heard(node)
+            return
+        words = ("KubeletReady", "kubelet is posting ready status")
+        ready = ready_condition("True", *words, instants.written(self._time.now()))
+        made = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": node, "labels": {"kubernetes.io/hostname": node, **labels}},
+            "spec": {"providerID": provider_id},
+            "status": {"capacity": {**amounts}, "allocatable": {**amounts}, "conditions": [ready]},
+        }
+        try:
+            self._client.create("nodes", made)
+        except ApiError:
+            self._timers.after(f"join/{node}", RETRY, lambda: self.join(node, provider_id, amounts, labels))
 
     def silent(self, node: str) -> None:
         """The node's heartbeats cease."""

@@ -6,7 +6,7 @@ import asyncio
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -14,14 +14,16 @@ from tempfile import TemporaryDirectory
 
 from dds_core.errors import InputError
 from dds_lab import shipped
-from dds_lab.check import command, playing
+from dds_lab.check import command, mixes, playing
 from dds_lab.check.branches import Branches, Copies, Outcome
 from dds_lab.check.perturb import COUNTED, KINDS, Choose, Kind, Perturbation, nothing, only, perturbations
 from dds_lab.check.running import Run, against, played
 from dds_lab.check.subjects import Cast, Ours, StandIn, with_stand_in, without_hands
 from dds_lab.scenario import Scenario
 
-FLEETS = "fleets"
+Drawn = Callable[[int, Path], tuple[tuple[str, str], ...]]
+"""Plays what a seed draws, with files in a folder; gives what is found, rule and words each."""
+DRAWN: Mapping[str, Drawn] = {"fleets": playing.played, "mixes": lambda seed, within: mixes.played(seed)}
 """In the place of a scenario: what a seed draws, troubles included."""
 BROKE_OFF = "broke off"
 """The rule of a run that came to no end. Its cause may be none of the code's."""
@@ -31,7 +33,7 @@ NOT_REACHED = "not reached"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A run: the scenario by its name or file (or FLEETS), its seed, who is the scaler (one of ours and stand-in, or else a
+    """A run: the scenario by its name or file (or one of DRAWN), its seed, who is the scaler (one of ours and stand-in, or else a
     command for the shell, and how fast the lab's time passes for it), and what disturbs it (None: nothing)."""
 
     scenario: str
@@ -92,16 +94,16 @@ def cases(calm: Case, kinds: Sequence[Kind], every: int) -> Iterator[Case]:
 def play(wanted: Iterable[Case], jobs: int, done: Callable[[Found], None]) -> None:
     """Play them all, so many side by side; `done` hears of each as it ends."""
     points: defaultdict[Case, list[Perturbation]] = defaultdict(list)
-    fleets: list[Case] = []
+    drawn: list[Case] = []
     for case in wanted:
         if case.perturbation is not None:
             points[replace(case, perturbation=None)].append(case.perturbation)
-        elif case.scenario == FLEETS:
-            fleets.append(case)
+        elif case.scenario in DRAWN:
+            drawn.append(case)
     for calm, perturbations_of_it in points.items():
         _play(calm, perturbations_of_it, jobs, done)
-    if fleets:
-        _play_fleets(fleets, jobs, done)
+    if drawn:
+        _play_drawn(drawn, jobs, done)
 
 
 def _play(calm: Case, wanted: Sequence[Perturbation], jobs: int, done: Callable[[Found], None]) -> None:
@@ -117,13 +119,13 @@ def _play(calm: Case, wanted: Sequence[Perturbation], jobs: int, done: Callable[
         branches.play(partial(_played, calm, branches.choose))
 
 
-def _play_fleets(fleets: Sequence[Case], jobs: int, done: Callable[[Found], None]) -> None:
+def _play_drawn(drawn: Sequence[Case], jobs: int, done: Callable[[Found], None]) -> None:
     def told(case: Case, outcome: tuple[tuple[str, str], ...] | str) -> None:
         done(Found(case, ((BROKE_OFF, outcome),) if isinstance(outcome, str) else outcome))
 
     with TemporaryDirectory(prefix="dds-lab-check-") as folder, Copies(jobs, told) as copies:
-        for case in fleets:
-            copies.play(case, partial(playing.played, case.seed, Path(folder)))
+        for case in drawn:
+            copies.play(case, partial(DRAWN[case.scenario], case.seed, Path(folder)))
 
 
 async def _play_programs(

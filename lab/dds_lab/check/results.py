@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dds_core.errors import InputError
 from dds_lab import shipped
-from dds_lab.check.campaign import BROKE_OFF, FLEETS, Case, Found
+from dds_lab.check.campaign import BROKE_OFF, DRAWN, Case, Found
 from dds_lab.scenario import written
 
 CODE = ("dds_core", "dds_adapters", "dds_lab")
@@ -82,4 +82,4 @@ def _key(case: Case) -> str:
 
 @cache
 def _digest(scenario: str) -> str:
-    return "" if scenario == FLEETS else hashlib.sha256(written(shipped.find(scenario)).encode()).hexdigest()[:12]
+    return "" if scenario in DRAWN else hashlib.sha256(written(shipped.find(scenario)).encode()).hexdigest()[:12]

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from dds_core.errors import DdsError
 from dds_lab import shipped
-from dds_lab.check.campaign import FLEETS, Case, Found, cases, faults_of_calm, play
+from dds_lab.check.campaign import DRAWN, Case, Found, cases, faults_of_calm, play
 from dds_lab.scenario import Scenario, written
 
 _ModelT = TypeVar("_ModelT", bound=BaseModel)
@@ -36,7 +36,7 @@ def shrink(found: Iterable[Found], folder: Path, jobs: int, tell: Callable[[str]
     for one in found:
         kind = one.case.perturbation.kind if one.case.perturbation is not None else "calm"
         alike = (one.case.scenario, one.case.seed, kind, one.rules)
-        if one.case.scenario == FLEETS:
+        if one.case.scenario in DRAWN:
             yield one  # no file says what a seed draws
         elif alike not in seen:
             seen.add(alike)

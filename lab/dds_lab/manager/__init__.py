@@ -9,5 +9,20 @@ from dds_lab.manager.calls import Call, Reply
 from dds_lab.manager.faults import Fault, Faults
 from dds_lab.manager.inventory import Limit, Login, ManagerSettings, NodeGroup
 from dds_lab.manager.manager import Manager, Seen
+from dds_lab.manager.servers import Composed, Servers, Stock
 
-__all__ = ["Call", "Fault", "Faults", "Limit", "Login", "Manager", "ManagerSettings", "NodeGroup", "Reply", "Seen"]
+__all__ = [
+    "Call",
+    "Composed",
+    "Fault",
+    "Faults",
+    "Limit",
+    "Login",
+    "Manager",
+    "ManagerSettings",
+    "NodeGroup",
+    "Reply",
+    "Seen",
+    "Servers",
+    "Stock",
+]

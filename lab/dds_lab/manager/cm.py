@@ -1,7 +1,8 @@
-"""The cluster manager's API: a machine's device specs with their bounds, resizes, and node groups.
+"""The cluster manager's API: a machine's device specs with their bounds, resizes, and node groups with their servers.
 
 It is asynchronous: a resize is accepted at once, and the machine's detail shows its outcome when the fabric is done. A resize
-says how many devices there shall be, so that asking twice for the same number orders nothing twice.
+says how many devices there shall be, so that asking twice for the same number orders nothing twice. How a node group is resized
+is not documented; here it is done as for devices, as `dds_adapters.machines.cdi` assumes.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from typing import Any
 from dds_lab.actors.fabric import Answer, Attached, Device, Machine
 from dds_lab.manager.calls import Call, Refused, Reply, Route, at, route, text_at, told
 from dds_lab.manager.inventory import RUNNING, Inventory, NodeGroup, condition, fabric_id, fabric_uuid, made_up
+from dds_lab.manager.servers import NO_STOCK, NoStock, Servers
 
 CLUSTER = "/cluster_manager/cluster_autoscaler/{version}/tenants/{tenant}/clusters/{cluster}"
 MACHINE = CLUSTER.replace("{version}", "v3") + "/machines/{machine}"
 GROUPS = CLUSTER.replace("{version}", "v2") + "/nodegroups"
+GROUP_RESIZE = CLUSTER.replace("{version}", "v3") + "/nodegroups/{group}/actions/resize"
 ALL = "workers"
+NAME_TAKEN = "E020508"
 _Spec = tuple[str, str]
 """A machine's UUID and a model."""
 
@@ -23,8 +27,9 @@ _Spec = tuple[str, str]
 class ClusterManager:
     """The calls of CM."""
 
-    def __init__(self, inventory: Inventory) -> None:
+    def __init__(self, inventory: Inventory, servers: Servers) -> None:
         self._inventory = inventory
+        self._servers = servers
         self._coming: dict[_Spec, int] = {}
         self._failed: dict[_Spec, list[str]] = {}  # what the fabric said of attaches since the last resize
         self._stuck: dict[str, str] = {}  # serial → what the fabric said of its detach
@@ -33,18 +38,22 @@ class ClusterManager:
             route("resize", "POST", MACHINE + "/actions/resize", self._resize),
             route("nodegroups", "GET", GROUPS, self._groups),
             route("nodegroup", "GET", GROUPS + "/{group}", self._group),
+            route("resize_group", "POST", GROUP_RESIZE, self._resize_group),
         )
 
     # -- what there is
 
     def _machine(self, call: Call, parts: dict[str, str]) -> Reply:
-        machine = self._addressed(parts)
+        self._cluster(parts)
+        composed = self._servers.find(parts["machine"])
+        machine = Machine(composed.uuid, composed.name, "") if composed is not None else self._addressed(parts)
+        machine = self._inventory.fabric.machine_of(machine.uuid) or machine
         settings = self._inventory.settings
         detail = {
             "uuid": machine.uuid,
             "name": machine.node,
-            "status": "ACTIVE",
-            "status_reason": "",
+            "status": composed.status if composed is not None else "ACTIVE",
+            "status_reason": composed.reason if composed is not None else "",
             "resspecs": [self._spec(machine, model) for model in self._inventory.models(machine)],
         }
         cluster = {"cluster_uuid": settings.cluster, "machine": detail}
@@ -55,16 +64,27 @@ class ClusterManager:
         return told(200, {"nodegroups": [{"uuid": _uuid(one), "name": one.name} for one in self._all_groups()]})
 
     def _group(self, call: Call, parts: dict[str, str]) -> Reply:
+        one = self._named_group(parts)
+        return told(200, {"uuid": _uuid(one), "name": one.name, "mach_ids": list(self._members(one))})
+
+    def _named_group(self, parts: dict[str, str]) -> NodeGroup:
         self._cluster(parts)
         for one in self._all_groups():
             if _uuid(one) == parts["group"]:
-                machines = [found.uuid for node in one.nodes if (found := self._inventory.fabric.machine(node))]
-                return told(200, {"uuid": _uuid(one), "name": one.name, "mach_ids": machines})
+                return one
         raise Refused(404, "E010404", f"there is no node group {parts['group']}")
+
+    def _members(self, group: NodeGroup) -> dict[str, Machine]:
+        """The group's machines by UUID, including those that are being composed."""
+        there = [found for node in group.nodes if (found := self._inventory.fabric.machine(node))]
+        coming = [Machine(one.uuid, one.name, "") for one in self._servers.of(group.name)]
+        return {one.uuid: one for one in (*there, *coming)}
 
     def _all_groups(self) -> tuple[NodeGroup, ...]:
         everything = NodeGroup(ALL, tuple(one.node for one in self._inventory.fabric.machines()))
-        return self._inventory.settings.groups or (everything,)
+        groups = self._inventory.settings.groups or (everything,)
+        names = {one.name for one in groups}
+        return (*groups, *(NodeGroup(name, ()) for name in self._servers.groups() if name not in names))
 
     # -- what moves
 
@@ -107,6 +127,36 @@ class ClusterManager:
             raise Refused(400, "E020400", f"at least {least} devices of model {model} must be in {machine.uuid}")
         for serial in dict.fromkeys(named):
             self._remove(machine, there[serial].device)
+
+    def _resize_group(self, call: Call, parts: dict[str, str]) -> Reply:
+        group, body = self._named_group(parts), call.json()
+        if isinstance(body, dict) and "remove_machines" in body:
+            self._shrink_group(group, at(body, "remove_machines"))
+        else:
+            self._grow_group(group, at(body, "increase_machine_count"))
+        return told(202, {})
+
+    def _grow_group(self, group: NodeGroup, order: Any) -> None:
+        count, name = _count(order, "machine_count"), text_at(order, "machines", 0, "name")
+        there = len(self._members(group))
+        if count <= there:
+            return
+        if count > there + 1:
+            raise Refused(409, "E020409", f"machine_count is {count}, but {there} machines are there")
+        if self._servers.was_named(name):
+            raise Refused(409, NAME_TAKEN, f"a machine was named {name} before")
+        try:
+            self._servers.compose(group.name, name)
+        except NoStock:
+            raise Refused(409, NO_STOCK, f"no server of group {group.name} is left") from None
+
+    def _shrink_group(self, group: NodeGroup, order: Any) -> None:
+        members, uuid = self._members(group), text_at(order, "machines", 0)
+        if uuid not in members:
+            raise Refused(404, "E020404", f"the node group has no machine {uuid}")
+        if _count(order, "machine_count") != len(members) - 1:
+            raise Refused(409, "E020409", f"machine_count must be {len(members) - 1}")
+        self._servers.remove(members[uuid], group.name)
 
     def _remove(self, machine: Machine, device: Device) -> None:
         def gone(answer: Answer) -> None:
@@ -205,8 +255,8 @@ def _spec_uuid(machine: Machine, model: str) -> str:
     return made_up("spec", machine.uuid, model)
 
 
-def _count(order: Any) -> int:
-    count = at(order, "device_count")
+def _count(order: Any, of: str = "device_count") -> int:
+    count = at(order, of)
     if type(count) is not int or count < 0:
-        raise Refused(400, "E010400", "device_count must be a whole number from 0 on")
+        raise Refused(400, "E010400", f"{of} must be a whole number from 0 on")
     return count

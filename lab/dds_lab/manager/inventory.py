@@ -14,6 +14,7 @@ from typing import Any, Literal
 from dds_lab.actors.fabric import Attached, Device, Fabric, Machine
 from dds_lab.latency import NONE, Latency
 from dds_lab.manager.calls import Refused
+from dds_lab.manager.servers import Stock
 
 Api = Literal["fm", "cm", "nec"]
 
@@ -58,8 +59,9 @@ class ManagerSettings:
 
     `token_life` is in seconds. By model: `types` gives the res_type where it is not gpu, `products` the productname where it
     is another word, `quotas` how many devices the tenant may have attached in all. `groups` are the node groups, one of all
-    machines by default. `answer` is how long any answer takes. `scheme` stands before the machine's UUID in CDIM's node ids,
-    which equal providerIDs.
+    machines by default; `stocks` has the servers that a group can be given (its group is added if it is none of those).
+    `answer` is how long any answer takes. `scheme` stands before the machine's UUID in CDIM's node ids, which equal
+    providerIDs.
     """
 
     api: Api = "fm"
@@ -73,6 +75,7 @@ class ManagerSettings:
     quotas: Mapping[str, int] = field(default_factory=dict)
     limits: tuple[Limit, ...] = ()
     groups: tuple[NodeGroup, ...] = ()
+    stocks: tuple[Stock, ...] = ()
     scheme: str = ""
 
 

@@ -22,6 +22,7 @@ from dds_lab.manager.cm import ClusterManager
 from dds_lab.manager.faults import Fault, Faults, huge, odd, other_fabric
 from dds_lab.manager.fm import FabricManager
 from dds_lab.manager.inventory import Inventory, ManagerSettings, model_of
+from dds_lab.manager.servers import Servers
 from dds_lab.time import MICROSECONDS, Time
 
 REMEMBERED = 10_000
@@ -141,8 +142,8 @@ class _Api(Protocol):
 
 
 class Manager:
-    """`faults` is what goes wrong, `seen` the last calls, `counts` how often each call came. While it is not `up` nobody can
-    reach it."""
+    """`faults` is what goes wrong, `seen` the last calls, `counts` how often each call came, `servers` what it composes (cm).
+    While it is not `up` nobody can reach it."""
 
     def __init__(self, time: Time, fabric: Fabric, settings: ManagerSettings | None = None) -> None:
         self.settings = settings if settings is not None else ManagerSettings()
@@ -154,6 +155,7 @@ class Manager:
         self.counts: Counter[str] = Counter()
         self._random: Random = time.random("manager")
         self._logins = Logins(time, self.settings)
+        self.servers = Servers(time, fabric, self.settings.stocks)
         self._apis = self._made()
         logins = () if self.settings.api == "nec" else self._logins.routes
         self._routes = [*logins, *(one for api in self._apis for one in api.routes)]
@@ -164,7 +166,11 @@ class Manager:
         if self.settings.api == "nec":
             return (nec.Cdim(inventory, self.time),)
         fabric_manager = FabricManager(inventory)
-        return (fabric_manager, ClusterManager(inventory)) if self.settings.api == "cm" else (fabric_manager,)
+        return (
+            (fabric_manager, ClusterManager(inventory, self.servers))
+            if self.settings.api == "cm"
+            else (fabric_manager,)
+        )
 
     def start(self) -> None:
         """Be there (as it is from the beginning)."""

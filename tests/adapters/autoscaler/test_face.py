@@ -299,6 +299,6 @@ def test_each_call_is_one_line_at_debug_without_its_content(
     with serving(Face(shelf), pki.files) as server, calling(server.port, pki.ca, pki.own) as caller:
         caller.Refresh()
         caller.refused("NodeGroupTargetSize", ask.OfGroup(id="somewhere"))
-    first, second = (record.getMessage() for record in caplog.records if record.name == "dds.autoscaler")
+    _, first, second = (record.getMessage() for record in caplog.records if record.name == "dds.autoscaler")
     assert first.startswith("Refresh: OK after 0.")
     assert second.startswith("NodeGroupTargetSize: NOT_FOUND after 0.")

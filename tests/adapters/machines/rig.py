@@ -1,22 +1,33 @@
-"""Worlds of both providers for one contract: what orders meet there, and what can be done to them."""
+"""Worlds of all providers for one contract: what orders meet there, and what can be done to them."""
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any, Protocol
 
+import httpx
 import pytest
 import yaml
 
+from dds_adapters.fabric import Outside
 from dds_adapters.kubernetes.cluster import ANSWER_SECONDS, Answer, Cluster, Unreachable
-from dds_adapters.machines import InventorySettings, Machines, Scalable, inventory, open_machines
+from dds_adapters.machines import CdiSettings, InventorySettings, Machines, Scalable, inventory, open_machines
 from dds_adapters.machines.clusterapi import ClusterApi as Provider
 from dds_core.autoscaler.records import Server
+from dds_lab.actors.fabric import Fabric, FabricSettings
+from dds_lab.actors.fabric import Fault as HardwareFault
 from dds_lab.face import Served
+from dds_lab.latency import Fixed
+from dds_lab.manager import Fault, Manager, ManagerSettings, NodeGroup, Stock
+from dds_lab.manager.face import write_credentials
+from dds_lab.manager.transport import ManagerTransport
+from dds_lab.time import MICROSECONDS, VirtualTime
 from tests.support.cluster_api import NAMESPACE, ClusterApi
 
 BIG = "big"
@@ -204,6 +215,76 @@ class FileWorld:
         self.settings.servers.write_text(whole[: len(whole) // 2])
         yield
         self.settings.servers.write_text(whole)
+
+
+class CdiWorld:
+    """A simulated manager with a node group "big" of one server. Composing takes 100 s, taking apart 30 s. When none is left,
+    a request is refused; with `late` it is accepted, and the server fails."""
+
+    def __init__(self, folder: Path, *, late: bool = True) -> None:
+        self.time = VirtualTime(7, 1_800_000_000 * MICROSECONDS)
+        fabric = Fabric(self.time, FabricSettings())
+        fabric.connect("node0", "0")
+        stock = Stock(BIG, 12, "0", Fixed(100.0), Fixed(30.0), late)
+        self.manager = Manager(
+            self.time, fabric, ManagerSettings("cm", groups=(NodeGroup(BIG, ("node0",)),), stocks=(stock,))
+        )
+        chosen = self.manager.settings
+        write_credentials(folder / "credentials", chosen.login, None)
+        self.settings = CdiSettings(
+            kind="cdi",
+            endpoint="https://manager.example",
+            tenant=chosen.tenant,
+            cluster=chosen.cluster,
+            credentials=folder / "credentials",
+            scheme="metal://",
+            groups={BIG: BIG},
+        )
+        self.transport = ManagerTransport(self.manager, step=self.time.step, sleep=self.sleep)
+        self._lock = threading.Lock()
+
+    def open(self, transport: httpx.BaseTransport | None = None) -> Machines:
+        outside = Outside(self.now, self.now, self.sleep, Random(1), transport or self.transport)
+        return open_machines(self.settings, outside)
+
+    def now(self) -> float:
+        return self.time.now() / MICROSECONDS
+
+    def sleep(self, seconds: float) -> None:
+        with self._lock:
+            self.time.run(self.time.now() + round(seconds * MICROSECONDS))
+
+    def settle(self) -> None:
+        self.sleep(300)
+
+    def there(self) -> set[str]:
+        composed = {one.uuid for one in self.manager.servers.of(BIG)}
+        first = self.manager.fabric.machine("node0")
+        return composed | ({first.uuid} if first is not None else set())
+
+    def scarce(self) -> None:
+        self.manager.servers.restock(BIG, -self.manager.servers.left(BIG))
+
+    def broken(self) -> None:
+        self.manager.servers.faults.add(HardwareFault("refuse", times=1))
+
+    @contextmanager
+    def _fault(self, fault: Fault) -> Iterator[None]:
+        self.manager.faults.add(fault)
+        yield
+        self.manager.faults.lift(fault)
+
+    def lost(self) -> AbstractContextManager[None]:
+        return self._fault(Fault("cut", frozenset({"resize_group"})))
+
+    def half(self) -> AbstractContextManager[None]:
+        return self._fault(Fault("odd", odd="truncated"))
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        self.manager.up = False
+        yield
+        self.manager.up = True
 
 
 def of(machines: Machines, order: str) -> Server:

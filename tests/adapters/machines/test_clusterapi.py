@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -108,7 +109,7 @@ def test_nothing_is_removed_while_a_mark_of_somebody_else_would_take_the_replica
     a, b = of(machines, "a"), of(machines, "b")
     name = b.uid.removeprefix(f"{BIG}/")
     world.capi.edit("Machine", name, {"metadata": {"annotations": {MARK: "yes"}}})
-    with pytest.raises(FabricRefused, match=f"Machine {name} is marked or deleted by another client") as raised:
+    with pytest.raises(FabricRefused, match=f"Machine {name} is marked by another client") as raised:
         machines.decompose(a.uid)
     assert raised.value.code == 409
     world.settle()
@@ -141,16 +142,32 @@ def test_an_annotation_that_was_deleted_leaves_servers_without_orders(world: Cap
     assert [one.order for one in machines.servers()] == [""]
 
 
-def test_nothing_is_removed_while_somebody_else_deletes_another(world: CapiWorld) -> None:
+def test_a_removal_while_somebody_else_deletes_another(world: CapiWorld) -> None:
+    """The Machine that is being deleted counts for replicas, so that cluster-api alone would delete no second one."""
     machines = settled(world, "a", "b")
     a, b = of(machines, "a"), of(machines, "b")
     world.capi.delete("Machine", b.uid.removeprefix(f"{BIG}/"))
-    with pytest.raises(FabricRefused, match="in place of"):
-        machines.decompose(a.uid)
-    world.settle()
     machines.decompose(a.uid)
+    world.capi.scale()
+    assert world.capi.deleting() == {b.uid.removeprefix(f"{BIG}/")}
+    machines.servers()
+    assert world.capi.deleting() == {one.uid.removeprefix(f"{BIG}/") for one in (a, b)}
     world.settle()
-    assert {one.order for one in machines.servers()} == {"", "b"}
+    assert [(one.order, one.state) for one in machines.servers()] == [("", "running"), ("b", "running")]
+
+
+def test_a_removed_machine_is_cluster_apis_to_delete(world: CapiWorld) -> None:
+    """Deleted by dds before its MachineSet has the lower number, it would be replaced, and some Machine go for that."""
+    machines = settled(world, "a", "b")
+    a = of(machines, "a")
+    world.capi.delete("Machine", of(machines, "b").uid.removeprefix(f"{BIG}/"))
+    world.capi.end()
+    machines.decompose(a.uid)
+    machines.servers()
+    assert not world.capi.deleting()
+    world.capi.deploy()
+    machines.servers()
+    assert world.capi.deleting() == {a.uid.removeprefix(f"{BIG}/")}
 
 
 def test_an_order_keeps_the_machine_that_replaced_its_own(world: CapiWorld) -> None:
@@ -166,14 +183,24 @@ def test_an_order_keeps_the_machine_that_replaced_its_own(world: CapiWorld) -> N
 def test_an_order_without_a_machine_is_not_called_off(world: CapiWorld) -> None:
     machines = settled(world, "a")
     machines.compose("b", BIG)
-    for server in (of(machines, "b"), of(machines, "a")):
-        with pytest.raises(FabricRefused, match="made") as raised:
-            machines.decompose(server.uid)
-        assert raised.value.code == 409
+    with pytest.raises(FabricRefused, match="is not made yet") as raised:
+        machines.decompose(of(machines, "b").uid)
+    assert raised.value.code == 409
     world.settle()
     machines.decompose(f"{BIG}/+b")
     world.settle()
     assert {one.order for one in machines.servers()} == {"", "a"}
+
+
+def test_a_removal_while_a_machine_is_still_to_be_made(world: CapiWorld) -> None:
+    machines = settled(world, "a")
+    a = of(machines, "a")
+    machines.compose("b", BIG)
+    machines.decompose(a.uid)
+    world.settle()
+    machines.servers()
+    world.settle()
+    assert [(one.order, one.state) for one in machines.servers()] == [("", "running"), ("b", "running")]
 
 
 def test_an_order_whose_replica_was_taken_back(world: CapiWorld) -> None:
@@ -191,22 +218,105 @@ def test_an_order_whose_replica_was_taken_back(world: CapiWorld) -> None:
 def test_a_removal_that_has_not_begun_is_not_undone_by_an_order(world: CapiWorld) -> None:
     machines = settled(world, "a")
     machines.decompose(of(machines, "a").uid)
-    with pytest.raises(FabricRefused, match="has not begun yet to delete") as raised:
-        machines.compose("b", BIG)
-    assert raised.value.code == 409
-    world.capi.scale()
     machines.compose("b", BIG)
     world.settle()
     assert {one.order for one in machines.servers()} == {"", "b"}
 
 
 def test_nothing_is_removed_during_a_rollout(world: CapiWorld) -> None:
+    """From the moment at which there is a second MachineSet, which has no Machine yet, until the first has none any more."""
     machines = settled(world, "a")
-    deployment = world.capi.get("MachineDeployment", BIG)
-    world.capi.make("MachineSet", "big-2", 1, deployment)
+    world.capi.roll(BIG)
+    world.capi.deploy()
+    refused = 0
+    while len(world.capi.active(BIG)) > 1:
+        with pytest.raises(FabricRefused, match="it is being rolled out") as raised:
+            machines.decompose(of(machines, "a").uid)
+        assert raised.value.code == 409
+        refused += 1
+        world.capi.replicate()
+        world.capi.work()
+        world.capi.deploy()
+    assert refused > 2
     world.settle()
-    with pytest.raises(FabricRefused, match="several MachineSets"):
-        machines.decompose(of(machines, "a").uid)
+    machines.decompose(of(machines, "a").uid)
+    world.settle()
+    assert [one.order for one in machines.servers()] == [""]
+
+
+def test_a_removal_in_whose_place_another_goes_is_repeated(world: CapiWorld) -> None:
+    """Somebody else deletes a Machine after replicas was lowered, and before the controller has seen that."""
+    machines = settled(world, "a", "b")
+    a, b = of(machines, "a"), of(machines, "b")
+    machines.decompose(a.uid)
+    world.capi.delete("Machine", b.uid.removeprefix(f"{BIG}/"))
+    for _ in range(4):
+        machines.servers()
+        world.settle()
+    assert [(one.order, one.state) for one in machines.servers()] == [("", "running"), ("b", "running")]
+    assert world.capi.get("MachineDeployment", BIG)["spec"]["replicas"] == 2
+    assert not any(MARK in one["metadata"].get("annotations", {}) for one in world.capi.machines().values())
+
+
+def test_a_removal_that_a_number_of_somebody_else_undid_is_repeated(world: CapiWorld) -> None:
+    machines = settled(world, "a", "b")
+    a, b = of(machines, "a"), of(machines, "b")
+    machines.decompose(a.uid)
+    machines.decompose(b.uid)
+    world.capi.edit("MachineDeployment", BIG, {"spec": {"replicas": 3}})
+    for _ in range(4):
+        machines.servers()
+        world.settle()
+    assert {a.uid, b.uid}.isdisjoint(one.uid for one in machines.servers())
+    assert [(one.order, one.state) for one in machines.servers()] == [("", "running")] * 3
+    machines.compose("c", BIG)
+    world.settle()
+    assert of(machines, "c").state == "running"
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("rolled", [False, True])
+def test_whatever_the_controllers_have_seen_when_it_is_asked(world: CapiWorld, seed: int, rolled: bool) -> None:
+    """Orders and removals between single rounds of the controllers, while another client deletes Machines or starts rollouts: in
+    the end there is what was asked for, and without a rollout no other Machine is ever deleted."""
+    random, machines, number, wanted, gone = Random(seed), world.open(), 0, set[str](), set[str]()
+    rounds = [world.capi.deploy, world.capi.replicate, world.capi.start, world.capi.end]
+    for _ in range(60):
+        match random.randrange(8):
+            case 0 if rolled and random.random() < 0.3:
+                world.capi.roll(BIG)
+            case 0 | 1 if len(wanted) < 5:
+                number += 1
+                with suppress(FabricRefused):
+                    machines.compose(f"o{number}", BIG)
+                    wanted.add(f"o{number}")
+            case 2 | 3 if wanted:
+                server = of(machines, random.choice(sorted(wanted)))
+                wanted.discard(server.order)
+                gone.add(server.uid)
+                with suppress(FabricRefused):
+                    machines.decompose(server.uid)
+            case 4 if world.there():
+                name = random.choice(sorted(world.there()))
+                gone.add(f"{BIG}/{name}")
+                world.capi.delete("Machine", name)
+            case 5:
+                machines.servers()
+            case _:
+                random.choice(rounds)()
+        assert rolled or {f"{BIG}/{name}" for name in world.capi.deleting()} <= gone
+    expected = [(order, "running") for order in ["", *sorted(wanted)]]
+    for _ in range(40):
+        world.settle()
+        there = machines.servers()
+        if sorted((one.order, one.state) for one in there) == expected:
+            break
+        for server in there:
+            if server.state != "deleting" and server.order not in wanted | {""}:
+                with suppress(FabricRefused):
+                    machines.decompose(server.uid)
+    assert sorted((one.order, one.state) for one in machines.servers()) == expected
+    assert len(world.there()) == 1 + len(wanted)
 
 
 def test_machines_of_others_are_not_ours(world: CapiWorld) -> None:

@@ -13,14 +13,14 @@ import pytest
 from dds_adapters.fabric.provider import FabricError, FabricRefused
 from dds_adapters.machines.provider import CONFLICT
 from dds_core.errors import InputError
-from tests.adapters.machines.rig import BIG, CapiWorld, FileWorld, World, of
+from tests.adapters.machines.rig import BIG, CapiWorld, CdiWorld, FileWorld, World, of
 from tests.support.served import served
 
 
-@pytest.fixture(params=["cluster-api", "inventory"])
+@pytest.fixture(params=["cdi", "cluster-api", "inventory"])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    if request.param == "inventory":
-        yield FileWorld(tmp_path)
+    if request.param != "cluster-api":
+        yield {"cdi": CdiWorld, "inventory": FileWorld}[request.param](tmp_path)
         return
     with served() as lab:
         yield CapiWorld(lab, tmp_path)

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from dds_adapters.machines import ClusterApiSettings, InventorySettings, Scalable, open_machines, read_settings
+from dds_adapters.fabric.provider import InventoryFault
+from dds_adapters.machines import (
+    CdiSettings,
+    ClusterApiSettings,
+    InventorySettings,
+    Scalable,
+    open_machines,
+    read_settings,
+)
+from dds_core.autoscaler.policy import read_autoscale_policy
 from dds_core.errors import InputError
 
 GROUP = "{namespace: metal, name: big}"
+UUID = "00000000-0000-4000-8000-000000000000"
+CDI = f"kind: cdi, tenant: {UUID}, cluster: {UUID}, credentials: c"
 
 
 def written(folder: Path, text: str) -> Path:
@@ -42,12 +55,17 @@ def test_an_inventory_beside_the_file(tmp_path: Path) -> None:
     [
         ("", "machines: is not"),
         ("{}", "machines: has no kind"),
-        ("{kind: cdi}", "machines: is of a kind that is not known here"),
+        ("{kind: metal}", "machines: is of a kind that is not known here"),
+        ("{kind: cdi}", "machines.endpoint: is missing"),
+        (f"{{{CDI}, endpoint: 'http://a', groups: {{big: b}}}}", "machines: endpoint: is http, on which the password"),
+        (f"{{{CDI}, endpoint: 'https://me:canary@a', groups: {{big: b}}}}", "machines: endpoint: holds more than host"),
+        (f"{{{CDI}, endpoint: 'https://a', groups: {{a: b, c: b}}}}", "machines: groups.c: b is that of a, too"),
+        (f"{{{CDI}, endpoint: 'https://a', groups: {{a: ''}}}}", "machines.groups.a: String should have at least"),
         ("{kind: cluster-api}", "machines.groups: is missing"),
         ("{kind: cluster-api, groups: {}}", "machines.groups: Dictionary should have at least 1 item"),
         (
             "{kind: cluster-api, groups: {a/b: {namespace: a, name: b}}}",
-            "machines.groups.a/b: is not at most 63 letters",
+            "machines.groups.a/b: takes at most 40 small letters, digits and dashes",
         ),
         (
             "{kind: cluster-api, groups: {big: {namespace: A, name: b}}}",
@@ -75,7 +93,45 @@ def test_faults_are_told_with_their_place(tmp_path: Path, section: str, what: st
     with pytest.raises(InputError) as raised:
         read_settings(path)
     assert what in str(raised.value)
+    assert "canary" not in str(raised.value)
     assert raised.value.where == str(path)
+
+
+def test_cdi_with_credentials_beside_the_file(tmp_path: Path) -> None:
+    settings = read_settings(
+        written(tmp_path, f"machines: {{{CDI}, endpoint: 'https://a/b', groups: {{big: workers}}}}")
+    )
+    assert isinstance(settings, CdiSettings)
+    assert (settings.credentials, settings.groups) == (tmp_path / "c", {"big": "workers"})
+    open_machines(settings).close()
+
+
+@pytest.mark.parametrize("name", ["a", "a-1", "1", "a" * 40, "a" * 41, "A", "a.b", "a_b", "-a", "a-", "", "ä", "a\n"])
+def test_a_group_that_the_policy_cannot_name_is_refused_by_each_kind(tmp_path: Path, name: str) -> None:
+    template = {"capacity": {"cpu": "1", "memory": "1Gi", "pods": "1"}}
+    spare = tmp_path / "servers.yaml"
+    spare.write_text(json.dumps({"servers": [{"id": "r0", "group": name, "state": "stopped"}]}))
+    (tmp_path / "requests.yaml").write_text("{}")
+    group = json.dumps(name)
+
+    def accepts(use: Callable[[], object]) -> bool:
+        try:
+            use()
+        except InputError as error:
+            assert "at most 40 small letters, digits and dashes" in str(error)
+            return False
+        except InventoryFault as error:
+            assert "at most 40 small letters, digits and dashes" in str(error)
+            return False
+        return True
+
+    of_policy = {"groups": [{"name": name, "maximum": 1, "template": template}]}
+    cdi = written(tmp_path, f"machines: {{{CDI}, endpoint: 'https://a', groups: {{{group}: b}}}}")
+    assert accepts(lambda: read_settings(cdi)) == (named := accepts(lambda: read_autoscale_policy(of_policy)))
+    capi = written(tmp_path, f"machines: {{kind: cluster-api, groups: {{{group}: {GROUP}}}}}")
+    assert accepts(lambda: read_settings(capi)) == named
+    files = InventorySettings(kind="inventory", servers=spare, requests=tmp_path / "requests.yaml")
+    assert accepts(lambda: open_machines(files).servers()) == named
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:

@@ -232,3 +232,13 @@ def test_a_refused_deletion_of_a_node_is_tried_again(yard: Yard) -> None:
     assert len(yard.events(e.NodeRemoved)) == 1
     yard.tick(31)
     assert len(yard.events(e.NodeRemoved)) == 2
+
+
+def test_a_group_does_not_fall_below_its_minimum() -> None:
+    yard = Yard(2, group={"minimum": 2})
+    yard.refresh()
+    assert yard.remove("node0") == "refused: big would have 1 servers, less than its minimum of 2"
+    yard.grow()
+    assert yard.remove("node0") == "", "one more is coming"
+    assert yard.remove(f"dds://order/{yard.order()}") == "", "what did not come is given up all the same"
+    yard.sound()

@@ -147,7 +147,7 @@ def test_a_log_says_in_its_name_whose_it_is() -> None:
     assert component_of("prod-eu/publisher") is component_named("publisher") is PUBLISHER
     assert component_of("prod-eu/scaler") is component_named("scaler") is SCALER
     assert component_of("burst/second-try") is SCALER, "as people name what they write from recordings"
-    with pytest.raises(InputError, match="there is no component 'judge'; it is scaler or publisher"):
+    with pytest.raises(InputError, match="there is no component 'judge'; it is scaler or autoscaler or publisher"):
         component_named("judge")
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dds_lab.actors.nodes import NodeLifecycle, NodesSettings
+from dds_lab.api import status as api_status
+from dds_lab.api.requests import Call
 from dds_lab.latency import Fixed
 from tests.lab.actors.rooms import Room
 
 SETTINGS = NodesSettings(reaction=Fixed(0.01), grace=40.0, orphaned=Fixed(50.0))
+AMOUNTS = {"cpu": "64", "memory": "512Gi", "pods": "250"}
 
 
 def ready() -> tuple[Room, NodeLifecycle]:
@@ -150,3 +153,39 @@ def test_a_stopped_controller_does_nothing() -> None:
     lifecycle.stop()
     room.run(100)
     assert room.user.find("pods", "orphan", "default") is not None
+
+
+def status(room: Room, node: str) -> str:
+    [found] = [one for one in room.user.get("nodes", node)["status"]["conditions"] if one["type"] == "Ready"]
+    return str(found["status"])
+
+
+def test_a_server_joins_as_a_ready_node_and_again_after_it_was_silent() -> None:
+    room, lifecycle = ready()
+    lifecycle.join("node1", "metal://1", AMOUNTS, {"pool": "a"})
+    room.run(1)
+    node = room.user.get("nodes", "node1")
+    assert (node["spec"], node["status"]["allocatable"]) == ({"providerID": "metal://1"}, AMOUNTS)
+    assert node["metadata"]["labels"] == {"kubernetes.io/hostname": "node1", "pool": "a"}
+    lifecycle.silent("node1")
+    room.run(60)
+    assert status(room, "node1") == "Unknown"
+    lifecycle.join("node1", "metal://1", AMOUNTS, {})
+    room.run(1)
+    assert (status(room, "node1"), room.user.get("nodes", "node1")["spec"].get("taints")) == ("True", None)
+
+
+def test_a_server_joins_though_the_api_server_fails_at_first() -> None:
+    room = Room()
+    client, failed = room.client("node-controller"), list[str]()
+    lifecycle = room.start(NodeLifecycle(client, room.time, SETTINGS))
+
+    def fail(call: Call) -> None:
+        if call.verb == "create" and len(failed) < 2:
+            failed.append(call.verb)
+            raise api_status.internal("etcdserver: leader changed")
+
+    client.before = fail
+    lifecycle.join("node1", "metal://1", AMOUNTS, {})
+    room.run(30)
+    assert (failed, status(room, "node1")) == (["create", "create"], "True")

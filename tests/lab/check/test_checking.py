@@ -16,9 +16,9 @@ import pytest
 from dds_adapters.kubernetes.cluster import Unreachable
 from dds_core.scaler.component import SCALER
 from dds_lab import shipped
-from dds_lab.check import playing
+from dds_lab.check import campaign
 from dds_lab.check.branches import Branches, Outcome
-from dds_lab.check.campaign import FLEETS, Case, Found, cases, play
+from dds_lab.check.campaign import Case, Found, cases, play
 from dds_lab.check.fleets import fleet_of
 from dds_lab.check.oracle import GUARD, State, differences
 from dds_lab.check.perturb import KINDS, Choose, Gone, Kind, Perturbation, nothing, only
@@ -142,8 +142,8 @@ def test_a_process_that_is_killed_is_told_and_its_run_not_kept(tmp_path: Path, m
             os.kill(os.getpid(), signal.SIGKILL)
         return ()
 
-    monkeypatch.setattr(playing, "played", killed)
-    wanted = [Case(FLEETS, seed) for seed in range(1, 6)]
+    monkeypatch.setattr(campaign, "DRAWN", {"fleets": killed})
+    wanted = [Case("fleets", seed) for seed in range(1, 6)]
     told: dict[Case, Found] = {}
     play(wanted, 2, lambda one: told.update({one.case: one}))
     assert [told[one].said for one in wanted] == [(), (("broke off", "its process ended with -9"),), (), (), ()]

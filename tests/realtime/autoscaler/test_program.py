@@ -3,8 +3,11 @@ inventory, and who powers them on is this test."""
 
 from __future__ import annotations
 
+import os
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +17,17 @@ import yaml
 
 from dds_adapters.autoscaler.server import TlsFiles
 from dds_adapters.sql import Database, upgrade
+from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.autoscaler.policy import AutoscalePolicy, read_autoscale_policy
 from dds_core.autoscaler.records import DELETED_BY_CA, STARTING
 from dds_lab.scenario import parse
 from tests.adapters.autoscaler.caller import Caller, ask, calling
 from tests.adapters.autoscaler.served import write
+from tests.realtime.publisher.test_program import fabric
 from tests.support.certificates import Authority
-from tests.support.live_lab import LiveLab, eventually
-from tests.support.serve_program import Program
+from tests.support.commands import fine
+from tests.support.live_lab import QUICK, LiveLab, eventually
+from tests.support.serve_program import LEASE, Program
 
 CAPACITY = {"cpu": "16", "memory": "64Gi", "pods": "110"}
 POLICY = read_autoscale_policy(
@@ -188,6 +194,11 @@ def test_a_server_comes_and_goes_and_nothing_is_ordered_twice_though_dds_is_kill
     assert (_count(site.rack.states, "running"), site.types()["AskRefused"]) == (2, 0)
 
 
+def _logs(log: str) -> set[str]:
+    with Database(log) as database:
+        return {head.log for head in database.heads()}
+
+
 def _count(states: dict[str, str], state: str) -> int:
     return sum(one == state for one in states.values())
 
@@ -209,3 +220,73 @@ def test_who_is_not_there_yet_and_what_is_not_allowed_is_told_in_words(site: Sit
         assert ours.metric('dds_autoscaler_rpcs_total{code="NOT_FOUND",method="NodeGroupIncreaseSize"}') == 1
         assert eventually(lambda: ours.metric('dds_autoscaler_group_target{group="big"}')) == 2
         assert ours.end() == 0
+
+
+def test_a_provider_that_hangs_delays_no_call_and_many_calls_at_a_time_count_each_once(site: Site) -> None:
+    """The inventory becomes a pipe that nobody writes into: whoever reads it waits."""
+    with site.program() as ours, site.caller(ours) as caller:
+        eventually(lambda: refreshed(caller))
+        kept = site.folder / "servers.kept"
+        (site.folder / "servers.yaml").rename(kept)
+        os.mkfifo(site.folder / "servers.yaml")
+        time.sleep(1.5)  # it is asked for by now
+        began = time.monotonic()
+        with ThreadPoolExecutor(8) as pool:
+            grown = [pool.submit(caller.NodeGroupIncreaseSize, ask.Change(id="big", delta=1)) for _ in range(2)]
+            seen = [pool.submit(refreshed, caller) for _ in range(4)]
+            assert all(one.result() for one in seen) and all(one.result() is not None for one in grown)
+            assert target(caller) == 4
+            coming = [one.id for one in caller.NodeGroupNodes(ask.OfGroup(id="big")).instances if one.status.state == 2]
+            request = ask.Nodes(id="big", nodes=[ask.Node(name=id, providerID=id) for id in coming[:1]])
+            for one in [pool.submit(caller.NodeGroupDeleteNodes, request) for _ in range(4)]:
+                one.result()
+        assert target(caller) == 3, "given up once, however often that is asked"
+        assert time.monotonic() - began < 5
+        pipe = site.folder / "servers.yaml"
+        kept.rename(site.folder / "servers.new")
+        hung = os.open(pipe, os.O_RDWR)
+        (site.folder / "servers.new").rename(pipe)
+        os.write(hung, b"servers: [")
+        os.close(hung)
+        eventually(lambda: list(site.rack.wanted().values()) == ["running"])
+        eventually(lambda: refreshed(caller) and states(caller) == {1: 2, 2: 1})
+        assert ours.end() == 0
+
+
+def test_all_three_in_one_program(tmp_path: Path, log: str) -> None:
+    """Scaler, publisher and autoscaler, each with its log and lease; what one is asked for does not wait for the others."""
+    scenario = parse(
+        "cluster: {nodes: [{count: 1}]}\n"
+        "parts: {manager: {api: cm, answer: 1ms}, scaler: false, publisher: false}\nsteps: []",
+        "test",
+    )
+    with LiveLab(scenario, tmp_path) as lab:
+        (node,) = lab.call(lambda lab: lab.client("test").list("nodes"))
+        inventory = {"id": "s0", "group": "big", "providerID": node["spec"]["providerID"], "state": "running"}
+        (tmp_path / "servers.yaml").write_text(yaml.safe_dump({"servers": [inventory]}), encoding="utf-8")
+        (tmp_path / "requests.yaml").write_text("{}", encoding="utf-8")
+        (tmp_path / "machines.yaml").write_text(MACHINES, encoding="utf-8")
+        (tmp_path / "groups.json").write_text(POLICY.model_dump_json(), encoding="utf-8")
+        labelled = {"metadata": {"labels": {"pool": "yes"}}}
+        lab.call(lambda lab: lab.client("test").patch("nodes", node["metadata"]["name"], labelled))
+        options = (
+            "--publish", *fabric(lab), *LEASE, "--autoscale", "--autoscale-policy", str(tmp_path / "groups.json"),
+            "--machines", str(tmp_path / "machines.yaml"), "--grpc-bind-address", "127.0.0.1:0",
+        )  # fmt: skip
+        with Program(lab, log, tmp_path, QUICK, *options) as ours:
+            with calling(int(ours.address("gRPC").rpartition(":")[2].partition(",")[0])) as caller:
+                eventually(lambda: refreshed(caller) and target(caller) == 1)
+                assert {one.id for one in caller.NodeGroupNodes(ask.OfGroup(id="big")).instances} == {
+                    inventory["providerID"]
+                }
+            leases = {one["metadata"]["name"] for one in lab.call(lambda lab: lab.client("test").list("leases"))}
+            assert leases == {"dds-scaler", "dds-publisher", "dds-autoscaler"}
+            eventually(lambda: ours.probe().code == 200)
+            assert "autoscaler-nodes" in ours.probe().text
+            assert ours.metric(
+                'dds_autoscaler_build_info{fingerprint="' + AUTOSCALER.fingerprint + '",version="0.1.0.dev0"}'
+            )
+            eventually(lambda: len(_logs(log)) == 3)
+            said = fine("status", log, "--name", "lab/scaler")
+            assert [f"log lab/{name}" in said for name in ("scaler", "publisher", "autoscaler")] == [True] * 3
+            assert ours.end() == 0

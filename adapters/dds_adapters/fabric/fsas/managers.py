@@ -132,7 +132,7 @@ _FIXES = {
 
 
 class Session:
-    """GETs to one endpoint: the one place that puts a token on a request. One that is refused for its token is asked once more
+    """Calls to one endpoint: the one place that puts a token on a request. One that is refused for its token is asked once more
     with another; every other refusal is told in the manager's own words. May be used from several threads."""
 
     def __init__(self, settings: FabricSettings, folder: Folder, outside: Outside) -> None:
@@ -154,7 +154,14 @@ class Session:
         largest: int = LARGEST_OF_MANY,
     ) -> tuple[P, str]:
         """The answer, and what names call and request in a complaint about it. Raises FabricError."""
-        call = Call(name, f"{self._endpoint}{path}", seconds, query or {}, largest=largest)
+        reply = self._answered(Call(name, f"{self._endpoint}{path}", seconds, query or {}, largest=largest))
+        return read(form, reply.body, reply.where), reply.where
+
+    def post(self, name: str, path: str, seconds: float, body: Mapping[str, Any]) -> None:
+        """Ask for a change. It is sent once: after FabricUnreachable, except FabricAway, the manager may have carried it out."""
+        self._answered(Call(name, f"{self._endpoint}{path}", seconds, json=body, harmless=False))
+
+    def _answered(self, call: Call) -> Reply:
         token = self.token.current()
         reply = self._asked(call, token)
         if reply.status == 401:
@@ -164,7 +171,7 @@ class Session:
                 raise denied_again(reply.where)
         if not 200 <= reply.status < 300:
             raise self._refusal(reply, token)
-        return read(form, reply.body, reply.where), reply.where
+        return reply
 
     def _asked(self, call: Call, token: str) -> Reply:
         return self._http.ask(replace(call, headers={"Authorization": f"Bearer {token}"}))

@@ -1,0 +1,85 @@
+"""An autoscaler's groups of servers, its orders and the pods that wait, as plain data and as tables: for `dds status` and
+`dds replay`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from dds_commands.screen import table
+from dds_core.autoscaler.records import Order
+from dds_core.autoscaler.state import Fleet
+
+Row = dict[str, Any]
+
+
+def group_rows(picture: Fleet) -> list[Row]:
+    """Groups as they were shown last, with what their servers are."""
+    servers = Counter((one.group, one.state) for one in picture.servers.rows.values())
+    return [
+        {
+            "group": name,
+            "target": one.target,
+            "minimum": one.minimum,
+            "maximum": one.maximum,
+            "members": list(one.members),
+            "coming": len(picture.coming(name)),
+            "servers": {state: count for (group, state), count in sorted(servers.items()) if group == name},
+            "closed": one.closed,
+        }
+        for name, one in sorted(picture.groups.rows.items())
+    ]
+
+
+def order_rows(picture: Fleet) -> list[Row]:
+    """Servers that were ordered and whose nodes are not there yet, oldest first, and those on their way back."""
+    orders = [
+        {"order": name, "group": one.group, "state": _state(one), "since": one.since, "why": _why(one)}
+        for name, one in picture.orders.rows.items()
+    ]
+    leaving = [
+        {
+            "order": row.node or uid,
+            "group": row.group,
+            "state": "node goes" if row.removing else "goes back",
+            "since": row.since,
+            "why": "",
+        }
+        for uid, row in picture.leaving.rows.items()
+    ]
+    return sorted([*orders, *leaving], key=lambda row: (row["since"], row["order"]))
+
+
+def _state(order: Order) -> str:
+    if order.over:
+        return "goes back"
+    return "failed" if order.code else "comes"
+
+
+def _why(order: Order) -> str:
+    return f"{order.code}: {order.message}" if order.code else ""
+
+
+def waiting_rows(picture: Fleet) -> list[Row]:
+    """Pods that wait, with what would let each run."""
+    pods = ((picture.loads.get(uid), one) for uid, one in picture.advice.rows.items())
+    rows = [
+        {"pod": f"{pod.namespace}/{pod.name}", "helps": one.case, "why": one.words}
+        for pod, one in pods
+        if pod is not None
+    ]
+    return sorted(rows, key=lambda row: row["pod"])
+
+
+def show_groups(rows: list[Row]) -> None:
+    table(GROUP_HEADINGS, [group_cells(row) for row in rows], "no groups")
+
+
+GROUP_HEADINGS = ("group", "target", "least", "most", "members", "coming", "servers", "closed")
+
+
+def group_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    servers = ", ".join(f"{count} {state}" for state, count in row["servers"].items()) or "-"
+    numbers = (row["target"], row["minimum"], row["maximum"], len(row["members"]), row["coming"])
+    return (row["group"], *map(str, numbers), servers, row["closed"] or "-")
