@@ -191,6 +191,54 @@ def test_settings_of_a_fabric_that_cannot_be_used(told: tuple[str, ...], words: 
     assert "canary" not in json.dumps(found)
 
 
+# -- the autoscaler ----------------------------------------------------------------------------------------------------
+
+GROUP = "{name: big, maximum: 2, template: {capacity: {cpu: 8, memory: 32Gi, pods: 110}}}"
+
+
+def autoscaling(folder: Path, servers: str = "servers: [{id: a, group: big, state: stopped}]") -> tuple[str, str]:
+    """An inventory with one server, and a policy; the settings with which they are named."""
+    group = GROUP.replace("8", '"8"').replace("110", '"110"')
+    for name, text in (
+        ("policy", f"mode: autoscale\ngroups: [{group}]"),
+        ("machines", "machines: {kind: inventory, servers: servers.yaml, requests: requests.yaml}"),
+        ("servers", servers),
+        ("requests", "{}"),
+    ):
+        (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
+    return f"--autoscale-policy={folder / 'policy.yaml'}", f"--machines={folder / 'machines.yaml'}"
+
+
+def test_the_autoscalers_side_is_looked_at_where_machines_are_named(kubeconfig: str, log: str, tmp_path: Path) -> None:
+    found = examined("--kubeconfig", kubeconfig, "--log", log, *autoscaling(tmp_path))
+    said = {one["check"]: one["what"] for one in found}
+    assert said["machines"] == "inventory: big"
+    assert "groups.big.template.labels lacks cohdi.io/fabric" in said["server templates"]
+    assert said["cluster autoscaler"].startswith("no Pod runs Cluster Autoscaler")
+    assert {"permissions", "autoscaler rights"} <= said.keys()
+    assert [one["what"] for one in found if one["check"] == "log"][-1].endswith("has no log cluster/autoscaler yet")
+    alone = examined("--kubeconfig", kubeconfig, "--log", log, "--component=autoscaler", *autoscaling(tmp_path))
+    assert "permissions" not in {one["check"] for one in alone}
+
+
+@pytest.mark.parametrize(
+    ("servers", "words"),
+    [("servers: []", "the policy's group big has no servers"), ("servers: 1", "servers"), ("{", "servers.yaml")],
+)
+def test_machines_that_do_not_fit_or_cannot_be_read(
+    servers: str, words: str, kubeconfig: str, log: str, tmp_path: Path
+) -> None:
+    told = autoscaling(tmp_path, servers)
+    found = examined("--kubeconfig", kubeconfig, "--log", log, "--component=autoscaler", *told, code=1)
+    ((check, what),) = errors(found)
+    assert (check, words in what) == ("machines", True)
+
+
+def test_an_autoscaler_without_machines(kubeconfig: str, log: str) -> None:
+    found = examined("--kubeconfig", kubeconfig, "--log", log, "--component=autoscaler", code=1)
+    assert errors(found) == [("machines", "--machines: it is needed")]
+
+
 # -- who asks ----------------------------------------------------------------------------------------------------------
 
 

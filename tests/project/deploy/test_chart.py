@@ -83,6 +83,19 @@ AUTOSCALERS: dict[str, Values] = {
         "metrics": {"certSecretName": "cert", "serviceMonitor": {"enabled": True}},
         "networkPolicy": {"grpcFrom": []},
     },
+    "autoscaler beside a CDI manager": {
+        "autoscaler": {
+            **AUTOSCALES["autoscaler"],
+            "machines": {
+                "kind": "cdi",
+                "endpoint": "https://cdi.example:8443/",
+                "tenant": TENANT,
+                "cluster": CLUSTER,
+                "credentials": "/etc/cdi",
+                "groups": {"big": "workers-big"},
+            },
+        }
+    },
     "autoscaler beside a publisher, and nothing else": {
         **AUTOSCALES,
         "publisher": {"enabled": True},

@@ -92,6 +92,13 @@ def test_cluster_autoscaler_finds_the_one_that_leads_and_others_are_kept_out() -
     assert rules[-1]["from"] == chosen
 
 
+def test_the_way_to_a_cdi_manager_is_open_and_no_other() -> None:
+    usual = _named({}, "NetworkPolicy", "dds")["spec"]["egress"]
+    assert _named(AUTOSCALES, "NetworkPolicy", NAME)["spec"]["egress"] == usual
+    egress = _named(AUTOSCALERS["autoscaler beside a CDI manager"], "NetworkPolicy", NAME)["spec"]["egress"]
+    assert egress == [*usual, {"ports": [{"port": 8443, "protocol": "TCP"}]}]
+
+
 def test_its_key_is_a_file_that_is_only_read_and_in_no_variable() -> None:
     pod = _deployment(AUTOSCALES, NAME)["spec"]["template"]["spec"]
     (volume,) = [one for one in pod["volumes"] if one["name"] == "grpc"]

@@ -132,19 +132,23 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
-{{/* The way to the fabric's manager out of the pod. */}}
+{{/* The way to the fabric's manager out of the publisher's pod. */}}
 {{- define "dds.fabricEgress" -}}
 {{- if ne .Values.publisher.fabric.api "file" -}}
-{{- $at := urlParse .Values.publisher.fabric.endpoint -}}
+{{- include "dds.managerEgress" (dict "root" . "endpoint" .Values.publisher.fabric.endpoint) -}}
+{{- end }}
+{{- end }}
+
+{{- define "dds.managerEgress" -}}
+{{- $at := urlParse .endpoint -}}
 {{- $port := regexFind "[0-9]+$" (regexFind ":[0-9]+$" $at.host) | default (ternary "443" "80" (eq $at.scheme "https")) -}}
 # The fabric's manager.
 - ports:
     - {port: {{ int $port }}, protocol: TCP}
-  {{- with .Values.networkPolicy.fabricTo }}
+  {{- with .root.Values.networkPolicy.fabricTo }}
   to:
     {{- toYaml . | nindent 4 }}
   {{- end }}
-{{- end }}
 {{- end }}
 
 {{/* -- what all pods have ---------------------------------------------------------------------------------------------- */}}
