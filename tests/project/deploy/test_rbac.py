@@ -47,7 +47,7 @@ def test_all_that_is_followed_may_be_listed_and_watched() -> None:
 
 
 def test_no_rule_has_a_wildcard_or_reaches_what_is_nobodys_business() -> None:
-    for rule in RULES:
+    for rule in (*RULES, *rbac.PUBLISHER_RULES, *rbac.AUTOSCALER_RULES):
         assert "*" not in (rule.group, rule.resource, *rule.verbs, *rule.names)
         assert rule.parts[0] not in ("secrets", "serviceaccounts", "roles", "clusterroles")
         assert not {"escalate", "bind", "impersonate", "deletecollection"} & set(rule.verbs)

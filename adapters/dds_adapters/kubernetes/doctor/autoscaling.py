@@ -163,8 +163,10 @@ def _running(pods: Iterable[bytes]) -> Iterator[Running]:
         for container in pod.spec.containers:
             words = [part for word in (*(container.command or ()), *(container.args or ())) for part in word.split()]
             image = re.split("[:@]", container.image.rpartition("/")[2])[0]
-            if _IMAGE.fullmatch(image) or any(word.rpartition("/")[2] == _PROGRAM for word in words):
-                yield Running(f"Pod {foreign(f'{pod.metadata.namespace}/{pod.metadata.name}')}", _flags_of(words))
+            flags = _flags_of(words)
+            named = "cloud-provider" in flags and any(word.rpartition("/")[2] == _PROGRAM for word in words)
+            if named or _IMAGE.fullmatch(image):
+                yield Running(f"Pod {foreign(f'{pod.metadata.namespace}/{pod.metadata.name}')}", flags)
 
 
 def _flags_of(words: list[str]) -> dict[str, str]:

@@ -172,7 +172,7 @@ def test_one_of_another_cloud_and_none_are_notes_while_nothing_is_shown() -> Non
     observing = AutoscalePolicy()
     assert levels(look(started("--cloud-provider=aws"), autoscale=observing)) == ["note"]
     for image in ("nginx", "example/cluster-autoscaler-operator"):
-        (found,) = look(started(image=image))
+        (found,) = look(started("--watch", "cluster-autoscaler", image=image))
         assert (found.level, "no Pod runs Cluster Autoscaler" in found.what) == ("note", True)
 
 
