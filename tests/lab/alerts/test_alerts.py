@@ -204,7 +204,7 @@ ASKED = 'dds_autoscaler_rpcs_total{method="Refresh",code="OK",job="dds-autoscale
 """The labs have no autoscaler; its alerts are tried on series alone."""
 SHORT = {
     "DdsNobodyDecides", "DdsNobodyPublishes", "DdsLogUnavailable", "DdsLogSlow", "DdsNotSynced", "DdsWatchSilent",
-    "DdsWritesRefused", "DdsFabricSilent", "DdsFabricAnswersOld",
+    "DdsWritesRefused", "DdsFabricSilent", "DdsFabricAnswersOld", "DdsClusterAutoscalerSilent",
 }  # fmt: skip
 REFUSALS, ALERTS, SHORTAGE = SELDOM = "Writes refused for good", "Alerts by reason", "Which models run out?"
 """Panels that are empty where all is well."""
@@ -263,9 +263,9 @@ FAILURES = (
     'dds_autoscaler_decisions_total{type="OrderFailed",mode="attach",job="dds-autoscaler",instance="dds-autoscaler-0"}'
 )
 AUTOSCALER: Mapping[str, tuple[Series, int]] = {
-    "DdsServerFailed": ({ASKED: "0+6x60", FAILURES: "_x9 1x50"}, 10),
+    "DdsServerFailed": ({ASKED: "0+6x60", FAILURES: "_x9 1x50"}, 9),
     "DdsServersSilent": ({ASKED: "0+6x60", PROVIDER: "3x10 60+60x50"}, 21),
-    "DdsClusterAutoscalerSilent": ({ASKED: "0+6x20 120x40"}, 36),
+    "DdsClusterAutoscalerSilent": ({ASKED: "0+6x20 120x40"}, 35),
 }
 """Of each alert of the autoscaler: series on which it fires, and the minute in which it begins to."""
 

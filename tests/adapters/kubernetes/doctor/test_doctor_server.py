@@ -93,7 +93,16 @@ def test_whole_seconds_tell_only_so_much(stamp: float, before: float, after: flo
 
 
 PAGE = (REPOSITORY / "docs" / "doctor.md").read_text(encoding="utf-8")
-OTHERS = {"policy", "publish policy", "log", "binding timeout", "cluster"}
+OTHERS = {
+    "policy",
+    "publish policy",
+    "log",
+    "binding timeout",
+    "cluster",
+    "machines",
+    "autoscale policy",
+    "cluster autoscaler",
+}
 FABRIC = re.findall(r'"(fabric(?: [a-z]+)?)"', inspect.getsource(fabric) + inspect.getsource(examination))
 
 
@@ -104,5 +113,6 @@ def test_the_page_has_every_level_and_topic() -> None:
         *examination.CLUSTER_CHECKS,
         *examination.SCALER_CHECKS,
         *examination.PUBLISHER_CHECKS,
+        *examination.AUTOSCALER_CHECKS,
     )
     assert named == {check for check, _ in checks} | OTHERS | set(FABRIC) | set(LEVELS)
