@@ -94,8 +94,15 @@ def test_whole_seconds_tell_only_so_much(stamp: float, before: float, after: flo
 
 PAGE = (REPOSITORY / "docs" / "doctor.md").read_text(encoding="utf-8")
 OTHERS = {
-    "policy", "publish policy", "autoscale policy", "machines", "cluster autoscaler", "log", "binding timeout", "cluster",
-}  # fmt: skip
+    "policy",
+    "publish policy",
+    "log",
+    "binding timeout",
+    "cluster",
+    "machines",
+    "autoscale policy",
+    "cluster autoscaler",
+}
 FABRIC = re.findall(r'"(fabric(?: [a-z]+)?)"', inspect.getsource(fabric) + inspect.getsource(examination))
 
 
