@@ -283,7 +283,7 @@ def _remove(server: Server, scalable: Scalable, name: str, order: str) -> bool |
     if name not in found.metas or name in ledger.removed:
         return True
     if not ledger.removing:
-        _check(found, name, scalable)
+        _check(server, found, name, scalable)
         _write(server, found, ledger.begun(name), found.replicas)
         return None
     name = ledger.removing  # perhaps another's, which was begun before and has to be ended first
@@ -292,7 +292,7 @@ def _remove(server: Server, scalable: Scalable, name: str, order: str) -> bool |
     if machine is not None and not (machine.marked and machine.order == order):
         _mark(server, scalable, machine, order)
         return None
-    _check(found, name, scalable)
+    _check(server, found, name, scalable)
     _write(server, found, ledger.lowered(name), found.replicas - 1)
     return None
 
@@ -316,7 +316,7 @@ def _delete_kept(server: Server, scalable: Scalable, found: _Found) -> None:
         server.delete(server.get(Ref("machines", meta.name, scalable.namespace, meta.uid)))
 
 
-def _check(found: _Found, name: str, scalable: Scalable) -> None:
+def _check(server: Server, found: _Found, name: str, scalable: Scalable) -> None:
     """Raises FabricRefused while one replica less could take another Machine than this one."""
     where = str(scalable)
     if found.fault is not None:
@@ -326,6 +326,10 @@ def _check(found: _Found, name: str, scalable: Scalable) -> None:
         raise FabricRefused(what, code=CONFLICT, where=where, fix=_AGAIN)
     for one in found.machines:
         if one.marked and not one.deleting and one.name not in (name, *found.ledger.removed):
+            if _owner(server, scalable).live.version != found.live.version:
+                raise Changed(
+                    where
+                )  # the mark may be that of another call, which wrote it down after this one had read
             what = f"Machine {one.name} is marked by another client, and could go in place of {name}"
             raise FabricRefused(what, code=CONFLICT, where=where, fix=f"take the mark {DELETE} back, or {_AGAIN}")
 

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from dds_adapters.fabric.provider import FabricDenied, FabricOdd, FabricRefused, FabricUnreachable
-from dds_adapters.kubernetes.cluster import Answer
+from dds_adapters.kubernetes.cluster import Answer, Cluster
 from dds_adapters.machines import ClusterApiSettings, Machines, ServersPartly, open_machines
 from dds_adapters.machines.capi import ORDER
 from dds_adapters.machines.clusterapi import ClusterApi
@@ -449,3 +449,22 @@ def test_a_user_who_may_not(lab: Served, world: CapiWorld) -> None:
     with pytest.raises(ServersPartly, match="Forbidden"):
         machines.servers()
     machines.close()
+
+
+@pytest.mark.parametrize("at", range(6))
+def test_a_removal_that_another_one_crosses_takes_its_mark_for_no_others(world: CapiWorld, at: int) -> None:
+    """The other call is carried out whole after the first one has sent so many requests."""
+    machines = settled(world, "a", "b")
+    first, second = of(machines, "a"), of(machines, "b")
+    sent = itertools.count()
+    other = ClusterApi(world.groups, Cluster(world.kubeconfig))
+
+    def cross(_: str) -> None:
+        if next(sent) == at:
+            other.decompose(second.uid)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(world.wire, "before", cross)
+        machines.decompose(first.uid)
+    world.settle()
+    assert len(world.there()) == 1
