@@ -73,13 +73,13 @@ def test_in_mode_observe_no_node_needs_to_be_written() -> None:
 @pytest.mark.parametrize(
     ("groups", "expected"),
     [
-        ({"big"}, []),
-        ({"small"}, ["the policy's group big has no servers", "the policy has no group small"]),
-        ({"big", "small"}, ["the policy has no group small"]),
+        (("big",), []),
+        (("small",), ["the policy's group big has no servers", "the policy has no group small"]),
+        (("big", "small"), ["the policy has no group small"]),
     ],
     ids=str,
 )
-def test_groups_of_policy_and_machines_are_compared(groups: set[str], expected: list[str]) -> None:
+def test_groups_of_policy_and_machines_are_compared(groups: tuple[str, ...], expected: list[str]) -> None:
     first, *found = autoscaling.machines(LIVE, Machines("inventory", frozenset(groups)))
     assert first.level == "ok"
     assert len(found) == len(expected) and all(
