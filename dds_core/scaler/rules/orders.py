@@ -337,6 +337,8 @@ def _there_is(picture: Picture, node: str, cell: Cell, count: int) -> bool:
     Of a model of which there is no pool at all, so many are ordered as the fabric can keep up with."""
     if cell.leaving is not None if cell.own is None else _counts_what_goes(picture, cell.own):
         return False
+    if _is_being_taken_off(picture, node, cell.model):
+        return False
     shown = published_free(picture, node, cell.model)
     if shown is None:
         known = picture.pools_of_model[cell.model.model]
@@ -349,6 +351,16 @@ def _counts_what_goes(picture: Picture, own: AttachRequest) -> bool:
     makes none in its place, nor when it is gone, since only another size makes it look again."""
     owned = (picture.resources.rows[uid] for uid in picture.resources_of_request[own.name])
     return any(one.deleting and one.state not in GOING for one in owned)
+
+
+def _is_being_taken_off(picture: Picture, node: str, model: Model) -> bool:
+    """Whether a device of the model is on its way off the node. The fabric may have it back already, and give it to the same node
+    again: the operator, which waits for the slices to forget the device and asks the fabric where it is, would take it off once
+    more, and the resource that had just got it would be attaching for ever. One whose detach fails, or takes very long, is not
+    waited for."""
+    here = (picture.resources.rows[uid] for uid in picture.resources_at[node])
+    going = (one for one in here if one.model == model.model and one.state == GOING[0] and one.uuid and not one.error)
+    return any(("progress", one.uid) not in picture.passed for one in going)
 
 
 def _still_shown(picture: Picture, node: str, cell: Cell) -> int:

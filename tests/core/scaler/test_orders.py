@@ -269,7 +269,7 @@ def test_a_device_that_goes_is_not_the_one_that_was_ordered_since() -> None:
     world.request("ours", "node0", generate_name="composability-", state="Running", acted_size=1)
     world.online("res", "node0", request="ours")
     world.update(world.get(AttachRequest, "ours"), size=0)
-    world.resource("res", "node0", state="Detaching", deleting=True)
+    world.resource("res", "node0", state="Deleting", deleting=True)
     world.waits("train", "node0", *pool_results(0))
     world.carry_out()
     world.relabel("node0", {"looked": "at"})
@@ -286,8 +286,45 @@ def test_nothing_is_ordered_while_the_operator_counts_one_that_goes() -> None:
     world.resource("res", "node0", deleting=True)
     world.waits("train", "node0", *pool_results(0))
     assert not world.events(e.AttachOrdered) and world.state("train") == "Pending"
-    world.resource("res", "node0", state="Detaching")
+    world.resource("res", "node0", state="Deleting")
     assert [(one.previous, one.size) for one in world.events(e.AttachOrdered)] == [(0, 1)]
+
+
+def one_is_taken_off(**resource: Any) -> World:
+    """A claim comes to a node which a device of the model is just leaving."""
+    world = one_node("detach", 4, scan_interval_seconds=60)
+    world.request("ours", "node0", size=0, acted_size=0, generate_name="composability-", state="Running")
+    world.online("res", "node0", request="ours")
+    world.resource("res", "node0", state="Detaching", deleting=True, **resource)
+    world.waits("train", "node0", *pool_results(0))
+    return world
+
+
+def test_nothing_is_ordered_while_a_device_of_the_model_is_taken_off() -> None:
+    """The fabric gave it to the same node again; the operator, which saw it there, took it off once more."""
+    world = one_is_taken_off()
+    world.tick(61)
+    assert not world.events(e.AttachOrdered) and world.state("train") == "Pending"
+    world.take_away("res")
+    assert world.only(e.AttachOrdered).size == 1
+
+
+def test_a_device_that_is_taken_off_keeps_no_other_model_back() -> None:
+    world = one_is_taken_off()
+    world.pool(H100, 4)
+    world.waits("other", "node0", (H100, 1))
+    assert world.only(e.AttachOrdered).model == H100.model
+
+
+def test_a_device_that_cannot_be_taken_off_keeps_no_claim_waiting() -> None:
+    world = one_is_taken_off()
+    world.resource("res", "node0", error="compute processes are still running")
+    assert world.only(e.AttachOrdered).size == 1
+    world = one_is_taken_off()
+    world.tick(290)
+    assert not world.events(e.AttachOrdered)
+    world.tick(20)
+    assert world.only(e.AttachOrdered).size == 1
 
 
 def test_who_takes_a_request_beyond_our_order_before_it_is_seen_has_the_last_word() -> None:

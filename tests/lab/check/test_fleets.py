@@ -68,6 +68,7 @@ CORPUS = {
     21170: "a claim that pods share, and a scheduler that ends as it is handed over",
     21271: "a device that nobody knows and that the operator takes off at last",
     21290: "a device that comes to its node again before its old resource is gone, and that the operator takes off once more",
+    30765: "a device that goes back, and is given to its node again before the operator has forgotten it",
 }
 """Seeds that have to stay clean, with what they are rich in. One that finds something comes here when that is mended."""
 
