@@ -16,7 +16,7 @@ from dds_core.lifecycle import ATTACHED, LEAVING, USED, WAITING
 from dds_core.model import Claim, DeviceKey, FabricResource, Model, Result
 from dds_core.scaler.events import Promise
 from dds_core.scaler.rules.choice import NOTHING, Found, Stock, free_devices
-from dds_core.scaler.rules.devices import BEING_ATTACHED
+from dds_core.scaler.rules.devices import BEING_ATTACHED, is_given_up
 from dds_core.scaler.state import Picture
 
 Way = Literal["attaching", "ordered", "erring", "missing", "sharing"]
@@ -190,7 +190,7 @@ def _unlisted(picture: Picture, resource: FabricResource) -> bool:
         return False
     fence = picture.fences.get(resource.uid)
     if fence is not None or picture.is_taken_off(resource):
-        return fence is None or fence.ordered
+        return fence is None or (fence.ordered and not is_given_up(picture, resource))
     faces = picture.keys_of[resource.uuid] if resource.uuid else frozenset()
     shown = (picture.pools[key[:2]] for key in faces)
     return not any(pool.usable and pool.node == resource.node for pool in shown)

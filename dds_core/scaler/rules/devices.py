@@ -140,6 +140,17 @@ def is_marked(picture: Picture, uid: str, resource: FabricResource) -> bool:
     return uid in picture.fences or (resource.marked and uid not in picture.unmarked)
 
 
+def is_given_up(picture: Picture, resource: FabricResource) -> bool:
+    """Whether the operator has said that it is done with the smaller size for which this one was to go. It cannot be asked back
+    any more, though the resource is not yet seen to leave: that news may come later than that of the request."""
+    fence = picture.fences.get(resource.uid)
+    request = picture.requests.get(picture.request_named.get(resource.request, ""))
+    if fence is None or not fence.ordered or request is None or request.state != "Running":
+        return False
+    owned = (picture.resources.rows[uid] for uid in picture.resources_of_request[request.name])
+    return request.acted_size is not None and request.acted_size < sum(not one.leaving for one in owned)
+
+
 def _move(uid: str, trigger: str, state: str, cause: str, key: DeviceKey | None = None) -> DeviceMoved | None:
     target = device_target(trigger, state)
     if target is None:

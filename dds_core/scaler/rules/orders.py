@@ -29,6 +29,7 @@ from dds_core.scaler.model import DEPARTED, Pool, PoolKey, model_of_device
 from dds_core.scaler.model import Cell as NodeModel
 from dds_core.scaler.rules.assignment import Cover, ordered_not_made, size_wanted
 from dds_core.scaler.rules.choice import models_for
+from dds_core.scaler.rules.devices import is_given_up
 from dds_core.scaler.rules.failures import fail, fail_unschedulable
 from dds_core.scaler.state import Picture, Work
 
@@ -358,8 +359,9 @@ def _is_being_taken_off(picture: Picture, node: str, model: Model) -> bool:
     again: the operator, which waits for the slices to forget the device and asks the fabric where it is, would take it off once
     more, and the resource that had just got it would be attaching for ever. One whose detach fails, or takes very long, is not
     waited for."""
-    here = (picture.resources.rows[uid] for uid in picture.resources_at[node])
-    going = (one for one in here if one.model == model.model and one.state == GOING[0] and one.uuid and not one.error)
+    rows = picture.resources.rows
+    here = [rows[uid] for uid in picture.resources_at[node] if rows[uid].model == model.model and rows[uid].uuid]
+    going = (one for one in here if (one.state == GOING[0] and not one.error) or is_given_up(picture, one))
     return any(("progress", one.uid) not in picture.passed for one in going)
 
 

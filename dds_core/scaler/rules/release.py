@@ -16,7 +16,7 @@ from dds_core.scaler.fold.objects import SLICES
 from dds_core.scaler.model import NO_DEVICE, Fence, Hold
 from dds_core.scaler.rules import holds
 from dds_core.scaler.rules.assignment import Cover, cover
-from dds_core.scaler.rules.devices import BEING_ATTACHED, held_key, progress_due
+from dds_core.scaler.rules.devices import BEING_ATTACHED, held_key, is_given_up, progress_due
 from dds_core.scaler.rules.exchange import MOST_RESULTS
 from dds_core.scaler.rules.failures import definite_due
 from dds_core.scaler.rules.orders import Cell, ask, cell_of, limits_of, lower_size, published_free, staying_of
@@ -237,7 +237,7 @@ def check_fence(work: Work, uid: str, wanted: set[str]) -> None:
     """Ask a victim back that may not go after all, else go on with what its fence waits for."""
     picture = work.picture
     resource, fence, life = picture.resources.rows[uid], picture.fences.rows[uid], picture.devices.get(uid)
-    if life is None or life.state != LEAVING:
+    if life is None or (life.state != LEAVING and not is_given_up(picture, resource)):
         broken = (_broken if fence.named else _not_called_off)(work, resource, fence, wanted)
         if broken:
             _unmark(work, resource, fence, broken)
