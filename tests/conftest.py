@@ -54,8 +54,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker(pytest.mark.drawn)
         # A set is printed in another order by each process, and the workers of one run have to collect the same names.
-        drawn = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
-        if any(isinstance(value, set | frozenset) and len(value) > 1 and str(value) in place for value in drawn):
+        given = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
+        if any(isinstance(value, set | frozenset) and len(value) > 1 and str(value) in place for value in given):
             raise pytest.UsageError(
                 f"{place}: a parameter that is a set gives a name that differs from process to process"
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.lifecycle import IDLE, LEAVING, MARKED, NEW, REQUESTED, USED, device_target
-from dds_core.model import DeviceKey, FabricResource
+from dds_core.model import AttachRequest, DeviceKey, FabricResource
 from dds_core.scaler.events import DeviceMoved, UsedStamped
 from dds_core.scaler.fold.objects import DEVICE_ERROR, DEVICE_TAINTED, DEVICE_UNLISTED, taints_of
 from dds_core.scaler.model import NO_PROGRESS, PoolKey
@@ -140,6 +140,12 @@ def is_marked(picture: Picture, uid: str, resource: FabricResource) -> bool:
     return uid in picture.fences or (resource.marked and uid not in picture.unmarked)
 
 
+def staying_of(picture: Picture, own: AttachRequest) -> list[FabricResource]:
+    """The devices of a request that are not on their way back, there or still coming; in no order."""
+    owned = (picture.resources.rows[uid] for uid in picture.resources_of_request[own.name])
+    return [r for r in owned if not r.leaving]
+
+
 def is_given_up(picture: Picture, resource: FabricResource) -> bool:
     """Whether the operator has said that it is done with the smaller size for which this one was to go. It cannot be asked back
     any more, though the resource is not yet seen to leave: that news may come later than that of the request."""
@@ -147,8 +153,7 @@ def is_given_up(picture: Picture, resource: FabricResource) -> bool:
     request = picture.requests.get(picture.request_named.get(resource.request, ""))
     if fence is None or not fence.ordered or request is None or request.state != "Running":
         return False
-    owned = (picture.resources.rows[uid] for uid in picture.resources_of_request[request.name])
-    return request.acted_size is not None and request.acted_size < sum(not one.leaving for one in owned)
+    return request.acted_size is not None and request.acted_size < len(staying_of(picture, request))
 
 
 def _move(uid: str, trigger: str, state: str, cause: str, key: DeviceKey | None = None) -> DeviceMoved | None:

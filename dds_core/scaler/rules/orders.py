@@ -29,7 +29,7 @@ from dds_core.scaler.model import DEPARTED, Pool, PoolKey, model_of_device
 from dds_core.scaler.model import Cell as NodeModel
 from dds_core.scaler.rules.assignment import Cover, ordered_not_made, size_wanted
 from dds_core.scaler.rules.choice import models_for
-from dds_core.scaler.rules.devices import is_given_up
+from dds_core.scaler.rules.devices import is_given_up, staying_of
 from dds_core.scaler.rules.failures import fail, fail_unschedulable
 from dds_core.scaler.state import Picture, Work
 
@@ -283,12 +283,6 @@ def conflicting_model(
     if claim is not None:
         there |= {m.model for _, _, m in picture.pool_results(claim.allocation)}
     return min(there & rivals, default="")
-
-
-def staying_of(picture: Picture, own: AttachRequest) -> list[FabricResource]:
-    """The devices of a request that are not on their way back, there or still coming; in no order."""
-    owned = (picture.resources.rows[uid] for uid in picture.resources_of_request[own.name])
-    return [r for r in owned if not r.leaving]
 
 
 def lower_size(

@@ -16,10 +16,10 @@ from dds_core.scaler.fold.objects import SLICES
 from dds_core.scaler.model import NO_DEVICE, Fence, Hold
 from dds_core.scaler.rules import holds
 from dds_core.scaler.rules.assignment import Cover, cover
-from dds_core.scaler.rules.devices import BEING_ATTACHED, held_key, is_given_up, progress_due
+from dds_core.scaler.rules.devices import BEING_ATTACHED, held_key, is_given_up, progress_due, staying_of
 from dds_core.scaler.rules.exchange import MOST_RESULTS
 from dds_core.scaler.rules.failures import definite_due
-from dds_core.scaler.rules.orders import Cell, ask, cell_of, limits_of, lower_size, published_free, staying_of
+from dds_core.scaler.rules.orders import Cell, ask, cell_of, limits_of, lower_size, published_free
 from dds_core.scaler.state import Picture, Work
 
 # -- marks -------------------------------------------------------------------------------------------------------------

@@ -126,27 +126,30 @@ def test_a_victim_that_its_node_does_not_list_any_more_keeps_the_others_back_for
     assert world.events(e.VictimMarked)[-1].device == "", "it goes without a name, since nobody lists it"
 
 
-def lowered(**request: Any) -> World:
-    """The request was lowered for its one device, which is still seen Online, and then a claim comes for it."""
+def lowered() -> World:
+    """The request was lowered for its one device, which is still seen Online."""
     world = idle(1)
     world.tick(3600)
     world.carry_out(e.VictimMarked)
     world.tick(31)
     lists(world)
     world.carry_out(e.DetachOrdered)
-    world.update(world.get(AttachRequest, "ours"), **request)
-    world.waits("train", "node0")
     return world
 
 
 @pytest.mark.parametrize("request_says", [{"acted_size": 1}, {"acted_size": 0, "state": "Updating"}])
 def test_a_victim_is_asked_back_while_the_operator_may_have_left_it(request_says: dict[str, Any]) -> None:
-    assert lowered(**request_says).only(e.AttachOrdered).reason == "victim wanted after its detach was ordered"
+    world = lowered()
+    world.update(world.get(AttachRequest, "ours"), **request_says)
+    world.waits("train", "node0")
+    assert world.only(e.AttachOrdered).reason == "victim wanted after its detach was ordered"
 
 
 def test_a_victim_is_not_asked_back_once_the_operator_is_done_with_the_smaller_size() -> None:
     """The news of its resource was late: the claim was given a device that the fabric was just taking off."""
-    world = lowered(acted_size=0, state="Running")
+    world = lowered()
+    world.update(world.get(AttachRequest, "ours"), acted_size=0, state="Running")
+    world.waits("train", "node0")
     assert world.state("train") == "Pending"
     assert not world.events(e.AttachOrdered) and not world.events(e.VictimUnmarked)
     world.resource("res0", "node0", state="Detaching", deleting=True)
@@ -156,12 +159,7 @@ def test_a_victim_is_not_asked_back_once_the_operator_is_done_with_the_smaller_s
 
 
 def test_a_size_is_lowered_once() -> None:
-    world = idle(1)
-    world.tick(3600)
-    world.carry_out(e.VictimMarked)
-    world.tick(31)
-    lists(world)
-    world.carry_out(e.DetachOrdered)
+    world = lowered()
     world.tick(600)
     assert world.only(e.DetachOrdered).size == 0
 

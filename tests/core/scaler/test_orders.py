@@ -290,12 +290,12 @@ def test_nothing_is_ordered_while_the_operator_counts_one_that_goes() -> None:
     assert [(one.previous, one.size) for one in world.events(e.AttachOrdered)] == [(0, 1)]
 
 
-def one_is_taken_off(**resource: Any) -> World:
+def one_is_taken_off() -> World:
     """A claim comes to a node which a device of the model is just leaving."""
     world = one_node("detach", 4, scan_interval_seconds=60)
     world.request("ours", "node0", size=0, acted_size=0, generate_name="composability-", state="Running")
     world.online("res", "node0", request="ours")
-    world.resource("res", "node0", state="Detaching", deleting=True, **resource)
+    world.resource("res", "node0", state="Detaching", deleting=True)
     world.waits("train", "node0", *pool_results(0))
     return world
 

@@ -96,7 +96,8 @@ def test_processes_that_end_as_it_grows_and_shrinks() -> None:
 
 @pytest.mark.parametrize("seed", [23, 80, 97, 266, 268, 517])
 def test_mixes_that_found_something_stay_clean(seed: int) -> None:
-    """23: a removal below the minimum. 80, 97: nodes with devices are members of nothing. 517: no answer in the midst of one."""
+    """23: a removal below the minimum. 80, 97: nodes with devices are members of nothing. 268: a device that
+    comes to its node again as it leaves. 517: no answer in the midst of one."""
     assert played(seed) == ()
 
 
