@@ -13,7 +13,7 @@ from itertools import chain
 
 from dds_lab.actors.ledger import Entry
 from dds_lab.actors.objects import Key, allocation_of, claim_names, key_of, node_of, results
-from dds_lab.actors.operator.settings import DELETE_DEVICE
+from dds_lab.actors.operator.settings import DELETE_DEVICE, DETACH_DEVICE
 from dds_lab.client import Object, instants
 from dds_lab.lab import Lab
 from dds_lab.time import MICROSECONDS
@@ -107,6 +107,9 @@ class View:
         self.leaving: dict[str, Cell] = {}  # by the operator's resource: where a device is marked to go, or goes
         self.unheard: set[str] = set()  # devices that came and whose orderer was told they did not: nobody's
         self.too_late: set[str] = set()  # devices that came when their order was taken back: they go
+        self.orphans: set[str] = (
+            set()
+        )  # devices that no resource of the operator named, until it made one to take them off
         self._left: set[str] = set()  # devices in the machines of nodes whose object went, and the operator's with it
         client = lab.client("judge")
         follow = {
@@ -279,6 +282,7 @@ class View:
             self._left.discard(entry.serial)
             self._came.pop(entry.serial, None)
             self.unheard.discard(entry.serial)
+            self.orphans.discard(entry.serial)
             self.too_late.discard(entry.serial)
 
     def _resource(self, old: Object | None, new: Object | None) -> None:
@@ -293,6 +297,7 @@ class View:
         if status.get("device_id"):
             self._names[uid] = status["device_id"]
         going = new is None or new["metadata"].get("deletionTimestamp")
+        self.orphans |= {(resource["metadata"].get("labels") or {}).get(DETACH_DEVICE, "")} - {""}
         if going or status.get("device_id") or status.get("error"):
             self.silent.pop(uid, None)
         else:

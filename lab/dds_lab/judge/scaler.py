@@ -78,6 +78,7 @@ class Judge:
         self._excess: dict[int, str] = {}  # order → in what way it is too much, should it be carried out
         self._said: set[tuple[Rule, str]] = set()
         self._robbed_at: dict[Cell, int] = {}
+        self._resized: dict[str, int] = {}  # node → when a number of devices that it may have has changed
         self._refused_at = defaultdict[str, dict[Cell, int]](dict)  # claim name → where it was refused, and when
         self._takers: defaultdict[Cell, deque[tuple[int, str]]] = defaultdict(lambda: deque(maxlen=32))
         self._counted: dict[str, Counter[Cell]] = {}  # claim uid → what it counts for in the demand
@@ -261,8 +262,8 @@ class Judge:
         self._count(known, known)
 
     def _given_up(self, claim: Held) -> None:
-        """Failing a claim that could be served takes a reason: fabric or operator said no, what came is in parts, or it took too
-        long."""
+        """Failing a claim that could be served takes a reason: fabric or operator said no, what came is in parts, the node was
+        full or closed shortly before, or it took too long."""
         young = self.view.now - claim.since < self.measure.young * MICROSECONDS
         refused = any(
             (one.node, one.model) in claim.cells and one.at >= claim.since - MICROSECONDS for one in self.view.refused
@@ -275,10 +276,11 @@ class Judge:
         in_the_way = (*self.view.erring.values(), *self.view.leaving.values())
         refused = refused or any(cell in claim.cells for cell in in_the_way)
         refused = refused or any(self._robbed_at.get(cell, 0) >= since for cell in claim.cells)
-        refused = refused or any(self._was_had(cell, since) for cell in claim.waits)
+        refused = refused or any(self._was_had(cell, since) or self._was_full(cell, since) for cell in claim.waits)
         refused = refused or any(self.view.parted(self.view.attached(cell), since) for cell in claim.cells)
         lately = self.view.now - round(self.measure.news * MICROSECONDS)
         closed = self.view.closed.get(claim.node, 0) >= max(lately, claim.since) or not self.view.is_open(claim.node)
+        closed = closed or self._resized.get(claim.node, 0) >= lately
         if young and not refused and not closed and could:
             took = duration(self.view.now - claim.since)
             text = f"failed after {took} ({claim.words!r}) although {claim.node} could have its devices"
@@ -289,6 +291,10 @@ class Judge:
         and may have been right then."""
         having = {one.name for one in self.view.claims.values() if one.cells[cell] > one.waits[cell]}
         return any(at >= since and who not in having for at, who in self._takers[cell])
+
+    def _was_full(self, cell: Cell, since: int) -> bool:
+        """Whether more was allocated there than the node may have, as above."""
+        return any(at >= since and demand > self.view.limit(cell) for at, demand in self._peaks[cell])
 
     # -- what moves
 
@@ -315,7 +321,8 @@ class Judge:
         elif entry.operation == "detach" and entry.outcome != "failed":
             holders = [one.name for one in self.view.holders(entry.serial, entry.node)]
             users = list(self.view.lab.fabric.users(entry.serial))
-            if (holders or users) and entry.serial not in self.view.unheard | self.view.too_late:
+            excused = self.view.unheard | self.view.too_late | self.view.orphans
+            if (holders or users) and entry.serial not in excused:
                 text = f"detach {entry.outcome} at {cell} while {holders} hold it and {users} use it"
                 self._find("detached in use", entry.serial, text)
 
@@ -385,6 +392,8 @@ class Judge:
     def _label(self, node: str, label: str) -> None:
         if label.startswith(f"{self.view.lab.scenario.cluster.prefix}/"):
             self._round("flapping", f"{node} {label}", "changed", self.measure.changes)
+        if label.endswith("-size-max"):
+            self._resized[node] = self.view.now
 
     def _round(self, rule: Rule, of: str, what: str, most: int) -> None:
         times, now = self._rounds[rule, of], self.view.now

@@ -69,7 +69,9 @@ CORPUS = {
     21271: "a device that nobody knows and that the operator takes off at last",
     21290: "a device that comes to its node again before its old resource is gone, and that the operator takes off once more",
     30765: "a device that goes back, and is given to its node again before the operator has forgotten it",
+    30767: "a claim that a full node cannot have, and the node is empty when that can be told",
     30859: "a claim that comes when the operator has taken a device off and its news is late",
+    31036: "a limit that its publisher has just taken away",
 }
 """Seeds that have to stay clean, with what they are rich in. One that finds something comes here when that is mended."""
 

@@ -10,6 +10,7 @@ import pytest
 
 from dds_lab import shipped
 from dds_lab.actors.objects import results
+from dds_lab.actors.operator.settings import DETACH_DEVICE
 from dds_lab.judge.claims import FAILED, READY, RESCHEDULE
 from dds_lab.judge.scaler import Judge, Measure
 from dds_lab.lab import Lab
@@ -437,6 +438,54 @@ def test_a_claim_may_be_failed_for_a_device_that_somebody_had_meanwhile(took: bo
             it.clear("other")
         it.tell("one", FAILED)
         assert [one.rule for one in it.judge.findings] == found
+
+
+@pytest.mark.parametrize(("other", "found"), [(True, []), (False, ["failed without cause"])])
+def test_a_claim_may_be_failed_where_more_waited_meanwhile_than_the_node_may_have(
+    other: bool, found: list[str]
+) -> None:
+    with Lab.virtual(by_hand("  []", "{count: 1, limits: {A100: {max: 1}}}")) as lab:
+        it = Played(lab, {"one": ((), 1)})
+        if other:
+            it.claim("other")
+            it.allocate("other", pool=1)
+            it.clear("other")
+        it.tell("one", FAILED)
+        assert [one.rule for one in it.judge.findings] == found
+
+
+@pytest.mark.parametrize(("limit", "found"), [(", limits: {A100: {max: 0}}", []), ("", ["failed without cause"])])
+def test_a_claim_may_be_failed_for_a_limit_that_has_just_gone(limit: str, found: list[str]) -> None:
+    with Lab.virtual(by_hand("  []", f"{{count: 1{limit}}}")) as lab:
+        judge = Judge(lab, Measure(news=60))
+        it = Played(lab, {})
+        label = f"{lab.scenario.cluster.prefix}/a100-size-max"
+        lab.client("publisher").patch("nodes", "node0000", {"metadata": {"labels": {label: None}}})
+        lab.run(1)
+        it.claim("one")
+        it.allocate("one", pool=1)
+        it.tell("one", FAILED)
+        assert [one.rule for one in judge.findings] == found
+
+
+@pytest.mark.parametrize(("labels", "found"), [({DETACH_DEVICE: "GPU"}, False), ({}, True)])
+def test_a_device_that_the_operator_takes_for_nobodys_is_taken_off_by_no_scaler(
+    labels: dict[str, str], found: bool
+) -> None:
+    """No resource named it, and somebody was given it: the operator makes one to take it off."""
+    with Lab.virtual(devices(1)) as lab:
+        it = Played(lab, {})
+        it.take("one", "gpu-0")
+        (attached,) = lab.fabric.attached("node0000")
+        kind = {"apiVersion": "cro.hpsys.ibm.ie.com/v1alpha1", "kind": "ComposableResource"}
+        named = dict.fromkeys(labels, attached.device.serial)
+        spec = {"type": "gpu", "model": "A100", "target_node": "node0000"}
+        body = {**kind, "metadata": {"name": "gpu-1", "labels": named}, "spec": spec}
+        lab.client("operator").create("composableresources", body)
+        lab.run(1)
+        lab.fabric.detach("node0000", attached.device.resource, lambda _: None)
+        lab.run(5)
+        assert bool(it.judge.of("detached in use")) == found
 
 
 def test_of_two_devices_that_were_meant_for_a_claim_one_is_taken() -> None:
