@@ -93,7 +93,7 @@ def _victims_are_free(picture: Picture, event: e.DetachOrdered) -> str:
 
 def _not_free(picture: Picture, resource: FabricResource) -> str:
     had = {uid for key in picture.names_of(resource) for uid in picture.holders[key]}
-    promised = picture.reserved_for[resource.uuid] if resource.uuid else ()
+    promised = picture.promised(resource.uuid) if resource.uuid else ()
     if had or promised:
         how = f"{_any(had)} has" if had else f"is promised to {_any(promised)}"
         return f"{resource.uid} is to leave and {how} {resource.uuid}"

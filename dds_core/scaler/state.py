@@ -121,6 +121,11 @@ class Picture(Indexes):
         """Who a device is meant for: in live modes by our reservation, in observe by what stands ready for a claim."""
         return self.reserved_for[identity] if self.live else self.ready_for[identity]
 
+    def is_told(self, uid: str, condition: str) -> bool:
+        """Whether the claim is there with the condition on one of its devices."""
+        claim = self.claims.get(uid)
+        return claim is not None and any(one[3] == condition for one in claim.true_conditions)
+
     def is_missed(self, uid: str) -> bool:
         """Whether an attached device has not been listed by its node's driver for too long."""
         return uid in self.unlisted and ("unlisted", uid) in self.passed

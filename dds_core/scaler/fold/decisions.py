@@ -15,7 +15,7 @@ from dds_core.kit import work as kit
 from dds_core.kit.policy import HOUR, MICROSECONDS
 from dds_core.kit.state import Key
 from dds_core.kit.work import Fold, nothing
-from dds_core.model import FAILED_CONDITION, RESCHEDULE, AttachRequest, Claim
+from dds_core.model import FAILED_CONDITION, RESCHEDULE, AttachRequest
 from dds_core.scaler import events as e
 from dds_core.scaler.model import (
     ANY_VERSION,
@@ -155,7 +155,7 @@ def _steering_void(picture: Picture, pod: str) -> None:
 
 def _hand_overs_unseen(picture: Picture, unseen: set[Key]) -> None:
     for uid, row in list(picture.hand_overs.rows.items()):
-        if not _told(picture.claims.get(uid), RESCHEDULE):
+        if not picture.is_told(uid, RESCHEDULE):
             picture.hand_overs.drop(uid)
             unseen.add((e.HandOver.__name__, uid))
         elif row.steered:
@@ -317,13 +317,9 @@ def _failure_void(picture: Picture, claim: str) -> None:
 
 def _failures_unseen(picture: Picture, unseen: set[Key]) -> None:
     for uid, row in list(picture.failures.rows.items()):
-        if row.signalled and not _told(picture.claims.get(row.on), FAILED_CONDITION):
+        if row.signalled and not picture.is_told(row.on, FAILED_CONDITION):
             picture.failures.put(uid, replace(row, signalled=False))
             unseen.add((e.FailureSignalled.__name__, uid))
-
-
-def _told(claim: Claim | None, condition: str) -> bool:
-    return claim is not None and any(c.type == condition and c.status == "True" for c in claim.conditions)
 
 
 # -- nodes -------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from dds_core.events import Event
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.kit.work import Fold, forget_words, gone_with
 from dds_core.lifecycle import ATTACHING, claim_edge_exists, claim_target, device_target
-from dds_core.model import Claim
+from dds_core.model import FAILED_CONDITION, Claim
 from dds_core.scaler import events as e
 from dds_core.scaler.model import NO_PROGRESS, ClaimLife, DeviceLife, Rate, Timeout
 from dds_core.scaler.spending import counting
@@ -52,6 +52,8 @@ def _claim_moved(picture: Picture, event: e.ClaimMoved, at: int) -> None:
             _drop_reservation(picture, event.claim)
     if event.trigger in ("allocated_pool", "allocated_local", "released"):
         picture.failures.drop(event.claim)
+    if event.trigger == "reserved":
+        _must_be_told_again(picture, event.claim)
     if event.source == ATTACHING != event.target:
         picture.tell_again(event.claim, NO_PROGRESS)
     if event.target == "Released" and claim is None:
@@ -65,6 +67,13 @@ def forget_claim(picture: Picture, uid: str) -> None:
     for kind in ("budget", "reservation", "publisher", "guard", "settle", "tell", "slow"):
         picture.passed.drop((kind, uid))
     forget_words(picture, uid)
+
+
+def _must_be_told_again(picture: Picture, uid: str) -> None:
+    """A pod is about to wait for a claim that failed, and the claim on which it was told was cleared alone."""
+    failure = picture.failures.get(uid)
+    if failure is not None and failure.signalled and not picture.is_told(failure.on, FAILED_CONDITION):
+        picture.failures.put(uid, replace(failure, signalled=False))
 
 
 def _may_be_taken(picture: Picture, claim: str, at: int) -> None:

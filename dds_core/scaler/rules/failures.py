@@ -141,17 +141,22 @@ def fail_unschedulable(work: Work, claims: Iterable[Claim], pods: Iterable[Pod],
 
 
 def tell_failures(work: Work, node: str) -> None:
-    """Set the failure condition on claims whose cool-down has been read back."""
+    """Set the failure condition on claims whose cool-down has been read back. Again where it is not to be seen any more, then on
+    the claim itself: each time that another of its pod was cleared for it, that one would have to be attached anew."""
     picture = work.picture
     for uid in sorted(picture.failed_at[node]):
         failure, claim, life = picture.failures.rows[uid], picture.claims.get(uid), picture.lives.get(uid)
         if failure.signalled or claim is None or life is None or claim.allocation != life.allocation:
             continue
-        if not (_stands(work, failure) if failure.model else work.has_come(told_due(picture, failure, life))):
+        if not (failure.on or _may_be_told(work, failure, life)):
             continue
         signal = failure_signal(picture, claim, failure.reason, failure.message)
-        if signal is not None:
+        if signal is not None and (signal.claim == uid or not failure.on):
             work.want(FailureSignalled(claim=uid, mode=picture.mode, attempt=failure.attempt, signal=signal))
+
+
+def _may_be_told(work: Work, failure: Failure, life: ClaimLife) -> bool:
+    return _stands(work, failure) if failure.model else work.has_come(told_due(work.picture, failure, life))
 
 
 def failure_signal(picture: Picture, claim: Claim, reason: str, message: str) -> Signal | None:

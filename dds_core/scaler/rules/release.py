@@ -22,6 +22,8 @@ from dds_core.scaler.rules.failures import definite_due
 from dds_core.scaler.rules.orders import Cell, ask, cell_of, limits_of, lower_size, published_free
 from dds_core.scaler.state import Picture, Work
 
+TAKEN_SOON = "a pod nominated to the node could take it"
+
 # -- marks -------------------------------------------------------------------------------------------------------------
 
 # Marks that stand without a reason: those that were to come off and are still there, and those that nobody here has
@@ -206,6 +208,8 @@ def _against_hold(work: Work, resource: FabricResource, row: Hold, wanted: set[s
         return "another device is held by its name"
     if life is None or life.state != IDLE:
         return "it is idle no more"
+    if _could_be_taken(picture, resource, list(row.devices)):
+        return TAKEN_SOON
     return "the node's minimum keeps it" if _is_kept(picture, resource) else ""
 
 
@@ -218,8 +222,6 @@ def _against_detach(work: Work, resource: FabricResource, faces: list[DeviceKey]
         return "a claim holds it"
     if resource.uid in wanted or (resource.uuid and picture.promised(resource.uuid)):
         return "a claim waits for it"
-    if _could_be_taken(picture, resource, faces):
-        return "a pod nominated to the node could take it"
     return ""
 
 
@@ -258,6 +260,9 @@ def _broken(work: Work, resource: FabricResource, fence: Fence, wanted: set[str]
     why = _against_detach(work, resource, list({fence.key: None} | dict.fromkeys(faces)), wanted)
     if why:
         return why
+    # Once the detach of a held device is ordered no pod can take it, and the operator, which may have begun, would order another.
+    if not (fence.held and fence.ordered) and _could_be_taken(picture, resource, faces):
+        return TAKEN_SOON
     if faces and fence.key not in faces:
         return "its name on the node has changed"
     if not faces and not fence.ordered and work.has_come(fence.since + UNLISTED):

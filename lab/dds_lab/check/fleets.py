@@ -536,12 +536,12 @@ class _Maker:
             }
 
     def _stalls(self) -> list[dict[str, Any]]:
-        """Allocations that the scheduler writes late."""
+        """Allocations that the scheduler writes late, none of them later than the shortest guard ends."""
         if self.calm or self.draw.chance(0.7):
             return []
         since = self.draw.between(0, self.trouble - 60)
         return [
-            {"since": since, "until": since + 60, "takes": self.draw.one((2.0, 20.0)), "times": self.draw.whole(1, 5)}
+            {"since": since, "until": since + 60, "takes": self.draw.one((2.0, 15.0)), "times": self.draw.whole(1, 5)}
         ]
 
     def _blows(self, publisher: bool) -> Iterator[Blow]:

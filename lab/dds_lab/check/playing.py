@@ -260,8 +260,10 @@ class FleetRun:
 
     def _is_enough(self, claims: set[str]) -> bool:
         """Whether a node has, or may get, all that the claims need beside what others have there. What is in the machine of a
-        node that is gone is out of everybody's reach, and where others have a rival of a model nobody may bring that model."""
+        node that is gone is out of everybody's reach, and where others have a rival of a model nobody may bring that model; nor
+        where a pod that nobody can serve comes for a rival again and again."""
         view, fabric = self.judge.view, self.lab.fabric
+        in_vain = {model for pod in self.fleet.unservable for model in self._wanted_by(pod)}
         needs: Counter[str] = Counter()
         having: Counter[tuple[str, str]] = Counter()
         taken: set[tuple[str, str]] = set()
@@ -272,7 +274,7 @@ class FleetRun:
         for node in view.nodes:
             beside = [other for other in view.nodes if view.fabric_of(other) == view.fabric_of(node)]
             if all(
-                not any((node, rival) in taken for rival in view.rivals(model))
+                not any((node, rival) in taken or rival in in_vain for rival in view.rivals(model))
                 and having[node, model] + count <= view.limit((node, model))
                 and fabric.free(view.fabric_of(node), model)
                 + sum(len(view.attached((one, model))) - having[one, model] for one in beside)
@@ -281,6 +283,14 @@ class FleetRun:
             ):
                 return True
         return False
+
+    def _wanted_by(self, name: str) -> Iterator[str]:
+        """The models that devices come of for the claims of a pod: of none that has a rival among them."""
+        view, pod = self.judge.view, self.lab.client("looking").find("pods", name, "default")
+        names = {f"default/{one}" for one in claim_names(pod)} if pod is not None else set[str]()
+        for one in view.claims.values():
+            if one.name in names:
+                yield from (model for model in one.needs if not view.rivals(model) & one.needs.keys())
 
     def _nothing_is_wanted(self) -> None:
         client = self.lab.client("looking")

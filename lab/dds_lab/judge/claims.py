@@ -102,6 +102,7 @@ class View:
         self.erring: dict[str, Cell] = {}  # by the operator's resource: where it tells an error now
         self.sick: dict[str, Cell] = {}  # by the operator's resource: where what is attached tells an error now
         self.silent: dict[str, tuple[Cell, int]] = {}  # by the operator's resource: since when nothing comes of it
+        self.refused_at: dict[str, int] = {}  # by the operator's resource: when its error was first told
         self._names: dict[str, str] = {}  # by the operator's resource: the serial of its device
         self._came: dict[str, int] = {}  # serial → when it was attached
         self.leaving: dict[str, Cell] = {}  # by the operator's resource: where a device is marked to go, or goes
@@ -298,11 +299,14 @@ class View:
             self._names[uid] = status["device_id"]
         going = new is None or new["metadata"].get("deletionTimestamp")
         self.orphans |= {(resource["metadata"].get("labels") or {}).get(DETACH_DEVICE, "")} - {""}
-        if going or status.get("device_id") or status.get("error"):
+        if going or status.get("device_id"):
             self.silent.pop(uid, None)
-        else:
+        elif not status.get("error"):
             self.silent.setdefault(uid, (cell, self.now))
-        if status.get("error"):
+        if not status.get("error"):
+            self.refused_at.pop(uid, None)
+        else:
+            self.refused_at.setdefault(uid, self.now)
             self.complaints[cell], self.erring[uid] = self.now, cell
             if status.get("state") == "Online":
                 self.sick[uid] = cell

@@ -159,6 +159,8 @@ class PoolsJudge:
         self._held(key)
         self._generation(key, slices)
         if not slices:
+            for rule in ("incomplete", "more than there is"):
+                self._must_end(rule, key[1], "", wrong=False)
             return
         newest = self.view.newest(key)
         names = Counter(name for one in newest for name in one.names)

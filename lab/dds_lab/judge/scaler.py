@@ -75,7 +75,8 @@ class Judge:
         self._promised: dict[str, Promise] = {}  # by claim uid
         self._served_since: dict[str, int] = {}  # claim uid → since when it could have been served
         self._rounds: defaultdict[tuple[str, str], deque[int]] = defaultdict(deque)
-        self._excess: dict[int, str] = {}  # order → in what way it is too much, should it be carried out
+        self._excess: dict[int, tuple[str, bool]] = {}
+        """By order: in what way it is too much, should it be carried out, and whether the operator tries again by itself."""
         self._said: set[tuple[Rule, str]] = set()
         self._robbed_at: dict[Cell, int] = {}
         self._resized: dict[str, int] = {}  # node → when a number of devices that it may have has changed
@@ -110,6 +111,8 @@ class Judge:
 
     def _claim(self, old: Held | None, new: Held | None) -> None:
         uid = (new or old or _NOBODY).uid
+        if new is not None and new.failed and not (old and old.failed):
+            self._promised.pop(uid, None)  # what it was told of before is taken back
         if new is None:
             self._promised.pop(uid, None)
             self._served_since.pop(uid, None)
@@ -152,10 +155,11 @@ class Judge:
 
     def _peak(self, cell: Cell) -> int:
         """The most devices that were needed in the cell at any instant of late, or since the operator was asked for one of which
-        nothing is heard yet: it may have much to do."""
-        lately = self.view.now - round(self.measure.lately * MICROSECONDS)
-        began = min([since for where, since in self.view.silent.values() if where == cell], default=lately)
-        began = min(began, lately)
+        nothing was heard before: it may have much to do, and tries again by itself."""
+        lately, refused = self.view.now - round(self.measure.lately * MICROSECONDS), self.view.refused_at
+        silent = self.view.silent.items()
+        waits = [since for uid, (where, since) in silent if where == cell and refused.get(uid, lately) >= lately]
+        began = min([lately, *waits])
         peaks = self._peaks[cell]
         while len(peaks) > 1 and peaks[1][0] <= began:
             peaks.popleft()
@@ -304,7 +308,8 @@ class Judge:
             there, needed = self.view.movable(cell), self._needed(cell)
             sick = list(self.view.sick.values()).count(cell)
             if there - sick > needed:
-                self._excess[entry.order] = f"{there} devices with this order, {needed} were needed at most"
+                words = f"{there} devices with this order, {needed} were needed at most"
+                self._excess[entry.order] = words, cell in self.view.erring.values()
             again = self.measure.twice and self.view.made(cell) <= self.view.limit(
                 cell
             )  # the operator orders one again
@@ -315,8 +320,10 @@ class Judge:
                 if self.view.movable((entry.node, rival)) or known:
                     self._find("coexistence", str(cell), f"{rival} is there, or comes")
         elif entry.operation == "attach" and entry.outcome == "done" and entry.order in self._excess:
-            words = self._excess.pop(entry.order)
-            if self.view.movable(cell) > self._needed(cell):  # another that was on its way then may have failed
+            words, by_itself = self._excess.pop(entry.order)
+            taken_back = list(self.view.leaving.values()).count(cell) if by_itself else 0
+            # another that was on its way then may have failed
+            if self.view.movable(cell) - taken_back > self._needed(cell):
                 self._beyond(cell, entry.serial, words)
         elif entry.operation == "detach" and entry.outcome != "failed":
             holders = [one.name for one in self.view.holders(entry.serial, entry.node)]

@@ -36,6 +36,44 @@ def test_a_failure_goes_on_the_first_claim_of_the_pod_that_is_not_ready() -> Non
     assert told.signal.entries[-1].message == "no such port"
 
 
+def told_on_the_first_claim() -> World:
+    """The second claim of a pod failed, which was told on the first one; that was cleared, and the second alone is reserved
+    anew."""
+    world = pod_with_two_claims()
+    request = next(o.request for o in world.events(e.AttachOrdered) if o.model == H100.model)
+    world.resource("res", "node0", H100, request=request, state="Attaching", error="no such port")
+    world.tick(11)
+    world.settle()
+    assert world.only(e.FailureSignalled).signal.claim == world.uid("zeta")
+    for claim in ("zeta", "alpha"):
+        world.unreserve(claim)
+    world.clear("zeta")
+    return world
+
+
+def test_a_failure_told_on_another_claim_that_was_cleared_is_told_on_the_claim_itself() -> None:
+    """Found by a random fleet: the scheduler waited for the claim that had failed until its time was over."""
+    world = told_on_the_first_claim()
+    world.plug("node0", "gpu-0", "GPU-fixed")
+    world.allocate_local("zeta", "node0", "gpu-0")
+    assert len(world.events(e.FailureSignalled)) == 1
+    world.reserve("alpha")
+    again = world.events(e.FailureSignalled)[1:]
+    assert [(one.claim, one.signal.claim) for one in again] == [(world.uid("alpha"), world.uid("alpha"))]
+    world.settle()
+    world.tick(600)
+    assert len(world.events(e.FailureSignalled)) == 2
+
+
+def test_a_failure_is_not_told_again_on_a_claim_that_was_allocated_anew() -> None:
+    """The scheduler would clear it again and again, and never the one that failed."""
+    world = told_on_the_first_claim()
+    world.allocate("zeta", "node0", (A100, 1))
+    world.reserve("alpha")
+    world.settle()
+    assert len(world.events(e.FailureSignalled)) == 1
+
+
 def test_a_failure_is_told_once_and_the_cell_cools_down_once() -> None:
     world = pod_with_two_claims()
     world.tick(541)

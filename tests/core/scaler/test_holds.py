@@ -133,6 +133,15 @@ def test_a_pod_that_could_take_it_ends_the_hold() -> None:
     world.only(e.HoldEnded)
 
 
+def test_a_pod_that_could_take_it_does_not_call_off_the_detach_of_what_is_held() -> None:
+    """Found by a random fleet: nobody can take it, and the operator, which had begun, ordered another one in its place."""
+    world = up_to(e.DetachOrdered)
+    world.carry_out()
+    world.claim("soon", requests=(asks("r", A100.device),))
+    world.update(world.get(Pod, "soon"), nominated="node0")
+    assert not world.events(e.VictimUnmarked) and not world.events(e.AttachOrdered)
+
+
 def test_a_hold_that_ended_begins_anew_after_a_pause_however_short_a_device_may_idle() -> None:
     """With less time to idle than the pause takes nothing looked at the device again."""
     world = up_to(e.HoldBegun)

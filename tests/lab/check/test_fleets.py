@@ -68,10 +68,19 @@ CORPUS = {
     21170: "a claim that pods share, and a scheduler that ends as it is handed over",
     21271: "a device that nobody knows and that the operator takes off at last",
     21290: "a device that comes to its node again before its old resource is gone, and that the operator takes off once more",
+    30365: "a claim that is told of two devices, loses one of them, and is told that it fails",
+    30442: "a manager that moves a machine to another fabric and back",
+    30467: "a policy that observes only while a claim is promised a device",
     30765: "a device that goes back, and is given to its node again before the operator has forgotten it",
     30767: "a claim that a full node cannot have, and the node is empty when that can be told",
+    30808: "pods for two devices, and nodes that may have one each",
+    30824: "a pod that is nominated as two devices are being taken off",
     30859: "a claim that comes when the operator has taken a device off and its news is late",
     31036: "a limit that its publisher has just taken away",
+    31092: "a fabric that hangs, and an operator that tries again by itself when nobody waits any more",
+    32003: "a pod for thirty devices that comes again and again, and a rival on its node",
+    32128: "an attach that succeeds at last, just as it is called off",
+    33039: "two claims of a pod, of which the second failed and the first is allocated again and again",
 }
 """Seeds that have to stay clean, with what they are rich in. One that finds something comes here when that is mended."""
 
