@@ -177,13 +177,13 @@ class PoolsView:
         """How many devices the fabric could give beside those that claims were promised. Below 0: it has promised too many."""
         return self.free(fabric, model.model) - sum(self._owed(model, fabric).values())
 
-    def at_most(self, model: Entered, fabric: str) -> int:
-        """How many are available for all that can be known: what the operator was asked for, and has not asked of the fabric yet,
-        may be on its way."""
+    def owed_at_least(self, model: Entered, fabric: str) -> int:
+        """How many claims were promised, for all that can be known: what the operator was asked for, and has not asked of the fabric
+        yet, may be on its way."""
         ordered = Counter((one.node, one.model) for one in self._orders() if one.operation == "attach")
         queued = Counter(self._asked.values()) - ordered
         owed = self._owed(model, fabric) - Counter({node: queued[node, model.model] for node in self.labels})
-        return self.free(fabric, model.model) - owed.total()
+        return owed.total()
 
     def free(self, fabric: str, model: str) -> int:
         """How many of a model a fabric says are free."""

@@ -102,7 +102,7 @@ class PoolsJudge:
         self._heard = heard or lab.time.now
         self._open: dict[tuple[Rule, str], tuple[int, str]] = {}  # what must be over soon: since when, and words
         self._said: set[tuple[Rule, str]] = set()
-        self._truth: defaultdict[tuple[str, str], deque[tuple[int, int]]] = defaultdict(deque)
+        self._truth: defaultdict[tuple[str, str], deque[tuple[int, int, int]]] = defaultdict(deque)
         self._top: dict[PoolKey, int] = {}
         self._made: dict[PoolKey, int] = {}
         self._shown: dict[PoolKey, tuple[int, str]] = {}  # when whole: generation, and all that it says
@@ -230,25 +230,29 @@ class PoolsJudge:
     # -- the truth
 
     def _weigh(self, fabric: str, model: str) -> None:
-        """Keep in mind what there is, as far back as it may be published."""
+        """Keep in mind what is free and what is owed of it, as far back as it may be published."""
         now = self._attention.read(self.view.now)
         entered = next((one for one in self.view.models if one.model == model), None)
         if entered is None:
             return
-        history, available = self._truth[fabric, model], self.view.at_most(entered, fabric)
-        if not history or history[-1][1] != available:
-            history.append((now, available))
+        history = self._truth[fabric, model]
+        there = self.view.free(fabric, model), self.view.owed_at_least(entered, fabric)
+        if not history or history[-1][1:] != there:
+            history.append((now, *there))
         while len(history) > 1 and history[1][0] <= now - self._measure.lag * MICROSECONDS:
             history.popleft()
 
     def _offer(self, key: PoolKey) -> None:
-        """Nobody is offered a device that was not there to be had within the last seconds."""
+        """No more is offered than was to be had at an instant within the last seconds; what claims give back is known at once,
+        what the fabric has given meanwhile only when it is asked again."""
         found = self.view.model_of(key)
         if found is None:
             return
         model, fabric = found
         self._weigh(fabric, model.model)
-        offered, most = len(self.view.offered(key)), max(count for _, count in self._truth[fabric, model.model])
+        history, offered = self._truth[fabric, model.model], len(self.view.offered(key))
+        owed_now = history[-1][2]
+        most = max(free - min(owed, owed_now) for _, free, owed in history)
         if not any(labels.get(f"{self.view.prefix}/fabric") == fabric for labels in self.view.labels.values()):
             offered = 0  # no node could take any
         text = f"{offered} offered, {most} were there at most"

@@ -81,6 +81,7 @@ CORPUS = {
     32003: "a pod for thirty devices that comes again and again, and a rival on its node",
     32128: "an attach that succeeds at last, just as it is called off",
     33039: "two claims of a pod, of which the second failed and the first is allocated again and again",
+    40016: "an order for nobody, just before a claim gives two devices of a pool back",
 }
 """Seeds that have to stay clean, with what they are rich in. One that finds something comes here when that is mended."""
 
