@@ -1,7 +1,7 @@
 """A whole lab: an API server, hardware, and everything that lives in the cluster, made from a scenario.
 
-The one place that knows both halves. It runs on virtual time (`Lab.virtual`) or on any other `Time`; it does no I/O, so whoever
-wants to serve it over HTTP does that (`serving`).
+The one place that knows both halves. It runs on virtual time (`Lab.virtual`) or on any other `Time`; it does no I/O but to read
+the pods of a scenario's workload as they come, so whoever wants to serve it over HTTP does that (`serving`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dds_lab.actors.scaler import Scaler, ScalerSettings
 from dds_lab.actors.scheduler import Scheduler
 from dds_lab.actors.taints import TaintEviction, TaintsSettings
 from dds_lab.actors.vendor import NodeDevices, VendorDriver
-from dds_lab.actors.workloads import Mix, Workloads
+from dds_lab.actors.workloads import Arrivals, Mix, Workloads
 from dds_lab.api.kinds import Object
 from dds_lab.api.requests import MASTERS, Call
 from dds_lab.api.server import ApiServer
@@ -99,6 +99,7 @@ class Lab:
             fabric_faults(time, self.fabric, scenario.faults.fabric),
             *self._manager_faults(),
             *(Mix(self.workloads, time, settings.mix(one)) for one in scenario.mix),
+            *self._arrivals(scenario.workload),
             self.steps,
             Chaos(self, scenario.faults.chaos),
         ]
@@ -322,6 +323,10 @@ class Lab:
     def _manager(self, knobs: written.Manager) -> Iterator[Actor]:
         assert self.manager is not None
         yield self.manager
+
+    def _arrivals(self, path: str | None) -> Iterator[Actor]:
+        if path is not None:
+            yield Arrivals(self.workloads, self.time, lambda: settings.arrivals(path))
 
     def _operator(self, knobs: written.Operator) -> Iterator[Actor]:
         client = self._client_of("operator", "composable-resource-operator")

@@ -5,8 +5,9 @@ A knob that has the name of a setting is that setting (`taken`). A part to which
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from inspect import signature
+from pathlib import Path
 from typing import TypeVar
 
 from dds_lab.actors.fabric import FabricSettings, Pool
@@ -22,6 +23,7 @@ from dds_lab.manager import Limit, Login, ManagerSettings, NodeGroup
 from dds_lab.scenario import Scenario, work
 from dds_lab.scenario import parts as written
 from dds_lab.scenario.forms import Delay, Written
+from dds_lab.scenario.workload import read_workload
 
 SCHEME = "lab://"
 """What a node's providerID has before its machine's UUID."""
@@ -166,6 +168,11 @@ def publisher(scenario: Scenario, knobs: written.Publisher) -> PublisherSettings
 def run(wanted: work.Run) -> Run:
     """A pod with its claim."""
     return taken(Run, wanted, cpu=wanted.cpu or "", memory=wanted.memory or "")
+
+
+def arrivals(path: str) -> Iterator[tuple[float, Run, float | None]]:
+    """The pods of a file, in order."""
+    return ((one.at, run(one.run), one.withdraw_after) for one in read_workload(Path(path)))
 
 
 def mix(wanted: work.Mix) -> MixSettings:

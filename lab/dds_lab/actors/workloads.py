@@ -8,7 +8,7 @@ done because the object is not there any more is done.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Literal
@@ -17,7 +17,7 @@ from dds_lab.actors.kubelet import RUN_FOR
 from dds_lab.actors.objects import condition, node_of, results
 from dds_lab.client import ApiError, Client, Object, tolerating
 from dds_lab.latency import Latency, Uniform
-from dds_lab.time import Time, Timer
+from dds_lab.time import MICROSECONDS, Time, Timer
 
 RETRY = 1.0
 GONE = (404, 409)
@@ -276,6 +276,46 @@ class MixSettings:
     cpu: str = ""
     memory: str = ""
     node_selector: Mapping[str, str] = field(default_factory=dict)
+
+
+class Arrivals:
+    """Pods that come at instants that are known: (seconds after the start, the pod, seconds after which it is withdrawn whatever
+    became of it), in order. The next one is asked for when the one before has come, so that a long run costs no memory."""
+
+    def __init__(
+        self, workloads: Workloads, time: Time, rows: Callable[[], Iterator[tuple[float, Run, float | None]]]
+    ) -> None:
+        self._workloads = workloads
+        self._time = time
+        self._rows = rows
+        self._left: Iterator[tuple[float, Run, float | None]] = iter(())
+        self._began = 0
+        self._timer: Timer | None = None
+        self.refused = 0  # pods that the API did not take
+
+    def start(self) -> None:
+        self._began, self._left = self._time.now(), self._rows()
+        self._next()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _next(self) -> None:
+        self._timer = None
+        row = next(self._left, None)
+        if row is not None:
+            passed = (self._time.now() - self._began) / MICROSECONDS
+            self._timer = self._time.after(max(0.0, row[0] - passed), lambda: self._arrive(row[1], row[2]))
+
+    def _arrive(self, pod: Run, withdrawn: float | None) -> None:
+        try:
+            self._workloads.run(pod)
+        except ApiError:
+            self.refused += 1
+        if withdrawn is not None:
+            self._time.after(withdrawn, lambda: self._workloads.withdraw(pod.name, pod.namespace))
+        self._next()
 
 
 class Mix:

@@ -178,8 +178,8 @@ class PoolsView:
         return self.free(fabric, model.model) - sum(self._owed(model, fabric).values())
 
     def owed_at_least(self, model: Entered, fabric: str) -> int:
-        """How many claims were promised, for all that can be known: what the operator was asked for, and has not asked of the fabric
-        yet, may be on its way."""
+        """How many claims were promised, for all that can be known: what the operator was asked for, and has not asked of the
+        fabric yet, may be on its way."""
         ordered = Counter((one.node, one.model) for one in self._orders() if one.operation == "attach")
         queued = Counter(self._asked.values()) - ordered
         owed = self._owed(model, fabric) - Counter({node: queued[node, model.model] for node in self.labels})

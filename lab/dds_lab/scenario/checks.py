@@ -170,7 +170,7 @@ def _step_names(scenario: Scenario, step: Step, at: Path) -> Iterator[Problem]:
     """Classes, schedulers, models, fabrics and parts that a step names."""
     models = {one.model for one in scenario.cluster.models}
     if step.run is not None:
-        classes = _classes(scenario)
+        classes = classes_of(scenario)
         yield from _asked((*at, "run"), step.run, classes)
         yield from _scheduler(scenario, step.run.scheduler, (*at, "run", "scheduler"))
     for action in ("attach", "detach", "resize", "drop_out", "partition"):
@@ -202,7 +202,7 @@ def _scheduler(scenario: Scenario, name: str, path: Path) -> Iterator[Problem]:
 
 
 def _mix(scenario: Scenario) -> Iterator[Problem]:
-    classes = _classes(scenario)
+    classes = classes_of(scenario)
     namespaces = {"default", "kube-system", "composable-dra", *scenario.cluster.namespaces} | _made(
         scenario, "Namespace"
     )
@@ -250,7 +250,8 @@ def _wire(scenario: Scenario) -> Iterator[Problem]:
                 yield Problem(("faults", "wire", i, "users", j), unknown("user", user, users))
 
 
-def _classes(scenario: Scenario) -> set[str]:
+def classes_of(scenario: Scenario) -> set[str]:
+    """The DeviceClasses that are there, or that the scenario makes."""
     classes = scenario.cluster.classes
     named = {one.device for one in scenario.cluster.models} if classes is None else {one.name for one in classes}
     return named | _made(scenario, "DeviceClass")

@@ -16,9 +16,10 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from dds_core.errors import InputError
-from dds_lab.scenario.checks import Problem, problems
+from dds_lab.scenario.checks import Problem, classes_of, problems
 from dds_lab.scenario.lines import Document, Path, read, shown
 from dds_lab.scenario.work import Scenario
+from dds_lab.scenario.workload import read_workload
 
 _TOLD = 5
 _WORDS = {
@@ -40,7 +41,7 @@ class ScenarioError(InputError):
 def read_scenario(path: str | FilePath) -> Scenario:
     """The scenario in a file; its name is the file's unless it says otherwise.
 
-    Raises ScenarioError: every fault (the first five) with line, column and field.
+    Raises ScenarioError: every fault (the first five) with line, column and field; WorkloadError for the file of its pods.
     """
     try:
         text = FilePath(path).read_text(encoding="utf-8")
@@ -50,7 +51,17 @@ def read_scenario(path: str | FilePath) -> Scenario:
     except UnicodeDecodeError:
         raise ScenarioError("is not UTF-8 text", where=str(path), fix="write it as YAML") from None
     name = FilePath(path).name.removesuffix(".yaml").removesuffix(".yml").lower()
-    return parse(text, str(path), name)
+    return _with_workload(parse(text, str(path), name), FilePath(path).parent)
+
+
+def _with_workload(scenario: Scenario, folder: FilePath) -> Scenario:
+    """The same with the path of its pods made whole, after all of them have been read once."""
+    if scenario.workload is None:
+        return scenario
+    path = folder / scenario.workload
+    for _ in read_workload(path, classes_of(scenario)):
+        pass
+    return scenario.model_copy(update={"workload": str(path.resolve())})
 
 
 def parse(text: str, label: str, name: str = "scenario") -> Scenario:

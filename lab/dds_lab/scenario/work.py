@@ -297,4 +297,8 @@ class Scenario(Written):
     parts: Parts = Field(default=Parts(), description="What lives in it.")
     steps: tuple[Step, ...] = Field(default=(), max_length=100_000, description="What happens, in this order.")
     mix: tuple[Mix, ...] = Field(default=(), max_length=100, description="Random pods besides.")
+    workload: Text | None = Field(
+        default=None,
+        description="A CSV file of pods that come besides, a row each; its path is relative to the scenario's.",
+    )
     faults: Faults = Field(default=Faults(), description="What goes wrong.")
