@@ -195,25 +195,25 @@ def _row(key: Key, here: Mapping[str, dict[str, int]], owned: Mapping[str, int] 
         key,
         {state: sum(found[state] for found in here.values()) for state in STATES},
         sum(owned.values()) if owned is not None else None,
-        _cost({model: sum(found.values()) for model, found in here.items()}, rates),
-        _cost(owned, rates),
-        _energy({model: (found[USED], sum(found.values())) for model, found in here.items()}, rates),
-        _energy(
+        cost_of({model: sum(found.values()) for model, found in here.items()}, rates),
+        cost_of(owned, rates),
+        energy_of({model: (found[USED], sum(found.values())) for model, found in here.items()}, rates),
+        energy_of(
             {m: (here[m][USED] if m in here else 0, t) for m, t in owned.items()} if owned is not None else None, rates
         ),
     )
 
 
-def _cost(times: Mapping[str, int] | None, rates: Rates) -> float | None:
-    """Of device-time by model."""
+def cost_of(times: Mapping[str, int] | None, rates: Rates) -> float | None:
+    """Of device-time (microseconds) by model; None without a price of each."""
     prices = [rates.prices.get(model, rates.prices.get(OTHERS)) for model in times or ()]
     if times is None or not rates.prices or None in prices:
         return None
     return sum(micros / HOUR * (price or 0.0) for micros, price in zip(times.values(), prices, strict=True))
 
 
-def _energy(times: Mapping[str, tuple[int, int]] | None, rates: Rates) -> float | None:
-    """In kWh, of the time in use and in all by model."""
+def energy_of(times: Mapping[str, tuple[int, int]] | None, rates: Rates) -> float | None:
+    """In kWh, of the time (microseconds) in use and in all by model; None without the watts of each."""
     drawn = [rates.watts.get(model, rates.watts.get(OTHERS)) for model in times or ()]
     if times is None or not rates.watts or None in drawn:
         return None

@@ -5,6 +5,7 @@
    dds serve, publish, autoscale: it cannot go on, such as without its lease
 2  verification failed: what was recorded and what was found differ; dds lab check: something was found;
    dds status --check: no process seems to write the log
+3  dds whatif: the model does not fit what was recorded
 130  interrupted
 143  dds lab check: ended by SIGTERM
 """
@@ -25,7 +26,7 @@ from dds_core.errors import DdsError, InputError, VerificationFailed, install_hi
 
 COMPLETING = "_DDS_COMPLETE"
 """Set by a shell that asks what may come next."""
-FINE, INPUT, VERIFICATION, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
+FINE, INPUT, VERIFICATION, UNFIT, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
 
 _SERVE = ("kubernetes", "prometheus_client", "httpx", "httpcore", "cryptography")
 PACKAGES = {"serve": _SERVE, "lab": ("httptools", *_SERVE), "autoscaler": ("grpc", "google.protobuf", *_SERVE)}

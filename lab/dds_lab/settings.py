@@ -76,7 +76,10 @@ def fabric(scenario: Scenario) -> FabricSettings:
     """The hardware."""
     fabrics = scenario.cluster.fabrics
     pools = tuple(Pool(str(one.id), model, count) for one in fabrics for model, count in one.devices.items())
-    return taken(FabricSettings, scenario.parts.fabric, pools=pools)
+    knobs = scenario.parts.fabric
+    attach_of = {model: delay.latency() for model, delay in knobs.attach_of.items()}
+    detach_of = {model: delay.latency() for model, delay in knobs.detach_of.items()}
+    return taken(FabricSettings, knobs, pools=pools, attach_of=attach_of, detach_of=detach_of)
 
 
 def manager(scenario: Scenario, knobs: written.Manager, login: Login) -> ManagerSettings:

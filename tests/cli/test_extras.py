@@ -18,7 +18,14 @@ from dds_commands.running import PACKAGES
 from tests.support.commands import FIRST_ATTACH, environment
 from tests.support.extras import PROJECT, named, only
 
-NEEDED = {"serve": "serve", "publish": "serve", "autoscale": "autoscaler", "doctor": "serve", "lab": "lab"}
+NEEDED = {
+    "serve": "serve",
+    "publish": "serve",
+    "autoscale": "autoscaler",
+    "doctor": "serve",
+    "lab": "lab",
+    "whatif": "lab",
+}
 """By command, or group of commands. The others need none, and `postgres` where the log is in PostgreSQL."""
 NOWHERE = "postgresql://nowhere.invalid/dds"
 FASTER = {"uvloop"}
@@ -98,6 +105,7 @@ COMES_TO = {
     "lab": {
         "lab run first_attach -o out.jsonl": "out.jsonl",
         "lab scenarios": "first_attach",
+        "whatif nowhere": "nowhere: ",
         "lab up nowhere": "nowhere: neither a file",
         "lab record --kubeconfig nowhere -o recorded.jsonl": "nowhere: ",
         "lab conform --kubeconfig nowhere": "nowhere: ",

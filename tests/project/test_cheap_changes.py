@@ -48,12 +48,13 @@ KNOB_FILES = 3
 """Its definition, with bounds and words; the rule that reads it; one that says or needs it besides. With the generated page:
 four."""
 MORE_KNOBS = {
-    "mode": 16,  # decides what may be written at all, and so what a history can advise
+    "mode": 17,  # decides what may be written at all, and so what a history can advise, and whether a run says anything
     "hand_over": 7,  # the ways to steer need other permissions; the doctor, the status and histories say which it is
     "label_nodes": 5,  # needs another permission, and the doctor looks at labels
     "adopt": 4,
     "schedulers": 4,  # whether they may be dealt with by exchanges is said by the doctor too
-    "no_removal_seconds": 4,  # said by the doctor, and to people who ask why a device goes
+    "no_removal_seconds": 5,  # said by the doctor, to people who ask why a device goes, and to the stand-in of a fitted model
+    **dict.fromkeys(("scan_interval_seconds", "no_allocation_seconds", "binding_timeout_seconds"), 4),  # to that, too
 }
 
 

@@ -19,6 +19,7 @@ SOURCE_ROOTS = {
     "dds_migrations": "migrations",
     "dds_adapters": "adapters",
     "dds_lab": "lab",
+    "dds_whatif": "lab",
     "dds_commands": "cli",
 }
 
@@ -28,7 +29,8 @@ MAY_IMPORT_OURS = {
     "dds_migrations": set[str](),
     "dds_adapters": {"dds_core", "dds_migrations"},
     "dds_lab": {"dds_core", "dds_adapters"},
-    "dds_commands": {"dds_core", "dds_migrations", "dds_adapters", "dds_lab"},
+    "dds_whatif": {"dds_core", "dds_adapters", "dds_lab"},
+    "dds_commands": {"dds_core", "dds_migrations", "dds_adapters", "dds_lab", "dds_whatif"},
 }
 # Where a package is not named here, it may import whatever pyproject.toml declares.
 MAY_IMPORT_OTHERS = {

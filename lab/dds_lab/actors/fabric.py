@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Generic, Literal, Protocol, TypeVar
@@ -64,12 +64,15 @@ class Pool:
 
 @dataclass(frozen=True)
 class FabricSettings:
-    """Latencies are in seconds. `in_flight` and `in_flight_per_machine` are how many orders run at once, 0 for any
-    number; further ones wait in line. `timeout` is how long a caller waits for an answer that does not come."""
+    """Latencies are in seconds; `attach_of` and `detach_of` by model, where they differ. `in_flight` and `in_flight_per_machine`
+    are how many orders run at once, 0 for any number; further ones wait in line. `timeout` is how long a caller waits for an
+    answer that does not come."""
 
     pools: tuple[Pool, ...] = ()
     attach: Latency = field(default=Uniform(1.0, 6.0))
     detach: Latency = field(default=Uniform(0.4, 0.6))
+    attach_of: Mapping[str, Latency] = field(default_factory=dict)
+    detach_of: Mapping[str, Latency] = field(default_factory=dict)
     refusal: Latency = field(default=Fixed(0.01))
     in_flight: int = 0
     in_flight_per_machine: int = 0
@@ -406,9 +409,11 @@ class Fabric:
             self._time.after(self._settings.timeout, lambda: self._fail(order, LOST))
         elif order.operation == "attach":
             self._reserve(order)
-            self._time.after(self._settings.attach.draw(self._random), lambda: self._attach(order))
+            takes = self._settings.attach_of.get(order.model, self._settings.attach)
+            self._time.after(takes.draw(self._random), lambda: self._attach(order))
         else:
-            self._time.after(self._settings.detach.draw(self._random), lambda: self._detach(order))
+            takes = self._settings.detach_of.get(order.model, self._settings.detach)
+            self._time.after(takes.draw(self._random), lambda: self._detach(order))
 
     def _refusal(self, order: _Order) -> str:
         """Why the fabric says no at once, "" when it does not."""

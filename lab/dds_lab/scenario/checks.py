@@ -33,6 +33,7 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
     yield from _gates(scenario)
     yield from _models(scenario)
     yield from _nodes(scenario)
+    yield from _speeds(scenario)
     yield from _manager(scenario)
     yield from _steps(scenario)
     yield from _mix(scenario)
@@ -122,6 +123,14 @@ def _nodes(scenario: Scenario) -> Iterator[Problem]:
                 yield Problem(("cluster", "drivers", i, "nodes", j), unknown("node", node, seen))
     if len(seen) > MAX_NODES:
         yield Problem(("cluster", "nodes"), f"are {len(seen)} in all, {MAX_NODES} is the most")
+
+
+def _speeds(scenario: Scenario) -> Iterator[Problem]:
+    models = {one.model for one in scenario.cluster.models}
+    for field in ("attach_of", "detach_of"):
+        for model in getattr(scenario.parts.fabric, field):
+            if model not in models:
+                yield Problem(("parts", "fabric", field, model), unknown("model", model, models), name=True)
 
 
 def _manager(scenario: Scenario) -> Iterator[Problem]:

@@ -57,6 +57,8 @@ class Fabrics(Written):
 
     attach: Delay = Field(default=between(1.0, 6.0), description="Time that an attach takes.")
     detach: Delay = Field(default=between(0.4, 0.6), description="Time that a detach takes.")
+    attach_of: dict[Text, Delay] = Field(default={}, description="By model, where it differs.")
+    detach_of: dict[Text, Delay] = Field(default={}, description="By model, where it differs.")
     refusal: Delay = Field(default=fixed(0.01), description="Time until the fabric says no.")
     in_flight: Annotated[int, Field(ge=0, le=10_000)] = Field(
         default=0, description="Orders at once; 0: any number. Further ones wait."

@@ -1,0 +1,110 @@
+"""Runs beside reality, and policies beside the first one, over the same seeds.
+
+A model is believed as far as it fits: each measure that the recorded policy gives is held against what was recorded. Reality is
+one run too, so a measure is also believed where reality lies within what the seeds spread over, and a quantile of waits where the
+model lies within the interval that so few waits leave it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean, median, stdev
+from typing import Literal, NamedTuple
+
+Measures = Mapping[str, float]
+
+FIT = ("wait mean", "wait p50", "wait p95", "attaches", "idle hours")
+"""What a model has to meet."""
+SLACK = {"wait mean": 0.25, "wait p50": 0.25, "wait p95": 0.25, "attaches": 1.0, "idle hours": 0.01}
+"""Differences that nobody would act on, whatever part of the whole they are: seconds, devices, device-hours."""
+NEUTRAL = ("used hours",)
+"""Measures of which neither less nor more is better."""
+
+_T = (
+    12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101,
+    2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+"""Student's t, 97.5 %, by degrees of freedom from 1."""
+_NORMAL = 1.96
+
+Verdict = Literal["fits", "within the spread", "off"]
+Word = Literal["better", "worse", "cannot tell", "the same", "other"]
+
+
+class Fit(NamedTuple):
+    """A measure in reality, with its interval where it has one, and over the seeds: their median and the lowest and highest of
+    them. `off` is the median's difference as a part of reality, None where that is 0."""
+
+    measure: str
+    real: float
+    interval: tuple[float, float] | None
+    model: float
+    low: float
+    high: float
+    off: float | None
+    verdict: Verdict
+
+
+class Difference(NamedTuple):
+    """A measure of a policy less that of the first, over the same seeds: its mean and the half-width of its 95 % interval, None
+    with one seed alone."""
+
+    measure: str
+    mean: float
+    first: float
+    difference: float
+    half: float | None
+    word: Word
+
+
+def fits(
+    real: Measures, runs: Sequence[Measures], bound: float, intervals: Mapping[str, tuple[float, float]]
+) -> list[Fit]:
+    """How far the model is from reality; `bound` is a part of reality, such as 0.15, `intervals` are those of reality's measures
+    that have one."""
+    return [_fit(name, real[name], [run[name] for run in runs], bound, intervals.get(name)) for name in FIT]
+
+
+def _fit(name: str, real: float, values: Sequence[float], bound: float, interval: tuple[float, float] | None) -> Fit:
+    middle, low, high = median(values), min(values), max(values)
+    off = (middle - real) / real if real else None
+    verdict: Verdict = "off"
+    if abs(middle - real) <= max(SLACK[name], bound * abs(real)):
+        verdict = "fits"
+    elif low <= real <= high or (interval is not None and interval[0] <= middle <= interval[1]):
+        verdict = "within the spread"
+    return Fit(name, real, interval, middle, low, high, off, verdict)
+
+
+def differences(first: Sequence[Measures], other: Sequence[Measures]) -> list[Difference]:
+    """Each measure, seed by seed against the first policy's."""
+    return [
+        _difference(name, [run[name] for run in first], [run[name] for run in other])
+        for name in first[0]
+        if name in other[0]
+    ]
+
+
+def _difference(name: str, first: Sequence[float], other: Sequence[float]) -> Difference:
+    each = [b - a for a, b in zip(first, other, strict=True)]
+    mean, half = fmean(each), half_width(each)
+    return Difference(name, fmean(other), fmean(first), mean, half, _word(name, each, mean, half))
+
+
+def half_width(values: Sequence[float]) -> float | None:
+    """Of the 95 % interval around a mean; None for a single value."""
+    if len(values) < 2:
+        return None
+    free = len(values) - 1
+    t: float = _T[free - 1] if free <= len(_T) else _NORMAL
+    return t * stdev(values) / float(len(values) ** 0.5)
+
+
+def _word(name: str, each: Sequence[float], mean: float, half: float | None) -> Word:
+    if not any(each):
+        return "the same"
+    if half is None or abs(mean) <= half:
+        return "cannot tell"
+    if name in NEUTRAL:
+        return "other"
+    return "better" if mean < 0 else "worse"

@@ -1,0 +1,444 @@
+"""From what a log or a recording tells to what the lab needs to tell it again: fleet, workload, and how fabric, driver and
+publisher behaved, each with the number of samples it was fitted from.
+
+Of a pod only that counts which does not depend on the scaler: when it came, what its claims ask for, how long it ran once it was
+bound, or how long it waited before it was withdrawn. What cannot be told again exactly is counted and told in `Derived.notes`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from dds_core.kit.policy import MICROSECONDS
+from dds_core.model import (
+    FINISHED,
+    GOING,
+    AttachRequest,
+    Claim,
+    ClaimRequest,
+    Config,
+    DeviceClass,
+    FabricResource,
+    Node,
+    Pod,
+    Slice,
+)
+from dds_core.scaler.policy import Policy
+from dds_core.scaler.timeline.words import Known
+from dds_core.timeline import Moment
+
+Cell = tuple[str, str]
+"""Fabric and model."""
+_ORDER = (Config, Node, Slice, AttachRequest, FabricResource, Claim, Pod)
+SETTLED = 10.0
+"""Seconds for which a number of devices has to stand: the reference's publisher looks every five."""
+
+
+class Samples(NamedTuple):
+    """Durations that were seen, in seconds, in ascending order."""
+
+    seconds: tuple[float, ...]
+
+    @property
+    def number(self) -> int:
+        return len(self.seconds)
+
+    def at(self, share: float) -> float:
+        """The nearest-rank quantile; 0 where nothing was seen."""
+        if not self.seconds:
+            return 0.0
+        return self.seconds[max(0, -(-round(share * 1_000_000 * len(self.seconds)) // 1_000_000) - 1)]
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """How the hardware and what is beside it behaved. `attach` and `detach` are by model; `listing` is from a device's arrival
+    until its node lists it, `publishing` from the beginning of an attach until its pool shows one device less. `errors`: by
+    fabric and model how many resources the fabric refused at first, of how many, and its words."""
+
+    attach: dict[str, Samples]
+    detach: dict[str, Samples]
+    listing: Samples
+    publishing: Samples
+    keeps_names: bool
+    errors: dict[Cell, tuple[int, int, str]]
+
+
+class PodRow(NamedTuple):
+    """A pod and what all its claims ask for together; seconds. `ran` is None where it ran on, `withdrawn` None unless it went
+    before it was bound; `ended`: it ended by itself."""
+
+    at: float
+    namespace: str
+    name: str
+    devices: tuple[tuple[str, int], ...]
+    ran: float | None
+    withdrawn: float | None
+    ended: bool
+    scheduler: str
+    priority: int
+
+
+class Change(NamedTuple):
+    """What happened to the fleet: `kind` is cordon, uncordon, lose_node, or resize with a fabric, model and number."""
+
+    at: float
+    kind: str
+    node: str = ""
+    fabric: str = ""
+    model: str = ""
+    by: int = 0
+
+
+@dataclass(frozen=True)
+class Derived:
+    """What was read. `begin` and `end` are instants (microseconds); `policy` is that of a log's scaler, None of a recording;
+    `reference`: the reference scaler drove, as the names of its requests tell."""
+
+    begin: int
+    end: int
+    config: Config
+    nodes: tuple[Node, ...]
+    classes: tuple[DeviceClass, ...]
+    pools: dict[Cell, int]
+    sights: dict[str, dict[str, str]]
+    """By model what a node's driver says of its devices: attributes of text, and `memory`."""
+    pods: tuple[PodRow, ...]
+    changes: tuple[Change, ...]
+    behaviour: Behaviour
+    policy: Policy | None
+    reference: bool
+    notes: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _PodSeen:
+    pod: Pod
+    came: int
+    bound: int = 0
+    ended: int = 0
+    gone: int = 0
+    early: bool = False
+
+
+@dataclass(slots=True)
+class _ResourceSeen:
+    attaching: int = 0
+    named: int = 0
+    listed: int = 0
+    leaving: int = 0
+    gone: int = 0
+    refused: str = ""
+    node: str = ""
+    model: str = ""
+
+
+@dataclass
+class Reader:
+    """Reads a source from its first moment to its last. `logged`: it is a log, whose policy is that which drove the cluster."""
+
+    logged: bool
+    begin: int = 0
+    now: int = 0
+    config: Config = field(default_factory=lambda: Config(uid=""))
+    known: Known = field(default_factory=Known)
+    reference: bool = False
+    rows: dict[str, object] = field(default_factory=dict)
+    nodes: dict[str, Node] = field(default_factory=dict)
+    classes: dict[str, DeviceClass] = field(default_factory=dict)
+    pods: dict[str, _PodSeen] = field(default_factory=dict)
+    asked: dict[tuple[str, str], Claim] = field(default_factory=dict)
+    made_for: dict[str, Claim] = field(default_factory=dict)
+    resources: dict[str, _ResourceSeen] = field(default_factory=dict)
+    sights: dict[str, dict[str, str]] = field(default_factory=dict)
+    changes: list[Change] = field(default_factory=list)
+    totals: dict[Cell, int] = field(default_factory=dict)
+    publishing: list[float] = field(default_factory=list)
+    vanished: int = 0
+    odd: Counter[str] = field(default_factory=Counter)
+    _unseen: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    _on_pool: dict[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
+    _first: dict[Cell, int] = field(default_factory=dict)
+    _standing: dict[Cell, tuple[int, int]] = field(default_factory=dict)
+
+    # -- what is told
+
+    def read(self, moments: Iterable[Moment]) -> Reader:
+        """Take all of it; gives itself."""
+        for moment in moments:
+            self.take(moment)
+        return self
+
+    def take(self, moment: Moment) -> None:
+        """Take in one moment."""
+        self.now = max(self.now, moment.at)
+        self.begin = self.begin or moment.at
+        if moment.fact is None:
+            return
+        before, now = self.known.learn(moment.fact)
+        found = now if now is not None else before
+        if found is not None:
+            self._row(before, now, found.uid)
+        elif self.known.objects and not self.rows:  # a log that begins with a checkpoint
+            for row in sorted(self.known.objects.values(), key=lambda row: _ORDER.index(type(row))):
+                self._row(None, row, row.uid)
+
+    def _row(self, before: object, now: object, uid: str) -> None:
+        if now is None:
+            self.rows.pop(uid, None)
+        else:
+            self.rows[uid] = now
+        match now if now is not None else before:
+            case Pod() as pod:
+                self._pod(pod, gone=now is None)
+            case Claim() as claim:
+                self._claim(claim, gone=now is None)
+            case FabricResource() as resource:
+                self._resource(resource, gone=now is None)
+            case Slice() as one:
+                self._slice(before if isinstance(before, Slice) else None, one, gone=now is None)
+            case Node() as node:
+                self._node(before if isinstance(before, Node) else None, node, gone=now is None)
+            case Config() as config if now is not None:
+                self.config = config
+            case DeviceClass() as one if now is not None:
+                self.classes[one.name] = one
+            case AttachRequest() as request:
+                self.reference |= request.name.startswith("composability-")
+            case _:
+                pass
+
+    # -- objects
+
+    def _pod(self, pod: Pod, gone: bool) -> None:
+        seen = self.pods.get(pod.uid)
+        if seen is None:
+            seen = self.pods[pod.uid] = _PodSeen(pod, self.now, early=bool(pod.node))
+        seen.pod = pod
+        if pod.node and not seen.bound:
+            seen.bound = self.now
+        if pod.phase in FINISHED and not seen.ended:
+            seen.ended = self.now
+        if (gone or pod.deleting) and not seen.gone:
+            seen.gone = self.now
+
+    def _claim(self, claim: Claim, gone: bool) -> None:
+        if claim.hold:
+            return
+        if claim.requests:
+            self.asked[claim.namespace, claim.name] = claim
+            if claim.owner:
+                self.made_for[claim.owner] = claim
+        results = claim.allocation.results if claim.allocation is not None and not gone else ()
+        held = frozenset((one.pool, one.device) for one in results if one.binding)
+        if held:
+            self._on_pool[claim.uid] = held
+        else:
+            self._on_pool.pop(claim.uid, None)
+        self._look_at_totals()
+
+    def _resource(self, resource: FabricResource, gone: bool) -> None:
+        seen = self.resources.setdefault(resource.uid, _ResourceSeen())
+        seen.node, seen.model = resource.node, resource.model
+        if resource.state == "Attaching" and not seen.attaching and not resource.uuid:
+            seen.attaching = self.now
+            self._unseen[resource.model].append(self.now)
+        if resource.error and resource.state in ("", "Attaching") and not resource.uuid:
+            seen.refused = seen.refused or resource.error
+        if resource.uuid and not seen.named:
+            seen.named = self.now
+        if resource.state in GOING and not seen.leaving:
+            seen.leaving = self.now
+        if not seen.gone and (gone or (seen.leaving and not resource.uuid)):
+            seen.gone = self.now
+        self._look_at_totals()
+
+    def _slice(self, before: Slice | None, one: Slice, gone: bool) -> None:
+        if one.node:
+            if not gone:
+                self._sight(one)
+                self._listed(before, one)
+            return
+        names = set() if gone else set(one.devices)
+        lost = set(before.devices) - names if before is not None else set()
+        held = {device for pairs in self._on_pool.values() for pool, device in pairs if pool == one.pool}
+        self.vanished += len(lost & held)
+        model = next((m for m in self.config.models if one.pool.startswith(f"{m.device}-fabric")), None)
+        if model is not None and lost and self._unseen[model.model]:
+            self.publishing.append((self.now - self._unseen[model.model].pop(0)) / MICROSECONDS)
+        self._look_at_totals()
+
+    def _listed(self, before: Slice | None, one: Slice) -> None:
+        """Which arrivals the node lists now: the oldest first, as many as there are new devices."""
+        news = len(one.devices) - (len(before.devices) if before is not None else 0)
+        waiting = sorted(
+            (seen for seen in self.resources.values() if seen.node == one.node and seen.named and not seen.listed),
+            key=lambda seen: seen.named,
+        )
+        for seen in waiting[: max(0, news)]:
+            seen.listed = self.now
+
+    def _sight(self, one: Slice) -> None:
+        for device in one.devices.values():
+            product = device.attributes.get("productName")
+            model = next((m for m in self.config.models if m.attributes.get("productName") == product), None)
+            if model is None or model.model in self.sights or product is None:
+                continue
+            told = {name: str(value) for name, value in device.attributes.items()}
+            if "memory" in device.capacity:
+                told["memory"] = device.capacity["memory"]
+            self.sights[model.model] = told
+
+    def _node(self, before: Node | None, node: Node, gone: bool) -> None:
+        at = (self.now - self.begin) / MICROSECONDS
+        if gone:
+            self.changes.append(Change(at, "lose_node", node.name))
+            return
+        if before is None:
+            if at > 60.0 and node.name not in self.nodes:
+                self.odd["node that came later is there from the beginning"] += 1
+            self.nodes.setdefault(node.name, node)
+        elif before.unschedulable != node.unschedulable:
+            self.changes.append(Change(at, "cordon" if node.unschedulable else "uncordon", node.name))
+        if node.labels.get(f"{self.config.prefix}/fabric") and not self._fabric(node.name):
+            self.nodes[node.name] = node
+
+    def _fabric(self, node: str) -> str:
+        row = self.nodes.get(node)
+        return row.labels.get(f"{self.config.prefix}/fabric", "") if row is not None else ""
+
+    # -- how many devices there are
+
+    def _look_at_totals(self) -> None:
+        """Count a fabric's devices while nothing is on its way and nobody waits: what its pool lists, and what is attached. A
+        number counts once it has stood for a while, since a pool is published late."""
+        for cell, (number, since) in self._standing.items():
+            if number != self.totals[cell] and self.now - since >= SETTLED * MICROSECONDS:
+                at = (since - self.begin) / MICROSECONDS
+                self.changes.append(Change(at, "resize", "", cell[0], cell[1], number - self.totals[cell]))
+                self.totals[cell] = number
+        if self._on_pool or any(self._moves(seen) for seen in self.resources.values()):
+            self._standing.clear()
+            return
+        for cell, number in self._counted().items():
+            self._first.setdefault(cell, number)
+            self.totals.setdefault(cell, number)
+            if self._standing.get(cell, (None, 0))[0] != number:
+                self._standing[cell] = (number, self.now)
+
+    def _counted(self) -> Counter[Cell]:
+        found: Counter[Cell] = Counter()
+        for row in self.rows.values():
+            if isinstance(row, Slice) and not row.node:
+                head, _, fabric = row.pool.rpartition("-fabric")
+                model = next((one for one in self.config.models if one.device == head), None)
+                if model is not None:
+                    found[fabric, model.model] += len(row.devices)
+        for seen in self.resources.values():
+            if seen.named and not seen.gone and (fabric := self._fabric(seen.node)):
+                found[fabric, seen.model] += 1
+        return found
+
+    @staticmethod
+    def _moves(seen: _ResourceSeen) -> bool:
+        return not seen.gone and (not seen.named or bool(seen.leaving))
+
+    # -- what comes of it
+
+    def derived(self) -> Derived:
+        """What was read so far."""
+        self._look_at_totals()
+        pods = sorted(self._pod_rows(), key=lambda row: (row.at, row.namespace, row.name))
+        return Derived(
+            begin=self.begin,
+            end=self.now,
+            config=self.config,
+            nodes=tuple(self.nodes[name] for name in sorted(self.nodes)),
+            classes=tuple(self.classes[name] for name in sorted(self.classes)),
+            pools=dict(self._first),
+            sights=self.sights,
+            pods=tuple(pods),
+            changes=tuple(sorted(self.changes, key=lambda one: one.at)),
+            behaviour=self._behaviour(),
+            policy=self.known.policy if self.logged else None,
+            reference=self.reference,
+            notes=tuple(f"{number} {what}" for what, number in sorted(self.odd.items())),
+        )
+
+    def _pod_rows(self) -> Iterable[PodRow]:
+        for uid, seen in self.pods.items():
+            devices, pod = self._devices_of(uid, seen.pod), seen.pod
+            if not devices:
+                continue
+            if seen.early:
+                self.odd["pod that ran when the source begins comes at its beginning"] += 1
+            end = min((at for at in (seen.ended, seen.gone) if at), default=0)
+            yield PodRow(
+                at=(seen.came - self.begin) / MICROSECONDS,
+                namespace=pod.namespace,
+                name=pod.name,
+                devices=tuple(devices.items()),
+                ran=(end - seen.bound) / MICROSECONDS if seen.bound and end else None,
+                withdrawn=(end - seen.came) / MICROSECONDS if end and not seen.bound else None,
+                ended=bool(seen.ended),
+                scheduler=pod.scheduler,
+                priority=pod.priority,
+            )
+
+    def _devices_of(self, uid: str, pod: Pod) -> dict[str, int]:
+        """Devices by class over all claims of a pod."""
+        names = [name for name in (*pod.claims, pod.extended_claim) if name]
+        claims = [self.asked[pod.namespace, name] for name in names if (pod.namespace, name) in self.asked]
+        if not claims and uid in self.made_for:
+            claims = [self.made_for[uid]]
+        found: Counter[str] = Counter()
+        for claim in claims:
+            for request in claim.requests:
+                name, count, exact = _first_choice(request)
+                if not exact or claim.constraints:
+                    self.odd["request that asks for more than a number of a class: class and number are taken"] += 1
+                if name:
+                    found[name] += count
+        if len(claims) > 1:
+            self.odd["pod with several claims: one claim asks for all of it"] += 1
+        return dict(found)
+
+    def _behaviour(self) -> Behaviour:
+        attach: defaultdict[str, list[float]] = defaultdict(list)
+        detach: defaultdict[str, list[float]] = defaultdict(list)
+        errors: dict[Cell, tuple[int, int, str]] = {}
+        listing: list[float] = []
+        for seen in self.resources.values():
+            if seen.attaching and seen.named:
+                attach[seen.model].append((seen.named - seen.attaching) / MICROSECONDS)
+            if seen.named and seen.listed:
+                listing.append(max(0.0, (seen.listed - seen.named) / MICROSECONDS))
+            if seen.leaving and seen.gone:
+                detach[seen.model].append((seen.gone - seen.leaving) / MICROSECONDS)
+            cell = (self._fabric(seen.node), seen.model)
+            refused, of, words = errors.get(cell, (0, 0, ""))
+            errors[cell] = (refused + bool(seen.refused), of + 1, words or seen.refused)
+        return Behaviour(
+            attach={model: _samples(found) for model, found in sorted(attach.items())},
+            detach={model: _samples(found) for model, found in sorted(detach.items())},
+            listing=_samples(listing),
+            publishing=_samples(self.publishing),
+            keeps_names=self.vanished == 0,
+            errors={cell: row for cell, row in sorted(errors.items()) if row[0]},
+        )
+
+
+def _first_choice(request: ClaimRequest) -> tuple[str, int, bool]:
+    """Class and number of what a request asks for first, and whether that is all that it says."""
+    if not request.alternatives:  # a log of before 2026-11
+        return next(iter(request.classes), ""), max(1, request.count), len(request.classes) == 1 and not request.all
+    one = request.alternatives[0]
+    plain = not (one.all or one.admin or one.capacity or one.selectors or len(request.alternatives) > 1)
+    return one.device_class, max(1, one.count), plain
+
+
+def _samples(found: Iterable[float]) -> Samples:
+    return Samples(tuple(sorted(found)))

@@ -1,0 +1,96 @@
+"""What came of a run, or of what was recorded: waits, pods that were never bound, what was moved, and device-time by state. Both
+are counted by the same fold, so that they can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import ceil, sqrt
+
+from dds_core.kit.policy import MICROSECONDS
+from dds_core.scaler.history import History
+from dds_core.scaler.history.usage import usage
+from dds_core.scaler.spending import STATES
+from dds_core.timeline import Moment
+
+HOUR = 3_600 * MICROSECONDS
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`waits`: seconds that each claim's pod waited in all, in ascending order; `never` counts claims that were neither served
+    nor withdrawn; `spent` is device-time by model and state (microseconds); `span` seconds from the first moment to the last."""
+
+    waits: tuple[float, ...]
+    claims: int
+    never: int
+    withdrawn: int
+    attaches: int
+    detaches: int
+    attempts: int
+    failed: int
+    spent: dict[str, dict[str, int]]
+    span: float
+
+    def wait(self, share: float) -> float:
+        """The nearest-rank quantile of waits; 0 without any."""
+        return self._ranked(ceil(round(share * len(self.waits), 6)))
+
+    def between(self, share: float) -> tuple[float, float]:
+        """Where that quantile of the same cluster lies, at 95 %, had other waits been drawn: of few waits it is a wide interval
+        (by ranks; Conover, Practical Nonparametric Statistics, 3.2)."""
+        middle, wide = share * len(self.waits), 1.96 * sqrt(share * (1 - share) * len(self.waits))
+        return self._ranked(int(middle - wide)), self._ranked(ceil(middle + wide))
+
+    def _ranked(self, rank: int) -> float:
+        """The wait of a rank, from 1; of the first or last where it is beyond."""
+        return self.waits[min(len(self.waits), max(1, rank)) - 1] if self.waits else 0.0
+
+    def measures(self) -> dict[str, float]:
+        """All that runs are compared by, in the order in which it is shown."""
+        days = self.span / 86_400 or 1.0
+        hours = {state: sum(one[state] for one in self.spent.values()) / HOUR for state in STATES}
+        return {
+            "wait mean": sum(self.waits) / len(self.waits) if self.waits else 0.0,
+            "wait p50": self.wait(0.5),
+            "wait p95": self.wait(0.95),
+            "wait max": self.wait(1.0),
+            "never bound": float(self.never),
+            "attaches": float(self.attaches),
+            "detaches": float(self.detaches),
+            "attaches a day": self.attaches / days,
+            "detaches a day": self.detaches / days,
+            "failed attempts": float(self.failed),
+            **{f"{state} hours": hours[state] for state in STATES},
+        }
+
+
+def outcome(moments: Iterable[Moment], until: int = 0) -> Outcome:
+    """Count it, up to an instant (microseconds) where one is given."""
+    history = History()
+    for moment in moments:
+        if until and moment.at > until:
+            break
+        history.take(moment)
+    if until:
+        history.now = until
+    return counted(history)
+
+
+def counted(history: History) -> Outcome:
+    """What a history comes to."""
+    waited = [one for one in history.claims.values() if one.spans and not one.early]
+    spent = usage(history, ("model",), lambda day: "")
+    attempts = [attempt for claim in waited for attempt in claim.attempts]
+    return Outcome(
+        waits=tuple(sorted(one.waited(history.now) / MICROSECONDS for one in waited)),
+        claims=len(waited),
+        never=sum(one.outcome in ("waiting", "failed") for one in waited),
+        withdrawn=sum(one.outcome == "withdrawn" for one in waited),
+        attaches=sum(one.named > history.first for one in history.devices.values()),
+        detaches=sum(bool(one.gone) for one in history.devices.values() if one.named),
+        attempts=len(attempts),
+        failed=sum(one.outcome in ("failed", "diverted") for one in attempts),
+        spent={key[0]: dict(row) for key, row in sorted(spent.items())},
+        span=(history.now - history.first) / MICROSECONDS,
+    )

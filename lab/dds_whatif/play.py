@@ -1,0 +1,93 @@
+"""Runs of a fitted scenario on virtual time: each under one policy and one seed, a task of its own that any process can carry
+out."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+
+from dds_adapters.kubernetes.recording import RecordedEvent, replay_events
+from dds_core.errors import DdsError
+from dds_core.log import MemoryLog
+from dds_core.replay import moments, of_steps
+from dds_core.scaler.component import SCALER
+from dds_core.scaler.policy import Policy
+from dds_lab.driver import SCALER_USER, OurScaler
+from dds_lab.lab import Lab
+from dds_lab.scenario import Scenario, parse
+from dds_lab.scenario.workload import Arrival, write_workload
+from dds_lab.setup import install_guard
+from dds_lab.time import VirtualTime
+from dds_whatif.outcome import Outcome, outcome
+
+LOG, CLUSTER = "whatif/scaler", "kube-system-of-the-lab"
+
+
+@dataclass(frozen=True)
+class Task:
+    """A run: `scenario` is the text of a scenario whose pods are in the file that it names; `policy` that of our scaler, None
+    for the stand-in for the reference, whose durations the scenario has."""
+
+    scenario: str
+    policy: Policy | None
+    seed: int
+
+
+def play(task: Task) -> Outcome:
+    """Play it to the scenario's end. Raises DdsError for a scaler that stopped on the way."""
+    scenario = parse(task.scenario, "the scenario").model_copy(update={"seed": task.seed})
+    return _ours(scenario, task.policy) if task.policy is not None else _stand_in(scenario)
+
+
+def play_all(tasks: Sequence[Task], executor: Executor) -> Iterator[Outcome]:
+    """What comes of each, in the order of the tasks, wherever they are played."""
+    return executor.map(play, tasks)
+
+
+@contextlib.contextmanager
+def written_pods(arrivals: tuple[Arrival, ...]) -> Iterator[Path]:
+    """A file of the pods, for as long as runs need it."""
+    with tempfile.TemporaryDirectory(prefix="dds-whatif-") as folder:
+        path = Path(folder) / "pods.csv"
+        write_workload(path, arrivals)
+        yield path
+
+
+def _ours(scenario: Scenario, policy: Policy) -> Outcome:
+    found = scenario.model_copy(update={"parts": scenario.parts.model_copy(update={"scaler": None})})
+    log = MemoryLog(LOG, cluster=CLUSTER, recorded_at=found.start)
+    with Lab.virtual(found) as lab:
+        install_guard(lab.client("installer"), SCALER_USER)
+        scaler = OurScaler(lab, log, policy)
+        lab.cast("scaler", lambda: None, scaler.kill)
+        scaler.start()
+        try:
+            lab.run()
+            if scaler.faults:
+                raise DdsError(f"the scaler stopped: {scaler.faults[0]}", where=f"seed {found.seed}")
+        finally:
+            scaler.kill()
+        return outcome(moments(log.read_lean(0), SCALER), lab.time.now())
+
+
+class _Kept:
+    """A recording that is kept in memory."""
+
+    def __init__(self) -> None:
+        self.events: list[RecordedEvent] = []
+
+    def write(self, at: int, resource: str, type: str, obj: bytes) -> None:
+        self.events.append(RecordedEvent(at, resource, type, obj))
+
+
+def _stand_in(scenario: Scenario) -> Outcome:
+    kept = _Kept()
+    with Lab.virtual(scenario, sink=kept) as lab:
+        assert isinstance(lab.time, VirtualTime)
+        lab.run()
+        now = lab.time.now()
+    return outcome(of_steps(replay_events(kept.events, Policy())), now)

@@ -1,0 +1,320 @@
+"""The lab's scenario of what was read: the same fleet, pods and changes, and a fabric that behaves as it was seen to.
+
+A scenario like any other, so that it can be written to a file, read, changed, and played by `dds lab run`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dds_core.errors import InputError
+from dds_core.model import Model as Described
+from dds_core.model import Node
+from dds_core.scaler.policy import Policy
+from dds_core.timeline.clock import rfc3339
+from dds_lab.scenario import Scenario
+from dds_lab.scenario.cluster import Class, Cluster, Fabric, Limit, Model, Nodes, NodeTaint
+from dds_lab.scenario.forms import Delay
+from dds_lab.scenario.parts import Fabrics, Operator, Parts, Profile, Publisher, Scaler, Scheduler, Vendor
+from dds_lab.scenario.trouble import FabricFault, Faults
+from dds_lab.scenario.work import Resize, Run, Step
+from dds_lab.scenario.workload import Arrival
+from dds_whatif.derive import Behaviour, Derived, PodRow, Samples
+
+QUICK = 1.0
+"""Seconds: a publisher that is quicker looks whenever something changes, and not at intervals."""
+MOST_SAMPLES = 10_000
+_SHORT = re.compile(r"[^a-z0-9-]+")
+
+
+class TooShort(InputError):
+    """What was read does not tell what a model needs."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A scenario with its pods; `rests_on` says of each thing that was fitted from how many samples, in order."""
+
+    scenario: Scenario
+    arrivals: tuple[Arrival, ...]
+    rests_on: tuple[tuple[str, int, str], ...]
+    notes: tuple[str, ...]
+
+
+def fitted(source: Derived, behaviour: Behaviour, policy: Policy, *, label: str) -> Fitted:
+    """What was read as a scenario, its fabric behaving as `behaviour` says, its schedulers' binding timeouts those of `policy`.
+    Raises TooShort."""
+    _enough(source, behaviour, label)
+    notes = list(source.notes)
+    classes = _classes(source)
+    fabrics = _fabrics(source)
+    arrivals = tuple(_arrivals(source, {one.name for one in classes}, notes))
+    last = (source.end - source.begin) / 1_000_000
+    scenario = Scenario(
+        name=_SHORT.sub("-", label.lower()).strip("-")[:80] or "source",
+        about=f"Fitted from {label}",
+        start=rfc3339(source.begin),  # type: ignore[arg-type]  # as it is written
+        duration=max(1.0, last),
+        cluster=Cluster(
+            prefix=source.config.prefix or "cohdi.io",
+            models=tuple(_model(one, source.sights.get(one.model, {})) for one in source.config.models),
+            classes=classes,
+            fabrics=tuple(Fabric(id=int(name), devices=pool) for name, pool in fabrics.items()),
+            nodes=tuple(_node(one, source) for one in source.nodes),
+            namespaces=tuple(
+                sorted({row.namespace for row in source.pods} - {"default", "kube-system", "composable-dra"})
+            ),
+        ),
+        parts=_parts(source, behaviour, policy),
+        steps=tuple(_steps(source)),
+        faults=Faults(fabric=tuple(_refusals(source, behaviour))),
+    )
+    return Fitted(scenario, arrivals, tuple(_rests_on(source, behaviour)), tuple(notes))
+
+
+def _enough(source: Derived, behaviour: Behaviour, label: str) -> None:
+    if not source.config.models:
+        raise TooShort("no device-info is seen in it", where=label, fix="give a source that begins with the ConfigMap")
+    if not source.nodes:
+        raise TooShort("no node is seen in it", where=label, fix="give a longer source")
+    if not source.pods:
+        raise TooShort("no pod with a claim is seen in it", where=label, fix="give a longer source")
+    if not source.pools:
+        raise TooShort(
+            "it never tells how many devices a pool has: something waits or moves in every instant of it",
+            where=label,
+            fix="give a longer source, one that begins or ends at rest",
+        )
+    if not behaviour.attach:
+        raise TooShort(
+            "no attach is seen, so that nothing can be fitted",
+            where=label,
+            fix="give a longer source, or --fit ANOTHER",
+        )
+
+
+# -- the cluster
+
+
+def _model(one: Described, told: Mapping[str, str]) -> Model:
+    given: dict[str, Any] = {
+        name: told[attribute]
+        for name, attribute in (
+            ("brand", "brand"),
+            ("architecture", "architecture"),
+            ("compute", "cudaComputeCapability"),
+        )
+        if told.get(attribute)
+    }
+    if told.get("memory"):
+        given["memory"] = told["memory"]
+    attributes = dict(one.attributes)
+    return Model(
+        model=one.model,
+        device=one.device,
+        driver=one.driver or "gpu.nvidia.com",
+        product=attributes.pop("productName", one.model)[:64],
+        pool_attributes=attributes,
+        index=one.index,
+        **given,
+    )
+
+
+def _classes(source: Derived) -> tuple[Class, ...]:
+    if not source.classes:
+        return tuple(
+            Class(
+                name=one.device,
+                selectors=(
+                    f'device.driver == "{one.driver}" && device.attributes["{one.driver}"].productName == '
+                    f'"{one.attributes.get("productName", one.model)}"',
+                ),
+            )
+            for one in source.config.models
+        )
+    return tuple(
+        Class(name=one.name, selectors=one.selectors, extended_resource=one.extended_resource or None)
+        for one in source.classes
+    )
+
+
+def _fabrics(source: Derived) -> dict[str, dict[str, int]]:
+    found: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for (fabric, model), number in sorted(source.pools.items()):
+        found[fabric][model] = number
+    return dict(found)
+
+
+def _node(node: Node, source: Derived) -> Nodes:
+    """A group of one node, which keeps its name where that ends in four digits; its labels but those of the fabric and models."""
+    prefix = f"{source.config.prefix}/"
+    head, number = _numbered(node.name, source)
+    fabric = node.labels.get(f"{prefix}fabric", "")
+    limits: dict[str, Limit] = {}
+    for model in source.config.models:
+        most, least = (node.labels.get(f"{prefix}{model.device}-size-{end}", "") for end in ("max", "min"))
+        if most.isdigit() or least.isdigit():
+            limits[model.model] = Limit(
+                **{end: int(text) for end, text in (("max", most), ("min", least)) if text.isdigit()}
+            )
+    return Nodes(
+        name=head,
+        first=number,
+        fabric=int(fabric) if fabric.isdigit() else None,
+        limits=limits,
+        labels={k: v for k, v in node.labels.items() if not k.startswith(prefix) and k != "kubernetes.io/hostname"},
+        taints=tuple(
+            NodeTaint(key=taint.key, value=taint.value, effect=taint.effect)  # type: ignore[arg-type]
+            for taint in node.taints
+            if not taint.key.startswith("node.kubernetes.io/")
+        ),
+    )
+
+
+def _numbered(name: str, source: Derived) -> tuple[str, int]:
+    """How the lab calls a node: as it was called, or by its place among all."""
+    if name[-4:].isdigit() and len(name) > 4:
+        return name[:-4], int(name[-4:])
+    return "node-of-source-", [one.name for one in source.nodes].index(name)
+
+
+def _named(name: str, source: Derived) -> str:
+    head, number = _numbered(name, source)
+    return f"{head}{number:04}"
+
+
+# -- parts
+
+
+def _delay(found: Samples) -> Delay:
+    step = max(1, found.number // MOST_SAMPLES)
+    return Delay(measured=found.seconds[::step])
+
+
+def _parts(source: Derived, behaviour: Behaviour, policy: Policy) -> Parts:
+    everything = Samples(tuple(sorted(each for one in behaviour.attach.values() for each in one.seconds)))
+    back = Samples(tuple(sorted(each for one in behaviour.detach.values() for each in one.seconds)))
+    fabric: dict[str, Any] = {
+        "attach": _delay(everything),
+        "attach_of": {model: _delay(found) for model, found in behaviour.attach.items()},
+    }
+    known = {one.model for one in source.config.models}
+    fabric["attach_of"] = {model: delay for model, delay in fabric["attach_of"].items() if model in known}
+    if back.number:
+        fabric["detach"] = _delay(back)
+        fabric["detach_of"] = {model: _delay(one) for model, one in behaviour.detach.items() if model in known}
+    return Parts(
+        scheduler=Scheduler(profiles=_profiles(source, policy)),
+        fabric=Fabrics(**fabric),
+        operator=Operator(workers=16, watch_slices=True, plugin_rest=0.0, sync=0.0),
+        vendor=_vendor(behaviour.listing),
+        publisher=_publisher(behaviour),
+        scaler=Scaler(
+            interval=float(max(1, policy.scan_interval_seconds)),
+            removal=float(policy.no_removal_seconds),
+            allocation=float(policy.no_allocation_seconds),
+        ),
+    )
+
+
+def _profiles(source: Derived, policy: Policy) -> dict[str, Profile]:
+    names = {"default-scheduler"} | {row.scheduler for row in source.pods if row.scheduler}
+    return {
+        name: Profile(binding_timeout=float(policy.scheduler_of(name).binding_timeout_seconds))
+        for name in sorted(names)
+    }
+
+
+def _vendor(listing: Samples) -> Vendor:
+    """Where arrivals are listed at once, as soon as the operator restarts the plugin; else as long after as was seen."""
+    return Vendor(start=_delay(listing)) if listing.number else Vendor()
+
+
+def _publisher(behaviour: Behaviour) -> Publisher:
+    late = behaviour.publishing.at(0.5)
+    interval = 0.0 if late < QUICK else 2 * late  # half an interval passes on average until the next look
+    reaction = {"reaction": _delay(behaviour.publishing)} if behaviour.publishing.number and interval == 0.0 else {}
+    return Publisher(interval=interval, stable_names=behaviour.keeps_names, **reaction)
+
+
+# -- what happens
+
+
+def _arrivals(source: Derived, classes: set[str], notes: list[str]) -> Iterator[Arrival]:
+    taken: set[tuple[str, str]] = set()
+    left = again = 0
+    for row in source.pods:
+        devices = {name: min(32, count) for name, count in row.devices if name in classes}
+        if not devices:
+            left += 1
+            continue
+        name = row.name
+        while (row.namespace, name) in taken:
+            again += 1
+            name = f"{row.name}.{again}"
+        taken.add((row.namespace, name))
+        yield _arrival(row, name, devices)
+    if left:
+        notes.append(f"{left} pods ask for classes that are not seen: left out")
+
+
+def _arrival(row: PodRow, name: str, devices: dict[str, int]) -> Arrival:
+    run = Run(
+        name=name,
+        namespace=row.namespace or "default",
+        devices=devices,
+        lasts=row.ran if row.ended else None,
+        delete_after=row.ran,
+        scheduler=row.scheduler or "default-scheduler",
+        priority=row.priority,
+    )
+    return Arrival(at=row.at, run=run, withdraw_after=row.withdrawn)
+
+
+def _steps(source: Derived) -> Iterator[Step]:
+    known = {one.name for one in source.nodes}
+    for change in sorted(source.changes, key=lambda one: one.at):
+        if change.kind == "resize":
+            yield Step(at=change.at, resize=Resize(fabric=int(change.fabric), model=change.model, by=change.by))
+        elif change.node in known:
+            yield Step.model_validate({"at": change.at, change.kind: _named(change.node, source)})
+
+
+def _refusals(source: Derived, behaviour: Behaviour) -> Iterator[FabricFault]:
+    """What the fabric refused at first, as often as it was seen to."""
+    where = defaultdict[str, list[str]](list)
+    for node in source.nodes:
+        where[node.labels.get(f"{source.config.prefix}/fabric", "")].append(_named(node.name, source))
+    known = {one.model for one in source.config.models}
+    for (fabric, model), (refused, of, words) in behaviour.errors.items():
+        if model in known and where[fabric]:
+            yield FabricFault(
+                kind="refuse",
+                models=(model,),
+                nodes=tuple(where[fabric]),
+                share=round(refused / of, 4),
+                words=words[:1000] or "refused",
+            )
+
+
+def _rests_on(source: Derived, behaviour: Behaviour) -> Iterator[tuple[str, int, str]]:
+    def words(found: Samples) -> str:
+        return f"p50 {found.at(0.5):.2f} s, p95 {found.at(0.95):.2f} s"
+
+    yield "nodes", len(source.nodes), ""
+    yield "pods", len(source.pods), f"{sum(row.withdrawn is not None for row in source.pods)} withdrawn"
+    for (fabric, model), number in sorted(source.pools.items()):
+        yield f"pool of {model} in fabric {fabric}", number, "devices"
+    for model, found in behaviour.attach.items():
+        yield f"attach of {model}", found.number, words(found)
+    for model, found in behaviour.detach.items():
+        yield f"detach of {model}", found.number, words(found)
+    yield "listing of an arrival", behaviour.listing.number, words(behaviour.listing)
+    yield "publishing", behaviour.publishing.number, words(behaviour.publishing)
+    for (fabric, model), (refused, of, said) in behaviour.errors.items():
+        yield f"refusals of {model} in fabric {fabric}", of, f"{refused} of {of}: {said}"
+    yield "changes of the fleet", len(source.changes), ""

@@ -1,0 +1,212 @@
+"""A model that is derived from what happened: what it is made of, and how near it comes to what it never saw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from dds_adapters.jsonl import JsonlLog
+from dds_adapters.kubernetes.recording import RecordedEvent, replay_events, replay_recording
+from dds_core.replay import moments, of_steps
+from dds_core.scaler.component import SCALER
+from dds_core.scaler.policy import Policy, SchedulerPolicy
+from dds_core.timeline import Moment
+from dds_lab.lab import Lab
+from dds_lab.scenario import parse, written
+from dds_whatif.compare import Fit, fits
+from dds_whatif.derive import Derived, Reader
+from dds_whatif.outcome import outcome
+from dds_whatif.play import Task, play, written_pods
+from dds_whatif.world import Fitted, TooShort, fitted
+
+DATA = Path(__file__).parents[2] / "data"
+RECORDINGS = sorted(f"recordings/{path.name}" for path in (DATA / "recordings").glob("*.jsonl.gz"))
+LOGS = sorted(
+    f"logs/{path.name}"
+    for path in (DATA / "logs").glob("*.log.jsonl.gz")
+    if not path.name.startswith(("both-p", "publisher"))
+)
+"""Of scalers, from every release; one begins with a checkpoint."""
+REFERENCE = Policy(
+    scan_interval_seconds=5,
+    no_removal_seconds=15,
+    no_allocation_seconds=5,
+    scheduler=SchedulerPolicy(binding_timeout_seconds=45),
+)
+"""The durations with which the recordings of the reference scaler were made."""
+
+
+def told(name: str) -> list[Moment]:
+    """Of a log or a recording, by its path below tests/data."""
+    path = DATA / name
+    if ".log." in name:
+        log = JsonlLog(str(path))
+        return list(moments(log.read_lean(log.span()[0] - 1), SCALER))
+    return list(of_steps(replay_recording(path, Policy())))
+
+
+def read(name: str) -> Derived:
+    return Reader(logged=".log." in name).read(told(name)).derived()
+
+
+def runs_of(model: Fitted, policy: Policy | None, seeds: Sequence[int]) -> list[dict[str, float]]:
+    with written_pods(model.arrivals) as path:
+        text = written(model.scenario.model_copy(update={"workload": str(path)}))
+        return [play(Task(text, policy, seed)).measures() for seed in seeds]
+
+
+def predicted(name: str, fitted_on: str, seeds: Sequence[int]) -> dict[str, Fit]:
+    """What a source is said to have been by a model whose fabric was fitted on another."""
+    source = read(name)
+    policy = source.policy or REFERENCE
+    model = fitted(source, read(fitted_on).behaviour, policy, label=name)
+    real = outcome(told(name))
+    intervals = {"wait p50": real.between(0.5), "wait p95": real.between(0.95)}
+    runs = runs_of(model, None if source.reference else policy, seeds)
+    return {one.measure: one for one in fits(real.measures(), runs, 0.15, intervals)}
+
+
+# -- what is read ------------------------------------------------------------------------------------------------------
+
+
+def test_a_real_log_tells_fleet_workload_and_behaviour() -> None:
+    found = read("real/burst-21.log.jsonl.gz")
+    assert [node.name for node in found.nodes] == [f"node{number:04}" for number in range(10)]
+    assert found.pools == {("1", "A100 40G"): 12, ("1", "H100 80G"): 12}
+    assert len(found.pods) == 40 and not found.changes and not found.notes
+    assert all(pod.ran is not None and pod.withdrawn is None for pod in found.pods)
+    assert {model: samples.number for model, samples in found.behaviour.attach.items()} == {
+        "A100 40G": 12,
+        "H100 80G": 12,
+    }
+    assert 1.0 < found.behaviour.attach["A100 40G"].at(0.5) < 2.5
+    assert found.policy is not None and found.policy.hand_over == "clear" and not found.reference
+
+
+@pytest.mark.parametrize("name", [*RECORDINGS, *LOGS])
+def test_every_recording_and_log_gives_a_scenario_or_says_why_not(name: str) -> None:
+    found = read(name)
+    try:
+        model = fitted(found, found.behaviour, REFERENCE, label=name)
+    except TooShort as error:
+        assert name in str(error)
+        return
+    assert parse(written(model.scenario), name) == model.scenario
+    assert len(model.arrivals) == len({(one.run.namespace, one.run.name) for one in model.arrivals})
+
+
+def test_what_the_lab_played_is_read_back_as_it_was_written() -> None:
+    scenario = parse(
+        """
+seed: 3
+duration: 8m
+cluster:
+  models:
+    - {model: A100 40G, device: nvidia-a100-40, product: NVIDIA A100 40GB PCIe}
+  fabrics: [{id: 1, devices: {A100 40G: 4}}]
+  nodes:
+    - {count: 2, limits: {A100 40G: {max: 3}}}
+    - {name: lost, fabric: null}
+parts:
+  scaler: {removal: 20s}
+  fabric: {attach: 4s}
+steps:
+  - {at: 5s, run: {name: deleted, devices: {nvidia-a100-40: 2}, delete_after: 40s}}
+  - {at: 60s, run: {name: ends, devices: {nvidia-a100-40: 1}, lasts: 30s, template: true}}
+  - {at: 100s, cordon: node0001}
+  - {at: 130s, uncordon: node0001}
+  - {at: 200s, lose_node: lost0000}
+  - {at: 240s, resize: {model: A100 40G, by: 3}}
+  - {at: 300s, run: {name: in-vain, devices: {nvidia-a100-40: 5}}}
+  - {at: 330s, withdraw: in-vain}
+  - {at: 400s, run: {name: runs-on, devices: {nvidia-a100-40: 1}}}
+""",
+        "a test",
+    )
+    kept: list[RecordedEvent] = []
+
+    class Sink:
+        def write(self, at: int, resource: str, type: str, obj: bytes) -> None:
+            kept.append(RecordedEvent(at, resource, type, obj))
+
+    with Lab.virtual(scenario, sink=Sink()) as lab:
+        lab.run()
+    found = Reader(logged=False).read(of_steps(replay_events(kept, Policy()))).derived()
+    pods = {pod.name: pod for pod in found.pods}
+    assert {name: dict(pod.devices) for name, pod in pods.items()} == {
+        "deleted": {"nvidia-a100-40": 2},
+        "ends": {"nvidia-a100-40": 1},
+        "in-vain": {"nvidia-a100-40": 5},
+        "runs-on": {"nvidia-a100-40": 1},
+    }
+    assert pods["deleted"].at == pytest.approx(5.0, abs=0.1) and pods["deleted"].ran == pytest.approx(40.0, abs=0.5)
+    assert pods["ends"].ended and pods["ends"].ran == pytest.approx(30.0, abs=0.5)
+    assert pods["in-vain"].ran is None and pods["in-vain"].withdrawn == pytest.approx(30.0, abs=0.5)
+    assert pods["runs-on"].ran is None and pods["runs-on"].withdrawn is None
+    assert [(one.kind, one.node or one.by) for one in found.changes] == [
+        ("cordon", "node0001"),
+        ("uncordon", "node0001"),
+        ("lose_node", "lost0000"),
+        ("resize", 3),
+    ]
+    assert found.pools == {("1", "A100 40G"): 4} and found.reference
+    assert found.behaviour.attach["A100 40G"].at(0.5) == pytest.approx(4.0, abs=0.2)
+    model = fitted(found, found.behaviour, REFERENCE, label="it")
+    assert {one.first: dict(one.limits) for one in model.scenario.cluster.nodes if one.name == "node"}[0].keys() == {
+        "A100 40G"
+    }
+
+
+def test_refusals_of_the_fabric_are_refused_again() -> None:
+    found = read("recordings/attach_failure.jsonl.gz")
+    assert found.behaviour.errors
+    (refused, of, words) = found.behaviour.errors["1", "A100 40G"]
+    assert 0 < refused <= of and words
+    model = fitted(found, read("recordings/burst.jsonl.gz").behaviour, REFERENCE, label="it")
+    assert not model.scenario.faults.fabric, "of another source only what that one saw"
+    with pytest.raises(TooShort, match="no attach is seen"):
+        fitted(found, found.behaviour, REFERENCE, label="it")
+
+
+# -- how near it comes -------------------------------------------------------------------------------------------------
+
+
+def test_a_model_of_a_real_log_comes_near_to_another_one() -> None:
+    """Fitted on one burst, held against another that it never saw."""
+    found = predicted("real/burst-22.log.jsonl.gz", "real/burst-21.log.jsonl.gz", seeds=(101, 102))
+    for measure in ("wait mean", "attaches", "idle hours"):
+        assert found[measure].verdict != "off", found[measure]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("name", "fitted_on"),
+    [
+        ("real/burst-22.log.jsonl.gz", "real/burst-21.log.jsonl.gz"),
+        ("real/burst-21-reference.jsonl.gz", "recordings/burst.jsonl.gz"),
+    ],
+)
+def test_what_was_fitted_on_one_burst_predicts_another(name: str, fitted_on: str) -> None:
+    found = predicted(name, fitted_on, seeds=range(201, 213))
+    for measure in ("attaches", "idle hours"):
+        off = found[measure].off
+        assert off is not None and abs(off) <= 0.15, found[measure]
+    assert all(one.verdict != "off" for one in found.values()), found
+
+
+def test_another_fabric_is_another_prediction() -> None:
+    """The model can fail: with a fabric that takes five times as long, waits are off."""
+    source = read("real/burst-22.log.jsonl.gz")
+    assert source.policy is not None
+    model = fitted(source, source.behaviour, source.policy, label="it")
+    slow = {
+        name: delay.model_copy(update={"measured": tuple(5 * each + 10 for each in delay.measured or ())})
+        for name, delay in model.scenario.parts.fabric.attach_of.items()
+    }
+    fabric = model.scenario.parts.fabric.model_copy(update={"attach_of": slow})
+    scenario = model.scenario.model_copy(update={"parts": model.scenario.parts.model_copy(update={"fabric": fabric})})
+    runs = runs_of(Fitted(scenario, model.arrivals, (), ()), source.policy, (1,))
+    real = outcome(told("real/burst-22.log.jsonl.gz")).measures()
+    assert {one.measure: one.verdict for one in fits(real, runs, 0.15, {})}["wait mean"] == "off"
