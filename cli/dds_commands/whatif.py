@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
-from multiprocessing import get_context
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dds_commands.costs import Rates, cost_of, energy_of, read_rates
-from dds_commands.parameters import output_options, policy_read, source_arguments
+from dds_commands.parameters import mapping_from, output_options, policy_read, source_arguments
 from dds_commands.running import FINE, UNFIT, require
-from dds_commands.screen import note, progress, show, show_json, table
+from dds_commands.screen import note, position_bar, progress, show, show_json, table
 from dds_commands.sources import Opened, Recording, Source
 from dds_core.errors import InputError
 from dds_core.scaler.component import SCALER
@@ -28,10 +27,15 @@ if TYPE_CHECKING:  # the lab is loaded when the command runs: the help of all co
     from dds_whatif.compare import Difference, Fit
     from dds_whatif.derive import Derived
     from dds_whatif.outcome import Outcome
+    from dds_whatif.sweep import Grid, Run
     from dds_whatif.world import Fitted
 
 STAND_IN = "reference"
 """Named in the place of a file: the stand-in for the reference scaler."""
+SWEPT = (
+    "wait p50", "wait p95", "wait max", "never bound", "attaches a day", "detaches a day", "used hours", "idle hours",
+)  # fmt: skip
+"""What a sweep shows of each cell; JSON has all measures."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,16 @@ class Candidate:
     help="How far a model may be from reality.",
 )
 @click.option("--anyway", is_flag=True, help="Answer also where the model does not fit.")
+@click.option("--sweep", "grid_file", metavar="FILE", help="Go through every combination of knobs, pools, nodes, …")
+@click.option("--results", metavar="PLACE", help="Keep what came of a sweep's runs in this SQLite file, or at a URL.")
+@click.option(
+    "--engine",
+    type=click.Choice(["processes", "ray"]),
+    default="processes",
+    show_default=True,
+    help="Who plays the runs.",
+)
+@click.option("--ray-address", metavar="ADDRESS", help="A Ray cluster, or auto; by default one of this machine's own.")
 @click.option("--price", "price_file", metavar="FILE", help="Price of a device-hour by model, as for dds usage.")
 @click.option("--watts", "watts_file", metavar="FILE", help="Watts of a device by model, as for dds usage.")
 @click.option("--scenario", "folder", metavar="FOLDER", help="Write the scenario and its pods there, for dds lab run.")
@@ -74,6 +88,10 @@ def whatif(
     jobs: int | None,
     bound: float,
     anyway: bool,
+    grid_file: str | None,
+    results: str | None,
+    engine: str,
+    ray_address: str | None,
     price_file: str | None,
     watts_file: str | None,
     folder: str | None,
@@ -85,12 +103,46 @@ def whatif(
     The policy that drove the cluster is run first, beside reality. What is further off than --bound of it, and further than
     chance explains, ends the command with 3, unless --anyway. Each policy is then compared with that first one, seed by
     seed, with 95 % intervals.
+
+    SOURCE may also be a scenario of the lab (a .yaml file): then there is no reality, and the first --policy is compared with.
     """
     require("lab")
+    from dds_whatif.engines import opened as opened_engine
+
+    rates = read_rates(price_file, watts_file)
+    grid = _grid(grid_file, results)
+    model, candidates, real = _model(sources, url, name, policies, recorded, other)
+    if folder is not None:
+        _write(model, Path(folder))
+    asked = _Asked(seeds, bound, anyway, rates, form)
+    executor, at_once = opened_engine(engine, jobs, ray_address)
+    with _ended(executor):
+        runs = (
+            _played(model, candidates if grid is None else candidates[:1], seeds, executor) if real or not grid else []
+        )
+        fit = _fit(real, runs, asked)
+        if grid is None or _is_off(fit, asked):
+            return _tell(model, fit, candidates, runs, asked)
+        base = candidates[1] if len(candidates) > 1 else candidates[0]
+        found = _swept(model, base, grid, asked, executor, at_once, results)
+    return _tell_sweep(model, fit, candidates[0], base, grid, found, asked)
+
+
+def _model(
+    sources: tuple[str, ...],
+    url: str | None,
+    name: str | None,
+    policies: tuple[str, ...],
+    recorded: str | None,
+    other: str | None,
+) -> tuple[Fitted, list[Candidate], Outcome | None]:
+    """What is played, by whom, and what reality was. Raises InputError."""
     from dds_whatif.outcome import counted
     from dds_whatif.world import fitted
 
-    rates = read_rates(price_file, watts_file)
+    tried = [_candidate(one) for one in policies]
+    if len(sources) == 1 and sources[0].endswith((".yaml", ".yml")):
+        return _of_scenario(sources[0]), _some(tried, sources[0]), None
     with Opened() as opened:
         source = _scalers(opened.source(sources, url, name))
         read, history = _read(source)
@@ -100,12 +152,33 @@ def whatif(
         label = source.label
     first = _first(read.policy, read.reference, recorded, label)
     settings = first.policy or policy_read(recorded, read_policy) or Policy()
-    candidates = [first, *(_candidate(one) for one in policies)]
-    model = fitted(read, behaviour, settings, label=Path(label).name)
-    if folder is not None:
-        _write(model, Path(folder))
-    runs = _played(model, candidates, seeds, jobs)
-    return _tell(model, counted(history), candidates, runs, _Asked(seeds, bound, anyway, rates, form))
+    return fitted(read, behaviour, settings, label=Path(label).name), [first, *tried], counted(history)
+
+
+def _of_scenario(path: str) -> Fitted:
+    from dds_lab.scenario import read_scenario
+    from dds_lab.scenario.workload import read_workload
+    from dds_whatif.world import Fitted
+
+    scenario = read_scenario(path)
+    pods = tuple(read_workload(Path(scenario.workload))) if scenario.workload is not None else ()
+    return Fitted(scenario.model_copy(update={"workload": None}), pods, (), ())
+
+
+def _some(tried: list[Candidate], where: str) -> list[Candidate]:
+    if not tried:
+        raise InputError("a scenario tells no policy", where=where, fix="give --policy FILE, or --policy reference")
+    return tried
+
+
+def _grid(path: str | None, results: str | None) -> Grid | None:
+    from dds_whatif.sweep import grid_of
+
+    if path is None:
+        if results is not None:
+            raise InputError("--results goes with --sweep", fix="give both, or neither")
+        return None
+    return grid_of(mapping_from(path, InputError, "policy: {no_removal_seconds: [60, 600]}"), path)
 
 
 def _read(source: Source) -> tuple[Derived, History]:
@@ -163,26 +236,38 @@ def _serving(policy: Policy, where: str) -> Policy:
 # -- runs ----------------------------------------------------------------------------------------------------------------
 
 
-def _played(model: Fitted, candidates: Sequence[Candidate], seeds: int, jobs: int | None) -> list[list[Outcome]]:
+def _played(model: Fitted, candidates: Sequence[Candidate], seeds: int, executor: Executor) -> list[list[Outcome]]:
     """Of each candidate what came of each seed."""
-    from dds_lab.scenario import written
-    from dds_whatif.play import Task, play_all, written_pods
+    from dds_whatif.play import play, task_of
 
-    with written_pods(model.arrivals) as path, _executor(jobs) as executor:
-        text = written(model.scenario.model_copy(update={"workload": str(path)}))
-        tasks = [Task(text, one.policy, seed) for one in candidates for seed in range(1, seeds + 1)]
-        found = list(progress(play_all(tasks, executor), len(tasks), "playing"))
+    tasks = [
+        task_of(model.scenario, model.arrivals, one.policy, seed) for one in candidates for seed in range(1, seeds + 1)
+    ]
+    found = list(progress(executor.map(play, tasks), len(tasks), "playing"))
     return [found[place * seeds : (place + 1) * seeds] for place in range(len(candidates))]
 
 
+def _swept(
+    model: Fitted, base: Candidate, grid: Grid, asked: _Asked, executor: Executor, at_once: int, results: str | None
+) -> list[Run]:
+    from dds_whatif.store import Store
+    from dds_whatif.sweep import swept, wanted
+
+    runs = wanted(model, base.policy, grid, range(1, asked.seeds + 1), "--sweep")
+    with Store(results) as store, position_bar(len(runs), "sweeping") as moved:
+        number = count(1)
+        return swept(runs, executor, store, at_once, lambda: moved(next(number)))
+
+
 @contextlib.contextmanager
-def _executor(jobs: int | None) -> Iterator[Executor]:
-    with ProcessPoolExecutor(jobs or os.cpu_count() or 1, mp_context=get_context("spawn")) as executor:
-        try:
-            yield executor
-        except BaseException:
-            executor.shutdown(wait=False, cancel_futures=True)
-            raise
+def _ended(executor: Executor) -> Iterator[None]:
+    """Runs that were handed out are not waited for when something breaks off."""
+    try:
+        yield
+    except BaseException:
+        executor.shutdown(wait=False, cancel_futures=True)
+        raise
+    executor.shutdown()
 
 
 def _write(model: Fitted, folder: Path) -> None:
@@ -220,44 +305,119 @@ def _measures(found: Outcome, rates: Rates) -> dict[str, float]:
     return {**found.measures(), **{name: value for name, value in beside.items() if value is not None}}
 
 
-def _tell(
-    model: Fitted, real: Outcome, candidates: Sequence[Candidate], runs: list[list[Outcome]], asked: _Asked
-) -> int:
-    from dds_whatif.compare import differences, fits
+def _fit(real: Outcome | None, runs: list[list[Outcome]], asked: _Asked) -> list[Fit]:
+    """The first candidate beside reality; nothing where there is none."""
+    from dds_whatif.compare import fits
 
-    measured = [[_measures(one, asked.rates) for one in each] for each in runs]
+    if real is None:
+        return []
     intervals = {f"wait p{round(100 * share)}": real.between(share) for share in (0.5, 0.95)}
-    fit = fits(_measures(real, asked.rates), measured[0], asked.bound, intervals)
-    off = [one.measure for one in fit if one.verdict == "off"]
-    answered = not off or asked.anyway
-    compared = [differences(measured[0], each) for each in measured] if answered else []
-    if asked.form == "json":
-        show_json(_document(model, fit, candidates, compared, measured if answered else measured[:1], asked))
-    else:
-        _show(model, fit, candidates, compared, asked)
+    measured = [_measures(one, asked.rates) for one in runs[0]]
+    found = fits(_measures(real, asked.rates), measured, asked.bound, intervals)
+    off = [one.measure for one in found if one.verdict == "off"]
     if off:
         note(
             f"the model does not fit: {', '.join(off)} further off than {asked.bound:.0%}, and further than "
             f"chance explains with {asked.seeds} seeds" + ("" if asked.anyway else "; --anyway answers all the same")
         )
-    return FINE if answered else UNFIT
+    return found
+
+
+def _is_off(fit: Sequence[Fit], asked: _Asked) -> bool:
+    return not asked.anyway and any(one.verdict == "off" for one in fit)
+
+
+def _tell(
+    model: Fitted, fit: list[Fit], candidates: Sequence[Candidate], runs: list[list[Outcome]], asked: _Asked
+) -> int:
+    from dds_whatif.compare import differences
+
+    measured = [[_measures(one, asked.rates) for one in each] for each in runs]
+    off = _is_off(fit, asked)
+    compared = [] if off else [differences(measured[0], each) for each in measured]
+    if asked.form == "json":
+        show_json(_document(model, fit, candidates, compared, measured[:1] if off else measured, asked))
+    else:
+        _show(model, fit, candidates, compared, asked)
+    return UNFIT if off else FINE
+
+
+def _tell_sweep(
+    model: Fitted, fit: list[Fit], first: Candidate, base: Candidate, grid: Grid, runs: Sequence[Run], asked: _Asked
+) -> int:
+    from dds_whatif.sweep import axes, summed
+
+    rows = summed(grid, runs)
+    if asked.form == "json":
+        show_json(
+            {
+                **_about(model, fit, asked),
+                "policy": base.name,
+                "cells": [{"cell": dict(row.cell), "front": row.front, "measures": row.means} for row in rows],
+                "runs": [{"cell": dict(one.cell), "seed": one.seed, "measures": one.measures} for one in runs],
+            }
+        )
+        return FINE
+    _show_fit(model, fit, first, asked)
+    names = [name for name, _ in axes(grid)]
+    show("")
+    show(f"sweep of {base.name}, means of {asked.seeds} seeds; * is on the front of waits, attaches and device-hours")
+    shown = [name for name in SWEPT if any(row.means[name] for row in rows)]
+    cells = [
+        (
+            "*" if row.front else "",
+            *(str(row.cell[name]) for name in names),
+            *(_number(row.means[one]) for one in shown),
+        )
+        for row in rows
+    ]
+    table(("", *names, *shown), cells, "nothing")
+    for name, values in axes(grid):
+        show("")
+        show(f"by {name}, all else as swept")
+        told = [(value, [row.means for row in rows if row.cell[name] == value]) for value in values]
+        table(
+            (name, *shown),
+            [
+                (str(value), *(_number(sum(one[m] for one in means) / len(means)) for m in shown))
+                for value, means in told
+            ],
+            "nothing",
+        )
+    return FINE
 
 
 def _show(
     model: Fitted, fit: Sequence[Fit], candidates: Sequence[Candidate], compared: list[list[Difference]], asked: _Asked
 ) -> None:
-    show(f"model of {model.scenario.about.removeprefix('Fitted from ')}, {asked.seeds} seeds")
-    table(("fitted", "samples", ""), [(what, str(number), words) for what, number, words in model.rests_on], "nothing")
+    _show_fit(model, fit, candidates[0], asked)
+    for candidate, each in list(zip(candidates, compared, strict=False))[1 if fit else 0 :]:
+        told = [one for one in each if one.mean or one.first]
+        show("")
+        if candidate is candidates[0]:
+            show(candidate.name)
+            table(("measure", "mean"), [(one.measure, _number(one.mean)) for one in told], "nothing happened")
+        else:
+            show(f"{candidate.name}, against {candidates[0].name}")
+            table(
+                ("measure", "first", "mean", "difference", "verdict"), [_change_cells(one) for one in told], "nothing"
+            )
+
+
+def _show_fit(model: Fitted, fit: Sequence[Fit], first: Candidate, asked: _Asked) -> None:
+    show(f"model of {_of(model)}, {asked.seeds} seeds")
     for one in model.notes:
         show(f"inexact: {one}")
-    show("")
-    headings = ("measure", "reality", candidates[0].name, "off", "verdict")
-    table(headings, [_fit_cells(one) for one in fit], "nothing")
-    for candidate, each in list(zip(candidates, compared, strict=False))[1:]:
+    if fit:
+        table(
+            ("fitted", "samples", ""), [(what, str(number), words) for what, number, words in model.rests_on], "nothing"
+        )
         show("")
-        show(f"{candidate.name}, against {candidates[0].name}")
-        told = [one for one in each if one.mean or one.first]
-        table(("measure", "first", "mean", "difference", "verdict"), [_change_cells(one) for one in told], "nothing")
+        table(("measure", "reality", first.name, "off", "verdict"), [_fit_cells(one) for one in fit], "nothing")
+
+
+def _of(model: Fitted) -> str:
+    return model.scenario.about.removeprefix("Fitted from ") or model.scenario.name
 
 
 def _fit_cells(one: Fit) -> tuple[str, ...]:
@@ -281,6 +441,17 @@ def _number(value: float) -> str:
     return f"{value:,.2f}" if abs(value) >= 1 else f"{value:.3f}"
 
 
+def _about(model: Fitted, fit: Sequence[Fit], asked: _Asked) -> dict[str, Any]:
+    return {
+        "source": _of(model),
+        "seeds": asked.seeds,
+        "bound": asked.bound,
+        "fitted": [{"what": what, "samples": number, "words": words} for what, number, words in model.rests_on],
+        "inexact": list(model.notes),
+        "fit": [one._asdict() for one in fit],
+    }
+
+
 def _document(
     model: Fitted,
     fit: Sequence[Fit],
@@ -290,12 +461,7 @@ def _document(
     asked: _Asked,
 ) -> dict[str, Any]:
     return {
-        "source": model.scenario.about.removeprefix("Fitted from "),
-        "seeds": asked.seeds,
-        "bound": asked.bound,
-        "fitted": [{"what": what, "samples": number, "words": words} for what, number, words in model.rests_on],
-        "inexact": list(model.notes),
-        "fit": [one._asdict() for one in fit],
+        **_about(model, fit, asked),
         "policies": [
             {
                 "policy": candidate.name,

@@ -3,10 +3,9 @@ out."""
 
 from __future__ import annotations
 
-import contextlib
+import io
 import tempfile
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +17,8 @@ from dds_core.scaler.component import SCALER
 from dds_core.scaler.policy import Policy
 from dds_lab.driver import SCALER_USER, OurScaler
 from dds_lab.lab import Lab
-from dds_lab.scenario import Scenario, parse
-from dds_lab.scenario.workload import Arrival, write_workload
+from dds_lab.scenario import Scenario, parse, written
+from dds_lab.scenario.workload import Arrival, write_rows
 from dds_lab.setup import install_guard
 from dds_lab.time import VirtualTime
 from dds_whatif.outcome import Outcome, outcome
@@ -29,32 +28,29 @@ LOG, CLUSTER = "whatif/scaler", "kube-system-of-the-lab"
 
 @dataclass(frozen=True)
 class Task:
-    """A run: `scenario` is the text of a scenario whose pods are in the file that it names; `policy` that of our scaler, None
-    for the stand-in for the reference, whose durations the scenario has."""
+    """A run: `scenario` and `pods` are texts, of a scenario and of a file of its pods; `policy` is that of our scaler, None for
+    the stand-in for the reference, whose durations the scenario has."""
 
     scenario: str
+    pods: str
     policy: Policy | None
     seed: int
 
 
+def task_of(scenario: Scenario, arrivals: Sequence[Arrival], policy: Policy | None, seed: int) -> Task:
+    """A run of a scenario with these pods."""
+    pods = io.StringIO()
+    write_rows(pods, arrivals)
+    return Task(written(scenario), pods.getvalue(), policy, seed)
+
+
 def play(task: Task) -> Outcome:
     """Play it to the scenario's end. Raises DdsError for a scaler that stopped on the way."""
-    scenario = parse(task.scenario, "the scenario").model_copy(update={"seed": task.seed})
-    return _ours(scenario, task.policy) if task.policy is not None else _stand_in(scenario)
-
-
-def play_all(tasks: Sequence[Task], executor: Executor) -> Iterator[Outcome]:
-    """What comes of each, in the order of the tasks, wherever they are played."""
-    return executor.map(play, tasks)
-
-
-@contextlib.contextmanager
-def written_pods(arrivals: tuple[Arrival, ...]) -> Iterator[Path]:
-    """A file of the pods, for as long as runs need it."""
     with tempfile.TemporaryDirectory(prefix="dds-whatif-") as folder:
         path = Path(folder) / "pods.csv"
-        write_workload(path, arrivals)
-        yield path
+        path.write_text(task.pods, encoding="utf-8")
+        scenario = parse(task.scenario, "the scenario").model_copy(update={"seed": task.seed, "workload": str(path)})
+        return _ours(scenario, task.policy) if task.policy is not None else _stand_in(scenario)
 
 
 def _ours(scenario: Scenario, policy: Policy) -> Outcome:

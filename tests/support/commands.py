@@ -44,10 +44,10 @@ def refused(*args: str, code: int = 1, env: Mapping[str, str | None] = CLEAN) ->
     return lines[0]
 
 
-def program(*args: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def program(*args: str, env: Mapping[str, str] | None = None, timeout: float = 60) -> subprocess.CompletedProcess[str]:
     """The installed program, as a process of its own."""
     return subprocess.run(
-        [str(PROGRAM), *args], capture_output=True, text=True, env=environment(env), timeout=60, check=False
+        [str(PROGRAM), *args], capture_output=True, text=True, env=environment(env), timeout=timeout, check=False
     )
 
 

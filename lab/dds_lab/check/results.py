@@ -19,10 +19,10 @@ CODE = ("dds_core", "dds_adapters", "dds_lab")
 
 
 @cache
-def fingerprint() -> str:
-    """Of all files of those packages."""
+def fingerprint(*more: str) -> str:
+    """Of all files of those packages, and of `more` of them."""
     found = hashlib.sha256()
-    for name in CODE:
+    for name in (*CODE, *more):
         spec = find_spec(name)
         assert spec is not None and spec.origin is not None
         folder = Path(spec.origin).parent

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from pydantic import Field, ValidationError
 
@@ -78,13 +78,17 @@ def read_workload(path: Path, classes: Collection[str] | None = None) -> Iterato
 
 def write_workload(path: Path, arrivals: Iterable[Arrival]) -> int:
     """Write pods into a file that `read_workload` reads again; gives their number."""
-    number = 0
     with path.open("w", encoding="utf-8", newline="") as file:
-        rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(COLUMNS)
-        for one in arrivals:
-            rows.writerow(_row(one))
-            number += 1
+        return write_rows(file, arrivals)
+
+
+def write_rows(file: TextIO, arrivals: Iterable[Arrival]) -> int:
+    """The same into an open file."""
+    rows, number = csv.writer(file, lineterminator="\n"), 0
+    rows.writerow(COLUMNS)
+    for one in arrivals:
+        rows.writerow(_row(one))
+        number += 1
     return number
 
 

@@ -18,7 +18,7 @@ from dds_lab.scenario import parse, written
 from dds_whatif.compare import Fit, fits
 from dds_whatif.derive import Derived, Reader
 from dds_whatif.outcome import outcome
-from dds_whatif.play import Task, play, written_pods
+from dds_whatif.play import play, task_of
 from dds_whatif.world import Fitted, TooShort, fitted
 
 DATA = Path(__file__).parents[2] / "data"
@@ -52,9 +52,7 @@ def read(name: str) -> Derived:
 
 
 def runs_of(model: Fitted, policy: Policy | None, seeds: Sequence[int]) -> list[dict[str, float]]:
-    with written_pods(model.arrivals) as path:
-        text = written(model.scenario.model_copy(update={"workload": str(path)}))
-        return [play(Task(text, policy, seed)).measures() for seed in seeds]
+    return [play(task_of(model.scenario, model.arrivals, policy, seed)).measures() for seed in seeds]
 
 
 def predicted(name: str, fitted_on: str, seeds: Sequence[int]) -> dict[str, Fit]:

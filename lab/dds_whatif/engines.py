@@ -1,0 +1,71 @@
+"""Where runs are played: in processes of this machine, or by Ray on a cluster. Both are executors of `concurrent.futures`, so
+that nothing else knows which one it is."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from importlib import import_module
+from importlib.util import find_spec
+from multiprocessing import get_context
+from typing import Any, TypeVar
+
+from dds_core.errors import InputError, install_hint
+
+_T = TypeVar("_T")
+TRIES = 5
+"""So often a run is played anew whose worker was lost."""
+
+
+def opened(engine: str, jobs: int | None = None, address: str | None = None) -> tuple[Executor, int]:
+    """The executor of an engine (processes, ray), and how many runs it plays at once. Raises InputError for one that is not
+    there."""
+    if engine == "ray":
+        return _ray(address)
+    number = jobs or os.cpu_count() or 1
+    return ProcessPoolExecutor(number, mp_context=get_context("spawn")), number
+
+
+class RayExecutor(Executor):
+    """Hands runs to a Ray cluster; a run whose worker was lost is played anew."""
+
+    def __init__(self, ray: Any) -> None:
+        self._ray = ray
+        self._task = ray.remote(num_cpus=1, max_retries=TRIES)(_call)
+
+    def submit(self, fn: Callable[..., _T], /, *args: Any, **more: Any) -> Future[_T]:
+        found: Future[_T] = self._task.remote(fn, args, more).future()
+        return found
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._ray.shutdown()
+
+
+def _call(fn: Callable[..., _T], args: tuple[Any, ...], more: dict[str, Any]) -> _T:
+    return fn(*args, **more)
+
+
+def _ray(address: str | None) -> tuple[Executor, int]:
+    if find_spec("ray") is None:
+        raise InputError("the package ray is not installed", where="--engine ray", fix=install_hint("sweep"))
+    ray: Any = import_module("ray")
+    where = address or "a Ray of this machine's own"
+    try:
+        own = {} if address is not None else {"_node_ip_address": "127.0.0.1"}  # listens there and nowhere else
+        ray.init(address=address, **own, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+        number = int(ray.cluster_resources().get("CPU", 0))
+    except ConnectionError as error:
+        raise InputError(f"cannot be reached: {_first(error)}", where=where, fix="name a cluster that runs") from None
+    except (RuntimeError, ValueError) as error:  # another version of Ray or Python among them
+        raise InputError(
+            f"Ray refuses: {_first(error)}", where=where, fix="install the cluster's versions here"
+        ) from None
+    if number < 1:
+        raise InputError("the cluster has no CPUs", where=where, fix="add nodes to it")
+    return RayExecutor(ray), number
+
+
+def _first(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -1,0 +1,297 @@
+"""Many runs of a model: every combination of what a grid names, each with the same seeds; results kept, so that a sweep can be
+interrupted and gone on with.
+
+A run is told by what decides it: scenario, pods, policy, seed and code. What a store has of it is not played again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, as_completed
+from dataclasses import dataclass
+from itertools import product
+from math import ceil
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field, ValidationError
+
+from dds_core.errors import InputError
+from dds_core.scaler.policy import Policy, read_policy
+from dds_lab.check.results import fingerprint
+from dds_lab.scenario import Scenario
+from dds_lab.scenario.forms import Delay, Written
+from dds_lab.scenario.workload import Arrival
+from dds_whatif.outcome import Outcome
+from dds_whatif.play import Task, play, task_of
+from dds_whatif.store import Store
+from dds_whatif.world import Fitted
+
+MOST_CELLS = 10_000
+AHEAD = 4
+"""Runs that are handed out beyond those that are played just now, for each of them: enough that nobody waits."""
+
+Factor = Annotated[float, Field(gt=0, le=1000)]
+
+
+class Grid(Written):
+    """What a sweep goes through: each list is an axis."""
+
+    policy: dict[str, tuple[Any, ...]] = Field(default={}, description="Knobs of the policy.")
+    pools: dict[str, tuple[Annotated[int, Field(ge=0, le=100_000)], ...]] = Field(
+        default={}, description="Devices in all pools together, by model."
+    )
+    nodes: tuple[Annotated[int, Field(ge=1, le=10_000)], ...] = Field(default=(), description="Only the first so many.")
+    fabric: tuple[Factor, ...] = Field(default=(), description="Attaching and detaching takes so many times as long.")
+    arrivals: tuple[Factor, ...] = Field(default=(), description="So many times as many pods in an hour.")
+
+
+Cell = Mapping[str, Any]
+"""A value of each axis, by its name: `policy.no_removal_seconds`, `pools.A100 40G`, `nodes`, `fabric`, `arrivals`."""
+
+
+class Run(NamedTuple):
+    """A run of a sweep and its measures."""
+
+    cell: Cell
+    seed: int
+    measures: dict[str, float]
+
+
+def grid_of(written: Mapping[str, Any], where: str) -> Grid:
+    """Read a grid. Raises InputError."""
+    try:
+        found = Grid.model_validate_json(json.dumps(written))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise InputError(f"{place}: {first['msg'].lower()}", where=where, fix="see docs/whatif.md") from None
+    number = 1
+    for _, values in axes(found):
+        if not values:
+            raise InputError("an axis has no values", where=where, fix="give a list of values, or leave it out")
+        number *= len(values)
+    if number == 1 and not axes(found):
+        raise InputError("names no axis", where=where, fix="name some of policy, pools, nodes, fabric, arrivals")
+    if number > MOST_CELLS:
+        raise InputError(f"has {number:,} cells, {MOST_CELLS:,} is the most", where=where, fix="name fewer values")
+    return found
+
+
+def axes(grid: Grid) -> list[tuple[str, tuple[Any, ...]]]:
+    """Name and values of each axis, in the order of the grid."""
+    found: list[tuple[str, tuple[Any, ...]]] = []
+    found += [(f"policy.{name}", values) for name, values in grid.policy.items()]
+    found += [(f"pools.{model}", values) for model, values in grid.pools.items()]
+    found += [(name, getattr(grid, name)) for name in ("nodes", "fabric", "arrivals") if getattr(grid, name)]
+    return found
+
+
+def cells(grid: Grid) -> list[Cell]:
+    """Every combination."""
+    named = axes(grid)
+    return [dict(zip((name for name, _ in named), values, strict=True)) for values in product(*(v for _, v in named))]
+
+
+# -- a cell of it ------------------------------------------------------------------------------------------------------
+
+
+def changed(model: Fitted, policy: Policy | None, cell: Cell, where: str) -> tuple[Fitted, Policy | None]:
+    """Model and policy as a cell wants them. Raises InputError for what they do not have."""
+    scenario, arrivals = model.scenario, model.arrivals
+    for name, value in cell.items():
+        axis, _, of = name.partition(".")
+        if axis == "policy":
+            if policy is None:
+                raise InputError(
+                    "the stand-in for the reference has no policy", where=where, fix="name a policy of dds"
+                )
+            policy = read_policy({**policy.model_dump(mode="json", exclude_defaults=True), of: value})
+        elif axis == "arrivals":
+            scenario, arrivals = _faster(scenario, arrivals, value)
+        else:
+            scenario = _CHANGES[axis](scenario, of, value, where)
+    return Fitted(scenario, arrivals, model.rests_on, model.notes), policy
+
+
+def _with_pool(scenario: Scenario, model: str, number: int, where: str) -> Scenario:
+    """So many devices in all fabrics together, in the proportions that they have."""
+    had = [one.devices.get(model, 0) for one in scenario.cluster.fabrics]
+    if not any(had):
+        raise InputError(f"no pool has {model}", where=where, fix="name a model of the source")
+    shares, left = [number * one // sum(had) for one in had], number
+    left -= sum(shares)
+    for place in range(left):
+        shares[[i for i, one in enumerate(had) if one][place % sum(map(bool, had))]] += 1
+    fabrics = tuple(
+        one.model_copy(update={"devices": {**one.devices, model: share}}) if one.devices.get(model) else one
+        for one, share in zip(scenario.cluster.fabrics, shares, strict=True)
+    )
+    return scenario.model_copy(update={"cluster": scenario.cluster.model_copy(update={"fabrics": fabrics})})
+
+
+def _with_nodes(scenario: Scenario, _: str, number: int, where: str) -> Scenario:
+    groups, left = [], number
+    for group in scenario.cluster.nodes:
+        if left > 0:
+            groups.append(group.model_copy(update={"count": min(group.count, left)}))
+            left -= group.count
+    if left > 0:
+        raise InputError(f"there are {number - left} nodes, not {number}", where=where, fix="name fewer")
+    known = {name for group in groups for name in group.names()}
+    steps = tuple(one for one in scenario.steps if not isinstance(getattr(one, one.action), str) or _is_of(one, known))
+    cluster = scenario.cluster.model_copy(update={"nodes": tuple(groups)})
+    return scenario.model_copy(update={"cluster": cluster, "steps": steps})
+
+
+def _is_of(step: Any, known: set[str]) -> bool:
+    return step.action not in ("cordon", "uncordon", "drain", "lose_node") or getattr(step, step.action) in known
+
+
+def _with_fabric(scenario: Scenario, _: str, factor: float, where: str) -> Scenario:
+    knobs = scenario.parts.fabric
+    fabric = knobs.model_copy(
+        update={
+            "attach": _times(knobs.attach, factor),
+            "detach": _times(knobs.detach, factor),
+            "attach_of": {model: _times(delay, factor) for model, delay in knobs.attach_of.items()},
+            "detach_of": {model: _times(delay, factor) for model, delay in knobs.detach_of.items()},
+        }
+    )
+    return scenario.model_copy(update={"parts": scenario.parts.model_copy(update={"fabric": fabric})})
+
+
+def _times(delay: Delay, factor: float) -> Delay:
+    if delay.measured:
+        return Delay(measured=tuple(each * factor for each in delay.measured))
+    if delay.between is not None:
+        return Delay(between=(delay.between[0] * factor, delay.between[1] * factor))
+    if delay.median is not None:
+        most = delay.most * factor if delay.most is not None else None
+        return Delay(median=delay.median * factor, spread=delay.spread, most=most)
+    return Delay(fixed=(delay.fixed or 0.0) * factor)
+
+
+_CHANGES: dict[str, Callable[[Scenario, str, Any, str], Scenario]] = {
+    "pools": _with_pool,
+    "nodes": _with_nodes,
+    "fabric": _with_fabric,
+}
+
+
+def _faster(scenario: Scenario, arrivals: tuple[Arrival, ...], factor: float) -> tuple[Scenario, tuple[Arrival, ...]]:
+    """The same pods in a shorter time, or in a longer one; what happens to the fleet and the run's end move with them."""
+    steps = tuple(
+        one.model_copy(update={"at": one.at / factor}) if one.at is not None else one for one in scenario.steps
+    )
+    mix = tuple(one.model_copy(update={"over": one.over / factor, "start": one.start / factor}) for one in scenario.mix)
+    found = scenario.model_copy(
+        update={"steps": steps, "mix": mix, "duration": max(1.0, ceil(scenario.duration / factor))}
+    )
+    return found, tuple(one.model_copy(update={"at": one.at / factor}) for one in arrivals)
+
+
+# -- runs --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A run that is wanted: its key says what decides it."""
+
+    cell: Cell
+    task: Task
+    key: str
+
+
+def wanted(model: Fitted, policy: Policy | None, grid: Grid, seeds: Sequence[int], where: str) -> list[Wanted]:
+    """Every run of a sweep, cell by cell. Raises InputError before anything is played."""
+    found = []
+    for cell in cells(grid):
+        here, under = changed(model, policy, cell, where)
+        first = task_of(here.scenario, here.arrivals, under, 0)
+        for seed in seeds:
+            task = Task(first.scenario, first.pods, under, seed)
+            found.append(Wanted(cell, task, key_of(task)))
+    return found
+
+
+def key_of(task: Task) -> str:
+    """What decides a run, as a name."""
+    policy = "" if task.policy is None else task.policy.model_dump_json()
+    parts = (task.scenario, task.pods, policy, str(task.seed), fingerprint("dds_whatif"))
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+def swept(
+    runs: Sequence[Wanted], executor: Executor, store: Store, at_once: int, heard: Callable[[], None] = lambda: None
+) -> list[Run]:
+    """What comes of each run, in their order, wherever they are played; what the store has is not played again. `heard` is called
+    for each that is there."""
+    known = store.known(one.key for one in runs)
+    for _ in known:
+        heard()
+    missing = {one.key: one for one in runs if one.key not in known}
+    for key, measures in _played(missing.values(), executor, at_once):
+        store.add(key, missing[key].cell, missing[key].task.seed, measures)
+        known[key] = measures
+        heard()
+    return [Run(one.cell, one.task.seed, known[one.key]) for one in runs]
+
+
+def _played(runs: Iterable[Wanted], executor: Executor, at_once: int) -> Iterator[tuple[str, dict[str, float]]]:
+    """Each as it ends. Only so many are handed out at a time that nobody waits."""
+    left, out = iter(runs), dict[Future[tuple[str, Outcome]], str]()
+    while True:
+        while len(out) < AHEAD * at_once and (one := next(left, None)) is not None:
+            out[executor.submit(played, one.task)] = one.key
+        if not out:
+            return
+        done = next(as_completed(out))
+        key = out.pop(done)
+        code, outcome = done.result()
+        if code != fingerprint("dds_whatif"):
+            raise InputError(
+                "a worker has another version of dds than this machine",
+                where="the engine",
+                fix="install the same on all",
+            )
+        yield key, outcome.measures()
+
+
+def played(task: Task) -> tuple[str, Outcome]:
+    """What comes of a run, with the code that played it."""
+    return fingerprint("dds_whatif"), play(task)
+
+
+# -- what it comes to --------------------------------------------------------------------------------------------------
+
+WEIGHED = ("wait p95", "never bound", "attaches", "idle hours", "attaching hours")
+"""What a front weighs against each other; less is better of each."""
+
+
+class Summed(NamedTuple):
+    """A cell: the means of its measures over the seeds, and whether it is on the Pareto front."""
+
+    cell: Cell
+    means: dict[str, float]
+    front: bool
+
+
+def summed(grid: Grid, runs: Sequence[Run]) -> list[Summed]:
+    """Cell by cell, in the grid's order."""
+    means = []
+    for cell in cells(grid):
+        found = [one.measures for one in runs if one.cell == cell]
+        means.append({name: sum(one[name] for one in found) / len(found) for name in found[0]})
+    fronts = front(means, WEIGHED)
+    return [Summed(cell, mean, on) for cell, mean, on in zip(cells(grid), means, fronts, strict=True)]
+
+
+def front(rows: Sequence[Mapping[str, float]], measures: Sequence[str]) -> list[bool]:
+    """Whether a row is on the Pareto front: no other is as good in all of these measures (less is better) and better in one."""
+
+    def beats(other: Mapping[str, float], row: Mapping[str, float]) -> bool:
+        return all(other[m] <= row[m] for m in measures) and any(other[m] < row[m] for m in measures)
+
+    return [not any(beats(other, row) for other in rows) for row in rows]
