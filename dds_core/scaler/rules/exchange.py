@@ -307,8 +307,10 @@ def _guard_again(work: Work, row: Exchange, claim: Claim) -> None:
 
 def _lift(work: Work, uid: str) -> None:
     """A guard goes when its claim lets go of the device, or never got it, at the end of its time, and when nothing is written any
-    more; never is a device that is free kept from everybody."""
+    more; never is a device that is free kept from everybody. Its key can only be taken off where it is known to stand."""
     picture = work.picture
+    if picture.unanswered:
+        return
     claim, row = picture.claims.get(uid), picture.exchanges.get(uid)
     if row is not None and row.stage != "left":
         return

@@ -240,8 +240,12 @@ class View:
 
     def together(self, claim: Held) -> set[str]:
         """The models that the pods which wait for the claim want, with all their claims."""
+        return {model for one in self.of_pods(claim) for model in one.needs}
+
+    def of_pods(self, claim: Held) -> list[Held]:
+        """All claims of the pods that wait for the claim."""
         names = {(pod["metadata"]["namespace"], name) for pod in self._waiting(claim) for name in claim_names(pod)}
-        return {model for one in self.claims.values() if tuple(one.name.split("/")) in names for model in one.needs}
+        return [one for one in self.claims.values() if tuple(one.name.split("/")) in names]
 
     def is_open(self, node: str) -> bool:
         """Whether any pod may go there."""

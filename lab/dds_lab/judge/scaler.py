@@ -35,10 +35,10 @@ class Measure:
     been withdrawn meanwhile). `kept`: a device that was announced to a claim is meant for it for so long. `patience`: a claim
     may wait so long although a device is there for it (a node cools down for two minutes after a failure). `young`: before so
     long only the fabric's own words excuse a failure. `rounds`: a claim may be allocated so often within a minute (not counting
-    what was stolen from it, nor a first refusal on each node, by the fabric or because the node may not have its devices),
-    `changes`: a label may change. `news`: who announces a device may not know yet that it was taken so shortly before. `glance`:
-    so often it is looked who waits. `twice`: the operator may order a device twice when it ends, or hears nothing, in between:
-    what it names nowhere is nobody's.
+    what was stolen from it, nor a first refusal of it, or of another claim of its pod, on each node, by the fabric or because the
+    node may not have its devices), `changes`: a label may change. `news`: who announces a device may not know yet that it was
+    taken so shortly before. `glance`: so often it is looked who waits. `twice`: the operator may order a device twice when it
+    ends, or hears nothing, in between: what it names nowhere is nobody's.
     """
 
     lately: float = 60.0
@@ -220,11 +220,12 @@ class Judge:
         return claim.waits[cell] if known is not None and known.allocated == claim.allocated else claim.cells[cell]
 
     def _expire(self) -> None:
-        """A device that was not taken in time is meant for nobody any more."""
+        """A device that was not taken in time is meant for nobody any more. Nor is that of a claim that is cleared and that no
+        pod waits for: no scheduler takes anything for it, and another may be told of the device before this claim is deleted."""
         due = self.view.now - round(self.measure.kept * MICROSECONDS)
         for uid, promise in list(self._promised.items()):
             claim = self.view.claims.get(uid)
-            if claim is None or (promise.at <= due and not claim.allocated):
+            if claim is None or (not claim.allocated and (promise.at <= due or not self.view.pod_waits(claim))):
                 del self._promised[uid]
                 self._count(claim, claim)
 
@@ -274,7 +275,7 @@ class Judge:
         )
         could = self._could_have(claim, claim.node)
         if refused or not could:
-            self._refused_at[claim.name].update(dict.fromkeys(claim.cells, self.view.now))
+            self._refused(claim)
         since = claim.since - MICROSECONDS
         refused = refused or any(cell in claim.cells and at >= since for cell, at in self.view.complaints.items())
         in_the_way = (*self.view.erring.values(), *self.view.leaving.values())
@@ -289,6 +290,13 @@ class Judge:
             took = duration(self.view.now - claim.since)
             text = f"failed after {took} ({claim.words!r}) although {claim.node} could have its devices"
             self._find("failed without cause", claim.name, text)
+
+    def _refused(self, claim: Held) -> None:
+        """The scheduler takes the pod elsewhere with all its claims, of which one alone may be told of the failure: each has been
+        refused there."""
+        beside = [one for one in self.view.of_pods(claim) if one.node == claim.node]
+        for one in (claim, *beside):
+            self._refused_at[one.name].update(dict.fromkeys(one.cells, self.view.now))
 
     def _was_had(self, cell: Cell, since: int) -> bool:
         """Whether somebody took a device of the cell since then and has it no more: the failure was decided before it is written,

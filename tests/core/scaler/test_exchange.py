@@ -627,6 +627,20 @@ def test_a_guard_is_taken_off_once_it_is_known_where_it_stands() -> None:
     assert len(world.events(e.GuardLifted)) == 2
 
 
+def test_a_guard_that_ended_while_no_process_ran_is_taken_off_once_it_is_known_where_it_stands() -> None:
+    """Its key would stay in the ConfigMap."""
+    world = ready()
+    world.feed(e.Started("2", "f", 1, 2, world.picture.mode))
+    world.tick(61)
+    world.feed(e.Capabilities(unguarded="not answered yet", unanswered=True))
+    world.feed(e.Synced())
+    assert not world.events(e.GuardLifted)
+    world.feed(e.Capabilities(version="1.36", guards="dds"))
+    assert world.only(e.GuardLifted).devices == ((GPU, "node0", "gpu-GPU-res0"),)
+    world.carry_out()
+    assert not world.picture.guarded.rows
+
+
 def test_the_next_claim_gets_a_device_once_the_guard_of_the_one_before_is_off() -> None:
     world = ready()
     world.settle()

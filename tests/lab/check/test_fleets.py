@@ -82,6 +82,9 @@ CORPUS = {
     32128: "an attach that succeeds at last, just as it is called off",
     33039: "two claims of a pod, of which the second failed and the first is allocated again and again",
     40016: "an order for nobody, just before a claim gives two devices of a pool back",
+    40218: "a guard that ended while no process ran, and a start that is not told at once where it stands",
+    40245: "a pod of two claims that the fabric refuses on one node after the other",
+    40311: "a device that is announced as the pod of its claim ends, and to another claim before the first is deleted",
 }
 """Seeds that have to stay clean, with what they are rich in. One that finds something comes here when that is mended."""
 

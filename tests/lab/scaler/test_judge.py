@@ -211,19 +211,33 @@ class Played:
         for name, (has, count) in waiting.items():
             self.allocate(name, *has, pool=count)
 
-    def claim(self, name: str, count: int = 1) -> None:
+    def claim(self, name: str, count: int = 1, *, waits: bool = True) -> None:
+        """`waits`: a pod of its name does."""
         asked = {"name": "r0", "exactly": {"deviceClassName": "a100", "count": count}}
         spec = {"devices": {"requests": [asked]}}
         self._client.create("resourceclaims", {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
+        if waits:
+            self.pod(name, name)
 
-    def allocate(self, name: str, *devices: str, pool: int = 0) -> None:
+    def pod(self, name: str, *claims: str) -> None:
+        """One that waits with these claims, and that no scheduler of the lab looks at."""
+        refs = [{"name": one, "resourceClaimName": one} for one in claims]
+        spec = {"containers": [{"name": "c", "image": "pause"}], "schedulerName": "played", "resourceClaims": refs}
+        self._client.create("pods", {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
+        self._lab.run(0.1)
+
+    def end(self, pod: str) -> None:
+        self._client.delete("pods", pod, "default", grace=0)
+        self._lab.run(0.1)
+
+    def allocate(self, name: str, *devices: str, pool: int = 0, node: str = "node0000") -> None:
         """Devices of the node by name, and so many of the pool."""
         common: dict[str, Any] = {"request": "r0", "driver": "gpu.nvidia.com"}
         conditions = {"bindingConditions": [READY], "bindingFailureConditions": [RESCHEDULE, FAILED]}
-        results = [{**common, "pool": "node0000", "device": one} for one in devices]
+        results = [{**common, "pool": node, "device": one} for one in devices]
         for number in itertools.islice(self._chosen, pool):
             results.append({**common, "pool": "a100-fabric1", "device": f"a100-{number}", **conditions})
-        here = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node0000"]}]}
+        here = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
         allocation = {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [here]}}
         self._status(name, allocation=allocation)
 
@@ -525,3 +539,38 @@ def test_a_device_that_came_later_was_not_meant_for_a_claim_that_was_told_before
         it.tell("second")
         assert it.judge.rules == {}
         assert [one.of for one in it.judge.thefts] == ["default/first"]
+
+
+@pytest.mark.parametrize(("ends", "found"), [(True, []), (False, ["promised twice"])])
+def test_a_device_is_meant_for_no_claim_whose_pod_went_once_it_is_cleared(ends: bool, found: list[str]) -> None:
+    """Before the claim itself is deleted, the device may be announced to another."""
+    with Lab.virtual(devices(1)) as lab:
+        it = Played(lab, {"first": ((), 1), "second": ((), 1)})
+        it.judge.findings.clear()
+        it.tell("first")
+        if ends:
+            it.end("first")
+        it.clear("first")
+        it.tell("second")
+        assert [one.rule for one in it.judge.findings] == found
+
+
+@pytest.mark.parametrize(("together", "found"), [(True, []), (False, ["goes round default/two"])])
+def test_a_claim_is_refused_on_a_node_with_another_one_of_its_pod(together: bool, found: list[str]) -> None:
+    """One of them is told, and all are allocated elsewhere: a refusal on each node."""
+    refuses = "\nfaults: {fabric: [{kind: refuse, since: 0s, until: 5m, share: 1.0}]}"
+    with Lab.virtual(by_hand(f"  []{refuses}", "{count: 6}")) as lab:
+        it = Played(lab, {})
+        for name in ("one", "two"):
+            it.claim(name, waits=not together)
+        if together:
+            it.pod("both", "one", "two")
+        for number in range(6):
+            for name in ("one", "two"):
+                it.allocate(name, pool=1, node=f"node000{number}")
+            lab.fabric.attach(f"node000{number}", "A100", lambda _: None)
+            lab.run(3)
+            it.tell("one", FAILED)
+            for name in ("one", "two"):
+                it.clear(name)
+        assert [f"{one.rule} {one.of}" for one in it.judge.findings] == found
