@@ -46,8 +46,8 @@ def cluster() -> Iterator[Any]:
     """Two nodes of a Ray cluster, each with a CPU."""
     utils = pytest.importorskip("ray.cluster_utils", reason="Ray is not installed")
     one = {"num_cpus": 1, "include_dashboard": False}
-    found = utils.Cluster(initialize_head=True, head_node_args={**one, "node_ip_address": "127.0.0.1"})
-    found.second = found.add_node(**one, node_ip_address="127.0.0.2")  # the program attaches to that of its own address
+    found = utils.Cluster(initialize_head=True, head_node_args=one)
+    found.second = found.add_node(**one)
     try:
         yield found
     finally:
