@@ -16,6 +16,7 @@ from dds_whatif.traces.demand import Trace
 from dds_whatif.traces.dlrm import read_dlrm
 from dds_whatif.traces.openb import read_openb
 from dds_whatif.traces.philly import read_philly
+from dds_whatif.traces.reading import TraceError
 
 _READ: dict[str, tuple[Callable[..., Trace], tuple[str, ...]]] = {
     "alibaba-gpu-v2025": (read_dlrm, ("the instances",)),
@@ -33,4 +34,7 @@ def read_trace(kind: str, paths: Sequence[Path]) -> Trace:
     if len(paths) != len(files):
         wants = " and ".join(f"a file of {one}" for one in files)
         raise InputError(f"{kind} is {wants}, {len(paths)} given", fix="give these files, in this order")
-    return read(*paths)
+    found = read(*paths)
+    if not found.held:
+        raise TraceError("no row holds a device", where=str(paths[0]), fix="give the file as it was published")
+    return found

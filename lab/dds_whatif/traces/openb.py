@@ -37,7 +37,7 @@ def read_openb(pods: Path, nodes: Path) -> Trace:
             left_out["without a GPU"] += 1
         else:
             held.append(_held(row, names, end, devices))
-    return Trace("openb-v2023", held, ends if held else (0.0, 0.0), left_out, hosts=hosts)
+    return Trace("openb-v2023", held, ends, left_out, hosts=hosts)
 
 
 def _nodes(path: Path) -> tuple[dict[str, int], tuple[Host, ...]]:
