@@ -18,7 +18,7 @@ from dds_core.timeline.clock import duration, rfc3339
 from dds_lab.scenario.checks import MAX_NODES, unknown
 from dds_lab.scenario.cluster import Cluster, Fabric, Limit, Model, Nodes
 from dds_lab.scenario.forms import YEAR
-from dds_lab.scenario.parts import Operator, Parts
+from dds_lab.scenario.parts import Operator, Parts, Scaler
 from dds_lab.scenario.work import START, Run, Scenario
 from dds_lab.scenario.workload import Arrival
 from dds_whatif.traces.demand import Held, Host, Trace, Window
@@ -27,6 +27,8 @@ from dds_whatif.traces.facts import touching, use
 _SECOND = 1_000_000
 _SPARE = 2
 """Slots for each device of the pools, so that devices are what is scarce and not places for them."""
+_PARTS = Parts(operator=Operator(workers=16, watch_slices=True), scaler=Scaler(refresh=False))
+"""Fit for many devices: a stand-in that writes to each of them every few seconds would be most of what a run does."""
 _THERE = ("", "default", "kube-system", "composable-dra")
 
 
@@ -121,7 +123,7 @@ def imported(trace: Trace, name: str, shape: Shape) -> Imported:
             name=name,
             duration=shape.warm_up + trace.window[1] - trace.window[0],
             cluster=_cluster(pools, hosts, {one.owner for _, one in fitting}, shape.slots),
-            parts=Parts(operator=Operator(workers=16, watch_slices=True)),
+            parts=_PARTS,
         )
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
