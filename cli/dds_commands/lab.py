@@ -1,4 +1,5 @@
-"""`dds lab`: a simulated composable cluster, for whoever has none: served, run, listed, recorded, compared with a real one.
+"""`dds lab`: a simulated composable cluster, for whoever has none: served, run, listed, recorded, made of a real
+trace, compared with a real one.
 
 Its commands are loaded when they are asked for, since other commands need nothing of a whole cluster.
 """
@@ -16,11 +17,16 @@ from dds_commands.running import require
 _MODULES = {
     "check": "lab_check",
     "conform": "lab_run",
+    "import": "lab_import",
     "record": "lab_run",
     "run": "lab_run",
     "scenarios": "lab_run",
     "up": "lab_up",
 }
+
+
+_FUNCTIONS = {"import": "import_"}
+"""What a command is called where its name is a word of Python."""
 
 
 class _OnDemand(UserDict[str, Any]):
@@ -29,7 +35,7 @@ class _OnDemand(UserDict[str, Any]):
     def __getitem__(self, name: str) -> Any:
         module = super().__getitem__(name)
         require("lab")
-        return getattr(import_module(f"dds_commands.{module}"), name)
+        return getattr(import_module(f"dds_commands.{module}"), _FUNCTIONS.get(name, name))
 
 
 @click.group("lab", short_help="A simulated cluster that answers like a real one.", commands=_OnDemand(_MODULES))

@@ -234,6 +234,7 @@ def test_importing_the_core_loads_no_adapter_and_none_of_their_libraries() -> No
         "dds_adapters",
         "dds_migrations",
         "dds_lab",
+        "dds_whatif",
     ]
     script = f"import sys, dds_core; print([name for name in {unwanted!r} if name in sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -255,6 +256,8 @@ def test_importing_the_core_loads_no_adapter_and_none_of_their_libraries() -> No
         ("dds_adapters.sql.log", "import dds_commands"),
         ("dds_adapters.runtime.loop", "import dds_lab"),
         ("dds_lab.lab", "import dds_commands"),
+        ("dds_lab.lab", "import dds_whatif"),
+        ("dds_whatif.traces", "import dds_commands"),
         ("dds_adapters.sql.log", "from dds_adapters import kubernetes"),
         ("dds_adapters.sql.log", "from ..kubernetes import decode"),
         ("dds_adapters.sql.__init__", "from ..kubernetes import decode"),
@@ -272,6 +275,7 @@ def test_a_forbidden_import_is_found(module: str, source: str) -> None:
         ("dds_adapters.sql.log", "from .tables import events\nimport dds_core.log\nfrom dds_migrations import check"),
         ("dds_adapters.sql.__init__", "from . import tables\nfrom .log import SqlLog"),
         ("dds_adapters.jsonl", "from dds_adapters import sql"),
+        ("dds_whatif.traces.scenario", "import dds_core, dds_adapters.jsonl, dds_lab.scenario"),
         ("dds_commands.__init__", "import os, click, dds_core, dds_adapters.sql"),
     ],
 )
