@@ -32,8 +32,8 @@ def test_it_is_held_against_reality_and_policies_against_the_recorded_one(tmp_pa
     (tmp_path / "longer.yaml").write_text(RECORDED.replace("no_removal_seconds: 15", "no_removal_seconds: 600"))
     prices = tmp_path / "price.yaml"
     prices.write_text('"*": 2\n')
-    command = ("whatif", FIRST_ATTACH, "--recorded", recorded, "--policy", str(tmp_path / "longer.yaml"))
-    command = (*command, "--seeds", "2", "--price", str(prices), "--anyway", "--json")
+    asked = ("whatif", FIRST_ATTACH, "--recorded", recorded, "--policy", str(tmp_path / "longer.yaml"))
+    command = (*asked, "--seeds", "2", "--price", str(prices), "--anyway", "--json")
     alone, together = fine(*command, "--jobs", "1"), fine(*command, "--jobs", "3")
     assert alone == together
     told = json.loads(alone)
