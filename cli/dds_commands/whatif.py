@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -121,10 +122,11 @@ def whatif(
             _played(model, candidates if grid is None else candidates[:1], seeds, executor) if real or not grid else []
         )
         fit = _fit(real, runs, asked)
-        if grid is None or _is_off(fit, asked):
-            return _tell(model, fit, candidates, runs, asked)
         base = candidates[1] if len(candidates) > 1 else candidates[0]
-        found = _swept(model, base, grid, asked, executor, at_once, results)
+        goes_on = grid is not None and not _is_off(fit, asked)
+        found = _swept(model, base, grid, asked, executor, at_once, results) if grid is not None and goes_on else []
+    if grid is None or not goes_on:
+        return _tell(model, fit, candidates, runs, asked)
     return _tell_sweep(model, fit, candidates[0], base, grid, found, asked)
 
 
@@ -261,9 +263,11 @@ def _swept(
 
 @contextlib.contextmanager
 def _ended(executor: Executor) -> Iterator[None]:
-    """Runs that were handed out are not waited for when something breaks off."""
+    """Runs that were handed out are not waited for when something breaks off. What an engine prints meanwhile, such as Ray of a
+    node that it lost, is no part of the answer."""
     try:
-        yield
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
     except BaseException:
         executor.shutdown(wait=False, cancel_futures=True)
         raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from importlib import import_module
@@ -17,6 +18,8 @@ from dds_core.errors import InputError, install_hint
 _T = TypeVar("_T")
 TRIES = 5
 """So often a run is played anew whose worker was lost."""
+KNOCK = 5.0
+"""Seconds."""
 
 
 def opened(engine: str, jobs: int | None = None, address: str | None = None) -> tuple[Executor, int]:
@@ -52,6 +55,7 @@ def _ray(address: str | None) -> tuple[Executor, int]:
         raise InputError("the package ray is not installed", where="--engine ray", fix=install_hint("sweep"))
     ray: Any = import_module("ray")
     where = address or "a Ray of this machine's own"
+    _knock(address)
     try:
         own = {} if address is not None else {"_node_ip_address": "127.0.0.1"}  # listens there and nowhere else
         ray.init(address=address, **own, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
@@ -65,6 +69,19 @@ def _ray(address: str | None) -> tuple[Executor, int]:
     if number < 1:
         raise InputError("the cluster has no CPUs", where=where, fix="add nodes to it")
     return RayExecutor(ray), number
+
+
+def _knock(address: str | None) -> None:
+    """Whether anybody listens there: Ray itself tries for minutes, without a word. Raises InputError."""
+    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(
+            f"cannot be reached: {_first(error)}", where=address or "", fix="name a cluster that runs"
+        ) from None
 
 
 def _first(error: Exception) -> str:

@@ -146,7 +146,9 @@ def tell_failures(work: Work, node: str) -> None:
     picture = work.picture
     for uid in sorted(picture.failed_at[node]):
         failure, claim, life = picture.failures.rows[uid], picture.claims.get(uid), picture.lives.get(uid)
-        if failure.signalled or claim is None or life is None or claim.allocation != life.allocation:
+        if failure.signalled or claim is None or claim.allocation is None:  # the scheduler has cleared what failed
+            continue
+        if life is None or claim.allocation != life.allocation:
             continue
         if not (failure.on or _may_be_told(work, failure, life)):
             continue

@@ -103,11 +103,11 @@ def test_b22_a_claim_is_ordered_whole_or_not_at_all() -> None:
     assert not world.events(e.AttachOrdered), "the older claim is not starved by a smaller one"
 
 
-def three_nodes_and_an_empty_pool(mode: str, **policy: Any) -> World:
+def three_nodes_and_an_empty_pool(mode: str, slices: int = 1, **policy: Any) -> World:
     world = World(mode, no_removal_seconds=3600, scan_interval_seconds=0, **policy)
     for i in range(3):
         world.node(f"node{i}")
-    world.pool(A100, 0)
+    world.pool(A100, 0, slices=slices)
     for i in (2, 1):
         world.request(f"composability-{i}", f"node{i}", generate_name="composability-", state="Running", acted_size=1)
         world.online(f"res{i}", f"node{i}", request=f"composability-{i}")
@@ -135,6 +135,18 @@ def test_b22_the_longest_idle_device_elsewhere_is_freed() -> None:
 def test_b22_not_in_mode_attach_and_not_against_the_policy() -> None:
     assert not three_nodes_and_an_empty_pool("attach").events(e.VictimMarked)
     assert not three_nodes_and_an_empty_pool("detach", rebalance=False).events(e.VictimMarked)
+
+
+def test_b22_nothing_is_freed_while_the_pool_is_not_known_whole() -> None:
+    world = three_nodes_and_an_empty_pool("detach", slices=2)
+    assert not world.events(e.VictimMarked), "the slice that is still to come may list a free one"
+    world.pool(A100, 0, generation=2)
+    world.only(e.VictimMarked)
+
+
+def test_b22_the_minimum_of_the_other_nodes_stays() -> None:
+    world = three_nodes_and_an_empty_pool("detach", limit={"min": 1})
+    assert not world.events(e.VictimMarked)
 
 
 def test_b22_observe_shows_it_once() -> None:

@@ -271,3 +271,11 @@ def test_the_minimum_of_the_node_stays_ordered() -> None:
     world = hanging(limit={"min": 2})
     wait(world, 600)
     assert called_off(world) == []
+
+
+def test_what_is_about_to_go_does_not_count_towards_the_minimum() -> None:
+    world = hanging(limit={"min": 1}, no_removal_seconds=5, fence_settle_seconds=5)
+    wait(world, 6)
+    assert world.device("idle") == "Marked"
+    wait(world, 600)
+    assert called_off(world) == []

@@ -201,6 +201,15 @@ def test_every_pod_of_the_claim_must_be_reserved() -> None:
     )
 
 
+def test_without_a_pod_there_is_none() -> None:
+    """It was deleted, and the claim controller has not taken the allocation back yet."""
+    world = waiting()
+    world.gone(world.get(Pod, "train"))
+    world.unreserve("train")
+    assert stands_against(comes(world)) == "no pod waits for it"
+    assert not world.events(e.Alerted)
+
+
 def test_two_pods_that_are_both_reserved_are_fine() -> None:
     world = waiting()
     world.pod("other", ["train"])
@@ -430,6 +439,16 @@ def test_a_step_that_comes_to_nothing_in_the_gap_is_told() -> None:
     assert devices(world, "train0") == ["gpu-GPU-res0"]
 
 
+def test_where_the_guard_is_refused_after_a_restart_all_that_are_cleared_are_left_and_that_is_told() -> None:
+    world = up_to(e.AllocationCleared, 2)
+    for number in range(2):
+        world.clear(f"train{number}")
+    restart(world)
+    world.refused(world.events(e.ExchangeBegun)[-1])
+    told = [(one.subject, one.reason) for one in world.events(e.Alerted)]
+    assert told == [(world.uid(f"train{number}"), "ExchangeLeft") for number in range(2)]
+
+
 def test_a_device_that_somebody_took_in_the_gap_is_not_given_twice() -> None:
     world = up_to(e.AllocationCleared)
     world.holds("rival", "node0", "gpu-GPU-res0")
@@ -579,6 +598,18 @@ def test_where_one_of_two_pods_went_the_other_gets_the_devices() -> None:
     assert not world.events(e.Alerted)
 
 
+def test_where_the_pod_is_being_deleted_one_that_came_later_is_left_to_the_scheduler() -> None:
+    """The claim would be reserved for the pod that goes, and not for the one that waits."""
+    world = up_to(e.DevicesGiven)
+    world.pod("late", ["train0"])
+    world.update(world.get(Pod, "train0"), deleting=True)
+    restart(world)
+    world.settle()
+    assert world.only(e.Alerted).reason == "ExchangeLeft"
+    assert len(world.events(e.DevicesGiven)) == 1
+    assert not world.picture.exchanges.rows and not world.picture.guarded.rows
+
+
 def test_a_pool_that_is_being_published_anew_in_the_gap_has_lost_nothing() -> None:
     world = up_to(e.AllocationCleared)
     one = world.picture.slices.rows[f"local-node0-{GPU}"]
@@ -597,6 +628,20 @@ def test_a_device_that_is_to_go_is_held_once_its_guard_is_off() -> None:
     world.finish("train0")
     world.settle()
     world.only(e.GuardLifted)
+    world.only(e.HoldBegun)
+
+
+def test_nothing_is_held_while_a_guard_that_could_not_be_taken_off_stands() -> None:
+    """The guard of the hold has the same key: whatever takes the one off takes the other off with it."""
+    world = ready(mode="detach", no_removal_seconds=0)
+    world.settle()
+    world.bind("train0")
+    world.finish("train0")
+    world.refused(world.only(e.GuardLifted))
+    assert not world.events(e.HoldBegun)
+    world.tick(61)
+    world.settle()
+    assert len(world.events(e.GuardLifted)) == 2
     world.only(e.HoldBegun)
 
 

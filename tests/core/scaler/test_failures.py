@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from dds_core.model import Claim, Result
+from dds_core.model import Claim, Pod, Result
 from dds_core.scaler import events as e
 from dds_core.scaler.fold import apply
 from dds_core.scaler.rules import decide
@@ -34,6 +34,18 @@ def test_a_failure_goes_on_the_first_claim_of_the_pod_that_is_not_ready() -> Non
     assert told.claim == world.uid("alpha")
     assert told.signal.claim == world.uid("zeta")
     assert told.signal.entries[-1].message == "no such port"
+
+
+def test_the_order_of_a_pod_that_is_being_deleted_does_not_say_on_which_claim_a_failure_is_told() -> None:
+    """Its other claim is looked at by no scheduler any more."""
+    world = pod_with_two_claims()
+    world.update(world.get(Pod, "both"), deleting=True)
+    world.pod("other", ["alpha"])
+    request = next(o.request for o in world.events(e.AttachOrdered) if o.model == H100.model)
+    world.resource("res", "node0", H100, request=request, state="Attaching", error="no such port")
+    world.tick(11)
+    world.carry_out(e.NodeLabelled)
+    assert world.only(e.FailureSignalled).signal.claim == world.uid("alpha")
 
 
 def told_on_the_first_claim() -> World:
@@ -72,6 +84,18 @@ def test_a_failure_is_not_told_again_on_a_claim_that_was_allocated_anew() -> Non
     world.reserve("alpha")
     world.settle()
     assert len(world.events(e.FailureSignalled)) == 1
+
+
+def test_a_failure_is_not_told_any_more_once_the_scheduler_has_cleared_the_claim() -> None:
+    """The first claim of the pod would be cleared for it, which waits for a device that is coming."""
+    world = pod_with_two_claims()
+    request = next(o.request for o in world.events(e.AttachOrdered) if o.model == H100.model)
+    world.resource("res", "node0", H100, request=request, state="Attaching", error="no such port")
+    world.tick(11)
+    world.only(e.ClaimFailed)
+    world.clear("alpha")
+    world.carry_out(e.NodeLabelled)
+    assert not world.events(e.FailureSignalled)
 
 
 def test_a_failure_is_told_once_and_the_cell_cools_down_once() -> None:

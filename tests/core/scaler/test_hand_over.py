@@ -46,6 +46,21 @@ def test_all_claims_of_a_pod_are_told_in_one_batch_in_pod_order() -> None:
     assert handed.pod == "pod-default-both"
 
 
+def test_nothing_is_told_while_a_pod_of_the_group_is_being_deleted() -> None:
+    """Its claims may go with it, and whoever shares one of them would have given way for nothing."""
+    world = world_with_pools()
+    world.claim("train")
+    world.pod("other", ["train"])
+    world.allocate("train", "node0")
+    world.carry_out()
+    world.update(world.get(Pod, "other"), deleting=True)
+    world.online("res", "node0", request=world.only(e.AttachOrdered).request)
+    assert world.state("train") == "Attached"
+    assert not world.events(e.HandOver)
+    world.gone(world.get(Pod, "other"))
+    world.only(e.HandOver)
+
+
 def test_a_claim_of_the_pod_on_local_devices_needs_no_signal() -> None:
     world = world_with_pools()
     world.plug("node0", "gpu-fixed", "GPU-fixed")

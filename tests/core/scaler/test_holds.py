@@ -8,6 +8,7 @@ import pytest
 
 from dds_core.model import Allocation, AttachRequest, Claim, FabricResource, Pod, Result
 from dds_core.scaler import events as e
+from tests.core.scaler.pools import pool_results
 from tests.core.scaler.test_restart import restart
 from tests.support.world import A100, GPU, World, asks
 
@@ -154,6 +155,27 @@ def test_a_hold_that_ended_begins_anew_after_a_pause_however_short_a_device_may_
     world.tick(29)
     world.only(e.HoldBegun)
     world.tick(1)
+    assert len(world.events(e.HoldBegun)) == 2
+
+
+def test_nor_is_it_held_sooner_for_a_claim_on_another_node() -> None:
+    world = World("detach", exchange=True, scan_interval_seconds=0, no_removal_seconds=3600)
+    for name in ("node0", "node1"):
+        world.node(name)
+    world.pool(A100, 0)
+    labels = {"app.kubernetes.io/managed-by": "dds"}
+    world.request("ours", "node0", labels=labels, state="Running", acted_size=1)
+    world.online("res0", "node0", request="ours")
+    world.waits("train", "node1", *pool_results(0))
+    world.only(e.HoldBegun)
+    world.claim("soon", requests=(asks("r", A100.device),))
+    world.update(world.get(Pod, "soon"), nominated="node0")
+    world.gone(world.get(Pod, "soon"))
+    world.settle()
+    world.relabel("node1", {"looked": "at"})
+    world.only(e.HoldBegun)
+    world.tick(31)
+    world.relabel("node1", {"looked": "at it again"})
     assert len(world.events(e.HoldBegun)) == 2
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from dds_core.model import Pod
 from dds_core.scaler import events as e
 from tests.support.world import World, one_node
 
@@ -91,6 +92,19 @@ def test_a_mark_that_never_arrived() -> None:
     again = restart(world)
     assert [type(d) for d in again] == [e.VictimMarked]
     assert again[0].reissued
+
+
+def test_a_mark_that_was_wanted_again_before_it_came_off_stays() -> None:
+    world = victim()
+    world.carry_out(e.VictimMarked)
+    world.claim("soon")
+    world.pod("soon", nominated="node0")
+    world.only(e.VictimUnmarked)
+    world.gone(world.get(Pod, "soon"))
+    world.tick(1)
+    assert len(world.events(e.VictimMarked)) == 2
+    restart(world)
+    world.only(e.VictimUnmarked)
 
 
 def test_a_fence_that_nobody_watched_starts_anew() -> None:
