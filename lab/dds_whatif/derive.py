@@ -22,6 +22,7 @@ from dds_core.model import (
     Config,
     DeviceClass,
     FabricResource,
+    Model,
     Node,
     Pod,
     Slice,
@@ -32,6 +33,8 @@ from dds_core.timeline import Moment
 
 Cell = tuple[str, str]
 """Fabric and model."""
+LINKED = 60.0
+"""Seconds within which a change of a pool comes of an attach that began, or of a claim that took or let go of its devices."""
 _ORDER = (Config, Node, Slice, AttachRequest, FabricResource, Claim, Pod)
 SETTLED = 10.0
 """Seconds for which a number of devices has to stand: the reference's publisher looks every five."""
@@ -56,7 +59,7 @@ class Samples(NamedTuple):
 @dataclass(frozen=True)
 class Behaviour:
     """How the hardware and what is beside it behaved. `attach` and `detach` are by model; `listing` is from a device's arrival
-    until its node lists it, `publishing` from the beginning of an attach until its pool shows one device less. `errors`: by
+    until its node lists it, `publishing` from what takes a device of a pool until it lists one less. `errors`: by
     fabric and model how many resources the fabric refused at first, of how many, and its words."""
 
     attach: dict[str, Samples]
@@ -146,7 +149,6 @@ class Reader:
     config: Config = field(default_factory=lambda: Config(uid=""))
     known: Known = field(default_factory=Known)
     reference: bool = False
-    rows: dict[str, object] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
     classes: dict[str, DeviceClass] = field(default_factory=dict)
     pods: dict[str, _PodSeen] = field(default_factory=dict)
@@ -159,7 +161,12 @@ class Reader:
     publishing: list[float] = field(default_factory=list)
     vanished: int = 0
     odd: Counter[str] = field(default_factory=Counter)
-    _unseen: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    _caused: dict[str, int] = field(default_factory=dict)
+    _begun: bool = False
+    _pools: dict[str, Slice] = field(default_factory=dict)
+    _there: dict[str, _ResourceSeen] = field(default_factory=dict)
+    _moving: set[str] = field(default_factory=set)
+    _arrived: defaultdict[str, list[_ResourceSeen]] = field(default_factory=lambda: defaultdict(list))
     _on_pool: dict[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
     _first: dict[Cell, int] = field(default_factory=dict)
     _standing: dict[Cell, tuple[int, int]] = field(default_factory=dict)
@@ -181,16 +188,13 @@ class Reader:
         before, now = self.known.learn(moment.fact)
         found = now if now is not None else before
         if found is not None:
-            self._row(before, now, found.uid)
-        elif self.known.objects and not self.rows:  # a log that begins with a checkpoint
+            self._row(before, now)
+        elif self.known.objects and not self._begun:  # a log that begins with a checkpoint
             for row in sorted(self.known.objects.values(), key=lambda row: _ORDER.index(type(row))):
-                self._row(None, row, row.uid)
+                self._row(None, row)
 
-    def _row(self, before: object, now: object, uid: str) -> None:
-        if now is None:
-            self.rows.pop(uid, None)
-        else:
-            self.rows[uid] = now
+    def _row(self, before: object, now: object) -> None:
+        self._begun = True
         match now if now is not None else before:
             case Pod() as pod:
                 self._pod(pod, gone=now is None)
@@ -234,6 +238,8 @@ class Reader:
                 self.made_for[claim.owner] = claim
         results = claim.allocation.results if claim.allocation is not None and not gone else ()
         held = frozenset((one.pool, one.device) for one in results if one.binding)
+        for pool, _ in held ^ self._on_pool.get(claim.uid, frozenset()):
+            self._changes_pool(pool)
         if held:
             self._on_pool[claim.uid] = held
         else:
@@ -244,17 +250,29 @@ class Reader:
         seen = self.resources.setdefault(resource.uid, _ResourceSeen())
         seen.node, seen.model = resource.node, resource.model
         if resource.state == "Attaching" and not seen.attaching and not resource.uuid:
-            seen.attaching = self.now
-            self._unseen[resource.model].append(self.now)
+            seen.attaching = self._caused[resource.model] = self.now
         if resource.error and resource.state in ("", "Attaching") and not resource.uuid:
             seen.refused = seen.refused or resource.error
         if resource.uuid and not seen.named:
             seen.named = self.now
+            self._arrived[resource.node].append(seen)
         if resource.state in GOING and not seen.leaving:
             seen.leaving = self.now
         if not seen.gone and (gone or (seen.leaving and not resource.uuid)):
             seen.gone = self.now
+        self._keep(resource.uid, seen)
         self._look_at_totals()
+
+    def _keep(self, uid: str, seen: _ResourceSeen) -> None:
+        """Know which resources are there, and which of them are on their way."""
+        if seen.gone:
+            self._there.pop(uid, None)
+        else:
+            self._there[uid] = seen
+        if seen.gone or (seen.named and not seen.leaving):
+            self._moving.discard(uid)
+        else:
+            self._moving.add(uid)
 
     def _slice(self, before: Slice | None, one: Slice, gone: bool) -> None:
         if one.node:
@@ -262,24 +280,34 @@ class Reader:
                 self._sight(one)
                 self._listed(before, one)
             return
+        if gone:
+            self._pools.pop(one.uid, None)
+        else:
+            self._pools[one.uid] = one
         names = set() if gone else set(one.devices)
         lost = set(before.devices) - names if before is not None else set()
         held = {device for pairs in self._on_pool.values() for pool, device in pairs if pool == one.pool}
         self.vanished += len(lost & held)
-        model = next((m for m in self.config.models if one.pool.startswith(f"{m.device}-fabric")), None)
-        if model is not None and lost and self._unseen[model.model]:
-            self.publishing.append((self.now - self._unseen[model.model].pop(0)) / MICROSECONDS)
+        model = self._model_of(one.pool)
+        since = self._caused.pop(model.model, 0) if model is not None and lost else 0
+        if since and self.now - since <= LINKED * MICROSECONDS:
+            self.publishing.append((self.now - since) / MICROSECONDS)
         self._look_at_totals()
+
+    def _model_of(self, pool: str) -> Model | None:
+        device = pool.rpartition("-fabric")[0]
+        return next((one for one in self.config.models if one.device == device), None)
+
+    def _changes_pool(self, pool: str) -> None:
+        model = self._model_of(pool)
+        if model is not None:
+            self._caused[model.model] = self.now
 
     def _listed(self, before: Slice | None, one: Slice) -> None:
         """Which arrivals the node lists now: the oldest first, as many as there are new devices."""
         news = len(one.devices) - (len(before.devices) if before is not None else 0)
-        waiting = sorted(
-            (seen for seen in self.resources.values() if seen.node == one.node and seen.named and not seen.listed),
-            key=lambda seen: seen.named,
-        )
-        for seen in waiting[: max(0, news)]:
-            seen.listed = self.now
+        for _ in range(min(max(0, news), len(self._arrived[one.node]))):
+            self._arrived[one.node].pop(0).listed = self.now
 
     def _sight(self, one: Slice) -> None:
         for device in one.devices.values():
@@ -320,7 +348,7 @@ class Reader:
                 at = (since - self.begin) / MICROSECONDS
                 self.changes.append(Change(at, "resize", "", cell[0], cell[1], number - self.totals[cell]))
                 self.totals[cell] = number
-        if self._on_pool or any(self._moves(seen) for seen in self.resources.values()):
+        if self._on_pool or self._moving:
             self._standing.clear()
             return
         for cell, number in self._counted().items():
@@ -331,20 +359,14 @@ class Reader:
 
     def _counted(self) -> Counter[Cell]:
         found: Counter[Cell] = Counter()
-        for row in self.rows.values():
-            if isinstance(row, Slice) and not row.node:
-                head, _, fabric = row.pool.rpartition("-fabric")
-                model = next((one for one in self.config.models if one.device == head), None)
-                if model is not None:
-                    found[fabric, model.model] += len(row.devices)
-        for seen in self.resources.values():
-            if seen.named and not seen.gone and (fabric := self._fabric(seen.node)):
+        for row in self._pools.values():
+            model = self._model_of(row.pool)
+            if model is not None:
+                found[row.pool.rpartition("-fabric")[2], model.model] += len(row.devices)
+        for seen in self._there.values():
+            if fabric := self._fabric(seen.node):
                 found[fabric, seen.model] += 1
         return found
-
-    @staticmethod
-    def _moves(seen: _ResourceSeen) -> bool:
-        return not seen.gone and (not seen.named or bool(seen.leaving))
 
     # -- what comes of it
 

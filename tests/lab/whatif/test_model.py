@@ -151,6 +151,7 @@ steps:
     ]
     assert found.pools == {("1", "A100 40G"): 4} and found.reference
     assert found.behaviour.attach["A100 40G"].at(0.5) == pytest.approx(4.0, abs=0.2)
+    assert 0 < found.behaviour.publishing.at(0.5) <= 5.1, "its publisher looks every five seconds"
     model = fitted(found, found.behaviour, REFERENCE, label="it")
     assert {one.first: dict(one.limits) for one in model.scenario.cluster.nodes if one.name == "node"}[0].keys() == {
         "A100 40G"
