@@ -421,7 +421,10 @@ def _show_fit(model: Fitted, fit: Sequence[Fit], first: Candidate, asked: _Asked
 
 
 def _of(model: Fitted) -> str:
-    return model.scenario.about.removeprefix("Fitted from ") or model.scenario.name
+    """How its source is called."""
+    fitted = "Fitted from "
+    about = model.scenario.about
+    return about.removeprefix(fitted) if about.startswith(fitted) else model.scenario.name
 
 
 def _fit_cells(one: Fit) -> tuple[str, ...]:
