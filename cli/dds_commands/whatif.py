@@ -209,6 +209,10 @@ def _first(logged: Policy | None, reference: bool, recorded: str | None, label: 
     told = policy_read(recorded, read_policy)
     if reference and (logged is None or logged.mode == "observe"):
         return Candidate(f"recorded ({STAND_IN})", None)
+    if told is not None and logged is not None:
+        raise InputError(
+            "a log tells itself which policy drove", where=label, fix="leave --recorded out; try others by --policy"
+        )
     found = told or logged
     if found is None:
         raise InputError(

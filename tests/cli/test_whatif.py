@@ -77,6 +77,7 @@ def test_its_scenario_can_be_read_and_played(tmp_path: Path) -> None:
         ((str(RECORDINGS / "ready_mode.jsonl.gz"),), "a recording does not tell under which policy it was made"),
         ((REAL, "--policy", "OBSERVES"), "mode observe writes nothing"),
         ((REAL, "--policy", "nowhere.yaml"), "nowhere.yaml: "),
+        ((REAL, "--recorded", "SERVES"), "a log tells itself which policy drove"),
         ((REAL, "--fit", "nowhere.jsonl"), "nowhere.jsonl: "),
         ((PUBLISHERS,), "is not the log of a scaler"),
         ((str(RECORDINGS / "attach_failure.jsonl.gz"),), "no attach is seen, so that nothing can be fitted"),
@@ -86,5 +87,6 @@ def test_its_scenario_can_be_read_and_played(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_answered_is_said_in_a_line(command: tuple[str, ...], words: str, tmp_path: Path) -> None:
     (tmp_path / "observes.yaml").write_text("mode: observe\n")
-    given = [str(tmp_path / "observes.yaml") if one == "OBSERVES" else one for one in command]
+    (tmp_path / "serves.yaml").write_text(RECORDED)
+    given = [str(tmp_path / f"{one.lower()}.yaml") if one in ("OBSERVES", "SERVES") else one for one in command]
     assert words in refused("whatif", *given)
