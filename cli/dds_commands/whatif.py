@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import count
@@ -110,9 +110,22 @@ def whatif(
     require("lab")
     from dds_whatif.engines import opened as opened_engine
 
+    scenario = len(sources) == 1 and sources[0].endswith((".yaml", ".yml"))
+    _refuse(
+        {
+            "--results goes with --sweep": results is not None and grid_file is None,
+            "--ray-address goes with --engine ray": ray_address is not None and engine != "ray",
+            "--jobs is of processes: Ray plays as many as the cluster has CPUs": jobs is not None and engine == "ray",
+            "--sweep takes one --policy": grid_file is not None and len(policies) > 1,
+            "--price and --watts are for policies, not for --sweep": grid_file is not None
+            and bool(price_file or watts_file),
+            "--recorded and --fit are for what really happened, and a scenario did not": scenario
+            and bool(recorded or other),
+        }
+    )
     rates = read_rates(price_file, watts_file)
-    grid = _grid(grid_file, results)
-    model, candidates, real = _model(sources, url, name, policies, recorded, other)
+    grid = _grid(grid_file)
+    model, candidates, real = _model(sources, url, name, policies, recorded, other, scenario=scenario)
     if folder is not None:
         _write(model, Path(folder))
     asked = _Asked(seeds, bound, anyway, rates, form)
@@ -122,7 +135,7 @@ def whatif(
             _played(model, candidates if grid is None else candidates[:1], seeds, executor) if real or not grid else []
         )
         fit = _fit(real, runs, asked)
-        base = candidates[1] if len(candidates) > 1 else candidates[0]
+        base = candidates[-1]
         goes_on = grid is not None and not _is_off(fit, asked)
         found = _swept(model, base, grid, asked, executor, at_once, results) if grid is not None and goes_on else []
     if grid is None or not goes_on:
@@ -137,13 +150,15 @@ def _model(
     policies: tuple[str, ...],
     recorded: str | None,
     other: str | None,
+    *,
+    scenario: bool,
 ) -> tuple[Fitted, list[Candidate], Outcome | None]:
     """What is played, by whom, and what reality was. Raises InputError."""
     from dds_whatif.outcome import counted
     from dds_whatif.world import fitted
 
     tried = [_candidate(one) for one in policies]
-    if len(sources) == 1 and sources[0].endswith((".yaml", ".yml")):
+    if scenario:
         return _of_scenario(sources[0]), _some(tried, sources[0]), None
     with Opened() as opened:
         source = _scalers(opened.source(sources, url, name))
@@ -173,12 +188,17 @@ def _some(tried: list[Candidate], where: str) -> list[Candidate]:
     return tried
 
 
-def _grid(path: str | None, results: str | None) -> Grid | None:
+def _refuse(combinations: Mapping[str, bool]) -> None:
+    """Raises InputError for options that would be ignored."""
+    for words, given in combinations.items():
+        if given:
+            raise InputError(words, fix="leave it out, or see docs/whatif.md")
+
+
+def _grid(path: str | None) -> Grid | None:
     from dds_whatif.sweep import grid_of
 
     if path is None:
-        if results is not None:
-            raise InputError("--results goes with --sweep", fix="give both, or neither")
         return None
     return grid_of(mapping_from(path, InputError, "policy: {no_removal_seconds: [60, 600]}"), path)
 
@@ -283,14 +303,16 @@ def _write(model: Fitted, folder: Path) -> None:
     from dds_lab.scenario import written
     from dds_lab.scenario.workload import write_workload
 
+    path, pods = folder / f"{model.scenario.name}.yaml", folder / f"{model.scenario.name}.csv"
+    if path.exists() or pods.exists():
+        raise InputError("a scenario is there already", where=str(path), fix="name another folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_workload(folder / "pods.csv", model.arrivals)
-        text = written(model.scenario.model_copy(update={"workload": "pods.csv"}))
-        (folder / f"{model.scenario.name}.yaml").write_text(text, encoding="utf-8")
+        write_workload(pods, model.arrivals)
+        path.write_text(written(model.scenario.model_copy(update={"workload": pods.name})), encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", where=str(folder), fix="name another folder") from None
-    note(f"scenario: {folder / model.scenario.name}.yaml")
+    note(f"scenario: {path}")
 
 
 # -- output --------------------------------------------------------------------------------------------------------------
@@ -319,7 +341,8 @@ def _fit(real: Outcome | None, runs: list[list[Outcome]], asked: _Asked) -> list
 
     if real is None:
         return []
-    intervals = {f"wait p{round(100 * share)}": real.between(share) for share in (0.5, 0.95)}
+    between = {f"wait p{round(100 * share)}": real.between(share) for share in (0.5, 0.95)}
+    intervals = {name: one for name, one in between.items() if one is not None}
     measured = [_measures(one, asked.rates) for one in runs[0]]
     found = fits(_measures(real, asked.rates), measured, asked.bound, intervals)
     off = [one.measure for one in found if one.verdict == "off"]

@@ -1,8 +1,8 @@
 """Runs beside reality, and policies beside the first one, over the same seeds.
 
 A model is believed as far as it fits: each measure that the recorded policy gives is held against what was recorded. Reality is
-one run too, so a measure is also believed where reality lies within what the seeds spread over, and a quantile of waits where the
-model lies within the interval that so few waits leave it.
+one run too, so a measure is also believed where one more seed could have given it, and a quantile of waits where the model lies
+within the interval that so few waits leave it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,18 @@ from typing import Literal, NamedTuple
 
 Measures = Mapping[str, float]
 
-FIT = ("wait mean", "wait p50", "wait p95", "attaches", "idle hours")
+FIT = ("wait mean", "wait p50", "wait p95", "never bound", "attaches", "used hours", "idle hours")
 """What a model has to meet."""
-SLACK = {"wait mean": 0.25, "wait p50": 0.25, "wait p95": 0.25, "attaches": 1.0, "idle hours": 0.01}
+SLACK = {
+    **dict.fromkeys(("wait mean", "wait p50", "wait p95"), 0.25),
+    **dict.fromkeys(("used hours", "idle hours"), 0.01),
+    **dict.fromkeys(("never bound", "attaches"), 0.0),
+}
 """Differences that nobody would act on, whatever part of the whole they are: seconds, devices, device-hours."""
+ENOUGH = 5
+"""Seeds below which nothing is said of what another one could have given."""
+UNFELT, UNFELT_PART = 0.001, 0.005
+"""A difference of this, or of this part, is none."""
 NEUTRAL = ("used hours",)
 """Measures of which neither less nor more is better."""
 
@@ -71,9 +79,15 @@ def _fit(name: str, real: float, values: Sequence[float], bound: float, interval
     verdict: Verdict = "off"
     if abs(middle - real) <= max(SLACK[name], bound * abs(real)):
         verdict = "fits"
-    elif low <= real <= high or (interval is not None and interval[0] <= middle <= interval[1]):
+    elif _foreseen(values, real) or (interval is not None and interval[0] <= middle <= interval[1]):
         verdict = "within the spread"
     return Fit(name, real, interval, middle, low, high, off, verdict)
+
+
+def _foreseen(values: Sequence[float], real: float) -> bool:
+    """Whether one more run may well be like reality: by the 95 % prediction interval, which more runs do not widen."""
+    half = half_width(values) if len(values) >= ENOUGH else None
+    return half is not None and abs(real - fmean(values)) <= half * float((len(values) + 1) ** 0.5)
 
 
 def differences(first: Sequence[Measures], other: Sequence[Measures]) -> list[Difference]:
@@ -81,14 +95,14 @@ def differences(first: Sequence[Measures], other: Sequence[Measures]) -> list[Di
     return [
         _difference(name, [run[name] for run in first], [run[name] for run in other])
         for name in first[0]
-        if name in other[0]
+        if name in other[0] and not name.endswith(" a day")  # the same once more
     ]
 
 
 def _difference(name: str, first: Sequence[float], other: Sequence[float]) -> Difference:
     each = [b - a for a, b in zip(first, other, strict=True)]
     mean, half = fmean(each), half_width(each)
-    return Difference(name, fmean(other), fmean(first), mean, half, _word(name, each, mean, half))
+    return Difference(name, fmean(other), fmean(first), mean, half, _word(name, fmean(first), mean, half))
 
 
 def half_width(values: Sequence[float]) -> float | None:
@@ -100,8 +114,8 @@ def half_width(values: Sequence[float]) -> float | None:
     return t * stdev(values) / float(len(values) ** 0.5)
 
 
-def _word(name: str, each: Sequence[float], mean: float, half: float | None) -> Word:
-    if not any(each):
+def _word(name: str, first: float, mean: float, half: float | None) -> Word:
+    if abs(mean) <= max(UNFELT, UNFELT_PART * abs(first)):
         return "the same"
     if half is None or abs(mean) <= half:
         return "cannot tell"

@@ -33,6 +33,10 @@ from dds_core.timeline import Moment
 
 Cell = tuple[str, str]
 """Fabric and model."""
+EMPTY = "no free resource"
+"""In the fabric's words: the pool is empty, which the model comes to by itself."""
+AWAY = 120.0
+"""Seconds for which a node may be gone and still be told as one that stayed: it was registered anew."""
 LINKED = 60.0
 """Seconds within which a change of a pool comes of an attach that began, or of a claim that took or let go of its devices."""
 _ORDER = (Config, Node, Slice, AttachRequest, FabricResource, Claim, Pod)
@@ -105,6 +109,8 @@ class Derived:
     end: int
     config: Config
     nodes: tuple[Node, ...]
+    taken: frozenset[str]
+    """Nodes to which pods with claims were bound: what taints they have is tolerated."""
     classes: tuple[DeviceClass, ...]
     pools: dict[Cell, int]
     sights: dict[str, dict[str, str]]
@@ -149,6 +155,7 @@ class Reader:
     config: Config = field(default_factory=lambda: Config(uid=""))
     known: Known = field(default_factory=Known)
     reference: bool = False
+    taken: set[str] = field(default_factory=set)
     nodes: dict[str, Node] = field(default_factory=dict)
     classes: dict[str, DeviceClass] = field(default_factory=dict)
     pods: dict[str, _PodSeen] = field(default_factory=dict)
@@ -163,8 +170,10 @@ class Reader:
     odd: Counter[str] = field(default_factory=Counter)
     _caused: dict[str, int] = field(default_factory=dict)
     _begun: bool = False
+    _moved: bool = False
     _pools: dict[str, Slice] = field(default_factory=dict)
     _there: dict[str, _ResourceSeen] = field(default_factory=dict)
+    _uuids: set[str] = field(default_factory=set)
     _moving: set[str] = field(default_factory=set)
     _arrived: defaultdict[str, list[_ResourceSeen]] = field(default_factory=lambda: defaultdict(list))
     _on_pool: dict[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
@@ -220,10 +229,13 @@ class Reader:
     def _pod(self, pod: Pod, gone: bool) -> None:
         seen = self.pods.get(pod.uid)
         if seen is None:
+            if pod.phase in FINISHED:  # it had ended before the source begins
+                return
             seen = self.pods[pod.uid] = _PodSeen(pod, self.now, early=bool(pod.node))
         seen.pod = pod
         if pod.node and not seen.bound:
             seen.bound = self.now
+            self.taken.add(pod.node)
         if pod.phase in FINISHED and not seen.ended:
             seen.ended = self.now
         if (gone or pod.deleting) and not seen.gone:
@@ -251,8 +263,10 @@ class Reader:
         seen.node, seen.model = resource.node, resource.model
         if resource.state == "Attaching" and not seen.attaching and not resource.uuid:
             seen.attaching = self._caused[resource.model] = self.now
-        if resource.error and resource.state in ("", "Attaching") and not resource.uuid:
+        if resource.error and resource.state in ("", "Attaching") and not resource.uuid and EMPTY not in resource.error:
             seen.refused = seen.refused or resource.error
+        if resource.uuid:
+            self._uuids.add(resource.uuid)
         if resource.uuid and not seen.named:
             seen.named = self.now
             self._arrived[resource.node].append(seen)
@@ -326,6 +340,7 @@ class Reader:
             self.changes.append(Change(at, "lose_node", node.name))
             return
         if before is None:
+            self._came_back(node.name, at)
             if at > 60.0 and node.name not in self.nodes:
                 self.odd["node that came later is there from the beginning"] += 1
             self.nodes.setdefault(node.name, node)
@@ -333,6 +348,19 @@ class Reader:
             self.changes.append(Change(at, "cordon" if node.unschedulable else "uncordon", node.name))
         if node.labels.get(f"{self.config.prefix}/fabric") and not self._fabric(node.name):
             self.nodes[node.name] = node
+
+    def _came_back(self, node: str, at: float) -> None:
+        lost = next((one for one in reversed(self.changes) if (one.kind, one.node) == ("lose_node", node)), None)
+        if lost is not None and at - lost.at <= AWAY:
+            self.changes.remove(lost)
+        elif lost is not None:
+            self.odd["node that went and came back stays away"] += 1
+
+    def _built_in(self) -> None:
+        """Devices that nodes list and no resource ever named."""
+        number = len(set(self.known.uuid_at.values()) - self._uuids)
+        if number:
+            self.odd["device that is built into a node, or whose resource is not seen, is left out"] += number
 
     def _fabric(self, node: str) -> str:
         row = self.nodes.get(node)
@@ -344,18 +372,25 @@ class Reader:
         """Count a fabric's devices while nothing is on its way and nobody waits: what its pool lists, and what is attached. A
         number counts once it has stood for a while, since a pool is published late."""
         for cell, (number, since) in self._standing.items():
-            if number != self.totals[cell] and self.now - since >= SETTLED * MICROSECONDS:
-                at = (since - self.begin) / MICROSECONDS
-                self.changes.append(Change(at, "resize", "", cell[0], cell[1], number - self.totals[cell]))
-                self.totals[cell] = number
+            if self.now - since >= SETTLED * MICROSECONDS:
+                self._settled(cell, number, since)
         if self._on_pool or self._moving:
+            self._moved = True
             self._standing.clear()
             return
         for cell, number in self._counted().items():
-            self._first.setdefault(cell, number)
-            self.totals.setdefault(cell, number)
-            if self._standing.get(cell, (None, 0))[0] != number:
+            if not self._moved:  # what is there at the beginning is told bit by bit
+                self._first[cell] = self.totals[cell] = number
+            elif self._standing.get(cell, (None, 0))[0] != number:
                 self._standing[cell] = (number, self.now)
+
+    def _settled(self, cell: Cell, number: int, since: int) -> None:
+        had = self.totals.get(cell, number)
+        self._first.setdefault(cell, number)
+        self.totals[cell] = number
+        if number != had:
+            at = (since - self.begin) / MICROSECONDS
+            self.changes.append(Change(at, "resize", "", cell[0], cell[1], number - had))
 
     def _counted(self) -> Counter[Cell]:
         found: Counter[Cell] = Counter()
@@ -373,12 +408,17 @@ class Reader:
     def derived(self) -> Derived:
         """What was read so far."""
         self._look_at_totals()
+        for cell, (number, since) in self._standing.items():
+            if cell not in self._first:
+                self._settled(cell, number, since)
+        self._built_in()
         pods = sorted(self._pod_rows(), key=lambda row: (row.at, row.namespace, row.name))
         return Derived(
             begin=self.begin,
             end=self.now,
             config=self.config,
             nodes=tuple(self.nodes[name] for name in sorted(self.nodes)),
+            taken=frozenset(self.taken),
             classes=tuple(self.classes[name] for name in sorted(self.classes)),
             pools=dict(self._first),
             sights=self.sights,
@@ -396,7 +436,9 @@ class Reader:
             if not devices:
                 continue
             if seen.early:
-                self.odd["pod that ran when the source begins comes at its beginning"] += 1
+                self.odd[
+                    "pods ran when the source begins and come at its beginning: waits and attaches are not those of reality"
+                ] += 1
             end = min((at for at in (seen.ended, seen.gone) if at), default=0)
             yield PodRow(
                 at=(seen.came - self.begin) / MICROSECONDS,
@@ -434,7 +476,7 @@ class Reader:
         errors: dict[Cell, tuple[int, int, str]] = {}
         listing: list[float] = []
         for seen in self.resources.values():
-            if seen.attaching and seen.named:
+            if seen.attaching and seen.named and not seen.refused:
                 attach[seen.model].append((seen.named - seen.attaching) / MICROSECONDS)
             if seen.named and seen.listed:
                 listing.append(max(0.0, (seen.listed - seen.named) / MICROSECONDS))

@@ -13,6 +13,8 @@ from dds_core.scaler.history.usage import usage
 from dds_core.scaler.spending import STATES
 from dds_core.timeline import Moment
 
+FEW = 20
+"""Waits below which their quantiles have no interval."""
 HOUR = 3_600 * MICROSECONDS
 
 
@@ -36,9 +38,11 @@ class Outcome:
         """The nearest-rank quantile of waits; 0 without any."""
         return self._ranked(ceil(round(share * len(self.waits), 6)))
 
-    def between(self, share: float) -> tuple[float, float]:
+    def between(self, share: float) -> tuple[float, float] | None:
         """Where that quantile of the same cluster lies, at 95 %, had other waits been drawn: of few waits it is a wide interval
-        (by ranks; Conover, Practical Nonparametric Statistics, 3.2)."""
+        (by ranks; Conover, Practical Nonparametric Statistics, 3.2). None of so few that it would be all of them."""
+        if len(self.waits) < FEW:
+            return None
         middle, wide = share * len(self.waits), 1.96 * sqrt(share * (1 - share) * len(self.waits))
         return self._ranked(int(middle - wide)), self._ranked(ceil(middle + wide))
 

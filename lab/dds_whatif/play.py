@@ -38,10 +38,22 @@ class Task:
 
 
 def task_of(scenario: Scenario, arrivals: Sequence[Arrival], policy: Policy | None, seed: int) -> Task:
-    """A run of a scenario with these pods."""
+    """A run of a scenario with these pods. The schedulers' binding timeouts are those that the policy tells."""
     pods = io.StringIO()
     write_rows(pods, arrivals)
-    return Task(written(scenario), pods.getvalue(), policy, seed)
+    return Task(written(_as_told(scenario, policy)), pods.getvalue(), policy, seed)
+
+
+def _as_told(scenario: Scenario, policy: Policy | None) -> Scenario:
+    scheduler = scenario.parts.scheduler
+    if policy is None or scheduler is None or not (policy.schedulers or "scheduler" in policy.model_fields_set):
+        return scenario
+    profiles = {
+        name: one.model_copy(update={"binding_timeout": float(policy.scheduler_of(name).binding_timeout_seconds)})
+        for name, one in scheduler.profiles.items()
+    }
+    parts = scenario.parts.model_copy(update={"scheduler": scheduler.model_copy(update={"profiles": profiles})})
+    return scenario.model_copy(update={"parts": parts})
 
 
 def play(task: Task) -> Outcome:

@@ -71,6 +71,8 @@ def grid_of(written: Mapping[str, Any], where: str) -> Grid:
     for _, values in axes(found):
         if not values:
             raise InputError("an axis has no values", where=where, fix="give a list of values, or leave it out")
+        if len({json.dumps(value) for value in values}) < len(values):
+            raise InputError("an axis has a value twice", where=where, fix="keep one of them")
         number *= len(values)
     if number == 1 and not axes(found):
         raise InputError("names no axis", where=where, fix="name some of policy, pools, nodes, fabric, arrivals")
@@ -108,6 +110,10 @@ def changed(model: Fitted, policy: Policy | None, cell: Cell, where: str) -> tup
                     "the stand-in for the reference has no policy", where=where, fix="name a policy of dds"
                 )
             policy = read_policy({**policy.model_dump(mode="json", exclude_defaults=True), of: value})
+            if policy.mode == "observe":
+                raise InputError(
+                    "mode observe writes nothing: nothing would be served", where=where, fix="leave it out"
+                )
         elif axis == "arrivals":
             scenario, arrivals = _faster(scenario, arrivals, value)
         else:
@@ -270,6 +276,10 @@ WEIGHED = ("wait p95", "never bound", "attaches", "idle hours", "attaching hours
 """What a front weighs against each other; less is better of each."""
 
 
+ASSUMED = ("fabric", "arrivals")
+"""Axes that nobody chooses: each combination of them has a front of its own."""
+
+
 class Summed(NamedTuple):
     """A cell: the means of its measures over the seeds, and whether it is on the Pareto front."""
 
@@ -284,7 +294,12 @@ def summed(grid: Grid, runs: Sequence[Run]) -> list[Summed]:
     for cell in cells(grid):
         found = [one.measures for one in runs if one.cell == cell]
         means.append({name: sum(one[name] for one in found) / len(found) for name in found[0]})
-    fronts = front(means, WEIGHED)
+    fronts = [False] * len(means)
+    assumed = [tuple(cell.get(name) for name in ASSUMED) for cell in cells(grid)]
+    for each in dict.fromkeys(assumed):
+        places = [place for place, one in enumerate(assumed) if one == each]
+        for place, on in zip(places, front([means[place] for place in places], WEIGHED), strict=True):
+            fronts[place] = on
     return [Summed(cell, mean, on) for cell, mean, on in zip(cells(grid), means, fronts, strict=True)]
 
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from pydantic import ValidationError
 
 from dds_core.errors import InputError
 from dds_core.model import Model as Described
@@ -28,6 +30,9 @@ from dds_whatif.derive import Behaviour, Derived, PodRow, Samples
 QUICK = 1.0
 """Seconds: a publisher that is quicker looks whenever something changes, and not at intervals."""
 MOST_SAMPLES = 10_000
+UNNUMBERED = "node-of-source"
+"""What nodes are called whose names do not end in a letter and four digits."""
+MOST_PRIORITY = 1_000_000_000
 _SHORT = re.compile(r"[^a-z0-9-]+")
 
 
@@ -47,8 +52,21 @@ class Fitted:
 
 def fitted(source: Derived, behaviour: Behaviour, policy: Policy, *, label: str) -> Fitted:
     """What was read as a scenario, its fabric behaving as `behaviour` says, its schedulers' binding timeouts those of `policy`.
-    Raises TooShort."""
+    Raises TooShort, and InputError for what no scenario can tell."""
     _enough(source, behaviour, label)
+    try:
+        return _fitted(source, behaviour, policy, label)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise InputError(
+            f"cannot be told as a scenario of the lab: {place}: {first['msg']}, not {str(first['input'])[:100]!r}",
+            where=label,
+            fix="leave such objects out of the source, or cut it into parts",
+        ) from None
+
+
+def _fitted(source: Derived, behaviour: Behaviour, policy: Policy, label: str) -> Fitted:
     notes = list(source.notes)
     classes = _classes(source)
     fabrics = _fabrics(source)
@@ -61,9 +79,11 @@ def fitted(source: Derived, behaviour: Behaviour, policy: Policy, *, label: str)
         duration=max(1.0, last),
         cluster=Cluster(
             prefix=source.config.prefix or "cohdi.io",
-            models=tuple(_model(one, source.sights.get(one.model, {})) for one in source.config.models),
+            models=tuple(
+                _model(one, source.sights.get(one.model, {}), source.config.models) for one in source.config.models
+            ),
             classes=classes,
-            fabrics=tuple(Fabric(id=int(name), devices=pool) for name, pool in fabrics.items()),
+            fabrics=tuple(Fabric(id=_number_of(name, label), devices=pool) for name, pool in fabrics.items()),
             nodes=tuple(_node(one, source) for one in source.nodes),
             namespaces=tuple(
                 sorted({row.namespace for row in source.pods} - {"default", "kube-system", "composable-dra"})
@@ -100,7 +120,7 @@ def _enough(source: Derived, behaviour: Behaviour, label: str) -> None:
 # -- the cluster
 
 
-def _model(one: Described, told: Mapping[str, str]) -> Model:
+def _model(one: Described, told: Mapping[str, str], all_of_them: Sequence[Described]) -> Model:
     given: dict[str, Any] = {
         name: told[attribute]
         for name, attribute in (
@@ -120,6 +140,8 @@ def _model(one: Described, told: Mapping[str, str]) -> Model:
         product=attributes.pop("productName", one.model)[:64],
         pool_attributes=attributes,
         index=one.index,
+        not_with=tuple(other.model for other in all_of_them if other.index in one.conflicts),
+        request_type=one.type or None,  # type: ignore[arg-type]
         **given,
     )
 
@@ -140,6 +162,12 @@ def _classes(source: Derived) -> tuple[Class, ...]:
         Class(name=one.name, selectors=one.selectors, extended_resource=one.extended_resource or None)
         for one in source.classes
     )
+
+
+def _number_of(fabric: str, label: str) -> int:
+    if not fabric.isdigit():
+        raise InputError(f"the fabric {fabric!r} is no number", where=label, fix="the lab knows fabrics by number only")
+    return int(fabric)
 
 
 def _fabrics(source: Derived) -> dict[str, dict[str, int]]:
@@ -170,16 +198,16 @@ def _node(node: Node, source: Derived) -> Nodes:
         taints=tuple(
             NodeTaint(key=taint.key, value=taint.value, effect=taint.effect)  # type: ignore[arg-type]
             for taint in node.taints
-            if not taint.key.startswith("node.kubernetes.io/")
+            if node.name not in source.taken and not taint.key.startswith("node.kubernetes.io/")
         ),
     )
 
 
 def _numbered(name: str, source: Derived) -> tuple[str, int]:
     """How the lab calls a node: as it was called, or by its place among all."""
-    if name[-4:].isdigit() and len(name) > 4:
+    if name[-4:].isdigit() and name[-5:-4].isalnum():
         return name[:-4], int(name[-4:])
-    return "node-of-source-", [one.name for one in source.nodes].index(name)
+    return UNNUMBERED, [one.name for one in source.nodes].index(name)
 
 
 def _named(name: str, source: Derived) -> str:
@@ -270,7 +298,7 @@ def _arrival(row: PodRow, name: str, devices: dict[str, int]) -> Arrival:
         lasts=row.ran if row.ended else None,
         delete_after=row.ran,
         scheduler=row.scheduler or "default-scheduler",
-        priority=row.priority,
+        priority=min(MOST_PRIORITY, row.priority),
     )
     return Arrival(at=row.at, run=run, withdraw_after=row.withdrawn)
 

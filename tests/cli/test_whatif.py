@@ -67,8 +67,9 @@ def test_its_scenario_can_be_read_and_played(tmp_path: Path) -> None:
     dds("whatif", REAL, "--seeds", "1", "--jobs", "1", "--scenario", str(folder), "--anyway")
     (path,) = folder.glob("*.yaml")
     scenario = read_scenario(path)
-    assert scenario.workload == str((folder / "pods.csv").resolve())
+    assert scenario.workload == str(path.with_suffix(".csv").resolve())
     assert "pods         40, of which 40 got a node" in fine("lab", "run", str(path), "--no-recording")
+    assert "a scenario is there already" in refused("whatif", REAL, "--scenario", str(folder))
 
 
 @pytest.mark.parametrize(
@@ -79,6 +80,10 @@ def test_its_scenario_can_be_read_and_played(tmp_path: Path) -> None:
         ((REAL, "--policy", "nowhere.yaml"), "nowhere.yaml: "),
         ((REAL, "--recorded", "SERVES"), "a log tells itself which policy drove"),
         ((REAL, "--fit", "nowhere.jsonl"), "nowhere.jsonl: "),
+        ((REAL, "--results", "r.sqlite3"), "--results goes with --sweep"),
+        ((REAL, "--ray-address", "auto"), "--ray-address goes with --engine ray"),
+        ((REAL, "--sweep", "g.yaml", "--policy", "a.yaml", "--policy", "b.yaml"), "--sweep takes one --policy"),
+        (("s.yaml", "--fit", REAL), "a scenario did not"),
         ((PUBLISHERS,), "is not the log of a scaler"),
         ((str(RECORDINGS / "attach_failure.jsonl.gz"),), "no attach is seen, so that nothing can be fitted"),
         ((REAL, "--seeds", "0"), "--seeds"),

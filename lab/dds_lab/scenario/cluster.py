@@ -173,7 +173,7 @@ class Cluster(Written):
         description="DeviceClasses; by default one for each model, named as its `device`.",
     )
     fabrics: tuple[Fabric, ...] = Field(default=(), max_length=1000, description="Fabrics.")
-    nodes: tuple[Nodes, ...] = Field(default=(), max_length=1000, description="Nodes, in groups.")
+    nodes: tuple[Nodes, ...] = Field(default=(), max_length=10_000, description="Nodes, in groups.")
     drivers: tuple[NodeDriver, ...] = Field(default=(), max_length=100, description="Further DRA drivers on nodes.")
     namespaces: tuple[DnsLabel, ...] = Field(
         default=(), max_length=1000, description="Namespaces besides default, kube-system and composable-dra."

@@ -7,7 +7,15 @@ import pytest
 from dds_whatif.compare import SLACK, differences, fits, half_width
 from dds_whatif.outcome import Outcome
 
-REAL = {"wait mean": 10.0, "wait p50": 8.0, "wait p95": 40.0, "attaches": 100.0, "idle hours": 20.0}
+REAL = {
+    "wait mean": 10.0,
+    "wait p50": 8.0,
+    "wait p95": 40.0,
+    "never bound": 0.0,
+    "attaches": 100.0,
+    "used hours": 5.0,
+    "idle hours": 20.0,
+}
 
 
 def run(**changed: float) -> dict[str, float]:
@@ -19,13 +27,22 @@ def verdicts(*runs: dict[str, float], interval: tuple[float, float] = (40.0, 40.
 
 
 def test_what_is_within_the_bound_fits_and_what_is_beyond_is_off() -> None:
-    found = verdicts(run(wait_mean=11.4, attaches=116.0), run(wait_mean=11.5, attaches=118.0))
+    found = verdicts(
+        run(wait_mean=11.4, attaches=116.0), run(wait_mean=11.5, attaches=118.0)
+    )  # two tell nothing of chance
     assert found["wait mean"] == "fits" and found["attaches"] == "off"
 
 
 def test_reality_may_be_one_of_the_runs_that_chance_gives() -> None:
-    assert verdicts(run(wait_p95=20.0), run(wait_p95=25.0), run(wait_p95=44.0))["wait p95"] == "within the spread"
-    assert verdicts(run(wait_p95=20.0), run(wait_p95=25.0), run(wait_p95=30.0))["wait p95"] == "off"
+    wide, narrow = (20.0, 25.0, 44.0, 22.0, 38.0), (20.0, 21.0, 22.0, 20.0, 21.0)
+    assert verdicts(*(run(wait_p95=value) for value in wide))["wait p95"] == "within the spread"
+    assert verdicts(*(run(wait_p95=value) for value in narrow))["wait p95"] == "off"
+
+
+def test_more_runs_do_not_make_a_wrong_model_right() -> None:
+    """Of enough runs some one is like anything."""
+    values = [20.0 + (number % 7) - 3 for number in range(700)] + [41.0]
+    assert verdicts(*(run(wait_p95=value) for value in values))["wait p95"] == "off"
 
 
 def test_a_quantile_of_few_waits_leaves_an_interval() -> None:
@@ -33,8 +50,11 @@ def test_a_quantile_of_few_waits_leaves_an_interval() -> None:
 
 
 def test_what_nobody_would_act_on_is_no_difference() -> None:
-    real = dict.fromkeys(REAL, 0.001)
+    real = {name: 0.001 if slack else 0.0 for name, slack in SLACK.items()}
     assert {one.verdict for one in fits(real, [dict(SLACK)], 0.15, {})} == {"fits"}
+    assert [one.verdict for one in fits(real, [{**SLACK, "never bound": 1.0}], 0.15, {}) if one.verdict != "fits"] == [
+        "off"
+    ]
 
 
 def test_the_interval_of_a_mean_is_students() -> None:
@@ -46,9 +66,15 @@ def test_the_interval_of_a_mean_is_students() -> None:
 def test_policies_are_compared_seed_by_seed() -> None:
     first = [{"wait mean": 10.0 + seed, "attaches": 5.0, "idle hours": 1.0, "used hours": 1.0} for seed in range(6)]
     other = [
-        {"wait mean": 9.0 + seed + seed / 100, "attaches": 5.0, "idle hours": 1.0 + (-1) ** seed, "used hours": 2.0}
+        {
+            "wait mean": 9.0 + seed + seed / 100,
+            "attaches": 5.000001,
+            "idle hours": 1.5 if seed % 2 else 0.7,
+            "used hours": 2.0,
+        }
         for seed in range(6)
     ]
+    first, other = [{**one, "attaches a day": 9.0} for one in first], [{**one, "attaches a day": 8.0} for one in other]
     words = {one.measure: one.word for one in differences(first, other)}
     assert words == {"wait mean": "better", "attaches": "the same", "idle hours": "cannot tell", "used hours": "other"}
 
@@ -57,4 +83,5 @@ def test_quantiles_are_nearest_ranks_and_their_intervals_those_of_ranks() -> Non
     found = Outcome(tuple(float(each) for each in range(1, 41)), 40, 0, 0, 0, 0, 0, 0, {}, 60.0)
     assert (found.wait(0.5), found.wait(0.95), found.wait(1.0)) == (20.0, 38.0, 40.0)
     assert found.between(0.95) == (35.0, 40.0) and found.between(0.5) == (13.0, 27.0)
+    assert Outcome(found.waits[:10], 10, 0, 0, 0, 0, 0, 0, {}, 60.0).between(0.5) is None
     assert Outcome((), 0, 0, 0, 0, 0, 0, 0, {}, 0.0).measures()["wait p95"] == 0.0

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from dds_core.errors import InputError
-from dds_core.scaler.policy import Policy
+from dds_core.scaler.policy import Policy, SchedulerPolicy
 from dds_lab.scenario import parse
 from dds_lab.scenario.work import Run as Pod
 from dds_lab.scenario.workload import Arrival
+from dds_whatif.play import task_of
 from dds_whatif.store import Store
 from dds_whatif.sweep import axes, cells, changed, front, grid_of, summed, swept, wanted
 from dds_whatif.world import Fitted
@@ -97,6 +98,7 @@ def test_devices_are_shared_out_among_fabrics_and_none_is_lost(number: int) -> N
         ({"knobs": [1]}, "knobs: extra inputs are not permitted"),
         ({"nodes": [0]}, "nodes.0: input should be greater than or equal to 1"),
         ({"fabric": [-1]}, "fabric.0: input should be greater than 0"),
+        ({"nodes": [2, 2]}, "an axis has a value twice"),
         ({"nodes": list(range(1, 102)), "fabric": [0.5 + n for n in range(100)]}, "10,100 cells, 10,000 is the most"),
     ],
 )
@@ -112,6 +114,7 @@ def test_a_grid_that_is_none_is_refused(written: dict[str, Any], words: str) -> 
         ({"policy.no_removal_secs": 5}, "no_removal_secs"),
         ({"policy.no_removal_seconds": -5}, "no_removal_seconds"),
         ({"pools.A100": 5}, "no pool has A100"),
+        ({"policy.mode": "observe"}, "mode observe writes nothing"),
         ({"nodes": 5}, "there are 4 nodes, not 5"),
     ],
 )
@@ -163,6 +166,21 @@ def test_another_policy_seed_pool_or_pod_is_another_run() -> None:
         keys(Fitted(MODEL.scenario, MODEL.arrivals[:-1], (), ()), POLICY),
     ]
     assert len(known.union(*others)) == 8
+
+
+def test_a_policys_binding_timeout_is_that_of_the_scheduler_that_is_played() -> None:
+    named = POLICY.model_copy(update={"schedulers": {"default-scheduler": SchedulerPolicy(binding_timeout_seconds=8)}})
+    task = task_of(MODEL.scenario, MODEL.arrivals, named, 1)
+    scheduler = parse(task.scenario, "it").parts.scheduler
+    assert scheduler is not None and scheduler.profiles["default-scheduler"].binding_timeout == 8.0
+
+
+def test_what_nobody_chooses_does_not_beat_what_somebody_does() -> None:
+    """Half the arrivals are no better policy."""
+    with Store() as store:
+        grid = grid_of({"arrivals": [0.5, 2], "policy": {"no_removal_seconds": [5, 60]}}, "g")
+        rows = summed(grid, swept(wanted(MODEL, POLICY, grid, (1,), "g"), Counting(), store, 1))
+    assert {row.cell["arrivals"] for row in rows if row.front} == {0.5, 2.0}
 
 
 def test_a_place_that_keeps_nothing_is_said(tmp_path: Path) -> None:
