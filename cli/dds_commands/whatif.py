@@ -226,6 +226,8 @@ def _scalers(source: Source) -> Source:
 
 def _first(logged: Policy | None, reference: bool, recorded: str | None, label: str) -> Candidate:
     """Who drove the cluster. Raises InputError where that cannot be known."""
+    from dds_whatif.play import serving
+
     told = policy_read(recorded, read_policy)
     if reference and (logged is None or logged.mode == "observe"):
         return Candidate(f"recorded ({STAND_IN})", None)
@@ -238,25 +240,17 @@ def _first(logged: Policy | None, reference: bool, recorded: str | None, label: 
         raise InputError(
             "a recording does not tell under which policy it was made", where=label, fix="give --recorded FILE"
         )
-    return Candidate("recorded", _serving(found, recorded or label))
+    return Candidate("recorded", serving(found, recorded or label))
 
 
 def _candidate(path: str) -> Candidate:
     if path == STAND_IN:
         return Candidate(STAND_IN, None)
+    from dds_whatif.play import serving
+
     found = policy_read(path, read_policy)
     assert found is not None
-    return Candidate(Path(path).name, _serving(found, path))
-
-
-def _serving(policy: Policy, where: str) -> Policy:
-    if policy.mode == "observe":
-        raise InputError(
-            "mode observe writes nothing: under it no pod would be served, and nothing could be compared",
-            where=where,
-            fix="say mode: attach or mode: detach in the policy",
-        )
-    return policy
+    return Candidate(Path(path).name, serving(found, path))
 
 
 # -- runs ----------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dds_adapters.kubernetes.recording import RecordedEvent, replay_events
-from dds_core.errors import DdsError
+from dds_core.errors import DdsError, InputError
 from dds_core.log import MemoryLog
 from dds_core.replay import moments, of_steps
 from dds_core.scaler.component import SCALER
@@ -22,6 +22,7 @@ from dds_lab.scenario.workload import Arrival, write_rows
 from dds_lab.setup import install_guard
 from dds_lab.time import VirtualTime
 from dds_whatif.outcome import Outcome, outcome
+from dds_whatif.world import profiles_of
 
 LOG, CLUSTER = "whatif/scaler", "kube-system-of-the-lab"
 
@@ -44,16 +45,23 @@ def task_of(scenario: Scenario, arrivals: Sequence[Arrival], policy: Policy | No
     return Task(written(_as_told(scenario, policy)), pods.getvalue(), policy, seed)
 
 
+def serving(policy: Policy, where: str) -> Policy:
+    """The policy. Raises InputError for one under which no pod would be served, so that nothing could be compared."""
+    if policy.mode == "observe":
+        raise InputError(
+            "mode observe writes nothing: under it no pod would be served, and nothing could be compared",
+            where=where,
+            fix="say mode: attach or mode: detach in the policy",
+        )
+    return policy
+
+
 def _as_told(scenario: Scenario, policy: Policy | None) -> Scenario:
     scheduler = scenario.parts.scheduler
-    if policy is None or scheduler is None or not (policy.schedulers or "scheduler" in policy.model_fields_set):
+    if policy is None or scheduler is None or not policy.model_fields_set & {"scheduler", "schedulers"}:
         return scenario
-    profiles = {
-        name: one.model_copy(update={"binding_timeout": float(policy.scheduler_of(name).binding_timeout_seconds)})
-        for name, one in scheduler.profiles.items()
-    }
-    parts = scenario.parts.model_copy(update={"scheduler": scheduler.model_copy(update={"profiles": profiles})})
-    return scenario.model_copy(update={"parts": parts})
+    told = scheduler.model_copy(update={"profiles": profiles_of(policy, scheduler.profiles)})
+    return scenario.model_copy(update={"parts": scenario.parts.model_copy(update={"scheduler": told})})
 
 
 def play(task: Task) -> Outcome:

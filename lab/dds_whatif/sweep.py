@@ -24,7 +24,7 @@ from dds_lab.scenario import Scenario
 from dds_lab.scenario.forms import Delay, Written
 from dds_lab.scenario.workload import Arrival
 from dds_whatif.outcome import Outcome
-from dds_whatif.play import Task, play, task_of
+from dds_whatif.play import Task, play, serving, task_of
 from dds_whatif.store import Store
 from dds_whatif.world import Fitted
 
@@ -109,11 +109,7 @@ def changed(model: Fitted, policy: Policy | None, cell: Cell, where: str) -> tup
                 raise InputError(
                     "the stand-in for the reference has no policy", where=where, fix="name a policy of dds"
                 )
-            policy = read_policy({**policy.model_dump(mode="json", exclude_defaults=True), of: value})
-            if policy.mode == "observe":
-                raise InputError(
-                    "mode observe writes nothing: nothing would be served", where=where, fix="leave it out"
-                )
+            policy = serving(read_policy({**policy.model_dump(mode="json", exclude_defaults=True), of: value}), where)
         elif axis == "arrivals":
             scenario, arrivals = _faster(scenario, arrivals, value)
         else:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -236,7 +236,11 @@ def _parts(source: Derived, behaviour: Behaviour, policy: Policy) -> Parts:
         fabric["detach"] = _delay(back)
         fabric["detach_of"] = {model: _delay(one) for model, one in behaviour.detach.items() if model in known}
     return Parts(
-        scheduler=Scheduler(profiles=_profiles(source, policy)),
+        scheduler=Scheduler(
+            profiles=profiles_of(
+                policy, {"default-scheduler"} | {row.scheduler for row in source.pods if row.scheduler}
+            )
+        ),
         fabric=Fabrics(**fabric),
         operator=Operator(workers=16, watch_slices=True, plugin_rest=0.0, sync=0.0),
         vendor=_vendor(behaviour.listing),
@@ -249,8 +253,8 @@ def _parts(source: Derived, behaviour: Behaviour, policy: Policy) -> Parts:
     )
 
 
-def _profiles(source: Derived, policy: Policy) -> dict[str, Profile]:
-    names = {"default-scheduler"} | {row.scheduler for row in source.pods if row.scheduler}
+def profiles_of(policy: Policy, names: Iterable[str]) -> dict[str, Profile]:
+    """Scheduler profiles with the binding timeouts that a policy tells of them."""
     return {
         name: Profile(binding_timeout=float(policy.scheduler_of(name).binding_timeout_seconds))
         for name in sorted(names)

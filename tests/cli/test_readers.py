@@ -24,7 +24,7 @@ NO_SOURCE = {
         "log archive",
         "log redact",
     ),
-    *("lab up", "lab run", "lab record", "lab conform", "completion"),
+    *("lab up", "lab run", "lab import", "lab record", "lab conform", "completion"),
 }
 """Commands that write, or whose subject is no source."""
 SERVES = {"ui"}
