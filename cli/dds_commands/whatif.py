@@ -283,13 +283,13 @@ def _swept(
 def _ended(executor: Executor) -> Iterator[None]:
     """Runs that were handed out are not waited for when something breaks off. What an engine prints meanwhile, such as Ray of a
     node that it lost, is no part of the answer."""
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
+    with contextlib.redirect_stdout(sys.stderr):
+        try:
             yield
-    except BaseException:
-        executor.shutdown(wait=False, cancel_futures=True)
-        raise
-    executor.shutdown()
+        except BaseException:
+            executor.shutdown(wait=False, cancel_futures=True)
+            raise
+        executor.shutdown()
 
 
 def _write(model: Fitted, folder: Path) -> None:
