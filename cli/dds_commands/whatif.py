@@ -167,8 +167,9 @@ def _model(
         if other is not None:
             behaviour = _read(_scalers(opened.source((other,), None, None)))[0].behaviour
         label = source.label
-    first = _first(read.policy, read.reference, recorded, label)
-    settings = first.policy or policy_read(recorded, read_policy) or Policy()
+    told = policy_read(recorded, read_policy)
+    first = _first(read.policy, read.reference, told, label, recorded or label)
+    settings = first.policy or told or Policy()
     return fitted(read, behaviour, settings, label=Path(label).name), [first, *tried], counted(history)
 
 
@@ -224,11 +225,10 @@ def _scalers(source: Source) -> Source:
     return source
 
 
-def _first(logged: Policy | None, reference: bool, recorded: str | None, label: str) -> Candidate:
-    """Who drove the cluster. Raises InputError where that cannot be known."""
+def _first(logged: Policy | None, reference: bool, told: Policy | None, label: str, place: str) -> Candidate:
+    """Who drove the cluster; `place` is where the policy stands. Raises InputError where that cannot be known."""
     from dds_whatif.play import serving
 
-    told = policy_read(recorded, read_policy)
     if reference and (logged is None or logged.mode == "observe"):
         return Candidate(f"recorded ({STAND_IN})", None)
     if told is not None and logged is not None:
@@ -240,7 +240,7 @@ def _first(logged: Policy | None, reference: bool, recorded: str | None, label: 
         raise InputError(
             "a recording does not tell under which policy it was made", where=label, fix="give --recorded FILE"
         )
-    return Candidate("recorded", serving(found, recorded or label))
+    return Candidate("recorded", serving(found, place))
 
 
 def _candidate(path: str) -> Candidate:
@@ -258,11 +258,10 @@ def _candidate(path: str) -> Candidate:
 
 def _played(model: Fitted, candidates: Sequence[Candidate], seeds: int, executor: Executor) -> list[list[Outcome]]:
     """Of each candidate what came of each seed."""
-    from dds_whatif.play import play, task_of
+    from dds_whatif.play import play, tasks_of
 
-    tasks = [
-        task_of(model.scenario, model.arrivals, one.policy, seed) for one in candidates for seed in range(1, seeds + 1)
-    ]
+    numbers = range(1, seeds + 1)
+    tasks = [task for one in candidates for task in tasks_of(model.scenario, model.arrivals, one.policy, numbers)]
     found = list(progress(executor.map(play, tasks), len(tasks), "playing"))
     return [found[place * seeds : (place + 1) * seeds] for place in range(len(candidates))]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import io
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,11 +38,14 @@ class Task:
     seed: int
 
 
-def task_of(scenario: Scenario, arrivals: Sequence[Arrival], policy: Policy | None, seed: int) -> Task:
-    """A run of a scenario with these pods. The schedulers' binding timeouts are those that the policy tells."""
+def tasks_of(
+    scenario: Scenario, arrivals: Iterable[Arrival], policy: Policy | None, seeds: Iterable[int]
+) -> list[Task]:
+    """A run of a scenario with these pods for each seed. The schedulers' binding timeouts are those that the policy tells."""
     pods = io.StringIO()
     write_rows(pods, arrivals)
-    return Task(written(_as_told(scenario, policy)), pods.getvalue(), policy, seed)
+    text, rows = written(_as_told(scenario, policy)), pods.getvalue()
+    return [Task(text, rows, policy, seed) for seed in seeds]
 
 
 def serving(policy: Policy, where: str) -> Policy:

@@ -22,9 +22,10 @@ from dds_core.scaler.policy import Policy, read_policy
 from dds_lab.check.results import fingerprint
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.forms import Delay, Written
+from dds_lab.scenario.work import Step
 from dds_lab.scenario.workload import Arrival
 from dds_whatif.outcome import Outcome
-from dds_whatif.play import Task, play, serving, task_of
+from dds_whatif.play import Task, play, serving, tasks_of
 from dds_whatif.store import Store
 from dds_whatif.world import Fitted
 
@@ -142,13 +143,16 @@ def _with_nodes(scenario: Scenario, _: str, number: int, where: str) -> Scenario
     if left > 0:
         raise InputError(f"there are {number - left} nodes, not {number}", where=where, fix="name fewer")
     known = {name for group in groups for name in group.names()}
-    steps = tuple(one for one in scenario.steps if not isinstance(getattr(one, one.action), str) or _is_of(one, known))
+    steps = tuple(one for one in scenario.steps if _is_of(one, known))
     cluster = scenario.cluster.model_copy(update={"nodes": tuple(groups)})
     return scenario.model_copy(update={"cluster": cluster, "steps": steps})
 
 
-def _is_of(step: Any, known: set[str]) -> bool:
-    return step.action not in ("cordon", "uncordon", "drain", "lose_node") or getattr(step, step.action) in known
+def _is_of(step: Step, known: set[str]) -> bool:
+    """Whether a step befalls one of these nodes, or is about no node by name."""
+    node = getattr(step, step.action)
+    by_name = step.action in ("cordon", "uncordon", "drain", "lose_node") and isinstance(node, str)
+    return not by_name or node in known
 
 
 def _with_fabric(scenario: Scenario, _: str, factor: float, where: str) -> Scenario:
@@ -211,10 +215,7 @@ def wanted(model: Fitted, policy: Policy | None, grid: Grid, seeds: Sequence[int
     found = []
     for cell in cells(grid):
         here, under = changed(model, policy, cell, where)
-        first = task_of(here.scenario, here.arrivals, under, 0)
-        for seed in seeds:
-            task = Task(first.scenario, first.pods, under, seed)
-            found.append(Wanted(cell, task, key_of(task)))
+        found += [Wanted(cell, one, key_of(one)) for one in tasks_of(here.scenario, here.arrivals, under, seeds)]
     return found
 
 

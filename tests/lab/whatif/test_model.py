@@ -19,7 +19,7 @@ from dds_lab.scenario import parse, written
 from dds_whatif.compare import Fit, fits
 from dds_whatif.derive import Derived, Reader
 from dds_whatif.outcome import outcome
-from dds_whatif.play import play, task_of
+from dds_whatif.play import play, tasks_of
 from dds_whatif.world import Fitted, TooShort, fitted
 
 DATA = Path(__file__).parents[2] / "data"
@@ -53,7 +53,7 @@ def read(name: str) -> Derived:
 
 
 def runs_of(model: Fitted, policy: Policy | None, seeds: Sequence[int]) -> list[dict[str, float]]:
-    return [play(task_of(model.scenario, model.arrivals, policy, seed)).measures() for seed in seeds]
+    return [play(one).measures() for one in tasks_of(model.scenario, model.arrivals, policy, seeds)]
 
 
 def predicted(name: str, fitted_on: str, seeds: Sequence[int]) -> dict[str, Fit]:
