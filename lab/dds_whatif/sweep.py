@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, as_completed
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass
 from itertools import product
 from math import ceil
@@ -250,16 +250,24 @@ def _played(runs: Iterable[Wanted], executor: Executor, at_once: int) -> Iterato
             out[executor.submit(played, one.task)] = one.key
         if not out:
             return
-        done = next(as_completed(out))
-        key = out.pop(done)
-        code, outcome = done.result()
-        if code != fingerprint("dds_whatif"):
-            raise InputError(
-                "a worker has another version of dds than this machine",
-                where="the engine",
-                fix="install the same on all",
-            )
-        yield key, outcome.measures()
+        done, _ = wait(out, return_when=FIRST_COMPLETED)
+        for run in sorted(done, key=_failed):  # what there is is kept before a failure ends the sweep
+            yield out.pop(run), _measures(run)
+
+
+def _failed(run: Future[tuple[str, Outcome]]) -> bool:
+    return run.exception() is not None
+
+
+def _measures(run: Future[tuple[str, Outcome]]) -> dict[str, float]:
+    code, outcome = run.result()
+    if code != fingerprint("dds_whatif"):
+        raise InputError(
+            "a worker has another version of dds than this machine",
+            where="the engine",
+            fix="install the same on all",
+        )
+    return outcome.measures()
 
 
 def played(task: Task) -> tuple[str, Outcome]:
