@@ -215,6 +215,12 @@ class OwnIndexes(Tables):
         """Whether the fabric has brought no device of the model to so many of its nodes lately that it is the fabric's fault."""
         return 0 < self.policy.pool_cool_down_nodes <= len(self.fabric_failed[fabric, model])
 
+    def is_given_back(self, key: DeviceKey) -> bool:
+        """Whether an exchange is between its two writes for the claim that has the device."""
+        guard = self.guarded.get(key)
+        exchange = self.exchanges.get(guard.claim) if guard is not None else None
+        return exchange is not None and exchange.open and exchange.stage != "left"
+
     def _life_changed(self, uid: str, old: ClaimLife | None, new: ClaimLife | None) -> None:
         for life, gone in ((old, True), (new, False)):
             if life is None:
@@ -270,6 +276,8 @@ class OwnIndexes(Tables):
         for row in (old, new):
             if row is not None:
                 self.dirty.nodes.add(row.node)
+                for one in row.swap.results:
+                    self.dirty.devices |= self.taken_as[one.key]
 
     def _guarded_changed(self, key: DeviceKey, old: Guarded | None, new: Guarded | None) -> None:
         for row, change in ((old, Index.discard), (new, Index.add)):

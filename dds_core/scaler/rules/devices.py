@@ -65,14 +65,16 @@ def next_move(picture: Picture, uid: str) -> DeviceMoved | None:
 
 def held_key(picture: Picture, uid: str, resource: FabricResource) -> DeviceKey | None:
     """The name of a face under which a claim holds the device, None when none does. The name it was taken by still counts when
-    its slice is gone or the name has moved to another UUID; and what is held on the node under a name that nobody lists may be a
-    face of a device that was in use."""
+    its slice is gone or the name has moved to another UUID, and between the two writes of an exchange; and what is held on the
+    node under a name that nobody lists may be a face of a device that was in use."""
     life = picture.devices.get(uid)
     keys = picture.names_of(resource)
     if life is not None and life.key is not None:
         keys.add(life.key)
     held = [key for key in keys if picture.holders[key]]
     if not held and life is not None and life.state == USED and life.key is not None:
+        if picture.is_given_back(life.key):
+            return life.key
         held = sorted(_held_and_unlisted(picture, life.key[:2]))
     return min(held) if held else None
 

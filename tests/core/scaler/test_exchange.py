@@ -490,6 +490,34 @@ def test_nor_is_one_that_goes_in_the_gap() -> None:
     assert not world.events(e.DevicesGiven)
 
 
+@pytest.mark.parametrize("given", [True, False])
+def test_what_the_claim_had_already_is_not_free_in_the_gap_though_its_driver_lists_it_no_more(given: bool) -> None:
+    """Seed 44329: it was given to the claim again under a name that led to no device, counted as idle, and was detached in use."""
+    world = World("detach", exchange=True, scan_interval_seconds=0, no_removal_seconds=60, fence_settle_seconds=2)
+    world.node("node0")
+    world.pool(A100, 4)
+    world.request("ours", "node0", size=2, labels={"app.kubernetes.io/managed-by": "dds"})
+    world.online("had", "node0", request="ours")
+    world.claim("train", devices=2)
+    world.allocate("train", "node0", Result("r0", GPU, "node0", "gpu-GPU-had"), pool_results(0)[0])
+    world.unplug("node0", "gpu-GPU-had")
+    world.online("comes", "node0", request="ours")
+    for _ in range(20):
+        if world.events(e.DevicesGiven):
+            break
+        world.carry_out()
+    assert world.device("had") == "Used"
+    if given:
+        world.settle()
+        world.bind("train")
+    else:
+        world.gone(world.get(Pod, "train"))
+        world.refused(world.only(e.DevicesGiven), obsolete=True)
+    world.tick(600)
+    assert (world.device("had") == "Used") is given
+    assert bool(world.events(e.VictimMarked)) is not given
+
+
 # -- the guard goes -----------------------------------------------------------------------------------------------------
 
 
