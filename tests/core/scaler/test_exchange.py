@@ -492,7 +492,7 @@ def test_nor_is_one_that_goes_in_the_gap() -> None:
 
 @pytest.mark.parametrize("given", [True, False])
 def test_what_the_claim_had_already_is_not_free_in_the_gap_though_its_driver_lists_it_no_more(given: bool) -> None:
-    """Seed 44329: it was given to the claim again under a name that led to no device, counted as idle, and was detached in use."""
+    """Seed 44329: it was given to the claim again under a name that led to no device, counted as idle, and was detached."""
     world = World("detach", exchange=True, scan_interval_seconds=0, no_removal_seconds=60, fence_settle_seconds=2)
     world.node("node0")
     world.pool(A100, 4)
