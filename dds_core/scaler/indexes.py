@@ -48,6 +48,7 @@ from dds_core.scaler.model import (
     PoolKey,
     Rate,
     Reservation,
+    Reuse,
     Spending,
     Timeout,
     described_as,
@@ -134,6 +135,7 @@ class Tables(Remembered[Observed]):
     unlisted: Table[str, int]
     counters: Table[str, int]
     rates: Table[str, Rate]
+    reuse: Table[tuple[str, str], Reuse]
     spending: Table[tuple[str, str], Spending]
 
     gone_scalars = frozenset({"taint_rules"})

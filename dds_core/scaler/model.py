@@ -56,7 +56,8 @@ class ClaimLife(Record, frozen=True):
 
 class DeviceLife(Record, frozen=True):
     """Where a device is in its life. `key` is the name by which it was taken, kept even when its slice vanishes, so that
-    a claim never loses its device to a gap in what is published; `idle_since` is 0 while it is in use."""
+    a claim never loses its device to a gap in what is published; `idle_since` is 0 while it is in use. `used`: a claim had it
+    before; `chosen`: when it was last chosen to go."""
 
     state: str
     since: int
@@ -64,6 +65,8 @@ class DeviceLife(Record, frozen=True):
     model: str = ""
     idle_since: int = 0
     key: DeviceKey | None = None
+    used: bool = False
+    chosen: int = 0
 
 
 class Spending(Record, frozen=True):
@@ -234,6 +237,17 @@ class Rate(Record, frozen=True):
 
     service: float = 0.0
     count: int = 0
+
+
+class Reuse(Record, frozen=True):
+    """What is known of idle devices of a model on a fabric, times in microseconds (`dds_core.scaler.idleness`): how long each of
+    the last ones idled until it was wanted again; what may still be staked; from when and for how long those idled that went and
+    of which that is not known yet; how long the next one is kept."""
+
+    credit: int
+    keep: int
+    gaps: tuple[int, ...] = ()
+    gone: tuple[tuple[int, int], ...] = ()
 
 
 # -- pools -------------------------------------------------------------------------------------------------------------

@@ -14,6 +14,8 @@ from pydantic import Field, model_validator
 from dds_core.errors import PolicyError
 from dds_core.kit.policy import MICROSECONDS, Count, Mode, PositiveSeconds, Seconds, Strict, counted, read
 
+Cost = Annotated[float, Field(gt=0, le=1_000_000_000, allow_inf_nan=False)]
+
 
 class SchedulerPolicy(Strict):
     """What we know of one scheduler profile; its bindingTimeout can be read from no API."""
@@ -96,6 +98,21 @@ class Policy(Strict):
         default=600,
         description="A device idles so long before it goes back to the pool. DEVICE_NO_REMOVAL_DURATION of the reference.",
     )
+    idle: Literal["fixed", "adaptive"] = Field(
+        default="fixed",
+        description="fixed: a device idles for no_removal_seconds; adaptive: for as long as it paid of late on its fabric, as "
+        "the log tells of each model, and at most attach_cost / idle_hour_cost hours.",
+    )
+    attach_cost: Cost = Field(
+        default=1.0,
+        description="What detaching and attaching a device costs, for `idle: adaptive`.",
+        json_schema_extra={"unit": "any"},
+    )
+    idle_hour_cost: Cost = Field(
+        default=6.0,
+        description="What an idle device costs in an hour, in the same unit.",
+        json_schema_extra={"unit": "any"},
+    )
     no_allocation_seconds: Seconds = Field(
         default=60,
         description="A device handed over is promised to no other for so long. DEVICE_NO_ALLOCATION_DURATION.",
@@ -177,6 +194,22 @@ class Policy(Strict):
     )
     driver: DriverPolicy = Field(default=DriverPolicy(), description="For drivers not named in `drivers`.")
     drivers: dict[str, DriverPolicy] = Field(default={}, description="By DRA driver name.")
+
+    @model_validator(mode="after")
+    def _idle_at_most_a_day(self) -> Policy:
+        if self.learns_idle and not 1 <= self.longest_idle_seconds <= 86_400:
+            raise ValueError("attach_cost / idle_hour_cost must be from one second to one day")
+        return self
+
+    @property
+    def longest_idle_seconds(self) -> int:
+        """No device is kept idle for longer, but for the caps on detaching."""
+        return int(3600 * self.attach_cost / self.idle_hour_cost) if self.learns_idle else self.no_removal_seconds
+
+    @property
+    def learns_idle(self) -> bool:
+        """Whether a device may idle for less, by what was learned."""
+        return self.idle == "adaptive"
 
     def limit_of(self, node: str, model: str) -> LimitPolicy:
         return self.limits.get(f"{node}/{model}") or self.limits.get(model) or self.limit

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from dds_core.kit import work
-from dds_core.kit.policy import Mode
+from dds_core.kit.policy import MICROSECONDS, Mode
 from dds_core.kit.state import Form
 from dds_core.model import Allocation, Claim, Device, DeviceKey, FabricResource, Model, Node, Pod, Result
 from dds_core.scaler.events import Promise
@@ -120,6 +120,15 @@ class Picture(Indexes):
     def promised(self, identity: str) -> frozenset[str] | set[str]:
         """Who a device is meant for: in live modes by our reservation, in observe by what stands ready for a claim."""
         return self.reserved_for[identity] if self.live else self.ready_for[identity]
+
+    def place(self, node: str, model: str) -> tuple[str, str]:
+        """Where it makes no difference which of the idle devices of a model is used: (fabric, model)."""
+        return self.fabric_of.get(node, ""), model
+
+    def idle_time(self, node: str, model: str) -> int:
+        """Microseconds that a device of the model on the node idles before it goes back."""
+        row = self.reuse.get(self.place(node, model)) if self.policy.learns_idle else None
+        return row.keep if row is not None else self.policy.longest_idle_seconds * MICROSECONDS
 
     def is_told(self, uid: str, condition: str) -> bool:
         """Whether the claim is there with the condition on one of its devices."""

@@ -17,6 +17,7 @@ from dds_core.kit.state import Key
 from dds_core.kit.work import Fold, nothing
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, AttachRequest
 from dds_core.scaler import events as e
+from dds_core.scaler.fold import reuse
 from dds_core.scaler.model import (
     ANY_VERSION,
     Cooling,
@@ -434,6 +435,7 @@ def _holds_unseen(picture: Picture, unseen: set[Key]) -> None:
 def _count_detach(picture: Picture, resource: str, at: int) -> None:
     picture.marks.drop_where(lambda uid: picture.marks.rows[uid] <= at - HOUR)
     picture.marks.put(resource, at)
+    reuse.chosen(picture, resource, at)
     picture.touch_device(resource)
 
 

@@ -11,6 +11,7 @@ from dds_core.kit.work import Fold, forget_words, gone_with
 from dds_core.lifecycle import ATTACHING, claim_edge_exists, claim_target, device_target
 from dds_core.model import FAILED_CONDITION, Claim
 from dds_core.scaler import events as e
+from dds_core.scaler.fold import reuse
 from dds_core.scaler.model import NO_PROGRESS, ClaimLife, DeviceLife, Rate, Timeout
 from dds_core.scaler.spending import counting
 from dds_core.scaler.state import Picture
@@ -196,7 +197,8 @@ def _device_moved(picture: Picture, event: e.DeviceMoved, at: int) -> None:
     resource = picture.resources.get(event.resource)
     node = resource.node if resource is not None else old.node if old is not None else ""
     model = resource.model if resource is not None else old.model if old is not None else ""
-    picture.devices.put(event.resource, DeviceLife(event.target, at, node, model, idle, key))
+    life = reuse.moved(picture, old, DeviceLife(event.target, at, node, model, idle, key), at)
+    picture.devices.put(event.resource, life)
 
 
 def _no_longer_returning(picture: Picture, uid: str) -> None:
@@ -209,6 +211,7 @@ def _no_longer_returning(picture: Picture, uid: str) -> None:
 
 
 def _forget_device(picture: Picture, uid: str) -> None:
+    reuse.gone(picture, uid)
     picture.devices.drop(uid)
     picture.fences.drop(uid)
     for kind in ("idle", "fence", "grace", "hold", "settle", "let-go", "progress"):

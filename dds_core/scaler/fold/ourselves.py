@@ -9,6 +9,7 @@ from dds_core.kit import work as kit
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.kit.work import Fold
 from dds_core.scaler import events as e
+from dds_core.scaler.fold import reuse
 from dds_core.scaler.fold.decisions import RELISTED, go_on, hold_is, settled_due, void_unseen
 from dds_core.scaler.policy import read_policy
 from dds_core.scaler.state import Picture
@@ -20,6 +21,8 @@ def _policy(picture: Picture, event: e.PolicyChanged, at: int) -> None:
         said, says = (one.scheduler_of(name).binding_timeout_seconds for one in (before, picture.policy))
         if said != says:
             picture.timeouts.drop(name)
+    if not picture.policy.learns_idle or before.longest_idle_seconds != picture.policy.longest_idle_seconds:
+        reuse.forget(picture)
     picture.rebuild()
 
 

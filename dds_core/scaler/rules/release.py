@@ -11,6 +11,7 @@ from dds_core.kit.policy import HOUR, MICROSECONDS
 from dds_core.lifecycle import IDLE, LEAVING, MARKED
 from dds_core.matching.records import claim_of
 from dds_core.model import AttachRequest, DeviceKey, FabricResource
+from dds_core.scaler import idleness
 from dds_core.scaler.events import ClaimsListWanted, TaintLifted, VictimMarked, VictimUnmarked
 from dds_core.scaler.fold.objects import SLICES
 from dds_core.scaler.model import NO_DEVICE, Fence, Hold
@@ -402,8 +403,8 @@ def _mark_again(work: Work, uid: str) -> None:
 
 def idle_due(picture: Picture, uid: str) -> int:
     """The instant at which an idle device has idled long enough to go, and may be held again."""
-    idle = picture.devices.rows[uid].idle_since + picture.policy.no_removal_seconds * MICROSECONDS
-    return max(idle, holds.pause_due(picture, uid))
+    life = picture.devices.rows[uid]
+    return max(life.idle_since + picture.idle_time(life.node, life.model), holds.pause_due(picture, uid))
 
 
 def _mark_idle(work: Work, cell: Cell, own: AttachRequest, wanted: set[str]) -> None:
@@ -420,8 +421,18 @@ def _mark_idle(work: Work, cell: Cell, own: AttachRequest, wanted: set[str]) -> 
     marked = sum(_is_marked(picture, r.uid) or r.uid in picture.holds for r in owned)
     spare = cell.size + cell.others - marked - low
     for resource in idle[: max(0, spare)]:
-        seconds = picture.policy.no_removal_seconds
-        mark(work, resource, f"idle for {seconds} s")
+        if work.has_come(
+            idle_due(picture, resource.uid)
+        ):  # what went may have taught that the next one is worth keeping
+            mark(work, resource, _idle_reason(picture, cell))
+
+
+def _idle_reason(picture: Picture, cell: Cell) -> str:
+    name = cell.model.model
+    row = picture.reuse.get(picture.place(cell.node, name)) if picture.policy.learns_idle else None
+    learned = idleness.why(row, picture.policy.longest_idle_seconds * MICROSECONDS) if row is not None else ""
+    seconds = picture.idle_time(cell.node, name) // MICROSECONDS
+    return f"idle for {seconds} s{'; ' + learned if learned else ''}"
 
 
 def mark(work: Work, resource: FabricResource, reason: str) -> bool:

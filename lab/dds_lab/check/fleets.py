@@ -27,6 +27,8 @@ REST = 1_500.0
 """Seconds after the last wish within which everything has come to rest, at the latest."""
 ROUND = 300.0
 """Seconds for which a pod that no node can serve goes from one to the next."""
+LEARNS_FROM = 50_000
+"""Seeds from here on may draw a policy that learns how long to keep idle devices; lower ones are kept as they were."""
 STAYS = 120.0
 """Seconds for which it stays so."""
 
@@ -573,7 +575,7 @@ class _Maker:
             )
             for name, seconds in timeouts.items()
         }
-        return Policy(
+        policy = Policy(
             mode="detach" if self.rivals or draw.chance(0.9) else draw.one(("attach", "observe")),
             scan_interval_seconds=draw.one((0, 60, 60)),
             no_removal_seconds=draw.one((0, 15, 60, 180)),
@@ -593,6 +595,9 @@ class _Maker:
             prewarm=draw.chance(0.15),
             limits=limits,
         )
+        learns = self.seed >= LEARNS_FROM and draw.chance(0.3)
+        costs = {"attach_cost": draw.one((5.0, 15.0, 60.0, 180.0)), "idle_hour_cost": 3600.0} if learns else {}
+        return policy.model_copy(update={"idle": "adaptive", **costs}) if learns else policy
 
     def _publish(self) -> PublishPolicy:
         draw = self.draw

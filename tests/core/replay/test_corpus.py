@@ -45,6 +45,10 @@ SCHEMA = "0001"
 """Of the databases."""
 KNOBS_SINCE = ("parent_attributes", "hardware_attributes", "partition_types", "force_detach")
 """Of a driver's policy: a later version fills in its own."""
+POLICY_SINCE = (
+    "guard_seconds", "guard_settle_milliseconds", "unlisted_grace_seconds", "idle", "attach_cost", "idle_hour_cost",
+)  # fmt: skip
+"""Of the policy itself."""
 HANDED_OVER = {"attach-prefer": "prefer", "node-limit-plain": "plain"}
 """By modes that are no more; they are read as `clear`."""
 TAINT_RULES = dict.fromkeys(("taint-rules", "troubles", "cut-short"), "v1beta2")
@@ -141,7 +145,7 @@ def digest(kept: Kept, picture: Any) -> str:
         knobs["capacities"] = []
     if kept.component == "scaler":
         state.pop(COOLED, None)
-        for knob in ("guard_seconds", "guard_settle_milliseconds", "unlisted_grace_seconds"):
+        for knob in POLICY_SINCE:
             del policy[knob]
         for scheduler in (policy["scheduler"], *policy["schedulers"].values()):
             del scheduler["hand_over"]

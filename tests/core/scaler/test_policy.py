@@ -42,10 +42,17 @@ CHOICES = {
     "driver.force_detach": (True, False),
     "rebalance": (True, False),
     "prewarm": (True, False),
+    "idle": ("fixed", "adaptive"),
 }
-OTHERS = {"scheduler.hand_over", "schedulers", "limits", "drivers", "driver.uuid_attribute"} | {
-    f"driver.{name}" for name in ("parent_attributes", "hardware_attributes", "partition_types")
-}
+OTHERS = {
+    "attach_cost",
+    "idle_hour_cost",
+    "scheduler.hand_over",
+    "schedulers",
+    "limits",
+    "drivers",
+    "driver.uuid_attribute",
+} | {f"driver.{name}" for name in ("parent_attributes", "hardware_attributes", "partition_types")}
 
 
 def knobs() -> set[str]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dds_core.errors import Fenced
-from dds_lab.check.fleets import Blow, Draw, fleet_of
+from dds_lab.check.fleets import LEARNS_FROM, Blow, Draw, fleet_of
 from dds_lab.check.playing import FleetRun, fleet_run, played
 from dds_lab.scenario.checks import problems
 
@@ -131,6 +131,7 @@ def test_seeds_draw_everything() -> None:
     steps = {step.action for one in fleets for step in one.scenario.steps}
     assert steps >= {"cordon", "drain", "silence", "drop_out", "resize", "restart", "relist", "lose_node", "withdraw"}
     assert {one.publish is None for one in fleets} == {True, False}
+    assert {fleet_of(LEARNS_FROM + seed).policy.idle for seed in range(20)} == {"fixed", "adaptive"}
 
 
 def test_nothing_is_drawn_that_nobody_could_serve() -> None:

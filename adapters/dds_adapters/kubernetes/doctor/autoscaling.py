@@ -212,9 +212,9 @@ def _bounds(policy: AutoscalePolicy, scaler: Policy | None) -> Iterator[_Bound]:
     what = f"it gives a server up before compose_seconds ({compose} s) is over"
     yield _Bound("max-node-provision-time", _PROVISION, what, "raise it, or lower compose_seconds", least=compose)
     if scaler is not None and scaler.mode == "detach":
-        idle = scaler.no_removal_seconds
-        what = f"it judges a node before idle devices have gone back (no_removal_seconds, {idle} s)"
-        yield _Bound("scale-down-unneeded-time", _UNNEEDED, what, "raise it above no_removal_seconds", least=idle + 1)
+        idle = scaler.longest_idle_seconds
+        what = f"it judges a node before idle devices have gone back ({idle} s)"
+        yield _Bound("scale-down-unneeded-time", _UNNEEDED, what, f"raise it above {idle} s", least=idle + 1)
 
 
 def _times(one: Running, policy: AutoscalePolicy, scaler: Policy | None) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from dds_adapters.kubernetes.write.devices import rfc3339
 from dds_adapters.kubernetes.write.live_object import MANAGER, Changed, Ended, Ref, Server
 from dds_adapters.kubernetes.write.tasks import Done, Result, Task, Versions
 from dds_core.events import Decision, Event
+from dds_core.kit.policy import MICROSECONDS
 from dds_core.lifecycle import ATTACHED, IDLE
 from dds_core.model import FINISHED, Claim, Pod
 from dds_core.scaler import events as e
@@ -236,7 +237,7 @@ def _device_moved(event: e.DeviceMoved, words: Words) -> Iterator[Task]:
     resource = words.picture.resources.get(event.resource)
     if resource is None or event.trigger != "freed" or event.target != IDLE:
         return
-    seconds = words.picture.policy.no_removal_seconds
+    seconds = words.picture.idle_time(resource.node, resource.model) // MICROSECONDS
     note = f"{resource.model} on node {resource.node} is in no claim's hands; it may go back to the pool in {seconds} s"
     yield words.tell(_regarding(resource), "DeviceIdle", "Release", note)
 

@@ -1,0 +1,122 @@
+"""How long an idle device is worth keeping (`idle: adaptive`): what is learned of when devices are wanted again, by model and
+fabric, and how much may be staked on it.
+
+Keeping an idle device costs by the hour, giving it back costs an attach later on: the ski-rental problem. All costs are counted
+in idle time here; an attach is `worth` so many microseconds of it. Whoever keeps a device for exactly that long pays at most
+twice what it would cost to know the future, in every single gap. No other time has that bound: who goes earlier may be wanted
+right after. So it is held for all gaps of a model and fabric together: what earlier gaps cost less than twice the best is a
+credit, and a device goes earlier only if the credit covers the worst that can follow. The credit begins with one attach. Hence,
+at any time: cost <= 2 * best + one attach.
+
+A gap counts as `worth` + 1 once it is longer than that: nothing is ever kept longer, so it makes no difference.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+
+from msgspec.structs import replace
+
+from dds_core.kit.policy import MICROSECONDS
+from dds_core.scaler.model import Reuse
+
+LEARNED = 64
+"""So many gaps are remembered; what was usual before them counts for nothing."""
+ENOUGH = 8
+"""Gaps before which nothing is concluded."""
+CLEAR = 0.95
+"""Of what keeping every device for as long as an attach is worth would have cost: what saves less may be chance."""
+_MOST = 16
+"""Attaches that the credit comes to at most, so that a change of habits is not paid for by all of the past."""
+
+
+def begun(worth: int) -> Reuse:
+    """Of what nothing is known."""
+    return Reuse(credit=worth, keep=worth)
+
+
+def staked(row: Reuse, worth: int, idled: int) -> Reuse:
+    """A device was chosen to go after it had idled so long."""
+    return _concluded(replace(row, credit=row.credit - _risk(worth, idled)), worth)
+
+
+def taken_back(row: Reuse, worth: int, idled: int) -> Reuse:
+    """It did not go after all."""
+    return _concluded(replace(row, credit=row.credit + _risk(worth, idled)), worth)
+
+
+def used_again(row: Reuse, worth: int, gap: int) -> Reuse:
+    """A device was taken after it had idled so long."""
+    return _concluded(_counted(row, worth, gap, 2 * min(gap, worth) - gap), worth)
+
+
+def gone(row: Reuse, since: int, idled: int) -> Reuse:
+    """A device that had idled from `since` on went after so long; `staked` was told before."""
+    return replace(row, gone=(*row.gone, (since, idled)))
+
+
+def wanted(row: Reuse, worth: int, at: int) -> Reuse:
+    """One was attached: had the last one that went stayed, this would be its use."""
+    row = settled(row, worth, at)
+    if not row.gone:
+        return row
+    *rest, last = row.gone
+    return _concluded(_closed(replace(row, gone=tuple(rest)), worth, *last, at), worth)
+
+
+def settled(row: Reuse, worth: int, at: int) -> Reuse:
+    """Those that went so long ago that keeping them would have been a loss."""
+    late = [one for one in row.gone if at - one[0] > worth]
+    if not late:
+        return row
+    row = replace(row, gone=tuple(one for one in row.gone if one not in late))
+    for since, idled in late:
+        row = _closed(row, worth, since, idled, at)
+    return _concluded(row, worth)
+
+
+def why(row: Reuse, worth: int) -> str:
+    """What `keep` rests on, "" when nothing has been learned."""
+    if len(row.gaps) < ENOUGH:
+        return ""
+    within, beyond = sum(gap <= row.keep for gap in row.gaps), sum(gap > worth for gap in row.gaps)
+    return (
+        f"of the last {len(row.gaps)} that idled {within} were wanted again within {row.keep // MICROSECONDS} s"
+        f" and {beyond} not within {worth // MICROSECONDS} s, which is what an attach is worth"
+    )
+
+
+def _closed(row: Reuse, worth: int, since: int, idled: int, at: int) -> Reuse:
+    """The stake was for the worst case; the rest of it comes back."""
+    gap = at - since
+    return _counted(row, worth, gap, 2 * (min(gap, worth) - min(idled, worth)))
+
+
+def _counted(row: Reuse, worth: int, gap: int, saved: int) -> Reuse:
+    gaps = (*row.gaps, min(gap, worth + 1))[-LEARNED:]
+    return replace(row, gaps=gaps, credit=min(row.credit + saved, _MOST * worth))
+
+
+def _risk(worth: int, idled: int) -> int:
+    """What giving back after so long costs beyond twice the best, when the device is wanted at once."""
+    return abs(worth - idled)
+
+
+def _concluded(row: Reuse, worth: int) -> Reuse:
+    """How long the next one is kept: what would have cost least of late, among what the credit allows."""
+    keep = worth
+    if len(row.gaps) >= ENOUGH:
+        least = max(0, worth - row.credit)
+        gaps = sorted(row.gaps)
+        until = [0, *accumulate(gaps)]
+
+        def cost(time: int) -> int:
+            within = bisect_right(gaps, time)
+            return until[within] + (len(gaps) - within) * (time + worth)
+
+        # An eighth more than a gap seen, as the next one like it may be a little longer.
+        times = {min(gap + gap // 8 + MICROSECONDS, worth) for gap in gaps}
+        best = min({least, *(time for time in times if least <= time)}, key=lambda time: (cost(time), -time))
+        keep = best if cost(best) < CLEAR * cost(worth) else worth
+    return replace(row, keep=keep)
