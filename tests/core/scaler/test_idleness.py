@@ -15,6 +15,7 @@ from dds_core.kit.policy import MICROSECONDS
 from dds_core.model import FabricResource
 from dds_core.scaler import events as e
 from dds_core.scaler import idleness
+from dds_core.scaler.model import Reuse
 from dds_core.scaler.policy import read_policy
 from tests.support.world import H100, World, one_node
 
@@ -26,7 +27,7 @@ class Pool:
     idle times and attaches come to, `best` what they would have come to for one who knew when each device is wanted again; both
     in microseconds of idle time."""
 
-    def __init__(self, keep: Callable[[idleness.Reuse], int] = lambda row: row.keep) -> None:
+    def __init__(self, keep: Callable[[Reuse], int] = lambda row: row.keep) -> None:
         self.row, self._keep = idleness.begun(WORTH), keep
         self.cost = self.best = 0
         self._now = 0
