@@ -8,7 +8,8 @@ right after. So it is held for all gaps of a model and fabric together: what ear
 credit, and a device goes earlier only if the credit covers the worst that can follow. The credit begins with one attach. Hence,
 at any time: cost <= 2 * best + one attach.
 
-A gap counts as `worth` + 1 once it is longer than that: nothing is ever kept longer, so it makes no difference.
+A gap counts as `worth` + 1 once it is longer than that. None is kept longer by this choice; what a device idles beyond because
+it may not go yet is not counted.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def taken_back(row: Reuse, worth: int, idled: int) -> Reuse:
 
 def used_again(row: Reuse, worth: int, gap: int) -> Reuse:
     """A device was taken after it had idled so long."""
-    return _concluded(_counted(row, worth, gap, 2 * min(gap, worth) - gap), worth)
+    return _concluded(_counted(row, worth, gap, min(gap, worth)), worth)
 
 
 def gone(row: Reuse, since: int, idled: int) -> Reuse:
@@ -100,7 +101,7 @@ def _counted(row: Reuse, worth: int, gap: int, saved: int) -> Reuse:
 
 def _risk(worth: int, idled: int) -> int:
     """What giving back after so long costs beyond twice the best, when the device is wanted at once."""
-    return abs(worth - idled)
+    return max(0, worth - idled)
 
 
 def _concluded(row: Reuse, worth: int) -> Reuse:

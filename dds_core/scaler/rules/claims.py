@@ -154,7 +154,7 @@ def _allocated(
     node = picture.node_of(claim)
     names = ", ".join(r.device for r in ([r for _, r, _ in waits] or local))
     chosen = f"the scheduler chose {names} {'from the pool for' if waits else 'on'} {node or 'no single node'}"
-    landed = _landing(life, node, bool(waits))
+    landed = _landing(life, node, bool(waits)) if _was_told(picture, claim) else ""
     return ClaimMoved(
         claim=claim.uid,
         trigger=trigger,
@@ -168,6 +168,13 @@ def _allocated(
         landed=landed,
         excluded=_not_taken(picture, claim, life) if landed == "pool" and claim.uid not in picture.exchanges else (),
     )
+
+
+def _was_told(picture: Picture, claim: Claim) -> bool:
+    """Whether anybody was told that the claim's devices are there. In observe that is not known."""
+    rows = (picture.reservations.rows[key] for key in picture.reservations_for[claim.uid])
+    begun = claim.uid in picture.hand_overs or claim.uid in picture.exchanges
+    return begun or not picture.live or any(row.signalled for row in rows)
 
 
 def _landing(life: ClaimLife | None, node: str, pool: bool) -> str:

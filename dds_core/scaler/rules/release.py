@@ -187,15 +187,23 @@ def check_hold(work: Work, uid: str, wanted: set[str]) -> None:
     picture = work.picture
     row = picture.holds.rows[uid]
     fence, resource = picture.fences.get(uid), picture.resources.get(uid)
-    if fence is not None and (picture.live or fence.ordered):
-        return
-    if resource is not None and resource.leaving and row.stage == "held":
+    leaving = resource is not None and resource.leaving and row.stage == "held"
+    if leaving and resource is not None and any(_is_of_another(picture, resource, key) for key in row.devices):
+        holds.go_on(work, uid, row, "another device has its name by now")
+    if leaving or (fence is not None and (picture.live or fence.ordered)):
         return
     why = "its resource is gone" if resource is None else _against_hold(work, resource, row, wanted)
     if resource is not None and row.stage == "held" and not why:
         work.want(_marking(picture, resource, row.devices[0], row.reason), uid)
     else:
         holds.go_on(work, uid, row, why)
+
+
+def _is_of_another(picture: Picture, leaving: FabricResource, key: DeviceKey) -> bool:
+    """Whether the name of a device that leaves is that of another device by now: its resource may hang long after its driver has
+    given its name away."""
+    now = picture.resource_of(key)
+    return now is not None and now.uuid != leaving.uuid
 
 
 def _against_hold(work: Work, resource: FabricResource, row: Hold, wanted: set[str]) -> str:
@@ -543,7 +551,9 @@ def check_departures(work: Work, uid: str) -> None:
         work.alert(
             uid, "WrongVictim", f"{resource.name} leaves {resource.node} although another device was marked to go"
         )
-    known = [fence.key] if fence is not None else [life.key] if life.key is not None else []
+    known = [life.key] if life.key is not None else []
+    if fence is not None:
+        known = [] if _is_of_another(picture, resource, fence.key) else [fence.key]
     key = next((key for key in (*known, *_faces_of(picture, resource)) if picture.holders[key]), None)
     if key is not None:
         work.alert(

@@ -134,6 +134,25 @@ def test_one_that_somebody_took_meanwhile_is_not_held_against_it(given_back: boo
     assert not world.picture.lives.rows[world.uid("train")].excluded
 
 
+def test_what_nobody_was_told_of_was_not_left() -> None:
+    """Seed 46282: what stood ready could not be handed over yet when the scheduler gave up; it counted as left, and another one
+    was ordered."""
+    world = world_with_pools()
+    for name in ("train", "other"):
+        world.claim(name, pod="both")
+        world.allocate(name, "node0")
+    world.carry_out()
+    world.online("res0", "node0", request=world.events(e.AttachOrdered)[-1].request)
+    assert world.reserved("train") == ["GPU-res0"] and not world.events(e.HandOver), "the pod waits for another one"
+    for name in ("train", "other"):
+        world.unreserve(name)
+        world.clear(name)
+    for name in ("train", "other"):
+        world.allocate(name, "node0")
+    assert world.reserved("train") == ["GPU-res0"]
+    assert not world.events(e.Alerted) and not world.picture.lives.rows[world.uid("train")].excluded
+
+
 @pytest.mark.parametrize("told", [RESCHEDULE, READY])
 def test_who_was_told_by_somebody_else_is_not_told_again(told: str) -> None:
     world = world_with_pools()

@@ -180,23 +180,45 @@ def test_nor_is_it_held_sooner_for_a_claim_on_another_node() -> None:
 
 
 def test_nothing_is_held_by_a_name_under_which_another_one_leaves() -> None:
-    """Found by a random fleet: a driver that numbers devices by their place gives the name of one that leaves to the next."""
+    """Found by a random fleet: a driver that numbers devices by their place gives the name of one that leaves to the next. Of two
+    holds with one name the first to go frees it for everybody."""
     world = up_to(e.DetachOrdered)
     world.carry_out()
+    its_name_goes_on(world)
+    for _ in range(IDLE // 31 + 2):
+        world.tick(31)
+    assert [one.resource for one in world.events(e.HoldBegun)] == ["res0"]
+    world.carry_out()
+    world.tick(1)
+    assert not world.picture.claims_holding["res0"]
+    assert [one.resource for one in world.events(e.HoldBegun)] == ["res0", "res1"]
+
+
+def its_name_goes_on(world: World) -> None:
+    """The device of res0 is off its node, its resource hangs, and the next device has its name."""
     world.resource("res0", "node0", deleting=True)
     world.unplug("node0", FACE[2])
-    world.update(world.get(AttachRequest, "ours"), size=2, acted_size=2)
+    world.update(world.get(AttachRequest, "ours"), size=1, acted_size=1)
     world.resource("res1", "node0", state="Attaching", uuid="GPU-res1", request="ours")
     world.plug("node0", FACE[2], "GPU-res1")
     world.resource("res1", "node0", state="Online")
-    for _ in range(IDLE // 31 + 2):
-        world.carry_out()
-        world.tick(31)
-    assert world.picture.claims_holding["res0"] and [one.resource for one in world.events(e.HoldBegun)] == ["res0"]
-    world.gone(world.get(FabricResource, "res0"))
+
+
+def test_a_hold_does_not_outlive_the_name_of_its_device() -> None:
+    """Seed 46282: the resource of the one that had gone hung for a quarter of an hour, and its hold kept the next device of that
+    name from everybody."""
+    world = up_to(e.DetachOrdered)
     world.carry_out()
-    world.tick(1)
-    assert [one.resource for one in world.events(e.HoldBegun)] == ["res0", "res1"]
+    world.claim("train")
+    world.allocate("train", "node0")
+    its_name_goes_on(world)
+    ended = world.only(e.HoldEnded)
+    assert (ended.resource, ended.reason) == ("res0", "another device has its name by now")
+    world.settle()
+    given = world.only(e.DevicesGiven)
+    assert [one.device for one in given.swap.results] == [FACE[2]]
+    world.tick(31)
+    assert not world.events(e.Alerted), "it is the next device that the claim has"
 
 
 def test_what_came_to_another_node_since_is_not_held_for_a_resource_that_lost_it() -> None:

@@ -181,6 +181,17 @@ def test_it_gives_it_back_as_soon_as_it_pays_and_says_why() -> None:
     ]
 
 
+def test_what_may_not_go_for_long_is_kept_no_longer_for_that() -> None:
+    """Seed 50008: each device that waited for its turn to go made the next one wait longer."""
+    world = adaptive(detaches_per_hour=0)
+    now = taught(world)
+    used(world, now, then=5000)
+    world.change_policy(detaches_per_hour=60)
+    world.tick(60)
+    assert reasons(world, now)
+    assert world.picture.idle_time("node0", "A100 40G") <= WORTH
+
+
 def test_it_learns_by_model() -> None:
     world = adaptive()
     taught(world)
