@@ -187,6 +187,9 @@ def _grant(work: Work, node: str, covered: Cover, cells: dict[str, Cell], blocke
     if any(conflicting_model(picture, node, cells[name].model, claim) for name in needed):
         blocked.update(needed)
         return
+    if _has_what_leaves(picture, claim):  # as it stands it cannot be served
+        blocked.update(needed)
+        return
     if blocked & needed.keys() or place is None or (not waiting and place.unschedulable):
         blocked.update(needed)
         return
@@ -196,6 +199,13 @@ def _grant(work: Work, node: str, covered: Cover, cells: dict[str, Cell], blocke
     for name, count in needed.items():
         cells[name].size += count
         cells[name].granted += [claim.uid] * count
+
+
+def _has_what_leaves(picture: Picture, claim: Claim) -> bool:
+    """Whether a device of the node that the claim has beside those that it waits for is on its way off. The fabric could give that
+    very one to the node again, and the operator take it off once more."""
+    has = (picture.resource_of(result.key) for result in picture.local_results(claim.allocation))
+    return any(one is not None and one.leaving for one in has)
 
 
 def _refusal(
@@ -351,12 +361,16 @@ def _counts_what_goes(picture: Picture, own: AttachRequest) -> bool:
 def _is_being_taken_off(picture: Picture, node: str, model: Model) -> bool:
     """Whether a device of the model is on its way off the node. The fabric may have it back already, and give it to the same node
     again: the operator, which waits for the slices to forget the device and asks the fabric where it is, would take it off once
-    more, and the resource that had just got it would be attaching for ever. One whose detach fails, or takes very long, is not
-    waited for."""
+    more, and the resource that had just got it would be attaching for ever. One whose detach fails while the node lists it, or
+    takes very long, is not waited for."""
     rows = picture.resources.rows
     here = [rows[uid] for uid in picture.resources_at[node] if rows[uid].model == model.model and rows[uid].uuid]
-    going = (one for one in here if (one.state == GOING[0] and not one.error) or is_given_up(picture, one))
-    return any(("progress", one.uid) not in picture.passed for one in going)
+    return any(_goes(picture, one) and ("progress", one.uid) not in picture.passed for one in here)
+
+
+def _goes(picture: Picture, resource: FabricResource) -> bool:
+    fails = resource.error and picture.names_of(resource)
+    return is_given_up(picture, resource) or (resource.state == GOING[0] and not fails)
 
 
 def _still_shown(picture: Picture, node: str, cell: Cell) -> int:

@@ -120,8 +120,13 @@ def _left(lab: Lab) -> Iterator[str]:
     for config in client.list("configmaps"):
         if config["metadata"]["name"] == guard.CONFIG_MAP and config.get("data"):
             yield GUARD
-    for resource in client.list("composableresources"):
-        if DELETE_DEVICE in (resource["metadata"].get("annotations") or {}):
+    resources = client.list("composableresources")
+    where = Counter((one.get("status") or {}).get("device_id") for one in resources)
+    for resource in resources:
+        meta = resource["metadata"]
+        # The operator waits until no slice lists the device: for ever, once another node has it.
+        elsewhere = meta.get("deletionTimestamp") and where[(resource.get("status") or {}).get("device_id")] > 1
+        if DELETE_DEVICE in (meta.get("annotations") or {}) and not elsewhere:
             yield "a mark"
     for node in client.list("nodes"):
         if any(key.endswith(COOLING) for key in node["metadata"].get("labels") or {}):

@@ -305,7 +305,8 @@ def _measure(fleet: Fleet, measure: Measure) -> Measure:
     is given back an order stands, however late the operator carries it out."""
     nodes = min(4, len(fleet.scenario.cluster.node_names()))
     rounds = max(measure.rounds, 1 + nodes * 60 // fleet.policy.cool_down_seconds)
-    return replace(measure, rounds=rounds, lately=measure.lately if fleet.gives_back else ALWAYS)
+    lately = measure.lately if fleet.gives_back else ALWAYS
+    return replace(measure, rounds=rounds, lately=lately, promised=fleet.policy.no_allocation_seconds)
 
 
 def _is_of_parts(claim: Object) -> bool:

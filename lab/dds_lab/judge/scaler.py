@@ -32,8 +32,8 @@ class Measure:
     """How strict the judge is, in seconds and counts.
 
     `lately`: an attach is justified by what was needed so long ago at most (an order takes its time, and its claim may have
-    been withdrawn meanwhile). `kept`: a device that was announced to a claim is meant for it for so long. `patience`: a claim
-    may wait so long although a device is there for it (a node cools down for two minutes after a failure). `young`: before so
+    been withdrawn meanwhile). `kept`: a device that was announced to a claim is needed for it for so long, and after `promised`
+    it may be announced to another all the same. `patience`: a claim may wait so long although a device is there for it (a node cools down for two minutes after a failure). `young`: before so
     long only the fabric's own words excuse a failure. `rounds`: a claim may be allocated so often within a minute (not counting
     what was stolen from it, nor a first refusal of it, or of another claim of its pod, on each node, by the fabric or because the
     node may not have its devices), `changes`: a label may change. `news`: who announces a device may not know yet that it was
@@ -43,6 +43,7 @@ class Measure:
 
     lately: float = 60.0
     kept: float = 5.0
+    promised: float = 5.0
     patience: float = 150.0
     young: float = 20.0
     rounds: int = 4
@@ -212,7 +213,11 @@ class Judge:
         return False
 
     def _meant(self, cell: Cell) -> int:
-        return sum(self._owed(one.claim, cell) for one in self._promised.values())
+        """Devices of the cell that may be announced to nobody else."""
+        over = self.view.now - round(self.measure.promised * MICROSECONDS)
+        claims = self.view.claims
+        binding = (one for one in self._promised.values() if claims[one.claim.uid].allocated or one.at > over)
+        return sum(self._owed(one.claim, cell) for one in binding)
 
     def _owed(self, claim: Held, cell: Cell) -> int:
         """Devices of the cell that are meant for the claim and that it has not got; it gives up what it has when cleared."""

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dds_core.model import AttachRequest, Claim, Model, Node, Taint, Toleration
+from dds_core.model import AttachRequest, Claim, Model, Node, Result, Taint, Toleration
 from dds_core.scaler import events as e
 from dds_core.scaler.rules.assignment import cover
 from dds_core.scaler.rules.orders import request_name
 from tests.core.scaler.pools import pool_results
-from tests.support.world import A100, H100, World, one_node
+from tests.support.world import A100, GPU, H100, World, one_node
 
 CXL = Model(7, "CXL 256G", "cxl-256", "cxl.example.com", {"productName": "CXL 256"})
 
@@ -314,6 +314,29 @@ def test_a_device_that_is_taken_off_keeps_no_other_model_back() -> None:
     world.pool(H100, 4)
     world.waits("other", "node0", (H100, 1))
     assert world.only(e.AttachOrdered).model == H100.model
+
+
+def test_nor_while_its_detach_failed_and_the_node_lists_it_no_more() -> None:
+    """Seed 51063: the processes that had kept it were gone by then, and it was off before the operator said so."""
+    world = one_is_taken_off()
+    world.unplug("node0", "gpu-GPU-res")
+    world.resource("res", "node0", error="compute processes are still running")
+    world.tick(61)
+    assert not world.events(e.AttachOrdered)
+
+
+def test_nor_for_a_claim_that_has_the_device_which_leaves() -> None:
+    """Seed 51063: the scheduler took it a moment after it had gone."""
+    world = one_node("detach", 4, scan_interval_seconds=60)
+    world.request("ours", "node0", size=0, acted_size=0, generate_name="composability-", state="Running")
+    world.online("res", "node0", request="ours")
+    world.resource("res", "node0", state="Detaching", deleting=True, error="compute processes are still running")
+    world.claim("train", devices=2)
+    world.allocate("train", "node0", Result("r0", GPU, "node0", "gpu-GPU-res"), pool_results(0)[0])
+    world.tick(61)
+    assert not world.events(e.AttachOrdered)
+    world.take_away("res")
+    assert world.only(e.AttachOrdered).size == 1
 
 
 def test_a_device_that_cannot_be_taken_off_keeps_no_claim_waiting() -> None:

@@ -85,6 +85,8 @@ CORPUS = {
     40218: "a guard that ended while no process ran, and a start that is not told at once where it stands",
     40245: "a pod of two claims that the fabric refuses on one node after the other",
     40311: "a device that is announced as the pod of its claim ends, and to another claim before the first is deleted",
+    51063: "a device that a claim gets a moment after it has gone",
+    52041: "a claim that does not take its device in time",
     46282: "a device whose resource hangs long after the next one has its name",
     50008: "devices that must wait to go back, and a policy that learns",
     44329: "a device that a claim has already, and that its driver lists no more when the claim is exchanged",

@@ -199,11 +199,11 @@ class Played:
     """A scaler and a scheduler played by hand on one node, with so many devices that are attached for the claims of `waiting`: by
     name the devices that each has of the node, and how many of the pool it waits for."""
 
-    def __init__(self, lab: Lab, waiting: dict[str, tuple[tuple[str, ...], int]]) -> None:
+    def __init__(self, lab: Lab, waiting: dict[str, tuple[tuple[str, ...], int]], measure: Measure = Measure()) -> None:
         self._lab = lab
         self._client = lab.client("somebody")
         self._chosen = itertools.count()
-        self.judge = Judge(lab)
+        self.judge = Judge(lab, measure)
         self._waiting = waiting
         for name, (has, count) in waiting.items():
             self.claim(name, count=count + len(has))
@@ -551,6 +551,19 @@ def test_a_device_is_meant_for_no_claim_whose_pod_went_once_it_is_cleared(ends: 
         if ends:
             it.end("first")
         it.clear("first")
+        it.tell("second")
+        assert [one.rule for one in it.judge.findings] == found
+
+
+@pytest.mark.parametrize(("later", "found"), [(6, []), (4, ["promised twice"])])
+def test_a_device_that_was_not_taken_in_time_may_be_announced_to_another(later: float, found: list[str]) -> None:
+    """Seed 52041: also where processes may be away, for which it is needed for longer."""
+    with Lab.virtual(devices(1)) as lab:
+        it = Played(lab, {"first": ((), 1), "second": ((), 1)}, Measure(kept=60.0))
+        it.judge.findings.clear()
+        it.tell("first")
+        it.clear("first")
+        lab.run(later)
         it.tell("second")
         assert [one.rule for one in it.judge.findings] == found
 
