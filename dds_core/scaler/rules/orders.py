@@ -202,8 +202,8 @@ def _grant(work: Work, node: str, covered: Cover, cells: dict[str, Cell], blocke
 
 
 def _has_what_leaves(picture: Picture, claim: Claim) -> bool:
-    """Whether a device of the node that the claim has beside those that it waits for is on its way off. The fabric could give that
-    very one to the node again, and the operator take it off once more."""
+    """Whether a device of the node that the claim has beside those that it waits for is on its way off. The fabric could give
+    that very one to the node again, and the operator take it off once more."""
     has = (picture.resource_of(result.key) for result in picture.local_results(claim.allocation))
     return any(one is not None and one.leaving for one in has)
 

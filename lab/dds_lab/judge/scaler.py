@@ -33,12 +33,13 @@ class Measure:
 
     `lately`: an attach is justified by what was needed so long ago at most (an order takes its time, and its claim may have
     been withdrawn meanwhile). `kept`: a device that was announced to a claim is needed for it for so long, and after `promised`
-    it may be announced to another all the same. `patience`: a claim may wait so long although a device is there for it (a node cools down for two minutes after a failure). `young`: before so
-    long only the fabric's own words excuse a failure. `rounds`: a claim may be allocated so often within a minute (not counting
-    what was stolen from it, nor a first refusal of it, or of another claim of its pod, on each node, by the fabric or because the
-    node may not have its devices), `changes`: a label may change. `news`: who announces a device may not know yet that it was
-    taken so shortly before. `glance`: so often it is looked who waits. `twice`: the operator may order a device twice when it
-    ends, or hears nothing, in between: what it names nowhere is nobody's.
+    it may be announced to another all the same. `patience`: a claim may wait so long although a device is there for it (a node
+    cools down for two minutes after a failure). `young`: before so long only the fabric's own words excuse a failure. `rounds`:
+    a claim may be allocated so often within a minute (not counting what was stolen from it, nor a first refusal of it, or of
+    another claim of its pod, on each node, by the fabric or because the node may not have its devices), `changes`: a label may
+    change. `news`: who announces a device may not know yet that it was taken so shortly before. `glance`: so often it is looked
+    who waits. `twice`: the operator may order a device twice when it ends, or hears nothing, in between: what it names nowhere
+    is nobody's.
     """
 
     lately: float = 60.0

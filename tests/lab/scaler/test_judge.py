@@ -195,11 +195,14 @@ def test_a_detach_is_judged_at_its_order_and_at_its_end() -> None:
     assert "hold it" in found[0].text and "default/w" in found[0].text
 
 
+STRICT = Measure()
+
+
 class Played:
     """A scaler and a scheduler played by hand on one node, with so many devices that are attached for the claims of `waiting`: by
     name the devices that each has of the node, and how many of the pool it waits for."""
 
-    def __init__(self, lab: Lab, waiting: dict[str, tuple[tuple[str, ...], int]], measure: Measure = Measure()) -> None:
+    def __init__(self, lab: Lab, waiting: dict[str, tuple[tuple[str, ...], int]], measure: Measure = STRICT) -> None:
         self._lab = lab
         self._client = lab.client("somebody")
         self._chosen = itertools.count()
