@@ -66,6 +66,7 @@ dds.commands = Loaded(
         "pools": "pools",
         "usage": "costs",
         "whatif": "whatif",
+        "plan": "plan",
         "export": "exporting",
         "report": "reports",
         "ui": "ui",

@@ -9,7 +9,7 @@ from math import ceil, sqrt
 
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.scaler.history import History
-from dds_core.scaler.history.usage import usage
+from dds_core.scaler.history.usage import most_at_once, usage
 from dds_core.scaler.spending import STATES
 from dds_core.timeline import Moment
 
@@ -20,8 +20,9 @@ HOUR = 3_600 * MICROSECONDS
 
 @dataclass(frozen=True)
 class Outcome:
-    """`waits`: seconds that each claim's pod waited in all, in ascending order; `never` counts claims that were neither served
-    nor withdrawn; `spent` is device-time by model and state (microseconds); `span` seconds from the first moment to the last."""
+    """`waits`: seconds that each claim's pod waited in all, in ascending order; `never` counts claims that were neither
+    served nor withdrawn; `spent` is device-time by model and state (microseconds); `span` seconds from the first moment to
+    the last; `fixed` by model the devices that all nodes would own together, had each as many as it ever used at once."""
 
     waits: tuple[float, ...]
     claims: int
@@ -33,6 +34,7 @@ class Outcome:
     failed: int
     spent: dict[str, dict[str, int]]
     span: float
+    fixed: dict[str, int]
 
     def wait(self, share: float) -> float:
         """The nearest-rank quantile of waits; 0 without any."""
@@ -97,4 +99,5 @@ def counted(history: History) -> Outcome:
         failed=sum(one.outcome in ("failed", "diverted") for one in attempts),
         spent={key[0]: dict(row) for key, row in sorted(spent.items())},
         span=(history.now - history.first) / MICROSECONDS,
+        fixed={model: nodes for model, (_, nodes) in sorted(most_at_once(history).items())},
     )

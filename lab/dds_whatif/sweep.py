@@ -210,10 +210,12 @@ class Wanted:
     key: str
 
 
-def wanted(model: Fitted, policy: Policy | None, grid: Grid, seeds: Sequence[int], where: str) -> list[Wanted]:
-    """Every run of a sweep, cell by cell. Raises InputError before anything is played."""
+def wanted(
+    model: Fitted, policy: Policy | None, each: Iterable[Cell], seeds: Sequence[int], where: str
+) -> list[Wanted]:
+    """Every run of these cells. Raises InputError before anything is played."""
     found = []
-    for cell in cells(grid):
+    for cell in each:
         here, under = changed(model, policy, cell, where)
         found += [Wanted(cell, one, key_of(one)) for one in tasks_of(here.scenario, here.arrivals, under, seeds)]
     return found

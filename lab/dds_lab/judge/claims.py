@@ -97,6 +97,7 @@ class View:
             str, list[tuple[str, bool, Key]]
         ] = {}  # slice → serial, whether it is the whole device, and its name, of each
         self._parted: dict[str, int] = {}  # serial → since when it is listed in parts
+        self._unlisted: dict[str, int] = {}  # serial → when it was listed last
         self._made: dict[str, Cell] = {}  # the operator's resources
         self.complaints: dict[Cell, int] = {}  # when the operator last told an error of an order
         self.erring: dict[str, Cell] = {}  # by the operator's resource: where it tells an error now
@@ -201,7 +202,7 @@ class View:
     def is_hidden(self, serial: str) -> bool:
         """Whether no driver has listed the device for so long that nobody waits for it any more."""
         listed = any(serial == one for faces in self._faces.values() for one, *_ in faces)
-        return not listed and self.now - self._came.get(serial, 0) > HIDDEN
+        return not listed and self.now - max(self._came.get(serial, 0), self._unlisted.get(serial, 0)) > HIDDEN
 
     def spare(self, cell: Cell) -> int:
         """Devices of the cell that came from the pool, beyond what the node shall always have, and that no claim has. What no
@@ -323,7 +324,9 @@ class View:
 
     def _slice(self, old: Object | None, new: Object | None) -> None:
         spec = (new or {}).get("spec") or {}
-        faces = self._faces[(new or old or {})["metadata"]["name"]] = []
+        name = (new or old or {})["metadata"]["name"]
+        self._unlisted |= {serial: self.now for serial, *_ in self._faces.get(name, ())}
+        faces = self._faces[name] = []
         if spec.get("driver") not in self._drivers:
             return
         for device in spec.get("devices") or ():

@@ -77,6 +77,7 @@ class Judge:
         self._promised: dict[str, Promise] = {}  # by claim uid
         self._served_since: dict[str, int] = {}  # claim uid → since when it could have been served
         self._rounds: defaultdict[tuple[str, str], deque[int]] = defaultdict(deque)
+        self._unnamed: set[int] = set()  # detaches of devices that no driver had listed for long
         self._excess: dict[int, tuple[str, bool]] = {}
         """By order: in what way it is too much, should it be carried out, and whether the operator tries again by itself."""
         self._said: set[tuple[Rule, str]] = set()
@@ -343,6 +344,9 @@ class Judge:
             holders = [one.name for one in self.view.holders(entry.serial, entry.node)]
             users = list(self.view.lab.fabric.users(entry.serial))
             excused = self.view.unheard | self.view.too_late | self.view.orphans
+            if entry.outcome == "ordered" and self.view.is_hidden(entry.serial):
+                self._unnamed.add(entry.order)  # it has no name by which it could be kept from anybody
+            excused |= {entry.serial} if entry.outcome == "done" and entry.order in self._unnamed else set()
             if (holders or users) and entry.serial not in excused:
                 text = f"detach {entry.outcome} at {cell} while {holders} hold it and {users} use it"
                 self._find("detached in use", entry.serial, text)

@@ -505,6 +505,30 @@ def test_a_device_that_the_operator_takes_for_nobodys_is_taken_off_by_no_scaler(
         assert bool(it.judge.of("detached in use")) == found
 
 
+@pytest.mark.parametrize(("unlisted", "found"), [(302, []), (290, ["done"])])
+def test_a_device_that_comes_back_the_moment_it_is_taken_off_could_not_be_kept_from_anybody(
+    unlisted: float, found: list[str]
+) -> None:
+    """Seed 60115: its driver had not listed it for so long that it went back without a name by which it could be held."""
+    with Lab.virtual(devices(1)) as lab:
+        it = Played(lab, {})
+        lab.run(100)
+        client = lab.client("somebody")
+        (listed,) = [
+            one for one in client.list("resourceslices") if one["spec"].get("nodeName") and one["spec"]["devices"]
+        ]
+        lab.end_part("vendor")
+        client.delete("resourceslices", listed["metadata"]["name"])
+        lab.run(unlisted)
+        (attached,) = lab.fabric.attached("node0000")
+        lab.fabric.detach("node0000", attached.device.resource, lambda _: None)
+        client.create("resourceslices", {"metadata": {"name": "again"}, "spec": listed["spec"]})
+        lab.run(0.1)
+        it.take("one", "gpu-0")
+        lab.run(10)
+        assert [one.text.split()[1] for one in it.judge.of("detached in use")] == found
+
+
 def test_of_two_devices_that_were_meant_for_a_claim_one_is_taken() -> None:
     """It gave one of the node up when it was cleared. The other one that it was told of is still meant for it."""
     with Lab.virtual(devices(3)) as lab:

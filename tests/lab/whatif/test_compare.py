@@ -80,8 +80,8 @@ def test_policies_are_compared_seed_by_seed() -> None:
 
 
 def test_quantiles_are_nearest_ranks_and_their_intervals_those_of_ranks() -> None:
-    found = Outcome(tuple(float(each) for each in range(1, 41)), 40, 0, 0, 0, 0, 0, 0, {}, 60.0)
+    found = Outcome(tuple(float(each) for each in range(1, 41)), 40, 0, 0, 0, 0, 0, 0, {}, 60.0, {})
     assert (found.wait(0.5), found.wait(0.95), found.wait(1.0)) == (20.0, 38.0, 40.0)
     assert found.between(0.95) == (35.0, 40.0) and found.between(0.5) == (13.0, 27.0)
-    assert Outcome(found.waits[:10], 10, 0, 0, 0, 0, 0, 0, {}, 60.0).between(0.5) is None
-    assert Outcome((), 0, 0, 0, 0, 0, 0, 0, {}, 0.0).measures()["wait p95"] == 0.0
+    assert Outcome(found.waits[:10], 10, 0, 0, 0, 0, 0, 0, {}, 60.0, {}).between(0.5) is None
+    assert Outcome((), 0, 0, 0, 0, 0, 0, 0, {}, 0.0, {}).measures()["wait p95"] == 0.0

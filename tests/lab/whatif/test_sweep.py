@@ -134,7 +134,7 @@ GRID = grid_of({"policy": {"no_removal_seconds": [5, 60]}, "fabric": [1, 2]}, "g
 
 
 def test_a_sweep_that_broke_off_goes_on_and_plays_nothing_twice(tmp_path: Path) -> None:
-    place, runs = str(tmp_path / "results.sqlite3"), wanted(MODEL, POLICY, GRID, (1, 2), "g")
+    place, runs = str(tmp_path / "results.sqlite3"), wanted(MODEL, POLICY, cells(GRID), (1, 2), "g")
     assert len({one.key for one in runs}) == 8
     first, second, third = Counting(most=3), Counting(), Counting()
     with pytest.raises(KeyboardInterrupt), Store(place) as store:
@@ -150,7 +150,7 @@ def test_a_sweep_that_broke_off_goes_on_and_plays_nothing_twice(tmp_path: Path) 
 
 
 def test_whoever_plays_them_and_in_whatever_order_they_end_the_results_are_the_same() -> None:
-    runs = wanted(MODEL, POLICY, GRID, (1, 2), "g")
+    runs = wanted(MODEL, POLICY, cells(GRID), (1, 2), "g")
     with Store() as one, Store() as other, ThreadPoolExecutor(4) as threads:
         assert swept(runs, Counting(), one, 1) == swept(runs, threads, other, 4)
 
@@ -179,7 +179,7 @@ def test_what_nobody_chooses_does_not_beat_what_somebody_does() -> None:
     """Half the arrivals are no better policy."""
     with Store() as store:
         grid = grid_of({"arrivals": [0.5, 2], "policy": {"no_removal_seconds": [5, 60]}}, "g")
-        rows = summed(grid, swept(wanted(MODEL, POLICY, grid, (1,), "g"), Counting(), store, 1))
+        rows = summed(grid, swept(wanted(MODEL, POLICY, cells(grid), (1,), "g"), Counting(), store, 1))
     assert {row.cell["arrivals"] for row in rows if row.front} == {0.5, 2.0}
 
 
@@ -196,7 +196,7 @@ def test_a_place_that_keeps_nothing_is_said(tmp_path: Path) -> None:
 
 def test_means_and_front() -> None:
     with Store() as store:
-        rows = summed(GRID, swept(wanted(MODEL, POLICY, GRID, (1, 2), "g"), Counting(), store, 1))
+        rows = summed(GRID, swept(wanted(MODEL, POLICY, cells(GRID), (1, 2), "g"), Counting(), store, 1))
     by = {(row.cell["policy.no_removal_seconds"], row.cell["fabric"]): row for row in rows}
     assert by[60, 1.0].means["attaches"] <= by[5, 1.0].means["attaches"]
     assert by[60, 1.0].means["idle hours"] > by[5, 1.0].means["idle hours"]

@@ -1,0 +1,259 @@
+"""What commands that play a model share (`dds whatif`, `dds plan`): the model of a source, the policy that drove it, runs on
+virtual time, and how far the model is from reality."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dds_commands.costs import Rates, cost_of, energy_of
+from dds_commands.parameters import policy_read
+from dds_commands.screen import note, position_bar, progress, show, table
+from dds_commands.sources import Opened, Recording, Source
+from dds_core.errors import InputError
+from dds_core.scaler.component import SCALER
+from dds_core.scaler.history import History
+from dds_core.scaler.policy import Policy, read_policy
+from dds_core.scaler.spending import USED
+
+if TYPE_CHECKING:  # the lab is loaded when the command runs: the help of all commands needs none of it
+    from dds_whatif.compare import Fit
+    from dds_whatif.derive import Derived
+    from dds_whatif.outcome import Outcome
+    from dds_whatif.sweep import Run, Wanted
+    from dds_whatif.world import Fitted
+
+STAND_IN = "reference"
+"""Named in the place of a file: the stand-in for the reference scaler."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Who scales in a run, and how it is called; `policy` is None for the stand-in."""
+
+    name: str
+    policy: Policy | None
+
+
+def model_of(
+    sources: tuple[str, ...],
+    url: str | None,
+    name: str | None,
+    policies: tuple[str, ...],
+    recorded: str | None,
+    other: str | None,
+    *,
+    scenario: bool,
+) -> tuple[Fitted, list[Candidate], Outcome | None]:
+    """What is played, by whom, and what reality was. Raises InputError."""
+    from dds_whatif.outcome import counted
+    from dds_whatif.world import fitted
+
+    tried = [_candidate(one) for one in policies]
+    if scenario:
+        return _of_scenario(sources[0]), _some(tried, sources[0]), None
+    with Opened() as opened:
+        source = _scalers(opened.source(sources, url, name))
+        read, history = _read(source)
+        behaviour = read.behaviour
+        if other is not None:
+            behaviour = _read(_scalers(opened.source((other,), None, None)))[0].behaviour
+        label = source.label
+    told = policy_read(recorded, read_policy)
+    first = _first(read.policy, read.reference, told, label, recorded or label)
+    settings = first.policy or told or Policy()
+    return fitted(read, behaviour, settings, label=Path(label).name), [first, *tried], counted(history)
+
+
+def _of_scenario(path: str) -> Fitted:
+    from dds_lab.scenario import read_scenario
+    from dds_lab.scenario.workload import read_workload
+    from dds_whatif.world import Fitted
+
+    scenario = read_scenario(path)
+    pods = tuple(read_workload(Path(scenario.workload))) if scenario.workload is not None else ()
+    return Fitted(scenario.model_copy(update={"workload": None}), pods, (), ())
+
+
+def _some(tried: list[Candidate], where: str) -> list[Candidate]:
+    if not tried:
+        raise InputError("a scenario tells no policy", where=where, fix="give --policy FILE, or --policy reference")
+    return tried
+
+
+def _read(source: Source) -> tuple[Derived, History]:
+    """What a source tells, in one pass."""
+    from dds_whatif.derive import Reader
+
+    reader = Reader(logged=not isinstance(source, Recording))
+    history = History(reader.known)
+    for moment in progress(source.told(), None, "reading"):
+        reader.take(moment)
+        history.take(moment)
+    return reader.derived(), history
+
+
+def _scalers(source: Source) -> Source:
+    if source.component is not SCALER:
+        raise InputError("is not the log of a scaler", where=source.label, fix="name a scaler's log, or a recording")
+    return source
+
+
+def _first(logged: Policy | None, reference: bool, told: Policy | None, label: str, place: str) -> Candidate:
+    """Who drove the cluster; `place` is where the policy stands. Raises InputError where that cannot be known."""
+    from dds_whatif.play import serving
+
+    if reference and (logged is None or logged.mode == "observe"):
+        return Candidate(f"recorded ({STAND_IN})", None)
+    if told is not None and logged is not None:
+        raise InputError(
+            "a log tells itself which policy drove", where=label, fix="leave --recorded out; try others by --policy"
+        )
+    found = told or logged
+    if found is None:
+        raise InputError(
+            "a recording does not tell under which policy it was made", where=label, fix="give --recorded FILE"
+        )
+    return Candidate("recorded", serving(found, place))
+
+
+def _candidate(path: str) -> Candidate:
+    if path == STAND_IN:
+        return Candidate(STAND_IN, None)
+    from dds_whatif.play import serving
+
+    found = policy_read(path, read_policy)
+    assert found is not None
+    return Candidate(Path(path).name, serving(found, path))
+
+
+def played(model: Fitted, candidates: Sequence[Candidate], seeds: int, executor: Executor) -> list[list[Outcome]]:
+    """Of each candidate what came of each seed."""
+    from dds_whatif.play import play, tasks_of
+
+    numbers = range(1, seeds + 1)
+    tasks = [task for one in candidates for task in tasks_of(model.scenario, model.arrivals, one.policy, numbers)]
+    found = list(progress(executor.map(play, tasks), len(tasks), "playing"))
+    return [found[place * seeds : (place + 1) * seeds] for place in range(len(candidates))]
+
+
+@contextlib.contextmanager
+def swept_by(
+    executor: Executor, at_once: int, results: str | None
+) -> Iterator[Callable[[Sequence[Wanted]], list[Run]]]:
+    """Who plays runs that are kept in `results`, and not played again."""
+    from dds_whatif.store import Store
+    from dds_whatif.sweep import swept
+
+    def play(runs: Sequence[Wanted]) -> list[Run]:
+        with position_bar(len(runs), "playing") as moved:
+            number = count(1)
+            return swept(runs, executor, store, at_once, lambda: moved(next(number)))
+
+    with Store(results) as store:
+        yield play
+
+
+@contextlib.contextmanager
+def ended(executor: Executor) -> Iterator[None]:
+    """Runs that were handed out are not waited for when something breaks off. What an engine prints meanwhile, such as Ray of a
+    node that it lost, is no part of the answer."""
+    with contextlib.redirect_stdout(sys.stderr):
+        try:
+            yield
+        except BaseException:
+            executor.shutdown(wait=False, cancel_futures=True)
+            raise
+        executor.shutdown()
+
+
+@dataclass(frozen=True)
+class Asked:
+    seeds: int
+    bound: float
+    anyway: bool
+    rates: Rates
+    form: str
+
+
+def measures_of(found: Outcome, rates: Rates) -> dict[str, float]:
+    totals = {model: sum(states.values()) for model, states in found.spent.items()}
+    cost = cost_of(totals, rates)
+    energy = energy_of({m: (found.spent[m][USED], total) for m, total in totals.items()}, rates)
+    beside = {"cost": cost, "energy kWh": energy}
+    return {**found.measures(), **{name: value for name, value in beside.items() if value is not None}}
+
+
+def fit_of(real: Outcome | None, runs: list[list[Outcome]], asked: Asked) -> list[Fit]:
+    """The first candidate beside reality; nothing where there is none."""
+    from dds_whatif.compare import fits
+
+    if real is None:
+        return []
+    between = {f"wait p{round(100 * share)}": real.between(share) for share in (0.5, 0.95)}
+    intervals = {name: one for name, one in between.items() if one is not None}
+    measured = [measures_of(one, asked.rates) for one in runs[0]]
+    found = fits(measures_of(real, asked.rates), measured, asked.bound, intervals)
+    off = [one.measure for one in found if one.verdict == "off"]
+    if off:
+        note(
+            f"the model does not fit: {', '.join(off)} further off than {asked.bound:.0%}, and further than "
+            f"chance explains with {asked.seeds} seeds" + ("" if asked.anyway else "; --anyway answers all the same")
+        )
+    return found
+
+
+def is_off(fit: Sequence[Fit], asked: Asked) -> bool:
+    return not asked.anyway and any(one.verdict == "off" for one in fit)
+
+
+def show_fit(model: Fitted, fit: Sequence[Fit], first: Candidate, asked: Asked) -> None:
+    show(f"model of {_of(model)}, {asked.seeds} seeds")
+    for one in model.notes:
+        show(f"inexact: {one}")
+    if fit:
+        table(
+            ("fitted", "samples", ""), [(what, str(number), words) for what, number, words in model.rests_on], "nothing"
+        )
+        show("")
+        table(("measure", "reality", first.name, "off", "verdict"), [_fit_cells(one) for one in fit], "nothing")
+
+
+def _of(model: Fitted) -> str:
+    """How its source is called."""
+    fitted = "Fitted from "
+    about = model.scenario.about
+    return about.removeprefix(fitted) if about.startswith(fitted) else model.scenario.name
+
+
+def _fit_cells(one: Fit) -> tuple[str, ...]:
+    real = number(one.real) + (f" ({_spread(*one.interval)})" if one.interval is not None else "")
+    off = "-" if one.off is None else f"{one.off:+.0%}"
+    return (one.measure, real, f"{number(one.model)} ({_spread(one.low, one.high)})", off, one.verdict)
+
+
+def _spread(low: float, high: float) -> str:
+    return f"{number(low)} to {number(high)}"
+
+
+def number(value: float) -> str:
+    if abs(value) >= 1000 or value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:,.2f}" if abs(value) >= 1 else f"{value:.3f}"
+
+
+def about(model: Fitted, fit: Sequence[Fit], asked: Asked) -> dict[str, Any]:
+    return {
+        "source": _of(model),
+        "seeds": asked.seeds,
+        "bound": asked.bound,
+        "fitted": [{"what": what, "samples": number, "words": words} for what, number, words in model.rests_on],
+        "inexact": list(model.notes),
+        "fit": [one._asdict() for one in fit],
+    }

@@ -1,0 +1,212 @@
+"""`dds plan`: how many devices the pools must hold so that an objective is met, found by playing a model of a source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dds_commands.costs import HOUR, Rates, energy_of, read_rates
+from dds_commands.modelled import (
+    Asked,
+    Candidate,
+    about,
+    ended,
+    fit_of,
+    is_off,
+    model_of,
+    number,
+    played,
+    show_fit,
+    swept_by,
+)
+from dds_commands.parameters import output_options, source_arguments
+from dds_commands.running import FINE, UNFIT, require
+from dds_commands.screen import show, show_json, table
+from dds_core.errors import InputError
+from dds_core.scaler.spending import USED
+
+if TYPE_CHECKING:  # the lab is loaded when the command runs: the help of all commands needs none of it
+    from dds_whatif.outcome import Outcome
+    from dds_whatif.plan import Plan, Point
+    from dds_whatif.world import Fitted
+
+TOLD = ("wait p50", "wait p95", "wait max", "never bound", "attaches", "idle hours")
+
+
+@click.command("plan", short_help="Say how big the pools have to be.")
+@source_arguments
+@click.option(
+    "--objective",
+    "objectives",
+    metavar="TEXT",
+    multiple=True,
+    required=True,
+    help="Such as 'p95 wait <= 60s' or 'never bound <= 0'. Several times.",
+)
+@click.option("--policy", metavar="FILE", help="The policy to plan for; by default the recorded one.")
+@click.option("--recorded", metavar="FILE", help="The policy that drove a recording; a log has its own.")
+@click.option("--fit", "other", metavar="SOURCE", help="Fit fabric, driver and publisher on this source instead.")
+@click.option("--seeds", type=click.IntRange(1, 1000), default=5, show_default=True, help="Runs of each point.")
+@click.option("--jobs", type=click.IntRange(1, 256), help="Runs side by side; by default one a core.")
+@click.option(
+    "--bound",
+    type=click.FloatRange(0, 10),
+    default=0.15,
+    show_default=True,
+    help="How far a model may be from reality.",
+)
+@click.option("--anyway", is_flag=True, help="Answer also where the model does not fit.")
+@click.option("--results", metavar="PLACE", help="Keep what came of runs in this SQLite file, or at a URL.")
+@click.option("--watts", "watts_file", metavar="FILE", help="Watts of a device by model, as for dds usage.")
+@output_options("table", "json")
+def plan(
+    sources: tuple[str, ...],
+    url: str | None,
+    name: str | None,
+    objectives: tuple[str, ...],
+    policy: str | None,
+    recorded: str | None,
+    other: str | None,
+    seeds: int,
+    jobs: int | None,
+    bound: float,
+    anyway: bool,
+    results: str | None,
+    watts_file: str | None,
+    form: str,
+) -> int:
+    """Say how many devices of each model the pools must hold so that every objective is met, how many a node at most, how long a
+    device should idle, and whether pre-warming pays; with the points that were played, and what nodes with devices of their
+    own would need instead.
+
+    The model is that of dds whatif, and is held against reality first. SOURCE may also be a scenario of the lab (a .yaml file).
+    What idling and attaching cost is told by the policy (attach_cost, idle_hour_cost).
+    """
+    require("lab")
+    from dds_whatif.engines import opened as opened_engine
+    from dds_whatif.plan import Planner, objective_of
+
+    wanted = [objective_of(one) for one in objectives]
+    scenario = len(sources) == 1 and sources[0].endswith((".yaml", ".yml"))
+    tried = (policy,) if policy is not None else ()
+    model, candidates, real = model_of(sources, url, name, tried, recorded, other, scenario=scenario)
+    base = candidates[-1]
+    if base.policy is None:
+        raise InputError("the stand-in for the reference has no pools to plan", where="--policy", fix="name a policy")
+    asked = Asked(seeds, bound, anyway, read_rates(None, watts_file), form)
+    executor, at_once = opened_engine("processes", jobs)
+    with ended(executor):
+        runs = played(model, candidates[:1], seeds, executor) if real else []
+        fit = fit_of(real, runs, asked)
+        if is_off(fit, asked):
+            if form == "json":
+                show_json(about(model, fit, asked))
+            else:
+                show_fit(model, fit, candidates[0], asked)
+            return UNFIT
+        with swept_by(executor, at_once, results) as play:
+            found = Planner(model, base.policy, wanted, range(1, seeds + 1), play).plan()
+        outcomes = _outcomes(model, base, found, seeds, executor)
+    saved = _saved(found, outcomes, asked.rates)
+    if form == "json":
+        show_json({**about(model, fit, asked), "policy": base.name, **_document(found, saved)})
+        return FINE
+    show_fit(model, fit, candidates[0], asked)
+    _show(found, base, saved)
+    return FINE
+
+
+def _outcomes(model: Fitted, base: Candidate, found: Plan, seeds: int, executor: Any) -> list[Outcome]:
+    """What comes of the plan, whole."""
+    from dds_whatif.sweep import changed
+
+    there, under = changed(model, base.policy, found.cell, "the plan")
+    return played(there, [Candidate("plan", under)], seeds, executor)[0]
+
+
+def _saved(found: Plan, outcomes: Sequence[Outcome], rates: Rates) -> dict[str, dict[str, float]]:
+    """By model: devices of the pool and of nodes that own theirs, and the device-hours and energy (kWh) of either, as means over
+    the seeds. An owned device is there all the time."""
+    saved = {}
+    for model in found.pools:
+        fixed = [one.fixed.get(model, 0) for one in outcomes]
+        spent = [one.spent.get(model, {}) for one in outcomes]
+        used = [each.get(USED, 0) for each in spent]
+        attached = [sum(each.values()) for each in spent]
+        owned = [count * int(one.span * 1_000_000) for count, one in zip(fixed, outcomes, strict=True)]
+        row = {
+            "pool": float(found.pools[model]),
+            "owned": fmean(fixed),
+            "hours": fmean(attached) / HOUR,
+            "owned hours": fmean(owned) / HOUR,
+        }
+        for name, times in (("energy kWh", attached), ("owned energy kWh", owned)):
+            drawn = [energy_of({model: (u, t)}, rates) for u, t in zip(used, times, strict=True)]
+            known = [one for one in drawn if one is not None]
+            row |= {name: fmean(known)} if known else {}
+        saved[model] = row
+    return saved
+
+
+# -- output --------------------------------------------------------------------------------------------------------------
+
+
+def _show(found: Plan, base: Candidate, saved: Mapping[str, Mapping[str, float]]) -> None:
+    show("")
+    show(f"plan for {base.name}: {'; '.join(one.text for one in found.objectives)}")
+    energy = any("energy kWh" in row for row in saved.values())
+    names = ("owned", "hours", "owned hours", *(("energy kWh", "owned energy kWh") if energy else ()))
+    table(
+        ("model", "pool today", "pool needed", *names),
+        [
+            (model, str(found.today[model]), str(found.pools[model]), *(number(row.get(one, 0.0)) for one in names))
+            for model, row in saved.items()
+        ],
+        "nothing",
+    )
+    show(f"devices of a model on a node at most: {found.node}")
+    show(f"idle time: {_idle(found.idle)}")
+    show(f"pre-warming one device of each model on each node: {'pays' if found.prewarms else 'does not pay'}")
+    show("")
+    rows = (("as things are", found.now), ("the plan", found.then), ("pre-warmed", found.warm))
+    table(("", *TOLD), [(name, *(number(row[one]) for one in TOLD)) for name, row in rows], "nothing")
+    for curve, points in found.curves.items():
+        show("")
+        what = {"node": "devices of a model on a node at most", "idle": "idle time"}.get(curve, f"pool of {curve}")
+        table((what, *TOLD, "seeds", "met"), [_point(curve, one) for one in sorted(points, key=_place)], "nothing")
+
+
+def _place(point: Point) -> float:
+    return -1 if point.value is None else point.value
+
+
+def _point(curve: str, point: Point) -> tuple[str, ...]:
+    value = _idle(point.value) if curve == "idle" else str(point.value)
+    cells = (number(point.measures[one]) for one in TOLD)
+    return (value, *cells, str(point.seeds), "yes" if point.met else "no")
+
+
+def _idle(seconds: int | None) -> str:
+    return "adaptive" if seconds is None else f"{seconds} s"
+
+
+def _document(found: Plan, saved: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
+    return {
+        "objectives": [one._asdict() for one in found.objectives],
+        "pools": {
+            model: {"today": found.today[model], "needed": found.pools[model], **row} for model, row in saved.items()
+        },
+        "node_max": found.node,
+        "idle_seconds": found.idle,
+        "prewarm_pays": found.prewarms,
+        "as_things_are": dict(found.now),
+        "planned": dict(found.then),
+        "prewarmed": dict(found.warm),
+        "curves": {
+            name: [{**one._asdict(), "measures": dict(one.measures)} for one in sorted(points, key=_place)]
+            for name, points in found.curves.items()
+        },
+    }

@@ -1,0 +1,234 @@
+"""How big a pool has to be, how many devices a node may need, how long they should idle and whether pre-warming pays, so that an
+objective is met: searched by playing a model.
+
+More devices of a model, and a higher limit of nodes, never make waits longer, so the least that is enough is found by bisection.
+How waits and costs depend on the idle time is no such line: there candidates drop out by successive halving, the worse half after
+each round, and those that are left get more seeds.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import fmean
+from typing import NamedTuple
+
+from dds_core.errors import InputError
+from dds_core.scaler.policy import Policy
+from dds_whatif.sweep import Cell, Run, Wanted, wanted
+from dds_whatif.world import Fitted
+
+Measures = Mapping[str, float]
+Player = Callable[[Sequence[Wanted]], Sequence[Run]]
+"""Gives what comes of runs, in their order."""
+
+DOUBLINGS = 5
+"""So often all pools are doubled before an objective counts as out of reach."""
+IDLE_SECONDS = (0, 15, 60, 300, 600, 1800, 3600)
+_OBJECTIVE = re.compile(r"(mean|p50|p95|max)\s+wait\s*<=\s*(\d+(?:\.\d+)?)\s*(s|m|h)|never\s+bound\s*<=\s*(\d+)", re.I)
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+_NEVER = "never bound"
+
+
+class Objective(NamedTuple):
+    """A measure of a run and the most that it may be: seconds for waits."""
+
+    text: str
+    measure: str
+    most: float
+
+    def met(self, found: Measures) -> bool:
+        return found[self.measure] <= self.most
+
+
+def objective_of(text: str) -> Objective:
+    """Read `p95 wait <= 60s` or `never bound <= 0`. Raises InputError."""
+    match = _OBJECTIVE.fullmatch(text.strip())
+    if match is None:
+        raise InputError(
+            f"{text!r} is no objective",
+            where="--objective",
+            fix="write (mean|p50|p95|max) wait <= NUMBER(s|m|h), or never bound <= NUMBER",
+        )
+    which, number, unit, never = match.groups()
+    if never is not None:
+        return Objective(text, _NEVER, float(never))
+    return Objective(text, f"wait {which.lower()}", float(number) * _SECONDS[unit.lower()])
+
+
+class Point(NamedTuple):
+    """A number of devices, or an idle time in seconds (None: adaptive), with the means of what came of it."""
+
+    value: int | None
+    measures: Measures
+    seeds: int
+    met: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`pools` and `today` by model; `node` devices of a model at most on any node; `idle` seconds, None for `idle: adaptive`;
+    `prewarms` whether one idle device of each model on each node costs less; `curves` are the points that were played, by what
+    was varied; `now` is what comes of things as they are, `then` of the plan."""
+
+    objectives: tuple[Objective, ...]
+    today: Mapping[str, int]
+    pools: Mapping[str, int]
+    node: int
+    idle: int | None
+    prewarms: bool
+    warm: Measures
+    now: Measures
+    then: Measures
+    cell: Cell
+    curves: Mapping[str, tuple[Point, ...]]
+
+
+class OutOfReach(InputError):
+    """No pool is big enough."""
+
+
+class Planner:
+    """Plays cells of a model, each once, with the same seeds."""
+
+    def __init__(
+        self, model: Fitted, policy: Policy, objectives: Sequence[Objective], seeds: Sequence[int], play: Player
+    ) -> None:
+        self._model, self._policy, self._play = model, policy, play
+        self._objectives, self._seeds = tuple(objectives), tuple(seeds)
+        self._known: dict[tuple[str, int], dict[str, float]] = {}
+        self._curves: dict[str, dict[int | None, Point]] = {}
+
+    def plan(self) -> Plan:
+        """Raises OutOfReach when even many times as many devices do not meet the objectives."""
+        today, cell = pools_of(self._model), dict[str, object]()
+        now = self._measures(cell)
+        pools = self._enough(today)
+        cell = _with_pools(pools)
+        # Pods that no pool could serve are no reason for a bigger one.
+        self._objectives = (*self._objectives, Objective("", _NEVER, self._measures(cell)[_NEVER]))
+        for name in pools:
+            others = {other: count for other, count in pools.items() if other != name}
+            pools[name] = self._least(name, pools[name], partial(_with_one, others, name), least=0)
+        cell = _with_pools(pools)
+        most = max(max(pools.values(), default=1), 1)
+        node = self._least("node", most, lambda n: {**_with_pools(pools), **_limited(n)}, least=1)
+        cell |= _limited(node)
+        idle = self._idle(cell)
+        cell = {**cell, **_idling(idle)}
+        then, warm = self._measures(cell), self._measures({**cell, **_warm(node)})
+        return Plan(
+            objectives=self._objectives[:-1],
+            today=today,
+            pools=pools,
+            node=node,
+            idle=idle,
+            prewarms=self._is_met(warm) and self._cost(warm) < self._cost(then),
+            warm=warm,
+            now=now,
+            then=then,
+            cell=cell,
+            curves={name: tuple(points.values()) for name, points in self._curves.items()},
+        )
+
+    # -- what is played
+
+    def _measures(self, cell: Cell, seeds: int | None = None) -> dict[str, float]:
+        """The means of what comes of a cell over the first so many seeds, all of them by default."""
+        number = len(self._seeds) if seeds is None else min(seeds, len(self._seeds))
+        key = (json.dumps(cell, sort_keys=True), number)
+        if key not in self._known:
+            runs = self._play(wanted(self._model, self._policy, [cell], self._seeds[:number], "the plan"))
+            self._known[key] = {name: fmean(run.measures[name] for run in runs) for name in runs[0].measures}
+        return self._known[key]
+
+    def _is_met(self, found: Measures) -> bool:
+        return all(one.met(found) for one in self._objectives)
+
+    def _cost(self, found: Measures) -> float:
+        return self._policy.attach_cost * found["attaches"] + self._policy.idle_hour_cost * found["idle hours"]
+
+    def _point(self, curve: str, value: int | None, cell: Cell, seeds: int | None = None) -> Point:
+        found = self._measures(cell, seeds)
+        point = Point(value, found, seeds or len(self._seeds), self._is_met(found))
+        self._curves.setdefault(curve, {})[value] = point
+        return point
+
+    # -- the search
+
+    def _enough(self, today: Mapping[str, int]) -> dict[str, int]:
+        """Pools that meet the objectives: those of today, or so many times as many."""
+        pools = {name: max(1, number) for name, number in today.items()}
+        for _ in range(DOUBLINGS + 1):
+            if self._is_met(self._measures(_with_pools(pools))):
+                return pools
+            pools = {name: 2 * number for name, number in pools.items()}
+        found = self._measures(_with_pools({name: number // 2 for name, number in pools.items()}))
+        missed = "; ".join(
+            f"{one.measure} is {found[one.measure]:.3g}, not {one.most:g}"
+            for one in self._objectives
+            if not one.met(found)
+        )
+        raise OutOfReach(
+            f"{2**DOUBLINGS} times as many devices do not meet it: {missed}",
+            where="--objective",
+            fix="ask for what the fabric's own times allow, or raise the nodes' limits",
+        )
+
+    def _least(self, curve: str, most: int, cell: Callable[[int], Cell], *, least: int) -> int:
+        """The least value that meets the objectives, from `least` on; `most` does, or nothing has to."""
+        low, high = least - 1, most
+        self._point(curve, most, cell(most))
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._point(curve, middle, cell(middle)).met else (middle, high)
+        return high
+
+    def _idle(self, cell: Cell) -> int | None:
+        """The idle time that meets the objectives and costs least."""
+        own = None if self._policy.learns_idle else self._policy.no_removal_seconds
+        left: list[int | None] = [None, *sorted({*IDLE_SECONDS} | ({own} if own is not None else set()))]
+        seeds = 1
+        while True:
+            points = [self._point("idle", one, {**cell, **_idling(one)}, seeds) for one in left]
+            points.sort(key=lambda one: (not one.met, self._cost(one.measures)))
+            if seeds >= len(self._seeds):
+                return points[0].value
+            left = [one.value for one in points[: max(2, len(points) // 2)]]
+            seeds = min(2 * seeds, len(self._seeds))
+
+
+def pools_of(model: Fitted) -> dict[str, int]:
+    """Devices of each model in all pools together."""
+    found: dict[str, int] = {}
+    for fabric in model.scenario.cluster.fabrics:
+        for name, number in fabric.devices.items():
+            found[name] = found.get(name, 0) + number
+    return found
+
+
+def _with_one(others: Mapping[str, int], name: str, number: int) -> dict[str, object]:
+    return _with_pools({**others, name: number})
+
+
+def _with_pools(pools: Mapping[str, int]) -> dict[str, object]:
+    return {f"pools.{name}": number for name, number in pools.items()}
+
+
+def _idling(seconds: int | None) -> dict[str, object]:
+    return (
+        {"policy.idle": "adaptive"}
+        if seconds is None
+        else {"policy.idle": "fixed", "policy.no_removal_seconds": seconds}
+    )
+
+
+def _limited(node: int) -> dict[str, object]:
+    return {"policy.limit": {"max": node}, "policy.limits": {}}
+
+
+def _warm(node: int) -> dict[str, object]:
+    return {"policy.prewarm": True, "policy.limit": {"max": node, "min": min(1, node)}}
