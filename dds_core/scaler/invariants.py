@@ -135,13 +135,15 @@ def _within_maximum(picture: Picture, event: e.AttachOrdered) -> str:
 
 
 def _within_minimum(picture: Picture, event: e.DetachOrdered) -> str:
-    """The node keeps its minimum, counted with what other requests ask for and with what no request asks for any more."""
+    """The node keeps its minimum, counted with what other requests ask for and with what no request asks for any more. What its
+    driver has not listed for long is of no use to it."""
     requests = [picture.requests.rows[uid] for uid in picture.requests_at[event.node]]
     there = [picture.resources.rows[uid] for uid in picture.resources_at[event.node]]
     known = {one.name for one in requests}
     others = sum(one.size for one in requests if one.model == event.model and one.name != event.request)
     others += sum(one.model == event.model and one.request not in known for one in there)
-    if event.size + others < (low := limits(picture, event.node, event.model)[0]):
+    useless = sum(picture.is_missed(uid) for uid in event.victims)
+    if event.size + others + useless < (low := limits(picture, event.node, event.model)[0]):
         return f"{event.request} is lowered to {event.size} and {event.node} keeps {low} of {event.model}"
     return ""
 

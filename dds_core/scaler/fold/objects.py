@@ -135,14 +135,15 @@ def _claim_observed(picture: Picture, event: e.ObjectObserved, at: int) -> None:
     was = before.allocation if before is not None else None
     if claim.allocation != was:
         picture.tell_again(event.uid, DEVICE_TWICE)
-        if picture.synced and claim.allocation is not None and event.uid not in picture.exchanges:
+        if claim.allocation is not None and event.uid not in picture.exchanges:
             _measure_skew(picture, claim.allocation, at)
 
 
 def _measure_skew(picture: Picture, allocation: Allocation, at: int) -> None:
     """What a scheduler has just written tells how far its clock is behind ours at most, and the least counts. That it is far
-    ahead may come from one odd timestamp, and counts until the next one."""
-    if allocation.timestamp is None:
+    ahead may come from one odd timestamp, and counts until the next one. What a start finds was written at any time: it tells
+    something only when it lies ahead."""
+    if allocation.timestamp is None or (not picture.synced and allocation.timestamp <= at):
         return
     seen = at - allocation.timestamp
     if picture.skew is None or seen < picture.skew or picture.skew < -_FAR_AHEAD:

@@ -427,8 +427,9 @@ def _mark_idle(work: Work, cell: Cell, own: AttachRequest, wanted: set[str]) -> 
     low = limits_of(picture, cell.node, cell.model.model)[0]
     owned = [picture.resources.rows[uid] for uid in picture.resources_of_request[own.name]]
     marked = sum(_is_marked(picture, r.uid) or r.uid in picture.holds for r in owned)
-    spare = cell.size + cell.others - marked - low
-    for resource in idle[: max(0, spare)]:
+    useless = [r for r in idle if _is_nowhere(picture, r)]  # the node's minimum is of devices that can be used
+    spare = cell.size + cell.others - marked - low - len(useless)
+    for resource in [*useless, *[r for r in idle if r not in useless][: max(0, spare)]]:
         if work.has_come(
             idle_due(picture, resource.uid)
         ):  # what went may have taught that the next one is worth keeping
@@ -449,11 +450,13 @@ def mark(work: Work, resource: FabricResource, reason: str) -> bool:
     picture = work.picture
     faces = _faces_of(picture, resource)
     life = picture.devices.get(resource.uid)
-    if life is None or not may_mark(picture, work.at) or _is_kept(picture, resource, more=1):
+    if life is None or not may_mark(picture, work.at):
         return False
     if _is_nowhere(picture, resource):
         why = f"{reason}, and its node does not list it"
         return work.want(_marking(picture, resource, NO_DEVICE, why), resource.uid)
+    if _is_kept(picture, resource, more=1):
+        return False
     if not faces or _could_be_taken(picture, resource, faces) or _held_for_another(picture, resource.uid, faces):
         return False
     if holds.are_possible(picture, work.at) and len(faces) <= MOST_RESULTS:

@@ -197,6 +197,17 @@ def test_the_clock_of_a_scheduler_that_is_far_ahead_is_known_all_the_same() -> N
     assert world.picture.skew is not None and world.picture.skew < -3_590 * SECOND
 
 
+def test_a_clock_that_is_ahead_is_known_from_what_a_start_finds() -> None:
+    """Seed 61242: the guard of the first exchange was over before it began, and the scheduler gave the device to another pod."""
+    world = waiting()
+    world.feed(e.Started("1", "f", 1, 2, "attach"))
+    claim = world.get(Claim, "train")
+    assert claim.allocation is not None
+    world.update(claim, allocation=replace(claim.allocation, timestamp=world.now + 600 * SECOND))
+    world.feed(e.Synced())
+    assert world.picture.skew is not None and world.picture.skew < -599 * SECOND
+
+
 def test_no_deadline_passes_while_a_view_is_stale() -> None:
     world = waiting()
     world.feed(e.Stale("resourceslices", 60))

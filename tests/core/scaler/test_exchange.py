@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from dds_core.events import NodeLabelled
 from dds_core.model import Claim, Consumer, Node, Pod, Result
 from dds_core.scaler import events as e
 from dds_core.scaler.model import ANY_VERSION
@@ -516,6 +517,15 @@ def test_what_the_claim_had_already_is_not_free_in_the_gap_though_its_driver_lis
     world.tick(600)
     assert (world.device("had") == "Used") is given
     assert bool(world.events(e.VictimMarked)) is not given
+
+
+def test_in_the_gap_the_node_is_as_full_as_before() -> None:
+    """Seed 61179: its label said that it could take another device of its model; the scheduler chose it, and the pod failed."""
+    world = ready(limit={"max": 1})
+    world.settle()
+    assert devices(world, "train0") == ["gpu-GPU-res0"]
+    opened = [one for one in world.events(NodeLabelled) if one.labels.get(f"cohdi.io/{A100.device}") == "true"]
+    assert {one.node for one in opened} <= {"node1"}
 
 
 # -- the guard goes -----------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from dds_core.model import FabricResource, Slice, Taint
+from dds_core.model import AttachRequest, FabricResource, Slice, Taint
 from dds_core.scaler import events as e
 from tests.core.scaler.test_b14_fence import idle_device
 from tests.support.world import GPU, World, one_node
@@ -162,6 +162,24 @@ def test_what_nobody_lists_for_long_goes_back_once_it_idles(others: bool) -> Non
     assert (marked.resource, marked.device) == ("res", "") and ("DeviceUnlisted" in told(world)) == others
     world.carry_out()
     assert world.only(e.DetachOrdered).victims == ("res",)
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_the_minimum_of_a_node_keeps_nothing_that_is_of_no_use(listed: bool) -> None:
+    """Seed 60135: the only device of a node was not listed any more, and its minimum kept it: a pod that could go nowhere else
+    waited for it for ever. Beside a useless one another one is kept."""
+    world = idle_device(limit={"max": 4, "min": 1})
+    if listed:
+        world.update(world.get(AttachRequest, "composability-x"), size=2, acted_size=2)
+        world.online("good", "node0", request="composability-x")
+    world.unplug("node0", "gpu-GPU-res")
+    world.tick(1000)
+    assert [one.resource for one in world.events(e.VictimMarked)] == ["res"]
+    world.carry_out()
+    assert world.only(e.DetachOrdered).victims == ("res",)
+    world.operate()
+    world.tick(1000)
+    assert len(world.events(e.VictimMarked)) == 1
 
 
 def test_what_is_listed_again_is_kept_and_what_is_listed_elsewhere_too() -> None:

@@ -157,7 +157,7 @@ def test_whoever_plays_them_and_in_whatever_order_they_end_the_results_are_the_s
 
 def test_another_policy_seed_pool_or_pod_is_another_run() -> None:
     def keys(model: Fitted, policy: Policy) -> set[str]:
-        return {one.key for one in wanted(model, policy, grid_of({"fabric": [1]}, "g"), (1, 2), "g")}
+        return {one.key for one in wanted(model, policy, cells(grid_of({"fabric": [1]}, "g")), (1, 2), "g")}
 
     known = keys(MODEL, POLICY)
     others = [
