@@ -43,7 +43,6 @@ TOLD = ("wait p50", "wait p95", "wait max", "never bound", "attaches", "idle hou
     "objectives",
     metavar="TEXT",
     multiple=True,
-    required=True,
     help="Such as 'p95 wait <= 60s' or 'never bound <= 0'. Several times.",
 )
 @click.option("--policy", metavar="FILE", help="The policy to plan for; by default the recorded one.")
@@ -89,6 +88,8 @@ def plan(
     from dds_whatif.engines import opened as opened_engine
     from dds_whatif.plan import Planner, objective_of
 
+    if not objectives:
+        raise InputError("a plan needs something to meet", where="--objective", fix="add --objective 'p95 wait <= 60s'")
     wanted = [objective_of(one) for one in objectives]
     scenario = len(sources) == 1 and sources[0].endswith((".yaml", ".yml"))
     tried = (policy,) if policy is not None else ()

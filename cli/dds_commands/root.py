@@ -24,7 +24,7 @@ def dds() -> None:
       1    usage or input: a wrong option, a file or database that cannot be used or reached
            dds serve, publish, autoscale: it cannot go on, such as without its lease
       2    verification failed: what was recorded and what was found differ
-      3    dds whatif: the model does not fit what was recorded
+      3    dds whatif, dds plan: the model does not fit what was recorded
       130  interrupted
     """
 

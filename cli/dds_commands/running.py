@@ -5,7 +5,7 @@
    dds serve, publish, autoscale: it cannot go on, such as without its lease
 2  verification failed: what was recorded and what was found differ; dds lab check: something was found;
    dds status --check: no process seems to write the log
-3  dds whatif: the model does not fit what was recorded
+3  dds whatif, dds plan: the model does not fit what was recorded
 130  interrupted
 143  dds lab check: ended by SIGTERM
 """

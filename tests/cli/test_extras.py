@@ -25,6 +25,7 @@ NEEDED = {
     "doctor": "serve",
     "lab": "lab",
     "whatif": "lab",
+    "plan": "lab",
 }
 """By command, or group of commands. The others need none, and `postgres` where the log is in PostgreSQL."""
 NOWHERE = "postgresql://nowhere.invalid/dds"

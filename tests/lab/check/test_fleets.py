@@ -85,15 +85,15 @@ CORPUS = {
     40218: "a guard that ended while no process ran, and a start that is not told at once where it stands",
     40245: "a pod of two claims that the fabric refuses on one node after the other",
     40311: "a device that is announced as the pod of its claim ends, and to another claim before the first is deleted",
+    44329: "a device that a claim has already, and that its driver lists no more when the claim is exchanged",
+    46282: "a device whose resource hangs long after the next one has its name",
+    50008: "devices that must wait to go back, and a policy that learns",
+    51063: "a device that a claim gets a moment after it has gone",
+    52041: "a claim that does not take its device in time",
     60115: "a device that is listed again the moment it is taken off, as it was not for long",
     60135: "a node whose minimum is a device that its driver does not list",
     61179: "a node that has what it may have, while a claim is exchanged there",
     61242: "a scheduler whose clock is ahead, and an exchange before it wrote anything",
-    51063: "a device that a claim gets a moment after it has gone",
-    52041: "a claim that does not take its device in time",
-    46282: "a device whose resource hangs long after the next one has its name",
-    50008: "devices that must wait to go back, and a policy that learns",
-    44329: "a device that a claim has already, and that its driver lists no more when the claim is exchanged",
 }
 """Seeds that have to stay clean, with what they are rich in. One that finds something comes here when that is mended."""
 
