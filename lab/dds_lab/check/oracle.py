@@ -134,6 +134,14 @@ def _left(lab: Lab) -> Iterator[str]:
 
 
 def _spare(view: View) -> Iterator[str]:
-    """Devices that went nowhere although nobody needs them, in whole numbers of a model."""
+    """Devices that went nowhere although nobody needs them, in whole numbers of a model. Where the operator waits for ever until
+    a driver lists what came, no other device of the request can go: it would take that one first."""
+    stuck = {
+        (one["spec"]["target_node"], one["spec"]["model"])
+        for one in view.lab.client("oracle").list("composableresources")
+        if (status := one.get("status") or {}).get("state") == "Attaching"
+        and view.is_hidden(status.get("device_id", ""))
+    }
     for model in view.lab.scenario.cluster.models:
-        yield from [SPARE] * sum(view.spare((node, model.model)) for node in view.nodes)
+        cells = ((node, model.model) for node in view.nodes)
+        yield from [SPARE] * sum(view.spare(cell) for cell in cells if cell not in stuck)

@@ -202,7 +202,11 @@ class View:
     def is_hidden(self, serial: str) -> bool:
         """Whether no driver has listed the device for so long that nobody waits for it any more."""
         listed = any(serial == one for faces in self._faces.values() for one, *_ in faces)
-        return not listed and self.now - max(self._came.get(serial, 0), self._unlisted.get(serial, 0)) > HIDDEN
+        return (
+            bool(serial)
+            and not listed
+            and self.now - max(self._came.get(serial, 0), self._unlisted.get(serial, 0)) > HIDDEN
+        )
 
     def spare(self, cell: Cell) -> int:
         """Devices of the cell that came from the pool, beyond what the node shall always have, and that no claim has. What no

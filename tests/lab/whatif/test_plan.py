@@ -118,7 +118,7 @@ def test_an_idle_time_is_the_cheapest_by_the_prices_of_the_policy(play: Player) 
     dear = Planner(model, POLICY.model_copy(update={"idle_hour_cost": 3600.0}), objectives, SEEDS, play).plan()
     cheap = Planner(model, POLICY.model_copy(update={"attach_cost": 100.0}), objectives, SEEDS, play).plan()
     assert dear.idle in (None, 0) and (cheap.idle is None or cheap.idle >= 20)
-    assert dear.then["attaches"] == 3 and cheap.then["attaches"] == 1
+    assert dear.then["attaches"] > cheap.then["attaches"] == 1
 
 
 def test_what_was_played_is_told(play: Player) -> None:
