@@ -79,6 +79,9 @@ soak: $(READY) ## the tests that take longer than `make test-all` may
 bench: $(READY) ## measure side by side with other libraries; writes docs/performance.md
 	$(BIN)/python -m benchmarks
 
+study: $(READY) ## the tables of docs/study.md, from the traces in the folder TRACES
+	$(BIN)/python -m benchmarks.study $(TRACES)
+
 fingerprint: $(READY) ## say anew which code decides, after a change to rules or folds
 	@$(BIN)/python -m tests.core.purity.fingerprint
 

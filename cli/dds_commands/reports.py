@@ -30,6 +30,9 @@ from dds_core.timeline import Moment
 @source_arguments
 @since_option
 @end_options
+@click.option(
+    "--beside", metavar="OTHER", help="Show the curves of this source under those of SOURCE, from its beginning."
+)
 @output_options("html", "json")
 def report(
     sources: tuple[str, ...],
@@ -38,6 +41,7 @@ def report(
     since: str | None,
     at: str | None,
     until: str | None,
+    beside: str | None,
     form: str,
 ) -> None:
     """Make a page of what happened: who waited, how long and on whom, what failed, how devices were used.
@@ -63,6 +67,12 @@ def report(
         first, last = period(source.span, since, at, until)
         made = report_of(told, source.label, source.log_name, first, last)
         made["summary"] += _of_servers(opened, source, first, last)
+        if beside is not None:
+            other = opened.source((beside,), None, None)
+            require(other, SCALER, "give a scaler's")
+            whole = period(other.span, None, None, None)
+            there = report_of(lambda label: progress(other.told(), None, label), other.label, other.log_name, *whole)
+            made["beside"] = beside_of(there, other.label)
         if form == "json":
             show_json(made)
         else:
@@ -100,6 +110,11 @@ def report_of(
     entries = timelines(cut(told("telling"), last.at, read), about, data.lives(history, about))
     meta = {"dds": __version__, "log": log, "summary": overview(history, since)}
     return data.report(history, about, entries, meta, since, origin)
+
+
+def beside_of(other: dict[str, Any], called: str) -> dict[str, Any]:
+    """Of the data of a page what its curves need."""
+    return {**other, "alerts": [], "accounts": [], "summary": [], "log": called}
 
 
 def _show_page(page: str) -> None:

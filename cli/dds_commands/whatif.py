@@ -71,6 +71,7 @@ SWEPT = (
 @click.option("--ray-address", metavar="ADDRESS", help="A Ray cluster, or auto; by default one of this machine's own.")
 @click.option("--price", "price_file", metavar="FILE", help="Price of a device-hour by model, as for dds usage.")
 @click.option("--watts", "watts_file", metavar="FILE", help="Watts of a device by model, as for dds usage.")
+@click.option("--page", metavar="FILE", help="Write the last policy's first run as a page, the first one's under it.")
 @click.option("--scenario", "folder", metavar="FOLDER", help="Write the scenario and its pods there, for dds lab run.")
 @output_options("table", "json")
 def whatif(
@@ -90,6 +91,7 @@ def whatif(
     ray_address: str | None,
     price_file: str | None,
     watts_file: str | None,
+    page: str | None,
     folder: str | None,
     form: str,
 ) -> int:
@@ -111,6 +113,8 @@ def whatif(
             "--results goes with --sweep": results is not None and grid_file is None,
             "--ray-address goes with --engine ray": ray_address is not None and engine != "ray",
             "--jobs is of processes: Ray plays as many as the cluster has CPUs": jobs is not None and engine == "ray",
+            "--page shows two policies beside each other, and takes at least one --policy": page is not None
+            and (grid_file is not None or not policies),
             "--sweep takes one --policy": grid_file is not None and len(policies) > 1,
             "--price and --watts are for policies, not for --sweep": grid_file is not None
             and bool(price_file or watts_file),
@@ -123,6 +127,8 @@ def whatif(
     model, candidates, real = model_of(sources, url, name, policies, recorded, other, scenario=scenario)
     if folder is not None:
         _write(model, Path(folder))
+    if page is not None:
+        _write_page(page, model, candidates[0], candidates[-1])
     asked = Asked(seeds, bound, anyway, rates, form)
     executor, at_once = opened_engine(engine, jobs, ray_address)
     with ended(executor):
@@ -167,6 +173,29 @@ def _swept(
     runs = wanted(model, base.policy, cells(grid), range(1, asked.seeds + 1), "--sweep")
     with swept_by(executor, at_once, results) as play:
         return play(runs)
+
+
+def _write_page(path: str, model: Fitted, first: Candidate, last: Candidate) -> None:
+    """A run of the last policy as `dds report` shows it, with the curves of the first one's. Raises InputError."""
+    import msgspec
+
+    from dds_adapters.web.page import document
+    from dds_commands.parameters import Place
+    from dds_commands.reports import beside_of, report_of
+    from dds_whatif.play import played as told_of
+    from dds_whatif.play import tasks_of
+
+    def page_of(one: Candidate) -> dict[str, Any]:
+        (task,) = tasks_of(model.scenario, model.arrivals, one.policy, (1,))
+        moments = list(told_of(task)[0])
+        return report_of(lambda _: moments, one.name, one.name, Place(), Place())
+
+    made = {**page_of(last), "beside": beside_of(page_of(first), first.name)}
+    try:
+        Path(path).write_text(document(f"{last.name} and {first.name}", msgspec.json.encode(made)), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", where=path, fix="name another file") from None
+    note(f"page: {path}")
 
 
 def _write(model: Fitted, folder: Path) -> None:

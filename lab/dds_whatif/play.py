@@ -15,6 +15,7 @@ from dds_core.log import MemoryLog
 from dds_core.replay import moments, of_steps
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.policy import Policy
+from dds_core.timeline import Moment
 from dds_lab.driver import SCALER_USER, OurScaler
 from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario, parse, written
@@ -68,7 +69,12 @@ def _as_told(scenario: Scenario, policy: Policy | None) -> Scenario:
 
 
 def play(task: Task) -> Outcome:
-    """Play it to the scenario's end. Raises DdsError for a scaler that stopped on the way."""
+    """What comes of it when it is played to the scenario's end. Raises DdsError for a scaler that stopped on the way."""
+    return outcome(*played(task))
+
+
+def played(task: Task) -> tuple[Iterable[Moment], int]:
+    """What is told of it, and the instant of its end (microseconds)."""
     with tempfile.TemporaryDirectory(prefix="dds-whatif-") as folder:
         path = Path(folder) / "pods.csv"
         path.write_text(task.pods, encoding="utf-8")
@@ -76,7 +82,7 @@ def play(task: Task) -> Outcome:
         return _ours(scenario, task.policy) if task.policy is not None else _stand_in(scenario)
 
 
-def _ours(scenario: Scenario, policy: Policy) -> Outcome:
+def _ours(scenario: Scenario, policy: Policy) -> tuple[Iterable[Moment], int]:
     found = scenario.model_copy(update={"parts": scenario.parts.model_copy(update={"scaler": None})})
     log = MemoryLog(LOG, cluster=CLUSTER, recorded_at=found.start)
     with Lab.virtual(found) as lab:
@@ -90,7 +96,7 @@ def _ours(scenario: Scenario, policy: Policy) -> Outcome:
                 raise DdsError(f"the scaler stopped: {scaler.faults[0]}", where=f"seed {found.seed}")
         finally:
             scaler.kill()
-        return outcome(moments(log.read_lean(0), SCALER), lab.time.now())
+        return moments(log.read_lean(0), SCALER), lab.time.now()
 
 
 class _Kept:
@@ -103,10 +109,10 @@ class _Kept:
         self.events.append(RecordedEvent(at, resource, type, obj))
 
 
-def _stand_in(scenario: Scenario) -> Outcome:
+def _stand_in(scenario: Scenario) -> tuple[Iterable[Moment], int]:
     kept = _Kept()
     with Lab.virtual(scenario, sink=kept) as lab:
         assert isinstance(lab.time, VirtualTime)
         lab.run()
         now = lab.time.now()
-    return outcome(of_steps(replay_events(kept.events, Policy())), now)
+    return of_steps(replay_events(kept.events, Policy())), now

@@ -71,6 +71,21 @@ def test_what_it_draws_is_there(window: Browser, pages: Path) -> None:
     assert used == 2, "two devices were in use at once"
 
 
+def test_the_curves_of_another_source_are_under_its_own(window: Browser, tmp_path: Path) -> None:
+    burst, other = (str(RECORDINGS / f"{name}.jsonl.gz") for name in ("burst", "node_limit"))
+    fine("report", burst, "--beside", other, "-o", str(tmp_path / "two.html"))
+    page = Page(window, tmp_path / "two.html")
+    most = "dds.curves[1].plot.data.slice(1).map((list) => list.reduce((most, one) => Math.max(most, one), 0))"
+    alone = Page(window, tmp_path / "two.html")("dds.model.curves().peaks.slice(1)")
+    beside = page("dds.model.beside.curves().peaks.slice(1)")
+    assert page(most) == [*alone, *beside] and alone != beside
+    assert page("dds.curves[1].plot.series.slice(4).map((one) => one.label)") == [
+        f"{name}, {other}" for name in ("devices, all states", "in use", "idle")
+    ]
+    assert "dotted: " in page.texts("#legend")[0]
+    assert page.said() == [] and page.asked() == []
+
+
 def test_the_scrubber_shows_the_picture_at_an_instant(window: Browser, pages: Path) -> None:
     page = Page(window, pages / "burst.html")
     before = page.texts("#picture li")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dds_lab.scenario import read_scenario
+from tests.cli.test_reports import data_in
 from tests.support.commands import FIRST_ATTACH, RECORDINGS, REPOSITORY, dds, fine, refused
 
 REAL = str(REPOSITORY / "tests" / "data" / "real" / "burst-22.log.jsonl.gz")
@@ -46,6 +47,17 @@ def test_it_is_held_against_reality_and_policies_against_the_recorded_one(tmp_pa
         2 * sum(against[f"{state} hours"]["mean"] for state in ("used", "idle", "attaching", "detaching", "error"))
     )
     assert {one["what"]: one["samples"] for one in told["fitted"]}["attach of A100 40G"] == 2
+
+
+def test_two_policies_are_shown_over_each_other(tmp_path: Path, recorded: str) -> None:
+    (tmp_path / "longer.yaml").write_text(RECORDED.replace("no_removal_seconds: 15", "no_removal_seconds: 600"))
+    page = tmp_path / "two.html"
+    asked = ("whatif", FIRST_ATTACH, "--recorded", recorded, "--seeds", "1", "--anyway", "--page", str(page))
+    fine(*asked, "--policy", str(tmp_path / "longer.yaml"))
+    data = data_in(page.read_text())
+    assert (data["log"], data["beside"]["log"]) == ("longer.yaml", "recorded (reference)")
+    assert len(data["claims"]) == len(data["beside"]["claims"]) == 1
+    assert "--page shows two policies beside each other" in refused(*asked)
 
 
 def test_a_model_that_does_not_fit_ends_with_3_and_compares_nothing(tmp_path: Path, recorded: str) -> None:

@@ -1,4 +1,4 @@
-// The pool and its use over time, by uPlot, on the same axis as the rows below.
+// The pool and its use over time, by uPlot, on the same axis as the rows below; those of another run beside it are dotted.
 
 const SERIES = [
   { name: "claims waiting", colour: "alert", width: 2, of: "claims" },
@@ -46,11 +46,14 @@ class Curves {
     this.seen = seen;
     this.scale = [from, to];
     const mine = (list) => list.filter((_, n) => this.series.includes(SERIES[n]));
-    const { times, values, peaks } = model.curves();
-    this.top = Math.max(1, ...mine(peaks));
+    const { times, values, peaks } = model.curves(), beside = model.beside?.curves();
+    this.beside = beside && model.beside.log;
+    this.top = Math.max(1, ...mine(peaks), ...mine(beside?.peaks ?? []));
     const most = this.series.map((one, n) => `${one.name}, ${mine(peaks)[n]} at most`);
     this.element.setAttribute("aria-label", `Over time: ${most.join("; ")}`);
-    const data = sampled({ times, values: mine(values) }, axis, from, to, Math.max(2, Math.floor((width - label) / GRAIN)));
+    const number = Math.max(2, Math.floor((width - label) / GRAIN));
+    const data = sampled({ times, values: mine(values) }, axis, from, to, number);
+    if (beside) data.push(...sampled({ ...beside, values: mine(beside.values) }, axis, from, to, number).slice(1));
     if (made === this.made) return void this.plot.setData(data);
     this.plot?.destroy();
     this.made = made;
@@ -70,6 +73,9 @@ class Curves {
       series: [{}, ...this.series.map((one) => ({
         label: one.name, stroke: palette[one.colour], width: one.width, dash: one.dash, points: { show: false },
         fill: one.fill ? palette.usedFill : undefined, paths: uPlot.paths.stepped({ align: 1 }),
+      })), ...(this.beside ? this.series : []).map((one) => ({
+        label: `${one.name}, ${this.beside}`, stroke: palette[one.colour], width: one.width, dash: [1, 3], points: { show: false },
+        paths: uPlot.paths.stepped({ align: 1 }),
       }))],
       hooks: { setSelect: [(plot) => this.selected(plot)] },
     };

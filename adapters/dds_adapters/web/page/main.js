@@ -225,6 +225,7 @@ class Page {
       : [...model.stages.map(([name, whose], n) => chip(`stage-${n}`, name, whose)), chip(`stage-${model.bound}`, "bound")];
     const curves = SERIES.map((one) => make("span", {}, make("i", { class: `stroke ${one.colour}` }), one.name));
     const title = (text) => make("span", {}, make("b", {}, text));
+    if (model.beside) curves.push(make("span", {}, `dotted: ${model.beside.log}`));
     $("legend").replaceChildren(title("Curves "), ...curves, title("Bars "), ...colours);
   }
 

@@ -21,6 +21,7 @@ class Model {
     this.devices = [];
     this.alerts = [];
     this.accounts = new Map();
+    this.beside = undefined;
   }
 
   /** Take in a patch, the first of which says everything (`dds_core.scaler.history.page`); one that tells `anew` does, too. */
@@ -40,6 +41,7 @@ class Model {
       const kind = this.text(row[0]), key = kind === "claim" ? this.claims[row[1]].uid : this.text(row[1]);
       this.accounts.set(`${kind}:${key}`, this.account(row));
     }
+    if (patch.beside) (this.beside = new Model()).take(patch.beside);
     this.revision += 1;
     this.later();
   }
