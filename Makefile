@@ -18,7 +18,7 @@ WAITING ?= 6
 unexport PYTHONPATH PYTHONSTARTUP PYTHONWARNINGS PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-nodes test test-all soak bench lint format fingerprint lock clean
+.PHONY: help demo demo-nodes test test-all soak bench study lint format fingerprint lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
