@@ -1,1 +1,21 @@
-"""Adapters: one package for each outside system that the core talks to. They carry out and never decide."""
+"""Adapters: one package for each outside system that the core talks to. They carry out and never decide.
+
+`run_scaler` runs the live scaler in a program of one's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dds_adapters.embed import run_scaler
+
+__all__ = ["run_scaler"]
+
+
+def __getattr__(name: str) -> Any:
+    """Loaded when it is asked for: it needs the extra `serve`, which a program that only reads logs does not have."""
+    if name == "run_scaler":
+        from dds_adapters.embed import run_scaler
+
+        return run_scaler
+    raise AttributeError(f"module 'dds_adapters' has no attribute {name!r}")

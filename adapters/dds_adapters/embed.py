@@ -1,0 +1,93 @@
+"""The live scaler inside a program of one's own: `run_scaler`. `dds serve` is the same with settings, metrics, health and a lease
+around it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dds_adapters.kubernetes.cluster import Cluster
+from dds_adapters.kubernetes.lease.elector import new_identity
+from dds_adapters.runtime.loop import Committed
+from dds_adapters.runtime.process import Process
+from dds_adapters.runtime.scaler import make_scaler
+from dds_adapters.runtime.settings import LiveSettings
+from dds_adapters.sql import Database, upgrade
+from dds_adapters.sql.urls import as_url
+from dds_core.errors import DdsError
+from dds_core.log import EventLog
+from dds_core.scaler.component import SCALER
+from dds_core.scaler.policy import Policy
+from dds_core.scaler.state import Picture
+
+OnCommit = Callable[[Committed, Picture], None]
+OnError = Callable[[str, DdsError], None]
+
+
+def run_scaler(
+    *,
+    log: str,
+    policy: Policy | Callable[[], Policy],
+    kubeconfig: str | None = None,
+    on_commit: OnCommit = lambda committed, state: None,
+    on_error: OnError = lambda part, error: None,
+    stop: threading.Event | None = None,
+    cluster: str = "embedded",
+    leader_elect: bool = False,
+) -> None:
+    """Scale until `stop` is set; without it, until an error ends it.
+
+    `log` is the path of a SQLite file, which is made, or the URL of a database, whose schema is brought up to date. `policy` may
+    be a function that is asked again every second. Without `kubeconfig` it runs in a pod, with the account of that pod. `cluster`
+    is part of the log's name. With `leader_elect` it waits for the Lease that `dds serve` has, and only then decides.
+
+    `on_commit` is called after each group that is in the log, with the group and the state after it, on the thread that decides,
+    so it has to be quick, and must not change the state. `on_error` is told, from any thread, what went wrong with a part while
+    everything else goes on.
+
+    Raises InputError for a log or kubeconfig that cannot be used, LeaseLost and Fenced when another process took over, Refused
+    and Unreachable when the cluster cannot be identified, and what `on_commit` raises.
+    """
+    url = as_url(log)
+    upgrade(url)
+    settings = LiveSettings(identity=new_identity(), leader_elect=leader_elect, health=None, metrics=None)
+    asked = policy if callable(policy) else lambda: policy
+    with Database(url) as database:
+
+        def open_log(uid: str) -> EventLog:
+            name = f"{cluster}/{SCALER.name}"
+            return database.open_log(name, cluster=uid, recorded_at=time.time_ns() // 1000)
+
+        process = Process(
+            settings, Cluster(kubeconfig), open_log, asked, make_scaler("embedded"), observer=_Told(on_commit, on_error)
+        )
+        if stop is not None:
+            threading.Thread(target=_stop_when, args=(stop, process), name="stop", daemon=True).start()
+        process.run()
+
+
+def _stop_when(stop: threading.Event, process: Process[Picture]) -> None:
+    stop.wait()
+    process.stop()
+
+
+class _Told:
+    """Passes on what an embedding program wants to hear (`dds_adapters.runtime.process.Observer`)."""
+
+    def __init__(self, on_commit: OnCommit, on_error: OnError) -> None:
+        self._on_commit = on_commit
+        self.trouble = on_error
+
+    def committed(self, steps: Sequence[Committed], picture: Picture) -> None:
+        for one in steps:
+            self._on_commit(one, picture)
+
+    def began(self, process: Process[Any]) -> None: ...
+
+    def leads(self, leading: bool) -> None: ...
+
+    def alive(self) -> None: ...
+
+    def turned(self, picture: Picture) -> None: ...
