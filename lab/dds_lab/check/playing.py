@@ -302,10 +302,12 @@ class FleetRun:
 
 def _measure(fleet: Fleet, measure: Measure) -> Measure:
     """A claim that fails at once on a node after the other may come to each again as soon as that has cooled down. Where nothing
-    is given back an order stands, however late the operator carries it out."""
+    is given back an order stands, however late the operator carries it out; one with a single worker does so minutes later."""
     nodes = min(4, len(fleet.scenario.cluster.node_names()))
     rounds = max(measure.rounds, 1 + nodes * 60 // fleet.policy.cool_down_seconds)
-    lately = measure.lately if fleet.gives_back else ALWAYS
+    operator = fleet.scenario.parts.operator
+    late = TROUBLED.lately if operator is not None and operator.workers == 1 else measure.lately
+    lately = late if fleet.gives_back else ALWAYS
     return replace(measure, rounds=rounds, lately=lately, promised=fleet.policy.no_allocation_seconds)
 
 
