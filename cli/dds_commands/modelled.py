@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import count
@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # the lab is loaded when the command runs: the help of all co
 
 STAND_IN = "reference"
 """Named in the place of a file: the stand-in for the reference scaler."""
+ONLY_REAL = "--recorded and --fit are for what really happened, and a scenario did not"
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,18 @@ class Candidate:
 
     name: str
     policy: Policy | None
+
+
+def is_scenario(sources: Sequence[str]) -> bool:
+    """Whether the source is a scenario of the lab, by its name."""
+    return len(sources) == 1 and sources[0].endswith((".yaml", ".yml"))
+
+
+def refuse(combinations: Mapping[str, bool]) -> None:
+    """Raises InputError for options that would be ignored."""
+    for words, given in combinations.items():
+        if given:
+            raise InputError(words, fix="leave it out, or see docs/whatif.md")
 
 
 def model_of(

@@ -10,15 +10,18 @@ import click
 
 from dds_commands.costs import HOUR, Rates, energy_of, read_rates
 from dds_commands.modelled import (
+    ONLY_REAL,
     Asked,
     Candidate,
     about,
     ended,
     fit_of,
     is_off,
+    is_scenario,
     model_of,
     number,
     played,
+    refuse,
     show_fit,
     swept_by,
 )
@@ -91,7 +94,8 @@ def plan(
     if not objectives:
         raise InputError("a plan needs something to meet", where="--objective", fix="add --objective 'p95 wait <= 60s'")
     wanted = [objective_of(one) for one in objectives]
-    scenario = len(sources) == 1 and sources[0].endswith((".yaml", ".yml"))
+    scenario = is_scenario(sources)
+    refuse({ONLY_REAL: scenario and bool(recorded or other)})
     tried = (policy,) if policy is not None else ()
     model, candidates, real = model_of(sources, url, name, tried, recorded, other, scenario=scenario)
     base = candidates[-1]
@@ -168,11 +172,13 @@ def _show(found: Plan, base: Candidate, saved: Mapping[str, Mapping[str, float]]
         ],
         "nothing",
     )
+    if not found.met:
+        show("the plan as a whole does not meet the objectives: give more --seeds")
     show(f"devices of a model on a node at most: {found.node}")
     show(f"idle time: {_idle(found.idle)}")
     show(f"pre-warming one device of each model on each node: {'pays' if found.prewarms else 'does not pay'}")
     show("")
-    rows = (("as things are", found.now), ("the plan", found.then), ("pre-warmed", found.warm))
+    rows = (("pools of today", found.now), ("the plan", found.then), ("pre-warmed", found.warm))
     table(("", *TOLD), [(name, *(number(row[one]) for one in TOLD)) for name, row in rows], "nothing")
     for curve, points in found.curves.items():
         show("")
@@ -203,7 +209,8 @@ def _document(found: Plan, saved: Mapping[str, Mapping[str, float]]) -> dict[str
         "node_max": found.node,
         "idle_seconds": found.idle,
         "prewarm_pays": found.prewarms,
-        "as_things_are": dict(found.now),
+        "pools_of_today": dict(found.now),
+        "met": found.met,
         "planned": dict(found.then),
         "prewarmed": dict(found.warm),
         "curves": {

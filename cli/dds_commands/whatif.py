@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ import click
 
 from dds_commands.costs import read_rates
 from dds_commands.modelled import (
+    ONLY_REAL,
     STAND_IN,
     Asked,
     Candidate,
@@ -18,10 +19,12 @@ from dds_commands.modelled import (
     ended,
     fit_of,
     is_off,
+    is_scenario,
     measures_of,
     model_of,
     number,
     played,
+    refuse,
     show_fit,
     swept_by,
 )
@@ -107,19 +110,18 @@ def whatif(
     require("lab")
     from dds_whatif.engines import opened as opened_engine
 
-    scenario = len(sources) == 1 and sources[0].endswith((".yaml", ".yml"))
-    _refuse(
+    scenario = is_scenario(sources)
+    refuse(
         {
             "--results goes with --sweep": results is not None and grid_file is None,
             "--ray-address goes with --engine ray": ray_address is not None and engine != "ray",
             "--jobs is of processes: Ray plays as many as the cluster has CPUs": jobs is not None and engine == "ray",
-            "--page shows two policies beside each other, and takes at least one --policy": page is not None
-            and (grid_file is not None or not policies),
+            "--page shows two policies over each other: it takes a --policy more, and no --sweep": page is not None
+            and (grid_file is not None or len(policies) <= scenario),
             "--sweep takes one --policy": grid_file is not None and len(policies) > 1,
             "--price and --watts are for policies, not for --sweep": grid_file is not None
             and bool(price_file or watts_file),
-            "--recorded and --fit are for what really happened, and a scenario did not": scenario
-            and bool(recorded or other),
+            ONLY_REAL: scenario and bool(recorded or other),
         }
     )
     rates = read_rates(price_file, watts_file)
@@ -127,8 +129,6 @@ def whatif(
     model, candidates, real = model_of(sources, url, name, policies, recorded, other, scenario=scenario)
     if folder is not None:
         _write(model, Path(folder))
-    if page is not None:
-        _write_page(page, model, candidates[0], candidates[-1])
     asked = Asked(seeds, bound, anyway, rates, form)
     executor, at_once = opened_engine(engine, jobs, ray_address)
     with ended(executor):
@@ -139,16 +139,11 @@ def whatif(
         base = candidates[-1]
         goes_on = grid is not None and not is_off(fit, asked)
         found = _swept(model, base, grid, asked, executor, at_once, results) if grid is not None and goes_on else []
+    if page is not None and not is_off(fit, asked):
+        _write_page(page, model, candidates[0], candidates[-1])
     if grid is None or not goes_on:
         return _tell(model, fit, candidates, runs, asked)
     return _tell_sweep(model, fit, candidates[0], base, grid, found, asked)
-
-
-def _refuse(combinations: Mapping[str, bool]) -> None:
-    """Raises InputError for options that would be ignored."""
-    for words, given in combinations.items():
-        if given:
-            raise InputError(words, fix="leave it out, or see docs/whatif.md")
 
 
 def _grid(path: str | None) -> Grid | None:

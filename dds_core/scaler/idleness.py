@@ -6,7 +6,8 @@ in idle time here; an attach is `worth` so many microseconds of it. Whoever keep
 twice what it would cost to know the future, in every single gap. No other time has that bound: who goes earlier may be wanted
 right after. So it is held for all gaps of a model and fabric together: what earlier gaps cost less than twice the best is a
 credit, and a device goes earlier only if the credit covers the worst that can follow. The credit begins with one attach. Hence,
-at any time: cost <= 2 * best + one attach.
+at any time: cost <= 2 * best + one attach. The best is that of who knows when each gap ends, with the devices used as they were;
+what takes a device sooner than this choice, as `rebalance` does, is not counted.
 
 A gap counts as `worth` + 1 once it is longer than that. None is kept longer by this choice; what a device idles beyond because
 it may not go yet is not counted.
@@ -28,6 +29,8 @@ ENOUGH = 8
 """Gaps before which nothing is concluded."""
 CLEAR = 0.95
 """Of what keeping every device for as long as an attach is worth would have cost: what saves less may be chance."""
+STEPS = 32
+"""How finely times are told apart: each change of the time looks at all that idle."""
 _MOST = 16
 """Attaches that the credit comes to at most, so that a change of habits is not paid for by all of the past."""
 
@@ -37,44 +40,43 @@ def begun(worth: int) -> Reuse:
     return Reuse(credit=worth, keep=worth)
 
 
-def staked(row: Reuse, worth: int, idled: int) -> Reuse:
-    """A device was chosen to go after it had idled so long."""
-    return _concluded(replace(row, credit=row.credit - _risk(worth, idled)), worth)
+def staked(row: Reuse, worth: int, since: int, idled: int) -> Reuse:
+    """A device that idled from `since` on was chosen to go after so long. From here on its next use is an attach."""
+    row = _settled(row, worth, since + idled)
+    return _concluded(replace(row, credit=row.credit - _risk(worth, idled), gone=(*row.gone, (since, idled))), worth)
 
 
-def taken_back(row: Reuse, worth: int, idled: int) -> Reuse:
+def taken_back(row: Reuse, worth: int, since: int, idled: int) -> Reuse:
     """It did not go after all."""
-    return _concluded(replace(row, credit=row.credit + _risk(worth, idled)), worth)
+    if (since, idled) not in row.gone:
+        return row
+    place = row.gone.index((since, idled))
+    left = (*row.gone[:place], *row.gone[place + 1 :])
+    return _concluded(replace(row, credit=row.credit + _risk(worth, idled), gone=left), worth)
 
 
-def used_again(row: Reuse, worth: int, gap: int) -> Reuse:
-    """A device was taken after it had idled so long."""
-    return _concluded(_counted(row, worth, gap, min(gap, worth)), worth)
-
-
-def gone(row: Reuse, since: int, idled: int) -> Reuse:
-    """A device that had idled from `since` on went after so long; `staked` was told before."""
-    return replace(row, gone=(*row.gone, (since, idled)))
+def used_again(row: Reuse, worth: int, since: int, at: int) -> Reuse:
+    """A device that idled from `since` on was taken."""
+    gap = at - since
+    return _concluded(_counted(_settled(row, worth, at), worth, gap, min(gap, worth)), worth)
 
 
 def wanted(row: Reuse, worth: int, at: int) -> Reuse:
     """One was attached: had the last one that went stayed, this would be its use."""
-    row = settled(row, worth, at)
-    if not row.gone:
-        return row
-    *rest, last = row.gone
-    return _concluded(_closed(replace(row, gone=tuple(rest)), worth, *last, at), worth)
+    row = _settled(row, worth, at)
+    if row.gone:
+        *rest, last = row.gone
+        row = _closed(replace(row, gone=tuple(rest)), worth, *last, at)
+    return _concluded(row, worth)
 
 
-def settled(row: Reuse, worth: int, at: int) -> Reuse:
+def _settled(row: Reuse, worth: int, at: int) -> Reuse:
     """Those that went so long ago that keeping them would have been a loss."""
     late = [one for one in row.gone if at - one[0] > worth]
-    if not late:
-        return row
     row = replace(row, gone=tuple(one for one in row.gone if one not in late))
     for since, idled in late:
         row = _closed(row, worth, since, idled, at)
-    return _concluded(row, worth)
+    return row
 
 
 def why(row: Reuse, worth: int) -> str:
@@ -108,7 +110,7 @@ def _concluded(row: Reuse, worth: int) -> Reuse:
     """How long the next one is kept: what would have cost least of late, among what the credit allows."""
     keep = worth
     if len(row.gaps) >= ENOUGH:
-        least = max(0, worth - row.credit)
+        step = max(MICROSECONDS, worth // STEPS)
         gaps = sorted(row.gaps)
         until = [0, *accumulate(gaps)]
 
@@ -116,8 +118,12 @@ def _concluded(row: Reuse, worth: int) -> Reuse:
             within = bisect_right(gaps, time)
             return until[within] + (len(gaps) - within) * (time + worth)
 
+        def rounded(time: int) -> int:
+            return min(worth, -(-time // step) * step)
+
+        least = rounded(max(0, worth - row.credit))
         # An eighth more than a gap seen, as the next one like it may be a little longer.
-        times = {min(gap + gap // 8 + MICROSECONDS, worth) for gap in gaps}
+        times = {rounded(gap + gap // 8) for gap in gaps}
         best = min({least, *(time for time in times if least <= time)}, key=lambda time: (cost(time), -time))
         keep = best if cost(best) < CLEAR * cost(worth) else worth
     return replace(row, keep=keep)

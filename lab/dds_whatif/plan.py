@@ -17,7 +17,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from dds_core.errors import InputError
-from dds_core.scaler.policy import Policy
+from dds_core.scaler.policy import LimitPolicy, Policy
 from dds_whatif.sweep import Cell, Run, Wanted, wanted
 from dds_whatif.world import Fitted
 
@@ -72,7 +72,7 @@ class Point(NamedTuple):
 class Plan:
     """`pools` and `today` by model; `node` devices of a model at most on any node; `idle` seconds, None for `idle: adaptive`;
     `prewarms` whether one idle device of each model on each node costs less; `curves` are the points that were played, by what
-    was varied; `now` is what comes of things as they are, `then` of the plan."""
+    was varied; `now` is what comes of the pools of today, `then` of the plan, and `met` whether that meets the objectives."""
 
     objectives: tuple[Objective, ...]
     today: Mapping[str, int]
@@ -85,6 +85,7 @@ class Plan:
     then: Measures
     cell: Cell
     curves: Mapping[str, tuple[Point, ...]]
+    met: bool
 
 
 class OutOfReach(InputError):
@@ -115,11 +116,11 @@ class Planner:
             pools[name] = self._least(name, pools[name], partial(_with_one, others, name), least=0)
         cell = _with_pools(pools)
         most = max(max(pools.values(), default=1), 1)
-        node = self._least("node", most, lambda n: {**_with_pools(pools), **_limited(n)}, least=1)
-        cell |= _limited(node)
+        node = self._least("node", most, lambda n: {**_with_pools(pools), **self._limited(n)}, least=1)
+        cell |= self._limited(node)
         idle = self._idle(cell)
         cell = {**cell, **_idling(idle)}
-        then, warm = self._measures(cell), self._measures({**cell, **_warm(node)})
+        then, warm = self._measures(cell), self._measures({**cell, **self._warm(node)})
         return Plan(
             objectives=self._objectives[:-1],
             today=today,
@@ -131,6 +132,7 @@ class Planner:
             now=now,
             then=then,
             cell=cell,
+            met=self._is_met(then),
             curves={name: tuple(points.values()) for name, points in self._curves.items()},
         )
 
@@ -161,7 +163,7 @@ class Planner:
 
     def _enough(self, today: Mapping[str, int]) -> dict[str, int]:
         """Pools that meet the objectives: those of today, or so many times as many."""
-        pools = {name: max(1, number) for name, number in today.items()}
+        pools = {name: number for name, number in today.items() if number}
         for _ in range(DOUBLINGS + 1):
             if self._is_met(self._measures(_with_pools(pools))):
                 return pools
@@ -188,9 +190,10 @@ class Planner:
         return high
 
     def _idle(self, cell: Cell) -> int | None:
-        """The idle time that meets the objectives and costs least."""
+        """The idle time that meets the objectives and costs least; the policy's own, which is known to meet them, stays in to the
+        last round."""
         own = None if self._policy.learns_idle else self._policy.no_removal_seconds
-        left: list[int | None] = [None, *sorted({*IDLE_SECONDS} | ({own} if own is not None else set()))]
+        left: list[int | None] = [*dict.fromkeys((own, *IDLE_SECONDS, *((None,) if self._may_adapt() else ())))]
         seeds = 1
         while True:
             points = [self._point("idle", one, {**cell, **_idling(one)}, seeds) for one in left]
@@ -198,7 +201,25 @@ class Planner:
             if seeds >= len(self._seeds):
                 return points[0].value
             left = [one.value for one in points[: max(2, len(points) // 2)]]
+            left += [own] if own not in left else []
             seeds = min(2 * seeds, len(self._seeds))
+
+    def _limited(self, node: int, least: int = 0) -> dict[str, object]:
+        """No more than this on a node, nor than the policy says; its minima stay."""
+
+        def bounded(one: LimitPolicy) -> dict[str, int]:
+            most = min(one.max, node)
+            return {"max": most, "min": min(most, max(one.min, least))}
+
+        limits = {name: bounded(one) for name, one in self._policy.limits.items()}
+        return {"policy.limit": bounded(self._policy.limit), "policy.limits": limits}
+
+    def _warm(self, node: int) -> dict[str, object]:
+        return {"policy.prewarm": True, **self._limited(node, least=1)}
+
+    def _may_adapt(self) -> bool:
+        """Whether the prices of the policy are such that it could learn how long to keep a device."""
+        return 1 <= 3600 * self._policy.attach_cost / self._policy.idle_hour_cost <= 86_400
 
 
 def pools_of(model: Fitted) -> dict[str, int]:
@@ -224,11 +245,3 @@ def _idling(seconds: int | None) -> dict[str, object]:
         if seconds is None
         else {"policy.idle": "fixed", "policy.no_removal_seconds": seconds}
     )
-
-
-def _limited(node: int) -> dict[str, object]:
-    return {"policy.limit": {"max": node}, "policy.limits": {}}
-
-
-def _warm(node: int) -> dict[str, object]:
-    return {"policy.prewarm": True, "policy.limit": {"max": node, "min": min(1, node)}}

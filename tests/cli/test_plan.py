@@ -36,7 +36,7 @@ def test_it_says_how_big_the_pools_have_to_be_and_the_same_as_json(tmp_path: Pat
     assert pool["today"] == 6 and 1 <= pool["needed"] <= 6
     assert pool["hours"] <= pool["owned hours"] and pool["energy kWh"] <= pool["owned energy kWh"]
     assert [one["text"] for one in told["objectives"]] == ["max wait <= 60s", "never bound <= 0"]
-    assert told["planned"]["wait max"] <= 60 and told["planned"]["never bound"] == 0
+    assert told["met"] and told["planned"]["wait max"] <= 60 and told["planned"]["never bound"] == 0
     assert {one["value"] for one in told["curves"]["A100 40G"]} >= {6, pool["needed"]}
     assert "plan for policy.yaml: max wait <= 60s; never bound <= 0" in text
     assert f"devices of a model on a node at most: {told['node_max']}" in text
@@ -48,6 +48,7 @@ def test_it_says_how_big_the_pools_have_to_be_and_the_same_as_json(tmp_path: Pat
     [
         (("--objective", "p99 wait <= 60s"), "'p99 wait <= 60s' is no objective"),
         (("--objective", "p95 wait <= 60s", "--policy", "reference"), "the stand-in for the reference has no pools"),
+        (("--objective", "max wait <= 60s", "--fit", "nowhere"), "--recorded and --fit are for what really happened"),
         (("--objective", "max wait <= 1s"), "32 times as many devices do not meet it"),
         ((), "a plan needs something to meet"),
     ],

@@ -57,7 +57,7 @@ def test_two_policies_are_shown_over_each_other(tmp_path: Path, recorded: str) -
     data = data_in(page.read_text())
     assert (data["log"], data["beside"]["log"]) == ("longer.yaml", "recorded (reference)")
     assert data["claims"] and data["beside"]["claims"] and not data["beside"]["accounts"]
-    assert "--page shows two policies beside each other" in refused(*asked)
+    assert "--page shows two policies over each other" in refused(*asked)
 
 
 def test_a_model_that_does_not_fit_ends_with_3_and_compares_nothing(tmp_path: Path, recorded: str) -> None:

@@ -211,7 +211,6 @@ def _no_longer_returning(picture: Picture, uid: str) -> None:
 
 
 def _forget_device(picture: Picture, uid: str) -> None:
-    reuse.gone(picture, uid)
     picture.devices.drop(uid)
     picture.fences.drop(uid)
     for kind in ("idle", "fence", "grace", "hold", "settle", "let-go", "progress"):

@@ -12,15 +12,16 @@ from dds_core.scaler.state import Picture
 
 
 def chosen(picture: Picture, uid: str, at: int) -> None:
-    """The device is to go, unless something comes in between."""
+    """The device is to go, unless something comes in between. One that goes sooner than it would by itself teaches nothing."""
     life = picture.devices.get(uid)
     if not picture.policy.learns_idle or life is None or life.state != IDLE:
         return
-    row, worth = _row(picture, life), _worth(picture)
+    row, worth, idled = _row(picture, life), _worth(picture), at - life.idle_since
     if life.chosen:
-        row = idleness.taken_back(row, worth, life.chosen - life.idle_since)
-    _put(picture, life, idleness.staked(row, worth, at - life.idle_since))
-    picture.devices.put(uid, replace(life, chosen=at))
+        row = idleness.taken_back(row, worth, life.idle_since, life.chosen - life.idle_since)
+    by_itself = idled >= row.keep
+    _put(picture, life, idleness.staked(row, worth, life.idle_since, idled) if by_itself else row)
+    picture.devices.put(uid, replace(life, chosen=at if by_itself else 0))
 
 
 def moved(picture: Picture, old: DeviceLife | None, new: DeviceLife, at: int) -> DeviceLife:
@@ -36,19 +37,11 @@ def moved(picture: Picture, old: DeviceLife | None, new: DeviceLife, at: int) ->
         return replace(new, used=old.used or new.state == USED, chosen=old.chosen)
     row = _row(picture, old)
     if old.chosen:
-        row = idleness.taken_back(row, worth, old.chosen - old.idle_since)
+        row = idleness.taken_back(row, worth, old.idle_since, old.chosen - old.idle_since)
     if old.used:  # before that it waits for the claim that it was attached for
-        row = idleness.used_again(row, worth, at - old.idle_since)
+        row = idleness.used_again(row, worth, old.idle_since, at)
     _put(picture, old, row)
     return replace(new, used=True)
-
-
-def gone(picture: Picture, uid: str) -> None:
-    """The resource of a device was deleted."""
-    life = picture.devices.get(uid)
-    if not picture.policy.learns_idle or life is None or not life.chosen:
-        return
-    _put(picture, life, idleness.gone(_row(picture, life), life.idle_since, life.chosen - life.idle_since))
 
 
 def forget(picture: Picture) -> None:

@@ -188,7 +188,6 @@ def _grant(work: Work, node: str, covered: Cover, cells: dict[str, Cell], blocke
         blocked.update(needed)
         return
     if _has_what_leaves(picture, claim):  # as it stands it cannot be served
-        blocked.update(needed)
         return
     if blocked & needed.keys() or place is None or (not waiting and place.unschedulable):
         blocked.update(needed)

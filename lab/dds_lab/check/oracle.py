@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dds_adapters.kubernetes import guard
 from dds_core.scaler.model import COOLING, hold_name
 from dds_lab.actors.objects import reservations, results
-from dds_lab.actors.operator.settings import DELETE_DEVICE
+from dds_lab.actors.operator.settings import DELETE_DEVICE, MANAGED_BY
 from dds_lab.client import Object
 from dds_lab.judge.claims import View
 from dds_lab.lab import Lab
@@ -121,11 +121,13 @@ def _left(lab: Lab) -> Iterator[str]:
         if config["metadata"]["name"] == guard.CONFIG_MAP and config.get("data"):
             yield GUARD
     resources = client.list("composableresources")
-    where = Counter((one.get("status") or {}).get("device_id") for one in resources)
+    nodes: dict[str, set[str]] = defaultdict(set)
     for resource in resources:
-        meta = resource["metadata"]
+        nodes[_serial(resource)].add(resource["spec"]["target_node"])
+    for resource in resources:
+        meta, serial = resource["metadata"], _serial(resource)
         # The operator waits until no slice lists the device: for ever, once another node has it.
-        elsewhere = meta.get("deletionTimestamp") and where[(resource.get("status") or {}).get("device_id")] > 1
+        elsewhere = meta.get("deletionTimestamp") and serial and nodes[serial] - {resource["spec"]["target_node"]}
         if DELETE_DEVICE in (meta.get("annotations") or {}) and not elsewhere:
             yield "a mark"
     for node in client.list("nodes"):
@@ -136,12 +138,28 @@ def _left(lab: Lab) -> Iterator[str]:
 def _spare(view: View) -> Iterator[str]:
     """Devices that went nowhere although nobody needs them, in whole numbers of a model. Where the operator waits for ever until
     a driver lists what came, no other device of the request can go: it would take that one first."""
-    stuck = {
-        (one["spec"]["target_node"], one["spec"]["model"])
-        for one in view.lab.client("oracle").list("composableresources")
-        if (status := one.get("status") or {}).get("state") == "Attaching"
-        and view.is_hidden(status.get("device_id", ""))
-    }
+    resources = view.lab.client("oracle").list("composableresources")
+    waited_for = {_request(one) for one in resources if _is_waited_for(view, one)}
+    kept = Counter(
+        (one["spec"]["target_node"], one["spec"]["model"]) for one in resources if _request(one) in waited_for
+    )
     for model in view.lab.scenario.cluster.models:
         cells = ((node, model.model) for node in view.nodes)
-        yield from [SPARE] * sum(view.spare(cell) for cell in cells if cell not in stuck)
+        yield from [SPARE] * sum(max(0, view.spare(cell) - kept[cell]) for cell in cells)
+
+
+def _is_waited_for(view: View, resource: Object) -> bool:
+    """Whether the operator waits until its device is listed, and has done so for long."""
+    state = (resource.get("status") or {}).get("state")
+    return (
+        state == "Attaching" and not resource["metadata"].get("deletionTimestamp") and view.is_hidden(_serial(resource))
+    )
+
+
+def _serial(resource: Object) -> str:
+    return (resource.get("status") or {}).get("device_id") or ""
+
+
+def _request(resource: Object) -> str:
+    """The request that the resource is of, by the operator's label."""
+    return (resource["metadata"].get("labels") or {}).get(MANAGED_BY) or ""

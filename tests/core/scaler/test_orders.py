@@ -335,8 +335,12 @@ def test_nor_for_a_claim_that_has_the_device_which_leaves() -> None:
     world.allocate("train", "node0", Result("r0", GPU, "node0", "gpu-GPU-res"), pool_results(0)[0])
     world.tick(61)
     assert not world.events(e.AttachOrdered)
+    world.waits("small", "node0", pool_results(1)[0])
+    assert {one.claims for one in world.events(e.AttachOrdered)} == {(world.uid("small"),)}, (
+        "others are not kept waiting"
+    )
     world.take_away("res")
-    assert world.only(e.AttachOrdered).size == 1
+    assert world.uid("train") in world.events(e.AttachOrdered)[-1].claims
 
 
 def test_a_device_that_cannot_be_taken_off_keeps_no_claim_waiting() -> None:

@@ -9,7 +9,7 @@ from statistics import fmean
 import pytest
 
 from dds_core.errors import InputError
-from dds_core.scaler.policy import Policy
+from dds_core.scaler.policy import Policy, read_policy
 from dds_lab.scenario import parse
 from dds_lab.scenario.cluster import Nodes
 from dds_lab.scenario.work import Run as Pod
@@ -104,7 +104,9 @@ def test_the_limit_of_a_node_is_the_least_that_is_enough(play: Player) -> None:
     met = [
         limit
         for limit in range(1, 7)
-        if plan.objectives[0].met(play.measures({**pools, "policy.limit": {"max": limit}, "policy.limits": {}}))
+        if plan.objectives[0].met(
+            play.measures({**pools, "policy.limit": {"max": limit, "min": 0}, "policy.limits": {}})
+        )
     ]
     assert plan.node == min(met)
 
@@ -134,6 +136,21 @@ def test_a_pool_that_is_too_small_grows(play: Player) -> None:
     plan = Planner(small, POLICY, [objective_of("max wait <= 90s")], SEEDS, play).plan()
     assert plan.today == {"A100 40G": 1} and 1 < plan.pools["A100 40G"] < 6
     assert plan.now["wait max"] > 90 >= plan.then["wait max"]
+
+
+def test_the_limits_and_minima_of_the_policy_stay(play: Player) -> None:
+    policy = read_policy(
+        {**POLICY.model_dump(mode="json"), "limit": {"max": 2, "min": 1}, "limits": {"node0000/A100 40G": {"max": 1}}}
+    )
+    plan = Planner(MODEL, policy, [objective_of("never bound <= 10")], SEEDS, play).plan()
+    assert plan.cell["policy.limit"] == {"max": min(2, plan.node), "min": 1}
+    assert plan.cell["policy.limits"] == {"node0000/A100 40G": {"max": 1, "min": 0}}
+
+
+def test_a_policy_whose_prices_are_none_to_learn_by_is_planned_without(play: Player) -> None:
+    policy = POLICY.model_copy(update={"idle_hour_cost": 0.01})
+    plan = Planner(MODEL, policy, [objective_of("max wait <= 200s")], SEEDS, play).plan()
+    assert plan.idle is not None and None not in {one.value for one in plan.curves["idle"]} and plan.met
 
 
 def test_what_no_pool_can_meet_is_told_with_what_came_of_it(play: Player) -> None:

@@ -66,7 +66,7 @@ def _unit(name: str, field: dict[str, Any], form: dict[str, Any]) -> str:
     if name.endswith("_seconds"):
         return "seconds"
     match form.get("type"):
-        case "integer":
+        case "integer" | "number":
             return str(field["unit"])
         case "boolean":
             return "yes or no"
@@ -92,6 +92,8 @@ def _bounds(form: dict[str, Any], schema: dict[str, Any]) -> str:
         return ", ".join(f"`{word}`" for word in form["enum"])
     if "minimum" in form and "maximum" in form:
         return f"{form['minimum']} to {form['maximum']}"
+    if "exclusiveMinimum" in form:
+        return f"above {form['exclusiveMinimum']:g}, up to {form['maximum']:g}"
     if "minLength" in form:
         return "not empty"
     if form.get("type") == "boolean":
