@@ -339,8 +339,6 @@ def test_nor_for_a_claim_that_has_the_device_which_leaves() -> None:
     assert {one.claims for one in world.events(e.AttachOrdered)} == {(world.uid("small"),)}, (
         "others are not kept waiting"
     )
-    world.take_away("res")
-    assert world.uid("train") in world.events(e.AttachOrdered)[-1].claims
 
 
 def test_a_device_that_cannot_be_taken_off_keeps_no_claim_waiting() -> None:
