@@ -60,7 +60,7 @@ MACHINES = ClusterApiSettings.model_validate(
         },
     }
 )
-ELECTION = LeaseSettings(duration=4.0, renew_deadline=2.5, retry_period=0.4)
+ELECTION = LeaseSettings(duration=10.0, renew_deadline=8.0, retry_period=0.4)
 SETTINGS = LiveSettings(
     identity="test", leader_elect=True, lease=ELECTION, lease_name=rbac.AUTOSCALER, health=None, metrics=None
 )
