@@ -7,7 +7,6 @@ folder for temporary files, so that an interrupted study goes on.
 from __future__ import annotations
 
 import os
-import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -52,8 +51,10 @@ class Part(NamedTuple):
 
 PARTS = (
     Part("openb, day 20", "openb-v2023", ("openb_pod_list_default", "openb_node_list_all_node"), 20 * 24, 24, 1),
-    Part("philly, 2017-10-09 07:00, every 4th job", "philly", ("philly",), 836.5, 12, 4),
-    Part("DLRM, day 10, every 20th instance", "alibaba-gpu-v2025", ("disaggregated_DLRM_trace",), 240, 24, 20),
+    Part("philly, 2017-10-09 07:00, six hours, every 8th job", "philly", ("philly",), 836.5, 6, 8),
+    Part(
+        "DLRM, day 10, half a day, every 40th instance", "alibaba-gpu-v2025", ("disaggregated_DLRM_trace",), 240, 12, 40
+    ),
 )
 Measures = dict[str, float]
 Play = Callable[[Policy | None, Cell], Measures]
@@ -135,10 +136,14 @@ def main(arguments: Sequence[str]) -> None:
         for part in PARTS:
             model = model_of(part, folder)
             lines += studied(part, player(model, executor, store), pools_of(model))
-            print(*lines[-14:], sep="\n", flush=True)
-    text = DOCUMENT.read_text(encoding="utf-8")
-    block = f"{BEGIN}\n\n" + "\n".join(lines) + f"\n{END}"
-    DOCUMENT.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: block, text, flags=re.DOTALL), encoding="utf-8")
+            put(lines)
+
+
+def put(lines: Sequence[str]) -> None:
+    """The tables that there are, into the document."""
+    head, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
+    tail = rest.partition(END)[2]
+    DOCUMENT.write_text("\n".join([f"{head}{BEGIN}", "", *lines, f"{END}{tail}"]), encoding="utf-8")
 
 
 if __name__ == "__main__":
