@@ -10,7 +10,9 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
 
 from dds_commands.costs import Rates, cost_of, energy_of
 from dds_commands.parameters import policy_read
@@ -29,9 +31,33 @@ if TYPE_CHECKING:  # the lab is loaded when the command runs: the help of all co
     from dds_whatif.sweep import Run, Wanted
     from dds_whatif.world import Fitted
 
+F = TypeVar("F", bound=Callable[..., Any])
 STAND_IN = "reference"
 """Named in the place of a file: the stand-in for the reference scaler."""
 ONLY_REAL = "--recorded and --fit are for what really happened, and a scenario did not"
+
+
+def recorded_options(command: F) -> F:
+    """What a model is fitted on, beside the source itself."""
+    fit = click.option(
+        "--fit", "other", metavar="SOURCE", help="Fit fabric, driver and publisher on this source instead."
+    )
+    recorded = click.option("--recorded", metavar="FILE", help="The policy that drove a recording; a log has its own.")
+    return recorded(fit(command))
+
+
+def run_options(command: F) -> F:
+    """How the runs are played, and how far the model is believed."""
+    anyway = click.option("--anyway", is_flag=True, help="Answer also where the model does not fit.")
+    bound = click.option(
+        "--bound",
+        type=click.FloatRange(0, 10),
+        default=0.15,
+        show_default=True,
+        help="How far a model may be from reality.",
+    )
+    jobs = click.option("--jobs", type=click.IntRange(1, 256), help="Runs side by side; by default one a core.")
+    return jobs(bound(anyway(command)))
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,9 @@ from dds_commands.modelled import (
     model_of,
     number,
     played,
+    recorded_options,
     refuse,
+    run_options,
     show_fit,
     swept_by,
 )
@@ -49,18 +51,9 @@ TOLD = ("wait p50", "wait p95", "wait max", "never bound", "attaches", "idle hou
     help="Such as 'p95 wait <= 60s' or 'never bound <= 0'. Several times.",
 )
 @click.option("--policy", metavar="FILE", help="The policy to plan for; by default the recorded one.")
-@click.option("--recorded", metavar="FILE", help="The policy that drove a recording; a log has its own.")
-@click.option("--fit", "other", metavar="SOURCE", help="Fit fabric, driver and publisher on this source instead.")
+@recorded_options
 @click.option("--seeds", type=click.IntRange(1, 1000), default=5, show_default=True, help="Runs of each point.")
-@click.option("--jobs", type=click.IntRange(1, 256), help="Runs side by side; by default one a core.")
-@click.option(
-    "--bound",
-    type=click.FloatRange(0, 10),
-    default=0.15,
-    show_default=True,
-    help="How far a model may be from reality.",
-)
-@click.option("--anyway", is_flag=True, help="Answer also where the model does not fit.")
+@run_options
 @click.option("--results", metavar="PLACE", help="Keep what came of runs in this SQLite file, or at a URL.")
 @click.option("--watts", "watts_file", metavar="FILE", help="Watts of a device by model, as for dds usage.")
 @output_options("table", "json")
@@ -85,7 +78,7 @@ def plan(
     own would need instead.
 
     The model is that of dds whatif, and is held against reality first. SOURCE may also be a scenario of the lab (a .yaml file).
-    What idling and attaching cost is told by the policy (attach_cost, idle_hour_cost).
+    The policy gives the costs of an attach and of an idle hour (attach_cost, idle_hour_cost).
     """
     require("lab")
     from dds_whatif.engines import opened as opened_engine

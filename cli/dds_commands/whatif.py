@@ -24,7 +24,9 @@ from dds_commands.modelled import (
     model_of,
     number,
     played,
+    recorded_options,
     refuse,
+    run_options,
     show_fit,
     swept_by,
 )
@@ -50,18 +52,9 @@ SWEPT = (
 @click.option(
     "--policy", "policies", metavar="FILE", multiple=True, help=f"A policy to try, or {STAND_IN!r}. Several times."
 )
-@click.option("--recorded", metavar="FILE", help="The policy that drove a recording; a log has its own.")
-@click.option("--fit", "other", metavar="SOURCE", help="Fit fabric, driver and publisher on this source instead.")
+@recorded_options
 @click.option("--seeds", type=click.IntRange(1, 10_000), default=10, show_default=True, help="Runs of each policy.")
-@click.option("--jobs", type=click.IntRange(1, 256), help="Runs side by side; by default one a core.")
-@click.option(
-    "--bound",
-    type=click.FloatRange(0, 10),
-    default=0.15,
-    show_default=True,
-    help="How far a model may be from reality.",
-)
-@click.option("--anyway", is_flag=True, help="Answer also where the model does not fit.")
+@run_options
 @click.option("--sweep", "grid_file", metavar="FILE", help="Go through every combination of knobs, pools, nodes, …")
 @click.option("--results", metavar="PLACE", help="Keep what came of a sweep's runs in this SQLite file, or at a URL.")
 @click.option(
