@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Any
 
 from dds_adapters.kubernetes.cluster import Cluster
@@ -43,9 +44,9 @@ def run_scaler(
     be a function that is asked again every second. Without `kubeconfig` it runs in a pod, with the account of that pod. `cluster`
     is part of the log's name. With `leader_elect` it waits for the Lease that `dds serve` has, and only then decides.
 
-    `on_commit` is called after each group that is in the log, with the group and the state after it, on the thread that decides,
-    so it has to be quick, and must not change the state. `on_error` is told, from any thread, what went wrong with a part while
-    everything else goes on.
+    `on_commit` receives each committed group of events and the state after it. It runs on the thread that decides: it must return
+    quickly and must not change the state. `on_error` receives the name of a part of the process and its error; that part is
+    tried again, and the rest goes on. It is called from any thread.
 
     Raises InputError for a log or kubeconfig that cannot be used, LeaseLost and Fenced when another process took over, Refused
     and Unreachable when the cluster cannot be identified, and what `on_commit` raises.
@@ -54,14 +55,14 @@ def run_scaler(
     upgrade(url)
     settings = LiveSettings(identity=new_identity(), leader_elect=leader_elect, health=None, metrics=None)
     asked = policy if callable(policy) else lambda: policy
-    with Database(url) as database:
+    with Database(url) as database, closing(Cluster(kubeconfig)) as followed:
 
         def open_log(uid: str) -> EventLog:
             name = f"{cluster}/{SCALER.name}"
             return database.open_log(name, cluster=uid, recorded_at=time.time_ns() // 1000)
 
         process = Process(
-            settings, Cluster(kubeconfig), open_log, asked, make_scaler("embedded"), observer=_Told(on_commit, on_error)
+            settings, followed, open_log, asked, make_scaler("embedded"), observer=_Told(on_commit, on_error)
         )
         if stop is not None:
             threading.Thread(target=_stop_when, args=(stop, process), name="stop", daemon=True).start()
