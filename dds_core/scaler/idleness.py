@@ -2,12 +2,12 @@
 fabric, and how much may be staked on it.
 
 Keeping an idle device costs by the hour, giving it back costs an attach later on: the ski-rental problem. All costs are counted
-in idle time here; an attach is `worth` so many microseconds of it. Whoever keeps a device for exactly that long pays at most
-twice what it would cost to know the future, in every single gap. No other time has that bound: who goes earlier may be wanted
-right after. So it is held for all gaps of a model and fabric together: what earlier gaps cost less than twice the best is a
-credit, and a device goes earlier only if the credit covers the worst that can follow. The credit begins with one attach. Hence,
-at any time: cost <= 2 * best + one attach. The best is that of who knows when each gap ends, with the devices used as they were;
-what takes a device sooner than this choice, as `rebalance` does, is not counted.
+in idle time: `worth` is the number of microseconds of idle time that cost as much as one attach. A device that is kept for
+exactly `worth` costs at most twice the optimum in every single gap. No other time has that bound: a device that goes earlier
+may be wanted right after. So the bound is kept for all gaps of a model and fabric together: where earlier gaps cost less than
+twice the optimum, the difference is a credit, and a device goes earlier only if the credit covers the worst case. The credit
+begins with one attach. Hence, at any time: cost <= 2 * optimum + one attach. The optimum knows when each gap ends, with the
+devices used as they were. A device that goes sooner for another reason, such as `rebalance`, is not counted.
 
 A gap counts as `worth` + 1 once it is longer than that. None is kept longer by this choice; what a device idles beyond because
 it may not go yet is not counted.
@@ -30,7 +30,7 @@ ENOUGH = 8
 CLEAR = 0.95
 """Of what keeping every device for as long as an attach is worth would have cost: what saves less may be chance."""
 STEPS = 32
-"""How finely times are told apart: each change of the time looks at all that idle."""
+"""Idle times are rounded up to this part of `worth`. Each change of the time makes the rules look at every idle device."""
 _MOST = 16
 """Attaches that the credit comes to at most, so that a change of habits is not paid for by all of the past."""
 

@@ -64,9 +64,9 @@ def next_move(picture: Picture, uid: str) -> DeviceMoved | None:
 
 
 def held_key(picture: Picture, uid: str, resource: FabricResource) -> DeviceKey | None:
-    """The name of a face under which a claim holds the device, None when none does. The name it was taken by still counts when
-    its slice is gone or the name has moved to another UUID, and between the two writes of an exchange; and what is held on the
-    node under a name that nobody lists may be a face of a device that was in use."""
+    """The name under which a claim holds the device, or a part of it; None when no claim does. The name by which the claim took
+    it still counts when its slice is gone, when the name has moved to another UUID, and between the two writes of an exchange.
+    A claim may also hold a name on the node that no slice lists: that name may be one of a device that was in use."""
     life = picture.devices.get(uid)
     keys = picture.names_of(resource)
     if life is not None and life.key is not None:

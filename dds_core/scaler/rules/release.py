@@ -430,9 +430,8 @@ def _mark_idle(work: Work, cell: Cell, own: AttachRequest, wanted: set[str]) -> 
     useless = [r for r in idle if _is_nowhere(picture, r)]  # the node's minimum is of devices that can be used
     spare = cell.size + cell.others - marked - low - len(useless)
     for resource in [*useless, *[r for r in idle if r not in useless][: max(0, spare)]]:
-        if work.has_come(
-            idle_due(picture, resource.uid)
-        ):  # what went may have taught that the next one is worth keeping
+        # Marking the one before may have changed how long this one is worth keeping.
+        if work.has_come(idle_due(picture, resource.uid)):
             mark(work, resource, _idle_reason(picture, cell))
 
 
