@@ -70,15 +70,6 @@ def wanted(row: Reuse, worth: int, at: int) -> Reuse:
     return _concluded(row, worth)
 
 
-def _settled(row: Reuse, worth: int, at: int) -> Reuse:
-    """Those that went so long ago that keeping them would have been a loss."""
-    late = [one for one in row.gone if at - one[0] > worth]
-    row = replace(row, gone=tuple(one for one in row.gone if one not in late))
-    for since, idled in late:
-        row = _closed(row, worth, since, idled, at)
-    return row
-
-
 def why(row: Reuse, worth: int) -> str:
     """What `keep` rests on, "" when nothing has been learned."""
     if len(row.gaps) < ENOUGH:
@@ -88,6 +79,15 @@ def why(row: Reuse, worth: int) -> str:
         f"of the last {len(row.gaps)} that idled {within} were wanted again within {row.keep // MICROSECONDS} s"
         f" and {beyond} not within {worth // MICROSECONDS} s, which is what an attach is worth"
     )
+
+
+def _settled(row: Reuse, worth: int, at: int) -> Reuse:
+    """Those that went so long ago that keeping them would have been a loss."""
+    late = [one for one in row.gone if at - one[0] > worth]
+    row = replace(row, gone=tuple(one for one in row.gone if one not in late))
+    for since, idled in late:
+        row = _closed(row, worth, since, idled, at)
+    return row
 
 
 def _closed(row: Reuse, worth: int, since: int, idled: int, at: int) -> Reuse:

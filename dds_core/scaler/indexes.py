@@ -294,6 +294,7 @@ class OwnIndexes(Tables):
             if failure is not None:
                 change(self.failed_at, failure.node, claim)
                 self.dirty.nodes.add(failure.node)
+                self.dirty.devices |= self.idle_at[failure.node]
 
     def _hold_changed(self, resource: str, old: Hold | None, new: Hold | None) -> None:
         self.dirty.devices.add(resource)

@@ -165,6 +165,11 @@ class Failure(Record, frozen=True):
     signalled: bool = False
     on: str = ""
 
+    @property
+    def late(self) -> bool:
+        """The fabric had not said no."""
+        return self.reason == "AttachTimeout"
+
 
 class Cooling(Record, frozen=True):
     """A model that is kept from the scheduler on a node until an instant, after a failure for this reason, the `times`-th in a

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from dds_core.errors import PolicyError
-from dds_core.kit.policy import MICROSECONDS, Count, Mode, PositiveSeconds, Seconds, Strict, counted, read
+from dds_core.kit.policy import HOUR, MICROSECONDS, Count, Mode, PositiveSeconds, Seconds, Strict, counted, read
 
 Cost = Annotated[float, Field(gt=0, le=1_000_000_000, allow_inf_nan=False)]
 
@@ -96,7 +96,8 @@ class Policy(Strict):
     )
     no_removal_seconds: Seconds = Field(
         default=600,
-        description="A device idles so long before it goes back to the pool. DEVICE_NO_REMOVAL_DURATION of the reference.",
+        description="A device idles so long before it goes back to the pool; one that came too late for a claim at least until "
+        "the claim has been tried again, 30 s after its cool-down. DEVICE_NO_REMOVAL_DURATION of the reference.",
     )
     idle: Literal["fixed", "adaptive"] = Field(
         default="fixed",
@@ -197,14 +198,15 @@ class Policy(Strict):
 
     @model_validator(mode="after")
     def _idle_at_most_a_day(self) -> Policy:
-        if self.learns_idle and not 1 <= self.longest_idle_seconds <= 86_400:
+        if self.learns_idle and not MICROSECONDS <= self.longest_idle <= 24 * HOUR:
             raise ValueError("attach_cost / idle_hour_cost must be from one second to one day")
         return self
 
     @property
-    def longest_idle_seconds(self) -> int:
-        """No device is kept idle for longer, but for the caps on detaching."""
-        return int(3600 * self.attach_cost / self.idle_hour_cost) if self.learns_idle else self.no_removal_seconds
+    def longest_idle(self) -> int:
+        """Microseconds, whole seconds of them. No device is kept idle for longer by the choice of this time."""
+        worth = int(3600 * self.attach_cost / self.idle_hour_cost)
+        return (worth if self.learns_idle else self.no_removal_seconds) * MICROSECONDS
 
     @property
     def learns_idle(self) -> bool:

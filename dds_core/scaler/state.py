@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from dds_core.kit import work
-from dds_core.kit.policy import MICROSECONDS, Mode
+from dds_core.kit.policy import Mode
 from dds_core.kit.state import Form
 from dds_core.model import Allocation, Claim, Device, DeviceKey, FabricResource, Model, Node, Pod, Result
 from dds_core.scaler.events import Promise
@@ -121,6 +121,13 @@ class Picture(Indexes):
         """Who a device is meant for: in live modes by our reservation, in observe by what stands ready for a claim."""
         return self.reserved_for[identity] if self.live else self.ready_for[identity]
 
+    def is_kept_for_one_cleared(self, resource: FabricResource) -> bool:
+        """Whether the device is promised to a claim that is cleared, to be given to it or taken by it."""
+        keys = self.promised(resource.uuid) if resource.uuid else ()
+        rows = (self.reservations.get(key) for key in keys)
+        claims = (self.claims.get(row.claim if row is not None else key) for key, row in zip(keys, rows, strict=True))
+        return any(claim is not None and claim.allocation is None for claim in claims)
+
     def place(self, node: str, model: str) -> tuple[str, str]:
         """Where it makes no difference which of the idle devices of a model is used: (fabric, model)."""
         return self.fabric_of.get(node, ""), model
@@ -128,7 +135,7 @@ class Picture(Indexes):
     def idle_time(self, node: str, model: str) -> int:
         """Microseconds that a device of the model on the node idles before it goes back."""
         row = self.reuse.get(self.place(node, model)) if self.policy.learns_idle else None
-        return row.keep if row is not None else self.policy.longest_idle_seconds * MICROSECONDS
+        return row.keep if row is not None else self.policy.longest_idle
 
     def is_told(self, uid: str, condition: str) -> bool:
         """Whether the claim is there with the condition on one of its devices."""

@@ -21,7 +21,7 @@ def _policy(picture: Picture, event: e.PolicyChanged, at: int) -> None:
         said, says = (one.scheduler_of(name).binding_timeout_seconds for one in (before, picture.policy))
         if said != says:
             picture.timeouts.drop(name)
-    if not picture.policy.learns_idle or before.longest_idle_seconds != picture.policy.longest_idle_seconds:
+    if not picture.policy.learns_idle or before.longest_idle != picture.policy.longest_idle:
         reuse.forget(picture)
     picture.rebuild()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from dds_core.kit.policy import MICROSECONDS
 from dds_core.lifecycle import IDLE, MARKED, REQUESTED, USED
 from dds_core.scaler import idleness
 from dds_core.scaler.model import DeviceLife, Reuse
@@ -16,9 +15,8 @@ def chosen(picture: Picture, uid: str, at: int) -> None:
     life = picture.devices.get(uid)
     if not picture.policy.learns_idle or life is None or life.state != IDLE:
         return
-    row, worth, idled = _row(picture, life), _worth(picture), at - life.idle_since
-    if life.chosen:
-        row = idleness.taken_back(row, worth, life.idle_since, life.chosen - life.idle_since)
+    worth, idled = picture.policy.longest_idle, at - life.idle_since
+    row = _without_stake(picture, life)
     by_itself = idled >= row.keep
     _put(picture, life, idleness.staked(row, worth, life.idle_since, idled) if by_itself else row)
     picture.devices.put(uid, replace(life, chosen=at if by_itself else 0))
@@ -28,16 +26,14 @@ def moved(picture: Picture, old: DeviceLife | None, new: DeviceLife, at: int) ->
     """A device has taken a step of its life; gives that life with what is remembered for the next one."""
     if not picture.policy.learns_idle:
         return new
-    worth = _worth(picture)
+    worth = picture.policy.longest_idle
     if old is None:
         if new.state == REQUESTED:
             _put(picture, new, idleness.wanted(_row(picture, new), worth, at))
         return new
     if new.state != USED or old.state not in (IDLE, MARKED):
         return replace(new, used=old.used or new.state == USED, chosen=old.chosen)
-    row = _row(picture, old)
-    if old.chosen:
-        row = idleness.taken_back(row, worth, old.idle_since, old.chosen - old.idle_since)
+    row = _without_stake(picture, old)
     if old.used:  # before that it waits for the claim that it was attached for
         row = idleness.used_again(row, worth, old.idle_since, at)
     _put(picture, old, row)
@@ -52,12 +48,16 @@ def forget(picture: Picture) -> None:
             picture.devices.put(uid, replace(life, chosen=0))
 
 
-def _worth(picture: Picture) -> int:
-    return picture.policy.longest_idle_seconds * MICROSECONDS
-
-
 def _row(picture: Picture, life: DeviceLife) -> Reuse:
-    return picture.reuse.get(picture.place(life.node, life.model)) or idleness.begun(_worth(picture))
+    return picture.reuse.get(picture.place(life.node, life.model)) or idleness.begun(picture.policy.longest_idle)
+
+
+def _without_stake(picture: Picture, life: DeviceLife) -> Reuse:
+    """The device was chosen to go, if it was, and has not gone."""
+    row = _row(picture, life)
+    if not life.chosen:
+        return row
+    return idleness.taken_back(row, picture.policy.longest_idle, life.idle_since, life.chosen - life.idle_since)
 
 
 def _put(picture: Picture, life: DeviceLife, row: Reuse) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dds_core.events import NodeLabelled
 from dds_core.kit.policy import MICROSECONDS
-from dds_core.model import FabricResource, Model, Node
+from dds_core.model import Model, Node
 from dds_core.scaler.model import COOLING
 from dds_core.scaler.rules.assignment import Cover
 from dds_core.scaler.rules.failures import cools_with_fabric
@@ -78,19 +78,11 @@ def reason_against(picture: Picture, node: Node, model: Model, at_most: int, cov
         return ""
     cell = cell_of(picture, node.name, model)
     here = (picture.resources.rows[uid] for uid in picture.idle_at[node.name])
-    idle = sum(one.model == model.model and not _is_kept_for_one_cleared(picture, one) for one in here)
+    idle = sum(one.model == model.model and not picture.is_kept_for_one_cleared(one) for one in here)
     waiting = sum(m is model for one in covers for _, _, m in picture.pool_results(one.claim.allocation))
     if cell.size + cell.others >= top and idle <= waiting:
         return f"the node has its {top} of {model.model}"
     return ""
-
-
-def _is_kept_for_one_cleared(picture: Picture, resource: FabricResource) -> bool:
-    """Whether the device is promised to a claim that is cleared, to be given to it or taken by it."""
-    keys = picture.promised(resource.uuid) if resource.uuid else ()
-    rows = (picture.reservations.get(key) for key in keys)
-    claims = (picture.claims.get(row.claim if row is not None else key) for key, row in zip(keys, rows, strict=True))
-    return any(claim is not None and claim.allocation is None for claim in claims)
 
 
 def _at_most(picture: Picture, node: str) -> int:

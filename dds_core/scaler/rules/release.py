@@ -14,7 +14,7 @@ from dds_core.model import AttachRequest, DeviceKey, FabricResource
 from dds_core.scaler import idleness
 from dds_core.scaler.events import ClaimsListWanted, TaintLifted, VictimMarked, VictimUnmarked
 from dds_core.scaler.fold.objects import SLICES
-from dds_core.scaler.model import NO_DEVICE, Fence, Hold
+from dds_core.scaler.model import NO_DEVICE, DeviceLife, Fence, Hold
 from dds_core.scaler.rules import holds
 from dds_core.scaler.rules.assignment import Cover, cover
 from dds_core.scaler.rules.devices import BEING_ATTACHED, held_key, is_given_up, progress_due, staying_of
@@ -23,6 +23,9 @@ from dds_core.scaler.rules.failures import definite_due
 from dds_core.scaler.rules.orders import Cell, ask, cell_of, limits_of, lower_size, published_free
 from dds_core.scaler.state import Picture, Work
 
+_RESCHEDULED = 30 * MICROSECONDS
+"""From the end of a cool-down, within which a pod that waited for it is scheduled again: the kube-scheduler backs off for at most
+10 s (KubeSchedulerConfiguration.podMaxBackoffSeconds)."""
 TAKEN_SOON = "a pod nominated to the node could take it"
 
 # -- marks -------------------------------------------------------------------------------------------------------------
@@ -412,7 +415,17 @@ def _mark_again(work: Work, uid: str) -> None:
 def idle_due(picture: Picture, uid: str) -> int:
     """The instant at which an idle device has idled long enough to go, and may be held again."""
     life = picture.devices.rows[uid]
-    return max(life.idle_since + picture.idle_time(life.node, life.model), holds.pause_due(picture, uid))
+    idled = life.idle_since + picture.idle_time(life.node, life.model)
+    return max(idled, holds.pause_due(picture, uid), _next_attempt_due(picture, life))
+
+
+def _next_attempt_due(picture: Picture, life: DeviceLife) -> int:
+    """The instant by which a claim for which such devices came too late has had another attempt, 0 without one. A claim of
+    several would begin from nothing each time, on a fabric that brings one after the other."""
+    failures = (picture.failures.rows[claim] for claim in picture.failed_at[life.node])
+    late = (one.since for one in failures if one.model == life.model and one.late)
+    pause = picture.policy.cool_down_seconds * MICROSECONDS + _RESCHEDULED
+    return max((since + pause for since in late), default=0)
 
 
 def _mark_idle(work: Work, cell: Cell, own: AttachRequest, wanted: set[str]) -> None:
@@ -438,7 +451,7 @@ def _mark_idle(work: Work, cell: Cell, own: AttachRequest, wanted: set[str]) -> 
 def _idle_reason(picture: Picture, cell: Cell) -> str:
     name = cell.model.model
     row = picture.reuse.get(picture.place(cell.node, name)) if picture.policy.learns_idle else None
-    learned = idleness.why(row, picture.policy.longest_idle_seconds * MICROSECONDS) if row is not None else ""
+    learned = idleness.why(row, picture.policy.longest_idle) if row is not None else ""
     seconds = picture.idle_time(cell.node, name) // MICROSECONDS
     return f"idle for {seconds} s{'; ' + learned if learned else ''}"
 

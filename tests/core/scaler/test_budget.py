@@ -224,3 +224,41 @@ def test_an_attached_claim_has_no_attach_budget() -> None:
     world.settle()
     world.tick(3600)
     assert not world.events(e.ClaimFailed)
+
+
+def came_in_part(**policy: Any) -> World:
+    """Of the two devices of a claim one came in time; the attempt was failed, and the scheduler has cleared the claim."""
+    given = {
+        "no_removal_seconds": 0,
+        "scan_interval_seconds": 0,
+        "scheduler": {"binding_timeout_seconds": 60},
+        **policy,
+    }
+    world = one_node("detach", 8, **given)
+    world.claim("a", 2, pod="p")
+    world.allocate("a", "node0")
+    world.carry_out()
+    request = world.only(e.AttachOrdered).request
+    world.resource("slow", "node0", request=request, state="Attaching")
+    world.online("soon", "node0", request=request)
+    world.tick(46)
+    world.carry_out()
+    assert world.only(e.ClaimFailed).reason == "AttachTimeout"
+    world.clear("a")
+    return world
+
+
+def test_what_came_for_a_claim_too_late_stays_for_its_next_attempt() -> None:
+    """A claim of several on a fabric that brings one after the other would begin from nothing each time."""
+    world = came_in_part()
+    world.tick(119)
+    assert not world.events(e.VictimMarked)
+    world.tick(40)
+    assert world.events(e.VictimMarked)
+
+
+def test_what_came_too_late_goes_at_once_when_the_claim_does() -> None:
+    world = came_in_part()
+    world.gone(world.get(Claim, "a"))
+    world.tick(1)
+    assert world.events(e.VictimMarked)

@@ -96,6 +96,7 @@ CORPUS = {
     61242: "a scheduler whose clock is ahead, and an exchange before it wrote anything",
     62341: "a device that came while it hid, and the others of its request, which the operator cannot take off",
     63654: "an operator with one worker, and an order that the fabric refused at first",
+    64147: "a claim of three on a fabric that takes longer for three than the scheduler waits, and nothing may idle",
 }
 """Seeds that have to stay clean, with what they are rich in. One that finds something comes here when that is mended."""
 

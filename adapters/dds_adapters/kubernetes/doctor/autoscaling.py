@@ -15,6 +15,7 @@ from dds_adapters.kubernetes.cluster import Refused
 from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, many, note, ok, several, warning
 from dds_adapters.kubernetes.doctor.patient import Patient
 from dds_core.autoscaler.policy import AutoscalePolicy
+from dds_core.kit.policy import MICROSECONDS
 from dds_core.scaler.policy import Policy
 
 # -- groups ------------------------------------------------------------------------------------------------------------
@@ -212,7 +213,7 @@ def _bounds(policy: AutoscalePolicy, scaler: Policy | None) -> Iterator[_Bound]:
     what = f"it gives a server up before compose_seconds ({compose} s) is over"
     yield _Bound("max-node-provision-time", _PROVISION, what, "raise it, or lower compose_seconds", least=compose)
     if scaler is not None and scaler.mode == "detach":
-        idle = scaler.longest_idle_seconds
+        idle = scaler.longest_idle // MICROSECONDS
         what = f"it judges a node before idle devices have gone back ({idle} s)"
         yield _Bound("scale-down-unneeded-time", _UNNEEDED, what, f"raise it above {idle} s", least=idle + 1)
 

@@ -134,7 +134,7 @@ _MEASURED = 5
 def in_short(policy: Policy) -> Iterator[Finding]:
     """What kind of policy it is."""
     wait = (
-        f"idle devices go back after {policy.longest_idle_seconds} s{' at most' if policy.learns_idle else ''}"
+        f"idle devices go back after {policy.longest_idle // MICROSECONDS} s{' at most' if policy.learns_idle else ''}"
         if policy.mode == "detach"
         else "no device goes back"
     )
