@@ -80,7 +80,7 @@ def reason_against(picture: Picture, node: Node, model: Model, at_most: int, cov
     here = (picture.resources.rows[uid] for uid in picture.idle_at[node.name])
     idle = sum(one.model == model.model and not picture.is_kept_for_one_cleared(one) for one in here)
     waiting = sum(m is model for one in covers for _, _, m in picture.pool_results(one.claim.allocation))
-    if cell.size + cell.others >= top and idle <= waiting:
+    if cell.filled >= top and idle <= waiting:
         return f"the node has its {top} of {model.model}"
     return ""
 

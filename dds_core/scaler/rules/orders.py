@@ -88,8 +88,8 @@ def _number(text: str) -> int | None:
 
 @dataclass(slots=True)
 class Cell:
-    """The requests of one model on one node: the one that we may change, a foreign one in its way, and the devices that
-    other requests brought."""
+    """The requests of one model on one node: the one that we may change, a foreign one in its way, the devices that other
+    requests brought, and those that are to leave and that the operator cannot detach, as a process computes on them."""
 
     node: str
     model: Model
@@ -98,8 +98,14 @@ class Cell:
     foreign: AttachRequest | None = None
     leaving: AttachRequest | None = None
     others: int = 0
+    stuck: int = 0
     size: int = 0
     granted: list[str] = field(default_factory=list)
+
+    @property
+    def filled(self) -> int:
+        """How much of its limit is used up."""
+        return self.size + self.others + self.stuck
 
 
 def cell_of(picture: Picture, node: str, model: Model) -> Cell:
@@ -120,8 +126,9 @@ def cell_of(picture: Picture, node: str, model: Model) -> Cell:
     mine = cell.own.name if cell.own is not None else request_name(node, cell.type, model.model)
     cell.size = size_wanted(picture, node, model.model, mine, cell.own.size if cell.own is not None else 0)
     requests_here = {request.name for request in requests}
-    brought = (picture.resources.rows[uid] for uid in picture.resources_at[node])
-    cell.others += sum(r.model == model.model and r.request not in requests_here and not r.deleting for r in brought)
+    here = [r for uid in picture.resources_at[node] if (r := picture.resources.rows[uid]).model == model.model]
+    cell.others += sum(r.request not in requests_here and not r.deleting for r in here)
+    cell.stuck = sum(_is_stuck(picture, r) for r in here)
     return cell
 
 
@@ -222,8 +229,8 @@ def _refusal(
     if rival:
         return "Coexistence", f"{cell.model.model} may not share {node} with {rival}"
     top = limits_of(picture, node, cell.model.model)[1]
-    if cell.size + cell.others + count > top:
-        return "NodeLimit", f"{node} may have {top} of {cell.model.model} and has or awaits {cell.size + cell.others}"
+    if cell.filled + count > top:
+        return "NodeLimit", f"{node} may have {top} of {cell.model.model} and has or awaits {cell.filled}"
     return None
 
 
@@ -368,8 +375,12 @@ def _is_being_taken_off(picture: Picture, node: str, model: Model) -> bool:
 
 
 def _goes(picture: Picture, resource: FabricResource) -> bool:
-    fails = resource.error and picture.names_of(resource)
-    return is_given_up(picture, resource) or (resource.state == GOING[0] and not fails)
+    return is_given_up(picture, resource) or (resource.state == GOING[0] and not _is_stuck(picture, resource))
+
+
+def _is_stuck(picture: Picture, resource: FabricResource) -> bool:
+    """Whether its detach fails while its node lists it."""
+    return resource.state == GOING[0] and bool(resource.error and picture.names_of(resource))
 
 
 def _still_shown(picture: Picture, node: str, cell: Cell) -> int:

@@ -81,6 +81,12 @@ def state_of(view: View) -> State:
     )
 
 
+def something_leaves(lab: Lab) -> bool:
+    """Whether the operator is to take a device off."""
+    resources = lab.client("oracle").list("composableresources")
+    return any(one["metadata"].get("deletionTimestamp") for one in resources)
+
+
 def differences(wanted: State, found: State) -> Iterator[str]:
     """In what one state is not as another, names and places apart."""
     for what, before, after in (("pod", wanted.pods, found.pods), ("claim", wanted.claims, found.claims)):

@@ -23,7 +23,7 @@ from dds_core.publisher.model import MANAGED_BY
 from dds_core.scaler.component import SCALER
 from dds_lab.actors.objects import claim_names
 from dds_lab.check.fleets import PART, REST, SERVED, STAYS, Blow, Fleet, Program, fleet_of
-from dds_lab.check.oracle import COOLED, SPARE, State, differences, state_of
+from dds_lab.check.oracle import COOLED, SPARE, State, differences, something_leaves, state_of
 from dds_lab.check.replicas import Replica, ShakyLog, Wire
 from dds_lab.check.subjects import CLUSTER, unsound
 from dds_lab.client import ApiError, Object
@@ -210,13 +210,14 @@ class FleetRun:
         return tuple(found)
 
     def _at_rest(self) -> State:
-        """As things stand once nothing is left over and nothing has changed for a while, or the time for it is over."""
+        """As things stand once nothing is left over and nothing has changed for a while, or the time for it is over. An operator
+        that could not detach a device, as a claim had it, tries again after minutes."""
         state = state_of(self.judge.view)
         for _ in range(round(REST / QUIET)):
             before = state
             self.lab.run(QUIET)
             state = state_of(self.judge.view)
-            if state == before and not state.left:
+            if state == before and not state.left and not something_leaves(self.lab):
                 break
         return state
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -56,11 +57,14 @@ class Measure:
 
 @dataclass(frozen=True)
 class Promise:
-    """What was announced to a claim, since when it could be taken, and the serials of the devices that it could have meant."""
+    """What was announced to a claim, when (`told`), since when it could be taken, and the serials of the devices that it could
+    have meant. `claim` is without what was stolen since; it needs that all the same (`needs`)."""
 
     claim: Held
+    told: int
     at: int
     open_to: frozenset[str]
+    needs: Counter[Cell]
 
 
 class Judge:
@@ -146,7 +150,7 @@ class Judge:
 
     def _count(self, old: Held | None, new: Held | None) -> None:
         """The demand of each cell: what is allocated there, and what was announced and is not allocated yet."""
-        kept = self._promised[new.uid].claim.cells if new and new.uid in self._promised and not new.allocated else None
+        kept = self._promised[new.uid].needs if new and new.uid in self._promised and not new.allocated else None
         before = self._counted.pop((new or old or _NOBODY).uid, Counter())
         after = Counter() if new is None else kept if kept is not None else new.cells
         if new is not None:
@@ -186,9 +190,9 @@ class Judge:
         self._expire()
         open_to = frozenset().union(claim.serials, *(self.view.unheld(cell) for cell in claim.waits))
         self._promised.pop(claim.uid, None)
-        self._promised[claim.uid] = Promise(claim, self.view.now, open_to)
+        self._promised[claim.uid] = Promise(claim, self.view.now, self.view.now, open_to, claim.cells)
         for cell, count in claim.waits.items():
-            lately = self.view.now - round(self.measure.news * MICROSECONDS)
+            lately = min(self.view.now - round(self.measure.news * MICROSECONDS), *self._told(cell))
             free = len(self.view.unheld(cell)) + self.view.parted(self.view.in_parts(cell), lately)
             free, meant = free + self.view.dropped(cell, lately), self._meant(cell)
             just = [who for at, who in self._takers[cell] if at >= lately]
@@ -203,6 +207,11 @@ class Judge:
                 )
                 text = f"{count} of {cell} announced to {claim.name}; {free} there and announced to {others} as well"
                 self._find("promised twice", claim.name, text)
+
+    def _told(self, cell: Cell) -> Iterator[int]:
+        """When devices of the cell were announced that are not taken yet. Nothing tells which: any one taken since may have been
+        among them."""
+        return (one.told for one in self._promised.values() if one.needs[cell])
 
     def _has_a_better_choice(self, claim: Held) -> bool:
         """What is announced may be better than what it waits for."""
@@ -268,10 +277,6 @@ class Judge:
         self.thefts.append(Finding(self.view.now, "promised twice", claim.name, text))
         left = replace(claim, cells=claim.cells - lost, waits=claim.waits - lost)
         self._promised[uid] = replace(promise, claim=left)
-        if not left.cells:
-            del self._promised[uid]
-        known = self.view.claims.get(uid)
-        self._count(known, known)
 
     def _given_up(self, claim: Held) -> None:
         """Failing a claim that could be served takes a reason: fabric or operator said no, what came is in parts, the node was

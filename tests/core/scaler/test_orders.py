@@ -178,6 +178,21 @@ def test_devices_without_a_request_count_against_the_limit() -> None:
     assert world.only(e.ClaimFailed).claim == world.uid("over")
 
 
+def test_a_device_that_cannot_be_detached_counts_against_the_limit_until_it_can() -> None:
+    """A claim has what the operator is to take off: the node has no room for another one."""
+    world = world_with_pools(limit={"max": 1})
+    world.online("orphan", "node0", request="long-gone")
+    world.holds("busy", "node0", "gpu-GPU-orphan")
+    world.resource("orphan", "node0", state="Detaching", deleting=True, error="compute processes are still running")
+    label = "cohdi.io/nvidia-a100-40"
+    assert any(one.labels.get(label, "") is None for one in world.events(e.NodeLabelled))
+    world.waits("over", "node0")
+    assert world.only(e.ClaimFailed).reason == "NodeLimit"
+    world.tick(121)
+    world.resource("orphan", "node0", error="")
+    assert world.events(e.NodeLabelled)[-1].labels[label] == "true"
+
+
 # --- nodes that cannot be used -----------------------------------------------------------------------------------------
 
 UNUSABLE: dict[str, dict[str, Any]] = {

@@ -97,6 +97,10 @@ CORPUS = {
     62341: "a device that came while it hid, and the others of its request, which the operator cannot take off",
     63654: "an operator with one worker, and an order that the fabric refused at first",
     64147: "a claim of three on a fabric that takes longer for three than the scheduler waits, and nothing may idle",
+    64165: "a full node, of whose devices the operator was to take two off, which claims had",
+    65228: "devices stolen from claims that are handed over, one of which is cleared",
+    65372: "an operator that tries minutes later to take off what claims had",
+    65423: "a device stolen a second before those of others are announced",
 }
 """Seeds that have to stay clean, with what they are rich in. One that finds something comes here when that is mended."""
 
