@@ -192,10 +192,11 @@ class Judge:
         self._promised.pop(claim.uid, None)
         self._promised[claim.uid] = Promise(claim, self.view.now, self.view.now, open_to, claim.cells)
         for cell, count in claim.waits.items():
-            lately = min(self.view.now - round(self.measure.news * MICROSECONDS), *self._told(cell))
+            lately = self.view.now - round(self.measure.news * MICROSECONDS)
             free = len(self.view.unheld(cell)) + self.view.parted(self.view.in_parts(cell), lately)
             free, meant = free + self.view.dropped(cell, lately), self._meant(cell)
-            just = [who for at, who in self._takers[cell] if at >= lately]
+            told = min(lately, *self._told(cell))
+            just = [who for at, who in self._takers[cell] if at >= told]
             if free < meant <= free + len(just):
                 for thief in just[free - meant :]:
                     self._robbed(claim.uid, cell, thief)
@@ -269,9 +270,12 @@ class Judge:
         return ""
 
     def _robbed(self, uid: str, cell: Cell, thief: str) -> None:
-        """One device less is meant for the claim; what else was announced to it still is."""
+        """One device less is meant for the claim; what else was announced to it still is, unless the node may not have another in
+        its place: then the claim cannot be served there."""
         promise = self._promised[uid]
         claim, lost = promise.claim, Counter([cell])
+        if self.view.movable(cell) >= self.view.limit(cell):
+            lost = claim.cells
         self._robbed_at[cell] = self.view.now
         text = f"{thief} took a device of {cell} that was announced to {claim.name}"
         self.thefts.append(Finding(self.view.now, "promised twice", claim.name, text))
