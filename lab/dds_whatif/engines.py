@@ -61,10 +61,10 @@ def _ray(address: str | None) -> tuple[Executor, int]:
         ray.init(address=address, **own, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
         number = int(ray.cluster_resources().get("CPU", 0))
     except ConnectionError as error:
-        raise InputError(f"cannot be reached: {_first(error)}", where=where, fix="name a cluster that runs") from None
+        raise InputError(f"cannot be reached: {_words(error)}", where=where, fix="name a cluster that runs") from None
     except (RuntimeError, ValueError) as error:  # another version of Ray or Python among them
         raise InputError(
-            f"Ray refuses: {_first(error)}", where=where, fix="install the cluster's versions here"
+            f"Ray refuses: {_words(error)}", where=where, fix="install the cluster's versions here"
         ) from None
     if number < 1:
         raise InputError("the cluster has no CPUs", where=where, fix="add nodes to it")
@@ -80,9 +80,10 @@ def _knock(address: str | None) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK).close()
     except (OSError, OverflowError) as error:
         raise InputError(
-            f"cannot be reached: {_first(error)}", where=address or "", fix="name a cluster that runs"
+            f"cannot be reached: {_words(error)}", where=address or "", fix="name a cluster that runs"
         ) from None
 
 
-def _first(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+def _words(error: Exception) -> str:
+    """In a line: the versions that differ are in those after the first."""
+    return " ".join(str(error).split()) or type(error).__name__

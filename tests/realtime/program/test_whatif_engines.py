@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from dds_core.errors import InputError
+from dds_whatif.engines import opened
 from tests.support.commands import REPOSITORY, program
 
 REAL = str(REPOSITORY / "tests" / "data" / "real" / "burst-22.log.jsonl.gz")
@@ -91,3 +93,15 @@ def test_a_ray_that_is_not_there_is_said_in_a_line(command: tuple[str, ...]) -> 
     done = program(*command, "--engine", "ray", "--ray-address", "127.0.0.1:1", timeout=120)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("dds: 127.0.0.1:1: ")
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_ray_of_another_version_is_said_in_a_line(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray compares versions only when it has connected."""
+    ray: Any = pytest.importorskip("ray", reason="Ray is not installed")
+    monkeypatch.setattr(ray, "__version__", "0.1.0")
+    with pytest.raises(InputError, match=r"Ray: 0\.1\.0.*; install the cluster's versions here") as told:
+        opened("ray", address=cluster.address)
+    ray.shutdown()
+    assert str(told.value).startswith(f"{cluster.address}: Ray refuses: Version mismatch")
+    assert "\n" not in str(told.value)
