@@ -8,7 +8,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -16,7 +16,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import click
 from pydantic import BaseModel
 
-from dds_adapters.fabric import APIS, Api, FabricSettings
+from dds_adapters import plugins
+from dds_adapters.fabric import APIS, FabricSettings
 from dds_adapters.fabric.settings import check
 from dds_adapters.kubernetes import access
 from dds_adapters.kubernetes.decode.config import NAMESPACE
@@ -40,7 +41,7 @@ from dds_core.autoscaler.policy import AutoscaleMode, AutoscalePolicy, read_auto
 from dds_core.errors import DatabaseMissing, InputError, LogUnavailable, SchemaMissing, SchemaOlder
 from dds_core.kit.policy import Mode
 from dds_core.log import EventLog
-from dds_core.log.envelope import component_of
+from dds_core.log.envelope import component_name
 from dds_core.publisher.policy import PublishMode, PublishPolicy, read_publish_policy
 from dds_core.scaler.policy import Policy, from_reference, outdated, read_policy
 
@@ -386,7 +387,7 @@ def where_of(ctx: click.Context, *components: str) -> Where:
     where = where._replace(log=where.log or default_path())
     without_password(where.log)  # a URL that cannot be read is told here
     for component in components:
-        component_of(f"{where.cluster_name}/{component}")
+        component_name(f"{where.cluster_name}/{component}")
     return where
 
 
@@ -451,11 +452,26 @@ def path(text: str | None) -> Path | None:
 
 PROVIDER_ID, BARE_METAL = "provider-id", "bmh"
 
+
+class Extended(click.Choice[str]):
+    """A choice among names of ours and those of entry points, which are looked for only where the name is none of ours."""
+
+    def __init__(self, own: Sequence[str], group: str) -> None:
+        super().__init__(own)
+        self._group = group
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in self.choices and value in plugins.names(self._group):
+            return str(value)
+        return super().convert(value, param, ctx)
+
+
 FABRIC = (
     setting(
         "--fabric",
-        "Who knows the free devices: a manager's API (fm, cm, nec), or an inventory in a file, which is the default.",
-        type=click.Choice(APIS),
+        "Who knows the free devices: a manager's API (fm, cm, nec, or one that another package adds), or an inventory in a file, "
+        "which is the default.",
+        type=Extended(APIS, plugins.FABRICS),
     ),
     setting("--fabric-endpoint", "Address of the manager.", metavar="URL"),
     setting("--tenant-id", "UUID of the tenant (fm, cm).", metavar="UUID"),
@@ -552,9 +568,8 @@ def fabric_of(given: Mapping[str, Any], environment: Mapping[str, str]) -> Fabri
     what is not given. Raises InputError, naming the flag, for what cannot be used."""
     found = {name: one.value or "" for name, one in _found(given, environment)}
     credentials, inventory = found["credentials_folder"], found["inventory"]
-    api: Api = next(one for one in APIS if one == found["fabric"])
     settings = FabricSettings(
-        api=api,
+        api=found["fabric"],
         endpoint=found["fabric_endpoint"],
         tenant=found["tenant_id"],
         cluster=found["cluster_id"],

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import click
 from pydantic import BaseModel
 
+from dds_adapters.plugins import component_of
 from dds_adapters.sql import Database, random_salt
 from dds_adapters.sql.urls import as_url
 from dds_commands.groups import group_rows, order_rows, show_groups, waiting_rows
@@ -48,7 +49,6 @@ from dds_commands.state import (
 from dds_commands.timelines import brief, require_path, show_text
 from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.autoscaler.state import Fleet
-from dds_core.component import component_of
 from dds_core.engine import Step
 from dds_core.errors import InputError
 from dds_core.events import Decision, Event

@@ -19,12 +19,13 @@ from typing import Any, Protocol
 from dds_adapters.jsonl import JsonlLog, is_log_file
 from dds_adapters.jsonl.files import file_error
 from dds_adapters.kubernetes.recording import NotARecording, read_recording, replay_recording
+from dds_adapters.plugins import component_of
 from dds_adapters.sql import Database, SqlLog
 from dds_adapters.sql.urls import as_url, is_url
 from dds_commands.excerpts import Excerpt, found_claim
 from dds_commands.parameters import LOG_VARIABLE, STANDARD, Place, served_log, without_password
 from dds_commands.screen import note, progress
-from dds_core.component import Component, component_of
+from dds_core.component import Component
 from dds_core.engine import Step
 from dds_core.errors import DdsError, FileError, InputError
 from dds_core.events.base import TYPES, Fact

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from dds_adapters.plugins import component_of
 from dds_adapters.sql import SqlLog
 from dds_commands.groups import GROUP_HEADINGS, group_cells, group_rows, order_rows
 from dds_commands.groups import waiting_rows as pods_waiting
@@ -20,7 +21,7 @@ from dds_commands.status_data import alerts_of, part_data, readable, status_data
 from dds_commands.timelines import brief
 from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.autoscaler.state import Fleet
-from dds_core.component import Component, component_of
+from dds_core.component import Component
 from dds_core.errors import InputError, LogUnavailable
 from dds_core.events.base import TYPES, Fact
 from dds_core.events.shared import Alerted

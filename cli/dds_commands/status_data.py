@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from dds_adapters.plugins import component_of
 from dds_commands.state import claim_rows, device_rows
-from dds_core.component import component_of
 from dds_core.events.shared import Alerted
 from dds_core.lifecycle import ATTACHED, CLAIM_STATES, DEVICE_STATES, WAITING
 from dds_core.log import Head

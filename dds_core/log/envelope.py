@@ -132,7 +132,7 @@ class Head(msgspec.Struct, frozen=True, gc=False):
 HEAD_FIELDS: tuple[str, ...] = Head.__struct_fields__
 
 
-def component_of(log: str) -> str:
+def component_name(log: str) -> str:
     """The component part of a log's name `<cluster>/<component>`; raises `InvalidEvent` when the name is of
     another form."""
     if not _LOG_NAME.fullmatch(log):
@@ -149,10 +149,10 @@ def opening(log: str, cluster: str, recorded_at: int) -> Group:
         raise InvalidEvent(
             "the identity of the cluster is empty", where=f"log {log}", fix="give the UID of namespace kube-system"
         )
-    data = msgspec.json.encode({"cluster": cluster, "component": component_of(log)})
+    data = msgspec.json.encode({"cluster": cluster, "component": component_name(log)})
     return Group(0, (NewEvent(LOG_STREAM, LOG_OPENED, 1, recorded_at, data),))
 
 
 def unopened(log: str, cluster: str) -> Head:
     """The head of a log that does not hold its first event yet."""
-    return Head(log, cluster, component_of(log), 0, GENESIS, 0, -1, 0, 0, -1, 0, 0)
+    return Head(log, cluster, component_name(log), 0, GENESIS, 0, -1, 0, 0, -1, 0, 0)

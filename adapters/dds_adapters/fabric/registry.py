@@ -1,11 +1,18 @@
-"""From settings to a provider. The libraries of a manager's API are loaded only for the one that is asked for."""
+"""From settings to a provider. The libraries of a manager's API are loaded only for the one that is asked for; the APIs of other
+packages are entry points `dds.fabrics`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from dds_adapters import plugins
 from dds_adapters.fabric.file import FileProvider
 from dds_adapters.fabric.provider import Provider
 from dds_adapters.fabric.settings import FabricSettings, Outside, check
 from dds_core.errors import InputError, install_hint
+
+Opener = Callable[[FabricSettings, Outside], Provider]
+"""What an entry point gives. Raises InputError for settings that cannot be used, and sends nothing yet."""
 
 
 def open_provider(settings: FabricSettings, outside: Outside | None = None) -> Provider:
@@ -14,16 +21,8 @@ def open_provider(settings: FabricSettings, outside: Outside | None = None) -> P
     Raises InputError for a setting that cannot be used or a library that is missing, FabricOdd for an inventory with faults.
     """
     check(settings)
-    outside = outside or Outside()
-    if settings.api == "file":
-        assert settings.inventory is not None
-        return FileProvider(settings.inventory)
-    require_http(settings.endpoint)
-    if settings.api == "nec":
-        from dds_adapters.fabric.nec.cdim import NecProvider
-
-        return NecProvider(settings, outside)
-    return _fsas(settings, outside)
+    opener = _OWN.get(settings.api) or plugins.load(plugins.FABRICS, settings.api)
+    return opener(settings, outside or Outside())
 
 
 def require_http(endpoint: str) -> None:
@@ -38,10 +37,26 @@ def require_http(endpoint: str) -> None:
         raise InputError("is not a URL", where="fabric endpoint", fix="give SCHEME://HOST[:PORT]") from None
 
 
+def _file(settings: FabricSettings, outside: Outside) -> Provider:
+    assert settings.inventory is not None
+    return FileProvider(settings.inventory)
+
+
+def _nec(settings: FabricSettings, outside: Outside) -> Provider:
+    require_http(settings.endpoint)
+    from dds_adapters.fabric.nec.cdim import NecProvider
+
+    return NecProvider(settings, outside)
+
+
 def _fsas(settings: FabricSettings, outside: Outside) -> Provider:
+    require_http(settings.endpoint)
     from dds_adapters.fabric.fsas.credentials import Folder
     from dds_adapters.fabric.fsas.managers import CmProvider, FmProvider, Session
 
     assert settings.credentials is not None
     session = Session(settings, Folder(settings.credentials), outside)
     return CmProvider(session, settings) if settings.api == "cm" else FmProvider(session, settings)
+
+
+_OWN: dict[str, Opener] = {"fm": _fsas, "cm": _fsas, "nec": _nec, "file": _file}

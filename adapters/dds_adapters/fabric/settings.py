@@ -1,6 +1,6 @@
 """How a fabric is reached: what a person may set, and the checks before anything is sent.
 
-Nothing here opens a connection or reads a file.
+Nothing here opens a connection or reads a file, but what is installed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 from urllib.parse import urlsplit
 
+from dds_adapters import plugins
 from dds_core.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,10 +36,11 @@ class FabricSettings:
     """Which manager, where, as whom. Seconds bound a whole call with all its tries; `connect_seconds` one connection.
 
     fm: Fsas fabric manager (endpoint, tenant, credentials). cm: with its cluster manager, which knows limits (cluster, too).
-    nec: CDIM (endpoint; `fabric` names its one fabric). file: an inventory.
+    nec: CDIM (endpoint; `fabric` names its one fabric). file: an inventory. Any other `api` is of another package (an entry point
+    `dds.fabrics`), which says what it needs of these.
     """
 
-    api: Api
+    api: str
     endpoint: str = ""
     tenant: str = ""
     cluster: str = ""
@@ -81,9 +83,12 @@ def checked_id(text: str) -> str:
 
 
 def check(settings: FabricSettings) -> None:
-    """Raises InputError for the first setting that cannot be used."""
+    """Raises InputError for the first setting that cannot be used. The API of another package checks its own."""
     if settings.api not in APIS:
-        raise InputError(f"{settings.api!r} is not one of {', '.join(APIS)}", where="fabric api")
+        others = plugins.names(plugins.FABRICS)
+        if settings.api not in others:
+            raise InputError(f"{settings.api!r} is not one of {', '.join((*APIS, *others))}", where="fabric api")
+        return
     if settings.api == "file":
         if settings.inventory is None:
             raise InputError("no inventory is given", where="fabric api file", fix="give --inventory FILE")

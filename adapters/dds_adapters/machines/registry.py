@@ -6,7 +6,14 @@ from dds_adapters.fabric.registry import require_http
 from dds_adapters.fabric.settings import Outside
 from dds_adapters.machines.inventory import Inventory
 from dds_adapters.machines.provider import Machines
-from dds_adapters.machines.settings import CdiSettings, InventorySettings, MachinesSettings
+from dds_adapters.machines.settings import (
+    CdiSettings,
+    ClusterApiSettings,
+    InventorySettings,
+    MachinesSettings,
+    plugin_of,
+)
+from dds_core.errors import InputError
 
 
 def open_machines(settings: MachinesSettings, outside: Outside | None = None) -> Machines:
@@ -21,9 +28,19 @@ def open_machines(settings: MachinesSettings, outside: Outside | None = None) ->
         return Cdi(settings, outside or Outside())
     if isinstance(settings, InventorySettings):
         return Inventory(settings)
+    if not isinstance(settings, ClusterApiSettings):
+        return _of_plugin(settings, outside or Outside())
     from dds_adapters.kubernetes.cluster import Cluster
     from dds_adapters.machines.clusterapi import ClusterApi
 
     kubeconfig = None if settings.kubeconfig is None else str(settings.kubeconfig)
     cluster = Cluster(kubeconfig, settings.context)
     return ClusterApi(settings.groups, cluster, cluster.close)
+
+
+def _of_plugin(settings: MachinesSettings, outside: Outside) -> Machines:
+    kind = str(getattr(settings, "kind", ""))
+    found = plugin_of(kind)
+    if found is None:
+        raise InputError(f"there is no kind {kind!r}", where="machines", fix="install the package that has it")
+    return found.open(settings, outside)

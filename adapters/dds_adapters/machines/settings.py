@@ -1,18 +1,22 @@
-"""Which provider of machines, and what it needs of each group. One section, `machines`, of a file in YAML.
+"""Which provider of machines, and what it needs of each group. One section, `machines`, of a file in YAML. Other packages add
+kinds by entry points `dds.machines`.
 
 Nothing here asks anybody. What a group is for (bounds, template) is the policy's business; here its name alone is the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
 
+from dds_adapters import plugins
 from dds_adapters.fabric.documents import Strict, of_form, read_document
-from dds_adapters.fabric.settings import FabricSettings, check
+from dds_adapters.fabric.settings import FabricSettings, Outside, check
+from dds_adapters.machines.provider import Machines
 from dds_core.autoscaler.policy import GroupName
 from dds_core.errors import InputError
 
@@ -37,7 +41,14 @@ def _check_each_once(groups: Mapping[str, object]) -> None:
             raise ValueError(f"groups.{group}: {source} is that of {other}, too")
 
 
-class CdiSettings(Strict):
+class MachinesSettings(Strict):
+    """What every kind has. `groups` has the names of the node groups for its keys; those of an inventory are in its file."""
+
+    kind: str
+    groups: Mapping[GroupName, Any] = Field(default={})
+
+
+class CdiSettings(MachinesSettings):
     """Servers that the Fsas cluster manager composes. `credentials` is the folder of the mounted Secret, `scheme` the beginning
     of a Node's spec.providerID, `seconds` the bound of a call with all its tries, `groups` name or UUID of each node group."""
 
@@ -77,7 +88,7 @@ class Scalable(Strict):
         return f"{self.kind} {self.namespace}/{self.name}"
 
 
-class ClusterApiSettings(Strict):
+class ClusterApiSettings(MachinesSettings):
     """Machines of cluster-api. Without `kubeconfig` the management cluster is found as every other cluster is."""
 
     kind: Literal["cluster-api"]
@@ -91,10 +102,11 @@ class ClusterApiSettings(Strict):
         return self
 
 
-class InventorySettings(Strict):
+class InventorySettings(MachinesSettings):
     """Servers in a file, which an operator or a script powers on and off as the file of requests asks."""
 
     kind: Literal["inventory"]
+    groups: Mapping[GroupName, Any] = Field(default={}, max_length=0)
     servers: File
     requests: File
 
@@ -105,24 +117,59 @@ class InventorySettings(Strict):
         return self
 
 
-MachinesSettings = CdiSettings | ClusterApiSettings | InventorySettings
+class MachinesPlugin(NamedTuple):
+    """A kind of provider of another package, what its entry point `dds.machines` gives: the form of the section `machines`, with
+    a field `kind`, and how a provider is made of it. `open` raises InputError for settings that cannot be used, and asks nobody
+    yet."""
+
+    settings: type[MachinesSettings]
+    open: Callable[[Any, Outside], Machines]
+
+
 KINDS = ("cdi", "cluster-api", "inventory")
-_FILES = ("credentials", "kubeconfig", "servers", "requests")
-"""Fields that are paths."""
 
 
-class _Document(BaseModel):
+class _Section(BaseModel):
     """The file; its other sections are read by others."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True, hide_input_in_errors=True)
 
-    machines: Annotated[MachinesSettings, Field(discriminator="kind")]
+
+class _Document(_Section):
+    machines: Annotated[CdiSettings | ClusterApiSettings | InventorySettings, Field(discriminator="kind")]
 
 
 def read_settings(path: Path) -> MachinesSettings:
     """The section `machines` of the file; its paths are relative to that file. Raises InputError with the place of each fault."""
     fix = "correct it; see docs/machines.md"
-    empty = f"write machines: {{kind: {' or '.join(KINDS)}, ...}}"
-    found = read_document(path, _Document, InputError, str(path), fix, empty=empty, hidden=KINDS).machines
-    files = {name: path.parent / file for name in _FILES if (file := getattr(found, name, None)) is not None}
+    others = plugins.names(plugins.MACHINES)
+    kinds = (*KINDS, *others)
+    empty = f"write machines: {{kind: {' or '.join(kinds)}, ...}}"
+    document = _document_with(_kind_in(path) if others else "")
+    found: MachinesSettings = read_document(
+        path, document, InputError, str(path), fix, empty=empty, hidden=kinds
+    ).machines
+    files = {name: path.parent / file for name, file in found if isinstance(file, Path)}
     return found.model_copy(update=files)
+
+
+def plugin_of(kind: str) -> MachinesPlugin | None:
+    """The kind of that name of another package. Raises InputError for one that is none."""
+    found = plugins.load(plugins.MACHINES, kind)
+    if found is not None and not isinstance(found, MachinesPlugin):
+        raise InputError(f"{kind!r} is no MachinesPlugin", where=plugins.MACHINES, fix="mend or remove that package")
+    return found
+
+
+def _document_with(kind: str) -> type[Any]:
+    other = plugin_of(kind) if kind and kind not in KINDS else None
+    return _Document if other is None else create_model("Document", __base__=_Section, machines=(other.settings, ...))
+
+
+def _kind_in(path: Path) -> str:
+    """What the file says, "" where it cannot be read: what is wrong is told by who reads all of it."""
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))["machines"]["kind"]
+    except (OSError, ValueError, TypeError, LookupError, yaml.YAMLError):
+        return ""
+    return found if isinstance(found, str) else ""

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 import httpx
 import pytest
@@ -19,7 +19,6 @@ from dds_adapters.fabric import Outside
 from dds_adapters.kubernetes.cluster import ANSWER_SECONDS, Answer, Cluster, Unreachable
 from dds_adapters.machines import CdiSettings, InventorySettings, Machines, Scalable, inventory, open_machines
 from dds_adapters.machines.clusterapi import ClusterApi as Provider
-from dds_core.autoscaler.records import Server
 from dds_lab.actors.fabric import Fabric, FabricSettings
 from dds_lab.actors.fabric import Fault as HardwareFault
 from dds_lab.face import Served
@@ -33,40 +32,10 @@ from tests.support.cluster_api import NAMESPACE, ClusterApi
 BIG = "big"
 
 
-class World(Protocol):
-    """One group, "big", with one server that was never ordered."""
+class OneGroup:
+    """What the worlds below have in common."""
 
-    def open(self) -> Machines:
-        """The provider, as a new process has it."""
-        ...
-
-    def settle(self) -> None:
-        """Whoever makes servers does all that there is to do."""
-        ...
-
-    def there(self) -> set[str]:
-        """The names of the servers that are there, each of which costs."""
-        ...
-
-    def scarce(self) -> None:
-        """There is no further server to be had."""
-        ...
-
-    def broken(self) -> None:
-        """The next server fails."""
-        ...
-
-    def lost(self) -> AbstractContextManager[object]:
-        """The next write is carried out, and its answer lost."""
-        ...
-
-    def away(self) -> AbstractContextManager[object]:
-        """Nothing is answered."""
-        ...
-
-    def half(self) -> AbstractContextManager[object]:
-        """Half of an answer comes."""
-        ...
+    group, scheme = BIG, "metal://"
 
 
 class Wire:
@@ -92,7 +61,7 @@ class Wire:
         return self.after(method, answer)
 
 
-class CapiWorld:
+class CapiWorld(OneGroup):
     """A MachineDeployment (or MachineSet) "big" of one replica."""
 
     def __init__(self, lab: Served, folder: Path, kind: str = "MachineDeployment", version: str = "v1beta2") -> None:
@@ -147,7 +116,7 @@ class CapiWorld:
             yield
 
 
-class FileWorld:
+class FileWorld(OneGroup):
     """Four servers in an inventory, of which one runs."""
 
     def __init__(self, folder: Path) -> None:
@@ -217,7 +186,7 @@ class FileWorld:
         self.settings.servers.write_text(whole)
 
 
-class CdiWorld:
+class CdiWorld(OneGroup):
     """A simulated manager with a node group "big" of one server. Composing takes 100 s, taking apart 30 s. When none is left,
     a request is refused; with `late` it is accepted, and the server fails."""
 
@@ -285,9 +254,3 @@ class CdiWorld:
         self.manager.up = False
         yield
         self.manager.up = True
-
-
-def of(machines: Machines, order: str) -> Server:
-    """The one server of the order."""
-    [found] = [one for one in machines.servers() if one.order == order]
-    return found

@@ -13,11 +13,12 @@ from dds_adapters.fabric.provider import FabricAway, FabricOdd, FabricRefused, F
 from dds_adapters.machines import Machines, ServersPartly, open_machines, read_settings
 from dds_core.autoscaler.fold.decisions import FULL
 from dds_lab.actors.fabric import Fabric, FabricSettings
+from dds_lab.contracts.machines import of
 from dds_lab.latency import Fixed
 from dds_lab.manager import Fault, Manager, ManagerSettings, Stock
 from dds_lab.manager.face import serving_manager
 from dds_lab.time import Time
-from tests.adapters.machines.rig import BIG, CdiWorld, of
+from tests.adapters.machines.rig import BIG, CdiWorld
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ import yaml
 from dds_adapters.fabric.provider import FabricUnreachable, InventoryFault
 from dds_adapters.machines import open_machines
 from dds_adapters.machines.settings import InventorySettings
-from tests.adapters.machines.rig import BIG, FileWorld, of
+from dds_lab.contracts.machines import of
+from tests.adapters.machines.rig import BIG, FileWorld
 
 HEAD = "{id: a, group: big, state: stopped"
 

@@ -1,0 +1,54 @@
+"""What other packages add to dds, by entry points: fabrics, providers of machines and components. docs/extending.md tells how.
+
+An entry point's name is what people write in settings. A name of dds itself cannot be taken: it is looked for first.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from dds_core import component
+from dds_core.component import Component
+from dds_core.errors import InputError
+
+FABRICS, MACHINES, COMPONENTS = "dds.fabrics", "dds.machines", "dds.components"
+"""Groups of entry points."""
+
+
+def names(group: str) -> list[str]:
+    """The names that other packages add to a group."""
+    return sorted({one.name for one in entry_points(group=group)})
+
+
+def load(group: str, name: str) -> Any:
+    """What the entry point of that name gives, None without one. Raises InputError when it cannot be imported, or when two
+    packages have that name."""
+    found = list(entry_points(group=group, name=name))
+    if not found:
+        return None
+    if len(found) > 1:
+        whose = " and ".join(sorted(map(_whose, found)))
+        raise InputError(f"{name!r} is of {whose}", where=group, fix="remove one of them")
+    try:
+        return found[0].load()
+    except Exception as error:
+        what = f"{name!r} of {_whose(found[0])} cannot be loaded: {type(error).__name__}: {error}"
+        raise InputError(what, where=group, fix="mend or remove that package") from error
+
+
+def component_of(log: str) -> Component[Any]:
+    """As `dds_core.component_of`, also for the component of another package: its logs are verified, replayed and told like those
+    of dds. Raises InputError when that cannot be loaded."""
+    name = log.rpartition("/")[2]
+    if name not in component.COMPONENTS:
+        found = load(COMPONENTS, name)
+        if found is not None and not (isinstance(found, Component) and found.name == name):
+            raise InputError(
+                f"{name!r} is no Component of that name", where=COMPONENTS, fix="mend or remove that package"
+            )
+    return component.component_of(log)
+
+
+def _whose(one: EntryPoint) -> str:
+    return f"the package {one.dist.name} {one.dist.version}" if one.dist is not None else one.value

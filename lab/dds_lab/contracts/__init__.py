@@ -1,0 +1,8 @@
+"""What every fabric, provider of machines and component keeps to, as tests to derive from. docs/extending.md has an example.
+
+Needs pytest, which the package does not bring.
+"""
+
+import pytest
+
+pytest.register_assert_rewrite(*(f"{__name__}.{one}" for one in ("fabrics", "machines", "components")))

@@ -1,0 +1,123 @@
+"""What every fabric's provider keeps to: it tells what is there and free, and where it cannot, it says so and stands.
+
+A package that adds an API derives its tests from `FabricContract` and gives the fixture `world`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import pytest
+
+from dds_adapters.fabric.provider import FabricError, Provider
+from dds_adapters.fabric.settings import FABRIC_ID, checked_id
+from dds_core.publisher.model import Machine, PoolModel
+
+
+class World(Protocol):
+    """A fabric with two machines and five free devices of a model."""
+
+    @property
+    def model(self) -> PoolModel:
+        """The model of the devices."""
+        ...
+
+    @property
+    def secrets(self) -> Sequence[str]:
+        """What the provider must tell nobody: passwords, tokens."""
+        ...
+
+    def open(self) -> Provider:
+        """The provider, as a new process has it."""
+        ...
+
+    def take(self) -> None:
+        """One of the free devices is attached to a machine."""
+        ...
+
+    def away(self) -> AbstractContextManager[object]:
+        """Nothing is answered."""
+        ...
+
+    def half(self) -> AbstractContextManager[object]:
+        """Half of an answer comes."""
+        ...
+
+
+def free(provider: Provider, world: World) -> list[int]:
+    """By way of each machine, in a new round."""
+    return [provider.stock(one, world.model).free for one in provider.machines()]
+
+
+class FabricContract:
+    """Derive from it, and give a pytest fixture `world`."""
+
+    def test_machines_have_a_uuid_each_and_a_fabric_that_can_be_in_the_name_of_a_pool(self, world: World) -> None:
+        machines = world.open().machines()
+        assert len({one.uuid for one in machines}) == len(machines) == 2
+        for one in machines:
+            assert one.uuid and one.uuid == one.uuid.lower()
+            assert one.limits is None
+            assert FABRIC_ID.fullmatch(one.fabric) and checked_id(one.fabric)
+
+    def test_machines_of_a_fabric_are_told_the_same_stock(self, world: World) -> None:
+        provider = world.open()
+        assert free(provider, world) == [5, 5]
+        for machine in provider.machines():
+            stock = provider.stock(machine, world.model)
+            assert (stock.fabric, stock.model) == (machine.fabric, world.model.model)
+            if stock.devices:
+                assert sum(one.healthy for one in stock.devices) == stock.free
+
+    def test_a_new_round_sees_what_was_attached(self, world: World) -> None:
+        provider = world.open()
+        assert free(provider, world) == [5, 5]
+        world.take()
+        assert free(provider, world) == [4, 4] == free(world.open(), world)
+
+    def test_of_a_model_that_it_does_not_have_nothing_is_free(self, world: World) -> None:
+        provider = world.open()
+        other = PoolModel(99, "No such model", "no-such-model", world.model.driver)
+        for machine in provider.machines():
+            assert provider.stock(machine, other).free == 0
+
+    def test_limits_are_of_the_models_that_were_asked_for(self, world: World) -> None:
+        provider = world.open()
+        for machine in provider.machines():
+            limits = provider.limits(machine, [world.model])
+            assert limits is None or limits.keys() <= {world.model.model}
+            assert not provider.limits(machine, [])
+
+    def test_without_an_answer_there_is_an_error_and_afterwards_all_is_as_before(self, world: World) -> None:
+        provider = world.open()
+        machines = provider.machines()
+        for trouble in (world.away, world.half):
+            with trouble():
+                with pytest.raises(FabricError) as error:
+                    provider.machines()
+                told = [str(error.value), *_stands(provider, machines, world.model)]
+                assert not any(word in one for one in told for word in ("\n", *world.secrets))
+            assert free(provider, world) == [5, 5]
+
+    def test_it_may_be_asked_from_several_threads(self, world: World) -> None:
+        provider = world.open()
+        with ThreadPoolExecutor(8) as threads:
+            answers = list(threads.map(lambda _: free(provider, world), range(16)))
+        assert answers == [[5, 5]] * 16
+
+    def test_it_can_be_closed(self, world: World) -> None:
+        provider = world.open()
+        provider.machines()
+        provider.close()
+
+
+def _stands(provider: Provider, machines: Sequence[Machine], model: PoolModel) -> Iterator[str]:
+    """The words of a provider that gets no answers, where it has not kept one for the length of a round."""
+    for machine in machines:
+        try:
+            assert provider.stock(machine, model).free == 5
+        except FabricError as error:
+            yield str(error)

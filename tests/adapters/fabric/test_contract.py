@@ -1,0 +1,119 @@
+"""Every fabric of ours keeps to the contract."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from dds_adapters.fabric import FabricSettings, Outside, Provider, open_provider
+from dds_core.publisher.model import PoolModel
+from dds_lab.actors.fabric import Fabric, Pool
+from dds_lab.actors.fabric import FabricSettings as FabricOfLab
+from dds_lab.contracts.fabrics import FabricContract, World
+from dds_lab.latency import Fixed
+from dds_lab.manager import Fault, Manager, ManagerSettings
+from dds_lab.manager.face import write_credentials
+from dds_lab.manager.transport import ManagerTransport
+from dds_lab.time import MICROSECONDS, VirtualTime
+from tests.adapters.fabric.rig import A100
+
+INVENTORY = """
+machines: [{{node: w-1, fabric: "0"}}, {{node: w-2, fabric: "0"}}]
+fabrics: {{"0": {{"{model}": {free}}}}}
+"""
+
+
+class Managed:
+    """A simulated manager."""
+
+    model: PoolModel = A100
+
+    def __init__(self, folder: Path, api: str) -> None:
+        self.time = VirtualTime(7, 1_800_000_000 * MICROSECONDS)
+        self._lock = threading.Lock()
+        self.fabric = Fabric(self.time, FabricOfLab((Pool("0", A100.model, 5),), attach=Fixed(2.0), detach=Fixed(1.0)))
+        for node in ("w-1", "w-2"):
+            self.fabric.connect(node, "0")
+        self.manager = Manager(self.time, self.fabric, ManagerSettings(api=api))  # type: ignore[arg-type]
+        chosen = self.manager.settings
+        write_credentials(folder / "credentials", chosen.login, None)
+        scheme = "http" if api == "nec" else "https"
+        self.settings = FabricSettings(
+            api, f"{scheme}://manager.example", chosen.tenant, chosen.cluster, folder / "credentials"
+        )
+        self.secrets: Sequence[str] = (chosen.login.password, chosen.login.client_secret)
+
+    def open(self) -> Provider:
+        transport = ManagerTransport(self.manager, step=self.time.step, sleep=self.sleep)
+        return open_provider(self.settings, Outside(self.now, self.now, self.sleep, Random(1), transport))
+
+    def now(self) -> float:
+        return self.time.now() / MICROSECONDS
+
+    def sleep(self, seconds: float) -> None:
+        with self._lock:
+            self.time.run(self.time.now() + round(seconds * MICROSECONDS))
+
+    def take(self) -> None:
+        self.fabric.attach("w-1", A100.model, lambda answer: None)
+        self.sleep(10)
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        self.manager.up = False
+        yield
+        self.manager.up = True
+
+    @contextmanager
+    def half(self) -> Iterator[None]:
+        fault = Fault("odd", odd="truncated")
+        self.manager.faults.add(fault)
+        yield
+        self.manager.faults.lift(fault)
+
+
+class InFile:
+    """An inventory."""
+
+    model: PoolModel = A100
+    secrets: Sequence[str] = ()
+
+    def __init__(self, folder: Path) -> None:
+        self._place = folder / "inventory.yaml"
+        self._write(5)
+
+    def _write(self, free: int) -> None:
+        new = self._place.with_suffix(".new")
+        new.write_text(INVENTORY.format(model=A100.model, free=free))
+        new.replace(self._place)
+
+    def open(self) -> Provider:
+        return open_provider(FabricSettings("file", inventory=self._place))
+
+    def take(self) -> None:
+        self._write(4)
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        aside = self._place.with_suffix(".aside")
+        self._place.replace(aside)
+        yield
+        aside.replace(self._place)
+
+    @contextmanager
+    def half(self) -> Iterator[None]:
+        whole = self._place.read_text()
+        self._place.write_text(whole[: len(whole) // 2])
+        yield
+        self._place.write_text(whole)
+
+
+class TestFabrics(FabricContract):
+    @pytest.fixture(params=["fm", "cm", "nec", "file"])
+    def world(self, request: pytest.FixtureRequest, tmp_path: Path) -> World:
+        return InFile(tmp_path) if request.param == "file" else Managed(tmp_path, request.param)
