@@ -12,23 +12,17 @@ from dds_core.events import Decision, Event, Transition
 from dds_core.timeline.phrases import labels, taints
 from dds_core.timeline.telling import (
     ABOUT_ALL,
-    DECISION,
-    FACT,
+    DecisionTeller,
     Directory,
-    Entry,
     Everything,
     Known,
     Moment,
-    Note,
     Pair,
     Row,
     Scope,
     Subject,
-    Teller,
     Telling,
-    decision_words,
     either,
-    fact_words,
 )
 
 # -- names and words ---------------------------------------------------------------------------------------------------
@@ -166,34 +160,15 @@ class OneThing:
         return False
 
 
-# -- entries -----------------------------------------------------------------------------------------------------------
-
-
-class AutoscalerTeller(Teller[AutoscalerKnown]):
-    """Tells each decision, with the facts that came before it."""
-
-    def _tell(self, moment: Moment) -> list[Entry]:
-        fact = moment.fact
-        if fact is not None:
-            pair = self._known.learn(fact)
-            if self._scope.fact(fact, pair):
-                self._pending += [Note(moment.at, FACT, text) for text in fact_words(fact, pair, self._known)]
-        decided = [one for one in moment.caused if isinstance(one, Decision) and self._scope.decision(one)]
-        return [
-            self._closed(Entry(moment.at, moment.position, DECISION, cause=decision_words(one, self._known)))
-            for one in decided
-        ]
-
-
 def scope_of(subject: Subject | None) -> Scope:
     return OneThing(subject) if subject is not None else Everything()
 
 
-def _teller(subject: Subject | None, picture: Fleet | None) -> AutoscalerTeller:
+def _teller(subject: Subject | None, picture: Fleet | None) -> DecisionTeller[AutoscalerKnown]:
     known = AutoscalerKnown()
     if picture is not None:
         known.begin_with(picture)
-    return AutoscalerTeller(known, scope_of(subject))
+    return DecisionTeller(known, scope_of(subject))
 
 
 TOLD = Telling(NAMING, iter, AutoscalerDirectory, _teller)

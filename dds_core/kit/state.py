@@ -144,7 +144,7 @@ class Remembered(Generic[Kind]):
     """What every component remembers of its own: what it labelled, and which of that is under a prefix of before, what was
     refused, what was shown (in mode observe, and alerts), which deadlines came back, what is to be issued again after a restart,
     and the rejections that are facts already. `Kind` are the kinds of objects that are observed, `dirty` is what the fold of the
-    current group touched, in a class of the component's own."""
+    current group touched, in a class of the component's own (with `everything`, `add`, `take`, `clear`, true when not empty)."""
 
     labelled: Table[tuple[str, str], str]
     left_labels: Table[str, tuple[str, ...]]

@@ -339,6 +339,22 @@ class Teller(ABC, Generic[K]):
         return entry._replace(notes=notes)
 
 
+class DecisionTeller(Teller[K]):
+    """Tells each decision, with the facts that came before it."""
+
+    def _tell(self, moment: Moment) -> list[Entry]:
+        fact = moment.fact
+        if fact is not None:
+            pair = self._known.learn(fact)
+            if self._scope.fact(fact, pair):
+                self._pending += [Note(moment.at, FACT, text) for text in fact_words(fact, pair, self._known)]
+        decided = [one for one in moment.caused if isinstance(one, Decision) and self._scope.decision(one)]
+        return [
+            self._closed(Entry(moment.at, moment.position, DECISION, cause=decision_words(one, self._known)))
+            for one in decided
+        ]
+
+
 def with_note(entry: Entry, note: Note) -> Entry:
     return entry._replace(notes=(*entry.notes, note))
 

@@ -54,6 +54,7 @@ MORE_KNOBS = {
     "adopt": 4,
     "schedulers": 4,  # whether they may be dealt with by exchanges is said by the doctor too
     "no_removal_seconds": 5,  # said by the doctor, to people who ask why a device goes, and to the stand-in of a fitted model
+    "cool_down_seconds": 4,  # for so long, too, what came too late for a claim is kept; and to the judge of random fleets
     **dict.fromkeys(("scan_interval_seconds", "binding_timeout_seconds"), 4),  # to that, too
     "no_allocation_seconds": 5,  # and to the judge of random fleets: for how long what was announced binds
 }

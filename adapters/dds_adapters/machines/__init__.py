@@ -8,6 +8,7 @@ from dds_adapters.machines.registry import open_machines
 from dds_adapters.machines.settings import (
     CdiSettings,
     ClusterApiSettings,
+    File,
     InventorySettings,
     MachinesPlugin,
     MachinesSettings,
@@ -18,6 +19,7 @@ from dds_adapters.machines.settings import (
 __all__ = [
     "CdiSettings",
     "ClusterApiSettings",
+    "File",
     "InventorySettings",
     "Machines",
     "MachinesPlugin",

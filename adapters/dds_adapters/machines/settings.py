@@ -32,6 +32,7 @@ def _path(value: object) -> object:
 
 
 File = Annotated[Path, BeforeValidator(_path)]
+"""A path in the settings, relative to the file that they are in."""
 
 
 def _check_each_once(groups: Mapping[str, object]) -> None:
