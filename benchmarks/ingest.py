@@ -25,8 +25,9 @@ from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.kubernetes.watch.arrivals import SYNCED, Arrivals
 from dds_adapters.kubernetes.watch.reflector import Reflector
 from dds_adapters.kubernetes.watch.watched import Watched
-from dds_core import Picture, apply
+from dds_core import Picture
 from dds_core.errors import DdsError
+from dds_core.scaler.fold import apply
 
 CLAIMS, CHANGES = 10_000, 4
 EVENTS = CLAIMS * CHANGES

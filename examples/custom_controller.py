@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator
 
 from dds_adapters import sql
 from dds_adapters.kubernetes import Translator, read_recording
-from dds_core import FINGERPRINT, PROJECTION, Engine, EventLog, Policy, claim_machine, errors, fold_log
+from dds_core import FINGERPRINT, Engine, EventLog, Policy, errors, fold_log
 from dds_core.events import Decision, Event, PolicyChanged, Started, Synced
+from dds_core.lifecycle import claim_machine
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.events import ClaimMoved
 
@@ -82,7 +83,7 @@ class Controller:
     def _begin(self, at: int) -> None:
         """Who decides, under which policy, and that everything was listed: a level pass over the fleet follows."""
         mode = self._policy.mode
-        self.take(Started("example", FINGERPRINT, PROJECTION, self._epoch, mode), at)
+        self.take(Started("example", FINGERPRINT, SCALER.projection, self._epoch, mode), at)
         self.take(PolicyChanged(self._policy.model_dump(mode="json")), at)
         self.take(Synced(), at)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dds_core import CLAIM_TABLE, DEVICE_TABLE, Edge, mermaid
+from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE, Edge, mermaid
 from tests.project.docs.markdown import table
 
 _GUARDS = {"": "", "nothing_ordered": " *(nothing ordered)*", "something_ordered": " *(something ordered)*"}

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import pytest
 import yaml
 
-from dds_core import CLAIM_TABLE, DEVICE_TABLE, Edge, Policy, events, from_reference, read_policy
+from dds_core import Policy, events, from_reference, read_policy
+from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE, Edge
 from tests.project.docs.pages import PARTS, ROOT, filled
 
 
