@@ -358,7 +358,9 @@ class Decider(ABC, Generic[P]):
         return self._pen.oldest
 
     def due(self) -> int | None:
-        """The instant of the next deadline, None when there is none."""
+        """The instant of the next turn, that of a deadline or at once for tasks that were held back; None when there is none."""
+        if self._tasks:
+            return self.picture.now
         first = self._engine.agenda.next()
         return first.due if first is not None else None
 
@@ -403,7 +405,7 @@ class Decider(ABC, Generic[P]):
         anew.
 
         Raises LogUnavailable when the log is away: everything given was kept, call again with nothing; once it is back, that only
-        appends. Raises Fenced when another process has taken the pen: then this one is to end. What else goes wrong with one
+        appends, and gives no tasks. Raises Fenced when another process has taken the pen: then this one is to end. What else goes wrong with one
         object is told, and the object is left out.
         """
         was_away = self.away
@@ -422,11 +424,12 @@ class Decider(ABC, Generic[P]):
         self._append(now)
         if self._spoilt:
             self._rebuild()
-        if not was_away:  # else what has arrived since comes first: it may be what a deadline waits for
-            self._take_in(self._arrivals, now)
-            self._take_in(self._facts, now)
-            self._deadlines(now)
-            self._append(now)
+        if was_away:  # what has arrived since comes first: a deadline may wait for it, and a write be another after it
+            return []
+        self._take_in(self._arrivals, now)
+        self._take_in(self._facts, now)
+        self._deadlines(now)
+        self._append(now)
         tasks, self._tasks = self._tasks, []
         if not self._begun and self.synced and self.picture.live:
             self._begun = True

@@ -302,6 +302,24 @@ def test_answers_wait_in_order_while_the_log_is_away() -> None:
     assert run.sound()
 
 
+def test_what_was_decided_before_the_log_went_is_written_with_what_follows_from_the_news_since() -> None:
+    """A pool was withdrawn with a device that a claim had got meanwhile, and shown again a moment later."""
+    run = Run()
+    run.all()
+    run.log.before = True
+    with pytest.raises(LogUnreachable):
+        run.answered(5)
+    run.log.before = False
+    run.tasks.clear()
+    run.turn()
+    assert not run.tasks and run.publisher.due() == run.publisher.picture.now, "another turn is to follow at once"
+    run.answered(4)
+    assert [task.action for task in run.tasks if task.action] == ["PoolPublished", "PoolPublished"]
+    run.turn()
+    assert run.publisher.due() != run.publisher.picture.now
+    assert run.sound()
+
+
 def test_what_cannot_be_taken_in_is_left_out_alone() -> None:
     run = Run()
     run.all()

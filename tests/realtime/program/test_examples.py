@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dds_lab.shipped import find
-from tests.support.commands import FIRST_ATTACH, REPOSITORY, environment, fine
+from tests.support.commands import FIRST_ATTACH, RECORDINGS, REPOSITORY, environment, fine, log_of
 from tests.support.live_lab import LiveLab, without_scaler
 
 EXAMPLES = REPOSITORY / "examples"
@@ -28,31 +27,30 @@ def run(name: str, *args: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_controller_of_ones_own_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    """Stopped in the middle and started again, it comes to the same end, and its log holds."""
-    lines = gzip.decompress(Path(FIRST_ATTACH).read_bytes()).splitlines(keepends=True)
-    half = tmp_path / "half.jsonl"
-    half.write_bytes(b"".join(lines[:40]))
+def test_a_controller_of_ones_own_decides_and_writes(tmp_path: Path) -> None:
+    """It goes on where it was stopped, and its log holds."""
     log = str(tmp_path / "log.sqlite3")
-    first = run("custom_controller.py", str(half), log)
-    assert first.returncode == 0, first.stderr
-    assert "epoch 1" in first.stdout
-    second = run("custom_controller.py", FIRST_ATTACH, log)
-    assert second.returncode == 0, second.stderr
-    assert "claim default/train-1 is in use" in second.stdout
-    assert "epoch 2" in second.stdout
-    third = run("custom_controller.py", FIRST_ATTACH, log)
-    assert third.stdout.startswith("0 decisions")
+    with LiveLab(without_scaler(find("first_attach")), tmp_path, speed=4.0) as lab:
+        first = run("custom_controller.py", str(lab.kubeconfig), log, "4")
+        second = run("custom_controller.py", str(lab.kubeconfig), log, "12")
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+    assert "AttachOrdered" in first.stdout + second.stdout
     assert "every decision is the one that the rules make" in fine("log", "verify", log)
-    (claim,) = json.loads(fine("claims", log, "--all", "--json"))
-    assert (claim["state"], claim["outcome"]) == ("Released", "bound")
+    outcomes = {
+        one["outcome"] for one in json.loads(fine("claims", log, "--all", "--json")) if one["claim"] == "default/train-1"
+    }
+    assert outcomes == {"bound"}
+
+
+def test_a_notifier_tells_of_claims_that_fail_again_and_again(tmp_path: Path) -> None:
+    told = run("notifier.py", log_of(str(RECORDINGS / "node_limit.jsonl.gz"), tmp_path))
+    assert told.returncode == 0, told.stderr
+    assert "claim default/job-1 has failed 3 times" in told.stdout.splitlines()
 
 
 @pytest.mark.smoke
 def test_a_log_is_read_and_told(tmp_path: Path) -> None:
-    log = str(tmp_path / "log.sqlite3")
-    run("custom_controller.py", FIRST_ATTACH, log)
-    told = run("read_a_log.py", log)
+    told = run("read_a_log.py", log_of(FIRST_ATTACH, tmp_path))
     assert told.returncode == 0, told.stderr
     assert "claim default/train-1" in told.stdout
     assert "Attaching → Attached" in told.stdout
@@ -60,7 +58,7 @@ def test_a_log_is_read_and_told(tmp_path: Path) -> None:
 
 
 def test_examples_say_how_they_are_used_and_what_is_wrong(tmp_path: Path) -> None:
-    for name in ("custom_controller.py", "read_a_log.py"):
+    for name in ("notifier.py", "read_a_log.py"):
         assert run(name).stderr.startswith(f"usage: {name}")
     missing = run("read_a_log.py", str(tmp_path / "none.db"))
     assert (missing.returncode, len(missing.stderr.splitlines())) == (1, 1)
