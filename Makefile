@@ -18,7 +18,7 @@ WAITING ?= 6
 unexport PYTHONPATH PYTHONSTARTUP PYTHONWARNINGS PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-nodes test test-all soak bench study lint format fingerprint lock clean
+.PHONY: help demo demo-nodes test test-all soak bench study docs lint format fingerprint lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,6 +85,9 @@ study: $(READY) ## the tables of docs/study.md, from the traces in the folder TR
 fingerprint: $(READY) ## say anew which code decides, after a change to rules or folds
 	@$(BIN)/python -m tests.core.purity.fingerprint
 
+docs: $(READY) ## the docs as a site, site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 lock: ## make requirements-dev.lock anew from pyproject.toml
 	@rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock
 	@.venv-lock/bin/python -m pip install --quiet --upgrade pip
@@ -94,4 +97,4 @@ lock: ## make requirements-dev.lock anew from pyproject.toml
 	@rm -rf .venv-lock
 
 clean: ## remove the environments and everything that was made
-	rm -rf $(VENV) $(DEMO_VENV) $(DEMO) bench.out build dist .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(DEMO_VENV) $(DEMO) bench.out build dist site .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -37,7 +37,9 @@ def test_a_controller_of_ones_own_decides_and_writes(tmp_path: Path) -> None:
     assert "AttachOrdered" in first.stdout + second.stdout
     assert "every decision is the one that the rules make" in fine("log", "verify", log)
     outcomes = {
-        one["outcome"] for one in json.loads(fine("claims", log, "--all", "--json")) if one["claim"] == "default/train-1"
+        one["outcome"]
+        for one in json.loads(fine("claims", log, "--all", "--json"))
+        if one["claim"] == "default/train-1"
     }
     assert outcomes == {"bound"}
 
