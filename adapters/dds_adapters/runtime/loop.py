@@ -405,8 +405,8 @@ class Decider(ABC, Generic[P]):
         anew.
 
         Raises LogUnavailable when the log is away: everything given was kept, call again with nothing; once it is back, that only
-        appends, and gives no tasks. Raises Fenced when another process has taken the pen: then this one is to end. What else goes wrong with one
-        object is told, and the object is left out.
+        appends, and gives no tasks. Raises Fenced when another process has taken the pen: then this one is to end. What else goes
+        wrong with one object is told, and the object is left out.
         """
         was_away = self.away
         if stall is not None:
