@@ -22,9 +22,9 @@ from urllib.parse import parse_qs, urlsplit
 from benchmarks.measure import Contender, Row, Timing, compare, contender, short, side_by_side
 from dds_adapters.kubernetes import Translator, read_recording
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.kubernetes.watch.arrivals import SYNCED, Arrivals
+from dds_adapters.kubernetes.watch.arrivals import SYNCED, DeltaQueue
 from dds_adapters.kubernetes.watch.reflector import Reflector
-from dds_adapters.kubernetes.watch.watched import Watched
+from dds_adapters.kubernetes.watch.watched import WatchSpec
 from dds_core import Picture
 from dds_core.errors import DdsError
 from dds_core.scaler.fold import apply
@@ -78,7 +78,7 @@ class _Facts:
         self._translator = Translator(self._picture)
         self.facts = 0
 
-    def taken(self, arrivals: Arrivals) -> None:
+    def taken(self, arrivals: DeltaQueue) -> None:
         for one in arrivals.take(0.01):
             if one.raw:
                 for fact in self._translator.translate(one.resource, one.type, one.raw):
@@ -86,11 +86,11 @@ class _Facts:
                     self.facts += 1
 
 
-def _count(arrivals: Arrivals) -> None:
+def _count(arrivals: DeltaQueue) -> None:
     arrivals.take(0.01)
 
 
-class _Counted(Arrivals):
+class _Counted(DeltaQueue):
     """Counts what was put, so that the end is known although newer states replace older ones."""
 
     def __init__(self) -> None:
@@ -106,10 +106,10 @@ def _fail(resource: str, error: DdsError) -> None:
     raise error
 
 
-def _reflected(cluster: Cluster, take: Callable[[Arrivals], None]) -> int:
+def _reflected(cluster: Cluster, take: Callable[[DeltaQueue], None]) -> int:
     """An empty list, then all events of the watch."""
     arrivals = _Counted()
-    reflector = Reflector(Watched("resourceclaims", ("resource.k8s.io/v1",)), cluster, arrivals, _fail)
+    reflector = Reflector(WatchSpec("resourceclaims", ("resource.k8s.io/v1",)), cluster, arrivals, _fail)
     reflector.start()
     while arrivals.put_so_far < EVENTS or len(arrivals):
         take(arrivals)
@@ -147,8 +147,8 @@ def _typed(kubeconfig: str) -> Contender:
 
 def _listed(cluster: Cluster) -> float:
     """Seconds from the start of a reflector to SYNCED, with everything taken."""
-    arrivals = Arrivals()
-    watched = Watched("resourceclaims", ("resource.k8s.io/v1beta1",))
+    arrivals = DeltaQueue()
+    watched = WatchSpec("resourceclaims", ("resource.k8s.io/v1beta1",))
     reflector = Reflector(watched, cluster, arrivals, _fail)
     begun = time.perf_counter()
     reflector.start()

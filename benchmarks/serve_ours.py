@@ -13,14 +13,14 @@ import sys
 from contextlib import suppress
 from itertools import count
 
-from dds_adapters.kubernetes.watch.arrivals import Arrivals
+from dds_adapters.kubernetes.watch.arrivals import DeltaQueue
 from dds_adapters.runtime import process
 from dds_commands import main
 
 _number = count()
 
 
-class Whole(Arrivals):
+class Whole(DeltaQueue):
     """A queue that keeps each state of each object, so that there are as many facts as there were changes."""
 
     def put(self, resource: str, uid: str, type: str, raw: bytes) -> None:
@@ -29,7 +29,7 @@ class Whole(Arrivals):
 
 def _serve(queue: str, arguments: list[str]) -> None:
     if queue == "whole":
-        setattr(process, Arrivals.__name__, Whole)
+        setattr(process, DeltaQueue.__name__, Whole)
     sys.argv = ["dds", "serve", *arguments]
     main()
 

@@ -44,7 +44,7 @@ class OurAutoscaler(OurProcess[Fleet]):
         super().__init__(lab, user, groups, times, skew)
         inbox = Inbox(self._now, self.wake)
         beside = _ServersTimer(self, machines, inbox, interval)
-        self.decider = self.autoscaler = Autoscaler(
+        self.controller = self.autoscaler = Autoscaler(
             log, policy, Outside(machines, inbox, beside), code=code, told=self.faults.append
         )
         self.provider: Provider = _Called(self, inbox)

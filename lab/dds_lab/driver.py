@@ -24,15 +24,15 @@ from dds_adapters.fabric.settings import FabricSettings, Outside
 from dds_adapters.fabric.survey import Answer, Question, survey
 from dds_adapters.kubernetes.cluster import Answer as HttpAnswer
 from dds_adapters.kubernetes.cluster import Unreachable, path_of
-from dds_adapters.kubernetes.watch.arrivals import LOST, STALE, SYNCED, Arrivals
-from dds_adapters.kubernetes.watch.known import Identity, Known, identity
-from dds_adapters.kubernetes.watch.watched import VERSIONS, Watched
+from dds_adapters.kubernetes.watch.arrivals import LOST, STALE, SYNCED, DeltaQueue
+from dds_adapters.kubernetes.watch.known import Identity, ObjectStore, identity
+from dds_adapters.kubernetes.watch.watched import VERSIONS, WatchSpec
 from dds_adapters.kubernetes.write.outbox import Outbox
 from dds_adapters.kubernetes.write.tasks import Guard, NotLeading, Task, carry_out
-from dds_adapters.runtime.loop import BATCH, Decider, Effective, P, Stall, Surroundings, Watcher
+from dds_adapters.runtime.loop import BATCH, Controller, Effective, P, Stall, Surroundings, Watcher
 from dds_adapters.runtime.process import STANDSTILL
 from dds_adapters.runtime.publisher import Answers, Askers, Publisher
-from dds_adapters.runtime.publishing import Prober
+from dds_adapters.runtime.publishing import ApiProbe
 from dds_adapters.runtime.scaler import make_scaler
 from dds_core.errors import DdsError, Fenced, LogUnavailable
 from dds_core.events import Event
@@ -258,7 +258,7 @@ SILENT = 150
 """Seconds of silence after which a view is called stale."""
 
 
-class _Nudging(Arrivals):
+class _Nudging(DeltaQueue):
     """The queue, and a nudge for the one who empties it."""
 
     def __init__(self, now: Callable[[], int], steady: Callable[[], float], nudge: Callable[[], None]) -> None:
@@ -285,7 +285,7 @@ class OurProcess(Generic[P]):
     `leads` gives the seconds for which it holds its lease. `crashed` holds what ended it, None while it runs.
     """
 
-    decider: Decider[P]
+    controller: Controller[P]
 
     def __init__(
         self,
@@ -323,14 +323,14 @@ class OurProcess(Generic[P]):
 
     def start(self) -> None:
         """Load the log, then listen. Raises what the log raises."""
-        self.decider.open(self._now())
+        self.controller.open(self._now())
         self.alive = True
-        known = self.decider.seeds()
-        for one in self.decider.watched():
+        known = self.controller.seeds()
+        for one in self.controller.watched():
             self._followed[one.resource] = _Followed(self, one, known.get(one.resource, ()))
         for followed in self._followed.values():
             followed.begin()
-        self.decider.begin()
+        self.controller.begin()
 
     def stop(self) -> None:
         """End in order: what is not begun stays in the log to be decided again."""
@@ -343,7 +343,7 @@ class OurProcess(Generic[P]):
             self._due.cancel()
         for followed in self._followed.values():
             followed.end()
-        self.decider.end()
+        self.controller.end()
 
     @property
     def followed(self) -> tuple[str, ...]:
@@ -366,7 +366,7 @@ class OurProcess(Generic[P]):
 
     def change_policy(self, policy: Effective) -> None:
         """Another policy from now on."""
-        self.decider.change_policy(policy)
+        self.controller.change_policy(policy)
         self.wake()
 
     def wake(self) -> None:
@@ -404,24 +404,24 @@ class OurProcess(Generic[P]):
             self.crashed = error
             self.kill()
             raise
-        self._tell(self.outbox.limit(self.decider.limit))
+        self._tell(self.outbox.limit(self.controller.limit))
         self._tell(self.outbox.put(tasks, self._steady()))
-        while self.decider.wanted_lists:
-            self._followed[self.decider.wanted_lists.pop()].relist()
+        while self.controller.wanted_lists:
+            self._followed[self.controller.wanted_lists.pop()].relist()
         self._write()
-        self.decider.turned()
-        due = self.decider.due()
+        self.controller.turned()
+        due = self.controller.due()
         if due is not None:
             self._turn_at(max(self._time.now(), due - self._skew))
 
     def _decided(self) -> list[Task]:
-        arrived, away = [], self.decider.away
+        arrived, away = [], self.controller.away
         if not away:
             arrived = self.arrivals.take(0, BATCH)
         facts, self._facts = self._facts, []
         stall, self._stall = self._stall, None
         long = stall if stall is not None and stall.seconds >= STANDSTILL else None
-        tasks = self.decider.turn(arrived, facts, self._now(), stall=long)
+        tasks = self.controller.turn(arrived, facts, self._now(), stall=long)
         if away or len(self.arrivals):
             self.wake()  # for what has arrived since
         return tasks
@@ -429,7 +429,7 @@ class OurProcess(Generic[P]):
     # -- writing, as the threads of `Writer` do -----------------------------------------------------------------
 
     def _write(self) -> None:
-        while self.alive and self._running < WORKERS and not self.decider.away:
+        while self.alive and self._running < WORKERS and not self.controller.away:
             task = self.outbox.next(self._steady())
             if isinstance(task, Task):
                 self._running += 1
@@ -462,7 +462,7 @@ class OurProcess(Generic[P]):
         self._write()
 
     def _permit(self) -> float:
-        return self.leads() if self.alive and not self.decider.away else 0.0
+        return self.leads() if self.alive and not self.controller.away else 0.0
 
     def _tell(self, facts: Sequence[Event | None]) -> None:
         told = [fact for fact in facts if fact is not None]
@@ -494,10 +494,10 @@ class OurProcess(Generic[P]):
 class _Followed:
     """One resource, followed by a mirror in the place of a reflector."""
 
-    def __init__(self, ours: OurProcess[Any], what: Watched, known: Iterable[Identity]) -> None:
+    def __init__(self, ours: OurProcess[Any], what: WatchSpec, known: Iterable[Identity]) -> None:
         self._ours = ours
         self._what = what
-        self._known = Known(partial(ours.arrivals.put, what.resource), what.matters, known)
+        self._known = ObjectStore(partial(ours.arrivals.put, what.resource), what.matters, known)
         self._mirror: Mirror | None = None
         self._ended = self._anew = False
         self.deaf_since = 0
@@ -608,7 +608,7 @@ class OurScaler(OurProcess[Picture]):
         code: str = "lab",
     ) -> None:
         super().__init__(lab, user, groups, times, skew, watchers)
-        self.decider = self.scaler = make_scaler(code)(log, policy, self.around)
+        self.controller = self.scaler = make_scaler(code)(log, policy, self.around)
 
 
 Reach = Callable[[Outside], Provider]
@@ -628,7 +628,7 @@ def by_manager(manager: Manager, settings: FabricSettings) -> Reach:
     return reach
 
 
-class _ProbeTimer(Prober):
+class _ProbeTimer(ApiProbe):
     """The question what the API server keeps of a slice, with a timer in the place of its thread."""
 
     def __init__(self, ours: OurProcess[PoolPicture], answers: Answers) -> None:
@@ -677,6 +677,6 @@ class OurPublisher(OurProcess[PoolPicture]):
         answers = Answers(self._now, self.wake, self._steady)
         self.rounds = Rounds(lab.time, reach, pace, answers.put, answers.ended, self._now)
         askers = Askers(answers, self.rounds, _ProbeTimer(self, answers))
-        self.decider = self.publisher = Publisher(
+        self.controller = self.publisher = Publisher(
             log, policy, code=code, watchers=watchers, told=self.faults.append, askers=askers
         )

@@ -24,8 +24,8 @@ from dds_lab.face import Credentials, Served, serving
 from dds_lab.manager import Manager, ManagerSettings
 from dds_lab.manager.face import serving_manager
 from dds_lab.time import Time
-from tests.support.clinic import Clinic
 from tests.support.commands import dds, one_line, program, refused
+from tests.support.doctor_lab import DoctorLab
 from tests.support.served import client_of, wall
 
 ACCOUNT = "system:serviceaccount:composable-dra:dds"
@@ -36,7 +36,7 @@ Found = dict[str, str]
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Served]:
     """A composable cluster on real time, in which the account has exactly its roles."""
-    clinic = Clinic()
+    clinic = DoctorLab()
     clinic.with_role()
     clinic.lab.server.clock.now = wall
     with serving(clinic.lab.server, Credentials(USERS), tls=False) as served:

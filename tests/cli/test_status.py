@@ -29,8 +29,8 @@ from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import Picture
 from dds_core.timeline import Moment
 from dds_core.timeline.clock import rfc3339
-from tests.support.board import Board, usual
 from tests.support.commands import FIRST_ATTACH, RECORDINGS, TWO_CLAIMS, dds, fine, log_of, refused
+from tests.support.publisher_world import PublisherWorld, usual
 from tests.support.world import A100, World
 
 NAME = "lab/scaler"
@@ -374,7 +374,7 @@ def _head() -> Head:
 # -- `dds status` of a publisher: what it lists of a picture
 
 
-def alerts(board: Board) -> list[str]:
+def alerts(board: PublisherWorld) -> list[str]:
     head = MemoryLog("lab/publisher", cluster="uid", recorded_at=1).head()
     return [one["reason"] for one in pools_status(head, board.picture)["alerts"]]
 

@@ -13,7 +13,7 @@ from random import Random
 from types import FrameType
 
 from dds_adapters.kubernetes.recording import read_recording
-from dds_adapters.kubernetes.watch.arrivals import SYNCED, Arrivals
+from dds_adapters.kubernetes.watch.arrivals import SYNCED, DeltaQueue
 from dds_adapters.kubernetes.watch.known import identity
 from dds_adapters.kubernetes.write.outbox import Outbox
 from dds_adapters.kubernetes.write.tasks import Task
@@ -57,7 +57,7 @@ class Way:
 def way_of_a_claim() -> tuple[Way, Task]:
     """The way of the first claim of a recorded attach, and the task that it ends with."""
     events = list(read_recording(RECORDING))
-    arrivals = Arrivals(now=lambda: now)
+    arrivals = DeltaQueue(now=lambda: now)
     now = events[0].at
     scaler = Scaler(MemoryLog("way/scaler", cluster="c", recorded_at=now), Policy(mode="attach"), code="way")
     outbox = Outbox(Random(1))

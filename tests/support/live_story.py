@@ -100,7 +100,7 @@ class Story:
                     meanwhile(lab, ours)
                 eventually(lambda: len(outcomes.ran) >= pods, within, 0.1)
                 eventually(lambda: not lab.call(lambda lab: _attached(lab)), within, 0.1)
-                eventually(lambda: ours.process.decider is not None and not ours.process.decider.behind)
+                eventually(lambda: ours.process.controller is not None and not ours.process.controller.behind)
             self.ran = set(outcomes.ran)
             self.findings = judge.findings
             self.attaches = lab.call(lambda lab: lab.ledger.count("attach", "done"))

@@ -182,7 +182,7 @@ class Site:
 def _process(ours: OurProcess[Any]) -> Any:
     """What metrics read of a process."""
     clock = SimpleNamespace(now=ours._now)
-    return SimpleNamespace(arrivals=ours.arrivals, writer=ours.outbox, decider=ours.decider, clock=clock)
+    return SimpleNamespace(arrivals=ours.arrivals, writer=ours.outbox, controller=ours.controller, clock=clock)
 
 
 def _void(_: object) -> None: ...

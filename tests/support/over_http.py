@@ -29,7 +29,7 @@ from dds_lab.judge.claims import Elsewhere
 from dds_lab.judge.scaler import Judge, Measure
 from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario
-from tests.support.ends import ENDS, End
+from tests.support.expected_ends import ENDS, ExpectedEnd
 from tests.support.live_lab import Lasting, LiveLab
 from tests.support.ours import Outcomes, policy_for, told_to_us
 
@@ -94,7 +94,7 @@ class Scene(Lasting):
         what: str | Scenario,
         folder: Path,
         *,
-        end: End | None = None,
+        end: ExpectedEnd | None = None,
         policy: Policy | None = None,
         speed: float = 1.0,
         seed: int | None = None,

@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.kubernetes.watch.arrivals import LOST, STALE, SYNCED, Arrival, Arrivals
+from dds_adapters.kubernetes.watch.arrivals import LOST, STALE, SYNCED, Arrival, DeltaQueue
 from dds_adapters.kubernetes.watch.known import Identity
 from dds_adapters.kubernetes.watch.reflector import Reflector, Timing
-from dds_adapters.kubernetes.watch.watched import VERSIONS, Watched
+from dds_adapters.kubernetes.watch.watched import VERSIONS, WatchSpec
 from dds_core.errors import DdsError
 from dds_lab.api.requests import MASTERS, User
 from dds_lab.api.server import ApiServer
@@ -78,7 +78,7 @@ class World:
 class Taker:
     """Takes arrivals and keeps the mirror that they make; `taken` is all that came, in order."""
 
-    arrivals: Arrivals
+    arrivals: DeltaQueue
     world: World | None = None
     mirror: dict[str, str] = field(default_factory=dict)
     taken: list[Arrival] = field(default_factory=list)
@@ -159,8 +159,8 @@ def lab(
 @contextmanager
 def reflecting(
     cluster: Cluster,
-    watched: Watched,
-    arrivals: Arrivals,
+    watched: WatchSpec,
+    arrivals: DeltaQueue,
     *,
     timing: Timing = QUICK,
     seed: int = 1,
@@ -187,12 +187,12 @@ def reflecting(
 
 @contextmanager
 def reflected(
-    folder: Path, *rules: Rule, watched: Watched | None = None, namespace: str = "", seed: int = 1,
+    folder: Path, *rules: Rule, watched: WatchSpec | None = None, namespace: str = "", seed: int = 1,
     timing: Timing = QUICK, server: ApiServer | None = None, tls: bool = False,
 ) -> Iterator[Reflected]:  # fmt: skip
     """Nodes of a served lab (or another resource), followed."""
-    arrivals = Arrivals()
-    watched = watched or Watched("nodes", VERSIONS["nodes"])
+    arrivals = DeltaQueue()
+    watched = watched or WatchSpec("nodes", VERSIONS["nodes"])
     with lab(folder, *rules, server=server, seed=seed, tls=tls) as (served, cluster, plan):
         world = World(served, watched.resource, namespace)
         with reflecting(cluster, watched, arrivals, timing=timing, seed=seed) as (reflector, troubles):

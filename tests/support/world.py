@@ -38,9 +38,9 @@ from dds_core.model import (
     Slice,
 )
 from dds_core.scaler import events as e
-from tests.support.told import SECOND as SECOND
-from tests.support.told import START as START
-from tests.support.told import Told
+from tests.support.fed_engine import SECOND as SECOND
+from tests.support.fed_engine import START as START
+from tests.support.fed_engine import FedEngine
 
 GPU = "gpu.nvidia.com"
 READY, RESCHEDULE, FAILED = "FabricDeviceReady", "FabricDeviceReschedule", "FabricDeviceFailed"
@@ -68,7 +68,7 @@ def asks(name: str, *classes: str, count: int = 1, **fields: Any) -> ClaimReques
     return ClaimRequest(name, alternatives=tuple(Alternative(one, sub, count=count, **fields) for sub, one in rows))
 
 
-class World(Told):
+class World(FedEngine):
     """A ConfigMap, a policy and the cluster that is built here, sentence by sentence."""
 
     def __init__(

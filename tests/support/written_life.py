@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dds_adapters.kubernetes.decode import decoding
-from dds_adapters.kubernetes.watch.arrivals import Arrivals
+from dds_adapters.kubernetes.watch.arrivals import DeltaQueue
 from dds_adapters.kubernetes.write.conditions import CLAIMS, Signalled, SteerPod, TellClaims, Telling
 from dds_adapters.kubernetes.write.devices import LabelNode, LiftTaint, MarkVictim, StampUse, UnmarkVictim
 from dds_adapters.kubernetes.write.events import Regarding, TellPeople
@@ -19,7 +19,7 @@ from dds_adapters.kubernetes.write.pods import ask_pod
 from dds_adapters.kubernetes.write.requests import LowerRequest, RaiseRequest, StampEpoch
 from dds_adapters.kubernetes.write.tasks import Done, Result, Work
 from dds_core.scaler.events import Entry
-from tests.support.stage import GPU, POOL, REQUEST, RESCHEDULE, RESOURCE, Stage, uid_of
+from tests.support.written_objects import GPU, POOL, REQUEST, RESCHEDULE, RESOURCE, WrittenObjects, uid_of
 
 WHEN = "2026-01-02T03:04:05Z"
 RULES = "devicetaintrules"
@@ -27,7 +27,7 @@ RULES = "devicetaintrules"
 Carry = Callable[[Work], Result]
 
 
-def live_through(stage: Stage, carry: Carry) -> None:
+def live_through(stage: WrittenObjects, carry: Carry) -> None:
     """Each work in turn; every one is to end with Done."""
 
     def done(work: Work) -> None:
@@ -45,7 +45,7 @@ def _order(size: int, previous: int | None, uid: str) -> RaiseRequest:
     return RaiseRequest("dds-r", uid, "gpu", "A100 40G", "node0", size, previous, "cohdi.io/epoch", 1)
 
 
-def _attach(stage: Stage, done: Callable[[Work], None]) -> None:
+def _attach(stage: WrittenObjects, done: Callable[[Work], None]) -> None:
     done(_order(1, None, ""))
     request = uid_of(stage.get(REQUEST, "dds-r"))
     done(_order(2, 1, request))
@@ -53,15 +53,15 @@ def _attach(stage: Stage, done: Callable[[Work], None]) -> None:
     done(LabelNode("node0", uid_of(stage.node("node0")), (("cohdi.io/x", "true"),)))
 
 
-def _hand_over(stage: Stage, done: Callable[[Work], None]) -> None:
+def _hand_over(stage: WrittenObjects, done: Callable[[Work], None]) -> None:
     signalled = [_signalled(stage, name, f"dev-{name}") for name in ("c", "d")]
     done(TellClaims(tuple(telling for telling, _ in signalled), WHEN))
     pod = Ref("pods", "p", "default", uid_of(stage.pod("p", "SchedulerError")))
     done(SteerPod(pod, "node0", tuple(one for _, one in signalled)))
-    done(ask_pod("default", "p", pod.uid, Arrivals()))
+    done(ask_pod("default", "p", pod.uid, DeltaQueue()))
 
 
-def _signalled(stage: Stage, name: str, device: str) -> tuple[Telling, Signalled]:
+def _signalled(stage: WrittenObjects, name: str, device: str) -> tuple[Telling, Signalled]:
     made = stage.allocated(name, device)
     reader = stage.as_user("reader", "system:masters")
     allocation = decoding.claim(
@@ -73,7 +73,7 @@ def _signalled(stage: Stage, name: str, device: str) -> tuple[Telling, Signalled
     return Telling(ref, allocation, (entry,)), Signalled(ref, allocation, frozenset({(GPU, POOL, device)}))
 
 
-def _detach(stage: Stage, done: Callable[[Work], None]) -> None:
+def _detach(stage: WrittenObjects, done: Callable[[Work], None]) -> None:
     victim, other = (uid_of(stage.resource(name, "dds-r")) for name in ("a", "b"))
     request = stage.get(REQUEST, "dds-r")
     acted = {"status": {"state": "Running", "scalarResource": request["spec"]["resource"]}}
@@ -85,7 +85,7 @@ def _detach(stage: Stage, done: Callable[[Work], None]) -> None:
     done(StampUse("b", other, WHEN))
 
 
-def snapshot(stage: Stage) -> dict[str, Any]:
+def snapshot(stage: WrittenObjects) -> dict[str, Any]:
     """By resource and name what writers leave there."""
     found: dict[str, Any] = {}
     for resource in (REQUEST, RESOURCE, RULES, "nodes", "pods", CLAIMS, "events.events.k8s.io"):

@@ -6,7 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 
 
-class AskingThread(ABC):
+class PollingThread(ABC):
     """A thread that asks again and again, from `start` to `stop`. `_changed` guards what the thread is told, and is notified when
     that is something new."""
 

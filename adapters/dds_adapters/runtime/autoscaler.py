@@ -19,11 +19,11 @@ from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.decode.fleet import AUTOSCALED
 from dds_adapters.kubernetes.decode.translate import Translator
 from dds_adapters.kubernetes.watch.known import Identity, seeds
-from dds_adapters.kubernetes.watch.watched import OPTIONAL, Watched, watched_by_autoscaler
+from dds_adapters.kubernetes.watch.watched import OPTIONAL, WatchSpec, watched_by_autoscaler
 from dds_adapters.kubernetes.write.tasks import Task
 from dds_adapters.machines.provider import Machines
 from dds_adapters.runtime.fleet_plan import announce, plan
-from dds_adapters.runtime.loop import Arriving, Decider, Effective, Told, Watcher
+from dds_adapters.runtime.loop import Arriving, Controller, Effective, Told, Watcher
 from dds_core.autoscaler import events as e
 from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.autoscaler.model import View
@@ -119,7 +119,7 @@ _SERVERS = (e.ServerOrdered.__name__, e.ServerReturned.__name__)
 NOT_YET = "the cluster was not seen whole yet, or the provider of servers has not answered yet"
 
 
-class Autoscaler(Decider[Fleet]):
+class Autoscaler(Controller[Fleet]):
     """The autoscaler on its log. It decides once all resources were listed, and the provider has told which servers there are, or
     the log knows some. `shown` is what Cluster Autoscaler sees, None before that; threads that answer it read it."""
 
@@ -149,7 +149,7 @@ class Autoscaler(Decider[Fleet]):
 
     # -- what is followed and asked ------------------------------------------------------------------------------
 
-    def watched(self) -> Sequence[Watched]:
+    def watched(self) -> Sequence[WatchSpec]:
         return self._follows
 
     def seeds(self) -> Mapping[str, Iterable[Identity]]:
@@ -284,5 +284,5 @@ class Autoscaler(Decider[Fleet]):
     def plan(self, decision: Decision, event_id: str, at: int) -> Sequence[Task]:
         return plan(decision, event_id, at, self.picture, self._outside.machines)
 
-    def lacks(self, where: str) -> list[DdsError]:
+    def preflight(self, where: str) -> list[DdsError]:
         return []

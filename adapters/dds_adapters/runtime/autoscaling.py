@@ -16,7 +16,7 @@ from dds_adapters.autoscaler.server import Server
 from dds_adapters.fabric.provider import FabricError
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.machines.provider import Machines, ServersPartly
-from dds_adapters.runtime.asking import AskingThread
+from dds_adapters.runtime.asking import PollingThread
 from dds_adapters.runtime.autoscaler import NOT_YET, Ask, Autoscaler, Inbox, Outside
 from dds_adapters.runtime.loop import Effective, Make, Surroundings
 from dds_adapters.runtime.settings import SERVERS_SECONDS
@@ -31,7 +31,7 @@ ANSWER_SECONDS = 4.0
 STOP_SECONDS = 2.0
 
 
-class ServersAsker(AskingThread):
+class ServersAsker(PollingThread):
     """Asks the provider of machines for its servers, again and again, from `start` to `stop`."""
 
     def __init__(
@@ -169,8 +169,8 @@ def make_autoscaler(
     def make(log: EventLog, policy: Effective, around: Surroundings[Fleet]) -> Autoscaler:
         inbox = Inbox(around.arrivals.instant, around.arrivals.wake)
         asker = ServersAsker(machines, inbox, interval=interval, told=lambda error: around.trouble("servers", error))
-        face = Face(Counter(inbox, lambda: decider.shown), observe=observe)
-        decider = Autoscaler(
+        face = Face(Counter(inbox, lambda: controller.shown), observe=observe)
+        controller = Autoscaler(
             log,
             policy,
             Outside(machines, inbox, _Beside(asker, listen(face))),
@@ -179,6 +179,6 @@ def make_autoscaler(
             watchers=around.watchers,
             told=lambda error: around.trouble("decisions", error),
         )
-        return decider
+        return controller
 
     return make

@@ -55,7 +55,7 @@ class Naming(Known):
         """Forget the names of those whose lives have ended with this group."""
 
 
-class Narrator:
+class EventLogger:
     """A watcher of commits that tells each event in a line, to `logger`'s child "events", or to that of "dds", with names for
     uids and the place in the log.
 
@@ -288,7 +288,7 @@ class Repeating(logging.Filter):
 class Scrubbing(logging.Filter):
     """Takes secrets out of a record: its words, its fields, its traceback, each made one line of text.
 
-    What `Narrator` tells passes as it is: foreign words were scrubbed before they got into an event, and to do so again would
+    What `EventLogger` tells passes as it is: foreign words were scrubbed before they got into an event, and to do so again would
     cost more than all the rest of the line.
     """
 

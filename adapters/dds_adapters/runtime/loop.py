@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from dds_adapters.kubernetes.cluster import Asking
-from dds_adapters.kubernetes.watch.arrivals import LOST, STALE, SYNCED, Arrival, Arrivals
+from dds_adapters.kubernetes.watch.arrivals import LOST, STALE, SYNCED, Arrival, DeltaQueue
 from dds_adapters.kubernetes.watch.known import Identity, identity
-from dds_adapters.kubernetes.watch.watched import Watched
+from dds_adapters.kubernetes.watch.watched import WatchSpec
 from dds_adapters.kubernetes.write.tasks import Task
 from dds_core.component import Component
 from dds_core.engine import EngineOf, Step
@@ -115,7 +115,7 @@ class Committed(NamedTuple):
     envelopes: Sequence[Envelope]
 
 
-class Pen:
+class LogWriter:
     """For one writer of a log. `away` is True while the log cannot be written; `position` is that of the newest event known."""
 
     def __init__(self, log: EventLog) -> None:
@@ -190,13 +190,13 @@ class Surroundings(Generic[P]):
     one that is not), who looks on, and who is told what went wrong (with which part of the process)."""
 
     api: Asking
-    arrivals: Arrivals
+    arrivals: DeltaQueue
     version: Callable[[str], str]
     watchers: Sequence[Watcher[P]]
     trouble: Callable[[str, DdsError], None]
 
 
-class Decider(ABC, Generic[P]):
+class Controller(ABC, Generic[P]):
     """`open` it once, then call `turn` whenever something came or a deadline is due; always from the same thread.
 
     `lost` are resources without which no decision is taken and that are not served, or may not be read. `wanted_lists` are
@@ -225,7 +225,7 @@ class Decider(ABC, Generic[P]):
         self.wanted_lists: set[str] = set()
         self.checkpoint_at = 0
         self.component = component
-        self._pen = Pen(log)
+        self._log_writer = LogWriter(log)
         self._policy = policy
         self._code = code
         self._watchers = watchers
@@ -241,7 +241,7 @@ class Decider(ABC, Generic[P]):
     # -- what is the component's own -----------------------------------------------------------------------------
 
     @abstractmethod
-    def watched(self) -> Sequence[Watched]:
+    def watched(self) -> Sequence[WatchSpec]:
         """What of the cluster is followed."""
 
     @abstractmethod
@@ -292,7 +292,7 @@ class Decider(ABC, Generic[P]):
         """What is sent, once and before everything else, as soon as all is known and this process may write."""
         return ()
 
-    def lacks(self, where: str) -> list[DdsError]:
+    def preflight(self, where: str) -> list[DdsError]:
         """What the cluster at this address lacks, so that nothing can be served although nothing fails."""
         return []
 
@@ -330,32 +330,32 @@ class Decider(ABC, Generic[P]):
 
     @property
     def log(self) -> EventLog:
-        return self._pen.log
+        return self._log_writer.log
 
     @property
     def epoch(self) -> int:
         """The one that is written in, 0 before `open`."""
-        return self._pen.epoch
+        return self._log_writer.epoch
 
     @property
     def position(self) -> int:
         """That of the newest event that is known."""
-        return self._pen.position
+        return self._log_writer.position
 
     @property
     def away(self) -> bool:
         """Whether the log cannot be written: then nothing new is taken in, and no write may be begun."""
-        return self._pen.away
+        return self._log_writer.away
 
     @property
     def behind(self) -> int:
         """Groups that are folded and not appended yet."""
-        return len(self._pen)
+        return len(self._log_writer)
 
     @property
     def oldest_pending(self) -> int | None:
         """The instant of the first of them."""
-        return self._pen.oldest
+        return self._log_writer.oldest
 
     def due(self) -> int | None:
         """The instant of the next turn, that of a deadline or at once for tasks that were held back; None when there is none."""
@@ -371,7 +371,7 @@ class Decider(ABC, Generic[P]):
 
         Raises LogUnavailable, and the errors of a log that cannot be read."""
         self._use(self._folded())
-        head = self._pen.take(now)
+        head = self._log_writer.take(now)
         if head.position != self.position:  # who had the pen before has still used it
             self._use(self._folded())
         first = self.picture.epoch == 0
@@ -441,14 +441,14 @@ class Decider(ABC, Generic[P]):
             one = left[0]
             self._guarded(one, now if isinstance(one, Event) else one.at)
             left.popleft()
-            if len(self._pen) >= CHUNK:
+            if len(self._log_writer) >= CHUNK:
                 self._append(now)
 
     def checkpoint(self, now: int) -> None:
         """Write the whole picture into the log, so that a start needs no event before it."""
         self._append(now)
         fact = Checkpoint(projection=self.component.projection, picture=self.component.dump(self.picture))
-        self._pen.put(Step(max(now, self.picture.now), fact, []))
+        self._log_writer.put(Step(max(now, self.picture.now), fact, []))
         self._append(now)
         self.checkpoint_at = self.position
 
@@ -545,13 +545,13 @@ class Decider(ABC, Generic[P]):
         self._feed(fact, at)
 
     def _feed(self, fact: Event, at: int) -> None:
-        self._pen.put(self._engine.feed(fact, at))
+        self._log_writer.put(self._engine.feed(fact, at))
 
     # -- the log -------------------------------------------------------------------------------------------------
 
     def _append(self, now: int) -> None:
         """Append what is folded; what was committed is told and its decisions become tasks."""
-        for committed in self._pen.append(now):
+        for committed in self._log_writer.append(now):
             for one in committed:
                 self._carry_out(one)
             for watcher in self._watchers:
@@ -588,13 +588,13 @@ class Decider(ABC, Generic[P]):
         self._rebuild()
 
     def _rebuild(self) -> None:
-        self._pen.away = True
+        self._log_writer.away = True
         self._use(self._folded())
-        self._pen.away = self._spoilt = False
+        self._log_writer.away = self._spoilt = False
 
     def _folded(self) -> P:
         head = self.log.head()
-        self._pen.position = head.position
+        self._log_writer.position = head.position
         return fold_log(self.log.read_lean(after=max(0, head.checkpoint - 1)), component=self.component)
 
     def _use(self, picture: P) -> None:
@@ -609,5 +609,5 @@ def _decisions(one: Committed) -> Iterator[tuple[Decision, Envelope]]:
             yield event, row
 
 
-Make = Callable[[EventLog, Effective, Surroundings[P]], Decider[P]]
+Make = Callable[[EventLog, Effective, Surroundings[P]], Controller[P]]
 """Makes one who decides, not opened yet, on a log and under a policy."""

@@ -25,8 +25,8 @@ from dds_adapters.runtime.health import (
     unless_standby,
     viewed,
 )
-from dds_adapters.runtime.logs import Naming, Narrator
-from dds_adapters.runtime.loop import Committed, Decider, P, Watcher
+from dds_adapters.runtime.logs import EventLogger, Naming
+from dds_adapters.runtime.loop import Committed, Controller, P, Watcher
 from dds_adapters.runtime.metrics import GroupMetrics, Metrics, PoolMetrics, Sources
 from dds_adapters.runtime.metrics import catalogue as c
 from dds_adapters.runtime.process import Process
@@ -61,7 +61,7 @@ class Operation(ABC, Generic[P]):
         self._endpoints = endpoints
         self._log = logger
         self._component = component
-        self._watchers: list[Watcher[P]] = [Narrator(logger, names, component)]
+        self._watchers: list[Watcher[P]] = [EventLogger(logger, names, component)]
         self._turned = time.monotonic()
         self._synced = False
         self._mode = ""
@@ -92,7 +92,7 @@ class Operation(ABC, Generic[P]):
         """Serve, from now on. Raises InputError when an address cannot be had."""
         self._watchers.append(self.measured(process))
         live, ready = self._checks(process)
-        lease, leads = process.settings.lease_name, lambda: process.leading and process.decider is not None
+        lease, leads = process.settings.lease_name, lambda: process.leading and process.controller is not None
         self._endpoints.join(process.cluster, lease, leads, self._named(live), self._named(ready))
 
     def leads(self, leading: bool) -> None:
@@ -144,8 +144,8 @@ class Operation(ABC, Generic[P]):
 
         def seen(resource: str) -> Check:
             def check() -> Verdict:
-                decider = process.decider
-                synced, lost = (decider.synced_resources, decider.lost) if decider is not None else ((), ())
+                controller = process.controller
+                synced, lost = (controller.synced_resources, controller.lost) if controller is not None else ((), ())
                 return viewed(resource, synced, lost)
 
             return check
@@ -186,12 +186,12 @@ def sources_of(process: Process[Any]) -> Sources:
     """What others keep of a process, to be read at each scrape."""
 
     def of_decider(
-        read: Callable[[Decider[Any]], float], before: float = 0.0
+        read: Callable[[Controller[Any]], float], before: float = 0.0
     ) -> Callable[[], dict[tuple[str, ...], float]]:
-        return lambda: {(): read(process.decider) if process.decider is not None else before}
+        return lambda: {(): read(process.controller) if process.controller is not None else before}
 
-    def lag(decider: Decider[Any]) -> float:
-        oldest = decider.oldest_pending
+    def lag(controller: Controller[Any]) -> float:
+        oldest = controller.oldest_pending
         return 0.0 if oldest is None else max(0.0, (process.clock.now() - oldest) / 1_000_000)
 
     return {
@@ -199,9 +199,9 @@ def sources_of(process: Process[Any]) -> Sources:
         c.QUEUE: lambda: {(): len(process.arrivals)},
         c.OUTBOX: lambda: {("waiting",): process.writer.waiting, ("running",): process.writer.running},
         c.ATTEMPTS: lambda: {(action, outcome): n for (action, outcome), n in process.writer.counts.items()},
-        c.BEHIND: of_decider(lambda decider: decider.behind),
+        c.BEHIND: of_decider(lambda controller: controller.behind),
         c.LAG: of_decider(lag),
-        c.AVAILABLE: of_decider(lambda decider: not decider.away, before=1.0),
+        c.AVAILABLE: of_decider(lambda controller: not controller.away, before=1.0),
     }
 
 
@@ -252,7 +252,7 @@ class PublisherOperation(Operation[PoolPicture]):
 
     def measured(self, process: Process[Any]) -> PoolMetrics:
         def publisher() -> Publisher | None:
-            return process.decider if isinstance(process.decider, Publisher) else None
+            return process.controller if isinstance(process.controller, Publisher) else None
 
         self._publisher = publisher
         self._metrics = PoolMetrics(
@@ -344,7 +344,7 @@ class AutoscalerOperation(Operation[Fleet]):
 
     def measured(self, process: Process[Any]) -> GroupMetrics:
         def age() -> float | None:
-            return process.decider.servers_age() if isinstance(process.decider, Autoscaler) else None
+            return process.controller.servers_age() if isinstance(process.controller, Autoscaler) else None
 
         self._metrics = GroupMetrics(
             self._endpoints.registry, version=__version__, sources=sources_of(process), age=age

@@ -21,10 +21,10 @@ import msgspec
 from dds_adapters.kubernetes.cluster import Cluster, Refused, path_of
 from dds_adapters.kubernetes.lease.elector import Elector, LeaseLost
 from dds_adapters.kubernetes.limiter import Backoff
-from dds_adapters.kubernetes.watch.arrivals import Arrival, Arrivals
+from dds_adapters.kubernetes.watch.arrivals import Arrival, DeltaQueue
 from dds_adapters.kubernetes.watch.reflector import Reflector, stop_all
 from dds_adapters.kubernetes.write.writer import Writer
-from dds_adapters.runtime.loop import BATCH, Decider, Effective, Make, P, P_contra, Stall, Surroundings, Watcher
+from dds_adapters.runtime.loop import BATCH, Controller, Effective, Make, P, P_contra, Stall, Surroundings, Watcher
 from dds_adapters.runtime.settings import LiveSettings
 from dds_core.errors import DdsError, LogUnavailable, PolicyError
 from dds_core.log import EventLog
@@ -144,7 +144,7 @@ class Observer(Watcher[P_contra], Protocol[P_contra]):
 class Process(Generic[P]):
     """One scaler, or one publisher, for one cluster. `run` it in one thread; `stop` it from any, a signal's too.
 
-    Its pieces are there to be looked at (metrics do): `arrivals`, `writer`, `reflectors`, `elector`, `decider`, `clock`."""
+    Its pieces are there to be looked at (metrics do): `arrivals`, `writer`, `reflectors`, `elector`, `controller`, `clock`."""
 
     def __init__(
         self,
@@ -163,10 +163,10 @@ class Process(Generic[P]):
         self.cluster = cluster
         cluster.sparing = True
         self.clock = LiveClock()
-        self.arrivals = Arrivals(self.clock.now)
+        self.arrivals = DeltaQueue(self.clock.now)
         self.reflectors: dict[str, Reflector] = {}
         self.elector: Elector | None = None
-        self.decider: Decider[P] | None = None
+        self.controller: Controller[P] | None = None
         self._open_log = open_log
         self._read_policy = policy
         self._policy = policy()
@@ -211,7 +211,7 @@ class Process(Generic[P]):
             return {}
         ours = [*self.writer.threads, *(each.thread for each in self.reflectors.values())]
         ours += self.elector.threads if self.elector is not None else ()
-        beside = self.decider.threads() if self.decider is not None else {}
+        beside = self.controller.threads() if self.controller is not None else {}
         return {**{thread.name: thread.is_alive() for thread in ours}, **beside}
 
     def stop(self) -> None:
@@ -230,15 +230,15 @@ class Process(Generic[P]):
             ends.callback(self._ended)
             if self.settings.leader_elect and not self._elected(ends):
                 return
-            decider = self._opened(uid)
-            if decider is None:
+            controller = self._opened(uid)
+            if controller is None:
                 return
             self._observer.leads(True)
-            self._listen(decider)
-            ends.callback(self._close, decider)
+            self._listen(controller)
+            ends.callback(self._close, controller)
             self.writer.start()
             self._started = True
-            self._decide(decider)
+            self._decide(controller)
 
     def _identify(self) -> str:
         """Which cluster it is, by the UID of its namespace kube-system; and what its clock shows."""
@@ -287,45 +287,45 @@ class Process(Generic[P]):
         if self._last is not None:
             self._last.cancel()
 
-    def _opened(self, uid: str) -> Decider[P] | None:
+    def _opened(self, uid: str) -> Controller[P] | None:
         """Who decides, on its log; None when the end came before the log did."""
         backoff = Backoff(SystemRandom(), longest=5.0)
         around = Surroundings(self.cluster, self.arrivals, self.version, (self._observer,), self._observer.trouble)
         while not self.stopping:
             try:
-                decider = self._make(self._open_log(uid), self._policy, around)
-                decider.open(self.clock.now())
+                controller = self._make(self._open_log(uid), self._policy, around)
+                controller.open(self.clock.now())
             except LogUnavailable as error:
                 self._observer.trouble("log", error)
                 self._observer.alive()
                 self._stopping.wait(backoff.failed(0.0))
                 self._check()
             else:
-                self.decider = decider
-                ahead = self.clock.not_before(decider.picture.now)
+                self.controller = controller
+                ahead = self.clock.not_before(controller.picture.now)
                 if ahead > SECOND:
                     what = (
                         f"the log's newest fact is {ahead / SECOND:.0f} s ahead of the clock, which goes on from there"
                     )
                     self._observer.trouble("clock", DdsError(what, fix="correct the clocks of hosts and API server"))
-                return decider
+                return controller
         return None
 
-    def _listen(self, decider: Decider[P]) -> None:
-        known = decider.seeds()
-        for one in decider.watched():
+    def _listen(self, controller: Controller[P]) -> None:
+        known = controller.seeds()
+        for one in controller.watched():
             reflector = Reflector(
                 one, self.cluster, self.arrivals, self._observer.trouble, known=known.get(one.resource, ())
             )
             self.reflectors[one.resource] = reflector
         for reflector in self.reflectors.values():
             reflector.start()
-        decider.begin()
+        controller.begin()
 
-    def _close(self, decider: Decider[P]) -> None:
+    def _close(self, controller: Controller[P]) -> None:
         """Watches end, writes under way come to their end and are logged, the rest stays in the log to be decided again."""
         self._stopping.set()
-        hanging = [*stop_all(self.reflectors.values()), *decider.end()]
+        hanging = [*stop_all(self.reflectors.values()), *controller.end()]
         self._hanging = not self.writer.stop(WRITES_SECONDS)
         if self._hanging:
             self._observer.trouble(
@@ -334,7 +334,7 @@ class Process(Generic[P]):
         for name in hanging:
             self._observer.trouble(name, DdsError("a request still hangs", fix="it ends with the process"))
         try:
-            decider.turn((), self.writer.outcomes(), self.clock.now())
+            controller.turn((), self.writer.outcomes(), self.clock.now())
         except DdsError as error:
             self._observer.trouble("log", error)
         if self._archiving is not None:
@@ -342,13 +342,13 @@ class Process(Generic[P]):
 
     # -- deciding ------------------------------------------------------------------------------------------------
 
-    def _decide(self, decider: Decider[P]) -> None:
+    def _decide(self, controller: Controller[P]) -> None:
         away = Backoff(SystemRandom(), first=0.2, longest=5.0)
         while not self.stopping:
-            arrivals, stall = self._taken(decider) if not decider.away else ([], None)
+            arrivals, stall = self._taken(controller) if not controller.away else ([], None)
             self._check()  # behind all that may have taken long
             try:
-                tasks = decider.turn(arrivals, self.writer.outcomes(), self.clock.now(), stall=stall)
+                tasks = controller.turn(arrivals, self.writer.outcomes(), self.clock.now(), stall=stall)
             except LogUnavailable as error:
                 self._observer.trouble("log", error)
                 self._observer.alive()
@@ -356,19 +356,19 @@ class Process(Generic[P]):
                 continue
             if self._stopping.is_set():
                 return  # what was decided in this last moment is decided again at the next start
-            self.writer.limit(decider.limit)
+            self.writer.limit(controller.limit)
             self.writer.put(tasks)
-            while decider.wanted_lists:
-                self.reflectors[decider.wanted_lists.pop()].relist()
-            decider.turned()
-            self._look_at_policy(decider)
-            self._look_at_cluster(decider)
-            self._checkpoint(decider, idle=not arrivals)
-            self._observer.turned(decider.picture)
+            while controller.wanted_lists:
+                self.reflectors[controller.wanted_lists.pop()].relist()
+            controller.turned()
+            self._look_at_policy(controller)
+            self._look_at_cluster(controller)
+            self._checkpoint(controller, idle=not arrivals)
+            self._observer.turned(controller.picture)
 
-    def _taken(self, decider: Decider[P]) -> tuple[list[Arrival], Stall | None]:
+    def _taken(self, controller: Controller[P]) -> tuple[list[Arrival], Stall | None]:
         """What came, and whether this process stood still meanwhile."""
-        patience, at, began = self._patience(decider), self.clock.now(), time.monotonic()
+        patience, at, began = self._patience(controller), self.clock.now(), time.monotonic()
         arrivals = self.arrivals.take(patience, BATCH)
         stood = time.monotonic() - began - patience
         if stood < STANDSTILL:
@@ -380,18 +380,18 @@ class Process(Generic[P]):
         if self.elector is not None:
             self.elector.check()
 
-    def _patience(self, decider: Decider[P]) -> float:
-        due = decider.due()
+    def _patience(self, controller: Controller[P]) -> float:
+        due = controller.due()
         wait = math.inf if due is None else (due - self.clock.now()) / SECOND
         return min(GLANCE, max(0.0, wait))
 
     def _permit(self) -> float:
         """Seconds for which a write may run that begins now."""
-        if self.stopping or self.decider is None or self.decider.away:
+        if self.stopping or self.controller is None or self.controller.away:
             return 0.0
         return math.inf if self.elector is None else self.elector.remaining()
 
-    def _look_at_policy(self, decider: Decider[P]) -> None:
+    def _look_at_policy(self, controller: Controller[P]) -> None:
         try:
             policy = self._read_policy()
         except PolicyError as error:
@@ -402,38 +402,38 @@ class Process(Generic[P]):
         self._policy_fault = ""
         if policy != self._policy:
             self._policy = policy
-            decider.change_policy(policy)
+            controller.change_policy(policy)
             self.arrivals.wake()
 
-    def _look_at_cluster(self, decider: Decider[P]) -> None:
+    def _look_at_cluster(self, controller: Controller[P]) -> None:
         """Tell, once, what it lacks."""
         now = time.monotonic()
-        if not decider.synced or now - self._looked < LOOK:
+        if not controller.synced or now - self._looked < LOOK:
             return
         self._looked = now
-        found = {str(one): one for one in decider.lacks(self.cluster.where)}
+        found = {str(one): one for one in controller.preflight(self.cluster.where)}
         for line in found.keys() - self._lacks:
             self._observer.trouble("cluster", found[line])
         self._lacks = frozenset(found)
 
-    def _checkpoint(self, decider: Decider[P], *, idle: bool) -> None:
+    def _checkpoint(self, controller: Controller[P], *, idle: bool) -> None:
         every = self.settings.checkpoint_events
-        since = decider.position - decider.checkpoint_at
-        if not every or since < every or not decider.synced or (not idle and since < 2 * every):
+        since = controller.position - controller.checkpoint_at
+        if not every or since < every or not controller.synced or (not idle and since < 2 * every):
             return
         try:
-            decider.checkpoint(self.clock.now())
+            controller.checkpoint(self.clock.now())
         except LogUnavailable as error:
             self._observer.trouble("log", error)
             return
         if self._archive is not None and (self._archiving is None or not self._archiving.is_alive()):
-            self._archiving = threading.Thread(target=self._archived, args=(self._archive, decider), name="archive")
+            self._archiving = threading.Thread(target=self._archived, args=(self._archive, controller), name="archive")
             self._archiving.daemon = True
             self._archiving.start()
 
-    def _archived(self, archive: Callable[[EventLog], None], decider: Decider[P]) -> None:
+    def _archived(self, archive: Callable[[EventLog], None], controller: Controller[P]) -> None:
         try:
-            archive(decider.log)
+            archive(controller.log)
         except DdsError as error:
             self._observer.trouble("archive", error)
 

@@ -18,10 +18,10 @@ from dds_adapters.kubernetes.publish.decode import PUBLISHED, BareMetalHosts, Pu
 from dds_adapters.kubernetes.publish.plan import PoolNews, plan
 from dds_adapters.kubernetes.publish.pools import NOT_KEPT
 from dds_adapters.kubernetes.watch.known import Identity, seeds
-from dds_adapters.kubernetes.watch.watched import PUBLISHER_OPTIONAL, Watched, watched_by_publisher
+from dds_adapters.kubernetes.watch.watched import PUBLISHER_OPTIONAL, WatchSpec, watched_by_publisher
 from dds_adapters.kubernetes.write.tasks import Task
-from dds_adapters.runtime.lacks import pool_lacks
-from dds_adapters.runtime.loop import Arriving, Decider, Effective, Told, Watcher
+from dds_adapters.runtime.loop import Arriving, Controller, Effective, Told, Watcher
+from dds_adapters.runtime.preflight import pool_lacks
 from dds_core.engine import Step
 from dds_core.errors import DdsError
 from dds_core.events import Capabilities, Decision, Event, FabricResourceObserved, WriteRefused
@@ -193,7 +193,7 @@ DRIVER = "probe.dds-publisher"
 STOP_SECONDS = 2.0
 
 
-class Publisher(Decider[PoolPicture]):
+class Publisher(Controller[PoolPicture]):
     """The pool publisher on its log. It decides once all resources were listed, the API server was asked what it keeps, and a
     round of questions about the models that are configured has ended."""
 
@@ -230,7 +230,7 @@ class Publisher(Decider[PoolPicture]):
 
     # -- what is followed and asked ------------------------------------------------------------------------------
 
-    def watched(self) -> Sequence[Watched]:
+    def watched(self) -> Sequence[WatchSpec]:
         return self._follows
 
     def seeds(self) -> Mapping[str, Iterable[Identity]]:
@@ -267,7 +267,7 @@ class Publisher(Decider[PoolPicture]):
     def _both(self) -> Sequence[Asker]:
         return (self.askers.fabric, self.askers.probe) if self.askers is not None and self._asking else ()
 
-    def lacks(self, where: str) -> list[DdsError]:
+    def preflight(self, where: str) -> list[DdsError]:
         return pool_lacks(self.picture, where, self._config_namespace)
 
     # -- what metrics show ---------------------------------------------------------------------------------------

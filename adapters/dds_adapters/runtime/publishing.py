@@ -17,7 +17,7 @@ from dds_adapters.kubernetes.cluster import Asking, Unreachable
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.limiter import Backoff
 from dds_adapters.kubernetes.publish.probe import probe
-from dds_adapters.runtime.asking import AskingThread
+from dds_adapters.runtime.asking import PollingThread
 from dds_adapters.runtime.loop import Effective, Make, Surroundings
 from dds_adapters.runtime.publisher import DRIVER, Answers, Askers, Publisher
 from dds_adapters.runtime.settings import CONNECTIONS, SCAN_SECONDS
@@ -34,7 +34,7 @@ GLANCE = 0.2
 """Seconds between looks whether there is something to ask, or questions that run have come to their end."""
 
 
-class Prober(AskingThread):
+class ApiProbe(PollingThread):
     """Asks the API server what it keeps of a slice, once it was told (`look`) in whose name: at the start, and again as long as
     something is dropped, since no event tells of a gate that is switched on."""
 
@@ -100,7 +100,7 @@ class Prober(AskingThread):
                 self._changed.wait_for(lambda: self._stopping, wait)
 
 
-class Surveyor(AskingThread):
+class FabricPoller(PollingThread):
     """Asks the fabric, round after round, once it was told (`look_for`) which models there are. A round never overlaps another:
     one that is late makes the next one late, and a change of the models begins the next one at once. That a question fails is a
     fact, and logged as one."""
@@ -224,8 +224,8 @@ def make_publisher(
         def told(part: str) -> Callable[[DdsError], None]:
             return lambda error: around.trouble(part, error)
 
-        fabric = Surveyor(provider, answers, interval=interval, connections=connections, told=told("fabric"))
-        probe = Prober(around.api, lambda: around.version("resourceslices"), answers, told=told("probe"))
+        fabric = FabricPoller(provider, answers, interval=interval, connections=connections, told=told("fabric"))
+        probe = ApiProbe(around.api, lambda: around.version("resourceslices"), answers, told=told("probe"))
         return Publisher(
             log,
             policy,

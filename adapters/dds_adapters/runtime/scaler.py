@@ -17,14 +17,14 @@ from dds_adapters.kubernetes.decode.translate import Translator
 from dds_adapters.kubernetes.recording import EVALUATOR
 from dds_adapters.kubernetes.watch.arrivals import Arrival
 from dds_adapters.kubernetes.watch.known import Identity, seeds
-from dds_adapters.kubernetes.watch.watched import OPTIONAL, VERSIONS, Watched, watched
+from dds_adapters.kubernetes.watch.watched import OPTIONAL, VERSIONS, WatchSpec, watched
 from dds_adapters.kubernetes.write.events import announce
 from dds_adapters.kubernetes.write.guarding import Guarding, ask_guarding
 from dds_adapters.kubernetes.write.plan import plan, stamps
-from dds_adapters.kubernetes.write.pods import Outlet, ask_pod, tell_gone
+from dds_adapters.kubernetes.write.pods import Sink, ask_pod, tell_gone
 from dds_adapters.kubernetes.write.tasks import Task
-from dds_adapters.runtime.lacks import lacks
-from dds_adapters.runtime.loop import Arriving, Decider, Effective, Surroundings, Told, Watcher
+from dds_adapters.runtime.loop import Arriving, Controller, Effective, Surroundings, Told, Watcher
+from dds_adapters.runtime.preflight import preflight
 from dds_core.engine import Step
 from dds_core.errors import DdsError
 from dds_core.events import Capabilities, ClaimGone, ClaimObserved, Decision, Event, ObjectGone
@@ -42,7 +42,7 @@ class PodQuestions:
     Only pods without a node are followed, few among very many. Of a pod that has one the claims tell when it matters: a pod
     that reserves a claim is in use, one that no longer does has finished or is gone, and without any claim it does not matter."""
 
-    def __init__(self, outlet: Outlet | None) -> None:
+    def __init__(self, outlet: Sink | None) -> None:
         self._outlet = outlet
         self._naming: dict[str, list[str]] = {}
         """By a claim that is about to go the pods that name it: afterwards nobody knows its name."""
@@ -141,7 +141,7 @@ class GuardQuestion:
 CLAIMS = "resourceclaims"
 
 
-class Scaler(Decider[Picture]):
+class Scaler(Controller[Picture]):
     """The dynamic device scaler on its log."""
 
     resources = frozenset(VERSIONS)
@@ -155,7 +155,7 @@ class Scaler(Decider[Picture]):
         *,
         code: str,
         config_namespace: str = config.NAMESPACE,
-        outlet: Outlet | None = None,
+        outlet: Sink | None = None,
         guards: GuardQuestion | None = None,
         watchers: Sequence[Watcher[Picture]] = (),
         told: Told = lambda error: None,
@@ -170,7 +170,7 @@ class Scaler(Decider[Picture]):
         self._wishes: dict[str, int] = {}
         super().__init__(SCALER, log, policy, code=code, watchers=watchers, told=told)
 
-    def watched(self) -> Sequence[Watched]:
+    def watched(self) -> Sequence[WatchSpec]:
         return watched(self._config_namespace)
 
     def seeds(self) -> Mapping[str, Iterable[Identity]]:
@@ -235,8 +235,8 @@ class Scaler(Decider[Picture]):
         """Requests of ours are marked as this epoch's: what a former leader still sends to them fails."""
         return stamps(self.picture)
 
-    def lacks(self, where: str) -> list[DdsError]:
-        return lacks(self.picture, where, self._config_namespace)
+    def preflight(self, where: str) -> list[DdsError]:
+        return preflight(self.picture, where, self._config_namespace)
 
     # -- fences that wish for a list of all claims ---------------------------------------------------------------
 

@@ -40,7 +40,7 @@ LAST_SECONDS = 40.0
 """After one has ended by an error: longer than the others take to end in order. Who hangs then is ended with the program."""
 
 
-class Together:
+class Supervisor:
     """Several processes in one program: they begin together, and the end of one is the end of all. Each has its own lease, log
     and threads; nothing of one goes through another, but by way of the cluster. `run` them in one thread; `stop` them from
     any."""
@@ -151,7 +151,7 @@ def serve(
         if autoscaling is not None:
             component = AUTOSCALER.name if len(settings) > 1 else ""
             processes.append(_autoscaler(cluster, endpoints, logger, autoscaling, ends, component))
-        program = Together(processes)
+        program = Supervisor(processes)
         with _ended_by_signals(program, logger):
             program.run()
         logger.info("ended in order")
@@ -241,7 +241,7 @@ def archive_into(folder: Path, log: EventLog) -> None:
 
 
 @contextmanager
-def _ended_by_signals(program: Together, logger: logging.Logger) -> Iterator[None]:
+def _ended_by_signals(program: Supervisor, logger: logging.Logger) -> Iterator[None]:
     """The first signal ends the program in order, the second at once. SIGHUP, which comes when a terminal goes away, is heeded
     unless the program was started to outlive it, as by nohup. It is nobody's second signal: shell and kernel send one each, and
     some send it beside SIGTERM."""

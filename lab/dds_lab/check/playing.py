@@ -176,7 +176,7 @@ class FleetRun:
             return True
         passed = (self.lab.time.now() - self.fleet.scenario.start) / MICROSECONDS
         sound = self.fleet.trouble + PACE.interval  # until it asks again it believes what it was told last
-        return passed < sound or one.decider.away or not one.decider.synced
+        return passed < sound or one.controller.away or not one.controller.synced
 
     # -- the three times
 

@@ -65,7 +65,7 @@ STUCK_S = 10.0
 """How long the end of a watch waits for a reader that does not read."""
 
 
-class Outlet(Protocol):
+class Sink(Protocol):
     """Where the lines go."""
 
     def write(self, lines: bytes) -> None: ...
@@ -84,7 +84,7 @@ class Delivery:
     def __init__(
         self,
         stream: Lines,
-        outlet: Outlet,
+        outlet: Sink,
         pulse: Pulse,
         now: Callable[[], int],
         time: Time,

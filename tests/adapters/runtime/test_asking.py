@@ -15,9 +15,9 @@ from dds_adapters.fabric.provider import FabricError, FabricUnreachable
 from dds_adapters.fabric.survey import LimitsAnswer, MachinesAnswer, NoAnswer, StockAnswer
 from dds_adapters.kubernetes.cluster import Answer, Unreachable
 from dds_adapters.runtime import publishing as probing
-from dds_adapters.runtime.asking import AskingThread
+from dds_adapters.runtime.asking import PollingThread
 from dds_adapters.runtime.publisher import Answered, Answers, Askers, Probed, Publisher, RoundEnded
-from dds_adapters.runtime.publishing import Prober, Surveyor
+from dds_adapters.runtime.publishing import ApiProbe, FabricPoller
 from dds_core.errors import DdsError
 from dds_core.log import MemoryLog
 from dds_core.publisher.model import Limit, Machine, PoolModel, Stock
@@ -72,7 +72,7 @@ class Asking:
         self.fabric = Fabric()
         self.instants = iter(range(10**9))
         self.answers = Answers(lambda: next(self.instants), lambda: None)
-        self.surveyor = Surveyor(self.fabric, self.answers, **more)
+        self.surveyor = FabricPoller(self.fabric, self.answers, **more)
         self.surveyor.start()
 
 
@@ -174,7 +174,7 @@ def test_who_waits_for_stock_does_not_wait_for_limits(asking: Make) -> None:
 
 
 def test_two_questions_that_hang_are_waited_for_as_one() -> None:
-    class Hanging(AskingThread):
+    class Hanging(PollingThread):
         def _run(self) -> None:
             time.sleep(6)
 
@@ -265,7 +265,7 @@ class Probing:
         self.api, self.version = Api(), version
         self.told: list[DdsError] = []
         self.answers = Answers(lambda: 0, lambda: None)
-        self.prober = Prober(self.api, lambda: self.version, self.answers, told=self.told.append)
+        self.prober = ApiProbe(self.api, lambda: self.version, self.answers, told=self.told.append)
         self.prober.start()
 
     def taken(self) -> Any:

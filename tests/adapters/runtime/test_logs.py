@@ -41,7 +41,7 @@ def as_before() -> Iterator[None]:
 def told(name: str, level: str = "info", policy: Policy | None = None, *facts: Event) -> list[dict[str, Any]]:
     """The JSON lines of a recording, and of some facts after it."""
     stream = io.StringIO()
-    narrator = logs.Narrator(logs.start(level, "json", stream))
+    narrator = logs.EventLogger(logs.start(level, "json", stream))
     engine = Engine()
 
     def steps() -> Iterator[Any]:
@@ -115,7 +115,7 @@ def test_who_went_before_a_start_has_its_name_still() -> None:
         if any(life.state == DETACHING for life in lives.values()):
             break
     ((uid, life),) = lives.items()
-    ours = logs.Narrator(logs.start("info", "json", stream))
+    ours = logs.EventLogger(logs.start("info", "json", stream))
     facts = (Started("1", "f", 1, 2, "attach"), attach, ClaimGone(uid), Synced())
     for one in commits(engine.feed(fact, engine.picture.now) for fact in facts):
         ours.committed([one], engine.picture)

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from dds_adapters.kubernetes.recording import replay_recording
-from dds_adapters.kubernetes.watch.arrivals import Arrivals
+from dds_adapters.kubernetes.watch.arrivals import DeltaQueue
 from dds_adapters.runtime.metrics import CATALOGUE, Metrics, Program, Sources
 from dds_adapters.runtime.metrics import catalogue as c
 from dds_adapters.runtime.metrics.fleet import Stages
@@ -304,10 +304,10 @@ def test_what_others_keep_is_read_at_the_scrape() -> None:
 
 def process(**more: Any) -> Any:
     """What is read of a process: one that does not decide yet."""
-    arrivals = Arrivals()
+    arrivals = DeltaQueue()
     arrivals.heard("pods", 60.0)
     writer = SimpleNamespace(waiting=3, running=2, counts={("HandOver", "later"): 4})
-    return SimpleNamespace(**{"arrivals": arrivals, "writer": writer, "decider": None, "clock": None, **more})
+    return SimpleNamespace(**{"arrivals": arrivals, "writer": writer, "controller": None, "clock": None, **more})
 
 
 def test_what_is_read_of_a_process() -> None:
@@ -324,12 +324,12 @@ def test_what_is_read_of_a_process() -> None:
         "dds_log_lag_seconds": {(): 0},
         "dds_log_available": {(): 1},
     }
-    decider = SimpleNamespace(behind=5, oldest_pending=1_000_000, away=True)
-    after = read(decider=decider, clock=SimpleNamespace(now=lambda: 1_250_000))
+    controller = SimpleNamespace(behind=5, oldest_pending=1_000_000, away=True)
+    after = read(controller=controller, clock=SimpleNamespace(now=lambda: 1_250_000))
     assert (after["dds_log_groups_behind"], after["dds_log_lag_seconds"]) == ({(): 5}, {(): 0.25})
     assert after["dds_log_available"] == {(): 0}
-    decider.oldest_pending = None
-    assert read(decider=decider)["dds_log_lag_seconds"] == {(): 0.0}
+    controller.oldest_pending = None
+    assert read(controller=controller)["dds_log_lag_seconds"] == {(): 0.0}
 
 
 def test_a_gauge_that_fails_does_not_break_the_scrape(caplog: pytest.LogCaptureFixture) -> None:

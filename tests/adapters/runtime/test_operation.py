@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dds_adapters.runtime.health import Endpoints
-from dds_adapters.runtime.lacks import lacks
 from dds_adapters.runtime.operation import ScalerOperation
+from dds_adapters.runtime.preflight import preflight
 from dds_adapters.runtime.serving import archive_into
 from dds_adapters.runtime.settings import LiveSettings
 from dds_core.errors import FileError
@@ -60,7 +60,7 @@ def seen(**cluster: Any) -> list[str]:
     with running(found.model_copy(update={"cluster": changed}), Policy()) as run:
         run.lab.run(30)
         assert run.ours.scaler.synced
-        return [str(one) for one in lacks(run.ours.scaler.picture, "https://lab", "composable-dra")]
+        return [str(one) for one in preflight(run.ours.scaler.picture, "https://lab", "composable-dra")]
 
 
 def test_a_cluster_that_has_all() -> None:
@@ -85,7 +85,7 @@ def test_pools_that_lost_their_conditions(version: str) -> None:
 
 
 def test_nothing_seen_yet() -> None:
-    assert len(lacks(Picture(), "https://lab", "composable-dra")) == 1
+    assert len(preflight(Picture(), "https://lab", "composable-dra")) == 1
 
 
 # -- what a running scaler archives, and where

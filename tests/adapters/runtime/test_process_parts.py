@@ -77,7 +77,7 @@ class Loop:
         self.run = Run(ATTACH)
         self.run.sync()
         self.process = made(self.run)
-        self.process.decider = self.run.scaler
+        self.process.controller = self.run.scaler
         self.process.writer = self.writer = Writer()
         self.process.clock.now = lambda: self.run.now
         self._given = list(given)
@@ -99,12 +99,12 @@ def test_nothing_may_be_written_while_the_log_is_away_or_at_the_end_or_before_al
     assert process._permit() == float("inf")
     process.elector = Elector(7.5)
     assert process._permit() == 7.5
-    loop.run.scaler._pen.away = True
+    loop.run.scaler._log_writer.away = True
     assert process._permit() == 0.0
-    loop.run.scaler._pen.away = False
-    process.decider = None
+    loop.run.scaler._log_writer.away = False
+    process.controller = None
     assert process._permit() == 0.0
-    process.decider = loop.run.scaler
+    process.controller = loop.run.scaler
     process.stop()
     assert process._permit() == 0.0
 

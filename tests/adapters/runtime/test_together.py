@@ -13,7 +13,7 @@ import pytest
 
 from dds_adapters.runtime import serving as module
 from dds_adapters.runtime.health import OK, Endpoints, Verdict
-from dds_adapters.runtime.serving import Together
+from dds_adapters.runtime.serving import Supervisor
 from dds_adapters.runtime.settings import Listen, LiveSettings
 from dds_core.errors import DdsError, InputError
 
@@ -41,8 +41,8 @@ def fails() -> None:
     raise DdsError("the lease is lost")
 
 
-def together(*halves: Any) -> Together:
-    return Together(halves)
+def together(*halves: Any) -> Supervisor:
+    return Supervisor(halves)
 
 
 @pytest.mark.parametrize("which", [0, 1])

@@ -9,19 +9,19 @@ from dds_core.events import Capabilities, Decision
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, Allocation, Claim, Condition, Result
 from dds_core.publisher.describe import BINDING, FAILURE, READY, devices_of, let_go
 from dds_core.publisher.model import SLICE_DEVICES
-from tests.support.board import A100, A100_0, DRIVER, Board, published, usual
+from tests.support.publisher_world import A100, A100_0, DRIVER, PublisherWorld, published, usual
 
 POOL = A100_0[1]
 
 
-def told(board: Board, name: str, number: int, type: str) -> list[Decision]:
+def told(board: PublisherWorld, name: str, number: int, type: str) -> list[Decision]:
     """The claim of that name, on the pool's device of that number, has been told so."""
     result = Result("gpu", DRIVER, POOL, f"nvidia-a100-{number}", BINDING, FAILURE)
     conditions = (Condition(DRIVER, POOL, f"nvidia-a100-{number}", type, "True"),)
     return board.see(Claim(f"c-{name}", "default", name, allocation=Allocation((result,), "n1"), conditions=conditions))
 
 
-def closed(board: Board) -> list[str]:
+def closed(board: PublisherWorld) -> list[str]:
     """The devices of the pool that carry a taint of their own."""
     row = board.picture.pools.get(A100_0)
     assert row is not None

@@ -9,7 +9,7 @@ from dds_core.publisher.deadlines import Agenda, deadlines
 from dds_core.publisher.fold import apply
 from dds_core.publisher.model import Host, Machine, PoolConfig, PoolSlice
 from dds_core.publisher.rules import decide
-from tests.support.board import A100, A100_0, H100, Board, labelled, published, usual
+from tests.support.publisher_world import A100, A100_0, H100, PublisherWorld, labelled, published, usual
 
 
 def test_machines_that_no_node_is_are_forgotten_when_they_go() -> None:
@@ -42,7 +42,7 @@ def test_a_node_that_is_another_machine_by_now_is_judged_by_that_one() -> None:
 
 def test_what_is_attached_to_a_node_that_is_gone_is_not_free_before_it_is_detached() -> None:
     """An inventory in a file counts what is attached, too, and cannot know."""
-    board = Board()
+    board = PublisherWorld()
     board.nodes("0", "n1", "n2")
     board.synced()
     board.stock(4, whole=True)

@@ -10,12 +10,12 @@ from dds_core.events import NodeLabelled
 from dds_core.publisher.describe import selector
 from dds_core.publisher.events import PoolPublished
 from dds_core.publisher.model import PoolConfig
-from tests.support.board import (
+from tests.support.publisher_world import (
     A100,
     A100_0,
     DRIVER,
     H100,
-    Board,
+    PublisherWorld,
     alerts,
     labelled,
     pool_slice,
@@ -41,7 +41,7 @@ def test_a_configmap_that_is_deleted_and_made_again_changes_nothing() -> None:
 
 
 def test_on_an_empty_log_what_is_there_stays_until_the_fabric_has_said_what_it_has() -> None:
-    board = Board()
+    board = PublisherWorld()
     board.nodes("0", "n1")
     board.see(pool_slice("ours", devices=THERE))
     assert board.synced() == [] and board.wait(3600) == []
@@ -85,9 +85,9 @@ def test_a_label_that_was_written_and_taken_off_unseen_is_written_again() -> Non
 # -- entries that cannot be read, in a log that does not know what they said before: no pool goes for them
 
 
-def without_a_log(*, unread: bool) -> Board:
+def without_a_log(*, unread: bool) -> PublisherWorld:
     """A publisher that begins on an empty log beside pools that were published before it; of two models it can read one."""
-    board = Board(models=(H100,))
+    board = PublisherWorld(models=(H100,))
     board.nodes("0", "n1")
     board.see(PoolConfig("config", models=(H100,), unread=unread))
     board.see(pool_slice("ours", devices=THERE))

@@ -6,16 +6,16 @@ from msgspec.structs import replace
 from dds_core.model import Claim, FabricResource
 from dds_core.publisher import events as e
 from dds_core.publisher.model import PoolConfig
-from tests.support.board import A100, H100, Board, pool_slice, published, usual, withdrawn
+from tests.support.publisher_world import A100, H100, PublisherWorld, pool_slice, published, usual, withdrawn
 
 
-def refused(board: Board, name: str, node: str) -> None:
+def refused(board: PublisherWorld, name: str, node: str) -> None:
     """An order that the operator tries again and again."""
     board.resource(name, node, "Attaching")
     board.see(replace(board.picture.resources.rows[f"r-{name}"], error="no such device"))
 
 
-def offered(board: Board) -> int:
+def offered(board: PublisherWorld) -> int:
     board.write()
     return len(set(board.names()) - set(board.picture.held(("gpu.nvidia.com", "nvidia-a100-fabric0"))))
 

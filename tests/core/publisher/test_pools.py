@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from dds_core import events as e
 from dds_core.model import Claim
 from dds_core.publisher.model import FreeDevice
-from tests.support.board import A100, DRIVER, Board, alerts, model_named, published, usual
+from tests.support.publisher_world import A100, DRIVER, PublisherWorld, alerts, model_named, published, usual
 
 
 def test_what_is_free_is_published_under_numbers_in_one_slice() -> None:
@@ -210,7 +210,7 @@ def test_pool_devices_are_never_called_as_a_vendor_calls_its_own() -> None:
     gpu = replace(A100, device="gpu")
     board = usual(2, models=(gpu,))
     assert board.names((DRIVER, "gpu-fabric0")) == ["gpu-pool-0", "gpu-pool-1"]
-    other = Board(models=(A100,))
+    other = PublisherWorld(models=(A100,))
     other.nodes("0", "n1")
     other.local("n1", nvidia_a100_0="GPU-1")
     other.stock(1)

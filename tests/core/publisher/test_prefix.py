@@ -3,10 +3,10 @@
 from dds_core.events import NodeLabelled
 from dds_core.publisher.events import PoolPublished
 from dds_core.publisher.model import PoolConfig
-from tests.support.board import A100, Board, usual
+from tests.support.publisher_world import A100, PublisherWorld, usual
 
 
-def labels(board: Board) -> dict[str, str]:
+def labels(board: PublisherWorld) -> dict[str, str]:
     host = board.picture.host("n1")
     assert host is not None
     return {key: value for key, value in host.labels.items() if not key.endswith(A100.device)}

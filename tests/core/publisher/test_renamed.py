@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from dds_core.model import Claim
 from dds_core.publisher.model import PoolConfig, PoolKey, PoolModel
-from tests.support.board import A100, A100_0, DRIVER, Board, usual
+from tests.support.publisher_world import A100, A100_0, DRIVER, PublisherWorld, usual
 
 OTHER_NAME = (replace(A100, device="ampere"), (DRIVER, "ampere-fabric0"))
 OTHER_DRIVER = (replace(A100, driver="gpu.example.com"), ("gpu.example.com", "nvidia-a100-fabric0"))
@@ -50,7 +50,7 @@ def test_a_vendor_that_lists_a_name_like_the_pools_later_renames_no_device() -> 
 
 
 def test_nor_does_one_that_lists_it_no_more() -> None:
-    board = Board()
+    board = PublisherWorld()
     board.nodes("0", "n1")
     board.local("n1", nvidia_a100_0="GPU-1")
     board.stock(1)

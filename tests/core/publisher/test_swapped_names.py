@@ -5,13 +5,13 @@ from msgspec.structs import replace
 
 from dds_core.model import Claim
 from dds_core.publisher.model import PoolConfig
-from tests.support.board import A100, A100_0, H100, Board, published
+from tests.support.publisher_world import A100, A100_0, H100, PublisherWorld, published
 
 SWAPPED = (replace(A100, device=H100.device), replace(H100, device=A100.device))
 
 
-def held() -> Board:
-    board = Board(models=(A100, H100))
+def held() -> PublisherWorld:
+    board = PublisherWorld(models=(A100, H100))
     board.nodes("0", "n1")
     board.stock(2)
     board.stock(3, model=H100)

@@ -7,10 +7,21 @@ from dds_core.model import Claim
 from dds_core.publisher import events as e
 from dds_core.publisher.model import Capacity, Host, Limit, Machine, PoolConfig, PoolSlice
 from dds_core.publisher.rules import layout
-from tests.support.board import A100, A100_0, H100, Board, alerts, labelled, pool_slice, published, usual, withdrawn
+from tests.support.publisher_world import (
+    A100,
+    A100_0,
+    H100,
+    PublisherWorld,
+    alerts,
+    labelled,
+    pool_slice,
+    published,
+    usual,
+    withdrawn,
+)
 
 
-def _cooling(board: Board, node: str, on: bool, until: str = "true") -> list[e.Decision]:
+def _cooling(board: PublisherWorld, node: str, on: bool, until: str = "true") -> list[e.Decision]:
     host = board.picture.host(node)
     assert host is not None
     key = "cohdi.io/nvidia-a100-cooling"
@@ -109,7 +120,7 @@ def test_no_answer_withdraws_nothing() -> None:
 
 
 def test_a_start_without_an_answer_leaves_what_is_there_alone() -> None:
-    board = Board()
+    board = PublisherWorld()
     board.see(pool_slice("nvidia-a100-fabric7-x", "nvidia-a100-fabric7", ("nvidia-a100-0",)))
     board.feed(e.Synced())
     assert board.wait(86_400) == []
@@ -133,7 +144,7 @@ def test_nothing_is_decided_without_the_config_map_or_on_a_stale_view() -> None:
 
 
 def test_a_pool_that_another_publishes_is_left_alone_and_told_once() -> None:
-    board = Board()
+    board = PublisherWorld()
     board.nodes("0", "n1")
     board.see(pool_slice("theirs", devices=("nvidia-a100-0",), owner=""))
     board.stock(2)
@@ -145,7 +156,7 @@ def test_a_pool_that_another_publishes_is_left_alone_and_told_once() -> None:
 
 
 def test_slices_that_carry_nobodys_mark_are_taken_over_in_place_when_the_policy_says_so() -> None:
-    board = Board(policy={"adopt": "reference"})
+    board = PublisherWorld(policy={"adopt": "reference"})
     board.nodes("0", "n1")
     board.see(pool_slice("theirs", devices=("nvidia-a100-0", "nvidia-a100-1"), owner="", generation=7))
     board.claim("a", "n1", "nvidia-a100-1")
@@ -160,7 +171,7 @@ def test_slices_that_carry_nobodys_mark_are_taken_over_in_place_when_the_policy_
 
 
 def test_what_was_told_of_a_foreign_slice_is_over_once_it_was_taken_over_and_is_told_again_when_another_comes() -> None:
-    board = Board()
+    board = PublisherWorld()
     board.nodes("0", "n1")
     board.see(pool_slice("theirs", devices=("nvidia-a100-0",), owner=""))
     board.stock(2)
@@ -199,7 +210,7 @@ def test_what_does_not_show_after_its_write_is_written_again() -> None:
 
 
 def test_an_api_that_drops_binding_conditions_gets_no_pool() -> None:
-    board = Board()
+    board = PublisherWorld()
     board.nodes("0", "n1")
     board.stock(2)
     board.feed(e.Capabilities(binding_conditions=False))
@@ -263,7 +274,7 @@ def test_a_restart_writes_nothing_when_nothing_changed_and_what_was_left_undone(
 def test_an_empty_log_takes_up_the_names_that_are_there() -> None:
     first = usual(4)
     first.claim("a", "n1", "nvidia-a100-3")
-    second = Board()
+    second = PublisherWorld()
     second.nodes("0", "n1", "n2")
     second.see(*first.live())
     second.claim("a", "n1", "nvidia-a100-3")
@@ -274,7 +285,7 @@ def test_an_empty_log_takes_up_the_names_that_are_there() -> None:
 
 
 def test_observe_decides_and_writes_nothing() -> None:
-    board = Board(mode="observe")
+    board = PublisherWorld(mode="observe")
     board.nodes("0", "n1")
     board.stock(2)
     assert [one.mode for one in published(board.synced())] == ["observe"]
@@ -343,7 +354,7 @@ def test_one_broken_pool_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None
         return real(pool, *args, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(layout, "laid_out", fails_for_a100)
-    board = Board(models=(A100, H100))
+    board = PublisherWorld(models=(A100, H100))
     board.nodes("0", "n1")
     board.stock(2)
     board.stock(2, model=H100)

@@ -6,7 +6,19 @@ from dds_core.model import Allocation, Claim, FabricResource, Result
 from dds_core.publisher import events as e
 from dds_core.publisher.describe import devices_of, digest_of, name_of_id, selector
 from dds_core.publisher.model import FreeDevice, Host, Limit, Machine, PoolConfig, PoolSlice
-from tests.support.board import A100, A100_0, DRIVER, H100, SECOND, Board, alerts, labelled, published, usual, withdrawn
+from tests.support.publisher_world import (
+    A100,
+    A100_0,
+    DRIVER,
+    H100,
+    SECOND,
+    PublisherWorld,
+    alerts,
+    labelled,
+    published,
+    usual,
+    withdrawn,
+)
 
 
 def test_another_label_prefix_selects_nodes_by_it() -> None:
@@ -40,7 +52,7 @@ def test_a_generation_is_never_given_twice() -> None:
 def test_a_watch_that_is_behind_raises_no_generation() -> None:
     """What was written is written again in case it was lost: at the same generation, so that nothing is there to be written."""
     for free, generation in ((2, 1), (200, 1)):
-        board = Board()
+        board = PublisherWorld()
         board.nodes("0", "n1")
         board.stock(free)
         (first,) = published(board.synced())
@@ -63,7 +75,7 @@ def test_a_watch_that_shows_what_was_before_raises_no_generation() -> None:
 
 
 def test_a_pool_whose_write_is_under_way_is_taken_back() -> None:
-    board = Board(models=(A100, H100))
+    board = PublisherWorld(models=(A100, H100))
     board.nodes("0", "n1")
     board.stock(2)
     assert published(board.synced())
@@ -91,7 +103,7 @@ def test_a_device_that_is_not_healthy_takes_nobodys_place() -> None:
 
 def test_what_is_there_as_it_would_be_is_not_shown_in_mode_observe() -> None:
     there = usual(2).live()
-    board = Board(mode="observe")
+    board = PublisherWorld(mode="observe")
     board.nodes("0", "n1")
     board.see(*there)
     board.stock(2)
@@ -124,7 +136,7 @@ def test_what_is_shown_in_mode_observe_is_shown_again_when_it_is_another() -> No
 
 
 def test_a_pool_that_never_was_leaves_no_row() -> None:
-    board = Board(models=(A100, H100))
+    board = PublisherWorld(models=(A100, H100))
     board.nodes("0", "n1")
     board.stock(2)
     board.synced()

@@ -5,17 +5,17 @@ from msgspec.structs import replace
 
 from dds_core.publisher import events as e
 from dds_core.publisher.model import Host, Limit, Machine, by_name
-from tests.support.board import A100, A100_0, Board, labelled, usual, withdrawn
+from tests.support.publisher_world import A100, A100_0, PublisherWorld, labelled, usual, withdrawn
 
 
-def named(board: Board, node: str = "worker", fabric: str = "0", machine: str = "i-0abc") -> Machine:
+def named(board: PublisherWorld, node: str = "worker", fabric: str = "0", machine: str = "i-0abc") -> Machine:
     """A node with a provider ID of its own, in an inventory by its name."""
     board.see(Host(f"h-{node}", node, machine, {f"cohdi.io/{A100.device}": "true"}))
     return Machine(by_name(node), node, fabric, {A100.model: Limit(4, 0)})
 
 
 def test_a_node_that_has_a_provider_id_may_be_named_by_an_inventory() -> None:
-    board = Board()
+    board = PublisherWorld()
     (told,) = labelled([*board.feed(e.MachineObserved(named(board))), *board.synced()])
     assert told.node == "worker"
     assert told.labels == {
@@ -27,7 +27,7 @@ def test_a_node_that_has_a_provider_id_may_be_named_by_an_inventory() -> None:
 
 
 def test_what_is_attached_to_such_a_node_is_of_its_fabric() -> None:
-    board = Board()
+    board = PublisherWorld()
     board.feed(e.MachineObserved(named(board)))
     board.synced()
     board.stock(4, whole=True)
@@ -50,7 +50,7 @@ def test_its_labels_go_with_its_entry() -> None:
 
 
 def test_an_entry_by_uuid_counts_before_one_by_name() -> None:
-    board = Board()
+    board = PublisherWorld()
     board.feed(e.MachineObserved(named(board, fabric="1")))
     board.feed(e.MachineObserved(Machine("i-0abc", "", "0")))
     board.synced()
@@ -62,7 +62,7 @@ def test_an_entry_by_uuid_counts_before_one_by_name() -> None:
 
 
 def test_a_node_of_two_entries_keeps_its_labels_until_both_are_away_for_a_while() -> None:
-    board = Board()
+    board = PublisherWorld()
     board.nodes("0", "other")
     board.feed(e.MachineObserved(named(board)))
     board.feed(e.MachineObserved(Machine("i-0abc", "", "0")))

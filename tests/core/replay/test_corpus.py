@@ -26,7 +26,7 @@ from dds_adapters.kubernetes.decode.translate import RESOURCES
 from dds_adapters.kubernetes.publish.decode import PUBLISHED
 from dds_adapters.kubernetes.watch.arrivals import ADDED, DELETED, SYNCED, Arrival
 from dds_adapters.kubernetes.watch.known import seeds
-from dds_adapters.runtime.loop import Arriving, Decider
+from dds_adapters.runtime.loop import Arriving, Controller
 from dds_adapters.runtime.publisher import Probed, Publisher, RoundEnded
 from dds_adapters.runtime.scaler import Scaler
 from dds_adapters.sql import Database, SqlLog, upgrade
@@ -311,7 +311,7 @@ def test_the_same_is_decided_again(kept: Kept, rows: list[Envelope]) -> None:
 # -- going on ----------------------------------------------------------------------------------------------------------
 
 
-def process(kept: Kept, log: EventLog, picture: Any, faults: list[DdsError]) -> Decider[Any]:
+def process(kept: Kept, log: EventLog, picture: Any, faults: list[DdsError]) -> Controller[Any]:
     """A new one, under the policy that the log has and on an API server that serves what it did."""
     if kept.component == "publisher":
         return Publisher(log, picture.policy, code="a later version", told=faults.append)
@@ -319,17 +319,17 @@ def process(kept: Kept, log: EventLog, picture: Any, faults: list[DdsError]) -> 
     return Scaler(log, picture.policy, code="a later version", told=faults.append)
 
 
-def all_listed(decider: Decider[Any], at: int) -> list[Arriving]:
+def all_listed(controller: Controller[Any], at: int) -> list[Arriving]:
     """Everything was seen: what the log knows is still there."""
-    found: list[Arriving] = [Arrival(resource, SYNCED, b"", at, since=at) for resource in sorted(decider.resources)]
-    if isinstance(decider, Publisher):
-        found = [Probed(None, at), RoundEnded(decider.picture.models, at), *found]
+    found: list[Arriving] = [Arrival(resource, SYNCED, b"", at, since=at) for resource in sorted(controller.resources)]
+    if isinstance(controller, Publisher):
+        found = [Probed(None, at), RoundEnded(controller.picture.models, at), *found]
     return found
 
 
-def all_left(kept: Kept, decider: Decider[Any], at: int) -> list[Arriving]:
+def all_left(kept: Kept, controller: Controller[Any], at: int) -> list[Arriving]:
     """Claims, and pods without a node, are gone."""
-    known = seeds(decider.picture, PUBLISHED if kept.component == "publisher" else RESOURCES)
+    known = seeds(controller.picture, PUBLISHED if kept.component == "publisher" else RESOURCES)
     return [
         Arrival(resource, DELETED, msgspec.json.encode({"metadata": one}), at)
         for resource in ("resourceclaims", "pods")
@@ -356,17 +356,17 @@ def test_a_new_process_goes_on_from_it(kept: Kept, copy: SqlLog, rows: list[Enve
     picture = picture_of(kept, rows[kept.begin - kept.after :])
     now = picture.now + SECOND
     later = now + 900 * SECOND
-    decider = process(kept, copy, picture, faults)
+    controller = process(kept, copy, picture, faults)
 
-    decider.open(now)
-    assert decider.epoch == kept.epoch + 1
-    decider.turn([Arrival("nodes", ADDED, NODE, now + SECOND)], (), now + SECOND)
-    decider.turn(all_listed(decider, now + 2 * SECOND), (), now + 2 * SECOND)
-    assert decider.synced
-    decider.turn((), (), later)
-    decider.turn(all_left(kept, decider, later + SECOND), (), later + SECOND)
-    decider.turn((), (), now + 1800 * SECOND)
-    assert faults == [] and decider.behind == 0
+    controller.open(now)
+    assert controller.epoch == kept.epoch + 1
+    controller.turn([Arrival("nodes", ADDED, NODE, now + SECOND)], (), now + SECOND)
+    controller.turn(all_listed(controller, now + 2 * SECOND), (), now + 2 * SECOND)
+    assert controller.synced
+    controller.turn((), (), later)
+    controller.turn(all_left(kept, controller, later + SECOND), (), later + SECOND)
+    controller.turn((), (), now + 1800 * SECOND)
+    assert faults == [] and controller.behind == 0
 
     whole = list(copy.read(kept.after))
     fresh = whole[len(rows) :]
@@ -380,7 +380,7 @@ def test_a_new_process_goes_on_from_it(kept: Kept, copy: SqlLog, rows: list[Enve
         assert [told(row) for row in fresh[1:]] == content(kept.next).splitlines()
     assert verify_log(copy).last == copy.head().position == fresh[-1].position
     assert differences_since(kept, whole) == []
-    assert component.same(picture_of(kept, whole[kept.begin - kept.after :]), decider.picture)
+    assert component.same(picture_of(kept, whole[kept.begin - kept.after :]), controller.picture)
 
 
 def test_a_new_process_leaves_a_checkpoint_and_the_next_one_starts_with_it(

@@ -208,7 +208,7 @@ def test_a_leader_that_stood_still_finds_that_another_one_leads() -> None:
     first, second = run.processes["scaler"]
     assert not first.alive and first.leads() == 0.0
     assert first.crashed is None or isinstance(first.crashed, Fenced)
-    assert second.decider.epoch == first.decider.epoch + 1
+    assert second.controller.epoch == first.controller.epoch + 1
 
 
 def test_who_is_killed_is_followed_by_another_when_its_lease_is_over_and_who_stops_at_once() -> None:

@@ -18,7 +18,7 @@ from tests.adapters.fabric.rig import H100 as ASKED_H100
 from tests.adapters.fabric.test_survey import Played, asked, counted, failed
 from tests.lab.publisher.test_attaching import A100 as POOL
 from tests.lab.publisher.test_attaching import names_of, pods, ran, steps, story
-from tests.support.board import A100, A100_0, H100, Board, pool_slice, usual, withdrawn
+from tests.support.publisher_world import A100, A100_0, H100, PublisherWorld, pool_slice, usual, withdrawn
 from tests.support.publishing import Surroundings, change_models, publishing, write_login
 from tests.support.publishing import written as cluster_of
 
@@ -65,7 +65,7 @@ def test_d3_a_change_of_the_configuration_is_taken_up_at_once_even_of_one_attrib
 
 
 def test_d4_pools_of_models_and_fabrics_that_are_gone_go() -> None:
-    board = Board(models=(A100, H100))
+    board = PublisherWorld(models=(A100, H100))
     board.nodes("0", "n1")
     board.nodes("1", "n2")
     board.synced()
@@ -268,7 +268,7 @@ def test_d13_every_type_of_value_is_published() -> None:
         },
         capacity={"memory": Capacity("85899345920")},
     )
-    board = Board(models=(A100,))
+    board = PublisherWorld(models=(A100,))
     board.nodes("0", "n1")
     board.stock(1)
     board.synced()

@@ -31,7 +31,7 @@ def crashed(boundaries: Boundaries, *, away: float = 2.0, forget: bool = False) 
     """A story whose publisher ends at the boundary; another begins a while later, on the same log or on an empty one."""
 
     def prepare(run: PublishRun) -> None:
-        run.log = run.ours.publisher._pen.log = Watched(run.log)
+        run.log = run.ours.publisher._log_writer.log = Watched(run.log)
         boundaries.watch(run)  # type: ignore[arg-type]
 
     with publishing(story(steps(*PODS)), prepare=prepare, begin=False) as run:
@@ -137,7 +137,7 @@ def test_watches_that_break_and_lists_anew(seconds: float) -> None:
     """While claims are not heard of, nothing is decided: one that is not seen may hold a device."""
     with publishing(story(steps(*PODS))) as run:
         run.lab.run(11)
-        for one in run.ours.decider.watched():
+        for one in run.ours.controller.watched():
             run.ours.cut(one.resource, seconds)
         run.troubled.add("watches")
         run.lab.run(seconds + 2)
@@ -152,7 +152,7 @@ def test_a_log_that_is_away_for_a_minute() -> None:
     away: list[int] = []
 
     def prepare(run: PublishRun) -> None:
-        log = run.log = run.ours.publisher._pen.log = Watched(run.log)
+        log = run.log = run.ours.publisher._log_writer.log = Watched(run.log)
 
         def before() -> None:
             if 11 <= (run.lab.time.now() - run.lab.scenario.start) / 1e6 < 71:

@@ -15,7 +15,7 @@ import pytest
 
 from dds_adapters.kubernetes.decode.config import NAME as CONFIG
 from dds_adapters.kubernetes.decode.config import NAMESPACE
-from dds_adapters.kubernetes.doctor.patient import Patient
+from dds_adapters.kubernetes.doctor.context import ExaminationContext
 from dds_adapters.kubernetes.doctor.permissions import permissions
 from dds_adapters.sql import Database, upgrade
 from dds_core.events import DeadlinePassed, Event, WriteDone, WriteRefused
@@ -58,8 +58,8 @@ def with_roles(name: str, *without: str, seconds: float) -> tuple[Running, list[
         assert run.lab.server.gates.on("DRAResourceClaimGranularStatusAuthorization")
         run.lab.run(seconds)
         api = Direct(run.lab.server, ACCOUNT, GROUPS)
-        patient = Patient(api, "https://lab", run.lab.time.now, policy=run.policy, namespace=NAMESPACE)
-        return run, list(permissions(patient))
+        context = ExaminationContext(api, "https://lab", run.lab.time.now, policy=run.policy, namespace=NAMESPACE)
+        return run, list(permissions(context))
 
 
 def test_b01_with_the_generated_role_conditions_are_written() -> None:

@@ -16,8 +16,8 @@ from dds_lab.judge.scaler import Judge
 from dds_lab.lab import Lab
 from dds_lab.latency import LogNormal
 from dds_lab.setup import install_guard
-from tests.support.ends import ENDS, survived
 from tests.support.exits import Boundaries, Kind, When, crashed
+from tests.support.expected_ends import ENDS, survived
 from tests.support.ours import new_log, policy_for, told_to_us
 from tests.support.over_http import hurried, measure_at
 
@@ -93,13 +93,13 @@ class Uneven(OurScaler):
     """Its lists are made at instants of their own, so that each shows another moment of the cluster."""
 
     def start(self) -> None:
-        self.decider.open(self._now())
+        self.controller.open(self._now())
         self.alive = True
-        known = self.decider.seeds()
-        for one in self.decider.watched():
+        known = self.controller.seeds()
+        for one in self.controller.watched():
             followed = self._followed[one.resource] = _Followed(self, one, known.get(one.resource, ()))
             self._time.after(self._random.uniform(0.0, 0.15), followed.begin)
-        self.decider.begin()
+        self.controller.begin()
 
 
 def killed_at_random(seed: int, *, guarded: bool) -> Judge:

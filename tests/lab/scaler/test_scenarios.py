@@ -1,4 +1,4 @@
-"""Every scenario with our scaler ends as it should; what it should be is in `tests/support/ends.py`.
+"""Every scenario with our scaler ends as it should; what it should be is in `tests/support/expected_ends.py`.
 
 The hands that played operator and scaler in some of them are taken away, and there is an operator. What moves is compared with
 what is needed while devices are held, not only at the end: that is the judge's part.
@@ -29,7 +29,7 @@ from dds_lab.check.subjects import CLUSTER, LOG
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.forms import between
 from dds_lab.scenario.parts import Fabrics
-from tests.support.ends import ENDS, held_to
+from tests.support.expected_ends import ENDS, held_to
 from tests.support.ours import Running, policy_for, running, told_to_us
 
 SOME = 4

@@ -18,8 +18,8 @@ from dds_core.scaler.policy import Policy
 from dds_lab.judge.scaler import Measure
 from dds_lab.scenario import parse
 from tests.support import guarding
-from tests.support.ends import ENDS, survived
 from tests.support.exits import Watched
+from tests.support.expected_ends import ENDS, survived
 from tests.support.ours import USUAL, Running, new_log, policy_for, running, told_to_us
 from tests.support.troubles import SECOND, TROUBLES, Trouble, cut_now_and_then, log_away, troubled
 

@@ -36,8 +36,8 @@ from dds_lab.scenario.cluster import User as Named
 from tests.adapters.autoscaler.caller import Caller, ask, calling
 from tests.project.deploy.admission import AUTOSCALER_ACCOUNT
 from tests.project.deploy.permitted import GROUPS, Uses, give_roles, needed
-from tests.support.clinic import Clinic
 from tests.support.cluster_api import NAMESPACE, ClusterApi
+from tests.support.doctor_lab import DoctorLab
 from tests.support.live_lab import LiveLab, Running, eventually
 
 BIG, SMALL = "big", "small"
@@ -178,7 +178,7 @@ def _story(folder: Path) -> Uses:
 
 def _reviews(folder: Path) -> Uses:
     """What `dds doctor` and whoever reads the metrics make it ask."""
-    uses, clinic = Uses(AUTOSCALER_ACCOUNT), Clinic(taint_rules="resource.k8s.io/v1beta2")
+    uses, clinic = Uses(AUTOSCALER_ACCOUNT), DoctorLab(taint_rules="resource.k8s.io/v1beta2")
     give_roles(clinic.admin, component="autoscaler")
     uses.follow(clinic.lab.server)
     for check, level in ((autoscaler_permissions, "ok"), (autoscaling.cluster_autoscaler, "note")):

@@ -23,7 +23,7 @@ from dds_lab.driver import Direct, OurPublisher, by_manager
 from dds_lab.manager import Limit, ManagerSettings
 from tests.project.deploy.admission import PUBLISHER_ACCOUNT
 from tests.project.deploy.permitted import GROUPS, Uses, give_roles, needed
-from tests.support.clinic import Clinic
+from tests.support.doctor_lab import DoctorLab
 from tests.support.publishing import ENDPOINT, PublishRun, Surroundings, change_models, publishing, write_login, written
 
 CLUSTER = """
@@ -75,7 +75,7 @@ def _story() -> Uses:
 
 def _reviews() -> Uses:
     """What `dds doctor` and whoever reads the metrics make it ask."""
-    uses, clinic = Uses(PUBLISHER_ACCOUNT), Clinic()
+    uses, clinic = Uses(PUBLISHER_ACCOUNT), DoctorLab()
     give_roles(clinic.admin, component="publisher")
     uses.follow(clinic.lab.server)
     policy = PublishPolicy(mode="publish")
@@ -123,7 +123,7 @@ def test_a_missing_rule_is_noticed_and_ends_nothing(resource: str) -> None:
 
 def test_a_write_that_the_policies_refuse_is_noticed() -> None:
     """The harness itself: it would tell."""
-    uses, clinic = Uses(PUBLISHER_ACCOUNT), Clinic()
+    uses, clinic = Uses(PUBLISHER_ACCOUNT), DoctorLab()
     give_roles(clinic.admin, component="publisher")
     uses.follow(clinic.lab.server)
     requests = Direct(clinic.lab.server, PUBLISHER_ACCOUNT, GROUPS)

@@ -32,7 +32,7 @@ from dds_lab.driver import Direct
 from dds_lab.scenario.cluster import User as Named
 from tests.project.deploy.admission import ACCOUNT
 from tests.project.deploy.permitted import GROUPS, Uses, give_roles, needed
-from tests.support.clinic import Clinic
+from tests.support.doctor_lab import DoctorLab
 from tests.support.live_lab import LiveLab, OurProcess, eventually, without_scaler
 from tests.support.ours import Running, policy_for, running, told_to_us
 
@@ -106,7 +106,7 @@ def _process(folder: Path) -> Uses:
 
 def _reviews() -> Uses:
     """What `dds doctor` and whoever reads the metrics make it ask."""
-    uses, clinic = Uses(), Clinic(taint_rules="resource.k8s.io/v1beta2")
+    uses, clinic = Uses(), DoctorLab(taint_rules="resource.k8s.io/v1beta2")
     give_roles(clinic.admin)
     uses.follow(clinic.lab.server)
     found = clinic.look(permissions, user=ACCOUNT, groups=GROUPS)
@@ -188,7 +188,7 @@ def test_a_missing_rule_is_noticed_and_costs_that_feature_alone(resource: str) -
 
 def test_a_write_that_the_policies_refuse_is_noticed() -> None:
     """The harness itself: it would tell."""
-    uses, clinic = Uses(), Clinic()
+    uses, clinic = Uses(), DoctorLab()
     give_roles(clinic.admin)
     uses.follow(clinic.lab.server)
     requests = Direct(clinic.lab.server, ACCOUNT, GROUPS)

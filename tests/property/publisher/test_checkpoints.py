@@ -12,13 +12,13 @@ from dds_core.publisher import events as e
 from dds_core.publisher.deadlines import deadlines
 from dds_core.publisher.model import Machine, PoolConfig, PoolSlice
 from dds_core.publisher.state import dump, load
-from tests.support.board import A100, H100, PUBLISHER, Board
+from tests.support.publisher_world import A100, H100, PUBLISHER, PublisherWorld
 
 NODES = {"n1": "0", "n2": "0", "n3": "00"}
 MODELS = ((A100,), (A100, H100), (H100,))
 
 
-def something(board: Board, random: Random) -> None:
+def something(board: PublisherWorld, random: Random) -> None:
     """One of the things that may happen to a publisher."""
     node = random.choice(list(NODES))
     match random.randrange(13):
@@ -56,7 +56,7 @@ def something(board: Board, random: Random) -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_a_checkpoint_anywhere_changes_nothing(seed: int) -> None:
     random = Random(seed)
-    board = Board(models=(A100, H100), policy={"pool_devices": 20})
+    board = PublisherWorld(models=(A100, H100), policy={"pool_devices": 20})
     for node, fabric in NODES.items():
         board.nodes(fabric, node)
     board.stock(3)

@@ -114,7 +114,7 @@ class World:
         self._kill(which, how, forget=True)
 
     def _cut(self, which: int, how: int) -> None:
-        watched = self.run.ours.decider.watched()
+        watched = self.run.ours.controller.watched()
         if self.run.ours.alive and self.run.ours.publisher.synced:
             self.run.troubled.add("watches")
             self.run.ours.cut(watched[which % len(watched)].resource, 1.0 + how)

@@ -14,7 +14,7 @@ from dds_core.publisher import events as e
 from dds_core.publisher.model import FreeDevice, Host, Machine, PoolConfig, PoolSlice
 from dds_core.publisher.rules import decide
 from tests.property.streams import QUICK, SOAK
-from tests.support.board import A100, A100_0, H100, Board, labelled, withdrawn
+from tests.support.publisher_world import A100, A100_0, H100, PublisherWorld, labelled, withdrawn
 
 NODES = ("n1", "n2", "n3")
 MOVES = (
@@ -40,7 +40,7 @@ class World:
     """The truth, the board that is told of it, and what must hold at each step."""
 
     named: bool = False
-    board: Board = field(default_factory=lambda: Board(models=(A100, H100)))
+    board: PublisherWorld = field(default_factory=lambda: PublisherWorld(models=(A100, H100)))
     devices: list[Device] = field(default_factory=lambda: [Device(f"d{n}") for n in range(5)])
     claims: dict[str, tuple[str, str]] = field(default_factory=dict)
     away: bool = False

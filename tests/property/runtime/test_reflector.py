@@ -14,8 +14,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dds_adapters.kubernetes.watch.arrivals import DELETED, SYNCED, Arrivals
-from dds_adapters.kubernetes.watch.known import Known, Listing, identity
+from dds_adapters.kubernetes.watch.arrivals import DELETED, SYNCED, DeltaQueue
+from dds_adapters.kubernetes.watch.known import Listing, ObjectStore, identity
 from dds_lab.faults.wire import Action, Cut, Delay, Duplicate, Expire, HalfOpen, Lost, Refuse, Rule, Slow
 from dds_lab.latency import Fixed, Uniform
 from tests.support.drawn import examples
@@ -55,10 +55,10 @@ class Server:
 class Reader:
     """What a reflector does, one step at a time: a page, or an event, or a connection that breaks at any of them."""
 
-    def __init__(self, server: Server, arrivals: Arrivals) -> None:
+    def __init__(self, server: Server, arrivals: DeltaQueue) -> None:
         self._server = server
         self._arrivals = arrivals
-        self._known = Known(lambda uid, type, raw: arrivals.put("things", uid, type, raw))
+        self._known = ObjectStore(lambda uid, type, raw: arrivals.put("things", uid, type, raw))
         self._listing: Listing | None = None
         self._pages: list[bytes] = []
         self._since: int | None = None
@@ -107,7 +107,7 @@ STEPS = st.lists(
 @given(STEPS)
 @examples(80, 400)
 def test_whatever_breaks_the_mirror_becomes_the_list(steps: list[tuple[str, str]]) -> None:
-    server, arrivals = Server(), Arrivals()
+    server, arrivals = Server(), DeltaQueue()
     reader = Reader(server, arrivals)
     mirror: dict[str, str] = {}
     names: dict[str, str] = {}

@@ -12,10 +12,10 @@ import pytest
 
 from dds_adapters.kubernetes import Translator
 from dds_adapters.kubernetes import cluster as cluster_module
-from dds_adapters.kubernetes.watch.arrivals import LOST, STALE, SYNCED, Arrival, Arrivals
+from dds_adapters.kubernetes.watch.arrivals import LOST, STALE, SYNCED, Arrival, DeltaQueue
 from dds_adapters.kubernetes.watch.known import Identity
 from dds_adapters.kubernetes.watch.reflector import Timing, stop_all
-from dds_adapters.kubernetes.watch.watched import VERSIONS, Watched, watched
+from dds_adapters.kubernetes.watch.watched import VERSIONS, WatchSpec, watched
 from dds_lab.api.gates import Gates
 from dds_lab.api.server import ApiServer
 from dds_lab.crds import COMPOSABLE_RESOURCES
@@ -97,8 +97,8 @@ def test_a_list_of_many_pages_goes_on_where_it_failed(tmp_path: Path, monkeypatc
         world = World(served, "nodes")
         for number in range(200):
             world.create(f"n{number}")
-        arrivals = Arrivals()
-        with reflecting(cluster, Watched("nodes", ("v1",)), arrivals) as (reflector, _):
+        arrivals = DeltaQueue()
+        with reflecting(cluster, WatchSpec("nodes", ("v1",)), arrivals) as (reflector, _):
             taker = Taker(arrivals, world)
             assert taker.until(reflector.synced.is_set)
             taker.take()
@@ -114,13 +114,13 @@ def test_what_happened_while_the_server_was_away_is_told_as_differences(
 ) -> None:
     monkeypatch.setattr(cluster_module, "RENEW_SECONDS", 0.0)
     server = new_server()
-    arrivals = Arrivals()
+    arrivals = DeltaQueue()
     with lab(tmp_path, server=server) as (served, cluster, _):
         port = int(served.url.rpartition(":")[2])
         world = World(served, "nodes")
         for name in "abcd":
             world.create(name)
-        following = reflecting(cluster, Watched("nodes", ("v1",)), arrivals)
+        following = reflecting(cluster, WatchSpec("nodes", ("v1",)), arrivals)
         reflector, troubles = following.__enter__()
         taker = Taker(arrivals, world)
         assert taker.until(lambda: taker.mirror == world.alive())
@@ -173,9 +173,9 @@ def test_objects_of_the_log_that_are_not_there_any_more_are_told_as_gone(tmp_pat
     with lab(tmp_path) as (served, cluster, _):
         world = World(served, "nodes")
         uid = world.create("kept")
-        arrivals = Arrivals()
+        arrivals = DeltaQueue()
         known = [Identity(uid, "", "kept"), Identity("gone", "", "lost-long-ago"), Identity("replaced", "", "kept")]
-        with reflecting(cluster, Watched("nodes", ("v1",)), arrivals, known=known):
+        with reflecting(cluster, WatchSpec("nodes", ("v1",)), arrivals, known=known):
             taker = Taker(arrivals, mirror=dict.fromkeys(("gone", "replaced", uid), "?"))
             assert taker.until(lambda: SYNCED in taker.types())
             assert taker.mirror == world.alive()
@@ -191,7 +191,7 @@ def test_the_best_version_that_is_served_is_followed(release: str, version: str,
         release, {"DRADeviceTaints": True, "DRADeviceTaintRules": True}, {f"resource.k8s.io/{version}": True}
     )
     server = ApiServer(gates=gates, now=wall, random=Random(1))
-    rules = Watched("devicetaintrules", VERSIONS["devicetaintrules"])
+    rules = WatchSpec("devicetaintrules", VERSIONS["devicetaintrules"])
     with reflected(tmp_path, watched=rules, server=server) as found:
         found.taker.world = None
         taint = {"key": "example.com/dead", "effect": "NoSchedule"}
@@ -202,7 +202,7 @@ def test_the_best_version_that_is_served_is_followed(release: str, version: str,
 
 def test_what_is_not_served_is_told_once_and_found_when_it_comes(tmp_path: Path) -> None:
     server = ApiServer(gates=Gates.for_version("1.36"), now=wall, random=Random(1))
-    resources = Watched("composableresources", VERSIONS["composableresources"])
+    resources = WatchSpec("composableresources", VERSIONS["composableresources"])
     with reflected(tmp_path, watched=resources, server=server) as found:
         assert found.taker.until(lambda: LOST in found.taker.types())
         assert not found.taker.until(lambda: len(found.taker.taken) > 1, 1.0)
@@ -222,8 +222,8 @@ def test_who_may_not_read_is_told_so_and_goes_on_when_he_may(tmp_path: Path) -> 
     with lab(tmp_path, server=server, masters=False) as (served, cluster, _):
         world = World(served, "nodes")
         world.create("a")
-        arrivals = Arrivals()
-        with reflecting(cluster, Watched("nodes", ("v1",)), arrivals) as (_, troubles):
+        arrivals = DeltaQueue()
+        with reflecting(cluster, WatchSpec("nodes", ("v1",)), arrivals) as (_, troubles):
             taker = Taker(arrivals, world)
             assert taker.until(lambda: LOST in taker.types())
             assert not taker.until(lambda: len(taker.taken) > 1, 0.5)
@@ -407,7 +407,7 @@ def test_nothing_is_passed_on_after_a_stop_that_came_during_a_slow_answer(tmp_pa
 def test_it_survives_whoever_it_passes_on_to(tmp_path: Path) -> None:
     """The queue fails a few times, and the one who is told of it fails always."""
 
-    class Failing(Arrivals):
+    class Failing(DeltaQueue):
         left = 5
 
         def put(self, resource: str, uid: str, type: str, raw: bytes) -> None:
@@ -428,7 +428,7 @@ def test_it_survives_whoever_it_passes_on_to(tmp_path: Path) -> None:
         for name in "abc":
             world.create(name)
         arrivals = Failing()
-        with reflecting(cluster, Watched("nodes", ("v1",)), arrivals, troubles=Deaf()):
+        with reflecting(cluster, WatchSpec("nodes", ("v1",)), arrivals, troubles=Deaf()):
             taker = Taker(arrivals, world)
             assert taker.until(lambda: taker.mirror == world.alive())
             world.touch("a", 1)

@@ -17,9 +17,9 @@ import pytest
 
 from dds_adapters.kubernetes import cluster as cluster_module
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.kubernetes.watch.arrivals import Arrivals
+from dds_adapters.kubernetes.watch.arrivals import DeltaQueue
 from dds_adapters.kubernetes.watch.reflector import Reflector, stop_all
-from dds_adapters.kubernetes.watch.watched import VERSIONS, Watched
+from dds_adapters.kubernetes.watch.watched import VERSIONS, WatchSpec
 from dds_core.errors import DdsError
 from dds_lab.faults.wire import Action, Cut, Expire, Lost, Refuse, Rule, Slow
 from dds_lab.latency import Fixed
@@ -89,9 +89,9 @@ class Counted:
     def __init__(self, cluster: Cluster, patch: pytest.MonkeyPatch) -> None:
         self.times: list[float] = []
         self.troubles: list[DdsError] = []
-        rules = Watched("devicetaintrules", VERSIONS["devicetaintrules"])
+        rules = WatchSpec("devicetaintrules", VERSIONS["devicetaintrules"])
         note = lambda _, trouble: self.troubles.append(trouble)  # noqa: E731
-        self.reflector = Reflector(rules, cluster, Arrivals(), note, random=Impatient(1))
+        self.reflector = Reflector(rules, cluster, DeltaQueue(), note, random=Impatient(1))
         sent = cluster._sent
 
         def counting(*given: object) -> object:
@@ -151,8 +151,8 @@ def test_after_one_failure_a_list_of_many_pages_is_still_read_at_once(tmp_path: 
         return Said(200, json.dumps({"metadata": {"resourceVersion": "5", **more}, "items": []}).encode())
 
     with http_server(answer) as server, closing(Cluster(server.kubeconfig(tmp_path / "k"))) as cluster:
-        watched = Watched("nodes", VERSIONS["nodes"])
-        reflector = Reflector(watched, cluster, Arrivals(), lambda *_: None, random=Impatient(1))
+        watched = WatchSpec("nodes", VERSIONS["nodes"])
+        reflector = Reflector(watched, cluster, DeltaQueue(), lambda *_: None, random=Impatient(1))
         reflector.start()
         assert reflector.synced.wait(5.0), f"{len(asked)} requests in 5 s"
         assert stop_all([reflector], 2.0) == []
@@ -164,7 +164,7 @@ def test_a_sound_server_is_read_as_fast_as_it_answers(tmp_path: Path, monkeypatc
         for number in range(60):
             world.create(f"n{number}")
         monkeypatch.setattr(cluster_module, "PAGE", 2)
-        reflector = Reflector(Watched("nodes", ("v1",)), cluster, Arrivals(), lambda *_: None)
+        reflector = Reflector(WatchSpec("nodes", ("v1",)), cluster, DeltaQueue(), lambda *_: None)
         reflector.start()
         assert reflector.synced.wait(8)
         assert reflector.requests >= 30

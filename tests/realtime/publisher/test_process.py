@@ -200,7 +200,7 @@ def test_while_the_log_is_away_nothing_is_written_and_the_newest_answers_are_kep
             inventory.count("1", MODEL, number)
             asked = provider.asked
             eventually(lambda asked=asked: provider.asked > asked + 6)  # type: ignore[misc]
-        assert ours.process.decider is not None and ours.process.decider.away
+        assert ours.process.controller is not None and ours.process.controller.away
         assert published(lab)()
         cut.away.clear()
         eventually(published(lab, FOUR[:1]))

@@ -58,7 +58,7 @@ def test_who_made_it_goes_on_when_it_has_lost_its_lease_and_ended(
             settings=settings,
         )
         ours.start()
-        eventually(lambda: ours.process.decider is not None)
+        eventually(lambda: ours.process.controller is not None)
         taken = {"spec": {"holderIdentity": "another", "renewTime": "2026-11-21T08:00:00.000000Z"}}
         lab.call(lambda lab: lab.client("test").patch("leases", settings.lease_name, taken, settings.lease_namespace))
         eventually(lambda: not ours.alive)
@@ -107,7 +107,7 @@ def test_the_lease_is_kept_until_it_runs_out_when_a_write_hangs(
             return database.open_log("lab/scaler", cluster=uid, recorded_at=1)
 
         with OurProcess(lab.cluster(), open_log, settings=settings) as ours:
-            eventually(lambda: ours.process.decider is not None)
+            eventually(lambda: ours.process.controller is not None)
             if hangs:
                 monkeypatch.setattr(ours.process.writer, "stop", lambda seconds: False)
         assert holder() == ("one" if hangs else "")

@@ -69,7 +69,7 @@ def test_what_may_not_be_followed_is_told_and_the_rest_goes_on(
     resource: str, lab: LiveLab, processes: dict[str, OurProcess]
 ) -> None:
     ours = processes[resource]
-    scaler = eventually(lambda: ours.process.decider)
+    scaler = eventually(lambda: ours.process.controller)
     assert scaler is not None
     told = eventually(lambda: [line for line in ours.troubles.lines if "403" in line])
     assert all(
@@ -93,4 +93,4 @@ def test_once_it_is_given_all_is_seen(lab: LiveLab, processes: dict[str, OurProc
 
     lab.call(give)
     for ours in processes.values():
-        eventually(lambda ours=ours: ours.process.decider.synced and not ours.process.decider.lost, 60)  # type: ignore[misc]
+        eventually(lambda ours=ours: ours.process.controller.synced and not ours.process.controller.lost, 60)  # type: ignore[misc]

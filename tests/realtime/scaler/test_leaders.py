@@ -19,7 +19,7 @@ from dds_lab.api.requests import MASTERS
 from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.cluster import User
-from tests.support.door import Door
+from tests.support.held_requests import HeldRequests
 from tests.support.live_lab import eventually
 from tests.support.ours import policy_for, told_to_us
 from tests.support.over_http import Scene, database_of, hurried
@@ -47,7 +47,7 @@ class Two(NamedTuple):
     """The scene, its door, the log, and how to start a process."""
 
     it: Scene
-    door: Door
+    door: HeldRequests
     database: Database
     start: Callable[[str], Any]
 
@@ -61,7 +61,7 @@ def two(url: str, folder: Path, name: str = "first_attach") -> Iterator[Two]:
         def start(user: str) -> Any:
             return Program(it.lab, url, folder, policy, *LEASE, "--context", user)
 
-        yield Two(it, Door(it.lab), database, start)
+        yield Two(it, HeldRequests(it.lab), database, start)
         it.held(database.log("lab/scaler"))
         assert it.lab.lab.ledger.count("attach", "done") <= sum(it.outcomes.waits.values()), "one for each wait"
 

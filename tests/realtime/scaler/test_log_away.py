@@ -18,8 +18,8 @@ import pytest
 from dds_lab.judge.scaler import Measure
 from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario
-from tests.support.door import Door
-from tests.support.ends import End
+from tests.support.expected_ends import ExpectedEnd
+from tests.support.held_requests import HeldRequests
 from tests.support.live_lab import eventually
 from tests.support.ours import policy_for, told_to_us
 from tests.support.over_http import Scene, database_of, hurried, proved
@@ -40,7 +40,7 @@ ADMIN = "admin"
 
 def without_log(it: Scene, ours: Program, gone: Callable[[], None], back: Callable[[], None]) -> None:
     """The log goes in the middle of the burst and comes back."""
-    door = Door(it.lab)
+    door = HeldRequests(it.lab)
     eventually(lambda: len(it.outcomes.ran) >= 5)
     gone()
     eventually(lambda: ours.probe().code == 500)
@@ -106,7 +106,7 @@ def two_pods() -> Scenario:
     return found.model_copy(update={"steps": (stays, found.steps[0].model_copy(update={"run": short, "at": 0.2}))})
 
 
-BOTH = End(frozenset({"train-1", "short"}), (2, 2), stays=1)
+BOTH = ExpectedEnd(frozenset({"train-1", "short"}), (2, 2), stays=1)
 
 
 def idles(lab: Lab) -> bool:
@@ -152,7 +152,7 @@ def test_after_a_lost_log_idle_devices_stay_for_a_whole_removal_period(
 def test_a_log_that_is_lost_while_a_device_is_ordered_brings_no_second_one(tmp_path: Path) -> None:
     file = tmp_path / "log.sqlite3"
     with Scene(told_to_us("first_attach"), tmp_path, policy=policy_for("first_attach", **SOONER), rest=REST) as it:
-        door = Door(it.lab)
+        door = HeldRequests(it.lab)
         with Program(it.lab, str(file), tmp_path, it.policy, "--migrate") as before:
             eventually(lambda: any(one.resource == "composabilityrequests" for one in door.writes), pause=0.005)
             before.kill()
@@ -168,7 +168,7 @@ def test_another_clusters_log_is_refused_with_one_line(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/log.sqlite3"
     with database_of(url) as database, Scene(told_to_us("first_attach"), tmp_path) as it:
         log = database.open_log("lab/scaler", cluster="somebody-else", recorded_at=1)
-        door = Door(it.lab)
+        door = HeldRequests(it.lab)
         with Program(it.lab, url, tmp_path, it.policy) as ours:
             assert ours.process.wait(30) == 1
         assert "somebody-else" in ours.lines()[-1]["msg"]

@@ -75,7 +75,7 @@ def test_while_the_log_is_away_nothing_is_written_and_nothing_is_lost(lab: LiveL
         cut.away.clear()
         eventually(lambda: requests(lab))
         cut.away.set()
-        eventually(lambda: ours.process.decider is not None and ours.process.decider.away)
+        eventually(lambda: ours.process.controller is not None and ours.process.controller.away)
         written = dict(ours.process.writer.counts)
         time.sleep(1.0)
         assert dict(ours.process.writer.counts) == written
@@ -158,7 +158,7 @@ def test_a_standby_takes_over_when_the_leader_stops(lab: LiveLab, database: Data
     first, second = Opened(database), Opened(database)
     one = OurProcess(lab.cluster(), first, settings=settings("one"))
     one.start()
-    eventually(lambda: one.process.leading and one.process.decider is not None)
+    eventually(lambda: one.process.leading and one.process.controller is not None)
     with OurProcess(lab.cluster(), second, settings=settings("two")) as two:
         time.sleep(1.0)
         assert second.times == 0, "who stands by leaves the log alone"
@@ -181,13 +181,13 @@ def test_a_missing_custom_kind_is_told_and_waited_for(lab: LiveLab, database: Da
     opened = Opened(database)
     with OurProcess(lab.cluster(), opened) as ours:
         eventually(lambda: any("composabilityrequests" in line for line in ours.troubles.lines))
-        assert ours.process.decider is not None
-        eventually(lambda: ours.process.decider.lost == {"composabilityrequests"})  # type: ignore[union-attr]
-        assert not ours.process.decider.synced
+        assert ours.process.controller is not None
+        eventually(lambda: ours.process.controller.lost == {"composabilityrequests"})  # type: ignore[union-attr]
+        assert not ours.process.controller.synced
         fresh = {key: crd[key] for key in ("apiVersion", "kind", "spec")}
         fresh["metadata"] = {"name": crd["metadata"]["name"]}
         lab.call(lambda lab: lab.client("test").create("customresourcedefinitions", fresh))
-        eventually(lambda: ours.process.decider.synced, 60)  # type: ignore[union-attr]
+        eventually(lambda: ours.process.controller.synced, 60)  # type: ignore[union-attr]
 
 
 def test_a_token_that_nobody_knows_ends_it_with_one_line(lab: LiveLab, database: Database, tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 """Every scenario with our scaler over HTTP, some on SQLite and some on PostgreSQL, ends as it should: what it should be is in
-`tests/support/ends.py`, and the judge looks on from the lab's own thread while devices are held.
+`tests/support/expected_ends.py`, and the judge looks on from the lab's own thread while devices are held.
 
 The lab is some times faster than the clock, and the policy with it. Several scenes are played side by side, as most of the time
 nothing happens. Left out: `day`, `empty` and `playground`, which have no story or no end, and `faults`, whose 40 minutes take
@@ -17,7 +17,7 @@ import pytest
 
 from dds_lab.check.command import later
 from dds_lab.scenario import Scenario
-from tests.support.ends import ENDS
+from tests.support.expected_ends import ENDS
 from tests.support.live_lab import OurProcess, eventually
 from tests.support.ours import told_to_us
 from tests.support.over_http import Scene, batches, database_of, opening
@@ -71,7 +71,7 @@ def played(
             else:
                 with OurProcess(it.lab.cluster(), opening(database), lambda: it.policy) as within:
                     it.to_the_end()
-                    eventually(lambda: within.process.decider is not None and not within.process.decider.behind)
+                    eventually(lambda: within.process.controller is not None and not within.process.controller.behind)
         it.held(database.log("lab/scaler"))
 
 

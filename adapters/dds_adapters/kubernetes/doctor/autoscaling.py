@@ -12,8 +12,8 @@ from typing import NamedTuple
 import msgspec
 
 from dds_adapters.kubernetes.cluster import Refused
+from dds_adapters.kubernetes.doctor.context import ExaminationContext
 from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, many, note, ok, several, warning
-from dds_adapters.kubernetes.doctor.patient import Patient
 from dds_core.autoscaler.policy import AutoscalePolicy
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.scaler.policy import Policy
@@ -47,10 +47,10 @@ def machines(policy: AutoscalePolicy | None, found: Machines | None) -> Iterator
         yield warning(check, what, f"add {name} to the policy's groups, or take it out of the machines")
 
 
-def templates(patient: Patient) -> Iterator[Finding]:
+def templates(context: ExaminationContext) -> Iterator[Finding]:
     """Whether the scheduler would find devices of the pools for a fresh server: each needs the labels of its pool."""
-    check, config = "server templates", patient.config_or_usual()
-    policy = patient.autoscaling
+    check, config = "server templates", context.config_or_usual()
+    policy = context.autoscaling
     if policy is None or not config.models:
         return
     fabric = f"{config.prefix}/fabric"
@@ -129,11 +129,11 @@ class Running:
         return sum(float(number) * _UNITS[unit] for number, unit in parts) if parts and whole else None
 
 
-def cluster_autoscaler(patient: Patient, scaler: Policy | None = None) -> Iterator[Finding]:
+def cluster_autoscaler(context: ExaminationContext, scaler: Policy | None = None) -> Iterator[Finding]:
     """What each Cluster Autoscaler was started with; `scaler` is the scaler's policy where it is known."""
-    policy = patient.autoscaling or AutoscalePolicy()
+    policy = context.autoscaling or AutoscalePolicy()
     try:
-        found = {tuple(sorted(one.flags.items())): one for one in _running(patient.objects("pods"))}.values()
+        found = {tuple(sorted(one.flags.items())): one for one in _running(context.objects("pods"))}.values()
     except Refused as refused:
         yield note(_CHECK, f"its flags were not looked at: pods of all namespaces may not be listed ({refused.code})")
         return

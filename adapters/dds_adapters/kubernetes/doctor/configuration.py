@@ -10,8 +10,8 @@ from typing import Protocol
 from dds_adapters.kubernetes.cluster import Refused, Unreachable
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.decode.decoding import Fault
+from dds_adapters.kubernetes.doctor.context import ExaminationContext, Unreadable
 from dds_adapters.kubernetes.doctor.findings import Finding, error, note, ok, several, unknown, warning
-from dds_adapters.kubernetes.doctor.patient import Patient, Unreadable
 from dds_adapters.kubernetes.doctor.server import pool_slices
 from dds_core.autoscaler.policy import AutoscalePolicy
 from dds_core.kit.policy import MICROSECONDS
@@ -28,11 +28,11 @@ _POOL = re.compile(r".+-fabric\d+")
 """How a pool of the fabric's publisher is named: <k8s-device-name>-fabric<id>."""
 
 
-def config_map(patient: Patient) -> Iterator[Finding]:
+def config_map(context: ExaminationContext) -> Iterator[Finding]:
     """Whether it is there, and each part of it."""
-    name = f"{patient.namespace}/{config.NAME}"
+    name = f"{context.namespace}/{config.NAME}"
     try:
-        found, faults = patient.configuration()
+        found, faults = context.configuration()
     except Refused as refused:
         if refused.code != 404:
             raise
@@ -70,10 +70,10 @@ def _of_content(name: str, found: Config) -> Iterator[Finding]:
         yield note(_CONFIG_MAP, what, "remove mode there once the brake is not needed any more")
 
 
-def models(patient: Patient) -> Iterator[Finding]:
+def models(context: ExaminationContext) -> Iterator[Finding]:
     """A model without a pool, and a pool without a model."""
-    check, found = "models", patient.config_or_usual()
-    pools = {one.pool: model for one in pool_slices(patient) if (model := model_of_pool(found, one.driver, one.pool))}
+    check, found = "models", context.config_or_usual()
+    pools = {one.pool: model for one in pool_slices(context) if (model := model_of_pool(found, one.driver, one.pool))}
     for model in found.models:
         if model.type == "cxlmemory":
             what = f"{model.model}: the composable resource operator waits for an NVIDIA driver and a UUID whatever the type is, "
@@ -87,8 +87,8 @@ def models(patient: Patient) -> Iterator[Finding]:
         else:
             what = f"{model.model}: no pool {model.device}-fabric<id> of driver {model.driver} is published"
             yield warning(check, what, "see whether the publisher runs and the fabric has free devices of the model")
-    whole = _is_whole(patient)
-    for pool in sorted({one.pool for one in patient.slices() if _orphan(one, found)}):
+    whole = _is_whole(context)
+    for pool in sorted({one.pool for one in context.slices() if _orphan(one, found)}):
         if whole:
             what = f"pool {pool} belongs to no model of the ConfigMap: nobody attaches its devices"
             mend = f"add the model to {config.DEVICE_INFO}, with the pool's driver, or withdraw the pool"
@@ -98,10 +98,10 @@ def models(patient: Patient) -> Iterator[Finding]:
         yield warning(check, what, mend)
 
 
-def _is_whole(patient: Patient) -> bool:
+def _is_whole(context: ExaminationContext) -> bool:
     """Whether every entry of device-info can be read."""
     try:
-        return not any(fault.field.startswith(config.DEVICE_INFO) for fault in patient.configuration()[1])
+        return not any(fault.field.startswith(config.DEVICE_INFO) for fault in context.configuration()[1])
     except Fault:
         return False
     except (Refused, Unreadable, Unreachable):
@@ -113,10 +113,10 @@ def _orphan(one: Slice, found: Config) -> bool:
     return not one.node and ours and model_of_pool(found, one.driver, one.pool) is None
 
 
-def drivers(patient: Patient) -> Iterator[Finding]:
+def drivers(context: ExaminationContext) -> Iterator[Finding]:
     """Whether each driver lists devices of nodes: an attached device is found there and nowhere else."""
-    for driver in sorted({model.driver for model in patient.config_or_usual().models}):
-        nodes = {one.node for one in patient.slices() if one.driver == driver and one.node}
+    for driver in sorted({model.driver for model in context.config_or_usual().models}):
+        nodes = {one.node for one in context.slices() if one.driver == driver and one.node}
         if nodes:
             yield ok("drivers", f"{driver} publishes devices of {len(nodes)} nodes")
         else:

@@ -22,9 +22,9 @@ from dds_adapters.kubernetes.doctor import (
 )
 from dds_adapters.kubernetes.doctor.autoscaling import Machines
 from dds_adapters.kubernetes.doctor.configuration import Journal
+from dds_adapters.kubernetes.doctor.context import ExaminationContext
 from dds_adapters.kubernetes.doctor.fabric import Manager
 from dds_adapters.kubernetes.doctor.findings import Finding, Level, failed, sound, unknown
-from dds_adapters.kubernetes.doctor.patient import Patient
 from dds_core.autoscaler.policy import AutoscalePolicy
 from dds_core.errors import DdsError
 from dds_core.publisher.policy import PublishPolicy
@@ -32,7 +32,7 @@ from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import Picture
 
 _P = TypeVar("_P")
-Check = Callable[[Patient], Iterable[Finding]]
+Check = Callable[[ExaminationContext], Iterable[Finding]]
 
 FIRST_CHECKS: tuple[tuple[str, Check], ...] = (
     ("server", server.reachable),
@@ -144,10 +144,10 @@ def examine(examined: Examined) -> Iterator[Finding]:
     machines, of_machines = _read(
         "machines", rack.machines if rack is not None else None, None, partial(autoscaling.machines, known)
     )
-    patient: Patient | None = None
+    context: ExaminationContext | None = None
     try:
         found = examined.connect()
-        patient = Patient(
+        context = ExaminationContext(
             found,
             found.where,
             examined.now,
@@ -160,16 +160,16 @@ def examine(examined: Examined) -> Iterator[Finding]:
         )
     except DdsError as problem:
         yield failed("server", problem, "error")
-    reached = (yield from _first(patient)) if patient is not None else False
-    if patient is not None and reached:
-        yield from _cluster(patient, examined)
+    reached = (yield from _first(context)) if context is not None else False
+    if context is not None and reached:
+        yield from _cluster(context, examined)
     if given is not None:
-        yield from _fabric(given, patient if reached else None, examined.now)
+        yield from _fabric(given, context if reached else None, examined.now)
     yield from of_policy
     yield from of_publishing
     yield from of_autoscaling
     yield from of_machines
-    yield from _records(examined, patient, rules)
+    yield from _records(examined, context, rules)
 
 
 def _read(
@@ -185,10 +185,10 @@ def _read(
     return rules, list(in_short(rules))
 
 
-def _first(patient: Patient) -> Generator[Finding, None, bool]:
+def _first(context: ExaminationContext) -> Generator[Finding, None, bool]:
     """Whether the server answers, and to us; without that nothing else is asked of it."""
     for check, look in FIRST_CHECKS:
-        first = list(alone(check, partial(look, patient), "error"))
+        first = list(alone(check, partial(look, context), "error"))
         yield from first
         if not sound(first):
             yield unknown("cluster", "everything else in the cluster was not looked at")
@@ -196,29 +196,29 @@ def _first(patient: Patient) -> Generator[Finding, None, bool]:
     return True
 
 
-def _cluster(patient: Patient, examined: Examined) -> Iterator[Finding]:
+def _cluster(context: ExaminationContext, examined: Examined) -> Iterator[Finding]:
     checks = list(CLUSTER_CHECKS)
     if examined.policy is not None:
         checks += SCALER_CHECKS
     if examined.publisher is not None:
         checks += PUBLISHER_CHECKS
     if examined.autoscaler is not None:
-        scaler = patient.policy if examined.policy is not None else None
+        scaler = context.policy if examined.policy is not None else None
         checks += (*AUTOSCALER_CHECKS, ("cluster autoscaler", partial(autoscaling.cluster_autoscaler, scaler=scaler)))
     for check, look in checks:
-        yield from alone(check, partial(look, patient))
+        yield from alone(check, partial(look, context))
 
 
-def _fabric(examined: Publisher, patient: Patient | None, now: Callable[[], int]) -> Iterator[Finding]:
+def _fabric(examined: Publisher, context: ExaminationContext | None, now: Callable[[], int]) -> Iterator[Finding]:
     try:
         manager = examined.manager()
     except DdsError as problem:
         yield failed("fabric", problem, "error")
         return
-    yield from alone("fabric", partial(fabric.fabric, patient, manager, now))
+    yield from alone("fabric", partial(fabric.fabric, context, manager, now))
 
 
-def _records(examined: Examined, patient: Patient | None, rules: Policy) -> Iterator[Finding]:
+def _records(examined: Examined, context: ExaminationContext | None, rules: Policy) -> Iterator[Finding]:
     """The logs, and what the scaler's has learned."""
     picture: Picture | None = None
     if examined.journal is None:
@@ -227,22 +227,22 @@ def _records(examined: Examined, patient: Patient | None, rules: Policy) -> Iter
         try:
             opened = examined.journal()
             if examined.policy is not None:
-                told = list(configuration.log(opened, examined.log, _uid(patient), examined.now()))
+                told = list(configuration.log(opened, examined.log, _uid(context), examined.now()))
                 yield from told
                 if sound(told) and any(one.log == examined.log for one in opened.heads()):
                     picture = opened.picture(examined.log)
             for one in (examined.publisher, examined.autoscaler):
                 if one is not None:
-                    yield from configuration.log(opened, one.log, _uid(patient), examined.now())
+                    yield from configuration.log(opened, one.log, _uid(context), examined.now())
         except DdsError as problem:
             yield failed("log", problem, "error")
     if examined.policy is not None:
         yield from alone("binding timeout", partial(configuration.timeouts, rules, picture))
 
 
-def _uid(patient: Patient | None) -> str | None:
+def _uid(context: ExaminationContext | None) -> str | None:
     try:
-        return patient.cluster_uid() if patient is not None else None
+        return context.cluster_uid() if context is not None else None
     except DdsError:
         return None
 

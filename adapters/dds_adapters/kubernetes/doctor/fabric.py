@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from dds_adapters.kubernetes.doctor.context import ExaminationContext
 from dds_adapters.kubernetes.doctor.findings import (
     Finding,
     error,
@@ -26,7 +27,6 @@ from dds_adapters.kubernetes.doctor.findings import (
     unknown,
     warning,
 )
-from dds_adapters.kubernetes.doctor.patient import Patient
 from dds_adapters.kubernetes.doctor.server import between, skewed
 from dds_core.errors import DdsError
 from dds_core.publisher.indexes import machines_of
@@ -88,8 +88,8 @@ TRIES = 3
 """Machines of a fabric that are asked for its stock, one after the other; as the publisher does it."""
 
 
-def fabric(patient: Patient | None, manager: Manager, now: Callable[[], int]) -> Iterator[Finding]:
-    """Every finding about a manager, in the order in which one needs the other. `patient` is the cluster, if it answers."""
+def fabric(context: ExaminationContext | None, manager: Manager, now: Callable[[], int]) -> Iterator[Finding]:
+    """Every finding about a manager, in the order in which one needs the other. `context` is the cluster, if it answers."""
     for check, first in (("fabric certificate", _certificate(manager, now)), ("fabric login", _login(manager))):
         try:
             found = list(first)
@@ -105,10 +105,10 @@ def fabric(patient: Patient | None, manager: Manager, now: Callable[[], int]) ->
         yield failed("fabric machines", problem, "error")
         return
     yield from _machines(machines)
-    if patient is None:
+    if context is None:
         return
-    yield from _nodes(patient, machines)
-    models = patient.pools_or_usual().models
+    yield from _nodes(context, machines)
+    models = context.pools_or_usual().models
     yield from _stocks(manager, machines, models)
     yield from _limits(manager, machines, models)
 
@@ -172,11 +172,11 @@ def _machines(machines: Sequence[Machine]) -> Iterator[Finding]:
         yield note(check, f"{many(len(alone), 'machine')} in no fabric: {several(map(foreign, alone))}")
 
 
-def _nodes(patient: Patient, machines: Sequence[Machine]) -> Iterator[Finding]:
+def _nodes(context: ExaminationContext, machines: Sequence[Machine]) -> Iterator[Finding]:
     """Which nodes are machines of the fabric, by the last part of spec.providerID."""
     check, known = "fabric nodes", {one.uuid for one in machines}
     try:
-        hosts = patient.hosts()
+        hosts = context.hosts()
     except DdsError as problem:
         yield failed(check, problem)
         return
@@ -208,7 +208,7 @@ def _nodes(patient: Patient, machines: Sequence[Machine]) -> Iterator[Finding]:
         whose = f"{many(len(strangers), 'node')} that the cluster does not have"
         what = f"the inventory names {whose}: {several(map(foreign, strangers))}"
         yield warning(check, what, "correct the name, or take the entry out")
-    label = f"{patient.pools_or_usual().prefix}/fabric"
+    label = f"{context.pools_or_usual().prefix}/fabric"
     labelled = [one.name for one in missing if label in one.labels]
     if labelled:
         whose = f"{many(len(labelled), 'node')} with the label {label}"

@@ -12,8 +12,8 @@ import msgspec
 
 from dds_adapters.kubernetes.cluster import Refused, path_of
 from dds_adapters.kubernetes.decode.decoding import MANAGED_BY
+from dds_adapters.kubernetes.doctor.context import ExaminationContext, instant_of
 from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, many, note, ok, several, unknown, warning
-from dds_adapters.kubernetes.doctor.patient import Patient, instant_of
 from dds_adapters.kubernetes.doctor.server import pool_slices
 from dds_core.matching import cel
 from dds_core.matching.claims import Alternative, Claim
@@ -68,32 +68,32 @@ class _Object(msgspec.Struct):
 _object = msgspec.json.Decoder(_Object)
 
 
-def beside(patient: Patient) -> Iterator[Finding]:
+def beside(context: ExaminationContext) -> Iterator[Finding]:
     """Other scalers: the reference by its Lease and Deployment, anybody by the requests that are not ours. Two that act on the
     same claims undo each other's work."""
-    mode = patient.policy.mode
+    mode = context.policy.mode
     say = note if mode == "observe" else warning
     mend = "run this one in mode observe beside it, or stop the other first"
     seen = unclear = False
     for name, path, works in (
         (
             f"Lease {REFERENCE_LEASE}",
-            path_of("leases", "coordination.k8s.io/v1", patient.namespace, REFERENCE_LEASE),
+            path_of("leases", "coordination.k8s.io/v1", context.namespace, REFERENCE_LEASE),
             _held,
         ),
-        (f"Deployment {DEPLOYMENT}", path_of("deployments", "apps/v1", patient.namespace, DEPLOYMENT), _wanted),
+        (f"Deployment {DEPLOYMENT}", path_of("deployments", "apps/v1", context.namespace, DEPLOYMENT), _wanted),
     ):
         try:
-            spec = patient.decoded(path, patient.get(path)).get("spec") or {}
+            spec = context.decoded(path, context.get(path)).get("spec") or {}
         except Refused as refused:
             unclear |= refused.code != 404
             continue
-        if works(spec, patient.now()):
+        if works(spec, context.now()):
             seen = True
             holder = foreign(str(spec.get("holderIdentity") or ""))
             held = f", held by {holder}" if holder else ""
-            yield say(_BESIDE, f"the reference scaler seems to run: {name} in {patient.namespace}{held}", mend)
-    others = _requesters(patient)
+            yield say(_BESIDE, f"the reference scaler seems to run: {name} in {context.namespace}{held}", mend)
+    others = _requesters(context)
     if others:
         yield note(
             _BESIDE, f"requests for devices were made by others too: {several(others)}", "see `adoption` in the policy"
@@ -101,7 +101,7 @@ def beside(patient: Patient) -> Iterator[Finding]:
     if unclear and not seen:
         yield unknown(_BESIDE, "whether the reference scaler runs could not be seen (not permitted)")
     elif not seen and not others:
-        yield ok(_BESIDE, f"no other scaler was found in {patient.namespace}")
+        yield ok(_BESIDE, f"no other scaler was found in {context.namespace}")
 
 
 def _held(lease: dict[str, Any], now: int) -> bool:
@@ -115,11 +115,11 @@ def _wanted(deployment: dict[str, Any], now: int) -> bool:
     return deployment.get("replicas") != 0
 
 
-def _requesters(patient: Patient) -> set[str]:
+def _requesters(context: ExaminationContext) -> set[str]:
     """Who wrote the requests that are not ours; nobody where they cannot be listed."""
     names: set[str] = set()
     try:
-        requests = patient.everything("composabilityrequests")
+        requests = context.everything("composabilityrequests")
     except Refused:
         return names
     for raw in requests:
@@ -138,23 +138,23 @@ _CLASSES = "classes"
 _NO_KEY = "no such key"
 
 
-def classes(patient: Patient) -> Iterator[Finding]:
+def classes(context: ExaminationContext) -> Iterator[Finding]:
     """Every class on a device of every model, as device-info has it published. A selector that asks for what a device does not
     say is no mismatch but a run-time error, at which the scheduler gives the whole pod up (structured allocator of Kubernetes
     1.36; D13)."""
-    found = _classes(patient)
-    for model in patient.pools_or_usual().models:
+    found = _classes(context)
+    for model in context.pools_or_usual().models:
         yield from _of_model(model, view_of(model), found)
 
 
-def claims(patient: Patient) -> Iterator[Finding]:
+def claims(context: ExaminationContext) -> Iterator[Finding]:
     """What claims ask besides, of a model that their class chooses."""
-    check, models, found = "claims", patient.pools_or_usual().models, _classes(patient)
+    check, models, found = "claims", context.pools_or_usual().models, _classes(context)
     views = {model.model: view_of(model) for model in models}
     choosing = {name: {one.name for one in found if _surely(one.selectors, view)} for name, view in views.items()}
     wrong: dict[tuple[str, str], list[str]] = defaultdict(list)
     number = 0
-    for raw in patient.objects("resourceclaims"):
+    for raw in context.objects("resourceclaims"):
         claim = Claim.from_object(msgspec.json.decode(raw))
         number += 1
         for one in (choice for request in claim.requests for choice in request.alternatives):
@@ -169,8 +169,8 @@ def claims(patient: Patient) -> Iterator[Finding]:
         yield ok(check, f"{many(number, 'claim')} looked at: none asks for what pool devices do not say")
 
 
-def _classes(patient: Patient) -> list[DeviceClass]:
-    found = [DeviceClass.from_object(msgspec.json.decode(raw)) for raw in patient.everything("deviceclasses")]
+def _classes(context: ExaminationContext) -> list[DeviceClass]:
+    found = [DeviceClass.from_object(msgspec.json.decode(raw)) for raw in context.everything("deviceclasses")]
     return sorted(found, key=lambda one: one.name)
 
 
@@ -233,14 +233,14 @@ _LIMIT = re.compile(r"(.+)-size-(max|min)")
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
-def nodes(patient: Patient) -> Iterator[Finding]:
+def nodes(context: ExaminationContext) -> Iterator[Finding]:
     """The label of the fabric, and the labels that limit a model."""
-    config = patient.config_or_usual()
-    label, found = f"{config.prefix}/fabric", patient.nodes()
+    config = context.config_or_usual()
+    label, found = f"{config.prefix}/fabric", context.nodes()
     on = [one for one in found if label in one.labels]
     if on:
         yield ok("nodes", f"{len(on)} of {len(found)} nodes have the label {label}")
-    elif patient.publishing is not None and patient.publishing.label_nodes:
+    elif context.publishing is not None and context.publishing.label_nodes:
         yield note("nodes", f"none of {len(found)} nodes has the label {label} yet: the publisher writes it")
     else:
         mend = "let the publisher label the nodes of each fabric, or see that label-prefix is right"
@@ -288,10 +288,10 @@ def _limits(node: Node, config: Config) -> Iterator[Finding]:
 # -- pools -------------------------------------------------------------------------------------------------------------
 
 
-def pools(patient: Patient) -> Iterator[Finding]:
+def pools(context: ExaminationContext) -> Iterator[Finding]:
     """Each pool of our models: complete, waited for, and with the condition by which a pod is handed over."""
     slices: dict[tuple[str, str], list[Slice]] = defaultdict(list)
-    for one in pool_slices(patient):
+    for one in pool_slices(context):
         slices[one.driver, one.pool].append(one)
     for (_, name), some in sorted(slices.items()):
         pool = gather(some)
@@ -350,12 +350,12 @@ def _publishers(meta: _Meta) -> set[str]:
     return {foreign(owner)} if owner else set(writers(meta.managed_fields))
 
 
-def publishers(patient: Patient) -> Iterator[Finding]:
+def publishers(context: ExaminationContext) -> Iterator[Finding]:
     """Two cluster-level publishers of one driver delete each other's slices: the upstream helper takes all slices of its driver
     that are of no node for its own (k8s.io/dynamic-resource-allocation/resourceslice)."""
-    ours = {model.driver for model in patient.config_or_usual().models}
+    ours = {model.driver for model in context.config_or_usual().models}
     managers: dict[str, set[str]] = defaultdict(set)
-    for raw in patient.everything("resourceslices"):
+    for raw in context.everything("resourceslices"):
         try:
             one = _signed.decode(raw)
         except msgspec.DecodeError:

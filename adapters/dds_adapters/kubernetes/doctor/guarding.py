@@ -7,8 +7,8 @@ from typing import Any
 
 from dds_adapters.kubernetes import guard, rbac
 from dds_adapters.kubernetes.cluster import Refused, path_of
+from dds_adapters.kubernetes.doctor.context import ExaminationContext, instant_of
 from dds_adapters.kubernetes.doctor.findings import Finding, foreign, many, note, ok, several, warning
-from dds_adapters.kubernetes.doctor.patient import Patient, instant_of
 from dds_adapters.kubernetes.watch.watched import DRA
 from dds_core.kit.policy import MICROSECONDS, lower
 from dds_core.timeline.clock import rfc3339
@@ -22,36 +22,36 @@ _STRAY = 60 * MICROSECONDS
 Say = Callable[[str, str, str], Finding]
 
 
-def exchanges(patient: Patient) -> bool:
+def exchanges(context: ExaminationContext) -> bool:
     """Whether the policy ever gives a claim its device in place."""
-    return patient.policy.mode != "observe" and rbac.exchanges(patient.policy)
+    return context.policy.mode != "observe" and rbac.exchanges(context.policy)
 
 
-def guarded(patient: Patient) -> Iterator[Finding]:
+def guarded(context: ExaminationContext) -> Iterator[Finding]:
     """Each part of it. Without one, claims are handed over by `clear`, and devices go back unheld or not at all."""
-    say: Say = warning if exchanges(patient) or detaches(patient) else note
-    policy = _found(patient, path_of(_POLICIES, guard.ADMISSION, name=guard.NAME))
+    say: Say = warning if exchanges(context) or detaches(context) else note
+    policy = _found(context, path_of(_POLICIES, guard.ADMISSION, name=guard.NAME))
     if policy is None:
-        without = "no device goes back" if patient.policy.detach_without_fence == "never" else "devices go back unheld"
+        without = "no device goes back" if context.policy.detach_without_fence == "never" else "devices go back unheld"
         what = f"there is no policy {guard.NAME}: claims are handed over by clear, none by exchange, and {without}"
         yield say(_CHECK, what, _INSTALL)
         return
-    yield from _policy(patient, policy, say)
-    bound = _found(patient, path_of("validatingadmissionpolicybindings", guard.ADMISSION, name=guard.NAME))
+    yield from _policy(context, policy, say)
+    bound = _found(context, path_of("validatingadmissionpolicybindings", guard.ADMISSION, name=guard.NAME))
     if bound is None:
         yield say(_CHECK, f"there is no binding {guard.NAME}: the policy keeps nobody away", _INSTALL)
         return
-    namespace = _namespace(patient, policy)
+    namespace = _namespace(context, policy)
     yield _same("binding", guard.NAME, guard.binding(namespace), bound, say)
-    yield from _config_map(patient, namespace, say)
-    yield from _probe(patient, namespace, say)
+    yield from _config_map(context, namespace, say)
+    yield from _probe(context, namespace, say)
 
 
-def holds(patient: Patient) -> Iterator[Finding]:
+def holds(context: ExaminationContext) -> Iterator[Finding]:
     """Claims of ours that keep devices which go back, and those that keep one which does not go."""
-    held = [claim for claim in patient.claims() if claim.hold]
-    going = {one.uid for one in patient.resources() if one.marked or one.leaving}
-    strays = [one for one in held if one.hold not in going and one.created < patient.now() - _STRAY]
+    held = [claim for claim in context.claims() if claim.hold]
+    going = {one.uid for one in context.resources() if one.marked or one.leaving}
+    strays = [one for one in held if one.hold not in going and one.created < context.now() - _STRAY]
     if len(held) > len(strays):
         number = len(held) - len(strays)
         yield ok(_HOLDS, f"{many(number, 'device')} about to go {'is' if number == 1 else 'are'} held")
@@ -61,23 +61,23 @@ def holds(patient: Patient) -> Iterator[Finding]:
         yield warning(_HOLDS, f"claim {name} holds a device that is not about to go: no pod gets it", mend)
 
 
-def detaches(patient: Patient) -> bool:
+def detaches(context: ExaminationContext) -> bool:
     """Whether devices are given back at all."""
-    return lower(patient.policy.mode, patient.config_or_usual().mode) == "detach"
+    return lower(context.policy.mode, context.config_or_usual().mode) == "detach"
 
 
-def _found(patient: Patient, path: str) -> Any:
+def _found(context: ExaminationContext, path: str) -> Any:
     """An object, None where it is not there. Raises as `get`."""
     try:
-        return patient.decoded(path, patient.get(path))
+        return context.decoded(path, context.get(path))
     except Refused as refused:
         if refused.code != 404:
             raise
         return None
 
 
-def _policy(patient: Patient, found: Any, say: Say) -> Iterator[Finding]:
-    exempt, me = _exempt(found), patient.user()
+def _policy(context: ExaminationContext, found: Any, say: Say) -> Iterator[Finding]:
+    exempt, me = _exempt(found), context.user()
     yield _same("policy", guard.NAME, guard.policy(exempt), found, say)
     if exempt and exempt != me:
         what = (
@@ -88,9 +88,9 @@ def _policy(patient: Patient, found: Any, say: Say) -> Iterator[Finding]:
         )
 
 
-def _namespace(patient: Patient, policy: Any) -> str:
+def _namespace(context: ExaminationContext, policy: Any) -> str:
     """That of the account which the guard is for: the ConfigMap is there."""
-    return guard.namespace_of(_exempt(policy)) or patient.namespace
+    return guard.namespace_of(_exempt(policy)) or context.namespace
 
 
 def _exempt(policy: Any) -> str:
@@ -117,9 +117,9 @@ def differences(shipped: Any, found: Any, place: str = "spec") -> Iterator[str]:
         yield place
 
 
-def _config_map(patient: Patient, namespace: str, say: Say) -> Iterator[Finding]:
+def _config_map(context: ExaminationContext, namespace: str, say: Say) -> Iterator[Finding]:
     name = f"{namespace}/{guard.CONFIG_MAP}"
-    found = _found(patient, path_of("configmaps", "v1", namespace, guard.CONFIG_MAP))
+    found = _found(context, path_of("configmaps", "v1", namespace, guard.CONFIG_MAP))
     if found is None:
         yield say(_CHECK, f"there is no ConfigMap {name}: nothing can be guarded", _INSTALL)
         return
@@ -127,7 +127,7 @@ def _config_map(patient: Patient, namespace: str, say: Say) -> Iterator[Finding]
         yield say(_CHECK, f"ConfigMap {name} is immutable: nothing can be guarded", "delete it and " + _INSTALL)
     until = {str(key): instant_of(value) for key, value in (found.get("data") or {}).items()}
     wrong = [foreign(key) for key, at in until.items() if at is None]
-    past = [foreign(key) for key, at in until.items() if at is not None and at < patient.now()]
+    past = [foreign(key) for key, at in until.items() if at is not None and at < context.now()]
     if wrong:
         what = f"{name} has what is no instant for {several(wrong)}: it keeps nobody away"
         yield say(_CHECK, what, "remove these keys; dds alone writes there")
@@ -138,9 +138,9 @@ def _config_map(patient: Patient, namespace: str, say: Say) -> Iterator[Finding]
     yield ok(_CHECK, f"{name}: {many(len(until) - len(wrong) - len(past), 'guard')} in force")
 
 
-def _probe(patient: Patient, namespace: str, say: Say) -> Iterator[Finding]:
+def _probe(context: ExaminationContext, namespace: str, say: Say) -> Iterator[Finding]:
     name = f"{namespace}/{guard.PROBE}"
-    found = _found(patient, path_of("resourceclaims", f"{DRA}/v1", namespace, guard.PROBE))
+    found = _found(context, path_of("resourceclaims", f"{DRA}/v1", namespace, guard.PROBE))
     if found is None:
         yield say(_CHECK, f"there is no claim {name}: nobody can see whether a guard is in force", _INSTALL)
         return

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from dds_adapters.kubernetes import guard, rbac
 from dds_adapters.kubernetes.cluster import Refused
+from dds_adapters.kubernetes.doctor.context import ExaminationContext
 from dds_adapters.kubernetes.doctor.findings import Finding, Level, ok, several, unknown
-from dds_adapters.kubernetes.doctor.patient import Patient
 from dds_adapters.kubernetes.doctor.server import GATED, taint_rule_version
 from dds_adapters.kubernetes.rbac import Names, Rule
 from dds_core.autoscaler.policy import AutoscalePolicy
@@ -43,46 +43,46 @@ def asked_of(rule: Rule, names: Names) -> list[Asked]:
     return [Asked(rule, verb, name, namespace) for name in names.of(rule.names) or ("",) for verb in rule.verbs]
 
 
-def names_of(patient: Patient) -> Names:
+def names_of(context: ExaminationContext) -> Names:
     """What the table's markers stand for in this cluster."""
-    drivers = tuple(sorted({model.driver for model in patient.config_or_usual().models}))
+    drivers = tuple(sorted({model.driver for model in context.config_or_usual().models}))
     own = ""
     with suppress(Refused):
-        own = guard.namespace_of(patient.user())
+        own = guard.namespace_of(context.user())
     usual = Names(
-        config_namespace=patient.namespace,
-        lease_namespace=patient.namespace,
-        guard_namespace=own or patient.namespace,
+        config_namespace=context.namespace,
+        lease_namespace=context.namespace,
+        guard_namespace=own or context.namespace,
     )
     return replace(usual, drivers=drivers) if drivers else usual
 
 
-def permissions(patient: Patient) -> Iterator[Finding]:
+def permissions(context: ExaminationContext) -> Iterator[Finding]:
     """The scaler's."""
-    needed = rbac.needed(patient.policy, rbac.RULES)
-    yield from _table(patient, _CHECK, rbac.RULES, names_of(patient), needed)
+    needed = rbac.needed(context.policy, rbac.RULES)
+    yield from _table(context, _CHECK, rbac.RULES, names_of(context), needed)
 
 
-def publisher_permissions(patient: Patient) -> Iterator[Finding]:
+def publisher_permissions(context: ExaminationContext) -> Iterator[Finding]:
     """The publisher's."""
-    told = (rbac.MACHINES,) if patient.bare_metal_hosts else ()
+    told = (rbac.MACHINES,) if context.bare_metal_hosts else ()
     rules = [rule for rule in rbac.PUBLISHER_RULES if rule.of is not rbac.MACHINES or rule.of in told]
-    needed = rbac.needed(patient.publishing or PublishPolicy(), rules, *told)
-    names = replace(rbac.USUAL_PUBLISHER, config_namespace=patient.namespace, lease_namespace=patient.namespace)
-    yield from _table(patient, _PUBLISHER, rules, names, needed)
+    needed = rbac.needed(context.publishing or PublishPolicy(), rules, *told)
+    names = replace(rbac.USUAL_PUBLISHER, config_namespace=context.namespace, lease_namespace=context.namespace)
+    yield from _table(context, _PUBLISHER, rules, names, needed)
 
 
-def autoscaler_permissions(patient: Patient) -> Iterator[Finding]:
+def autoscaler_permissions(context: ExaminationContext) -> Iterator[Finding]:
     """The autoscaler's."""
-    told = (rbac.CLUSTER_API,) if patient.has_machines else ()
+    told = (rbac.CLUSTER_API,) if context.has_machines else ()
     rules = [rule for rule in rbac.AUTOSCALER_RULES if rule.of is not rbac.CLUSTER_API or rule.of in told]
-    needed = rbac.needed(patient.autoscaling or AutoscalePolicy(), rules, *told)
-    names = replace(rbac.USUAL_AUTOSCALER, config_namespace=patient.namespace, lease_namespace=patient.namespace)
-    yield from _table(patient, _AUTOSCALER, rules, names, needed)
+    needed = rbac.needed(context.autoscaling or AutoscalePolicy(), rules, *told)
+    names = replace(rbac.USUAL_AUTOSCALER, config_namespace=context.namespace, lease_namespace=context.namespace)
+    yield from _table(context, _AUTOSCALER, rules, names, needed)
 
 
 def _table(
-    patient: Patient, check: str, rules: Sequence[Rule], names: Names, needed: frozenset[str]
+    context: ExaminationContext, check: str, rules: Sequence[Rule], names: Names, needed: frozenset[str]
 ) -> Iterator[Finding]:
     """One finding for each feature that has all it needs, and one for each rule that lacks something."""
     granted = Counter[str]()
@@ -90,7 +90,7 @@ def _table(
     for rule in rules:
         asked = asked_of(rule, names)
         try:
-            missing = [one for one in asked if not _granted(patient, one)]
+            missing = [one for one in asked if not _granted(context, one)]
         except Refused as refused:
             mend = "let this user create selfsubjectaccessreviews (every authenticated user usually may)"
             yield unknown(check, f"the server does not say what we may ({refused.code})", mend)
@@ -98,13 +98,13 @@ def _table(
         granted[rule.feature] += len(asked) - len(missing)
         complete[rule.feature] = complete.get(rule.feature, True) and not missing
         if missing:
-            yield Finding(check, _level(patient, rule, needed), *_said(rule, missing))
+            yield Finding(check, _level(context, rule, needed), *_said(rule, missing))
     for feature, whole in complete.items():
         if whole:
             yield ok(check, f"{feature}: all {granted[feature]} granted")
 
 
-def _granted(patient: Patient, asked: Asked) -> bool:
+def _granted(context: ExaminationContext, asked: Asked) -> bool:
     resource, subresource = asked.rule.parts
     attributes = {
         "verb": asked.verb,
@@ -115,7 +115,7 @@ def _granted(patient: Patient, asked: Asked) -> bool:
         "namespace": asked.namespace,
     }
     spec = {"resourceAttributes": {key: value for key, value in attributes.items() if value}}
-    found = patient.review("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview", spec)
+    found = context.review("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview", spec)
     return found.get("allowed") is True
 
 
@@ -126,11 +126,11 @@ def _said(rule: Rule, missing: list[Asked]) -> tuple[str, str]:
     return what, f"add it to the {kind} of this user (the chart and the kustomize base have it)"
 
 
-def _level(patient: Patient, rule: Rule, needed: frozenset[str]) -> Level:
+def _level(context: ExaminationContext, rule: Rule, needed: frozenset[str]) -> Level:
     """How bad it is: nothing is lost by what this policy, release or way of starting never uses."""
-    if (rule.resource in _GRANULAR or rule.of in (rbac.EXCHANGE, rbac.GUARD)) and 0 < patient.minor() < GATED:
+    if (rule.resource in _GRANULAR or rule.of in (rbac.EXCHANGE, rbac.GUARD)) and 0 < context.minor() < GATED:
         return "note"
-    if rule.resource == "devicetaintrules" and not taint_rule_version(patient):
+    if rule.resource == "devicetaintrules" and not taint_rule_version(context):
         return "note"
     if rule.power not in needed:
         return "note"

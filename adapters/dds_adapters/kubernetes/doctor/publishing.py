@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dds_adapters.kubernetes.cluster import Refused, path_of
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.decode.decoding import Fault
+from dds_adapters.kubernetes.doctor.context import ExaminationContext
 from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, many, note, ok, several, unknown, warning
-from dds_adapters.kubernetes.doctor.patient import Patient
 from dds_adapters.kubernetes.publish.device_info import KEYS
 from dds_adapters.kubernetes.publish.probe import probe
 from dds_core.publisher.model import MANAGED_BY, PoolConfig, PoolSlice
@@ -30,12 +30,12 @@ GATES = {"device_taints": "DRADeviceTaints", "shared_devices": "DRAConsumableCap
 # -- device-info -----------------------------------------------------------------------------------------------------------
 
 
-def device_info(patient: Patient) -> Iterator[Finding]:
+def device_info(context: ExaminationContext) -> Iterator[Finding]:
     """What is wrong with entries for the publisher alone; the rest is told of the ConfigMap itself."""
     check = "device info"
     try:
-        found, faults = patient.pool_configuration()
-        known = {fault.field for fault in patient.configuration()[1]}
+        found, faults = context.pool_configuration()
+        known = {fault.field for fault in context.configuration()[1]}
     except Fault:
         return  # told as a fault of the whole ConfigMap
     except Refused as refused:
@@ -45,17 +45,17 @@ def device_info(patient: Patient) -> Iterator[Finding]:
     for fault in faults:
         if fault.field not in known:
             what = f"{fault.field}: {fault.reason} (its model stays as it was; what was never good is not published)"
-            yield warning(check, what, f"correct {fault.field} in {patient.namespace}/{config.NAME}")
-    yield from _misspelt(check, patient)
+            yield warning(check, what, f"correct {fault.field} in {context.namespace}/{config.NAME}")
+    yield from _misspelt(check, context)
     for model in found.models:
         kind = "shared, " if model.shared else ""
         what = f"{model.model}: {kind}{many(len(model.attributes), 'attribute')} and {many(len(model.capacity), 'capacity')}"
         yield ok(check, f"{what} are published of each device of {model.driver}")
 
 
-def _misspelt(check: str, patient: Patient) -> Iterator[Finding]:
+def _misspelt(check: str, context: ExaminationContext) -> Iterator[Finding]:
     """Keys that nobody reads and that look like one that is read. Others are their writer's business."""
-    for name, entry in patient.written_entries():
+    for name, entry in context.written_entries():
         for key in entry:
             near = () if key in READ else difflib.get_close_matches(key, READ, 1, LIKE)
             if near:
@@ -66,11 +66,11 @@ def _misspelt(check: str, patient: Patient) -> Iterator[Finding]:
 # -- what is kept ----------------------------------------------------------------------------------------------------------
 
 
-def kept_fields(patient: Patient) -> Iterator[Finding]:
+def kept_fields(context: ExaminationContext) -> Iterator[Finding]:
     """What the API server keeps of taints and shares, by a slice on trial."""
-    check, models = "device fields", patient.pools_or_usual().models
+    check, models = "device fields", context.pools_or_usual().models
     driver = next((model.driver for model in models), "doctor.dds.cohdi.io")
-    found = probe(patient.api, patient.version_of("resourceslices"), driver)
+    found = probe(context.api, context.version_of("resourceslices"), driver)
     shared = [model.model for model in models if model.shared]
     for field, what, lost, needed in (
         ("device_taints", "taints of devices", "a pool that cools down is withdrawn instead of tainted", False),
@@ -86,19 +86,19 @@ def kept_fields(patient: Patient) -> Iterator[Finding]:
 # -- whose the pools are ---------------------------------------------------------------------------------------------------
 
 
-def owners(patient: Patient) -> Iterator[Finding]:
+def owners(context: ExaminationContext) -> Iterator[Finding]:
     """Each pool that we publish or would publish, by the marks on its slices; and whether the reference driver runs."""
-    check, settings = "pool owners", patient.publishing
+    check, settings = "pool owners", context.publishing
     adopts = settings is not None and settings.adopt == "reference"
     pools: dict[str, list[PoolSlice]] = defaultdict(list)
-    for one in patient.published():
-        if not one.node and of_model(patient.pools_or_usual(), one):
+    for one in context.published():
+        if not one.node and of_model(context.pools_or_usual(), one):
             pools[one.pool].append(one)
     for name, slices in sorted(pools.items()):
         yield _of_pool(check, name, {one.owner for one in slices}, adopts)
     if not pools:
         yield note(check, "no pool of the ConfigMap's models is published yet")
-    yield from _reference(check, patient)
+    yield from _reference(check, context)
 
 
 def of_model(found: PoolConfig, one: PoolSlice) -> bool:
@@ -122,11 +122,11 @@ def _of_pool(check: str, pool: str, marks: set[str], adopts: bool) -> Finding:
     return error(check, what, "end the reference driver, then set adopt: reference in the publisher's policy")
 
 
-def _reference(check: str, patient: Patient) -> Iterator[Finding]:
+def _reference(check: str, context: ExaminationContext) -> Iterator[Finding]:
     """By its Deployment. It takes every slice of its drivers that is of no node for its own, so it deletes ours."""
-    path = path_of("deployments", "apps/v1", patient.namespace, REFERENCE)
+    path = path_of("deployments", "apps/v1", context.namespace, REFERENCE)
     try:
-        spec = patient.decoded(path, patient.get(path)).get("spec") or {}
+        spec = context.decoded(path, context.get(path)).get("spec") or {}
     except Refused as refused:
         if refused.code != 404:
             yield unknown(check, f"whether the reference driver runs could not be seen ({refused.code})")
@@ -134,8 +134,8 @@ def _reference(check: str, patient: Patient) -> Iterator[Finding]:
     if spec.get("replicas") == 0:
         yield ok(check, f"the reference driver is there and has no pods (Deployment {REFERENCE})")
         return
-    what = f"the reference driver seems to run: Deployment {REFERENCE} in {patient.namespace}"
-    if patient.publishing is None or patient.publishing.mode == "observe":
+    what = f"the reference driver seems to run: Deployment {REFERENCE} in {context.namespace}"
+    if context.publishing is None or context.publishing.mode == "observe":
         yield note(check, what, "in mode publish only one of both may run: it deletes the other's slices")
     else:
         yield error(check, f"{what}; it deletes our slices, and we make them again", "scale it to 0 first")

@@ -10,9 +10,9 @@ from contextlib import suppress
 from dds_adapters.kubernetes.cluster import Scope
 from dds_adapters.kubernetes.decode import decoding
 from dds_adapters.kubernetes.decode.decoding import Fault
+from dds_adapters.kubernetes.doctor.context import ExaminationContext
 from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, many, note, ok, unknown, warning
 from dds_adapters.kubernetes.doctor.guarding import exchanges
-from dds_adapters.kubernetes.doctor.patient import Patient
 from dds_adapters.kubernetes.doctor.server import taint_rule_version
 from dds_core.scaler.rules.exchange import KUBE_SCHEDULER, LOOKS_ANEW
 
@@ -28,30 +28,30 @@ _TWICE = {34: 4, 35: 1}
 _VERSION = re.compile(r"v1\.(\d+)\.(\d+)")
 
 
-def schedulers(patient: Patient) -> Iterator[Finding]:
+def schedulers(context: ExaminationContext) -> Iterator[Finding]:
     """By release what to beware of, then who is in use beside the kube-scheduler."""
-    release = patient.release()
+    release = context.release()
     told = _VERSION.match(release)
     if told is None:
         yield unknown(_CHECK, f"{release}: what a scheduler of it does is not known")
     else:
         minor, patch = int(told[1]), int(told[2])
-        yield from _exchange(patient, release, minor)
+        yield from _exchange(context, release, minor)
         if minor == _CRASH[0] and patch < _CRASH[1]:
-            yield from _crash(patient, release)
+            yield from _crash(context, release)
         if patch < _TWICE.get(minor, 0):
             mended = f"1.{minor}.{_TWICE[minor]}"
             what = f"{release}: a kube-scheduler before {mended} may give one device to two claims (kubernetes pull 136269)"
             yield warning(_CHECK, what, f"use {mended} or newer")
-    yield from _others(patient)
+    yield from _others(context)
 
 
-def _exchange(patient: Patient, release: str, minor: int) -> Iterator[Finding]:
+def _exchange(context: ExaminationContext, release: str, minor: int) -> Iterator[Finding]:
     if minor >= EXCHANGES:
         yield ok(
             _CHECK, f"{release}: a kube-scheduler of it looks at its claims anew before it binds, as an exchange needs"
         )
-    elif exchanges(patient):
+    elif exchanges(context):
         what = (
             f"{release}: before 1.{EXCHANGES} no claim is exchanged, and one that several pods could use is not cleared"
         )
@@ -60,11 +60,11 @@ def _exchange(patient: Patient, release: str, minor: int) -> Iterator[Finding]:
         )
 
 
-def _crash(patient: Patient, release: str) -> Iterator[Finding]:
+def _crash(context: ExaminationContext, release: str) -> Iterator[Finding]:
     """Whoever made the rules. Whether the gate is on in the scheduler is told by no API."""
-    if not taint_rule_version(patient):
+    if not taint_rule_version(context):
         return
-    number = sum(1 for _ in patient.everything("devicetaintrules"))
+    number = sum(1 for _ in context.everything("devicetaintrules"))
     what = (
         f"{release}: a kube-scheduler of 1.36.0 to 1.36.2 with DRADeviceTaintRules exits when a slice changes while there is a "
         f"DeviceTaintRule (kubernetes pull 139651); there {'is' if number == 1 else 'are'} {number or 'none'}"
@@ -73,19 +73,19 @@ def _crash(patient: Patient, release: str) -> Iterator[Finding]:
     yield error(_CHECK, what, f"delete them; {mend}") if number else warning(_CHECK, what, mend)
 
 
-def _others(patient: Patient) -> Iterator[Finding]:
+def _others(context: ExaminationContext) -> Iterator[Finding]:
     """Names that pods with claims use, and what becomes of their claims."""
     number: Counter[str] = Counter()
-    for raw in patient.objects("pods", Scope(fields=f"spec.schedulerName!={USUAL}")):
+    for raw in context.objects("pods", Scope(fields=f"spec.schedulerName!={USUAL}")):
         with suppress(Fault):
             pod = decoding.pod(raw)
             number[pod.scheduler] += bool(pod.claims or pod.extended_claim)
     for name, pods in sorted((+number).items()):
         used = f"scheduler {foreign(name)} is used by {many(pods, 'pod')} with claims"
-        if patient.policy.scheduler_of(name).hand_over == "exchange":
+        if context.policy.scheduler_of(name).hand_over == "exchange":
             what = f"{used}, which are exchanged: that is sound only if it looks at its claims anew before it binds"
             yield note(_CHECK, what)
-        elif exchanges(patient):
+        elif exchanges(context):
             what = f"{used}, which are handed over by clear, as the policy does not say exchange for it"
             mend = f"set hand_over: exchange below schedulers.{foreign(name)}, if it looks at its claims anew before it binds"
             yield note(_CHECK, what, mend)

@@ -11,8 +11,8 @@ from msgspec import inspect
 
 from dds_adapters.kubernetes.cluster import Refused, path_of
 from dds_adapters.kubernetes.decode import objects
+from dds_adapters.kubernetes.doctor.context import ExaminationContext, instant_of
 from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, note, ok, unknown, warning
-from dds_adapters.kubernetes.doctor.patient import Patient, instant_of
 from dds_adapters.kubernetes.publish.probe import slice_on_trial
 from dds_adapters.kubernetes.watch.watched import DRA, OPERATOR, VERSIONS
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, Slice
@@ -30,20 +30,20 @@ SKEW_WARNING, SKEW_ERROR = 2_000_000, 60_000_000
 SECOND = 1_000_000
 
 
-def reachable(patient: Patient) -> Iterator[Finding]:
+def reachable(context: ExaminationContext) -> Iterator[Finding]:
     """Whether anything answers; every status is an answer. Raises Unreachable."""
-    code = patient.ask("GET", "/version").code
+    code = context.ask("GET", "/version").code
     if code >= 500:
-        yield error("server", f"{patient.where} answers {code}", "look at the API server's own health")
+        yield error("server", f"{context.where} answers {code}", "look at the API server's own health")
     else:
-        yield ok("server", f"{patient.where} answers")
+        yield ok("server", f"{context.where} answers")
 
 
-def authentication(patient: Patient) -> Iterator[Finding]:
+def authentication(context: ExaminationContext) -> Iterator[Finding]:
     """Who we are to the server; 401 in one line."""
     check = "authentication"
     try:
-        name = foreign(patient.user())
+        name = foreign(context.user())
     except Refused as refused:
         if refused.code == 401:
             mend = "renew the credentials of the kubeconfig, or of the pod's service account"
@@ -57,9 +57,9 @@ def authentication(patient: Patient) -> Iterator[Finding]:
         yield ok(check, f"as {name}")
 
 
-def release(patient: Patient) -> Iterator[Finding]:
+def release(context: ExaminationContext) -> Iterator[Finding]:
     """The release, and what it means."""
-    check, minor, name = "release", patient.minor(), patient.release()
+    check, minor, name = "release", context.minor(), context.release()
     if not minor:
         yield unknown(check, name)
     elif minor < OLDEST:
@@ -76,12 +76,12 @@ def release(patient: Patient) -> Iterator[Finding]:
         )
 
 
-def kinds(patient: Patient) -> Iterator[Finding]:
+def kinds(context: ExaminationContext) -> Iterator[Finding]:
     """The built-in kinds that are followed, in a version that is understood."""
     wanted = [one for one in VERSIONS if VERSIONS[one][0].startswith(f"{DRA}/") and one != "devicetaintrules"]
     for resource in wanted:
         try:
-            version = patient.version_of(resource)
+            version = context.version_of(resource)
         except Refused as refused:
             if refused.code != 404:
                 raise
@@ -91,12 +91,12 @@ def kinds(patient: Patient) -> Iterator[Finding]:
             yield ok("kinds", f"{resource} are served as {version}")
 
 
-def clock(patient: Patient) -> Iterator[Finding]:
+def clock(context: ExaminationContext) -> Iterator[Finding]:
     """Our clock against the server's, by a review: it is forgotten at once, but carries the second in which it was made."""
     check = "clock"
-    before = patient.now()
-    stamp = _stamp(patient)
-    after = patient.now()
+    before = context.now()
+    stamp = _stamp(context)
+    after = context.now()
     if stamp is None:
         yield unknown(check, "the server did not show its clock", "compare both machines' clocks by hand")
         return
@@ -124,7 +124,7 @@ def between(stamp: int, before: int, after: int) -> int:
     return 0
 
 
-def _stamp(patient: Patient) -> int | None:
+def _stamp(context: ExaminationContext) -> int | None:
     """When the server was asked, by its own clock, as it says in managedFields; None where it does not."""
     path = path_of("selfsubjectaccessreviews", "authorization.k8s.io/v1")
     body = {
@@ -132,7 +132,7 @@ def _stamp(patient: Patient) -> int | None:
         "kind": "SelfSubjectAccessReview",
         "spec": {"nonResourceAttributes": {"verb": "get", "path": "/version"}},
     }
-    found = patient.decoded(path, patient.accepted(path, patient.ask("POST", path, body=body)))
+    found = context.decoded(path, context.accepted(path, context.ask("POST", path, body=body)))
     fields: list[Any] = (found.get("metadata") or {}).get("managedFields") or []
     return next(
         (at for one in fields if isinstance(one, dict) and (at := instant_of(one.get("time"))) is not None), None
@@ -149,16 +149,16 @@ _SWITCH = (
 _SLICES = path_of("resourceslices", f"{DRA}/v1")
 
 
-def binding_conditions(patient: Patient) -> Iterator[Finding]:
+def binding_conditions(context: ExaminationContext) -> Iterator[Finding]:
     """By a slice that is created without being kept; where that is not allowed, by the slices that are published."""
     check = "binding conditions"
-    if "resourceslices" not in patient.served(f"{DRA}/v1"):
-        yield from _read_back(check, patient, f"{DRA}/v1 is not served, so nothing could be tried")
+    if "resourceslices" not in context.served(f"{DRA}/v1"):
+        yield from _read_back(check, context, f"{DRA}/v1 is not served, so nothing could be tried")
         return
     try:
-        made = patient.decoded(_SLICES, patient.dry_create(_SLICES, example()))
+        made = context.decoded(_SLICES, context.dry_create(_SLICES, example()))
     except Refused as refused:
-        yield from _read_back(check, patient, f"a slice on trial was refused ({refused.code})")
+        yield from _read_back(check, context, f"a slice on trial was refused ({refused.code})")
         return
     devices: list[dict[str, Any]] = (made.get("spec") or {}).get("devices") or [{}]
     lost = [name for name in FIELDS if not devices[0].get(name)]
@@ -168,8 +168,8 @@ def binding_conditions(patient: Patient) -> Iterator[Finding]:
         yield ok(check, "the API server keeps binding conditions of a slice (tried by dry-run)")
 
 
-def _read_back(check: str, patient: Patient, why: str) -> Iterator[Finding]:
-    pools = pool_slices(patient)
+def _read_back(check: str, context: ExaminationContext, why: str) -> Iterator[Finding]:
+    pools = pool_slices(context)
     kept = [one for one in pools if any(device.binding for device in one.devices.values())]
     if kept:
         yield ok(check, f"published slice {kept[0].name} has binding conditions ({why})")
@@ -181,10 +181,10 @@ def _read_back(check: str, patient: Patient, why: str) -> Iterator[Finding]:
         )
 
 
-def pool_slices(patient: Patient) -> list[Slice]:
+def pool_slices(context: ExaminationContext) -> list[Slice]:
     """Slices of the pools of our models, by name."""
-    config = patient.config_or_usual()
-    found = [one for one in patient.slices() if model_of_pool(config, one.driver, one.pool) is not None]
+    config = context.config_or_usual()
+    found = [one for one in context.slices() if model_of_pool(config, one.driver, one.pool) is not None]
     return sorted(found, key=lambda one: one.name)
 
 
@@ -196,11 +196,11 @@ def example() -> dict[str, Any]:
     return slice_on_trial(f"{DRA}/v1", "dds-doctor", "doctor.dds.cohdi.io", never, device)
 
 
-def scheduler_gates(patient: Patient) -> Iterator[Finding]:
+def scheduler_gates(context: ExaminationContext) -> Iterator[Finding]:
     """No API tells a scheduler's gates; the first allocation of a pool device does, since it copies the conditions."""
     check, without = "scheduler gates", ""
-    config = patient.config_or_usual()
-    for claim in patient.claims():
+    config = context.config_or_usual()
+    for claim in context.claims():
         for result in claim.allocation.results if claim.allocation is not None else ():
             if result.binding:
                 yield ok(check, f"claim {claim.namespace}/{claim.name} was allocated with binding conditions")
@@ -214,10 +214,10 @@ def scheduler_gates(patient: Patient) -> Iterator[Finding]:
         yield unknown(check, "unknown until the first allocation of a pool device shows them")
 
 
-def taint_rule_version(patient: Patient) -> str:
+def taint_rule_version(context: ExaminationContext) -> str:
     """The version in which DeviceTaintRules are served, "" for none."""
     try:
-        return patient.version_of("devicetaintrules")
+        return context.version_of("devicetaintrules")
     except Refused as refused:
         if refused.code != 404:
             raise
@@ -235,15 +235,15 @@ _INSTALL = "install the composable resource operator and its CustomResourceDefin
 _PRESERVED = "x-kubernetes-preserve-unknown-fields"
 
 
-def custom_kinds(patient: Patient) -> Iterator[Finding]:
+def custom_kinds(context: ExaminationContext) -> Iterator[Finding]:
     """Each of the two, with its fields by OpenAPI, else by its definition, else as far as discovery tells. The decoder's own
     types say which fields those are, so that the two cannot drift apart."""
     for resource, (kind, form) in TYPES.items():
         version = VERSIONS[resource][0]
-        if resource not in patient.served(version):
+        if resource not in context.served(version):
             yield error(_CHECK, f"{resource}.{OPERATOR} are not served as {version}", _INSTALL)
             continue
-        schema = _published(patient, version, kind) or _defined(patient, resource, version)
+        schema = _published(context, version, kind) or _defined(context, resource, version)
         if schema is None:
             yield unknown(_CHECK, f"{resource} are served as {version}, their fields could not be read")
             continue
@@ -284,11 +284,11 @@ def has(schema: Any, path: tuple[str, ...]) -> bool:
     return has((schema.get("properties") or {}).get(path[0]), path[1:])
 
 
-def _published(patient: Patient, version: str, kind: str) -> Any:
+def _published(context: ExaminationContext, version: str, kind: str) -> Any:
     """The kind's schema in the server's own words, None where those cannot be had."""
     path = f"/openapi/v3/apis/{version}"
     try:
-        document = patient.once(path, lambda: patient.decoded(path, patient.get(path)))
+        document = context.once(path, lambda: context.decoded(path, context.get(path)))
     except Refused:
         return None
     schemas: dict[str, Any] = (document.get("components") or {}).get("schemas") or {}
@@ -308,11 +308,11 @@ def _resolved(schema: Any, schemas: dict[str, Any], inside: tuple[str, ...]) -> 
     return schema | {"properties": {name: _resolved(one, schemas, inside) for name, one in inner.items()}}
 
 
-def _defined(patient: Patient, resource: str, version: str) -> Any:
+def _defined(context: ExaminationContext, resource: str, version: str) -> Any:
     """The schema in the CustomResourceDefinition, None where that cannot be read."""
     path = path_of("customresourcedefinitions", "apiextensions.k8s.io/v1", name=f"{resource}.{OPERATOR}")
     try:
-        found = patient.decoded(path, patient.get(path))
+        found = context.decoded(path, context.get(path))
     except Refused:
         return None
     for one in (found.get("spec") or {}).get("versions") or ():

@@ -59,7 +59,7 @@ _MARK = "\0"
 """Begins the second half of a marker's key, where an object has its uid."""
 
 
-class Arrivals:
+class DeltaQueue:
     """The queue. `put`, `mark` and `heard` are called by those who listen, `take` by the one who decides."""
 
     def __init__(

@@ -90,7 +90,7 @@ class Listing:
     seen: set[str] = field(default_factory=set)
 
 
-class Known:
+class ObjectStore:
     """The objects that are known. `matters` is `Watched.matters`; `before` are objects that the other side has from before."""
 
     def __init__(

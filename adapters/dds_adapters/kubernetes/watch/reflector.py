@@ -21,8 +21,8 @@ from typing import Protocol, TypeVar
 from dds_adapters.kubernetes.cluster import Cluster, Event, Page, Refused, Unreachable, Watch
 from dds_adapters.kubernetes.limiter import FIRST, LASTING, LONGEST, REQUESTS, WINDOW, Backoff, Limiter
 from dds_adapters.kubernetes.watch.arrivals import DELETED, LOST, SYNCED
-from dds_adapters.kubernetes.watch.known import ERROR, Identity, Known, Listing, Seen, failure, identity
-from dds_adapters.kubernetes.watch.watched import OPTIONAL, Watched
+from dds_adapters.kubernetes.watch.known import ERROR, Identity, Listing, ObjectStore, Seen, failure, identity
+from dds_adapters.kubernetes.watch.watched import OPTIONAL, WatchSpec
 from dds_core.errors import DdsError
 from dds_core.text import scrub
 
@@ -36,8 +36,8 @@ _SHORTEST = 1.0
 _Answer = TypeVar("_Answer")
 
 
-class Outlet(Protocol):
-    """Where it all goes: `Arrivals`."""
+class Sink(Protocol):
+    """Where it all goes: `DeltaQueue`."""
 
     def put(self, resource: str, uid: str, type: str, raw: bytes) -> None: ...
     def mark(self, resource: str, marker: str, since: int = 0, *, anew: bool = False) -> None: ...
@@ -82,9 +82,9 @@ class Reflector:
 
     def __init__(
         self,
-        watched: Watched,
+        watched: WatchSpec,
         cluster: Cluster,
-        outlet: Outlet,
+        outlet: Sink,
         note: Note,
         *,
         random: Random | None = None,
@@ -104,7 +104,7 @@ class Reflector:
         self._note = note
         self._random = random or Random()
         self._timing = timing
-        self._known = Known(self._put, watched.matters, known)
+        self._known = ObjectStore(self._put, watched.matters, known)
         self._backoff = Backoff(self._random, timing.first, timing.most, timing.lasting)
         self._absence = Backoff(self._random, timing.absent, timing.rarely)
         self._limiter = Limiter(timing.requests, timing.window)

@@ -44,7 +44,7 @@ PENDING = Scope(fields="spec.nodeName=")
 
 
 @dataclass(frozen=True)
-class Watched:
+class WatchSpec:
     """A resource and which of its objects are followed.
 
     `matters` is for a scope that objects leave while they live (a pod that gets a node): when it says yes to the last JSON of
@@ -57,7 +57,7 @@ class Watched:
     matters: Callable[[bytes], bool] | None = None
 
 
-BARE_METAL_HOSTS = Watched("baremetalhosts", ("metal3.io/v1alpha1",))
+BARE_METAL_HOSTS = WatchSpec("baremetalhosts", ("metal3.io/v1alpha1",))
 """Nobody else's business than the publisher's, and only where a cluster is told to have them."""
 
 
@@ -66,28 +66,28 @@ def scope_of_config(namespace: str = config.NAMESPACE) -> Scope:
     return Scope(namespace, f"metadata.name={config.NAME}")
 
 
-def watched(config_namespace: str = config.NAMESPACE) -> tuple[Watched, ...]:
+def watched(config_namespace: str = config.NAMESPACE) -> tuple[WatchSpec, ...]:
     """All that the scaler follows."""
     special = {
-        "configmaps": Watched("configmaps", VERSIONS["configmaps"], scope_of_config(config_namespace)),
-        "pods": Watched("pods", VERSIONS["pods"], PENDING, refers_to_claims),
+        "configmaps": WatchSpec("configmaps", VERSIONS["configmaps"], scope_of_config(config_namespace)),
+        "pods": WatchSpec("pods", VERSIONS["pods"], PENDING, refers_to_claims),
     }
-    return tuple(special.get(name) or Watched(name, versions) for name, versions in VERSIONS.items())
+    return tuple(special.get(name) or WatchSpec(name, versions) for name, versions in VERSIONS.items())
 
 
 def watched_by_publisher(
     config_namespace: str = config.NAMESPACE, *, bare_metal_hosts: bool = False
-) -> tuple[Watched, ...]:
+) -> tuple[WatchSpec, ...]:
     """All that the publisher follows: of nodes, slices and claims every one; BareMetalHosts where they say which machine a node
     is."""
     ours = scope_of_config(config_namespace)
-    found = tuple(Watched(name, VERSIONS[name], ours if name == "configmaps" else EVERYTHING) for name in PUBLISHER)
+    found = tuple(WatchSpec(name, VERSIONS[name], ours if name == "configmaps" else EVERYTHING) for name in PUBLISHER)
     return (BARE_METAL_HOSTS, *found) if bare_metal_hosts else found
 
 
-def watched_by_autoscaler(config_namespace: str = config.NAMESPACE) -> tuple[Watched, ...]:
+def watched_by_autoscaler(config_namespace: str = config.NAMESPACE) -> tuple[WatchSpec, ...]:
     """All that the autoscaler follows: what the scaler does, and every pod, since all of them take room."""
-    every = Watched("pods", VERSIONS["pods"])
+    every = WatchSpec("pods", VERSIONS["pods"])
     return tuple(every if one.resource == "pods" else one for one in watched(config_namespace))
 
 

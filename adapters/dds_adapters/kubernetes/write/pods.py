@@ -18,8 +18,8 @@ from dds_core.model import FINISHED, Pod
 PODS = "pods"
 
 
-class Outlet(Protocol):
-    """Where the answer goes: `Arrivals`."""
+class Sink(Protocol):
+    """Where the answer goes: `DeltaQueue`."""
 
     def put(self, resource: str, uid: str, type: str, raw: bytes) -> None: ...
 
@@ -30,7 +30,7 @@ class AskPod(Write):
     the end of one that has finished nobody would hear any more."""
 
     pod: Ref
-    outlet: Outlet
+    outlet: Sink
 
     def _once(self, server: Server) -> Result:
         live = server.find(self.pod)
@@ -42,11 +42,11 @@ class AskPod(Write):
         return Done(written=False)
 
 
-def ask_pod(namespace: str, name: str, uid: str, outlet: Outlet) -> Work:
+def ask_pod(namespace: str, name: str, uid: str, outlet: Sink) -> Work:
     return AskPod(Ref(PODS, name, namespace, uid), outlet)
 
 
-def tell_gone(namespace: str, name: str, uid: str, outlet: Outlet) -> None:
+def tell_gone(namespace: str, name: str, uid: str, outlet: Sink) -> None:
     """Of an object that is gone only who it was is read."""
     meta = {"uid": uid, "namespace": namespace, "name": name}
     outlet.put(PODS, uid, DELETED, msgspec.json.encode({"apiVersion": "v1", "kind": "Pod", "metadata": meta}))

@@ -11,18 +11,18 @@ from dds_adapters.kubernetes.decode import objects
 from dds_adapters.kubernetes.doctor import server
 from dds_lab.crds import COMPOSABILITY_REQUESTS, DEFINITIONS
 from dds_lab.scenario.cluster import Gates
-from tests.support.clinic import Clinic, levels, worst
+from tests.support.doctor_lab import DoctorLab, levels, worst
 
 
 @pytest.fixture(scope="module")
-def clinic() -> Clinic:
-    return Clinic()
+def clinic() -> DoctorLab:
+    return DoctorLab()
 
 
 # -- binding conditions ------------------------------------------------------------------------------------------------
 
 
-def test_a_server_that_keeps_binding_conditions(clinic: Clinic) -> None:
+def test_a_server_that_keeps_binding_conditions(clinic: DoctorLab) -> None:
     before = len(clinic.admin.list("resourceslices"))
     (found,) = clinic.look(server.binding_conditions)
     assert (found.level, found.what) == ("ok", "the API server keeps binding conditions of a slice (tried by dry-run)")
@@ -31,7 +31,7 @@ def test_a_server_that_keeps_binding_conditions(clinic: Clinic) -> None:
 
 @pytest.mark.parametrize("version", ["1.34", "1.35"])
 def test_a_server_that_drops_them_is_found_out(version: str) -> None:
-    (found,) = Clinic(seconds=0, version=version).look(server.binding_conditions)
+    (found,) = DoctorLab(seconds=0, version=version).look(server.binding_conditions)
     assert found.level == "error"
     assert "drops bindingConditions and bindingFailureConditions" in found.what
     assert "DRADeviceBindingConditions" in found.mend
@@ -39,25 +39,25 @@ def test_a_server_that_drops_them_is_found_out(version: str) -> None:
 
 def test_with_the_gate_on_an_older_server_keeps_them() -> None:
     gates = Gates(api={"DRADeviceBindingConditions": True})
-    assert levels(Clinic(seconds=0, version="1.35", gates=gates).look(server.binding_conditions)) == ["ok"]
+    assert levels(DoctorLab(seconds=0, version="1.35", gates=gates).look(server.binding_conditions)) == ["ok"]
 
 
 def test_who_may_not_try_reads_what_was_published() -> None:
-    clinic = Clinic()
+    clinic = DoctorLab()
     (found,) = clinic.look(server.binding_conditions, **clinic.with_role())
     assert found.level == "ok"
     assert "published slice" in found.what and "403" in found.what
 
 
 def test_what_was_published_without_them_is_an_error() -> None:
-    clinic = Clinic(version="1.35")
+    clinic = DoctorLab(version="1.35")
     (found,) = clinic.look(server.binding_conditions, **clinic.with_role())
     assert found.level == "error"
     assert "has no binding conditions" in found.what
 
 
 def test_nothing_published_and_nothing_tried_is_unknown() -> None:
-    clinic = Clinic(parts={"publisher": None})
+    clinic = DoctorLab(parts={"publisher": None})
     (found,) = clinic.look(server.binding_conditions, **clinic.with_role())
     assert found.level == "unknown"
 
@@ -65,7 +65,7 @@ def test_nothing_published_and_nothing_tried_is_unknown() -> None:
 # -- the scheduler -----------------------------------------------------------------------------------------------------
 
 
-def claim(clinic: Clinic, *, conditions: bool) -> None:
+def claim(clinic: DoctorLab, *, conditions: bool) -> None:
     """A claim that the scheduler gave a device of the pool."""
     made = clinic.admin.create(
         "resourceclaims",
@@ -88,14 +88,14 @@ def claim(clinic: Clinic, *, conditions: bool) -> None:
     clinic.admin.update("resourceclaims", {**made, "status": status}, subresource="status")
 
 
-def test_gates_of_the_scheduler_are_unknown_at_first(clinic: Clinic) -> None:
+def test_gates_of_the_scheduler_are_unknown_at_first(clinic: DoctorLab) -> None:
     (found,) = clinic.look(server.scheduler_gates)
     assert (found.level, found.what) == ("unknown", "unknown until the first allocation of a pool device shows them")
 
 
 @pytest.mark.parametrize(("conditions", "level"), [(True, "ok"), (False, "error")])
 def test_the_first_allocation_shows_them(conditions: bool, level: str) -> None:
-    clinic = Clinic()
+    clinic = DoctorLab()
     claim(clinic, conditions=conditions)
     (found,) = clinic.look(server.scheduler_gates)
     assert found.level == level
@@ -105,12 +105,12 @@ def test_the_first_allocation_shows_them(conditions: bool, level: str) -> None:
 # -- the operator's kinds ----------------------------------------------------------------------------------------------
 
 
-def test_the_operators_kinds_have_all_fields(clinic: Clinic) -> None:
+def test_the_operators_kinds_have_all_fields(clinic: DoctorLab) -> None:
     assert levels(clinic.look(server.custom_kinds)) == ["ok", "ok"]
 
 
 def test_a_definition_that_is_missing() -> None:
-    clinic = Clinic(seconds=0)
+    clinic = DoctorLab(seconds=0)
     clinic.admin.delete("customresourcedefinitions", "composableresources.cro.hpsys.ibm.ie.com")
     clinic.lab.run(5)
     found = clinic.look(server.custom_kinds)
@@ -130,7 +130,7 @@ def older() -> dict[str, Any]:
 
 
 def test_fields_that_a_definition_lacks_are_named() -> None:
-    clinic = Clinic(seconds=0)
+    clinic = DoctorLab(seconds=0)
     there = clinic.admin.get("customresourcedefinitions", "composabilityrequests.cro.hpsys.ibm.ie.com")
     clinic.admin.update("customresourcedefinitions", {**there, "spec": older()["spec"]})
     found = clinic.look(server.custom_kinds)
@@ -157,5 +157,5 @@ def test_a_schema_that_keeps_unknown_fields_has_them_all() -> None:
     assert not server.has(loose, ("status", "state"))
 
 
-def test_nothing_is_unknown_in_a_sound_cluster(clinic: Clinic) -> None:
+def test_nothing_is_unknown_in_a_sound_cluster(clinic: DoctorLab) -> None:
     assert worst(clinic.look(server.custom_kinds), "unknown") == []

@@ -10,7 +10,7 @@ from dds_adapters.kubernetes import rbac
 from dds_adapters.kubernetes.doctor import Finding, Machines, autoscaling, permissions
 from dds_core.autoscaler.policy import AutoscalePolicy, read_autoscale_policy
 from dds_core.scaler.policy import Policy
-from tests.support.clinic import Clinic, levels, worst
+from tests.support.doctor_lab import DoctorLab, levels, worst
 from tests.support.roles import ALL_OF_AUTOSCALER
 
 POOLS = {"cohdi.io/nvidia-a100-40": "true", "cohdi.io/nvidia-h100-80": "true"}
@@ -30,15 +30,15 @@ LIVE = policy()
 
 
 @pytest.fixture(scope="module")
-def sound() -> Clinic:
-    return Clinic()
+def sound() -> DoctorLab:
+    return DoctorLab()
 
 
 # -- rights ------------------------------------------------------------------------------------------------------------
 
 
 def test_exactly_the_autoscalers_role_is_enough() -> None:
-    clinic = Clinic()
+    clinic = DoctorLab()
     user = clinic.with_autoscaler_role()
     found = clinic.look(permissions.autoscaler_permissions, autoscaling=LIVE, has_machines=True, **user)
     assert set(levels(found)) == {"ok"}
@@ -46,14 +46,14 @@ def test_exactly_the_autoscalers_role_is_enough() -> None:
 
 
 def test_a_missing_right_is_named_with_what_stops() -> None:
-    clinic = Clinic()
+    clinic = DoctorLab()
     user = clinic.with_autoscaler_role(without=["nodes"])
     wrong = worst(clinic.look(permissions.autoscaler_permissions, autoscaling=LIVE, **user), "error")
     assert any(what.startswith("nodes of servers is not possible without: delete nodes") for what in wrong), wrong
 
 
 def test_rights_on_machines_are_asked_for_where_these_are_here() -> None:
-    clinic = Clinic()
+    clinic = DoctorLab()
     user = clinic.with_autoscaler_role(ALL_OF_AUTOSCALER - {rbac.CLUSTER_API.power})
     for here, expected in ((False, {"ok"}), (True, {"ok", "error"})):
         found = clinic.look(permissions.autoscaler_permissions, autoscaling=LIVE, has_machines=here, **user)
@@ -61,7 +61,7 @@ def test_rights_on_machines_are_asked_for_where_these_are_here() -> None:
 
 
 def test_in_mode_observe_no_node_needs_to_be_written() -> None:
-    clinic = Clinic()
+    clinic = DoctorLab()
     user = clinic.with_autoscaler_role(rbac.needed(AutoscalePolicy(), rbac.AUTOSCALER_RULES))
     found = clinic.look(permissions.autoscaler_permissions, autoscaling=AutoscalePolicy(), **user)
     assert set(levels(found)) == {"ok", "note"}
@@ -99,7 +99,7 @@ def test_groups_of_policy_and_machines_are_compared(groups: tuple[str, ...], exp
     ],
     ids=str,
 )
-def test_labels_of_a_template(sound: Clinic, labels: dict[str, str], level: str, words: str) -> None:
+def test_labels_of_a_template(sound: DoctorLab, labels: dict[str, str], level: str, words: str) -> None:
     (found,) = sound.look(autoscaling.templates, autoscaling=policy(labels))
     assert (found.level, words in found.what) == (level, True), found
 
@@ -107,9 +107,11 @@ def test_labels_of_a_template(sound: Clinic, labels: dict[str, str], level: str,
 # -- Cluster Autoscaler ------------------------------------------------------------------------------------------------
 
 
-def started(*args: str, image: str = "registry.k8s.io/autoscaling/cluster-autoscaler:v1.36.0", **more: Any) -> Clinic:
+def started(
+    *args: str, image: str = "registry.k8s.io/autoscaling/cluster-autoscaler:v1.36.0", **more: Any
+) -> DoctorLab:
     """A cluster in which a Pod runs with these arguments."""
-    clinic = Clinic(seconds=0)
+    clinic = DoctorLab(seconds=0)
     container = {"name": "main", "image": image, "args": list(args), **more}
     pod = {"metadata": {"name": "ca", "namespace": "kube-system"}, "spec": {"containers": [container]}}
     if clinic.admin.find("namespaces", "kube-system") is None:
@@ -118,8 +120,8 @@ def started(*args: str, image: str = "registry.k8s.io/autoscaling/cluster-autosc
     return clinic
 
 
-def look(clinic: Clinic, scaler: Policy | None = None, autoscale: AutoscalePolicy = LIVE) -> list[Finding]:
-    return list(autoscaling.cluster_autoscaler(clinic.patient(autoscaling=autoscale), scaler))
+def look(clinic: DoctorLab, scaler: Policy | None = None, autoscale: AutoscalePolicy = LIVE) -> list[Finding]:
+    return list(autoscaling.cluster_autoscaler(clinic.context(autoscaling=autoscale), scaler))
 
 
 def without(flag: str, *instead: str) -> list[str]:

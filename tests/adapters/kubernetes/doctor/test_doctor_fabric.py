@@ -22,7 +22,7 @@ from dds_lab.manager import Limit as ManagerLimit
 from dds_lab.manager.face import serving_manager, write_credentials
 from dds_lab.manager.transport import ManagerTransport
 from dds_lab.time import VirtualTime
-from tests.support.clinic import Clinic, levels, worst
+from tests.support.doctor_lab import DoctorLab, levels, worst
 
 DAY = 86_400 * 1_000_000
 SECRETS = ManagerSettings().login
@@ -30,9 +30,9 @@ SECRETS = ManagerSettings().login
 
 def ward(
     folder: Path, stack: ExitStack, settings: ManagerSettings | None = None, *, late: float = 0.0
-) -> tuple[Clinic, FabricManager, Manager]:
+) -> tuple[DoctorLab, FabricManager, Manager]:
     """The clinic's cluster and a manager over its fabric; our clock is `late` seconds behind theirs."""
-    clinic, told = Clinic(), settings or ManagerSettings()
+    clinic, told = DoctorLab(), settings or ManagerSettings()
     lab = clinic.lab
     assert isinstance(lab.time, VirtualTime)
     manager = Manager(lab.time, lab.fabric, told)
@@ -63,8 +63,8 @@ def stack() -> Iterator[ExitStack]:
         yield found
 
 
-def look(clinic: Clinic, manager: Any) -> list[Finding]:
-    return list(fabric(clinic.patient(), manager, clinic.lab.time.now))
+def look(clinic: DoctorLab, manager: Any) -> list[Finding]:
+    return list(fabric(clinic.context(), manager, clinic.lab.time.now))
 
 
 def topics(found: Sequence[Finding]) -> list[tuple[str, str]]:
@@ -188,24 +188,24 @@ THREE = tuple(Machine(f"m{number}", fabric="1") for number in range(3))
 
 
 @pytest.fixture(scope="module")
-def clinic() -> Clinic:
-    return Clinic()
+def clinic() -> DoctorLab:
+    return DoctorLab()
 
 
 @pytest.mark.parametrize("question", ["certificate", "login"])
-def test_without_trust_nothing_else_is_asked(question: str, clinic: Clinic) -> None:
+def test_without_trust_nothing_else_is_asked(question: str, clinic: DoctorLab) -> None:
     found = look(clinic, Told(**{question: LOST, "machines": AssertionError("was asked")}))
     assert topics(found)[-2:] == [(f"fabric {question}", "error"), ("fabric", "unknown")]
 
 
-def test_a_certificate_that_ends_soon(clinic: Clinic) -> None:
+def test_a_certificate_that_ends_soon(clinic: DoctorLab) -> None:
     now = clinic.lab.time.now()
     found = look(clinic, Told(certificate=Certificate(now + 3 * DAY, "the system's roots")))
     assert (found[0].level, "3 d 00 h are left" in found[0].what) == ("warning", True)
     assert look(clinic, Told(certificate=Certificate(now + 300 * DAY, "x")))[0].level == "ok"
 
 
-def test_a_token_that_does_not_say_when_it_was_made(clinic: Clinic) -> None:
+def test_a_token_that_does_not_say_when_it_was_made(clinic: DoctorLab) -> None:
     found = look(clinic, Told(login=Login(1, 2)))
     assert topics(found)[1:3] == [("fabric login", "ok"), ("fabric login", "unknown")]
 
@@ -214,30 +214,30 @@ def test_a_token_that_does_not_say_when_it_was_made(clinic: Clinic) -> None:
     ("machines", "words"),
     [((), "there are no machines"), ((Machine("a"),), "none of 1 machines is in a fabric"), (LOST, "gives no answer")],
 )
-def test_machines_that_are_not_there(machines: Any, words: str, clinic: Clinic) -> None:
+def test_machines_that_are_not_there(machines: Any, words: str, clinic: DoctorLab) -> None:
     found = [one for one in look(clinic, Told(machines=machines)) if one.check == "fabric machines"]
     assert (found[0].level, words in found[0].what) == ("error", True)
 
 
-def test_machines_in_no_fabric_are_told(clinic: Clinic) -> None:
+def test_machines_in_no_fabric_are_told(clinic: DoctorLab) -> None:
     found = look(clinic, Told(machines=(*THREE, Machine("alone", "server-9"))))
     assert "1 machine in no fabric: server-9" in worst(found, "note")
 
 
-def test_nodes_that_are_no_machines(clinic: Clinic) -> None:
+def test_nodes_that_are_no_machines(clinic: DoctorLab) -> None:
     found = [one for one in look(clinic, Told(machines=THREE)) if one.check == "fabric nodes"]
     assert levels(found) == ["error", "warning"]
     assert "none of 2 nodes is a machine of the fabric" in found[0].what
     assert "2 nodes with the label cohdi.io/fabric" in found[1].what
 
 
-def test_an_inventory_may_name_a_node_that_has_a_provider_id(clinic: Clinic) -> None:
+def test_an_inventory_may_name_a_node_that_has_a_provider_id(clinic: DoctorLab) -> None:
     found = look(clinic, Told(machines=(Machine("node:node0000", fabric="1"),)))
     (first, *_) = [one for one in found if one.check == "fabric nodes"]
     assert (first.level, first.what) == ("ok", "1 of 2 nodes are machines of the fabric")
 
 
-def test_an_inventory_that_has_a_node_twice(clinic: Clinic) -> None:
+def test_an_inventory_that_has_a_node_twice(clinic: DoctorLab) -> None:
     uuid = _of_provider(clinic, "node0000")
     found = look(clinic, Told(machines=(Machine("node:node0000", fabric="1"), Machine(uuid, fabric="1"))))
     (told,) = [one for one in found if "by uuid and by name" in one.what]
@@ -246,13 +246,13 @@ def test_an_inventory_that_has_a_node_twice(clinic: Clinic) -> None:
 
 
 def test_nodes_without_a_provider_id() -> None:
-    bare = Clinic()
+    bare = DoctorLab()
     bare.admin.create("nodes", {"metadata": {"name": "bare"}})
     found = look(bare, Told(machines=(*THREE, Machine("node:node0001", fabric="1"))))
     assert any(what.startswith("no machine is named by 1 node: bare") for what in worst(found, "note"))
 
 
-def test_one_machine_that_cannot_be_asked_does_not_hide_its_fabric(clinic: Clinic) -> None:
+def test_one_machine_that_cannot_be_asked_does_not_hide_its_fabric(clinic: DoctorLab) -> None:
     def stock(machine: Machine, model: PoolModel) -> Any:
         return LOST if machine.uuid == "m0" else Stock("1", model.model, 7)
 
@@ -260,7 +260,7 @@ def test_one_machine_that_cannot_be_asked_does_not_hide_its_fabric(clinic: Clini
     assert [one.what for one in found] == ["A100 40G: 7 free in fabric 1", "H100 80G: 7 free in fabric 1"]
 
 
-def test_one_model_that_is_not_answered_is_that_models_error(clinic: Clinic) -> None:
+def test_one_model_that_is_not_answered_is_that_models_error(clinic: DoctorLab) -> None:
     def stock(machine: Machine, model: PoolModel) -> Any:
         return LOST if model.model == "H100 80G" else Stock("1", model.model, 7)
 
@@ -269,7 +269,7 @@ def test_one_model_that_is_not_answered_is_that_models_error(clinic: Clinic) -> 
     assert found[1].what == "H100 80G in fabric 1: fm.machines (request 1): gives no answer"
 
 
-def test_devices_that_are_not_well_do_not_count(clinic: Clinic) -> None:
+def test_devices_that_are_not_well_do_not_count(clinic: DoctorLab) -> None:
     devices = (FreeDevice("a"), FreeDevice("b", healthy=False))
 
     def stock(machine: Machine, model: PoolModel) -> Stock:
@@ -279,7 +279,7 @@ def test_devices_that_are_not_well_do_not_count(clinic: Clinic) -> None:
     assert found[0].what == "A100 40G: 1 free in fabric 1"
 
 
-def test_limits_that_are_not_answered_are_no_error(clinic: Clinic) -> None:
+def test_limits_that_are_not_answered_are_no_error(clinic: DoctorLab) -> None:
     found = [
         one for one in look(clinic, Told(machines=THREE, limits=lambda machine: LOST)) if one.check == "fabric limits"
     ]
@@ -310,7 +310,7 @@ def test_a_manager_that_hangs_is_not_waited_for_by_every_question(tmp_path: Path
 
 
 def _seen(certificate: Any, folder: Path, *, given: bool = True) -> Certificate:
-    clinic = Clinic(seconds=0)
+    clinic = DoctorLab(seconds=0)
     with serving_manager(lambda time: Manager(time, clinic.lab.fabric), certificate=certificate) as served:
         served.credentials(folder)
         port = int(served.url.rpartition(":")[2])
@@ -347,7 +347,7 @@ def test_a_certificate_that_the_system_does_not_know(tmp_path: Path) -> None:
 
 
 def test_an_endpoint_without_tls_and_one_that_is_not_there(tmp_path: Path) -> None:
-    clinic = Clinic(seconds=0)
+    clinic = DoctorLab(seconds=0)
     with serving_manager(lambda time: Manager(time, clinic.lab.fabric), tls=False) as served:
         port = int(served.url.rpartition(":")[2])
         with pytest.raises(Untrusted, match="no TLS connection"):
@@ -386,7 +386,7 @@ def test_a_fabric_is_named_or_not(given: dict[str, str], environment: dict[str, 
     assert is_named({**NOTHING, **given}, environment) is named
 
 
-def test_an_inventory_is_its_own_manager(tmp_path: Path, stack: ExitStack, clinic: Clinic) -> None:
+def test_an_inventory_is_its_own_manager(tmp_path: Path, stack: ExitStack, clinic: DoctorLab) -> None:
     path = tmp_path / "inventory.yaml"
     path.write_text('machines: [{node: node0001, fabric: "1"}]\nfabrics: {"1": {"A100 40G": 3}}\n', encoding="utf-8")
     manager = FabricManager(FabricSettings("file", inventory=path), stack)
@@ -396,7 +396,9 @@ def test_an_inventory_is_its_own_manager(tmp_path: Path, stack: ExitStack, clini
     assert "fabric stock" not in [one.check for one in found if one.level == "warning"]
 
 
-def test_names_that_an_inventory_has_and_the_cluster_does_not(tmp_path: Path, stack: ExitStack, clinic: Clinic) -> None:
+def test_names_that_an_inventory_has_and_the_cluster_does_not(
+    tmp_path: Path, stack: ExitStack, clinic: DoctorLab
+) -> None:
     path = tmp_path / "inventory.yaml"
     machines = 'machines: [{node: node0001, fabric: "1"}, {node: nod0002, fabric: "1"}]\n'
     path.write_text(f'{machines}fabrics: {{"1": {{"A100-40G": 3}}}}\n', encoding="utf-8")
@@ -412,19 +414,19 @@ def test_names_that_an_inventory_has_and_the_cluster_does_not(tmp_path: Path, st
 
 
 def test_nodes_by_their_bare_metal_hosts() -> None:
-    clinic = Clinic()
+    clinic = DoctorLab()
     names = ("node0000", "node0001")
     uids = [_of_provider(clinic, name) for name in names]
-    patient = clinic.patient(bare_metal_hosts=True)
+    context = clinic.context(bare_metal_hosts=True)
     found = [_bare_metal_host(uid, f"M{number}") for number, uid in enumerate(uids)]
-    patient.once("all baremetalhosts", lambda: found)
+    context.once("all baremetalhosts", lambda: found)
     said = [
-        one.what for one in fabric(patient, Told(machines=THREE), clinic.lab.time.now) if one.check == "fabric nodes"
+        one.what for one in fabric(context, Told(machines=THREE), clinic.lab.time.now) if one.check == "fabric nodes"
     ]
     assert said == ["2 of 2 nodes are machines of the fabric"]
 
 
-def _of_provider(clinic: Clinic, name: str) -> str:
+def _of_provider(clinic: DoctorLab, name: str) -> str:
     return str(clinic.admin.get("nodes", name)["spec"]["providerID"]).rpartition("/")[2]
 
 

@@ -11,10 +11,10 @@ import yaml
 
 from dds_adapters.kubernetes.cluster import Answer
 from dds_adapters.kubernetes.doctor import configuration, fleet
-from dds_adapters.kubernetes.doctor.patient import Patient
+from dds_adapters.kubernetes.doctor.context import ExaminationContext
 from dds_core.scaler.policy import Policy
 from dds_lab.driver import Direct
-from tests.support.clinic import WHERE, Clinic, levels, worst
+from tests.support.doctor_lab import WHERE, DoctorLab, levels, worst
 
 CONFIG = "composable-dra-dds"
 SPACE = "composable-dra"
@@ -24,13 +24,13 @@ Change = Callable[[dict[str, str]], None]
 
 
 @pytest.fixture(scope="module")
-def sound() -> Clinic:
-    return Clinic()
+def sound() -> DoctorLab:
+    return DoctorLab()
 
 
-def rewritten(change: Change) -> Clinic:
+def rewritten(change: Change) -> DoctorLab:
     """A cluster whose ConfigMap somebody has edited; no publisher reads it."""
-    clinic = Clinic()
+    clinic = DoctorLab()
     found = clinic.admin.get("configmaps", CONFIG, SPACE)
     data = dict(found["data"])
     change(data)
@@ -50,18 +50,18 @@ def entries(change: Callable[[list[dict[str, Any]]], None]) -> Change:
 # -- the ConfigMap -----------------------------------------------------------------------------------------------------
 
 
-def test_a_config_map_that_is_right(sound: Clinic) -> None:
+def test_a_config_map_that_is_right(sound: DoctorLab) -> None:
     (found,) = sound.look(configuration.config_map)
     assert (found.level, "A100 40G, H100 80G" in found.what) == ("ok", True)
 
 
 def test_no_config_map() -> None:
-    (found,) = Clinic(seconds=0, config=False).look(configuration.config_map)
+    (found,) = DoctorLab(seconds=0, config=False).look(configuration.config_map)
     assert found.level == "error"
     assert f"there is no ConfigMap {SPACE}/{CONFIG}" in found.what and "--namespace" in found.mend
 
 
-def test_a_config_map_elsewhere(sound: Clinic) -> None:
+def test_a_config_map_elsewhere(sound: DoctorLab) -> None:
     assert levels(sound.look(configuration.config_map, namespace="default")) == ["error"]
 
 
@@ -94,7 +94,7 @@ def test_a_part_that_cannot_be_read(part: str, text: str, expected: list[str]) -
 # -- models, pools and drivers -----------------------------------------------------------------------------------------
 
 
-def test_models_and_pools_that_fit(sound: Clinic) -> None:
+def test_models_and_pools_that_fit(sound: DoctorLab) -> None:
     assert levels(sound.look(configuration.models)) == ["ok", "ok"]
     assert levels(sound.look(configuration.drivers)) == ["ok"]
     assert levels(sound.look(fleet.pools)) == ["ok", "ok"]
@@ -129,9 +129,9 @@ def test_a_pool_of_another_driver_is_no_pool_of_the_model() -> None:
     assert missing.startswith("other.example.com publishes slices of no node")
 
 
-def edited(change: Callable[[dict[str, Any]], None]) -> Clinic:
+def edited(change: Callable[[dict[str, Any]], None]) -> DoctorLab:
     """A cluster whose pool of A100 somebody has published otherwise."""
-    clinic = Clinic()
+    clinic = DoctorLab()
     (found,) = [one for one in clinic.admin.list("resourceslices") if one["spec"]["pool"]["name"] == POOL]
     copy: dict[str, Any] = yaml.safe_load(yaml.safe_dump(found))
     change(copy)
@@ -169,9 +169,9 @@ def test_a_pool_that_cannot_be_used(change: Callable[[dict[str, Any]], None], le
     assert words in worst(found, level)[0]
 
 
-def test_two_publishers_of_one_driver(sound: Clinic) -> None:
+def test_two_publishers_of_one_driver(sound: DoctorLab) -> None:
     assert levels(sound.look(fleet.publishers)) == ["ok"]
-    clinic = Clinic()
+    clinic = DoctorLab()
     spec = {
         "driver": "gpu.nvidia.com",
         "pool": {"name": "another", "generation": 1, "resourceSliceCount": 1},
@@ -189,7 +189,7 @@ def test_two_publishers_of_one_driver(sound: Clinic) -> None:
 
 
 def test_who_labels_a_slice_publishes_nothing() -> None:
-    clinic = Clinic()
+    clinic = DoctorLab()
     for found in clinic.admin.list("resourceslices"):
         name = found["metadata"]["name"]
         clinic.lab.client("labeller").patch("resourceslices", name, {"metadata": {"labels": {"a": "b"}}})
@@ -199,14 +199,14 @@ def test_who_labels_a_slice_publishes_nothing() -> None:
 # -- nodes -------------------------------------------------------------------------------------------------------------
 
 
-def labelled(**labels: str | None) -> Clinic:
-    clinic = Clinic(parts={"publisher": None})
+def labelled(**labels: str | None) -> DoctorLab:
+    clinic = DoctorLab(parts={"publisher": None})
     written = {f"cohdi.io/{name.replace('_', '-')}": value for name, value in labels.items()}
     clinic.admin.patch("nodes", "node0000", {"metadata": {"labels": written}})
     return clinic
 
 
-def test_nodes_that_are_right(sound: Clinic) -> None:
+def test_nodes_that_are_right(sound: DoctorLab) -> None:
     assert levels(sound.look(fleet.nodes)) == ["ok"]
     assert levels(labelled(nvidia_a100_40_size_max="4", nvidia_a100_40_size_min="1").look(fleet.nodes)) == ["ok"]
 
@@ -237,11 +237,11 @@ def test_no_node_is_on_a_fabric() -> None:
 # -- others ------------------------------------------------------------------------------------------------------------
 
 
-def test_nobody_else(sound: Clinic) -> None:
+def test_nobody_else(sound: DoctorLab) -> None:
     assert levels(sound.look(fleet.beside)) == ["ok"]
 
 
-def reference(clinic: Clinic, renewed: str | None = None) -> None:
+def reference(clinic: DoctorLab, renewed: str | None = None) -> None:
     lease = {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
@@ -253,7 +253,7 @@ def reference(clinic: Clinic, renewed: str | None = None) -> None:
 
 @pytest.mark.parametrize(("mode", "level"), [("observe", "note"), ("attach", "warning")])
 def test_the_reference_scaler_beside_us(mode: str, level: str) -> None:
-    clinic = Clinic(seconds=0)
+    clinic = DoctorLab(seconds=0)
     reference(clinic)
     (found,) = clinic.look(fleet.beside, policy=Policy.model_validate({"mode": mode}))
     assert found.level == level
@@ -261,7 +261,7 @@ def test_the_reference_scaler_beside_us(mode: str, level: str) -> None:
 
 
 def test_a_lease_that_was_left_behind_is_nobody() -> None:
-    clinic = Clinic(seconds=0)
+    clinic = DoctorLab(seconds=0)
     reference(clinic, renewed="2026-11-20T08:00:00.000000Z")
     assert levels(clinic.look(fleet.beside)) == ["ok"]
 
@@ -279,19 +279,19 @@ class WithDeployment(Direct):
 
 @pytest.mark.parametrize(("replicas", "level"), [(1, "note"), (0, "ok")])
 def test_the_deployment_of_the_reference(replicas: int, level: str) -> None:
-    clinic = Clinic(seconds=0)
+    clinic = DoctorLab(seconds=0)
     api = WithDeployment(clinic.lab.server, "admin")
     api.replicas = replicas
-    assert levels(fleet.beside(Patient(api, WHERE, clinic.lab.time.now))) == [level]
+    assert levels(fleet.beside(ExaminationContext(api, WHERE, clinic.lab.time.now))) == [level]
 
 
 def test_who_may_not_look_says_so() -> None:
-    clinic = Clinic(seconds=0)
+    clinic = DoctorLab(seconds=0)
     assert levels(clinic.look(fleet.beside, **clinic.with_role())) == ["unknown"]
 
 
 def test_requests_of_others_are_named() -> None:
-    clinic = Clinic(seconds=0)
+    clinic = DoctorLab(seconds=0)
     resource = {"type": "gpu", "model": "A100 40G", "size": 0, "target_node": "node0000"}
     for user, labels in (("dds-controller", {}), ("dds", {"app.kubernetes.io/managed-by": "dds"})):
         clinic.lab.client(user).create(

@@ -11,7 +11,7 @@ from dds_adapters.kubernetes import guard
 from dds_adapters.kubernetes.doctor import Finding, guarding, permissions, scheduling
 from dds_core.scaler.policy import Policy, SchedulerPolicy
 from dds_lab.client import Client
-from tests.support.clinic import ROLE_USER, Clinic, levels, worst
+from tests.support.doctor_lab import ROLE_USER, DoctorLab, levels, worst
 
 SPACE = "composable-dra"
 LIVE = Policy(mode="attach")
@@ -21,9 +21,9 @@ POLICY, BINDING = "validatingadmissionpolicies", "validatingadmissionpolicybindi
 Change = Callable[[Client], object]
 
 
-def installed(change: Change | None = None, account: str = ROLE_USER, space: str = SPACE) -> Clinic:
+def installed(change: Change | None = None, account: str = ROLE_USER, space: str = SPACE) -> DoctorLab:
     """A cluster with the guard of an account, and what somebody did to it then."""
-    clinic = Clinic(seconds=0)
+    clinic = DoctorLab(seconds=0)
     if clinic.admin.find("namespaces", space) is None:
         clinic.admin.create("namespaces", {"metadata": {"name": space}})
     clinic.admin.create(POLICY, guard.policy(account))
@@ -35,7 +35,7 @@ def installed(change: Change | None = None, account: str = ROLE_USER, space: str
     return clinic
 
 
-def look(clinic: Clinic, policy: Policy = LIVE) -> list[Finding]:
+def look(clinic: DoctorLab, policy: Policy = LIVE) -> list[Finding]:
     return clinic.look(guarding.guarded, policy=policy, **OURS, groups=("system:masters",))
 
 
@@ -171,7 +171,7 @@ SECOND = 1_000_000
 OWNER = "cro.hpsys.ibm.ie.com/v1alpha1"
 
 
-def held(state: str = "Online", *, mark: bool = False, there: bool = True, ours: bool = True) -> Clinic:
+def held(state: str = "Online", *, mark: bool = False, there: bool = True, ours: bool = True) -> DoctorLab:
     """A claim that holds a device, and what became of the device's resource."""
     clinic = installed()
     kind = {"apiVersion": OWNER, "kind": "ComposableResource"}
@@ -191,12 +191,12 @@ def held(state: str = "Online", *, mark: bool = False, there: bool = True, ours:
     return clinic
 
 
-def holds(clinic: Clinic, seconds: float = 61) -> list[Finding]:
+def holds(clinic: DoctorLab, seconds: float = 61) -> list[Finding]:
     """What is said of them so long after they were made."""
     return clinic.look(guarding.holds, policy=Policy(mode="detach"), skew=round(seconds * SECOND))
 
 
-STRAYS: dict[str, Callable[[], Clinic]] = {
+STRAYS: dict[str, Callable[[], DoctorLab]] = {
     "not marked": held,
     "gone": lambda: held(there=False),
     "gone, and marked before": lambda: held(mark=True, there=False),
@@ -217,7 +217,7 @@ def test_a_hold_of_a_device_that_does_not_go_is_told(case: str) -> None:
     [lambda: held(mark=True), lambda: held("Detaching"), lambda: held("Deleting", mark=True)],
     ids=["marked", "detaching", "deleting"],
 )
-def test_a_hold_of_a_device_that_goes_is_as_it_should_be(going: Callable[[], Clinic]) -> None:
+def test_a_hold_of_a_device_that_goes_is_as_it_should_be(going: Callable[[], DoctorLab]) -> None:
     (found,) = holds(going())
     assert found.level == "ok" and found.what.startswith("1 device ")
 
@@ -239,13 +239,13 @@ def test_the_scalers_role_is_enough_to_see_holds() -> None:
 # -- schedulers
 
 
-def schedulers(clinic: Clinic, **more: Any) -> list[Finding]:
+def schedulers(clinic: DoctorLab, **more: Any) -> list[Finding]:
     return clinic.look(scheduling.schedulers, policy=Policy(mode="attach", **more))
 
 
 @pytest.mark.parametrize(("version", "level"), [("1.34", "note"), ("1.35", "note"), ("1.36", "ok"), ("1.36.3", "ok")])
 def test_which_releases_exchange(version: str, level: str) -> None:
-    found = schedulers(Clinic(seconds=0, version=version))
+    found = schedulers(DoctorLab(seconds=0, version=version))
     assert found[0].level == level
     assert ("no claim is exchanged" in found[0].what) == (level == "note")
 
@@ -262,17 +262,17 @@ def test_which_releases_exchange(version: str, level: str) -> None:
     ],
 )
 def test_which_releases_give_a_device_twice(release: str, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    patient = Clinic(seconds=0).patient(policy=LIVE)
-    monkeypatch.setattr(patient, "release", lambda: release)
-    found = [one for one in scheduling.schedulers(patient) if "two claims" in one.what]
+    context = DoctorLab(seconds=0).context(policy=LIVE)
+    monkeypatch.setattr(context, "release", lambda: release)
+    found = [one for one in scheduling.schedulers(context) if "two claims" in one.what]
     assert levels(found) == ([level] if level else [])
     assert all(one.what.startswith(release) for one in found)
 
 
 def test_a_release_that_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    patient = Clinic(seconds=0).patient(policy=LIVE)
-    monkeypatch.setattr(patient, "release", lambda: "a release that it does not tell")
-    assert levels(scheduling.schedulers(patient)) == ["unknown"]
+    context = DoctorLab(seconds=0).context(policy=LIVE)
+    monkeypatch.setattr(context, "release", lambda: "a release that it does not tell")
+    assert levels(scheduling.schedulers(context)) == ["unknown"]
 
 
 RULE = {"metadata": {"name": "r"}, "spec": {"taint": {"key": "a.b/c", "effect": "NoSchedule"}}}
@@ -284,7 +284,7 @@ RULE = {"metadata": {"name": "r"}, "spec": {"taint": {"key": "a.b/c", "effect": 
 )
 def test_a_scheduler_that_taint_rules_end(version: str, served: bool, rules: int, level: str) -> None:
     more: dict[str, Any] = {"taint_rules": "resource.k8s.io/v1beta2"} if served else {}
-    clinic = Clinic(seconds=0, version=version, **more)
+    clinic = DoctorLab(seconds=0, version=version, **more)
     for _ in range(rules):
         clinic.admin.create("devicetaintrules", RULE)
     found = [one for one in schedulers(clinic) if "139651" in one.what]
@@ -302,7 +302,7 @@ def test_a_scheduler_that_taint_rules_end(version: str, served: bool, rules: int
     ],
 )
 def test_schedulers_of_other_names(policy: dict[str, Any], words: str) -> None:
-    clinic = Clinic(seconds=0)
+    clinic = DoctorLab(seconds=0)
     for name, scheduler in (("a", "other"), ("b", "default-scheduler"), ("c", "idle")):
         claims = [] if name == "c" else [{"name": "gpu", "resourceClaimName": "gpu"}]
         spec = {"schedulerName": scheduler, "containers": [{"name": "m", "image": "i"}], "resourceClaims": claims}

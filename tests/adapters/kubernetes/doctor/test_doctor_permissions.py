@@ -7,19 +7,19 @@ import pytest
 from dds_adapters.kubernetes import rbac
 from dds_adapters.kubernetes.doctor import permissions
 from dds_core.scaler.policy import Policy
-from tests.support.clinic import Clinic, levels, worst
+from tests.support.doctor_lab import DoctorLab, levels, worst
 
 LIVE = Policy(mode="detach")
 
 
 def test_whoever_may_do_everything_has_all() -> None:
-    found = Clinic().look(permissions.permissions, policy=LIVE)
+    found = DoctorLab().look(permissions.permissions, policy=LIVE)
     assert set(levels(found)) == {"ok"}
     assert {one.what.partition(":")[0] for one in found} == {rule.feature for rule in rbac.RULES}
 
 
 def test_exactly_the_scalers_role_is_enough() -> None:
-    clinic = Clinic()
+    clinic = DoctorLab()
     found = clinic.look(permissions.permissions, policy=LIVE, **clinic.with_role())
     assert [one for one in found if one.level != "ok"] == []
 
@@ -37,7 +37,7 @@ def test_exactly_the_scalers_role_is_enough() -> None:
     ],
 )
 def test_what_is_missing_is_named_with_what_stops(resource: str, words: str) -> None:
-    clinic = Clinic()
+    clinic = DoctorLab()
     user = clinic.with_role(without=[resource])
     wrong = [one for one in clinic.look(permissions.permissions, policy=LIVE, **user) if one.level == "error"]
     assert any(words in one.what for one in wrong), [one.what for one in wrong]
@@ -45,7 +45,7 @@ def test_what_is_missing_is_named_with_what_stops(resource: str, words: str) -> 
 
 
 def test_what_a_mode_never_uses_is_only_noted() -> None:
-    clinic = Clinic()
+    clinic = DoctorLab()
     user = clinic.with_role(rbac.needed(Policy(), rbac.RULES))
     assert set(levels(clinic.look(permissions.permissions, policy=Policy(), **user))) == {"ok", "note"}
     live = clinic.look(permissions.permissions, policy=LIVE, **user)
@@ -53,33 +53,33 @@ def test_what_a_mode_never_uses_is_only_noted() -> None:
 
 
 def test_without_events_only_words_are_lost() -> None:
-    clinic = Clinic()
+    clinic = DoctorLab()
     found = clinic.look(permissions.permissions, policy=LIVE, **clinic.with_role(without=["events"]))
     assert [one.what.partition(" is ")[0] for one in found if one.level == "warning"] == ["events"]
 
 
 def test_what_no_flag_asked_for_is_only_noted() -> None:
-    clinic = Clinic()
+    clinic = DoctorLab()
     found = clinic.look(permissions.permissions, policy=LIVE, **clinic.with_role(without=["leases", "tokenreviews"]))
     assert set(levels(found)) == {"ok", "note"}
 
 
 def test_an_older_server_does_not_ask_for_the_granular_ones() -> None:
-    clinic = Clinic(version="1.35")
+    clinic = DoctorLab(version="1.35")
     user = clinic.with_role(without=["resourceclaims/driver", "resourceclaims/binding"])
     assert worst(clinic.look(permissions.permissions, policy=LIVE, **user), "error") == []
 
 
 def test_the_drivers_of_the_config_map_are_asked_for() -> None:
-    clinic = Clinic()
-    names = permissions.names_of(clinic.patient())
+    clinic = DoctorLab()
+    names = permissions.names_of(clinic.context())
     assert names.drivers == ("gpu.nvidia.com",)
     rule = next(one for one in rbac.RULES if one.resource == "resourceclaims/driver")
     assert [one.name for one in permissions.asked_of(rule, names)] == ["gpu.nvidia.com"]
 
 
 def test_a_server_that_answers_no_reviews() -> None:
-    clinic = Clinic()
+    clinic = DoctorLab()
     clinic.admin.delete("clusterrolebindings", "system:basic-user")
     (found,) = clinic.look(permissions.permissions, user="stranger", groups=())
     assert (found.level, "403" in found.what) == ("unknown", True)

@@ -14,7 +14,7 @@ from dds_adapters.kubernetes.cluster import Answer
 from dds_adapters.kubernetes.doctor import configuration, fleet, permissions, publishing
 from dds_core.publisher.model import MANAGED_BY
 from dds_core.publisher.policy import PublishPolicy
-from tests.support.clinic import Clinic, levels, worst
+from tests.support.doctor_lab import DoctorLab, levels, worst
 from tests.support.roles import ALL_OF_PUBLISHER
 
 CONFIG, SPACE = "composable-dra-dds", "composable-dra"
@@ -25,13 +25,13 @@ Entry = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def sound() -> Clinic:
-    return Clinic()
+def sound() -> DoctorLab:
+    return DoctorLab()
 
 
-def described(change: Callable[[Entry], None]) -> Clinic:
+def described(change: Callable[[Entry], None]) -> DoctorLab:
     """A cluster in which the first entry of device-info is another."""
-    clinic = Clinic()
+    clinic = DoctorLab()
     found = clinic.admin.get("configmaps", CONFIG, SPACE)
     models = yaml.safe_load(found["data"]["device-info"])
     change(models[0])
@@ -40,10 +40,10 @@ def described(change: Callable[[Entry], None]) -> Clinic:
     return clinic
 
 
-def marked(owner: str) -> Clinic:
+def marked(owner: str) -> DoctorLab:
     """A cluster in which somebody has put this mark on the pools' slices."""
-    clinic = Clinic(parts={"publisher": None}, seconds=0)
-    ready = Clinic()
+    clinic = DoctorLab(parts={"publisher": None}, seconds=0)
+    ready = DoctorLab()
     for one in ready.admin.list("resourceslices"):
         if "nodeName" in one["spec"]:
             continue
@@ -58,7 +58,7 @@ def marked(owner: str) -> Clinic:
 
 
 def test_exactly_the_publishers_role_is_enough() -> None:
-    clinic = Clinic()
+    clinic = DoctorLab()
     user = clinic.with_publisher_role(ALL_OF_PUBLISHER | {rbac.MACHINES.power})
     found = clinic.look(permissions.publisher_permissions, publishing=LIVE, bare_metal_hosts=True, **user)
     assert set(levels(found)) == {"ok"}
@@ -66,7 +66,7 @@ def test_exactly_the_publishers_role_is_enough() -> None:
 
 
 def test_a_missing_right_is_named_with_what_stops() -> None:
-    clinic = Clinic()
+    clinic = DoctorLab()
     user = clinic.with_publisher_role(without=["resourceslices"])
     wrong = worst(clinic.look(permissions.publisher_permissions, publishing=LIVE, **user), "error")
     assert any(what.startswith("publish is not possible without: create resourceslices") for what in wrong), wrong
@@ -74,7 +74,7 @@ def test_a_missing_right_is_named_with_what_stops() -> None:
 
 
 def test_in_mode_observe_nobody_needs_to_write() -> None:
-    clinic = Clinic()
+    clinic = DoctorLab()
     user = clinic.with_publisher_role(rbac.needed(PublishPolicy(), rbac.PUBLISHER_RULES))
     found = clinic.look(permissions.publisher_permissions, publishing=PublishPolicy(), **user)
     assert set(levels(found)) == {"ok", "note"}
@@ -83,12 +83,12 @@ def test_in_mode_observe_nobody_needs_to_write() -> None:
 # -- what is kept ------------------------------------------------------------------------------------------------------
 
 
-def test_everything_is_kept(sound: Clinic) -> None:
+def test_everything_is_kept(sound: DoctorLab) -> None:
     assert levels(sound.look(publishing.kept_fields, publishing=LIVE)) == ["ok", "ok"]
 
 
 def test_a_server_that_drops_taints_and_shares() -> None:
-    clinic = Clinic(version="1.35")
+    clinic = DoctorLab(version="1.35")
     found = clinic.look(publishing.kept_fields, publishing=LIVE)
     assert levels(found) == ["note", "note"]
     assert "DRADeviceTaints" in found[0].mend
@@ -97,16 +97,16 @@ def test_a_server_that_drops_taints_and_shares() -> None:
 
 def test_a_shared_model_where_shares_are_dropped() -> None:
     clinic = described(lambda entry: entry.update({"allow-multiple-allocations": True}))
-    old = Clinic(version="1.35")
-    patient = old.patient(publishing=LIVE)
-    patient.once("pool config", clinic.patient().pool_configuration)
-    assert [one.level for one in publishing.kept_fields(patient)] == ["note", "warning"]
+    old = DoctorLab(version="1.35")
+    context = old.context(publishing=LIVE)
+    context.once("pool config", clinic.context().pool_configuration)
+    assert [one.level for one in publishing.kept_fields(context)] == ["note", "warning"]
 
 
 # -- device-info -------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_published_of_each_model(sound: Clinic) -> None:
+def test_what_is_published_of_each_model(sound: DoctorLab) -> None:
     found = sound.look(publishing.device_info)
     assert levels(found) == ["ok", "ok"]
     assert "A100 40G: " in found[0].what
@@ -135,18 +135,18 @@ def test_a_key_that_nobody_reads_and_that_looks_like_one(key: str, meant: str) -
 
 
 def test_without_a_config_map_it_is_silent() -> None:
-    assert Clinic(seconds=0, config=False).look(publishing.device_info) == []
+    assert DoctorLab(seconds=0, config=False).look(publishing.device_info) == []
 
 
 # -- classes -----------------------------------------------------------------------------------------------------------
 
 
-def _class(clinic: Clinic, name: str, expression: str) -> None:
+def _class(clinic: DoctorLab, name: str, expression: str) -> None:
     spec = {"selectors": [{"cel": {"expression": expression}}]}
     clinic.admin.create("deviceclasses", {"metadata": {"name": name}, "spec": spec})
 
 
-def test_classes_that_fit(sound: Clinic) -> None:
+def test_classes_that_fit(sound: DoctorLab) -> None:
     found = sound.look(fleet.classes)
     assert levels(found) == ["ok", "ok"]
     assert found[0].what == f"A100 40G: its devices are chosen by {A100}"
@@ -158,7 +158,7 @@ MEMORY = (
 
 
 def test_d13_a_class_that_asks_for_what_no_pool_device_says() -> None:
-    clinic = Clinic()
+    clinic = DoctorLab()
     _class(clinic, "big", MEMORY)
     wrong = [one for one in clinic.look(fleet.classes) if one.level == "error"]
     assert len(wrong) == 2
@@ -175,13 +175,13 @@ def test_d13_a_model_that_says_it_is_chosen() -> None:
 
 
 def test_a_class_without_its_driver_that_fails_on_others_devices() -> None:
-    clinic = Clinic()
+    clinic = DoctorLab()
     _class(clinic, "nic", "device.attributes['nic.example.com'].speed > 10")
     assert len(worst(clinic.look(fleet.classes), "warning")) == 2
 
 
 def test_a_model_that_no_class_chooses() -> None:
-    clinic = Clinic()
+    clinic = DoctorLab()
     clinic.admin.delete("deviceclasses", A100)
     assert "no DeviceClass chooses its devices" in worst(clinic.look(fleet.classes), "note")[0]
 
@@ -189,14 +189,14 @@ def test_a_model_that_no_class_chooses() -> None:
 # -- claims ------------------------------------------------------------------------------------------------------------
 
 
-def _claim(clinic: Clinic, name: str, device_class: str, expression: str) -> None:
+def _claim(clinic: DoctorLab, name: str, device_class: str, expression: str) -> None:
     exactly = {"deviceClassName": device_class, "selectors": [{"cel": {"expression": expression}}]}
     spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
     clinic.admin.create("resourceclaims", {"metadata": {"name": name, "namespace": "default"}, "spec": spec}, "default")
 
 
 def test_d13_claims_that_ask_for_what_no_pool_device_says() -> None:
-    clinic = Clinic()
+    clinic = DoctorLab()
     _claim(clinic, "big", A100, MEMORY)
     _claim(clinic, "bigger", A100, MEMORY)
     _claim(clinic, "others", "nvidia-h100-80", "device.attributes['gpu.nvidia.com'].productName == 'x'")
@@ -218,13 +218,13 @@ def test_claims_that_ask_for_what_is_said() -> None:
 # -- whose the pools are -----------------------------------------------------------------------------------------------
 
 
-def test_pools_of_nobody_named(sound: Clinic) -> None:
+def test_pools_of_nobody_named(sound: DoctorLab) -> None:
     wrong = worst(sound.look(publishing.owners, publishing=LIVE), "error")
     assert len(wrong) == 2
     assert "nobody named (the reference driver leaves such)" in wrong[0]
 
 
-def test_pools_of_nobody_named_are_taken_over(sound: Clinic) -> None:
+def test_pools_of_nobody_named_are_taken_over(sound: DoctorLab) -> None:
     found = sound.look(publishing.owners, publishing=PublishPolicy(mode="publish", adopt="reference"))
     assert levels(found) == ["note", "note"]
 
@@ -241,7 +241,7 @@ def test_pools_of_somebody_else() -> None:
 
 
 def test_no_pools_yet() -> None:
-    assert levels(Clinic(parts={"publisher": None}).look(publishing.owners, publishing=LIVE)) == ["note"]
+    assert levels(DoctorLab(parts={"publisher": None}).look(publishing.owners, publishing=LIVE)) == ["note"]
 
 
 @pytest.mark.parametrize(
@@ -251,26 +251,26 @@ def test_no_pools_yet() -> None:
 def test_the_reference_driver(replicas: int, settings: PublishPolicy | None, level: str) -> None:
     clinic = marked(MANAGED_BY)
     deployment = {"metadata": {"name": publishing.REFERENCE, "namespace": SPACE}, "spec": {"replicas": replicas}}
-    patient = clinic.patient(publishing=settings)
-    real, path = patient.api.ask, f"/apis/apps/v1/namespaces/{SPACE}/deployments/{publishing.REFERENCE}"
-    found = _answering(patient, path, deployment, real)
+    context = clinic.context(publishing=settings)
+    real, path = context.api.ask, f"/apis/apps/v1/namespaces/{SPACE}/deployments/{publishing.REFERENCE}"
+    found = _answering(context, path, deployment, real)
     assert [one.level for one in publishing.owners(found)][-1] == level
 
 
-def _answering(patient: Any, path: str, body: Any, real: Callable[..., Any]) -> Any:
+def _answering(context: Any, path: str, body: Any, real: Callable[..., Any]) -> Any:
     """The same patient; a path that the lab does not serve has this answer."""
 
     class Beside:
         def ask(self, method: str, asked: str, **more: Any) -> Any:
             return Answer(200, msgspec.json.encode(body)) if asked == path else real(method, asked, **more)
 
-    patient.api = Beside()
-    return patient
+    context.api = Beside()
+    return context
 
 
 def test_slices_that_were_taken_over_have_one_publisher() -> None:
     """Their managedFields still name who made them."""
-    clinic = Clinic()
+    clinic = DoctorLab()
     taking = clinic.lab.client("dds")
     for one in clinic.admin.list("resourceslices"):
         if "nodeName" not in one["spec"]:
@@ -283,12 +283,12 @@ def test_slices_that_were_taken_over_have_one_publisher() -> None:
 
 
 def test_labels_that_the_publisher_will_write_are_no_error() -> None:
-    clinic = Clinic(seconds=0, prefix="other.example")
-    patient = clinic.patient(publishing=LIVE)
+    clinic = DoctorLab(seconds=0, prefix="other.example")
+    context = clinic.context(publishing=LIVE)
     for node in clinic.admin.list("nodes"):
         labels = {key: None for key in node["metadata"]["labels"] if key.endswith("/fabric")}
         clinic.admin.patch("nodes", node["metadata"]["name"], {"metadata": {"labels": labels}})
-    assert next(one.level for one in fleet.nodes(patient)) == "note"
+    assert next(one.level for one in fleet.nodes(context)) == "note"
     assert levels(clinic.look(fleet.nodes))[0] == "error"
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from dds_adapters.kubernetes.cluster import Unreachable
 from dds_adapters.kubernetes.doctor import Examined, Finding, Journal, configuration, examination, examine, sound
+from dds_adapters.kubernetes.doctor.context import PATIENCE, ExaminationContext
 from dds_adapters.kubernetes.doctor.findings import Level, failed, foreign, ok, several
-from dds_adapters.kubernetes.doctor.patient import PATIENCE, Patient
 from dds_adapters.sql import Database, upgrade
 from dds_commands.sources import Recording
 from dds_core.errors import DatabaseMissing, InputError, LogUnreachable, PolicyError
@@ -20,8 +20,8 @@ from dds_core.scaler.model import Rate, Timeout
 from dds_core.scaler.policy import Policy, SchedulerPolicy
 from dds_core.scaler.state import Picture
 from dds_lab.driver import Direct
-from tests.support.clinic import WHERE, Clinic, levels, worst
 from tests.support.commands import RECORDINGS
+from tests.support.doctor_lab import WHERE, DoctorLab, levels, worst
 
 SECOND = 1_000_000
 NOON = 1_790_000_000_000_000
@@ -166,7 +166,7 @@ class Asked(Direct):
     where = WHERE
 
 
-def examined(clinic: Clinic, **more: Any) -> Examined:
+def examined(clinic: DoctorLab, **more: Any) -> Examined:
     told: dict[str, Any] = {
         "connect": lambda: Asked(clinic.lab.server, "admin"),
         "policy": Policy,
@@ -185,7 +185,7 @@ def raising(error: Exception) -> Callable[..., Any]:
 
 
 def test_a_sound_cluster_has_no_error() -> None:
-    found = list(examine(examined(Clinic())))
+    found = list(examine(examined(DoctorLab())))
     assert sound(found)
     assert {check for check, _ in examination.CLUSTER_CHECKS} <= {one.check for one in found}
     assert worst(found, "unknown") == [
@@ -199,14 +199,14 @@ def test_a_check_that_breaks_is_told_and_the_others_go_on(monkeypatch: pytest.Mo
         (check, raising(KeyError("x")) if check == "kinds" else look) for check, look in examination.CLUSTER_CHECKS
     )
     monkeypatch.setattr(examination, "CLUSTER_CHECKS", broken)
-    found = list(examine(examined(Clinic())))
+    found = list(examine(examined(DoctorLab())))
     (itself,) = [one for one in found if one.check == "kinds"]
     assert (itself.level, itself.what) == ("unknown", "the check itself failed (KeyError)")
     assert {check for check, _ in broken} <= {one.check for one in found}
 
 
 def test_what_may_not_be_read_is_unknown() -> None:
-    clinic = Clinic(seconds=0)
+    clinic = DoctorLab(seconds=0)
     found = list(examine(examined(clinic, connect=lambda: Asked(clinic.lab.server, "nobody", ()))))
     assert any("may not be read by this user (403)" in what for what in worst(found, "unknown"))
     assert any(what.startswith("watch is not possible without") for what in worst(found, "error"))
@@ -222,13 +222,13 @@ def test_what_may_not_be_read_is_unknown() -> None:
     ],
 )
 def test_what_cannot_be_had_is_a_finding(part: str, error: Exception, check: str) -> None:
-    found = list(examine(examined(Clinic(), **{part: raising(error)})))
+    found = list(examine(examined(DoctorLab(), **{part: raising(error)})))
     assert [one.check for one in found if one.level == "error"] == [check]
     assert {one.check for one in found} >= {"policy", "log", "binding timeout"}
 
 
 def test_a_log_that_cannot_be_folded_is_an_error(database: InDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
-    clinic = Clinic()
+    clinic = DoctorLab()
     uid = clinic.admin.get("namespaces", "kube-system")["metadata"]["uid"]
     database.database.open_log(NAME, cluster=uid, recorded_at=NOON)
     monkeypatch.setattr(database, "picture", raising(LogUnreachable("the server went away", where="the log")))
@@ -238,7 +238,7 @@ def test_a_log_that_cannot_be_folded_is_an_error(database: InDatabase, monkeypat
 
 
 def test_a_server_that_does_not_answer_is_not_asked_for_long() -> None:
-    clinic = Clinic(seconds=0)
+    clinic = DoctorLab(seconds=0)
     asked = Asked(clinic.lab.server, "admin")
     asked.before = raising(Unreachable("does not answer", where=WHERE))
     found = list(examine(examined(clinic, connect=lambda: asked)))
@@ -247,7 +247,7 @@ def test_a_server_that_does_not_answer_is_not_asked_for_long() -> None:
 
 
 def test_a_server_that_goes_away_meanwhile_is_let_alone() -> None:
-    clinic, asked = Clinic(seconds=0), 0
+    clinic, asked = DoctorLab(seconds=0), 0
 
     def gone(method: str, path: str) -> None:
         nonlocal asked
@@ -280,10 +280,10 @@ def test_long_lists_are_counted() -> None:
 
 
 def test_lookups_are_made_once_even_when_they_fail() -> None:
-    clinic = Clinic(seconds=0, config=False)
+    clinic = DoctorLab(seconds=0, config=False)
     api = Direct(clinic.lab.server, "admin")
-    patient = Patient(api, WHERE, clinic.lab.time.now)
-    patient.config_or_usual()
+    context = ExaminationContext(api, WHERE, clinic.lab.time.now)
+    context.config_or_usual()
     asked = sum(api.requests.values())
-    patient.config_or_usual()
+    context.config_or_usual()
     assert sum(api.requests.values()) == asked

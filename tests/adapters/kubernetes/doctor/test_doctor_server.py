@@ -8,49 +8,49 @@ import re
 import pytest
 
 from dds_adapters.kubernetes.doctor import LEVELS, examination, fabric, server
-from tests.support.clinic import Clinic, levels
 from tests.support.commands import REPOSITORY
+from tests.support.doctor_lab import DoctorLab, levels
 
 SECOND = 1_000_000
 
 
 @pytest.fixture(scope="module")
-def clinic() -> Clinic:
-    return Clinic()
+def clinic() -> DoctorLab:
+    return DoctorLab()
 
 
-def test_a_server_that_answers(clinic: Clinic) -> None:
+def test_a_server_that_answers(clinic: DoctorLab) -> None:
     assert levels(clinic.look(server.reachable)) == ["ok"]
 
 
-def test_who_we_are(clinic: Clinic) -> None:
+def test_who_we_are(clinic: DoctorLab) -> None:
     assert [one.what for one in clinic.look(server.authentication)] == ["as admin"]
 
 
 def test_credentials_that_nobody_knows_are_one_line() -> None:
-    clinic = Clinic(seconds=0)
-    patient = clinic.patient(user="somebody")
+    clinic = DoctorLab(seconds=0)
+    context = clinic.context(user="somebody")
     clinic.lab.server.access.revoke("direct-somebody")
-    (found,) = server.authentication(patient)
+    (found,) = server.authentication(context)
     assert found.level == "error"
     assert "401" in found.what and found.mend.startswith("renew the credentials")
 
 
 def test_whoever_is_anonymous_is_told_so() -> None:
-    clinic = Clinic(seconds=0)
+    clinic = DoctorLab(seconds=0)
     (found,) = clinic.look(server.authentication, user="system:anonymous")
     assert (found.level, found.what) == ("error", "we are anonymous")
 
 
 @pytest.mark.parametrize(("version", "level"), [("1.34", "note"), ("1.35", "note"), ("1.36", "ok")])
 def test_what_a_release_means(version: str, level: str) -> None:
-    (found,) = Clinic(seconds=0, version=version).look(server.release)
+    (found,) = DoctorLab(seconds=0, version=version).look(server.release)
     assert found.level == level
     assert found.what.startswith(f"v{version}.")
     assert ("off by default" in found.what) == (level == "note")
 
 
-def test_the_kinds_are_served(clinic: Clinic) -> None:
+def test_the_kinds_are_served(clinic: DoctorLab) -> None:
     found = clinic.look(server.kinds)
     assert levels(found) == ["ok"] * 3
     assert {one.what.split()[0] for one in found} == {"resourceclaims", "resourceslices", "deviceclasses"}
@@ -60,7 +60,7 @@ def test_the_kinds_are_served(clinic: Clinic) -> None:
     ("ahead", "level"),
     [(0, "ok"), (2.5, "ok"), (-2, "ok"), (5, "warning"), (-5, "warning"), (75, "error"), (-600, "error")],
 )
-def test_a_clock_that_is_wrong(clinic: Clinic, ahead: float, level: str) -> None:
+def test_a_clock_that_is_wrong(clinic: DoctorLab, ahead: float, level: str) -> None:
     (found,) = clinic.look(server.clock, skew=round(ahead * SECOND))
     assert found.level == level
     if level != "ok":
@@ -69,7 +69,7 @@ def test_a_clock_that_is_wrong(clinic: Clinic, ahead: float, level: str) -> None
 
 
 def test_everybody_sees_the_clock() -> None:
-    clinic = Clinic(seconds=0)
+    clinic = DoctorLab(seconds=0)
     (found,) = clinic.look(server.clock, user="stranger", groups=(), skew=75 * SECOND)
     assert (found.level, found.what.startswith("our clock is at least 1 min 1")) == ("error", True)
 

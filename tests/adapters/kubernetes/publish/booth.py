@@ -12,7 +12,7 @@ from typing import Any
 from dds_adapters.kubernetes.publish.pools import SLICES, PublishPool
 from dds_core.publisher.describe import name_of, slice_name
 from dds_core.publisher.model import Attribute, Capacity, PoolModel, SliceLayout
-from tests.support.stage import GPU, POOL, Object, Stage
+from tests.support.written_objects import GPU, POOL, Object, WrittenObjects
 
 OWNER = "app.kubernetes.io/managed-by"
 NAME = f"{POOL}-gpu-nvidia-com-000"
@@ -40,7 +40,7 @@ SHARED = PoolModel(
 )
 
 
-class Booth(Stage):
+class Booth(WrittenObjects):
     """A stage with a few things for pools."""
 
     def slices(self) -> list[Object]:

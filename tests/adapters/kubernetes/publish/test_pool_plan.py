@@ -23,9 +23,9 @@ from dds_core.publisher.model import MANAGED_BY, Host, Machine, PoolConfig, Pool
 from dds_core.publisher.policy import PublishPolicy
 from dds_core.publisher.state import PoolPicture
 from tests.adapters.kubernetes.publish.booth import A100, NAME, Booth, layouts, pool
+from tests.support.fed_engine import START
 from tests.support.roles import ALL_OF_PUBLISHER, publisher_role
-from tests.support.stage import GPU, POOL
-from tests.support.told import START
+from tests.support.written_objects import GPU, POOL
 
 COOLING = "cohdi.io/nvidia-a100-40-cooling"
 LIVE = PoolSlice("s", NAME, GPU, POOL, 1, owner=MANAGED_BY, devices=("nvidia-a100-40-0",))

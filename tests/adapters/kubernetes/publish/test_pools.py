@@ -15,7 +15,7 @@ from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete
 from dds_core.publisher.describe import devices_of, digest_of, selector
 from dds_core.publisher.model import Attribute, Capacity
 from tests.adapters.kubernetes.publish.booth import A100, NAME, OWNER, SHARED, Booth, layouts, pool
-from tests.support.stage import GPU, POOL, uid_of
+from tests.support.written_objects import GPU, POOL, uid_of
 
 SECOND = NAME.replace("-000", "-001")
 UNCHANGED = Done(written=False)

@@ -10,7 +10,7 @@ from dds_adapters.kubernetes.cluster import Answer
 from dds_adapters.kubernetes.publish.probe import ProbeFailed, probe
 from dds_core.events import Capabilities
 from tests.adapters.kubernetes.publish.booth import Booth
-from tests.support.stage import GPU
+from tests.support.written_objects import GPU
 
 V1 = "resource.k8s.io/v1"
 

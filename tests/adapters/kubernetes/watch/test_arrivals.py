@@ -8,7 +8,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dds_adapters.kubernetes.watch.arrivals import LOST, STALE, SYNCED, Arrival, Arrivals
+from dds_adapters.kubernetes.watch.arrivals import LOST, STALE, SYNCED, Arrival, DeltaQueue
 
 
 class Clock:
@@ -24,9 +24,9 @@ class Clock:
         return self.seconds
 
 
-def queue() -> tuple[Arrivals, Clock]:
+def queue() -> tuple[DeltaQueue, Clock]:
     clock = Clock()
-    return Arrivals(clock.now, clock.steady), clock
+    return DeltaQueue(clock.now, clock.steady), clock
 
 
 def brief(taken: list[Arrival]) -> list[tuple[str, str]]:
@@ -190,7 +190,7 @@ def test_what_is_lost_is_not_stale_too() -> None:
 
 
 def test_who_takes_waits_for_what_comes_for_silence_and_for_a_call() -> None:
-    arrivals = Arrivals()
+    arrivals = DeltaQueue()
     threading.Timer(0.1, arrivals.put, ("pods", "1", "ADDED", b"a")).start()
     assert brief(arrivals.take(10)) == [("ADDED", "a")]
     arrivals.heard("pods", 0.1)
@@ -206,7 +206,7 @@ def test_who_takes_waits_for_what_comes_for_silence_and_for_a_call() -> None:
 
 def test_it_grows_with_objects_and_not_with_what_happens_to_them() -> None:
     """Nobody takes for a long time, while objects change, come and go."""
-    arrivals = Arrivals()
+    arrivals = DeltaQueue()
     for number in range(1000):
         arrivals.put("pods", f"old{number}", "ADDED", b"a")
     arrivals.take(0)

@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from dds_adapters.kubernetes.watch.known import Identity, Known, failure, identity, seeds
+from dds_adapters.kubernetes.watch.known import Identity, ObjectStore, failure, identity, seeds
 from tests.support.world import one_node
 
 Told = list[tuple[str, str]]
@@ -18,13 +18,13 @@ def thing(name: str, version: int, uid: str = "", **more: object) -> bytes:
     return json.dumps({"metadata": meta, **more}).encode()
 
 
-def known(told: Told, matters: bool = False, before: tuple[Identity, ...] = ()) -> Known:
-    return Known(
+def known(told: Told, matters: bool = False, before: tuple[Identity, ...] = ()) -> ObjectStore:
+    return ObjectStore(
         lambda uid, type, raw: told.append((type, uid)), (lambda raw: b"claim" in raw) if matters else None, before
     )
 
 
-def list_of(objects: Known, *raws: bytes) -> None:
+def list_of(objects: ObjectStore, *raws: bytes) -> None:
     listing = objects.begin()
     for raw in raws:
         objects.in_list(listing, raw)
@@ -117,7 +117,7 @@ def test_what_could_not_be_passed_on_is_not_known() -> None:
     def refuse(uid: str, type: str, raw: bytes) -> None:
         raise OSError("full")
 
-    objects = Known(refuse, None, ())
+    objects = ObjectStore(refuse, None, ())
     with pytest.raises(OSError, match="full"):
         objects.is_there(thing("a", 1))
     assert len(objects) == 0
@@ -143,7 +143,7 @@ def test_the_end_of_a_watch_says_why() -> None:
 
 def test_ten_thousand_claims_take_less_than_ten_mebibytes() -> None:
     raws = [thing(f"claim-with-a-usual-name-{n}", n, uid=f"{n:08d}-3c1f-4c5e-9d8e-0a1b2c3d4e5f") for n in range(10_000)]
-    objects = Known(lambda uid, type, raw: None)
+    objects = ObjectStore(lambda uid, type, raw: None)
     tracemalloc.start()
     try:
         for raw in raws:

@@ -8,7 +8,7 @@ from dds_adapters.kubernetes.write.live_object import Ref
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Obsolete
 from dds_core.scaler.events import Entry
 from dds_lab.api.requests import MASTERS
-from tests.support.stage import FAILED, GPU, POOL, RESCHEDULE, Object, Stage, uid_of
+from tests.support.written_objects import FAILED, GPU, POOL, RESCHEDULE, Object, WrittenObjects, uid_of
 
 WHEN = "2026-01-02T03:04:05Z"
 
@@ -17,7 +17,7 @@ def entry(device: str = "dev-0", condition: str = RESCHEDULE, reason: str = "Dev
     return Entry(GPU, POOL, device, condition, reason, "words")
 
 
-def telling(stage: Stage, made: Object, *entries: Entry) -> Telling:
+def telling(stage: WrittenObjects, made: Object, *entries: Entry) -> Telling:
     """About the claim as it is allocated now."""
     name = made["metadata"]["name"]
     answer = stage.writer.ask("GET", f"/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/{name}")
@@ -28,7 +28,7 @@ def telling(stage: Stage, made: Object, *entries: Entry) -> Telling:
 
 
 def test_a_claim_is_told_once_and_the_condition_says_when_it_was_decided() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     work = TellClaims((telling(stage, stage.allocated("c")),), WHEN)
     assert stage.carry_out(work) == Done()
     assert stage.carry_out(work) == Done(written=False)
@@ -47,7 +47,7 @@ def test_a_claim_is_told_once_and_the_condition_says_when_it_was_decided() -> No
 
 
 def test_all_claims_of_a_group_are_told() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     claims = [stage.allocated("c"), stage.allocated("d", "dev-1", "dev-2")]
     work = TellClaims(
         (telling(stage, claims[0]), telling(stage, claims[1], entry("dev-1"), entry("dev-2"))),
@@ -59,7 +59,7 @@ def test_all_claims_of_a_group_are_told() -> None:
 
 
 def test_one_claim_that_has_moved_on_leaves_all_untold() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     work = TellClaims(
         (telling(stage, stage.allocated("c")), telling(stage, stage.allocated("d", "dev-1"), entry("dev-1"))), WHEN
     )
@@ -69,7 +69,7 @@ def test_one_claim_that_has_moved_on_leaves_all_untold() -> None:
 
 
 def test_the_same_device_name_on_another_node_is_another_allocation() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     work = TellClaims((telling(stage, stage.allocated("c")),), WHEN)
     stage.deallocate("c")
     stage.allocate("c", "dev-0", node="node1")
@@ -78,7 +78,7 @@ def test_the_same_device_name_on_another_node_is_another_allocation() -> None:
 
 
 def test_a_claim_that_moves_between_reading_and_telling_is_not_told() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     work = TellClaims((telling(stage, stage.allocated("c")),), WHEN)
 
     def elsewhere() -> None:
@@ -91,7 +91,7 @@ def test_a_claim_that_moves_between_reading_and_telling_is_not_told() -> None:
 
 
 def test_a_device_that_is_allocated_no_more_is_obsolete_in_the_servers_words_too() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     made = stage.allocated("c")
     work = TellClaims((telling(stage, made, entry("dev-9")),), WHEN)
     assert isinstance(stage.carry_out(work), Obsolete)
@@ -99,7 +99,7 @@ def test_a_device_that_is_allocated_no_more_is_obsolete_in_the_servers_words_too
 
 
 def test_a_claim_made_anew_under_the_name_is_not_told() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     work = TellClaims((telling(stage, stage.allocated("c")),), WHEN)
     stage.admin.delete(CLAIMS, "c", "default")
     stage.allocated("c")
@@ -109,7 +109,7 @@ def test_a_claim_made_anew_under_the_name_is_not_told() -> None:
 
 
 def test_what_other_drivers_wrote_stays() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     made = stage.allocated("c", "dev-0", "dev-1")
     work = TellClaims((telling(stage, made),), WHEN)
     theirs = {"driver": GPU, "pool": POOL, "device": "dev-1", "networkData": {"interfaceName": "eth7"}}
@@ -121,7 +121,7 @@ def test_what_other_drivers_wrote_stays() -> None:
 
 
 def test_a_failure_replaces_what_we_told_before() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     made = stage.allocated("c", "dev-0", "dev-1")
     first = telling(stage, made, entry("dev-0"), entry("dev-1"))
     assert stage.carry_out(TellClaims((first,), WHEN)) == Done()
@@ -131,7 +131,7 @@ def test_a_failure_replaces_what_we_told_before() -> None:
 
 
 def test_without_the_permission_for_the_driver_the_refusal_is_told_as_forbidden() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     rules = [
         {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["get"]},
         {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims/status"], "verbs": ["patch"]},
@@ -146,7 +146,7 @@ def test_without_the_permission_for_the_driver_the_refusal_is_told_as_forbidden(
 
 
 def test_a_condition_that_somebody_else_owns_is_taken_over() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     made = stage.allocated("c")
     told = {"type": RESCHEDULE, "status": "False", "reason": "Theirs", "message": "", "lastTransitionTime": WHEN}
     device = {"driver": GPU, "pool": POOL, "device": "dev-0", "conditions": [told]}
@@ -162,7 +162,7 @@ def test_a_condition_that_somebody_else_owns_is_taken_over() -> None:
 
 
 def test_a_claim_that_is_being_deleted_is_not_told() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     work = TellClaims((telling(stage, stage.allocated("c")),), WHEN)
     stage.leaving(CLAIMS, "c", "default")
     assert isinstance(stage.carry_out(work), Obsolete)
@@ -170,7 +170,7 @@ def test_a_claim_that_is_being_deleted_is_not_told() -> None:
 
 
 def test_a_share_of_a_device_is_told_by_its_id() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     share = "00000000-0000-0000-0000-000000000001"
     stage.claim("c")
     made = stage.allocate("c", "dev-0", share=share)

@@ -12,8 +12,8 @@ import pytest
 
 from dds_adapters.kubernetes.cluster import Answer, Unreachable
 from dds_adapters.kubernetes.write.tasks import Done, Guard, Later, NotLeading, Result, Work
-from tests.support.stage import Stage
 from tests.support.written_life import live_through, snapshot
+from tests.support.written_objects import WrittenObjects
 
 
 def cut_at(number: int) -> Callable[[str, str], None]:
@@ -28,7 +28,7 @@ def cut_at(number: int) -> Callable[[str, str], None]:
 
 
 def undisturbed() -> tuple[int, dict[str, object]]:
-    stage = Stage()
+    stage = WrittenObjects()
     live_through(stage, stage.carry_out)
     return sum(stage.writer.requests.values()), snapshot(stage)
 
@@ -38,14 +38,14 @@ def test_every_request_may_be_the_last(sent: bool) -> None:
     requests, wanted = undisturbed()
     assert requests > 30
     for number in range(requests):
-        stage = Stage()
+        stage = WrittenObjects()
         if sent:
             stage.writer.after = cut_at(number)
         else:
             stage.writer.before = cut_at(number)
         cut: list[Work] = []
 
-        def carry(work: Work, stage: Stage = stage, cut: list[Work] = cut) -> Result:
+        def carry(work: Work, stage: WrittenObjects = stage, cut: list[Work] = cut) -> Result:
             result = stage.carry_out(work)
             if isinstance(result, Later):
                 cut.append(work)
@@ -58,7 +58,7 @@ def test_every_request_may_be_the_last(sent: bool) -> None:
 
 def test_whether_it_may_write_is_asked_before_each_request() -> None:
     """A lease may be lost while an answer is waited for."""
-    stage = Stage()
+    stage = WrittenObjects()
     left = iter((10.0, 0.0))
     guard = Guard(stage.writer, lambda: next(left), lambda: True)
     assert guard.ask("GET", "/api/v1/nodes").code == 200
@@ -69,7 +69,7 @@ def test_whether_it_may_write_is_asked_before_each_request() -> None:
 
 def test_each_write_twice_is_one() -> None:
     _, wanted = undisturbed()
-    stage = Stage()
+    stage = WrittenObjects()
 
     def twice(work: Work) -> Result:
         result, before = stage.carry_out(work), stage.writes
@@ -82,7 +82,7 @@ def test_each_write_twice_is_one() -> None:
 
 def test_every_change_says_which_object_at_which_version_it_means() -> None:
     """What a paused writer sends late fails, also where the version alone would do."""
-    stage, changes = Stage(), []
+    stage, changes = WrittenObjects(), []
     send = stage.writer.ask
 
     def ask(method: str, path: str, *, body: bytes | None = None, **more: Any) -> Answer:

@@ -15,7 +15,7 @@ from dds_adapters.kubernetes.write.devices import (
     rfc3339,
 )
 from dds_adapters.kubernetes.write.tasks import Done, Obsolete
-from tests.support.stage import RESOURCE, Stage, uid_of
+from tests.support.written_objects import RESOURCE, WrittenObjects, uid_of
 
 RULES = "devicetaintrules"
 
@@ -24,7 +24,7 @@ def mark(uid: str, device_id: str = "GPU-a") -> MarkVictim:
     return MarkVictim("a", uid, device_id)
 
 
-def marks(stage: Stage) -> dict[str, str]:
+def marks(stage: WrittenObjects) -> dict[str, str]:
     return dict(stage.get(RESOURCE, "a")["metadata"].get("annotations") or {})
 
 
@@ -32,7 +32,7 @@ def marks(stage: Stage) -> dict[str, str]:
 
 
 def test_what_hangs_is_marked_as_long_as_it_has_no_device() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     uid = uid_of(stage.resource("a", state="Attaching"))
     assert stage.carry_out(mark(uid, "")) == Done()
     assert marks(stage) == {"cohdi.io/delete-device": "true"}
@@ -40,12 +40,12 @@ def test_what_hangs_is_marked_as_long_as_it_has_no_device() -> None:
 
 
 def test_nor_is_one_whose_device_came() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     assert isinstance(stage.carry_out(mark(uid_of(stage.resource("a")), "")), Obsolete)
 
 
 def test_a_victim_is_marked_once_and_unmarked_once() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     uid = uid_of(stage.resource("a"))
     assert stage.carry_out(mark(uid)) == Done()
     assert stage.carry_out(mark(uid)) == Done(written=False)
@@ -57,14 +57,14 @@ def test_a_victim_is_marked_once_and_unmarked_once() -> None:
 
 @pytest.mark.parametrize("state", ["Attaching", "Detaching"])
 def test_a_device_that_is_on_its_way_is_not_marked(state: str) -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     uid = uid_of(stage.resource("a", state=state))
     assert isinstance(stage.carry_out(mark(uid)), Obsolete)
     assert stage.writes == 0
 
 
 def test_a_device_that_is_leaving_is_not_marked() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     uid = uid_of(stage.resource("a"))
     stage.leaving(RESOURCE, "a")
     assert isinstance(stage.carry_out(mark(uid)), Obsolete)
@@ -72,7 +72,7 @@ def test_a_device_that_is_leaving_is_not_marked() -> None:
 
 
 def test_a_resource_with_another_device_or_made_anew_is_not_marked() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     uid = uid_of(stage.resource("a"))
     assert isinstance(stage.carry_out(mark(uid, "GPU-b")), Obsolete)
     stage.admin.delete(RESOURCE, "a")
@@ -84,7 +84,7 @@ def test_a_resource_with_another_device_or_made_anew_is_not_marked() -> None:
 
 
 def test_a_victim_that_begins_to_go_under_the_mark_is_seen() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     uid = uid_of(stage.resource("a"))
     stage.meanwhile(
         "PATCH", lambda: stage.edit(RESOURCE, "a", {"status": {"state": "Detaching"}}, subresource="status")
@@ -98,7 +98,7 @@ def test_a_victim_that_begins_to_go_under_the_mark_is_seen() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS[RULES])
 def test_a_rule_is_deleted_once_and_only_the_very_one(version: str) -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     stage.served[RULES] = version
     lift = LiftTaint("r", uid_of(stage.rule("r")))
     assert stage.carry_out(LiftTaint("r", "another uid")) == Done(written=False)
@@ -108,7 +108,7 @@ def test_a_rule_is_deleted_once_and_only_the_very_one(version: str) -> None:
 
 
 def test_a_rule_that_is_not_served_any_more_needs_no_deletion() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     lift = LiftTaint("r", uid_of(stage.rule("r")))
     del stage.served[RULES]
     assert isinstance(stage.carry_out(lift), Obsolete)
@@ -116,7 +116,7 @@ def test_a_rule_that_is_not_served_any_more_needs_no_deletion() -> None:
 
 
 def test_a_rule_that_somebody_made_their_own_stays() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     lift = LiftTaint("r", uid_of(stage.rule("r")))
     stage.edit(RULES, "r", {"metadata": {"labels": {"app.kubernetes.io/managed-by": "somebody"}}})
     assert isinstance(stage.carry_out(lift), Obsolete)
@@ -124,7 +124,7 @@ def test_a_rule_that_somebody_made_their_own_stays() -> None:
 
 
 def test_a_rule_that_was_replaced_under_the_delete_stays() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     lift = LiftTaint("r", uid_of(stage.rule("r")))
 
     def replaced() -> None:
@@ -137,7 +137,7 @@ def test_a_rule_that_was_replaced_under_the_delete_stays() -> None:
 
 
 def test_a_rule_that_is_being_deleted_is_not_deleted_again() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     lift = LiftTaint("r", uid_of(stage.rule("r")))
     stage.leaving(RULES, "r")
     assert stage.carry_out(lift) == Done(written=False)
@@ -148,7 +148,7 @@ def test_a_rule_that_is_being_deleted_is_not_deleted_again() -> None:
 
 
 def test_a_use_is_stamped_once_and_never_turned_back() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     uid = uid_of(stage.resource("a"))
     assert stage.carry_out(StampUse("a", uid, "2026-01-02T03:04:05Z")) == Done()
     assert stage.carry_out(StampUse("a", uid, "2026-01-02T03:04:05Z")) == Done(written=False)
@@ -166,7 +166,7 @@ def test_instants_are_written_as_the_api_wants_them() -> None:
 
 
 def test_only_labels_that_differ_are_written() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     uid = uid_of(stage.node("node0", fabric="1", old="true"))
     work = LabelNode("node0", uid, (("cohdi.io/fabric", "1"), ("cohdi.io/new", "true"), ("cohdi.io/old", None)))
     assert stage.carry_out(work) == Done()
@@ -176,7 +176,7 @@ def test_only_labels_that_differ_are_written() -> None:
 
 
 def test_a_label_set_by_others_under_the_write_is_kept() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     uid = uid_of(stage.node("node0"))
     theirs = {"metadata": {"labels": {"theirs": "1"}}}
     stage.meanwhile("PATCH", lambda: stage.edit("nodes", "node0", theirs))
@@ -185,7 +185,7 @@ def test_a_label_set_by_others_under_the_write_is_kept() -> None:
 
 
 def test_a_node_that_joined_anew_is_another() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     uid = uid_of(stage.node("node0"))
     stage.admin.delete("nodes", "node0")
     stage.node("node0")

@@ -23,7 +23,7 @@ from dds_core.events import WriteDone
 from dds_core.model import Claim
 from dds_core.scaler.events import Entry, Swap
 from dds_core.scaler.model import ANY_VERSION
-from tests.support.stage import FAILED, GPU, POOL, READY, RESCHEDULE, Object, Stage
+from tests.support.written_objects import FAILED, GPU, POOL, READY, RESCHEDULE, Object, WrittenObjects
 
 NODE = "node0"
 SELECTOR = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [NODE]}]}]}
@@ -70,7 +70,7 @@ class Case:
         config: tuple[Object, ...] = (),
         finalizers: tuple[str, ...] = (FINALIZER,),
     ) -> None:
-        self.stage = Stage()
+        self.stage = WrittenObjects()
         self.client = self.stage.admin
         self.client.create("deviceclasses", device_class("gpu", *class_config))
         self.client.create("resourceslices", node_slice("gpu-0", "gpu-1"))

@@ -21,17 +21,17 @@ from dds_lab.api.requests import MASTERS
 from dds_lab.client import ApiError
 from dds_lab.setup import install_guard
 from tests.support import guarding
+from tests.support.fed_engine import START
 from tests.support.guarding import NAMESPACE, guarded
-from tests.support.stage import GPU, Object, Stage, uid_of
-from tests.support.told import START
+from tests.support.written_objects import GPU, Object, WrittenObjects, uid_of
 
 DEVICE, OTHER = (GPU, "node0", "gpu-0"), (GPU, "node0", "gpu-1")
 UNTIL = START + 60_000_000
 KEY = f"{GPU}_node0_gpu-0"
 
 
-def stage_with_guard(user: str = "writer") -> Stage:
-    stage = Stage()
+def stage_with_guard(user: str = "writer") -> WrittenObjects:
+    stage = WrittenObjects()
     install_guard(stage.admin, user)
     return stage
 
@@ -40,7 +40,7 @@ def guard(*devices: tuple[str, str, str], until: int = UNTIL) -> GuardDevices:
     return GuardDevices(NAMESPACE, devices or (DEVICE,), until, "node0")
 
 
-def gives(stage: Stage, device: tuple[str, str, str], at: int = START) -> bool:
+def gives(stage: WrittenObjects, device: tuple[str, str, str], at: int = START) -> bool:
     """Whether a scheduler may give the device now."""
     stage.claim("rival")
     driver, pool, name = device
@@ -135,7 +135,7 @@ def test_names_that_make_no_key_cannot_be_guarded_and_nothing_is_sent() -> None:
 
 
 def test_nothing_is_guarded_for_shares_and_administrators() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     assert stage.carry_out(GuardDevices(NAMESPACE, (), UNTIL, "node0")) == Done(written=False)
     assert stage.writer.requests == {}
 
@@ -157,7 +157,7 @@ def test_what_is_guarded_is_given_by_us() -> None:
 
 
 OURS = {"name": "others", "expression": "request.userInfo.username != 'writer'"}
-LACKS: dict[str, Callable[[Stage], object]] = {
+LACKS: dict[str, Callable[[WrittenObjects], object]] = {
     "no policy": lambda stage: stage.admin.delete(guarding.POLICIES, "dds-guard"),
     "no binding": lambda stage: stage.admin.delete(guarding.BINDINGS, "dds-guard"),
     "our dry runs are let": lambda stage: stage.edit(

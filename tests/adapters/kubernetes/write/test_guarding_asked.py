@@ -14,10 +14,10 @@ from dds_adapters.kubernetes.write.tasks import Done, Later
 from dds_lab.driver import Direct
 from dds_lab.setup import install_guard
 from tests.support.guarding import BINDINGS, NAMESPACE, POLICIES
-from tests.support.stage import Object, Stage
+from tests.support.written_objects import Object, WrittenObjects
 
 
-def asked(stage: Stage, writer: Direct | None = None, namespace: str = NAMESPACE) -> Guarding:
+def asked(stage: WrittenObjects, writer: Direct | None = None, namespace: str = NAMESPACE) -> Guarding:
     found: list[Guarding] = []
     assert stage.carry_out(AskGuarding(namespace, found.append), writer) == Done(written=False)
     (one,) = found
@@ -26,19 +26,19 @@ def asked(stage: Stage, writer: Direct | None = None, namespace: str = NAMESPACE
 
 
 @pytest.fixture
-def stage() -> Stage:
-    stage = Stage()
+def stage() -> WrittenObjects:
+    stage = WrittenObjects()
     install_guard(stage.admin, "writer")
     return stage
 
 
-def test_all_is_there(stage: Stage) -> None:
+def test_all_is_there(stage: WrittenObjects) -> None:
     before = stage.server.store.revision
     assert asked(stage) == Guarding("1.36", NAMESPACE, "")
     assert stage.server.store.revision == before and stage.writer.requests == {"GET": 5, "POST": 1}
 
 
-Change = Callable[[Stage], object]
+Change = Callable[[WrittenObjects], object]
 
 
 def change(resource: str, patch: Object) -> Change:
@@ -50,7 +50,7 @@ def lets(*expressions: str) -> Change:
     return change(POLICIES, {"spec": {"matchConditions": conditions}})
 
 
-def allocated(stage: Stage) -> None:
+def allocated(stage: WrittenObjects) -> None:
     result = {"request": "device", "driver": "d", "pool": "p", "device": "x"}
     stage.edit(
         "resourceclaims",
@@ -88,21 +88,21 @@ CASES: dict[str, tuple[str, Change]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_not_so_is_said(stage: Stage, case: str) -> None:
+def test_what_is_not_so_is_said(stage: WrittenObjects, case: str) -> None:
     words, make = CASES[case]
     make(stage)
     found = asked(stage)
     assert found.version == "1.36" and found.guards == "" and words in found.unguarded
 
 
-def test_who_may_not_look_is_told(stage: Stage) -> None:
+def test_who_may_not_look_is_told(stage: WrittenObjects) -> None:
     found = asked(stage, stage.as_user("nobody"))
     assert found.unguarded == ("validatingadmissionpolicies dds-guard may not be read: give this user the role of dds")
     assert asked(stage, namespace="elsewhere").unguarded.startswith("binding dds-guard does not deny")
 
 
 @pytest.mark.parametrize("code", [409, 429, 503])
-def test_a_server_in_trouble_is_asked_again(stage: Stage, code: int) -> None:
+def test_a_server_in_trouble_is_asked_again(stage: WrittenObjects, code: int) -> None:
     """Else devices would be given back unguarded until the next start, since it is asked no more once it has answered."""
     found: list[Guarding] = []
     task = ask_guarding(NAMESPACE, found.append)
@@ -128,7 +128,7 @@ def test_a_server_in_trouble_is_asked_again(stage: Stage, code: int) -> None:
     ],
     ids=str,
 )
-def test_the_release_as_servers_tell_it(stage: Stage, told: object, version: str) -> None:
+def test_the_release_as_servers_tell_it(stage: WrittenObjects, told: object, version: str) -> None:
     answer = stage.writer.ask
 
     def ask(method: str, path: str, **more: object) -> Answer:
@@ -139,6 +139,6 @@ def test_the_release_as_servers_tell_it(stage: Stage, told: object, version: str
 
 
 @pytest.mark.parametrize("answer", [Answer(200, b"[]"), Answer(200, b"{"), Answer(400, b"")], ids=str)
-def test_no_answer_is_taken_for_one(stage: Stage, answer: Answer) -> None:
+def test_no_answer_is_taken_for_one(stage: WrittenObjects, answer: Answer) -> None:
     stage.writer.ask = lambda method, path, **more: answer  # type: ignore[method-assign]
     assert asked(stage).unguarded.startswith("validatingadmissionpolicies dds-guard ")

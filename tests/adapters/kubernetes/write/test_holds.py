@@ -21,10 +21,10 @@ from dds_core.model import DeviceKey
 from dds_lab.api.requests import MASTERS
 from dds_lab.driver import Direct
 from dds_lab.setup import install_guard
+from tests.support.fed_engine import START
 from tests.support.guarding import NAMESPACE, guarded
 from tests.support.roles import NOTHING, role
-from tests.support.stage import GPU, RESOURCE, Object, Stage, uid_of
-from tests.support.told import START
+from tests.support.written_objects import GPU, RESOURCE, Object, WrittenObjects, uid_of
 
 NAME = "dds-hold-a"
 FACES = ((GPU, "node0", "gpu-0"), (GPU, "node0", "gpu-0-part"))
@@ -36,7 +36,7 @@ class Case:
     """A stage with the guard, resource `a` with a device of two faces, and their guards."""
 
     def __init__(self, user: str = "writer") -> None:
-        self.stage = Stage()
+        self.stage = WrittenObjects()
         install_guard(self.stage.admin, user)
         self.owner = uid_of(self.stage.resource("a"))
         for key in (*FACES, OTHER):

@@ -13,7 +13,7 @@ from dds_adapters.kubernetes.write.devices import LabelNode
 from dds_adapters.kubernetes.write.events import Regarding, TellPeople
 from dds_adapters.kubernetes.write.live_object import Ref, Server
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result
-from tests.support.stage import RESOURCE, Stage
+from tests.support.written_objects import RESOURCE, WrittenObjects
 
 NODE = json.dumps({"metadata": {"name": "n", "uid": "u", "resourceVersion": "1", "labels": {}}}).encode()
 
@@ -84,7 +84,7 @@ def test_what_nobody_would_hear_of_is_declined_when_it_cannot_be_made() -> None:
 
 def test_a_list_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "PAGE", 2)
-    stage = Stage()
+    stage = WrittenObjects()
     for number in range(7):
         stage.resource(f"r{number}", "mine" if number % 2 else "other")
 

@@ -18,8 +18,8 @@ from dds_adapters.kubernetes.write.requests import LowerRequest, RaiseRequest, S
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Obsolete, Task
 from dds_core.model import AttachRequest, Pod, Taint, TaintRule
 from dds_core.scaler import events as e
-from tests.support.stage import Stage
 from tests.support.world import A100, RESCHEDULE, World, one_node
+from tests.support.written_objects import WrittenObjects
 
 OURS = {"app.kubernetes.io/managed-by": "dds"}
 
@@ -141,7 +141,7 @@ def test_a_hand_over_that_was_overtaken_before_it_was_planned_writes_nothing() -
     world.allocate("train", "node1")
     (task,) = [one for one in desk.decided() if one.action == "HandOver"]
     assert isinstance(task.work, Overtaken)
-    stage = Stage()
+    stage = WrittenObjects()
     assert isinstance(stage.carry_out(task.work), Obsolete) and stage.writer.requests == {}
 
 
@@ -329,7 +329,7 @@ def test_nothing_of_a_hold_is_sent_where_devices_cannot_be_guarded_any_more() ->
     world.change_policy(mode="attach")
     ended = world.only(e.HoldEnded)
     world.feed(e.Capabilities(version="1.36", unguarded="the policy is gone"))
-    stage = Stage()
+    stage = WrittenObjects()
     for decision in (begun, held, ended):
         (task,) = plan(decision, "id", 1, world.picture)
         assert isinstance(stage.carry_out(task.work), Done if decision is ended else Obsolete), decision
@@ -343,7 +343,7 @@ def test_the_end_of_a_hold_is_decided_again_once_it_is_known_where_devices_are_g
     ended = world.only(e.HoldEnded)
     world.feed(e.Capabilities(version="1.36", unguarded="not answered yet", unanswered=True))
     (task,) = plan(ended, "id", 1, world.picture)
-    assert isinstance(Stage().carry_out(task.work), Obsolete)  # done, it would leave its guard behind
+    assert isinstance(WrittenObjects().carry_out(task.work), Obsolete)  # done, it would leave its guard behind
     world.refused(ended, obsolete=True)
     world.feed(e.Capabilities(version="1.36", guards="dds"))
     decided = len(world.decisions(e.HoldEnded))

@@ -11,7 +11,7 @@ from dds_adapters.kubernetes.write.requests import LowerRequest, RaiseRequest, S
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, NotLeading, Obsolete
 from dds_lab.api.requests import Call
 from dds_lab.api.status import ApiError, Cause
-from tests.support.stage import REQUEST, RESOURCE, Stage, uid_of
+from tests.support.written_objects import REQUEST, RESOURCE, WrittenObjects, uid_of
 
 OURS = {"app.kubernetes.io/managed-by": "dds"}
 
@@ -25,7 +25,7 @@ def order(size: int = 1, previous: int | None = None, uid: str = "", **given: An
 
 
 def test_a_request_is_made_once_with_our_label_and_epoch() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     assert stage.carry_out(order()) == Done()
     assert stage.carry_out(order()) == Done(written=False)
     made = stage.get(REQUEST, "dds-r")
@@ -36,7 +36,7 @@ def test_a_request_is_made_once_with_our_label_and_epoch() -> None:
 
 
 def test_an_order_that_was_taken_back_makes_no_request_and_lowers_none() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     assert stage.carry_out(order(0)) == Done(written=False)
     assert stage.writes == 0
     stage.request("dds-r", 1, **OURS)
@@ -45,7 +45,7 @@ def test_an_order_that_was_taken_back_makes_no_request_and_lowers_none() -> None
 
 
 def test_a_request_is_made_with_force_detach_and_one_that_is_there_keeps_its_own() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     forced = order(force_detach=True)
     assert stage.carry_out(forced) == Done()
     made = stage.get(REQUEST, "dds-r")
@@ -55,7 +55,7 @@ def test_a_request_is_made_with_force_detach_and_one_that_is_there_keeps_its_own
 
 
 def test_a_request_is_raised_once() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     uid = uid_of(stage.request("dds-r", 1, **OURS))
     assert stage.carry_out(order(3, 1, uid)) == Done()
     assert stage.carry_out(order(3, 1, uid)) == Done(written=False)
@@ -63,14 +63,14 @@ def test_a_request_is_raised_once() -> None:
 
 
 def test_of_two_who_make_it_at_once_the_second_raises_what_the_first_made() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     stage.meanwhile("POST", lambda: stage.request("dds-r", 1, **OURS))
     assert stage.carry_out(order(2)) == Done()
     assert stage.size("dds-r") == 2
 
 
 def test_who_comes_between_reading_and_writing_is_seen() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     uid = uid_of(stage.request("dds-r", 1, **OURS))
     stage.meanwhile("PATCH", lambda: stage.edit(REQUEST, "dds-r", {"spec": {"resource": {"size": 3}}}))
     assert stage.carry_out(order(2, 1, uid)) == Done(written=False)
@@ -78,7 +78,7 @@ def test_who_comes_between_reading_and_writing_is_seen() -> None:
 
 
 def test_an_object_that_changes_all_the_time_is_left_for_later() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     uid = uid_of(stage.request("dds-r", 1, **OURS))
     numbers = iter(range(99))
 
@@ -91,7 +91,7 @@ def test_an_object_that_changes_all_the_time_is_left_for_later() -> None:
 
 
 def test_the_server_takes_our_patch_only_of_the_version_that_was_read() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     uid = uid_of(stage.request("dds-r", 1, **OURS))
     stage.meanwhile("PATCH", lambda: stage.edit(REQUEST, "dds-r", {"metadata": {"annotations": {"x": "1"}}}))
     assert stage.carry_out(order(2, 1, uid)) == Done()
@@ -99,7 +99,7 @@ def test_the_server_takes_our_patch_only_of_the_version_that_was_read() -> None:
 
 
 def test_a_namesake_that_is_being_deleted_is_waited_for() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     stage.request("dds-r", 1, **OURS)
     stage.edit(REQUEST, "dds-r", {"metadata": {"finalizers": ["com.ie.ibm.hpsys/finalizer"]}})
     stage.admin.delete(REQUEST, "dds-r")
@@ -110,14 +110,14 @@ def test_a_namesake_that_is_being_deleted_is_waited_for() -> None:
 
 
 def test_a_namesake_for_something_else_is_refused() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     stage.request("dds-r", 1, node="node7")
     assert stage.carry_out(order(2)) == Declined(409, "AlreadyExists", f"{REQUEST} dds-r is there for something else")
     assert stage.size("dds-r") == 1
 
 
 def test_an_order_for_a_request_that_is_gone_or_made_anew_is_obsolete() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     old = uid_of(stage.request("dds-r", 1, **OURS))
     stage.admin.delete(REQUEST, "dds-r")
     assert isinstance(stage.carry_out(order(2, 1, old)), Obsolete)
@@ -127,21 +127,21 @@ def test_an_order_for_a_request_that_is_gone_or_made_anew_is_obsolete() -> None:
 
 
 def test_a_request_that_somebody_lowered_is_not_raised_past_the_need() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     uid = uid_of(stage.request("dds-r", 1, **OURS))
     assert isinstance(stage.carry_out(order(4, 3, uid)), Obsolete)
     assert stage.size("dds-r") == 1
 
 
 def test_a_detach_that_was_ordered_is_taken_back() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     uid = uid_of(stage.request("dds-r", 2, **OURS))
     assert stage.carry_out(order(3, 3, uid)) == Done()
     assert stage.size("dds-r") == 3
 
 
 def test_the_webhooks_refusal_comes_back_in_its_words_without_secrets() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
 
     def judge(call: Call, old: Any, new: Any) -> list[Cause] | None:
         if call.resource.plural == REQUEST:
@@ -155,7 +155,7 @@ def test_the_webhooks_refusal_comes_back_in_its_words_without_secrets() -> None:
 
 
 def test_without_permission_it_is_declined() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     result = stage.carry_out(order(), stage.as_user("nobody"))
     assert isinstance(result, Declined) and (result.code, result.reason) == (403, "Forbidden")
 
@@ -165,7 +165,7 @@ def test_without_permission_it_is_declined() -> None:
 
 @pytest.mark.parametrize("code", [429, 500, 503])
 def test_a_server_in_trouble_is_asked_again_later(code: int) -> None:
-    stage = Stage()
+    stage = WrittenObjects()
 
     def overloaded(call: Call, old: Any, new: Any) -> None:
         raise ApiError(code, "Trouble", "no")
@@ -175,7 +175,7 @@ def test_a_server_in_trouble_is_asked_again_later(code: int) -> None:
 
 
 def test_no_answer_is_later_and_not_leading_goes_up() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
 
     def no_answer(method: str, path: str) -> None:
         raise Unreachable("does not answer", where=path)
@@ -192,7 +192,7 @@ def test_no_answer_is_later_and_not_leading_goes_up() -> None:
 
 
 def test_an_answer_that_is_lost_makes_no_second_request() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
 
     def lost(method: str, path: str) -> None:
         if method == "POST":
@@ -206,7 +206,7 @@ def test_an_answer_that_is_lost_makes_no_second_request() -> None:
 
 
 def test_a_kind_that_is_not_served_is_later() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     del stage.served[REQUEST]
     assert isinstance(stage.carry_out(order()), Later)
     assert stage.writer.requests == {}
@@ -219,7 +219,7 @@ class Three:
     """A request with three devices, some of them marked."""
 
     def __init__(self, *marked: str) -> None:
-        self.stage = Stage()
+        self.stage = WrittenObjects()
         self.uid = uid_of(self.stage.request("dds-r", 3, **OURS))
         self.devices = {
             name: uid_of(self.stage.resource(name, "dds-r", mark=name in marked)) for name in ("a", "b", "c")
@@ -238,7 +238,7 @@ def test_a_size_is_lowered_once_by_the_marked_victims() -> None:
 
 
 def test_without_victims_a_size_falls_to_what_is_there() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     request = uid_of(stage.request("dds-r", 3, **OURS))
     stage.resource("a", "dds-r")
     stage.resource("b", "dds-r")
@@ -351,7 +351,7 @@ def test_a_request_that_is_being_deleted_is_left_alone() -> None:
 
 
 def test_a_leaders_epoch_is_stamped_once_and_never_taken_back() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     uid = uid_of(stage.request("dds-r", 1, **OURS))
     stamp = StampEpoch("dds-r", uid, "cohdi.io/epoch", 4)
     assert stage.carry_out(stamp) == Done()
@@ -361,7 +361,7 @@ def test_a_leaders_epoch_is_stamped_once_and_never_taken_back() -> None:
 
 
 def test_a_write_that_was_compared_before_the_stamp_fails() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     uid = uid_of(stage.request("dds-r", 1, **OURS))
     stamp = StampEpoch("dds-r", uid, "cohdi.io/epoch", 4)
 

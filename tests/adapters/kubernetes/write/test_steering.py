@@ -13,8 +13,8 @@ from dds_adapters.kubernetes.write.live_object import Ref
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Obsolete
 from dds_core.scaler.events import Entry
 from tests.support.roles import EVERYTHING, role
-from tests.support.stage import GPU, POOL, RESCHEDULE, Stage, uid_of
 from tests.support.written_life import live_through
+from tests.support.written_objects import GPU, POOL, RESCHEDULE, WrittenObjects, uid_of
 
 WHEN = "2026-01-02T03:04:05Z"
 
@@ -23,7 +23,7 @@ class Failed:
     """A pod after its failed binding, with claims c (one device) and d (two) that were signalled."""
 
     def __init__(self) -> None:
-        self.stage = Stage()
+        self.stage = WrittenObjects()
         self.pod = self.stage.pod("p", "SchedulerError")
         self.claims = [self._signalled("c", "dev-0"), self._signalled("d", "dev-1", "dev-2")]
         self.stage.writer.requests.clear()
@@ -157,13 +157,13 @@ def test_a_claim_that_is_reserved_meanwhile_keeps_its_allocation() -> None:
 
 
 def test_every_kind_of_write_is_allowed() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     dds = stage.grant("dds", role("cluster"))
     live_through(stage, lambda work: work.carry_out(dds, stage.versions))
 
 
 def test_a_power_that_is_off_declines_its_writes_in_one_line() -> None:
-    stage = Stage()
+    stage = WrittenObjects()
     dds = stage.grant("dds", role("cluster", EVERYTHING - {"taint_rules"}))
     result = LiftTaint("r", uid_of(stage.rule("r"))).carry_out(dds, stage.versions)
     assert isinstance(result, Declined) and (result.code, result.reason) == (403, "Forbidden")

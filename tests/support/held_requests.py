@@ -46,7 +46,7 @@ class _Stop(NamedTuple):
     stand_still: Callable[[], None]
 
 
-class Door:
+class HeldRequests:
     """Looks on from where it is made. `writes` are all requests that would change something, but those about the lease."""
 
     def __init__(self, lab: LiveLab) -> None:

@@ -14,7 +14,7 @@ from dds_core.scaler.state import Picture
 _SWITCH = "switch DRADeviceBindingConditions on in API server and scheduler (on by default from 1.36)"
 
 
-def lacks(picture: Picture, where: str, namespace: str) -> list[DdsError]:
+def preflight(picture: Picture, where: str, namespace: str) -> list[DdsError]:
     """What a scaler misses. `where` is the API server's address, `namespace` that of the ConfigMap."""
     nothing = "no device is known as one of a fabric and nothing is attached"
     found = _of_config(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dds_adapters.kubernetes.doctor import Finding
-from dds_adapters.kubernetes.doctor.patient import Patient
+from dds_adapters.kubernetes.doctor.context import ExaminationContext
 from dds_adapters.kubernetes.rbac import WHERES
 from dds_core.autoscaler.policy import AutoscalePolicy
 from dds_core.publisher.policy import PublishPolicy
@@ -36,7 +36,7 @@ ROLE_USER = "system:serviceaccount:composable-dra:dds"
 Object = dict[str, Any]
 
 
-class Clinic:
+class DoctorLab:
     """The scenario `playground` (two nodes, two models) after a minute; `cluster` replaces parts of its cluster."""
 
     def __init__(self, seconds: float = 60.0, parts: Mapping[str, Any] | None = None, **cluster: Any) -> None:
@@ -52,7 +52,7 @@ class Clinic:
         self.lab.run(seconds)
         self.admin = self.lab.client("admin")
 
-    def patient(
+    def context(
         self,
         policy: Policy | None = None,
         *,
@@ -64,9 +64,9 @@ class Clinic:
         bare_metal_hosts: bool = False,
         autoscaling: AutoscalePolicy | None = None,
         has_machines: bool = False,
-    ) -> Patient:
+    ) -> ExaminationContext:
         """Who examines it; `skew` is what our clock is ahead, in microseconds."""
-        return Patient(
+        return ExaminationContext(
             Direct(self.lab.server, user, groups),
             WHERE,
             lambda: self.lab.time.now() + skew,
@@ -78,9 +78,9 @@ class Clinic:
             has_machines=has_machines,
         )
 
-    def look(self, check: Callable[[Patient], Iterable[Finding]], **more: Any) -> list[Finding]:
+    def look(self, check: Callable[[ExaminationContext], Iterable[Finding]], **more: Any) -> list[Finding]:
         """What a check finds."""
-        return list(check(self.patient(**more)))
+        return list(check(self.context(**more)))
 
     def with_role(self, powers: Powers = EVERYTHING, without: Iterable[str] = ()) -> Mapping[str, Any]:
         """Let a user have exactly the scaler's roles, less rules for these resources; who that is, for `look`."""

@@ -24,7 +24,7 @@ from dds_lab.client import Client
 from dds_lab.crds import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
 from dds_lab.driver import Direct
 from dds_lab.time import VirtualTime
-from tests.support.told import START
+from tests.support.fed_engine import START
 
 Object = dict[str, Any]
 
@@ -34,7 +34,7 @@ READY, RESCHEDULE, FAILED = "FabricDeviceReady", "FabricDeviceReschedule", "Fabr
 REQUEST, RESOURCE = "composabilityrequests", "composableresources"
 
 
-class Stage:
+class WrittenObjects:
     """The server (of a release, with some gates otherwise; DeviceTaintRules served), an administrator `admin`, and `writer`, who
     may do everything."""
 

@@ -57,7 +57,7 @@ def pool_slice(
 
 
 @dataclass
-class Board:
+class PublisherWorld:
     """`feed` facts, `write` what was decided; `decided` holds every decision in order."""
 
     mode: str = "publish"
@@ -280,9 +280,9 @@ def alerts(decisions: Iterable[e.Decision]) -> list[str]:
     return [one.reason for one in decisions if isinstance(one, e.Alerted)]
 
 
-def usual(free: int = 4, **more: object) -> Board:
+def usual(free: int = 4, **more: object) -> PublisherWorld:
     """One fabric, two nodes, one model, everything seen and written."""
-    board = Board(**more)  # type: ignore[arg-type]
+    board = PublisherWorld(**more)  # type: ignore[arg-type]
     board.nodes("0", "n1", "n2")
     board.stock(free)
     board.synced()

@@ -23,7 +23,7 @@ T = TypeVar("T")
 E = TypeVar("E", bound=e.Event)
 
 
-class Told:
+class FedEngine:
     """An engine and what it was told. Instants are microseconds; `tick` takes seconds.
 
     Names are those of the objects: a claim or pod is `name` in the namespace default, or `namespace/name`.

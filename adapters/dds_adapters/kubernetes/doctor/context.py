@@ -68,7 +68,7 @@ class Unreadable(DdsError):
     """The server answered with something else than what it was asked for."""
 
 
-class Patient:
+class ExaminationContext:
     """One cluster under one policy. `where` is how the server is named; `now` gives microseconds of our clock.
 
     `publishing` is the publisher's policy, None where it is not examined, `autoscaling` that of the autoscaler.

@@ -9,7 +9,7 @@ from tests.support.ours import Running
 
 
 @dataclass(frozen=True)
-class End:
+class ExpectedEnd:
     """`ran`: pods that ran, or how many. `attaches`: (least, most) devices that were attached. `failed`: claims that are failed,
     with words that must be among those told. `stays`: devices that are still attached after the scenario and three minutes.
     `rows`: rows of the log for a claim and an hour at most. `found`: what the judge may find, with the reason beside it."""
@@ -22,33 +22,33 @@ class End:
     found: frozenset[str] = frozenset()
 
 
-def end(*ran: str, attaches: tuple[int, int], **more: Any) -> End:
-    return End(frozenset(ran), attaches, **more)
+def end(*ran: str, attaches: tuple[int, int], **more: Any) -> ExpectedEnd:
+    return ExpectedEnd(frozenset(ran), attaches, **more)
 
 
 ENDS = {
-    "attach_failure": End(failed={"unlucky": "AttachFailed: CDI manager: machine update failed, E02XXXX"}),
+    "attach_failure": ExpectedEnd(failed={"unlucky": "AttachFailed: CDI manager: machine update failed, E02XXXX"}),
     "better_choice": end("holder", "fa", attaches=(1, 1)),
     "binding_timeout": end("bt", attaches=(1, 1)),
-    "burst": End(40, (18, 30)),
+    "burst": ExpectedEnd(40, (18, 30)),
     "coexistence": end("on-a100", "on-h100", attaches=(2, 2)),
     "cordoned": end("cd", attaches=(1, 2)),
     # the operator attaches nothing to a node without an NVIDIA driver
-    "cxl_memory": End(failed={"memory": "AttachFailed: no nvidia driver found on node node0000"}),
-    "empty": End(),
+    "cxl_memory": ExpectedEnd(failed={"memory": "AttachFailed: no nvidia driver found on node node0000"}),
+    "empty": ExpectedEnd(),
     "exchange_crash": end("first", attaches=(1, 1)),
     "extended_resource": end("er", attaches=(1, 1)),
     # an operator that restarts, and an answer that is lost, bring a second device each: that is the operator's
-    "faults": End(9, (9, 14), failed={}, stays=1, found=frozenset({"beyond need"})),
+    "faults": ExpectedEnd(9, (9, 14), failed={}, stays=1, found=frozenset({"beyond need"})),
     "first_attach": end("train-1", attaches=(1, 1)),
     "first_available": end("fa", attaches=(1, 1)),
-    "managed": End(),
+    "managed": ExpectedEnd(),
     "many_devices": end("big", "small", "reuse", attaches=(4, 4)),
     "match_attribute": end("pair", attaches=(2, 2)),
-    "node_limit": End(2, (2, 2)),
+    "node_limit": ExpectedEnd(2, (2, 2)),
     "node_lost": end("victim", attaches=(1, 1), stays=1),
     "partitioned": end("whole", "part", "second", attaches=(2, 2)),
-    "playground": End(),
+    "playground": ExpectedEnd(),
     "pool_exhausted": end("first", "second", attaches=(1, 1)),
     "preempted": end("low", "high", attaches=(1, 2)),
     "ready_mode": end("r1", attaches=(1, 1)),
@@ -59,16 +59,16 @@ ENDS = {
     "rival": end("first", "rival", attaches=(2, 2)),
     "scheduler_restart": end("sr", attaches=(1, 2)),
     "shared_gap": end("first", attaches=(1, 1)),
-    "shares": End(4),  # chance decides what fits beside what; none of it is ours
+    "shares": ExpectedEnd(4),  # chance decides what fits beside what; none of it is ours
     "two_claims": end("tc", attaches=(2, 2)),
     "two_requests": end("mixed", attaches=(2, 2)),
     # the sick device has no name by which it could be held, and is left for a person
     "unhealthy": end("first", "second", attaches=(2, 2), stays=1),
-    "withdrawn": End(attaches=(1, 1)),
+    "withdrawn": ExpectedEnd(attaches=(1, 1)),
 }
 
 
-def held_to(run: Running, expected: End) -> None:
+def held_to(run: Running, expected: ExpectedEnd) -> None:
     """What every run is held to, beside the judge."""
     assert run.lab.steps.failures == []
     assert set(run.judge.rules) <= expected.found, run.judge.findings
@@ -84,7 +84,7 @@ def held_to(run: Running, expected: End) -> None:
     run.sound()
 
 
-def survived(run: Running, expected: End) -> None:
+def survived(run: Running, expected: ExpectedEnd) -> None:
     """What must hold whatever happened on the way to our own process: the same pods run, nothing stays attached that should not,
     and the judge has seen nothing. How often a pod waited, and where, may differ."""
     assert set(run.judge.rules) <= expected.found, run.judge.findings
