@@ -107,6 +107,7 @@ class View:
         self._names: dict[str, str] = {}  # by the operator's resource: the serial of its device
         self._came: dict[str, int] = {}  # serial → when it was attached
         self.leaving: dict[str, Cell] = {}  # by the operator's resource: where a device is marked to go, or goes
+        self._going: dict[str, Cell] = {}  # by the operator's resource: where the operator is to take a device off
         self.unheard: set[str] = set()  # devices that came and whose orderer was told they did not: nobody's
         self.too_late: set[str] = set()  # devices that came when their order was taken back: they go
         self.orphans: set[str] = (
@@ -146,6 +147,13 @@ class View:
         moving = (one for one in self.under_way.values() if (one.node, one.model) == cell and one.serial not in strange)
         coming = Counter(one.operation for one in moving)
         return there + coming["attach"] - coming["detach"]
+
+    def about_to_go(self, cell: Cell, lately: int) -> int:
+        """Those of them that the operator takes off, of which the fabric has not been told yet, or said no only lately."""
+        detached = {one.serial for one in self.under_way.values() if one.operation == "detach"}
+        here = {one.device.serial for one in self.lab.fabric.attached(cell[0])} - detached
+        going = [uid for uid, where in self._going.items() if where == cell and self._names.get(uid) in here]
+        return sum(self.refused_at.get(uid, self.now) >= lately for uid in going)
 
     def dropped(self, cell: Cell, since: int) -> int:
         """How many devices have dropped out of the node's machine of which the operator has told nothing, or not before an
@@ -298,7 +306,7 @@ class View:
     def _resource(self, old: Object | None, new: Object | None) -> None:
         resource = new or old or {}
         uid, cell = resource["metadata"]["uid"], (resource["spec"]["target_node"], resource["spec"]["model"])
-        for where in (self.erring, self.sick, self.leaving, self._made):
+        for where in (self.erring, self.sick, self.leaving, self._made, self._going):
             where.pop(uid, None)
         if new is not None:
             self._made[uid] = cell
@@ -322,6 +330,8 @@ class View:
         marked = DELETE_DEVICE in (resource["metadata"].get("annotations") or {})
         if new is not None and (marked or resource["metadata"].get("deletionTimestamp")):
             self.leaving[uid] = cell
+        if new is not None and going:
+            self._going[uid] = cell
         came = old is not None and not (old.get("status") or {}).get("device_id")
         if new is not None and came and new["metadata"].get("deletionTimestamp"):
             self.too_late |= {(new.get("status") or {}).get("device_id", "")} - {""}

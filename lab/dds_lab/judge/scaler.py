@@ -28,6 +28,10 @@ Rule = Literal[
 ]
 
 
+_ON_ITS_WAY = 10.0
+"""Seconds from a decision of a scaler until the operator has asked the fabric, at most."""
+
+
 @dataclass(frozen=True)
 class Measure:
     """How strict the judge is, in seconds and counts.
@@ -337,7 +341,8 @@ class Judge:
             again = self.measure.twice and self.view.made(cell) <= self.view.limit(
                 cell
             )  # the operator orders one again
-            if there > self.view.limit(cell) and not again:
+            lately = self.view.now - round(min(self.measure.news, _ON_ITS_WAY) * MICROSECONDS)
+            if there - self.view.about_to_go(cell, lately) > self.view.limit(cell) and not again:
                 self._find("over the limit", str(cell), f"{there} devices with this order")
             for rival in sorted(self.view.rivals(entry.model)):
                 known = set(self.view.attached((entry.node, rival))) - self.view.unheard

@@ -100,6 +100,8 @@ CORPUS = {
     64165: "a full node, of whose devices the operator was to take two off, which claims had",
     65228: "devices stolen from claims that are handed over, one of which is cleared",
     65372: "an operator that tries minutes later to take off what claims had",
+    65934: "a full node of which a device was to go, and was asked back too late, and the fabric refuses to take it",
+    64611: "a log that was away while a pool was withdrawn and a claim got a device of it",
     65423: "a device stolen a second before those of others are announced",
 }
 """Seeds that have to stay clean, with what they are rich in. One that finds something comes here when that is mended."""
