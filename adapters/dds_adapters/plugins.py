@@ -40,13 +40,15 @@ def load(group: str, name: str) -> Any:
 def component_of(log: str) -> Component[Any]:
     """As `dds_core.component_of`, also for the component of another package: its logs are verified, replayed and told like those
     of dds. Raises InputError when that cannot be loaded."""
-    name = log.rpartition("/")[2]
-    if name not in component.COMPONENTS:
+    name, known = log.rpartition("/")[2], dict(component.COMPONENTS)
+    if name not in known:
         found = load(COMPONENTS, name)
-        if found is not None and not (isinstance(found, Component) and found.name == name):
-            raise InputError(
-                f"{name!r} is no Component of that name", where=COMPONENTS, fix="mend or remove that package"
-            )
+        taken = any(component.COMPONENTS[one] is not known[one] for one in known)
+        if found is not None and (taken or not isinstance(found, Component) or found.name != name or found.usual):
+            component.COMPONENTS.clear()
+            component.COMPONENTS.update(known)
+            what = f"{name!r} is no Component of that name"
+            raise InputError(what, where=COMPONENTS, fix="mend or remove that package")
     return component.component_of(log)
 
 

@@ -461,9 +461,12 @@ class Extended(click.Choice[str]):
         self._group = group
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value not in self.choices and value in plugins.names(self._group):
-            return str(value)
-        return super().convert(value, param, ctx)
+        if value in self.choices:
+            return super().convert(value, param, ctx)
+        others = plugins.names(self._group)
+        if value not in others:
+            self.fail(f"{value!r} is not one of {', '.join(map(repr, (*self.choices, *others)))}.", param, ctx)
+        return str(value)
 
 
 FABRIC = (

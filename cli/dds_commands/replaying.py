@@ -150,7 +150,7 @@ def replay(
         elif verifying:
             return _verify(source, policy, form)
         else:
-            view = _VIEWS[source.component.name](source, claim, node, state)
+            view = _view_of(source)(source, claim, node, state)
             _show(source, policy, view, at, since, until, diff, form)
     return FINE
 
@@ -648,7 +648,19 @@ class _CountedGroups(_Counted):
         yield self._said(self._KINDS)
 
 
-_VIEWS: dict[str, Callable[[Source, str | None, str | None, str | None], View]] = {
+Views = Callable[[Source, str | None, str | None, str | None], View]
+
+
+def _view_of(source: Source) -> Views:
+    """Raises InputError for the log of another package's component: what stands there is shown by what has it."""
+    found = _VIEWS.get(source.component.name)
+    if found is None:
+        what = f"what a {source.component.name} knows cannot be shown here"
+        raise InputError(what, where=source.label, fix="use dds timeline or dds log verify on it")
+    return found
+
+
+_VIEWS: dict[str, Views] = {
     SCALER.name: _ScalerView,
     PUBLISHER.name: _PublisherView,
     AUTOSCALER.name: _AutoscalerView,

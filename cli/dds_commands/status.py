@@ -446,6 +446,9 @@ class LogView:
         self._log = log
         self._position = 0
         self.component: Component[Any] = component_of(log.name)
+        if self.component not in (SCALER, PUBLISHER, AUTOSCALER):
+            what = f"the status of a {self.component.name} cannot be shown here"
+            raise InputError(what, where=log.name, fix="use dds timeline or dds log verify on it")
         self.head: Head = log.head()
         self.live = isinstance(log, SqlLog) and is_live(self.head)
         self.picture = self.component.picture()

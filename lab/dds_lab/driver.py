@@ -2,8 +2,8 @@
 by the lab's clock in the place of threads and sockets.
 
 What decides, logs, queues and writes is the product's own code. Only what waits for the world is replaced: mirrors for
-reflectors, rounds of questions for the surveyor's threads, one timer for the process. A driver must never know more than a client
-of the API.
+reflectors, rounds of questions for the fabric poller's threads, one timer for the process. A driver must never know more than a
+client of the API.
 """
 
 from __future__ import annotations

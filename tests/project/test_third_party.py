@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import REPOSITORY
+from tests.support.commands import REPOSITORY, environment
 
 ACME = REPOSITORY / "tests" / "third_party"
 WRITE = """
@@ -49,7 +49,13 @@ class Installed:
 
     def run(self, *args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [str(self._python), *args], capture_output=True, text=True, cwd=cwd, check=False, timeout=300
+            [str(self._python), *args],
+            capture_output=True,
+            text=True,
+            cwd=cwd,
+            env=environment(),
+            check=False,
+            timeout=300,
         )
 
     def dds(self, *args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -72,6 +78,9 @@ def test_its_log_is_verified_and_told_like_those_of_dds(installed: Installed, tm
     assert done.returncode == 0, done.stderr
     verified = installed.dds("log", "verify", "log.jsonl", cwd=tmp_path)
     assert verified.returncode == 0, verified.stderr
+    for command in (("status", "log.jsonl"), ("replay", "log.jsonl")):
+        refused = installed.dds(*command, cwd=tmp_path)
+        assert (refused.returncode, len(refused.stderr.splitlines())) == (1, 1), refused.stderr
     told = installed.dds("timeline", "default/train", "log.jsonl", cwd=tmp_path)
     assert "claim default/train waits for a device since 60 s" in " ".join(told.stdout.split()), told.stderr
 
@@ -81,6 +90,6 @@ def test_its_names_are_taken_and_others_are_told_with_those_there_are(installed:
     log = f"sqlite:///{tmp_path}/log.sqlite3"
     publish = ("publish", "--log", log, "--migrate", "--kubeconfig", "none", "--inventory", "fabric.json", "--fabric")
     odd = installed.dds(*publish, "acne", cwd=tmp_path)
-    assert odd.returncode != 0 and "acne" in odd.stderr
+    assert odd.returncode != 0 and "'acne' is not one of 'fm', 'cm', 'nec', 'file', 'acme'" in odd.stderr
     ours = installed.dds(*publish, "acme", cwd=tmp_path)
     assert ours.stderr.splitlines()[-1].startswith("dds: none: "), "the kubeconfig is looked for only then"

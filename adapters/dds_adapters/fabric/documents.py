@@ -72,6 +72,11 @@ def read_document(
 ) -> F:
     """The document. Raises `fault`: one line that begins with `where`, with the place of each fault (of five at most), in which
     the parts `hidden` are left out. `empty` is the mend of a file without anything in it."""
+    return validated(load_document(path, fault, where, fix, empty=empty), form, fault, where, fix, hidden=hidden)
+
+
+def load_document(path: Path, fault: type[DdsError], where: str, fix: str, *, empty: str) -> Any:
+    """What is in the file, within bounds and of any form. Raises as `read_document`."""
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
@@ -93,6 +98,13 @@ def read_document(
         raise fault("is not YAML", where=where, fix=fix) from None
     if found is None:  # an editor's or a copy's half work takes nothing away
         raise fault("is empty", where=where, fix=empty)
+    return found
+
+
+def validated(
+    found: Any, form: type[F], fault: type[DdsError], where: str, fix: str, *, hidden: Collection[str] = ()
+) -> F:
+    """What was in a file, in its form. Raises as `read_document`."""
     try:
         return form.model_validate(found)
     except ValidationError as error:

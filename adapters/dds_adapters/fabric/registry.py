@@ -22,7 +22,12 @@ def open_provider(settings: FabricSettings, outside: Outside | None = None) -> P
     """
     check(settings)
     opener = _OWN.get(settings.api) or plugins.load(plugins.FABRICS, settings.api)
-    return opener(settings, outside or Outside())
+    if not callable(opener):
+        raise InputError(
+            f"{settings.api!r} gives no function", where=plugins.FABRICS, fix="mend or remove that package"
+        )
+    provider: Provider = opener(settings, outside or Outside())
+    return provider
 
 
 def require_http(endpoint: str) -> None:

@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
 
 from dds_adapters import plugins
-from dds_adapters.fabric.documents import Strict, of_form, read_document
+from dds_adapters.fabric.documents import Strict, load_document, of_form, validated
 from dds_adapters.fabric.settings import FabricSettings, Outside, check
 from dds_adapters.machines.provider import Machines
 from dds_core.autoscaler.policy import GroupName
@@ -146,10 +145,9 @@ def read_settings(path: Path) -> MachinesSettings:
     others = plugins.names(plugins.MACHINES)
     kinds = (*KINDS, *others)
     empty = f"write machines: {{kind: {' or '.join(kinds)}, ...}}"
-    document = _document_with(_kind_in(path) if others else "")
-    found: MachinesSettings = read_document(
-        path, document, InputError, str(path), fix, empty=empty, hidden=kinds
-    ).machines
+    written = load_document(path, InputError, str(path), fix, empty=empty)
+    document = _document_with(_kind_in(written) if others else "")
+    found: MachinesSettings = validated(written, document, InputError, str(path), fix, hidden=KINDS).machines
     files = {name: path.parent / file for name, file in found if isinstance(file, Path)}
     return found.model_copy(update=files)
 
@@ -167,10 +165,8 @@ def _document_with(kind: str) -> type[Any]:
     return _Document if other is None else create_model("Document", __base__=_Section, machines=(other.settings, ...))
 
 
-def _kind_in(path: Path) -> str:
-    """What the file says, "" where it cannot be read: what is wrong is told by who reads all of it."""
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))["machines"]["kind"]
-    except (OSError, ValueError, TypeError, LookupError, yaml.YAMLError):
-        return ""
-    return found if isinstance(found, str) else ""
+def _kind_in(written: Any) -> str:
+    """What the file says, "" where it says none."""
+    machines = written.get("machines") if isinstance(written, dict) else None
+    kind = machines.get("kind") if isinstance(machines, dict) else None
+    return kind if isinstance(kind, str) else ""

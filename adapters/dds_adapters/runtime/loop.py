@@ -358,8 +358,9 @@ class Controller(ABC, Generic[P]):
         return self._log_writer.oldest
 
     def due(self) -> int | None:
-        """The instant of the next turn, that of a deadline or at once for tasks that were held back; None when there is none."""
-        if self._tasks:
+        """The instant of the next turn: that of a deadline, or at once for what was held back while the log was away; None when
+        there is none."""
+        if self._tasks or self._arrivals:
             return self.picture.now
         first = self._engine.agenda.next()
         return first.due if first is not None else None

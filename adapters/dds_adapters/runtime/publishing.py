@@ -215,8 +215,8 @@ def make_publisher(
     bare_metal_hosts: bool = False,
 ) -> Make[PoolPicture]:
     """The publisher as what a process runs, with its threads. `code` says which version of the program that is; `interval` and
-    `connections` are the surveyor's, `bare_metal_hosts` the publisher's. The caller closes the provider, after the process has
-    ended."""
+    `connections` are the fabric poller's, `bare_metal_hosts` the publisher's. The caller closes the provider, after the process
+    has ended."""
 
     def make(log: EventLog, policy: Effective, around: Surroundings[PoolPicture]) -> Publisher:
         answers = Answers(around.arrivals.instant, around.arrivals.wake)

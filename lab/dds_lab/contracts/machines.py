@@ -88,11 +88,12 @@ def at_once(*calls: Callable[[], object]) -> None:
         except BaseException as error:
             failed.append(error)
 
-    threads = [Thread(target=run, args=(call,)) for call in calls]
+    threads = [Thread(target=run, args=(call,), daemon=True) for call in calls]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(30)
+    assert not any(thread.is_alive() for thread in threads)
     assert not failed
 
 

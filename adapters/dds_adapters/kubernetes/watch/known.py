@@ -91,7 +91,7 @@ class Listing:
 
 
 class ObjectStore:
-    """The objects that are known. `matters` is `Watched.matters`; `before` are objects that the other side has from before."""
+    """The objects that are known. `matters` is `WatchSpec.matters`; `before` are objects that the other side has from before."""
 
     def __init__(
         self, put: Put, matters: Callable[[bytes], bool] | None = None, before: Iterable[Identity] = ()
