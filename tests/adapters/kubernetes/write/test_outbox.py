@@ -371,3 +371,16 @@ def test_extras_that_wait_are_bounded() -> None:
     assert outbox.waiting == module.MOST_EXTRAS + 1
     one = outbox.next(0.0)
     assert isinstance(one, Task) and one.decision == "1"
+
+
+def test_one_that_is_superseded_lets_none_begin_that_waits_for_another_object() -> None:
+    outbox = box()
+    runs, both = task("1", "claims/b"), task("2", "claims/a", "claims/b")
+    older, newer = (task(one, "claims/a", replaces="k") for one in "34")
+    outbox.put([runs, both, older], 0.0)
+    assert begun(outbox) == [runs]
+    assert outbox.put([newer], 0.0) == [Superseded("3", "HandOver", "of 3")]
+    assert begun(outbox) == []
+    for done, following in ((runs, [both]), (both, [newer])):
+        outbox.finished(done, Done(), 0.0)
+        assert begun(outbox) == following
