@@ -3,7 +3,7 @@
     python examples/notifier.py LOG.sqlite3
 
 A claim that fails is tried again elsewhere, and mostly gets its device there: a guard lets it be told only from the third failure
-on. Who was told of it is told again once it is served.
+on. When such a claim gets a device after all, the notifier reports that too.
 """
 
 import sys

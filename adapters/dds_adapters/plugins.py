@@ -38,8 +38,7 @@ def load(group: str, name: str) -> Any:
 
 
 def component_of(log: str) -> Component[Any]:
-    """As `dds_core.component_of`, also for the component of another package: its logs are verified, replayed and told like those
-    of dds. Raises InputError when that cannot be loaded."""
+    """As `dds_core.component_of`, also for the component of another package. Raises InputError when that cannot be loaded."""
     name, known = log.rpartition("/")[2], dict(component.COMPONENTS)
     if name not in known:
         found = load(COMPONENTS, name)

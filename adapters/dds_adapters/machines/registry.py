@@ -39,8 +39,7 @@ def open_machines(settings: MachinesSettings, outside: Outside | None = None) ->
 
 
 def _of_plugin(settings: MachinesSettings, outside: Outside) -> Machines:
-    kind = str(getattr(settings, "kind", ""))
-    found = plugin_of(kind)
+    found = plugin_of(settings.kind)
     if found is None:
-        raise InputError(f"there is no kind {kind!r}", where="machines", fix="install the package that has it")
+        raise InputError(f"there is no kind {settings.kind!r}", where="machines", fix="install the package that has it")
     return found.open(settings, outside)

@@ -118,9 +118,8 @@ class InventorySettings(MachinesSettings):
 
 
 class MachinesPlugin(NamedTuple):
-    """A kind of provider of another package, what its entry point `dds.machines` gives: the form of the section `machines`, with
-    a field `kind`, and how a provider is made of it. `open` raises InputError for settings that cannot be used, and asks nobody
-    yet."""
+    """What an entry point `dds.machines` gives. `settings` is the form of the section `machines`, with a literal `kind`. `open`
+    makes the provider: it sends no request yet, and raises InputError for settings that cannot be used."""
 
     settings: type[MachinesSettings]
     open: Callable[[Any, Outside], Machines]

@@ -373,7 +373,7 @@ class Controller(ABC, Generic[P]):
         Raises LogUnavailable, and the errors of a log that cannot be read."""
         self._use(self._folded())
         head = self._log_writer.take(now)
-        if head.position != self.position:  # who had the pen before has still used it
+        if head.position != self.position:  # the writer before has still appended
             self._use(self._folded())
         first = self.picture.epoch == 0
         self._feed(
@@ -406,8 +406,8 @@ class Controller(ABC, Generic[P]):
         anew.
 
         Raises LogUnavailable when the log is away: everything given was kept, call again with nothing; once it is back, that only
-        appends, and gives no tasks. Raises Fenced when another process has taken the pen: then this one is to end. What else goes
-        wrong with one object is told, and the object is left out.
+        appends, and gives no tasks. Raises Fenced when another process has taken over the log: then this one is to end. What else
+        goes wrong with one object is reported, and the object is left out.
         """
         was_away = self.away
         if stall is not None:

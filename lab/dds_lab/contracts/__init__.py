@@ -1,6 +1,6 @@
 """What every fabric, provider of machines and component keeps to, as tests to derive from. docs/extending.md has an example.
 
-Needs pytest, which the package does not bring.
+pytest comes with the extra `contracts`.
 """
 
 import pytest

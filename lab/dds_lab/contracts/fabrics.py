@@ -27,7 +27,7 @@ class World(Protocol):
 
     @property
     def secrets(self) -> Sequence[str]:
-        """What the provider must tell nobody: passwords, tokens."""
+        """Passwords and tokens: no error of the provider may contain one of them."""
         ...
 
     def open(self) -> Provider:

@@ -37,7 +37,7 @@ class World(Protocol):
         ...
 
     def settle(self) -> None:
-        """Whoever makes servers does all that there is to do."""
+        """The system behind the provider completes every order and removal that is pending."""
         ...
 
     def there(self) -> set[str]:
