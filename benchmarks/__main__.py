@@ -23,17 +23,19 @@ def _postgres(folder: Path, rounds: int) -> list[Row]:
         return appending.measure_postgres(server.new_database(), max(rounds, POSTGRES_ROUNDS))
 
 
+POOLS = f"The publisher: {publish.FABRICS} fabrics × {publish.MODELS} models × {publish.DEVICES} devices"
+LOAD = f"The lab under load: {lab_load.WATCHES} watches, {lab_load.CLAIMS} claims"
 SECTIONS: dict[str, tuple[str, Callable[[Path, int], list[Row]]]] = {
     "lifecycle": ("A step of the lifecycle", lambda _, rounds: lifecycle.measure(rounds)),
-    "sqlite": ("Appending to SQLite", appending.measure_sqlite),
-    "postgres": ("Appending to PostgreSQL", _postgres),
+    "sqlite": ("Appending to SQLite, 100 events a commit", appending.measure_sqlite),
+    "postgres": ("Appending to PostgreSQL, 100 events a commit", _postgres),
     "replay": ("Replaying 200,000 events", replaying.measure),
-    "decide": ("Deciding on a fleet", lambda _, rounds: deciding.measure(rounds)),
+    "decide": (f"Deciding on {deciding.LARGE} claims", lambda _, rounds: deciding.measure(rounds)),
     "ingest": ("Listening to the API server", lambda _, rounds: ingest.measure(rounds)),
     "serve": ("The live scaler", lambda _, rounds: serve.measure(rounds)),
-    "publish": ("The publisher", lambda folder, _: publish.measure(folder)),
+    "publish": (POOLS, lambda folder, _: publish.measure(folder)),
     "cel": ("Selectors of devices in CEL", lambda _, rounds: cel.measure(rounds)),
-    "lab-load": ("The lab under load", lambda _, rounds: lab_load.measure(rounds)),
+    "lab-load": (LOAD, lambda _, rounds: lab_load.measure(rounds)),
     "lab-day": ("A day in the lab", lambda _, rounds: lab_day.measure(rounds)),
     "felt": ("What people wait for", felt.measure),
 }

@@ -140,11 +140,11 @@ def measure_sqlite(folder: Path, rounds: int) -> list[Row]:
         Contender("our log in memory (chain alone)", partial(_in_memory, groups)),
     ]
     ours, raw, rival, rival_raw, memory = side_by_side(contenders, rounds).values()
-    what = "append, SQLite FULL, 100 a commit"
+    what = "dds"
     return [
         _compare(what, ours, raw, 0.45),
         _compare(what, ours, rival, 1.0),
-        _compare(f"{what}: `eventsourcing` itself", rival, rival_raw, None),
+        _compare("`eventsourcing`", rival, rival_raw, None),
         _compare(what, ours, memory, None),
     ]
 
@@ -245,12 +245,12 @@ def measure_postgres(url: str, rounds: int) -> list[Row]:
     }
     found = side_by_side([Contender(*each) for each in prepare.items()], rounds)
     ours, many, copy, rival, function, rival_raw = found.values()
-    what = "append, PostgreSQL, 100 a commit"
+    what = "dds"
     return [
         _compare(what, ours, many, 0.8),
         compare_best(f"{what}, best round of each", ours, many, unit="events", at_least=0.8),
         _compare(what, ours, copy, None),
         _compare(what, ours, rival, 1.0),
         _compare(what, ours, function, 1.0),
-        _compare(f"{what}: `eventsourcing` itself", rival, rival_raw, None),
+        _compare("`eventsourcing`", rival, rival_raw, None),
     ]

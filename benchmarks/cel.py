@@ -147,8 +147,10 @@ def measure(rounds: int) -> list[Row]:
     rows += _speed(
         rounds, "evaluations on a device", lambda name: lambda: _evaluated(name, programs[name], times[name])
     )
+    able: dict[tuple[str, str], list[str]] = {}
     for what, (expression, expected) in ABILITIES.items():
-        able = {name: _able(name, expression, expected) for name in NAMES}
-        others = ", ".join(f"{NAMES[name]}: {able[name]}" for name in ("rust", "pure"))
-        rows.append(Row(what, able["ours"], others))
+        own, *others = (_able(name, expression, expected) for name in ("ours", "rust", "pure"))
+        beside = ", ".join(f"{NAMES[name]}: {other}" for name, other in zip(("rust", "pure"), others, strict=True))
+        able.setdefault((own, beside), []).append(what)
+    rows += [Row("; ".join(what), own, beside) for (own, beside), what in able.items()]
     return [*rows, *(_import(module) for module in IMPORTS)]

@@ -19,9 +19,9 @@ FACTS = 10_000
 SMALL, LARGE = 100, 10_000
 """Live claims."""
 MODES = ("observe", "attach", "detach")
-PASS = "attach with a level pass a minute"
+PASS = "attach, a level pass each minute"
 PARTITIONS = 7
-PARTED = f"attach, {PARTITIONS} partitions listed of each device"
+PARTED = f"attach, {PARTITIONS} partitions listed for each device"
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Running:
         for _ in range(self.fleet.nodes):
             for _ in self.engine.run(self.fleet.turn()):
                 pass
-        assert len(self.engine.picture.lives) >= self.claims
+        assert len(self.engine.state.lives) >= self.claims
 
     @contextmanager
     def prepared(self) -> Iterator[Work]:
@@ -57,9 +57,9 @@ class Running:
 
 
 def _bytes_a_claim(claims: int) -> int:
-    """All that a picture of the fleet holds (devices, pods and nodes too) by the number of its live claims.
+    """All that a state of the fleet holds (devices, pods and nodes too) by the number of its live claims.
 
-    What the objects themselves take is counted with it: the picture is all that keeps them here.
+    What the objects themselves take is counted with it: the state is all that keeps them here.
     """
     gc.collect()
     tracemalloc.start()
@@ -69,7 +69,7 @@ def _bytes_a_claim(claims: int) -> int:
     gc.collect()
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    return held // len(engine.picture.lives)
+    return held // len(engine.state.lives)
 
 
 def measure(rounds: int) -> list[Row]:
@@ -84,17 +84,17 @@ def measure(rounds: int) -> list[Row]:
     rates = [_rate(mode, found[f"{mode} large"]) for mode in MODES]
     growth = [_growth(mode, found[f"{mode} large"], found[f"{mode} small"]) for mode in MODES]
     size = _bytes_a_claim(LARGE)
-    what = "memory a live claim, with its pod, device and share of the node"
+    what = "memory of a live claim, its pod, device and share of the node"
     memory = Row(what, f"{size / 1024:.3g} KiB", target="≤ 10 KiB", met=size <= 10_240)
     return [*rates, _rate(PASS, found[PASS]), _rate(PARTED, found[PARTED]), *growth, memory]
 
 
 def _rate(mode: str, timing: Timing) -> Row:
-    what = f"`apply` + `decide`, {LARGE // DEVICES_A_NODE} nodes, {LARGE} claims, mode {mode}"
+    what = f"`apply` + `decide`, mode {mode}"
     return Row(what, f"{short(timing.rate)} facts/s", target="≥ 15k facts/s", met=timing.rate >= 15_000)
 
 
 def _growth(mode: str, large: Timing, small: Timing) -> Row:
     cost = ratio(small, large)
-    what = f"cost a fact at {LARGE} claims by that at {SMALL}, mode {mode}"
+    what = f"cost of a fact, beside that at {SMALL} claims, mode {mode}"
     return Row(what, f"{1e6 / large.rate:.3g} µs", f"{1e6 / small.rate:.3g} µs", cost, "≤ 1.5", cost.median <= 1.5)

@@ -56,8 +56,8 @@ class Writer:
 
     def checkpoint(self) -> None:
         self.flush()
-        fact = Checkpoint(PROJECTION, dump(self.engine.picture))
-        self._put(Group(self._ordinal, (new_event(fact, self.engine.picture.now, None),)))
+        fact = Checkpoint(PROJECTION, dump(self.engine.state))
+        self._put(Group(self._ordinal, (new_event(fact, self.engine.state.now, None),)))
         self.flush()
 
     def fill(self, events: int) -> None:
@@ -68,7 +68,7 @@ class Writer:
             self.flush()
 
     def flush(self) -> None:
-        self._log.append(self._waiting, epoch=self._epoch, recorded_at=self.engine.picture.now)
+        self._log.append(self._waiting, epoch=self._epoch, recorded_at=self.engine.state.now)
         self._waiting, self._events = [], 0
 
     def _run(self, facts: Iterator[Fact]) -> None:
@@ -105,10 +105,10 @@ def _start(database: Database) -> None:
     log = database.log(LOG)
     head = log.head()
     engine = Engine(fold_log(log.read_lean(after=head.checkpoint - 1), SCALER))
-    now = engine.picture.now
+    now = engine.state.now
     engine.feed(Started("benchmark", "", PROJECTION, log.take_epoch(now), "attach"), now)
     engine.feed(Synced(), now)
-    assert len(engine.picture.lives) >= CLAIMS
+    assert len(engine.state.lives) >= CLAIMS
 
 
 def _million(url: str) -> list[Row]:
@@ -117,7 +117,7 @@ def _million(url: str) -> list[Row]:
         writer = Writer(database.open_log(LOG, cluster=CLUSTER, recorded_at=0))
         writer.begin()
         writer.churn(VERIFIED)
-        claim, node = next(iter(writer.engine.picture.lives)), writer.fleet.node_names()[0]
+        claim, node = next(iter(writer.engine.state.lives)), writer.fleet.node_names()[0]
     on = f"{VERIFIED:,} events"
     return [
         _row(f"`dds replay --verify`, {on}", _command("replay", "--verify", url)),

@@ -25,7 +25,7 @@ from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.kubernetes.watch.arrivals import SYNCED, DeltaQueue
 from dds_adapters.kubernetes.watch.reflector import Reflector
 from dds_adapters.kubernetes.watch.watched import WatchSpec
-from dds_core import Picture
+from dds_core import State
 from dds_core.errors import DdsError
 from dds_core.scaler.fold import apply
 
@@ -71,18 +71,18 @@ def _at_least(what: str, timing: Timing) -> Row:
 
 
 class _Facts:
-    """A taker that translates for a picture, and folds."""
+    """A taker that translates for a state, and folds."""
 
     def __init__(self) -> None:
-        self._picture = Picture()
-        self._translator = Translator(self._picture)
+        self._state = State()
+        self._translator = Translator(self._state)
         self.facts = 0
 
     def taken(self, arrivals: DeltaQueue) -> None:
         for one in arrivals.take(0.01):
             if one.raw:
                 for fact in self._translator.translate(one.resource, one.type, one.raw):
-                    apply(self._picture, fact, one.at)
+                    apply(self._state, fact, one.at)
                     self.facts += 1
 
 

@@ -85,7 +85,7 @@ class Stage:
     @property
     def shown(self) -> int:
         """Pools of which the publisher has seen that the cluster shows them."""
-        return sum(row.settled for row in self.ours.publisher.picture.pools.rows.values())
+        return sum(row.settled for row in self.ours.publisher.state.pools.rows.values())
 
 
 @contextmanager
@@ -125,21 +125,20 @@ def measure(folder: Path) -> list[Row]:
         on.lab.fabric.resize("17", "M3", -1)
         on.lab.run(INTERVAL + 5)
         one = len(on.writes.all) - first - rest
-    what = f"{FABRICS} fabrics × {MODELS} models × {DEVICES} devices"
     return [
         Row(
-            f"{what}: from the start until every pool is published and seen",
+            "from the start until every pool is published and seen",
             f"{core + wire:.1f} s",
             f"{core:.1f} s of a core, {wire:.1f} s on the wire: {first} writes, {questions} questions, {events} events",
             target=f"≤ {TARGET:g} s",
             met=core + wire <= TARGET,
         ),
         Row(
-            f"{what}: {IDLE:g} s in which nothing changes",
+            f"{IDLE:g} s in which nothing changes",
             f"{rest} writes",
-            f"{asked} questions, {said} events, {idle:.1f} s of a core, the manager's part among them",
+            f"{asked} questions, {said} events, {idle:.1f} s of a core, the manager's part included",
             target="0 writes",
             met=rest == 0,
         ),
-        Row(f"{what}: one count changes by one", f"{one} write", target="1 write", met=one == 1),
+        Row("one count changes by one", f"{one} write", target="1 write", met=one == 1),
     ]

@@ -64,8 +64,8 @@ def _stepped(source: EventSource, claims: int) -> int:
 
 
 def _loaded(source: EventSource, claims: int) -> int:
-    picture = fold_log(source.read_lean(), SCALER)
-    assert len(picture.lives) == claims
+    state = fold_log(source.read_lean(), SCALER)
+    assert len(state.lives) == claims
     return claims * EVENTS_A_CLAIM
 
 
@@ -117,11 +117,11 @@ def measure(folder: Path, rounds: int) -> list[Row]:
             contender("eventsourcing repository.get", by_rival),
             contender("sqlite3 fetch + decode alone", lambda: _fetched_and_decoded(database)),
             contender("read lines + decode alone", lambda: _read_and_decoded(lines)),
-            contender("whole picture from SQLite", lambda: _loaded(log, claims)),
+            contender("whole state from SQLite", lambda: _loaded(log, claims)),
         ]
         found = side_by_side(contenders, rounds)
     app.close()
-    sql, jsonl, sql_steps, jsonl_steps, rival, fetch, read, picture = found.values()
+    sql, jsonl, sql_steps, jsonl_steps, rival, fetch, read, state = found.values()
     return [
         compare("states of the claims from SQLite", sql_steps, rival, unit="events", at_least=15),
         compare("states of the claims from JSON lines", jsonl_steps, rival, unit="events", at_least=25),
@@ -129,5 +129,5 @@ def measure(folder: Path, rounds: int) -> list[Row]:
         compare("every event decoded and folded from SQLite", sql, fetch, unit="events", at_least=0.4),
         compare("every event decoded and folded from JSON lines", jsonl, rival, unit="events", at_least=25),
         compare("every event decoded and folded from JSON lines", jsonl, read, unit="events", at_least=0.4),
-        compare("whole picture from SQLite", picture, rival, unit="events"),
+        compare("whole state from SQLite", state, rival, unit="events"),
     ]

@@ -35,13 +35,20 @@ def machine() -> str:
     )
 
 
+HEAD = ["what", "result", "beside", "ratio (range)", "target", "met"]
+
+
 def markdown(rows: Iterable[Row]) -> str:
-    """Lay the rows out as a table."""
-    lines = ["| what | rate | beside | ratio (lowest to highest round) | target | met |", "|---|---|---|---|---|---|"]
-    for row in rows:
-        met = "" if row.met is None else "yes" if row.met else "**no**"
-        lines.append(f"| {row.what} | {row.ours} | {row.against} | {_ratio(row.ratio)} | {row.target} | {met} |")
-    return "\n".join(lines)
+    """Lay the rows out as a table, without the columns that are empty."""
+    cells = [_cells(row) for row in rows]
+    filled = [at for at in range(len(HEAD)) if any(line[at] for line in cells)]
+    head, *lines = [f"| {' | '.join(line[at] for at in filled)} |" for line in (HEAD, *cells)]
+    return "\n".join([head, "|" + "---|" * len(filled), *lines])
+
+
+def _cells(row: Row) -> list[str]:
+    met = "" if row.met is None else "yes" if row.met else "**no**"
+    return [row.what, row.ours, row.against, _ratio(row.ratio), row.target, met]
 
 
 def _ratio(ratio: Ratio | None) -> str:

@@ -74,8 +74,8 @@ def measure(rounds: int) -> list[Row]:
         rows += _large(runs) if size is LARGE else [_watched(runs, watched)]
     rows += [_bulk(*size, rounds) for size in BULKS]
     rows += [
-        _storm(rounds, "newest", "events that others overtake are left out, as in use"),
-        _storm(rounds, "whole", "every event taken in"),
+        _storm(rounds, "newest", "newest states only, as in production"),
+        _storm(rounds, "whole", "every event"),
     ]
     return rows + [_written(name) for name in ("first_attach", "burst")]
 
@@ -270,8 +270,8 @@ def _storm(rounds: int, queue: str, how: str) -> Row:
     found = sorted(_blown(queue) for _ in range(min(rounds, 3)))
     events, seconds, facts, cpu = found[len(found) // 2][1:]
     rate = events / seconds
-    beside = f"{facts} facts, {short(facts / seconds)} a second; {cpu / seconds:.0%} of a core"
-    what = f"a recorded burst {COPIES} times over, on {WATCHES} watches at once, to facts in the log: {how}"
+    beside = f"{facts} facts, {short(facts / seconds)} facts/s; {cpu / seconds:.0%} of a core"
+    what = f"a recorded burst, {COPIES} times, on {WATCHES} watches, to facts in the log: {how}"
     return Row(what, f"{short(rate)} events/s", beside, None, f"≥ {short(EVENTS)} events/s", rate >= EVENTS)
 
 

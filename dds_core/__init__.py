@@ -16,7 +16,7 @@ from dds_core.publisher.component import PUBLISHER
 from dds_core.replay import fold_log, re_decide, verify
 from dds_core.scaler.component import SCALER, Engine
 from dds_core.scaler.policy import Policy, from_reference, read_policy
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 
 __version__ = "0.1.0.dev0"
 """Of the whole distribution; pyproject.toml reads it here."""
@@ -30,8 +30,8 @@ __all__ = [
     "Engine",
     "EventLog",
     "MemoryLog",
-    "Picture",
     "Policy",
+    "State",
     "Step",
     "component_of",
     "difference",

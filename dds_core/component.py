@@ -1,5 +1,5 @@
 """A component: who keeps a log. What differs between the scaler and the publisher for everything that feeds, folds, verifies,
-decides again or tells: how its picture is made, how an event is folded into it, what follows, which instants it waits for, how
+decides again or tells: how its state is made, how an event is folded into it, what follows, which instants it waits for, how
 it is dumped, which events its log may hold, and in which words they are told. A log says in its name whose it is
 (`<cluster>/<component>`).
 
@@ -16,14 +16,14 @@ from pydantic import BaseModel
 
 from dds_core.errors import InputError
 from dds_core.events import Event
-from dds_core.kit.deadlines import Agenda
+from dds_core.kit.deadlines import DeadlineQueue
 from dds_core.kit.invariants import Invariants
-from dds_core.kit.state import Remembered
+from dds_core.kit.state import StateBase
 from dds_core.kit.work import Work
 from dds_core.timeline.telling import Telling
 
-P = TypeVar("P", bound=Remembered[Any])
-P_contra = TypeVar("P_contra", bound=Remembered[Any], contravariant=True)
+P = TypeVar("P", bound=StateBase[Any])
+P_contra = TypeVar("P_contra", bound=StateBase[Any], contravariant=True)
 
 
 @dataclass(frozen=True)
@@ -31,18 +31,18 @@ class Component(Generic[P]):
     """One kind of log. `fingerprint` is that of the code that decides, `projection` the version of what `dump` gives.
 
     `decide` gives what follows from the fact that was folded last, and with `keep` folds it; `load` raises InputError for data
-    that `dump` did not give; `same` compares two pictures; `policy` reads what a person wrote; `events` are the types that its
+    that `dump` did not give; `same` compares two states; `policy` reads what a person wrote; `events` are the types that its
     log may hold; `told` is how it is told (`dds_core.timeline`); `usual` says that a log whose name names no component is its.
     """
 
     name: str
     fingerprint: str
     projection: int
-    picture: Callable[[], P]
+    state: Callable[[], P]
     apply: Callable[[P, Event, int], P]
     decide: Decide[P]
     invariants: Invariants[P]
-    agenda: Callable[[P], Agenda[P]]
+    deadline_queue: Callable[[P], DeadlineQueue[P]]
     dump: Callable[[P], dict[str, Any]]
     load: Callable[[dict[str, Any]], P]
     same: Callable[[P, P], bool]
@@ -56,7 +56,7 @@ class Component(Generic[P]):
 
 
 class Decide(Protocol[P]):
-    def __call__(self, picture: P, at: int, *, keep: bool = False) -> Work[P]: ...
+    def __call__(self, state: P, at: int, *, keep: bool = False) -> Work[P]: ...
 
 
 COMPONENTS: dict[str, Component[Any]] = {}

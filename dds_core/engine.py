@@ -1,6 +1,6 @@
 """The engine: takes one fact at a time, folds it, decides, and gives back the atomic group to be logged.
 
-It owns the picture and the agenda. It has no clock: who calls it says when a fact happened and asks for the deadlines that
+It owns the state and the agenda. It has no clock: who calls it says when a fact happened and asks for the deadlines that
 are due before. It does no I/O: who calls it appends the group and carries decisions out after the commit.
 """
 
@@ -57,29 +57,29 @@ def new_event(event: Event, at: int, cause: int | None) -> NewEvent:
 
 
 class EngineOf(Generic[P]):
-    """Folds and decides for a component. `picture` may come from a log; by default nothing is known yet."""
+    """Folds and decides for a component. `state` may come from a log; by default nothing is known yet."""
 
-    def __init__(self, component: Component[P], picture: P | None = None) -> None:
+    def __init__(self, component: Component[P], state: P | None = None) -> None:
         self.component = component
-        self.picture: P = picture if picture is not None else component.picture()
-        self.agenda = component.agenda(self.picture)
+        self.state: P = state if state is not None else component.state()
+        self.deadline_queue = component.deadline_queue(self.state)
 
     def feed(self, fact: Event, at: int) -> Step:
         """Take in a fact that happened at `at` (microseconds; never before the last one: time does not run back here).
 
         An error in a rule becomes an `Alerted` about the one object that it was deciding for. Whatever is raised (the policy
         of a `PolicyChanged` that is not valid, a transition from outside that is none) leaves the fact out of the log; the
-        picture is then to be rebuilt from there.
+        state is then to be rebuilt from there.
         """
-        at = max(at, self.picture.now)
-        self.component.apply(self.picture, fact, at)
-        work = self.component.decide(self.picture, at, keep=True)
-        self.agenda.refresh(work.touched)
+        at = max(at, self.state.now)
+        self.component.apply(self.state, fact, at)
+        work = self.component.decide(self.state, at, keep=True)
+        self.deadline_queue.refresh(work.touched)
         return Step(at, fact, work.emitted, work.broken)
 
     def due(self, until: int) -> DeadlinePassed | None:
         """The earliest deadline that is due at `until` or before, to be fed at its instant `due`; None when there is none."""
-        first = self.agenda.next()
+        first = self.deadline_queue.next()
         if first is None or first.due > until:
             return None
         return DeadlinePassed(kind=first.kind, of=first.of, due=first.due)

@@ -1,7 +1,7 @@
 """The two lives: of a claim and of a device. Each literal table is the only definition of its life.
 
-The machine of `transitions` (callbacks and guards for custom controllers), the pictures in the docs and the check of every
-fold are made from these tables. A fold is one dictionary lookup, never a machine per claim. Nothing here reads a picture.
+The machine of `transitions` (callbacks and guards for custom controllers), the states in the docs and the check of every
+fold are made from these tables. A fold is one dictionary lookup, never a machine per claim. Nothing here reads a state.
 
 A claim goes through Pending, Attaching, Attached, Bound and Detaching, with the resting states Released and Failed. Its
 triggers are observed, whoever acted; a trigger that a state does not name changes nothing. A device is one
@@ -22,11 +22,11 @@ PENDING: Final = "Pending"
 ATTACHING: Final = "Attaching"
 ATTACHED: Final = "Attached"
 BOUND: Final = "Bound"
-DETACHING: Final = "Detaching"
+CLAIM_DETACHING: Final = "Detaching"
 RELEASED: Final = "Released"
 FAILED: Final = "Failed"
 
-CLAIM_STATES: Final = (PENDING, ATTACHING, ATTACHED, BOUND, DETACHING, RELEASED, FAILED)
+CLAIM_STATES: Final = (PENDING, ATTACHING, ATTACHED, BOUND, CLAIM_DETACHING, RELEASED, FAILED)
 WAITING: Final = frozenset({PENDING, ATTACHING, ATTACHED})
 """States in which the scheduler still waits for a device, or for its pod."""
 
@@ -49,7 +49,7 @@ CLAIM_TABLE: Final[tuple[Edge, ...]] = (
     Edge("allocated_pool", NEW, PENDING, f"{_WAITS}: the first cycle begins."),
     Edge("allocated_pool", RELEASED, PENDING, f"{_WAITS}: a new cycle begins."),
     Edge("allocated_pool", FAILED, PENDING, f"{_WAITS} after a failure: a new cycle begins."),
-    Edge("allocated_pool", DETACHING, PENDING, f"{_WAITS} before the old devices went back: a new cycle begins."),
+    Edge("allocated_pool", CLAIM_DETACHING, PENDING, f"{_WAITS} before the old devices went back: a new cycle begins."),
     Edge("allocated_pool", PENDING, PENDING, "Moved: another allocation from the pool took the place of this one."),
     Edge(
         "allocated_pool", ATTACHING, PENDING, "Moved: allocated again from the pool while a device was being attached."
@@ -60,7 +60,7 @@ CLAIM_TABLE: Final[tuple[Edge, ...]] = (
     Edge("allocated_local", NEW, ATTACHED, f"{_LOCAL}: the first cycle begins, no attach is needed."),
     Edge("allocated_local", RELEASED, ATTACHED, f"{_LOCAL}: a new cycle begins, no attach is needed."),
     Edge("allocated_local", FAILED, ATTACHED, f"{_LOCAL} after a failure: a new cycle begins."),
-    Edge("allocated_local", DETACHING, ATTACHED, f"{_LOCAL} before the old ones went back: a new cycle begins."),
+    Edge("allocated_local", CLAIM_DETACHING, ATTACHED, f"{_LOCAL} before the old ones went back: a new cycle begins."),
     Edge(
         "allocated_local",
         PENDING,
@@ -135,13 +135,17 @@ CLAIM_TABLE: Final[tuple[Edge, ...]] = (
     Edge("released", FAILED, RELEASED, f"{_GIVEN_BACK}; this cycle had failed."),
     Edge("released", ATTACHING, RELEASED, f"{_GIVEN_BACK}; nothing ordered for it is left.", "nothing_ordered"),
     Edge(
-        "released", ATTACHING, DETACHING, f"{_GIVEN_BACK}; what was ordered for it still arrives.", "something_ordered"
+        "released",
+        ATTACHING,
+        CLAIM_DETACHING,
+        f"{_GIVEN_BACK}; what was ordered for it still arrives.",
+        "something_ordered",
     ),
-    Edge("released", ATTACHED, DETACHING, f"{_GIVEN_BACK}; they idle until they go back or are used again."),
-    Edge("released", BOUND, DETACHING, f"{_GIVEN_BACK}; they idle until they go back or are used again."),
+    Edge("released", ATTACHED, CLAIM_DETACHING, f"{_GIVEN_BACK}; they idle until they go back or are used again."),
+    Edge("released", BOUND, CLAIM_DETACHING, f"{_GIVEN_BACK}; they idle until they go back or are used again."),
     Edge(
         "settled",
-        DETACHING,
+        CLAIM_DETACHING,
         RELEASED,
         "Each device went back, was taken by another claim, is kept by policy, or its node is gone.",
     ),
@@ -151,10 +155,10 @@ REQUESTED: Final = "Attaching"
 IDLE: Final = "Idle"
 USED: Final = "Used"
 MARKED: Final = "Marked"
-LEAVING: Final = "Detaching"
+DEVICE_DETACHING: Final = "Detaching"
 GONE: Final = "Gone"
 
-DEVICE_STATES: Final = (REQUESTED, IDLE, USED, MARKED, LEAVING, GONE)
+DEVICE_STATES: Final = (REQUESTED, IDLE, USED, MARKED, DEVICE_DETACHING, GONE)
 
 DEVICE_TABLE: Final[tuple[Edge, ...]] = (
     Edge("requested", NEW, REQUESTED, "The operator made a resource for it: the fabric is being asked."),
@@ -165,15 +169,15 @@ DEVICE_TABLE: Final[tuple[Edge, ...]] = (
     Edge("freed", USED, IDLE, "The last claim let go of it; its idle clock starts here."),
     Edge("marked", IDLE, MARKED, "It was chosen to go back to the pool; the fence starts."),
     Edge("unmarked", MARKED, IDLE, "It is wanted again or may not go; its idle clock goes on."),
-    Edge("detaching", REQUESTED, LEAVING, "It is taken away before it was attached."),
-    Edge("detaching", IDLE, LEAVING, "It is being taken off its node."),
-    Edge("detaching", USED, LEAVING, "It is being taken off its node although a claim holds it."),
-    Edge("detaching", MARKED, LEAVING, "It is being taken off its node as decided."),
+    Edge("detaching", REQUESTED, DEVICE_DETACHING, "It is taken away before it was attached."),
+    Edge("detaching", IDLE, DEVICE_DETACHING, "It is being taken off its node."),
+    Edge("detaching", USED, DEVICE_DETACHING, "It is being taken off its node although a claim holds it."),
+    Edge("detaching", MARKED, DEVICE_DETACHING, "It is being taken off its node as decided."),
     Edge("gone", REQUESTED, GONE, "Its resource is gone before it was attached."),
     Edge("gone", IDLE, GONE, "Its resource is gone without a detach, as when its node went away."),
     Edge("gone", USED, GONE, "Its resource is gone under a claim, as when its node went away."),
     Edge("gone", MARKED, GONE, "Its resource is gone."),
-    Edge("gone", LEAVING, GONE, "It is back in the pool."),
+    Edge("gone", DEVICE_DETACHING, GONE, "It is back in the pool."),
 )
 
 _CLAIM: Final[dict[tuple[str, str, str], str]] = {(e.trigger, e.source, e.guard): e.target for e in CLAIM_TABLE}

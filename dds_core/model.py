@@ -53,7 +53,7 @@ CORDON = Taint(f"{_CONDITIONS}/unschedulable", "", "NoSchedule")
 
 
 class Toleration(Record, frozen=True):
-    """A toleration of a pod; an empty `effect` tolerates every effect, an empty `key` with Exists every key."""
+    """A toleration; an empty `effect` tolerates every effect, an empty `key` with Exists every key."""
 
     key: str = ""
     operator: str = "Equal"
@@ -69,8 +69,8 @@ class Toleration(Record, frozen=True):
 
 
 class CapacityPolicy(Record, frozen=True):
-    """What a share may take of a capacity, quantities as written: one of `values`, or, if `ranged`, from `min` in steps up to
-    `max`; "" where nothing is said. `default` is what a request takes that does not say."""
+    """What a share may take of a capacity: one of `values`, or with `ranged` from `min` in steps to `max`. `default`:
+    for a request that says nothing."""
 
     default: str = ""
     values: tuple[str, ...] = ()
@@ -81,13 +81,9 @@ class CapacityPolicy(Record, frozen=True):
 
 
 class Device(Record, frozen=True):
-    """One device of a ResourceSlice.
-
-    `attributes` keeps the published names; `versions` names those that are of type version. `capacity` maps a name to its
-    quantity as written, `policies` to how it is shared out. `binding` and `failure` are the condition types that the scheduler
-    waits for (KEP-5007): empty on a node-local device. `consumes` is what it draws on the counters of its pool (KEP-4815):
-    counter set → counter → quantity as written.
-    """
+    """A device of a ResourceSlice. `versions`: attributes of type version. `policies`: how capacities are shared.
+    `binding`, `failure`: condition types that the scheduler waits for (KEP-5007), empty on a node-local device.
+    `consumes`: what it draws on counters of its pool (KEP-4815), by set and counter."""
 
     attributes: dict[str, str | int | bool] = {}
     capacity: dict[str, str] = {}
@@ -110,9 +106,8 @@ class Requirement(Record, frozen=True):
 
 
 class Slice(Record, frozen=True):
-    """A ResourceSlice. `slices` is spec.pool.resourceSliceCount; `node` is empty for a pool that several nodes reach. `counters`
-    are its sharedCounters: counter set → counter → quantity as written. `owner` is `PUBLISHER` on a slice that our publisher
-    made, else ""."""
+    """A ResourceSlice. `slices`: spec.pool.resourceSliceCount. `node`: empty for a pool of several nodes. `counters`:
+    sharedCounters by set and counter. `owner`: "dds-publisher" on a slice of our publisher."""
 
     uid: str
     name: str = ""
@@ -129,11 +124,8 @@ class Slice(Record, frozen=True):
 
 
 class Result(Record, frozen=True):
-    """One device of an allocation (status.allocation.devices.results).
-
-    `binding` and `failure` are the copies of the condition types taken at allocation: non-empty means that the scheduler
-    waits for somebody to set them. `share` is the shareID; `consumed` the amounts taken from a shared device.
-    """
+    """A device of an allocation. `binding`, `failure`: condition types copied at allocation; with any, the scheduler
+    waits. `share`: shareID. `consumed`: amounts taken from a shared device."""
 
     request: str
     driver: str
@@ -156,8 +148,8 @@ class Result(Record, frozen=True):
 
 
 class Allocation(Record, frozen=True):
-    """status.allocation: what the scheduler chose. `node` is the one node it is bound to, "" when it is not bound to one;
-    `selector` then holds the node selector as canonical JSON. `timestamp` has whole seconds of the scheduler's clock."""
+    """status.allocation. `node`: the only node it is bound to; if empty, `selector` is the node selector as canonical
+    JSON. `timestamp`: whole seconds of the scheduler's clock."""
 
     results: tuple[Result, ...] = ()
     node: str = ""
@@ -175,7 +167,7 @@ class Consumer(Record, frozen=True):
 
 
 class Condition(Record, frozen=True):
-    """A condition on one allocated device (status.devices[].conditions[])."""
+    """A condition of an allocated device (status.devices[].conditions[])."""
 
     driver: str
     pool: str
@@ -187,8 +179,8 @@ class Condition(Record, frozen=True):
 
 
 class Alternative(Record, frozen=True):
-    """What a request asks for, or one of several things that would do: then it has a `name`. `all` stands for every device that
-    it selects, instead of `count`; `capacity` for what it takes of each, quantities as written."""
+    """What a request asks for; with a `name`, one of several alternatives. `all`: every selected device instead of
+    `count`. `capacity`: amounts per device."""
 
     device_class: str
     name: str = ""
@@ -201,10 +193,8 @@ class Alternative(Record, frozen=True):
 
 
 class ClaimRequest(Record, frozen=True):
-    """A request of a claim's spec: `alternatives` has one row, or those of firstAvailable in their order.
-
-    A log of before 2026-11 has `classes`, `count` and `all` instead, which do not tell what it asks for.
-    """
+    """A request of a claim. `alternatives`: one, or those of firstAvailable in order. Logs before 2026-11 have
+    `classes`, `count` and `all` instead, which are incomplete."""
 
     name: str
     classes: tuple[str, ...] = ()
@@ -214,8 +204,7 @@ class ClaimRequest(Record, frozen=True):
 
 
 class Constraint(Record, frozen=True):
-    """The devices of these requests (of all, when none is named) have one value of attribute `match`, or each another of
-    `distinct`."""
+    """The devices of these requests (empty: all) have one value of attribute `match`, or different ones of `distinct`."""
 
     requests: tuple[str, ...] = ()
     match: str = ""
@@ -223,10 +212,9 @@ class Constraint(Record, frozen=True):
 
 
 class Claim(Record, frozen=True):
-    """A ResourceClaim. `extended` marks the special claim that the scheduler makes for an extended resource (KEP-5004). `config`
-    is a digest of the allocated configuration, "" without any; `told` the devices that have an entry in status.devices, whosever;
-    `protected` that the finalizer is there which keeps an allocated claim. `hold` is the uid of the FabricResource from which it
-    keeps everybody, "" unless it is a hold of ours."""
+    """A ResourceClaim. `extended`: made by the scheduler for an extended resource (KEP-5004). `config`: digest of the
+    allocated configuration. `told`: devices with an entry in status.devices, by any client. `protected`: has the
+    finalizer of an allocated claim. `hold`: on a hold of dds, the uid of the FabricResource that it holds."""
 
     uid: str
     namespace: str = ""
@@ -257,12 +245,8 @@ class Claim(Record, frozen=True):
 
 
 class Pod(Record, frozen=True):
-    """A pod that refers to claims.
-
-    `claims` names the claim of each entry of spec.resourceClaims, in pod order ("" while a template's claim is not made
-    yet); `extended_claim` is status.extendedResourceClaimStatus.resourceClaimName. `waiting` is the reason of
-    PodScheduled=False, "" when there is none.
-    """
+    """A pod with claims. `claims`: one per entry of spec.resourceClaims, in order ("" until made from its template).
+    `extended_claim`: status.extendedResourceClaimStatus.resourceClaimName. `waiting`: reason of PodScheduled=False."""
 
     uid: str
     namespace: str = ""
@@ -285,7 +269,7 @@ class Pod(Record, frozen=True):
 
 
 class Node(Record, frozen=True):
-    """A node: where devices are attached."""
+    """A node to which devices are attached."""
 
     uid: str
     name: str = ""
@@ -319,7 +303,7 @@ class Node(Record, frozen=True):
 
 
 class DeviceClass(Record, frozen=True):
-    """A DeviceClass with its CEL selectors as written."""
+    """A DeviceClass with its CEL selectors."""
 
     uid: str
     name: str = ""
@@ -328,7 +312,7 @@ class DeviceClass(Record, frozen=True):
 
 
 class TaintRule(Record, frozen=True):
-    """A DeviceTaintRule; empty `driver`, `pool` or `device` matches any. `labels` tell whose it is."""
+    """A DeviceTaintRule; an empty `driver`, `pool` or `device` matches any. `labels` show its owner."""
 
     uid: str
     name: str = ""
@@ -341,12 +325,8 @@ class TaintRule(Record, frozen=True):
 
 
 class Model(Record, frozen=True):
-    """An entry of the ConfigMap's device-info: a device model that the fabric can attach.
-
-    `model` is cdi-model-name (the fabric's word), `device` is k8s-device-name (the label and pool word), `conflicts` the
-    indexes of models that may not share a node with it. `type` is request-type, that of its ComposabilityRequests, "" where the
-    entry does not say.
-    """
+    """An entry of device-info. `model`: cdi-model-name. `device`: k8s-device-name. `conflicts`: indexes of models that
+    may not share a node with it. `type`: request-type."""
 
     index: int
     model: str
@@ -358,7 +338,7 @@ class Model(Record, frozen=True):
 
 
 class Config(Record, frozen=True):
-    """The ConfigMap composable-dra-dds. `mode` is the kill switch: it can only lower the policy's mode; "" = not set."""
+    """The ConfigMap composable-dra-dds. `mode`: the kill switch, which can only lower the policy's mode."""
 
     uid: str
     prefix: str = "cohdi.io"
@@ -368,10 +348,8 @@ class Config(Record, frozen=True):
 
 
 class AttachRequest(Record, frozen=True):
-    """A ComposabilityRequest: "so many devices of this model on this node".
-
-    `acted_size` is status.scalarResource.size, the size that the operator last acted on (None before the first time).
-    """
+    """A ComposabilityRequest: so many devices of a model on a node. `acted_size`: status.scalarResource.size, the size
+    that the operator last acted on."""
 
     uid: str
     name: str = ""
@@ -390,16 +368,16 @@ class AttachRequest(Record, frozen=True):
     acted_size: int | None = None
 
 
-GOING = ("Detaching", "Deleting")
+RESOURCE_DETACHING = "Detaching"
+"""State of a ComposableResource whose device is still on its node, but not for long."""
+GOING = (RESOURCE_DETACHING, "Deleting")
 """States of a ComposableResource whose device is on its way back; its operator counts it no more."""
 
 
 class FabricResource(Record, frozen=True):
-    """A ComposableResource: one physical device that is being attached, is attached, or is being detached.
-
-    `request` is the name of the AttachRequest that owns it; `uuid` status.device_id, "" until the fabric has said which.
-    `marked` is the annotation cohdi.io/delete-device; `detach_only` the label of detach-only objects.
-    """
+    """A ComposableResource: one device that is attached, being attached or being detached. `request`: name of its
+    AttachRequest. `uuid`: status.device_id. `marked`: annotation cohdi.io/delete-device. `detach_only`: label of
+    detach-only objects."""
 
     uid: str
     name: str = ""

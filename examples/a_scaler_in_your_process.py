@@ -10,13 +10,13 @@ import threading
 
 from dds_adapters import run_scaler
 from dds_adapters.runtime.loop import Committed
-from dds_core import Picture, Policy
+from dds_core import Policy, State
 from dds_core.scaler.events import ClaimMoved
 
 began: dict[str, int] = {}
 
 
-def told(committed: Committed, state: Picture) -> None:
+def told(committed: Committed, state: State) -> None:
     """What is in the log now: the only thing that counts."""
     for moved in committed.step.transitions:
         if not isinstance(moved, ClaimMoved) or moved.source == moved.target:

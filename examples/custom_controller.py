@@ -39,7 +39,7 @@ def main(kubeconfig: str, path: str, rounds: int) -> None:
     with sql.Database(f"sqlite:///{path}") as database:
         log = database.open_log("example/scaler", cluster="example", recorded_at=now())
         engine = Engine(fold_log(log.read_lean(), SCALER))
-        translator, epoch = Translator(engine.picture), log.take_epoch(now())
+        translator, epoch = Translator(engine.state), log.take_epoch(now())
 
         def look() -> Iterator[events.Event]:
             """What has changed since the last look."""
@@ -59,7 +59,7 @@ def main(kubeconfig: str, path: str, rounds: int) -> None:
             step = engine.feed(fact, now())
             log.append([step.group(next(ordinal))], epoch=epoch, recorded_at=now())
             for decision in step.decisions:
-                for told in outbox.put(plan(decision, str(step.at), step.at, engine.picture), time.monotonic()):
+                for told in outbox.put(plan(decision, str(step.at), step.at, engine.state), time.monotonic()):
                     take(told)
             while isinstance(task := outbox.next(time.monotonic()), Task):
                 print(f"{task.action} {task.target}", flush=True)

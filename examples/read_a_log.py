@@ -2,7 +2,7 @@
 
     python examples/read_a_log.py LOG.sqlite3 [LOG NAME]
 
-A log is read as a stream of events; what is below keeps no more than one picture in memory, however long the log is.
+A log is read as a stream of events; what is below keeps no more than one state in memory, however long the log is.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from dds_core.timeline import render_text
 
 def tell_state(log: EventLog) -> list[str]:
     """The claims as they stand, from a fold of the log; gives their names."""
-    picture = fold_log(log.read_lean(), SCALER)
-    for life in picture.lives.rows.values():
+    state = fold_log(log.read_lean(), SCALER)
+    for life in state.lives.rows.values():
         print(f"{life.namespace}/{life.name} is {life.state}, cycle {life.cycle}, attempt {life.attempt}")
-    return sorted(f"{life.namespace}/{life.name}" for life in picture.lives.rows.values())
+    return sorted(f"{life.namespace}/{life.name}" for life in state.lives.rows.values())
 
 
 def tell_names(log: EventLog) -> list[str]:

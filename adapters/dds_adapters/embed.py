@@ -21,9 +21,9 @@ from dds_core.errors import DdsError
 from dds_core.log import EventLog
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.policy import Policy
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 
-OnCommit = Callable[[Committed, Picture], None]
+OnCommit = Callable[[Committed, State], None]
 OnError = Callable[[str, DdsError], None]
 
 
@@ -69,7 +69,7 @@ def run_scaler(
         process.run()
 
 
-def _stop_when(stop: threading.Event, process: Process[Picture]) -> None:
+def _stop_when(stop: threading.Event, process: Process[State]) -> None:
     stop.wait()
     process.stop()
 
@@ -81,9 +81,9 @@ class _Told:
         self._on_commit = on_commit
         self.trouble = on_error
 
-    def committed(self, steps: Sequence[Committed], picture: Picture) -> None:
+    def committed(self, steps: Sequence[Committed], state: State) -> None:
         for one in steps:
-            self._on_commit(one, picture)
+            self._on_commit(one, state)
 
     def began(self, process: Process[Any]) -> None: ...
 
@@ -91,4 +91,4 @@ class _Told:
 
     def alive(self) -> None: ...
 
-    def turned(self, picture: Picture) -> None: ...
+    def turned(self, state: State) -> None: ...

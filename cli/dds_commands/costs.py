@@ -64,14 +64,16 @@ class Row(NamedTuple):
         return sum(self.spent.values())
 
 
-@click.command("usage", short_help="Tell what devices were used for, and what it cost.")
+@click.command("usage", short_help="Show device use, its cost and energy.")
 @source_arguments
 @since_instant_option
 @end_options
 @output_options("table", "json", "jsonl")
-@click.option("--by", metavar="WHAT[,…]", default="model", show_default=True, help=f"By {', '.join(DIMENSIONS)}.")
+@click.option("--by", metavar="WHAT[,…]", default="model", show_default=True, help=f"Group by {', '.join(DIMENSIONS)}.")
 @click.option("--price", "price_file", metavar="FILE", help="Price of a device-hour by model (YAML, TOML or JSON).")
-@click.option("--watts", "watts_file", metavar="FILE", help="Watts of a device by model, used and idle.")
+@click.option(
+    "--watts", "watts_file", metavar="FILE", help="Watts of a device by model, used and idle (YAML, TOML or JSON)."
+)
 @limit_option
 def costs(
     sources: tuple[str, ...],
@@ -86,12 +88,12 @@ def costs(
     watts_file: str | None,
     limit: int,
 ) -> None:
-    """Tell how long devices were in use, idle, being attached, being detached, or in error; what that cost and how much energy it
-    took, where prices and watts are given; and what the same work would have taken with fixed devices: had each node owned
-    as many as it ever used at once. What several claims hold together is divided among them.
+    """Show how long devices were used, idle, attaching, detaching or in error; with --price and --watts also cost and energy;
+    and for comparison fixed devices: each node owns as many as it ever used at once. The time of a device that claims share
+    is divided among them.
 
-    A file of prices has lines such as `A100 40G: 2.5`, `"*": 1` for all other models, and `currency: EUR`; one of watts
-    lines such as `A100 40G: {used: 300, idle: 60}`, or one number for both.
+    A price file has lines such as `A100 40G: 2.5`, `"*": 1` for all other models, and `currency: EUR`; a watts file lines
+    such as `A100 40G: {used: 300, idle: 60}`, or one number for both.
     """
     wanted = dimensions(by)
     rates = read_rates(price_file, watts_file)

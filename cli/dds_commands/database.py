@@ -15,7 +15,7 @@ from dds_commands.screen import show
 
 @click.group("db")
 def db() -> None:
-    """Make, upgrade and check the database of a log."""
+    """Create, upgrade and check the database of a log."""
 
 
 def _url(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -25,10 +25,10 @@ def _url(command: Callable[..., Any]) -> Callable[..., Any]:
 @db.command("upgrade")
 @_url
 def db_upgrade(url: str | None) -> None:
-    """Make the tables, or bring them up to this version.
+    """Create or upgrade the tables.
 
-    URL is a database URL or the path of a SQLite file, which is made if it is not there; by default DDS_LOG, else the
-    file that `dds serve` writes.
+    URL is a database URL or a SQLite file, which is created if it is missing; by default DDS_LOG, else the file of dds
+    serve.
     """
     if not url:
         made(state_folder(), "give a URL")
@@ -41,13 +41,13 @@ def db_upgrade(url: str | None) -> None:
 @db.command("current")
 @_url
 def db_current(url: str | None) -> None:
-    """Tell which revision of the schema the database has."""
+    """Show the database's schema revision."""
     show(current(required_log(url, "a URL")) or "none")
 
 
 @db.command("check")
 @_url
 def db_check(url: str | None) -> None:
-    """Tell whether this version of dds can use the database."""
+    """Check whether this version of dds can use the database."""
     where = required_log(url, "a URL")
     show(f"{without_password(where)} is at {check(where)}, which this version of dds uses")

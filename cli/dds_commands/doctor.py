@@ -52,7 +52,7 @@ from dds_core.log import Head
 from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.model import Limit, Machine, PoolModel, Stock
 from dds_core.publisher.policy import PUBLISH_MODES, PublishMode
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 
 # -- the fabric ----------------------------------------------------------------------------------------------------------
 
@@ -176,35 +176,38 @@ COMPONENTS: dict[Component, frozenset[str]] = {
 _ROLES = {"ok": "good", "note": "plain", "warning": "act", "error": "bad", "unknown": "fact"}
 
 
-@click.command("doctor", short_help="Examine cluster, fabric, configuration, permissions, policies and logs.")
-@setting("--kubeconfig", "By default as dds serve.", metavar="FILE")
-@setting("--context", "A context of the kubeconfig; by default its current one.", metavar="NAME")
-@setting("--namespace", "Namespace of the ConfigMap.", metavar="NAMESPACE", default=NAMESPACE, show_default=True)
-@setting("--policy", "The policy of dds serve.", metavar="FILE")
-@setting("--mode", "The mode of dds serve, where it outweighs the policy's.", type=click.Choice(MODES))
-@setting("--log", "The log of dds serve: a database URL or the path of a SQLite file.", metavar="URL")
+@click.command("doctor", short_help="Check cluster, fabric, configuration, permissions, policies and logs.")
+@setting("--kubeconfig", "By default $KUBECONFIG, else the pod's service account, else ~/.kube/config.", metavar="FILE")
+@setting("--context", "Context of the kubeconfig; by default the current one.", metavar="NAME")
+@setting(
+    "--namespace",
+    "Namespace of the ConfigMap that describes the fabric.",
+    metavar="NAMESPACE",
+    default=NAMESPACE,
+    show_default=True,
+)
+@setting("--policy", "Policy of dds serve.", metavar="FILE")
+@setting("--mode", "Mode of dds serve, where it overrides the policy.", type=click.Choice(MODES))
+@setting("--log", "Database URL or SQLite file of the log of dds serve.", metavar="URL")
 @setting(
     "--cluster-name",
-    f"What the cluster is called here; its log is named NAME/{COMPONENT}.",
+    f"Name of the cluster in dds; the log is NAME/{COMPONENT}.",
     metavar="NAME",
     default="cluster",
     show_default=True,
 )
 @setting(
     "--component",
-    "Whose work is looked at; by default the scaler's, the publisher's too where a fabric is given, and the autoscaler's where "
-    "machines are.",
+    "Component to check; by default the scaler, with a fabric given the publisher too, with --machines the autoscaler too.",
     type=click.Choice(tuple(COMPONENTS)),
 )
-@setting("--publish-policy", "The policy of dds publish.", metavar="FILE")
-@setting(
-    "--publish-mode", "The mode of dds publish, where it outweighs the policy's.", type=click.Choice(PUBLISH_MODES)
-)
+@setting("--publish-policy", "Policy of dds publish.", metavar="FILE")
+@setting("--publish-mode", "Mode of dds publish, where it overrides the policy.", type=click.Choice(PUBLISH_MODES))
 @settings((*FABRIC, MACHINE_IDS))
-@setting("--autoscale-policy", "The policy of dds autoscale.", metavar="FILE")
+@setting("--autoscale-policy", "Policy of dds autoscale.", metavar="FILE")
 @setting(
     "--autoscale-mode",
-    "The mode of dds autoscale, where it outweighs the policy's.",
+    "Mode of dds autoscale, where it overrides the policy.",
     type=click.Choice(AUTOSCALE_MODES),
 )
 @settings((MACHINES,))
@@ -226,13 +229,12 @@ def doctor(
     form: str,
     **fabric: Any,
 ) -> int:
-    """Examine what dds serve, dds publish and dds autoscale would work with: the API server and what it keeps, every permission,
-    the ConfigMap, models, pools and nodes, the fabric's manager, machines, Cluster Autoscaler's flags, the policies, the logs and
-    the clocks. Give it the same settings, and the same
-    user's kubeconfig.
+    """Check everything that dds serve, dds publish and dds autoscale need: API server, permissions, ConfigMap, models, pools
+    and nodes, the fabric's manager, machines, Cluster Autoscaler's flags, policies, logs and clocks. Give it the settings
+    and the kubeconfig of these commands.
 
-    It only reads; what else it sends are reviews and dry runs, of which nothing stays, and a login to the fabric's manager. It
-    ends with 1 when there is an error: something without which a part of the work cannot be done.
+    It changes nothing: it reads, sends reviews and dry runs, and logs in to the fabric's manager. It ends with 1 on an
+    error: a fault that prevents a part of the work.
     """
     require("serve")
     wanted = COMPONENTS[component] if component else _concerned(fabric, machines)
@@ -302,9 +304,9 @@ class _Database:
     def heads(self) -> list[Head]:
         return self._database.heads()
 
-    def picture(self, name: str) -> Picture:
-        picture: Picture = Log(self._database.log(name), self.where).picture(None, None)
-        return picture
+    def state(self, name: str) -> State:
+        state: State = Log(self._database.log(name), self.where).state(None, None)
+        return state
 
 
 def _show(found: list[Finding]) -> None:

@@ -15,12 +15,12 @@ from dds_core.errors import InputError
 from dds_core.scaler.component import SCALER
 
 
-@click.command("export", short_help="Claims and devices for Perfetto, OpenTelemetry or a spreadsheet.")
+@click.command("export", short_help="Export claims and devices to Perfetto, OpenTelemetry or CSV.")
 @source_arguments
 @since_option
 @end_options
 @output_options("csv", "otlp", "perfetto")
-@click.option("--table", type=click.Choice(list(TABLES)), help="Which table, with --format csv; by default claims.")
+@click.option("--table", type=click.Choice(list(TABLES)), help="Table of --format csv; by default claims.")
 def export(
     sources: tuple[str, ...],
     url: str | None,
@@ -31,15 +31,14 @@ def export(
     form: str,
     table: str | None,
 ) -> None:
-    """Write what became of every claim and device in the form of another tool.
+    """Export the history of every claim and device in the format of another tool.
 
     \b
     csv       a table for spreadsheets and data frames
-    otlp      one trace a claim, as JSON lines for OpenTelemetry's collector and Jaeger
-    perfetto  a timeline of all claims and devices, for https://ui.perfetto.dev; -o FILE is needed
+    otlp      one trace per claim, as JSON lines for OpenTelemetry's collector and Jaeger
+    perfetto  a timeline of all claims and devices, for https://ui.perfetto.dev; needs -o FILE
 
-    SOURCE is a recording, an export, archives and the rest, or a database; by default the log. With --since what was gone
-    before is left out, and everything else is told whole; of --table use, device-time from then on.
+    --since leaves out what ended before, and exports everything else whole; --table use counts device-time from then on.
     """
     if table is not None and form != "csv":
         raise InputError(f"--table says nothing with --format {form}", fix="leave it out, or use --format csv")

@@ -14,9 +14,9 @@ from dds_core.autoscaler.state import Fleet
 Row = dict[str, Any]
 
 
-def group_rows(picture: Fleet) -> list[Row]:
+def group_rows(state: Fleet) -> list[Row]:
     """Groups as they were shown last, with what their servers are."""
-    servers = Counter((one.group, one.state) for one in picture.servers.rows.values())
+    servers = Counter((one.group, one.state) for one in state.servers.rows.values())
     return [
         {
             "group": name,
@@ -24,19 +24,19 @@ def group_rows(picture: Fleet) -> list[Row]:
             "minimum": one.minimum,
             "maximum": one.maximum,
             "members": list(one.members),
-            "coming": len(picture.coming(name)),
-            "servers": {state: count for (group, state), count in sorted(servers.items()) if group == name},
+            "coming": len(state.coming(name)),
+            "servers": {phase: count for (group, phase), count in sorted(servers.items()) if group == name},
             "closed": one.closed,
         }
-        for name, one in sorted(picture.groups.rows.items())
+        for name, one in sorted(state.groups.rows.items())
     ]
 
 
-def order_rows(picture: Fleet) -> list[Row]:
+def order_rows(state: Fleet) -> list[Row]:
     """Servers that were ordered and whose nodes are not there yet, oldest first, and those on their way back."""
     orders = [
         {"order": name, "group": one.group, "state": _state(one), "since": one.since, "why": _why(one)}
-        for name, one in picture.orders.rows.items()
+        for name, one in state.orders.rows.items()
     ]
     leaving = [
         {
@@ -46,7 +46,7 @@ def order_rows(picture: Fleet) -> list[Row]:
             "since": row.since,
             "why": "",
         }
-        for uid, row in picture.leaving.rows.items()
+        for uid, row in state.leaving.rows.items()
     ]
     return sorted([*orders, *leaving], key=lambda row: (row["since"], row["order"]))
 
@@ -61,9 +61,9 @@ def _why(order: Order) -> str:
     return f"{order.code}: {order.message}" if order.code else ""
 
 
-def waiting_rows(picture: Fleet) -> list[Row]:
+def waiting_rows(state: Fleet) -> list[Row]:
     """Pods that wait, with what would let each run."""
-    pods = ((picture.loads.get(uid), one) for uid, one in picture.advice.rows.items())
+    pods = ((state.loads.get(uid), one) for uid, one in state.advice.rows.items())
     rows = [
         {"pod": f"{pod.namespace}/{pod.name}", "helps": one.case, "why": one.words}
         for pod, one in pods

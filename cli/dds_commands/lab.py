@@ -38,10 +38,10 @@ class _OnDemand(UserDict[str, Any]):
         return getattr(import_module(f"dds_commands.{module}"), _FUNCTIONS.get(name, name))
 
 
-@click.group("lab", short_help="A simulated cluster that answers like a real one.", commands=_OnDemand(_MODULES))
+@click.group("lab", short_help="Simulate a cluster that answers like a real one.", commands=_OnDemand(_MODULES))
 def lab() -> None:
-    """A simulated composable cluster: an API server that answers like a real one, a scheduler, an operator with a fabric
-    behind it, drivers and kubelets. kubectl and every other client work against it; nothing real is touched.
+    """A simulated composable cluster: an API server that answers like a real one, a scheduler, an operator with a fabric,
+    drivers and kubelets. kubectl and every other client work with it; no real cluster is touched.
 
-    SCENARIO is a file (docs/lab.md), or the name of one that comes with dds: see 'dds lab scenarios'.
+    SCENARIO is a file (docs/lab.md) or a name from `dds lab scenarios`.
     """

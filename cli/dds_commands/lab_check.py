@@ -53,8 +53,16 @@ class Kinds(click.ParamType[tuple[Kind, ...]]):
 
 @click.command("check")
 @click.argument("scenarios", metavar="SCENARIO...", nargs=-1, required=True)
-@click.option("--seeds", type=Seeds(), metavar="A..B", help="These seeds; by default the scenario's own.")
-@click.option("--faults", "kinds", type=Kinds(), default="all", show_default=True, metavar="KIND,...", help="Which.")
+@click.option("--seeds", type=Seeds(), metavar="A..B", help="Seeds to run; by default the scenario's own.")
+@click.option(
+    "--faults",
+    "kinds",
+    type=Kinds(),
+    default="all",
+    show_default=True,
+    metavar="KIND,...",
+    help="Kinds of disturbance.",
+)
 @click.option("--every", type=click.IntRange(1), default=1, metavar="N", help="Only every N-th point.")
 @click.option("--at", "point", metavar="POINT", help="Only this point, such as dies:12 or stale:3:5.")
 @click.option(
@@ -63,28 +71,28 @@ class Kinds(click.ParamType[tuple[Kind, ...]]):
     metavar="WHO",
     default="ours",
     show_default=True,
-    help="The scaler: ours, stand-in for the lab's stand-in for the reference one, or a command for the shell.",
+    help="Scaler to check: ours (dds), stand-in (for the reference scaler), or a shell command.",
 )
 @click.option(
     "--speed",
     type=click.FloatRange(0.001, 100),
     default=1.0,
     show_default=True,
-    help="Of a command: seconds of the lab's time that pass in a second.",
+    help="Lab seconds per real second, for a command.",
 )
-@click.option("--jobs", type=click.IntRange(1, 256), metavar="N", help="Runs side by side; by default one a core.")
+@click.option("--jobs", type=click.IntRange(1, 256), metavar="N", help="Parallel runs; by default one per core.")
 @click.option(
     "--results",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Keep what came of each run there; what it has of the same code is not played again. Not of a command.",
+    help="Keep results here; runs of the same code are not repeated. Not for a command.",
 )
 @click.option(
     "--shrink",
     "folder",
     type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),
     metavar="FOLDER",
-    help="Of findings that are alike show the first, in the least scenario that has it, which is written there.",
+    help="Of similar findings show only the first, and write the smallest scenario that has it to this folder.",
 )
 @output_options("table", "json", "jsonl")
 def check(
@@ -100,28 +108,28 @@ def check(
     folder: Path | None,
     form: str,
 ) -> int:
-    """Disturb a scaler at each event that it hears and each write that it makes, in a run of its own, and hold every run
-    against the same two questions: was any rule broken, and is all in the end as in the run that nothing disturbs?
+    """Disturb a scaler at every event and write of a scenario.
+
+    Each run has one disturbance. No run may break a rule, and each must end in the state of the undisturbed run.
 
     \b
-    dies          the process ends as it hears the event, and another one begins
-    unseen        it does not hear the event until its watch has broken
-    stale         from there on it hears of a replica that is 1 or 5 changes behind
-    stale-start   it ends, and the next one begins with such a replica
-    late          the event comes after 1 or 5 later ones of other resources
+    dies          the process ends when it receives the event; a new one starts
+    unseen        it does not receive the event until its watch breaks
+    stale         from then on it reads a replica that is 1 or 5 changes behind
+    stale-start   it ends; the new one starts with such a replica
+    late          the event arrives after 1 or 5 later ones of other resources
     dies-before   the process ends before the write
-    dies-after    it ends after the write, before it has the answer
-    answer-lost   the write is carried out, and the connection breaks
-    too-late      the write is carried out when another process has taken over
+    dies-after    it ends after the write, before the answer
+    answer-lost   the write is carried out; the connection breaks
+    too-late      the write is carried out after another process took over
 
-    SCENARIO is a name or a file; or fleets, which with --seeds plays random fleets with all their troubles, an hour each; or
-    mixes, which plays pods that want devices and servers, with a stand-in for Cluster Autoscaler.
+    SCENARIO is a name, a file, `fleets` (random fleets with all faults, one hour each; needs --seeds) or `mixes` (pods that
+    need devices and servers, with a stand-in for Cluster Autoscaler; needs --seeds).
 
-    A command is started with KUBECONFIG for a lab on real time, and RUN, a folder that is its own in each run; it is killed and
-    started again, its watches and its answers are disturbed.
+    A command of --against is started with KUBECONFIG for a lab on real time, and RUN, a separate folder for each run. It is
+    killed and restarted, its watches and answers are disturbed.
 
-    Ends with 2 when something was found; each finding names the command that repeats it. Ends with 1 when --at names a point
-    that no run comes to.
+    Ends with 2 on findings; each names the command that repeats it. Ends with 1 when no run reaches the point of --at.
     """
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     click.get_current_context().call_on_close(lambda: signal.signal(signal.SIGTERM, before))

@@ -40,19 +40,30 @@ class Pool(click.ParamType[tuple[str, int]]):
 @click.command("import")
 @click.argument("kind", metavar="KIND", type=click.Choice(KINDS))
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=_FILE)
-@click.option("-o", "--output", type=_FILE, metavar="FILE", help="The scenario, FILE.yaml; its pods go into FILE.csv.")
-@click.option("--replace", is_flag=True, help="Write over what is there already.")
-@click.option("--from", "since", metavar="TIME", help="Where the window begins.")
-@click.option("--until", metavar="TIME", help="Where it ends.")
-@click.option("--every", type=click.IntRange(1), default=1, metavar="N", help="Only every N-th row, as they come.")
-@click.option("--pending", is_flag=True, help="With pods that never ran in the trace; they are deleted as they were.")
-@click.option("--nodes", type=click.IntRange(1, MAX_NODES), metavar="N", help="By default two slots for each device.")
-@click.option("--slots", type=click.IntRange(1, 32), default=8, show_default=True, help="Devices that a node may have.")
-@click.option("--pool", "pools", type=Pool(), multiple=True, metavar="[MODEL=]N", help="Devices; by default the peak.")
 @click.option(
-    "--warm-up", type=Seconds(), default="0s", help="What runs at first comes within so long before the window."
+    "-o", "--output", type=_FILE, metavar="FILE", help="Write the scenario to FILE.yaml, its pods to FILE.csv."
 )
-@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", help="Form of the numbers.")
+@click.option("--replace", is_flag=True, help="Overwrite existing files.")
+@click.option("--from", "since", metavar="TIME", help="Start of the window.")
+@click.option("--until", metavar="TIME", help="End of the window.")
+@click.option("--every", type=click.IntRange(1), default=1, metavar="N", help="Only every N-th row.")
+@click.option(
+    "--pending", is_flag=True, help="Include pods that never ran in the trace, and delete them at the traced time."
+)
+@click.option(
+    "--nodes",
+    type=click.IntRange(1, MAX_NODES),
+    metavar="N",
+    help="Number of nodes; by default enough for two slots per device.",
+)
+@click.option("--slots", type=click.IntRange(1, 32), default=8, show_default=True, help="Most devices of a node.")
+@click.option(
+    "--pool", "pools", type=Pool(), multiple=True, metavar="[MODEL=]N", help="Devices in the pool; by default the peak."
+)
+@click.option(
+    "--warm-up", type=Seconds(), default="0s", help="Start pods that already run over this time before the window."
+)
+@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", help="Output format.")
 def import_(
     kind: str,
     paths: tuple[Path, ...],
@@ -68,7 +79,9 @@ def import_(
     warm_up: float,
     form: str,
 ) -> None:
-    """Turn a trace of real GPU use into a scenario, and print its numbers. Without -o they are only printed.
+    """Turn a trace of real GPU use into a scenario, and print its numbers.
+
+    Without -o it only prints the numbers.
 
     \b
     alibaba-gpu-v2025  disaggregated_DLRM_trace.csv
@@ -76,9 +89,9 @@ def import_(
                        and openb_node_list_all_node.csv
     philly             philly.csv, as siasosp23/artifacts has it
 
-    FILE may be gzipped. TIME is so long after the beginning of the trace's window, such as 12d6h; of philly also an instant, such
-    as 2017-10-09T07:00 (UTC). A day or a few hours is what a scenario wants. docs/lab.md says how pods, nodes and pools are
-    made of a trace.
+    FILE may be gzipped. TIME is a duration after the start of the trace's window, such as 12d6h; for philly also an
+    instant, such as 2017-10-09T07:00 (UTC). Choose a window of hours or a day. docs/lab.md describes how pods, nodes and
+    pools are made from a trace.
     """
     if output is not None:
         refuse(output, over=replace, apart=paths)

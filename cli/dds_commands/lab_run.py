@@ -50,18 +50,17 @@ class Seconds(click.ParamType[float]):
 
 @click.command("run")
 @click.argument("scenario", metavar="SCENARIO")
-@click.option("-o", "--output", metavar="FILE", help="The recording; by default SCENARIO.jsonl.gz in this folder.")
-@click.option("--replace", is_flag=True, help="Write over a recording that is there already.")
-@click.option("--no-recording", is_flag=True, help="Write no recording, only say what came of it.")
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Another seed than the scenario's.")
-@click.option("--until", type=Seconds(), help="Stop after so much of the lab's time, such as 10m.")
+@click.option("-o", "--output", metavar="FILE", help="Recording; by default SCENARIO.jsonl.gz in this folder.")
+@click.option("--replace", is_flag=True, help="Overwrite an existing recording.")
+@click.option("--no-recording", is_flag=True, help="Write no recording, only print the result.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed instead of the scenario's.")
+@click.option("--until", type=Seconds(), help="Stop after this lab time, such as 10m.")
 def run(
     scenario: str, output: str | None, replace: bool, no_recording: bool, seed: int | None, until: float | None
 ) -> int:
-    """Run a scenario on virtual time and write a recording of it, which every other command takes as a SOURCE.
+    """Run a scenario on virtual time, and write a recording for the other commands.
 
-    The same scenario and seed give the same bytes. Ends with 2 when a step of the scenario could not be carried out or what it
-    waits for did not come about.
+    The same scenario and seed give the same bytes. Ends with 2 when a step fails or its condition never becomes true.
     """
     if no_recording and (output is not None or replace):
         raise InputError("--no-recording goes with neither --output nor --replace", fix="give one or the other")
@@ -138,19 +137,19 @@ def scenarios(form: str) -> None:
 
 
 @click.command("record")
-@click.option("--kubeconfig", "path", metavar="FILE", required=True, help="The cluster and who asks it.")
-@click.option("--context", metavar="NAME", help="Context of the kubeconfig; the current one by default.")
-@click.option("-o", "--output", metavar="FILE", required=True, help="The recording; gzipped when it ends in .gz.")
-@click.option("--duration", type=Seconds(), help="Stop after so long, such as 10m; by default at Ctrl-C.")
-@click.option("--resources", metavar="NAMES", help=f"Only these, with commas between: {', '.join(RESOURCES)}.")
-@click.option("--raw", is_flag=True, help="Keep objects whole, with environment values, annotations and all else.")
+@click.option("--kubeconfig", "path", metavar="FILE", required=True, help="Cluster and user.")
+@click.option("--context", metavar="NAME", help="Context of the kubeconfig; by default the current one.")
+@click.option("-o", "--output", metavar="FILE", required=True, help="Recording; gzipped if its name ends in .gz.")
+@click.option("--duration", type=Seconds(), help="Stop after this time, such as 10m; by default at Ctrl-C.")
+@click.option("--resources", metavar="NAMES", help=f"Only these, separated by commas: {', '.join(RESOURCES)}.")
+@click.option("--raw", is_flag=True, help="Write whole objects, with environment values and annotations.")
 def record(
     path: str, context: str | None, output: str, duration: float | None, resources: str | None, raw: bool
 ) -> int:
-    """Record what happens in a cluster, by watching it; nothing in it is changed. Ctrl-C ends it.
+    """Record a cluster by watching it, until Ctrl-C. Nothing in it is changed.
 
-    Only the fields that dds reads are written (docs/lab.md lists them), pods only if they refer to a claim, one ConfigMap,
-    and never a Secret. With --raw objects are written whole: look at the file before you give it away.
+    Written are only the fields that dds reads (listed in docs/lab.md), pods only if they refer to a claim, one ConfigMap,
+    and never a Secret. --raw writes whole objects: look at the file before you share it.
     """
     chosen = _chosen(resources)
     if raw:
@@ -204,30 +203,34 @@ def _tell_recorded(found: Recorded, output: str) -> None:
 
 
 @click.command("conform")
-@click.option("--kubeconfig", "path", metavar="FILE", required=True, help="The server and who asks it.")
-@click.option("--context", metavar="NAME", help="Context of the administrator; the current one by default.")
+@click.option("--kubeconfig", "path", metavar="FILE", required=True, help="Server and user.")
+@click.option("--context", metavar="NAME", help="Context of the administrator; by default the current one.")
 @click.option(
     "--as-user",
     metavar="USER",
-    help="User without rights, impersonated; by default the context `dds`, or else the user ddsuser.",
+    help="Impersonate this user without rights; by default use the context dds, else impersonate ddsuser.",
 )
 @click.option(
-    "--namespace", metavar="NAME", default=RECORDED_NAMESPACE, show_default=True, help="Made for it, and removed."
+    "--namespace",
+    metavar="NAME",
+    default=RECORDED_NAMESPACE,
+    show_default=True,
+    help="Temporary namespace, created and removed.",
 )
 @click.option(
     "--exchange",
     is_flag=True,
-    help="Ask how a claim's devices are exchanged, instead; where no claim controller runs, as when it was recorded.",
+    help="Instead ask how a claim's devices are exchanged; no claim controller may run on the server.",
 )
 def conform(path: str, context: str | None, as_user: str | None, namespace: str, exchange: bool) -> int:
     """Compare a server's answers with those of a real kube-apiserver 1.36.2.
 
-    The server should be empty: controllers that write meanwhile show as differences. What the questions create must not
-    exist before, and is removed afterwards; the two custom resource definitions are installed where they are missing.
+    The server should be empty: writes of controllers show as differences. Objects of the questions must not exist before,
+    and are removed afterwards; the two custom resource definitions are installed where they are missing.
 
     \b
     Exit codes:
-      0  all answers are as recorded, but for the known differences of the lab
+      0  all answers as recorded, except known differences of the lab
       1  the questions could not be asked
       2  an answer differs
     """

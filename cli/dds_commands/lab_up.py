@@ -29,21 +29,19 @@ from dds_lab.serving import Address, serve
 @click.command("up")
 @click.argument("scenario", metavar="[SCENARIO]", default="playground")
 @click.option("--listen", "host", metavar="HOST", default=LOOPBACK, show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Port; by default any that is free.")
-@click.option(
-    "--kubeconfig", "path", metavar="FILE", help="Where to write the kubeconfig; by default a file of its own."
-)
-@click.option("--no-tls", is_flag=True, help="Serve plain HTTP; on loopback only.")
-@click.option("--speed", type=click.FloatRange(0.001, 10_000), help="Seconds of the lab's time that pass in a second.")
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Another seed than the scenario's.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Port; by default any free one.")
+@click.option("--kubeconfig", "path", metavar="FILE", help="Kubeconfig to write; by default a new file.")
+@click.option("--no-tls", is_flag=True, help="Serve plain HTTP; only on loopback.")
+@click.option("--speed", type=click.FloatRange(0.001, 10_000), help="Lab seconds per real second.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed instead of the scenario's.")
 def up(
     scenario: str, host: str, port: int, path: str | None, no_tls: bool, speed: float | None, seed: int | None
 ) -> int:
-    """Serve a scenario on real time and write a kubeconfig for it; Ctrl-C ends it.
+    """Serve a scenario on real time, and write a kubeconfig for it, until Ctrl-C.
 
-    Without SCENARIO a small cluster is served in which nothing happens by itself. It listens on loopback; anything else
-    needs TLS, and every request a token, which only the kubeconfig has. A manager of the hardware that the scenario names
-    always listens on loopback; what a client needs for it is written into a folder beside the kubeconfig.
+    Without SCENARIO it serves a small cluster in which nothing happens by itself. It listens on loopback; any other address
+    needs TLS. Every request needs a token of the kubeconfig. A hardware manager in the scenario always listens on loopback;
+    its credentials are written to a folder beside the kubeconfig.
     """
     found = shipped.find(scenario)
     target = Path(path) if path is not None else _own_file(found.name)

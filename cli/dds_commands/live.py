@@ -252,23 +252,23 @@ def place_settings(component: str) -> tuple[Option, ...]:
     return (
         setting(
             "--log",
-            "The log: a database URL or the path of a SQLite file; by default a file under $XDG_STATE_HOME.",
+            "Database URL or SQLite file of the log; by default a file under $XDG_STATE_HOME.",
             metavar="URL",
         ),
-        setting("--migrate/--no-migrate", "Make or upgrade the schema of the log's database at start.", default=False),
+        setting("--migrate/--no-migrate", "Create or upgrade the log's database schema at start.", default=False),
         setting(
             "--cluster-name",
-            f"What the cluster is called here; its log is named NAME/{component}.",
+            f"Name of the cluster in dds; the log is NAME/{component}.",
             metavar="NAME",
             default="cluster",
             show_default=True,
         ),
         setting(
             "--kubeconfig",
-            "By default as kubectl does: $KUBECONFIG, a pod's own account, ~/.kube/config.",
+            "By default $KUBECONFIG, else the pod's service account, else ~/.kube/config.",
             metavar="FILE",
         ),
-        setting("--context", "A context of the kubeconfig; by default its current one.", metavar="NAME"),
+        setting("--context", "Context of the kubeconfig; by default the current one.", metavar="NAME"),
         setting(
             "--namespace",
             "Namespace of the ConfigMap that describes the fabric.",
@@ -284,14 +284,14 @@ def process_settings(lease: str, health: str, metrics: str) -> tuple[Option, ...
     return (
         setting(
             "--leader-elect/--no-leader-elect",
-            "Lead only while holding a Lease, for several replicas on one PostgreSQL.",
+            "Work only while holding the Lease; for several replicas on one PostgreSQL.",
             default=False,
         ),
         setting("--lease-name", "Name of the Lease.", metavar="NAME", default=lease, show_default=True),
-        setting("--lease-namespace", "Its namespace; by default that of the ConfigMap.", metavar="NAMESPACE"),
+        setting("--lease-namespace", "Namespace of the Lease; by default that of the ConfigMap.", metavar="NAMESPACE"),
         setting(
             "--lease-duration",
-            "Seconds for which others leave a Lease alone that nobody renews.",
+            "Seconds without renewal after which another replica takes the Lease.",
             type=float,
             metavar="SECONDS",
             default=_LEASE.duration,
@@ -299,7 +299,7 @@ def process_settings(lease: str, health: str, metrics: str) -> tuple[Option, ...
         ),
         setting(
             "--lease-renew-deadline",
-            "Seconds after which a leader that could not renew has lost.",
+            "Seconds without renewal after which the leader gives up.",
             type=float,
             metavar="SECONDS",
             default=_LEASE.renew_deadline,
@@ -307,7 +307,7 @@ def process_settings(lease: str, health: str, metrics: str) -> tuple[Option, ...
         ),
         setting(
             "--lease-retry-period",
-            "Seconds between tries, give or take a fifth.",
+            "Seconds between attempts, ±20 %.",
             type=float,
             metavar="SECONDS",
             default=_LEASE.retry_period,
@@ -315,36 +315,38 @@ def process_settings(lease: str, health: str, metrics: str) -> tuple[Option, ...
         ),
         setting(
             "--health-probe-bind-address",
-            "Where /livez and /readyz are served; 0 for nowhere.",
+            "Address of /livez and /readyz; 0 for none.",
             metavar="HOST:PORT",
             default=health,
             show_default=True,
         ),
         setting(
             "--metrics-bind-address",
-            "Where /metrics is served; 0 for nowhere.",
+            "Address of /metrics; 0 for none.",
             metavar="HOST:PORT",
             default=metrics,
             show_default=True,
         ),
         setting(
             "--metrics-secure/--no-metrics-secure",
-            "Serve metrics over TLS, to those whom the API server knows and lets.",
+            "Serve metrics over TLS to clients that the API server authorizes.",
             default=False,
         ),
         setting(
-            "--metrics-cert-file", "Certificate (PEM) for the metrics; by default one made at start.", metavar="FILE"
+            "--metrics-cert-file", "Certificate (PEM) of the metrics; by default generated at start.", metavar="FILE"
         ),
-        setting("--metrics-key-file", "Its key.", metavar="FILE"),
+        setting("--metrics-key-file", "Private key of --metrics-cert-file.", metavar="FILE"),
         setting(
             "--checkpoint-events",
-            "Events after which a checkpoint is written; 0 for never.",
+            "Events between checkpoints; 0 for none.",
             type=click.IntRange(min=0),
             metavar="NUMBER",
             default=CHECKPOINT_EVENTS,
             show_default=True,
         ),
-        setting("--archive-folder", "Move what lies before a checkpoint into files there.", metavar="FOLDER"),
+        setting(
+            "--archive-folder", "Move the events before each checkpoint to files in this folder.", metavar="FOLDER"
+        ),
         setting(
             "--writers",
             "Threads that write to the API server.",
@@ -359,12 +361,12 @@ def process_settings(lease: str, health: str, metrics: str) -> tuple[Option, ...
 LINES = (
     setting(
         "--log-level",
-        "Least severity of the lines on standard error.",
+        "Lowest severity logged to standard error.",
         type=click.Choice(LEVELS),
         default="info",
         show_default=True,
     ),
-    setting("--log-format", "Form of these lines.", type=click.Choice(FORMS), default="text", show_default=True),
+    setting("--log-format", "Format of log lines.", type=click.Choice(FORMS), default="text", show_default=True),
 )
 """What is said on standard error."""
 
@@ -472,21 +474,21 @@ class Extended(click.Choice[str]):
 FABRIC = (
     setting(
         "--fabric",
-        "Who knows the free devices: a manager's API (fm, cm, nec, or one that another package adds), or an inventory in a file, "
-        "which is the default.",
+        "Fabric that is asked for free devices: a manager's API (fm, cm, nec, or one of another package) or an inventory (file, "
+        "the default).",
         type=Extended(APIS, plugins.FABRICS),
     ),
-    setting("--fabric-endpoint", "Address of the manager.", metavar="URL"),
-    setting("--tenant-id", "UUID of the tenant (fm, cm).", metavar="UUID"),
-    setting("--cluster-id", "UUID of the cluster (cm).", metavar="UUID"),
-    setting("--credentials-folder", "Folder with a file for each of the credentials (fm, cm).", metavar="FOLDER"),
-    setting("--inventory", "What there is, in a YAML file (file).", metavar="FILE"),
+    setting("--fabric-endpoint", "Address of the fabric's manager.", metavar="URL"),
+    setting("--tenant-id", "Tenant UUID (fm, cm).", metavar="UUID"),
+    setting("--cluster-id", "Cluster UUID (cm).", metavar="UUID"),
+    setting("--credentials-folder", "Folder with one file per credential (fm, cm).", metavar="FOLDER"),
+    setting("--inventory", "YAML inventory of the fabric (file).", metavar="FILE"),
 )
 """Which fabric."""
 
 MACHINE_IDS = setting(
     "--machine-ids",
-    "What says which machine a node is: its provider ID, or the annotation of its BareMetalHost.",
+    "Where a node's machine UUID comes from: provider ID or BareMetalHost annotation.",
     type=click.Choice((PROVIDER_ID, BARE_METAL)),
     default=PROVIDER_ID,
     show_default=True,
@@ -495,7 +497,7 @@ MACHINE_IDS = setting(
 ASKING = (
     setting(
         "--scan-interval",
-        "Seconds from one round of questions to the next.",
+        "Seconds between scans of the fabric.",
         type=click.FloatRange(1, 3600),
         metavar="SECONDS",
         default=SCAN_SECONDS,
@@ -503,7 +505,7 @@ ASKING = (
     ),
     setting(
         "--fabric-connections",
-        "Questions that are asked side by side.",
+        "Parallel requests to the fabric.",
         type=click.IntRange(1, 64),
         metavar="NUMBER",
         default=CONNECTIONS,
@@ -516,15 +518,13 @@ ASKING = (
 
 # -- the autoscaler ----------------------------------------------------------------------------------------------------
 
-MACHINES = setting(
-    "--machines", "Where servers come from: a YAML file with a section machines; needed.", metavar="FILE"
-)
+MACHINES = setting("--machines", "YAML file with a section machines; the autoscaler needs it.", metavar="FILE")
 
 ANSWERING = (
     MACHINES,
     setting(
         "--machines-interval",
-        "Seconds from one question for the servers to the next.",
+        "Seconds between queries for the servers.",
         type=click.FloatRange(1, 3600),
         metavar="SECONDS",
         default=SERVERS_SECONDS,
@@ -532,14 +532,14 @@ ANSWERING = (
     ),
     setting(
         "--grpc-bind-address",
-        "Where Cluster Autoscaler asks; beyond loopback by TLS only.",
+        "gRPC address for Cluster Autoscaler; beyond loopback TLS is required.",
         metavar="HOST:PORT",
         default="127.0.0.1:8086",
         show_default=True,
     ),
-    setting("--grpc-cert-file", "Certificate of that address.", metavar="FILE"),
-    setting("--grpc-key-file", "Its private key.", metavar="FILE"),
-    setting("--grpc-client-ca-file", "CA of Cluster Autoscaler's certificate.", metavar="FILE"),
+    setting("--grpc-cert-file", "Certificate of --grpc-bind-address.", metavar="FILE"),
+    setting("--grpc-key-file", "Private key of --grpc-cert-file.", metavar="FILE"),
+    setting("--grpc-client-ca-file", "CA of Cluster Autoscaler's client certificate.", metavar="FILE"),
 )
 """Where an autoscaler's servers come from, and who asks it."""
 

@@ -45,19 +45,19 @@ from dds_core.timeline.clock import rfc3339
 _NEWEST = 20
 
 
-@click.group("log", short_help="Keep, move, check and show a log.")
+@click.group("log", short_help="Import, export, verify, archive, show and redact a log.")
 def log() -> None:
     """Import, export, verify, archive, follow, redact and anchor a log."""
 
 
 @log.command("import")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@click.option("--anchor", "anchor_file", metavar="FILE", help="Anchors that the log must agree with.")
+@click.option("--anchor", "anchor_file", metavar="FILE", help="File of anchors that the log must match.")
 @log_option
 def log_import(files: tuple[str, ...], anchor_file: str | None, url: str | None, name: str | None) -> None:
-    """Take a log in from an export, or from its archives and the rest, oldest first.
+    """Import a log from an export, or from archives and the rest.
 
-    All of it appears in the database or nothing. A recording is not a log: see dds replay --log.
+    Give archives oldest first. All of it is imported or nothing. For a recording use dds replay --log.
     """
     where = required_log(url)
     with Opened() as opened:
@@ -82,17 +82,18 @@ def _log_file(path: str) -> JsonlLog:
 @log.command("export")
 @click.argument("names", metavar="FILE | [SOURCE]...", nargs=-1)
 @output_option
-@click.option("--until", type=click.IntRange(min=1), metavar="POSITION", help="The last position to be exported.")
+@click.option("--until", type=click.IntRange(min=1), metavar="POSITION", help="Last position to export.")
 @log_option
 def log_export(
     names: tuple[str, ...], output: str | None, until: int | None, url: str | None, name: str | None
 ) -> None:
-    """Write the log to a new file of JSON lines, gzipped if its name ends in .gz.
+    """Export the log to a new file of JSON lines.
 
-    The file is FILE, or that of -o; with -o what is exported may be named as a SOURCE: a database, or archives and the rest.
+    The file is FILE or that of -o, gzipped if its name ends in .gz. With -o, SOURCE names what to export: a database, or
+    archives and then the rest.
 
-    Events stay as they are stored, hashes and all; the chain is checked on the way. The file appears whole or not at
-    all, and never in the place of another one.
+    Events keep their stored form and hashes; the chain is verified on the way. The file appears complete or not at all; an
+    existing file is not replaced.
     """
     if output is None and len(names) != 1:
         raise click.UsageError("name the new file", click.get_current_context())
@@ -122,13 +123,12 @@ def _log(opened: Opened, sources: tuple[str, ...], url: str | None, name: str | 
 
 @log.command("verify")
 @source_arguments
-@click.option("--anchor", "anchor_file", metavar="FILE", help="Anchors that the log must agree with.")
+@click.option("--anchor", "anchor_file", metavar="FILE", help="File of anchors that the log must match.")
 @output_options("table", "json")
 def log_verify(sources: tuple[str, ...], url: str | None, name: str | None, anchor_file: str | None, form: str) -> int:
-    """Check that a log was not changed, and that every decision in it is the one that the rules make.
+    """Verify that a log is unchanged, and that the rules make every decision in it.
 
-    SOURCE is a database, an export, or archives and the rest, oldest first; by default the log. Exit code 2, and the
-    position, when something differs.
+    SOURCE is not a recording. A difference is reported with its position, and the exit code is 2.
     """
     with Opened() as opened:
         log = _log(opened, sources, url, name)
@@ -142,13 +142,13 @@ def log_verify(sources: tuple[str, ...], url: str | None, name: str | None, anch
     "--checkpoint",
     type=click.IntRange(min=1),
     metavar="POSITION",
-    help="Position of the checkpoint up to which events are archived; by default the newest.",
+    help="Archive up to the checkpoint at this position; by default the newest.",
 )
 @log_option
 def log_archive(file: str, checkpoint: int | None, url: str | None, name: str | None) -> None:
-    """Move the events up to a checkpoint into a new file, and remove them from the log.
+    """Move the events up to a checkpoint from the log to a new file.
 
-    The file is written, read back and checked first. Interrupted, the same command may be given again.
+    The file is written, read back and verified before events are removed. After an interruption repeat the same command.
     """
     with Opened() as opened:
         source = opened.log(required_log(url), name)
@@ -167,11 +167,11 @@ def log_archive(file: str, checkpoint: int | None, url: str | None, name: str | 
     "--events",
     "count",
     type=click.IntRange(min=0),
-    help=f"How many to begin with; by default {_NEWEST}, with --since all.",
+    help=f"Number of newest events; by default {_NEWEST}, with --since all.",
 )
-@click.option("-f", "--follow", "following", is_flag=True, help="Go on with what is appended, until Ctrl-C.")
-@click.option("--type", "types", multiple=True, metavar="TYPE", help="Events of this type only; may be repeated.")
-@click.option("--stream", metavar="UID", help="Events of this stream only.")
+@click.option("-f", "--follow", "following", is_flag=True, help="Also show new events, until Ctrl-C.")
+@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only events of this type; repeatable.")
+@click.option("--stream", metavar="UID", help="Only events of this stream.")
 @output_options("table", "json", "jsonl")
 def log_tail(
     sources: tuple[str, ...],
@@ -188,7 +188,7 @@ def log_tail(
 ) -> None:
     """Show the newest events of a log, and follow it.
 
-    With --follow SOURCE is a database, and JSON is one object a line.
+    With --follow SOURCE is a database, and JSON is one object per line.
     """
     if following:
         require_end("--follow")
@@ -283,17 +283,19 @@ def _row_data(row: Envelope) -> dict[str, Any]:
 
 
 @log.command("redact")
-@click.option("--position", "positions", type=click.IntRange(min=1), multiple=True, help="An event; may be repeated.")
-@click.option("--stream", metavar="UID", help="Every event of this stream.")
+@click.option(
+    "--position", "positions", type=click.IntRange(min=1), multiple=True, help="Position of an event; repeatable."
+)
+@click.option("--stream", metavar="UID", help="All events of this stream.")
 @click.option("--file", "path", metavar="FILE", help="Redact this export or archive instead of a log.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @log_option
 def log_redact(
     positions: tuple[int, ...], stream: str | None, path: str | None, yes: bool, url: str | None, name: str | None
 ) -> None:
-    """Erase the data of events for good. The chain holds; what they said cannot be judged any more.
+    """Erase the data of events for good. The hash chain stays valid; decisions that used the data can no longer be verified.
 
-    Archives, exports and checkpoints may repeat it and have to be redacted too.
+    Archives, exports and checkpoints may hold the same data: redact them too.
     """
     if not positions and stream is None:
         raise InputError("nothing was chosen", fix="give --position or --stream")
@@ -315,10 +317,10 @@ def log_redact(
 
 @log.command("anchor")
 @source_arguments
-@click.option("--position", type=click.IntRange(min=1), help="The event to anchor; by default the newest.")
+@click.option("--position", type=click.IntRange(min=1), help="Position of the event; by default the newest.")
 @output_options("json")
 def log_anchor(sources: tuple[str, ...], url: str | None, name: str | None, position: int | None, form: str) -> None:
-    """Print position and hash of an event, to be kept elsewhere: proof against a cut tail or a chain made anew."""
+    """Print position and hash of an event. Kept elsewhere, they prove a cut tail or a rewritten chain."""
     with Opened() as opened:
         source = _log(opened, sources, url, name).source
         head = source.head()

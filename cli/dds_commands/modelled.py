@@ -48,15 +48,15 @@ def recorded_options(command: F) -> F:
 
 def run_options(command: F) -> F:
     """How the runs are played, and how far the model is believed."""
-    anyway = click.option("--anyway", is_flag=True, help="Answer also where the model does not fit.")
+    anyway = click.option("--anyway", is_flag=True, help="Answer even when the model does not fit.")
     bound = click.option(
         "--bound",
         type=click.FloatRange(0, 10),
         default=0.15,
         show_default=True,
-        help="How far a model may be from reality.",
+        help="Allowed deviation of the model from reality.",
     )
-    jobs = click.option("--jobs", type=click.IntRange(1, 256), help="Runs side by side; by default one a core.")
+    jobs = click.option("--jobs", type=click.IntRange(1, 256), help="Parallel runs; by default one per core.")
     return jobs(bound(anyway(command)))
 
 

@@ -233,14 +233,14 @@ def log_option(command: _F) -> _F:
         "--name",
         metavar="CLUSTER/COMPONENT",
         envvar=NAME_VARIABLE,
-        help=f"Name of the log, where a database holds several. Also by {NAME_VARIABLE}.",
+        help=f"Name of the log, in a database that holds several; by default {NAME_VARIABLE}.",
     )
     which = click.option(
         "--log",
         "url",
         metavar="URL",
         envvar=LOG_VARIABLE,
-        help=f"The log: a database URL or the path of a SQLite file; by default {LOG_VARIABLE}, else the one of dds serve.",
+        help=f"Database URL or SQLite file of the log; by default {LOG_VARIABLE}, else the log of dds serve.",
     )
     return which(named(command))
 
@@ -251,27 +251,27 @@ def source_arguments(command: _F) -> _F:
     return sources(log_option(command))
 
 
-_TIMES = "RFC 3339, HH:MM[:SS] of the source's day, or so long before its end, such as 15m"
+_TIMES = "RFC 3339, HH:MM[:SS] on the source's day, or a duration before its end, such as 15m"
 
 
 def end_options(command: _F) -> _F:
     """--at and --until."""
-    at = click.option("--at", metavar="TIME", help=f"As of this instant: {_TIMES}.")
-    until = click.option("--until", metavar="TIME|POSITION", help="As of this instant or position.")
+    at = click.option("--at", metavar="TIME", help=f"Read up to this instant: {_TIMES}.")
+    until = click.option(
+        "--until", metavar="TIME|POSITION", help="Read up to this instant or position; TIME as for --at."
+    )
     return at(until(command))
 
 
 def since_option(command: _F) -> _F:
     """--since."""
-    words = "From this instant or position on; TIME as for --until, such as 15m for the last quarter of an hour."
+    words = "Show from this instant or position on; TIME as for --at."
     return click.option("--since", metavar="TIME|POSITION", help=words)(command)
 
 
 def since_instant_option(command: _F) -> _F:
     """--since, where time is counted and not events."""
-    return click.option("--since", metavar="TIME", help="From this instant on, such as 02:10, or 15m before the end.")(
-        command
-    )
+    return click.option("--since", metavar="TIME", help="Show from this instant on, as for --at.")(command)
 
 
 def output_option(command: _F) -> _F:
@@ -280,7 +280,7 @@ def output_option(command: _F) -> _F:
         "-o",
         "--output",
         metavar="FILE",
-        help="Write to this file, whole or not at all, gzipped if its name ends in .gz; - is standard output.",
+        help="Write to this file, gzipped if its name ends in .gz; - is standard output.",
     )(command)
 
 
@@ -288,9 +288,9 @@ def output_options(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., 
     """--format, by default the first of these, --json for short where that is one, and -o FILE. The command is given the form as
     `form`, and what it shows goes to the file."""
     which = click.option(
-        "--format", "form", type=click.Choice(forms), default=forms[0], show_default=True, help="Form of the output."
+        "--format", "form", type=click.Choice(forms), default=forms[0], show_default=True, help="Output format."
     )
-    short = click.option("--json", "as_json", is_flag=True, help="For --format json.")
+    short = click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 
     def with_them(command: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(command)
@@ -334,13 +334,13 @@ def require_file(what: str) -> None:
 def limit_option(command: _F) -> _F:
     """--limit, for `dds_commands.screen.arranged`."""
     rows = click.IntRange(min=0)
-    words = "Rows at most, 0 for all."
+    words = "Maximum number of rows; 0 for all."
     return click.option("--limit", type=rows, default=0, show_default=True, metavar="N", help=words)(command)
 
 
 def order_options(*keys: str) -> Callable[[_F], _F]:
     """--sort, by one of these fields, and --limit."""
-    order = click.option("--sort", type=click.Choice(keys), help="In this order; --sort since has the longest first.")
+    order = click.option("--sort", type=click.Choice(keys), help="Sort by this field; since: longest first.")
     return lambda command: order(limit_option(command))
 
 

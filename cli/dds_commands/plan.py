@@ -41,21 +41,23 @@ if TYPE_CHECKING:  # the lab is loaded when the command runs: the help of all co
 TOLD = ("wait p50", "wait p95", "wait max", "never bound", "attaches", "idle hours")
 
 
-@click.command("plan", short_help="Say how big the pools have to be.")
+@click.command("plan", short_help="Calculate how big the pools have to be.")
 @source_arguments
 @click.option(
     "--objective",
     "objectives",
     metavar="TEXT",
     multiple=True,
-    help="Such as 'p95 wait <= 60s' or 'never bound <= 0'. Several times.",
+    help="Objective to meet, such as 'p95 wait <= 60s' or 'never bound <= 0'; required, repeatable.",
 )
-@click.option("--policy", metavar="FILE", help="The policy to plan for; by default the recorded one.")
+@click.option("--policy", metavar="FILE", help="Policy to plan for; by default the recorded one.")
 @recorded_options
 @click.option("--seeds", type=click.IntRange(1, 1000), default=5, show_default=True, help="Runs of each point.")
 @run_options
-@click.option("--results", metavar="PLACE", help="Keep what came of runs in this SQLite file, or at a URL.")
-@click.option("--watts", "watts_file", metavar="FILE", help="Watts of a device by model, as for dds usage.")
+@click.option("--results", metavar="PLACE", help="Keep the runs in this SQLite file or database URL.")
+@click.option(
+    "--watts", "watts_file", metavar="FILE", help="Watts of a device by model, used and idle (YAML, TOML or JSON)."
+)
 @output_options("table", "json")
 def plan(
     sources: tuple[str, ...],
@@ -73,12 +75,11 @@ def plan(
     watts_file: str | None,
     form: str,
 ) -> int:
-    """Say how many devices of each model the pools must hold so that every objective is met, how many a node at most, how long a
-    device should idle, and whether pre-warming pays; with the points that were played, and what nodes with devices of their
-    own would need instead.
+    """Calculate the fewest devices per model that meet every objective, the most that a node needs, the best idle time, and
+    whether pre-warming pays. Also shown: all simulated points, and what nodes with fixed devices would need.
 
-    The model is that of dds whatif, and is held against reality first. SOURCE may also be a scenario of the lab (a .yaml file).
-    The policy gives the costs of an attach and of an idle hour (attach_cost, idle_hour_cost).
+    The model is that of dds whatif and is compared with reality first. SOURCE may also be a scenario of the lab (.yaml). The
+    policy gives the costs of an attach and of an idle hour (attach_cost, idle_hour_cost).
     """
     require("lab")
     from dds_whatif.engines import opened as opened_engine

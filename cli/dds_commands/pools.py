@@ -15,17 +15,17 @@ from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.describe import in_order
 from dds_core.publisher.events import limits_words, pool_stream
 from dds_core.publisher.model import MANAGED_BY, PoolKey, PoolModel, SliceLayout
-from dds_core.publisher.state import PoolPicture
+from dds_core.publisher.state import PoolState
 from dds_core.timeline.clock import rfc3339
 
 OURS = "dds"
 NO_PUBLISHER = "use dds claims and dds devices on it, or give a publisher's log with --name CLUSTER/publisher"
 
 
-@click.command("pools", short_help="Show the pools that a publisher keeps.")
+@click.command("pools", short_help="Show the publisher's pools.")
 @source_arguments
 @end_options
-@click.option("--node", metavar="NODE", help="Those that this node reaches only.")
+@click.option("--node", metavar="NODE", help="Only pools that this node reaches.")
 @output_options("table", "json", "jsonl")
 def pools(
     sources: tuple[str, ...],
@@ -36,30 +36,29 @@ def pools(
     node: str | None,
     form: str,
 ) -> None:
-    """Show the pools of devices that are not attached: how many devices each lists, how many of them claims hold, and what
-    the fabric has.
+    """Show the pools of free devices: how many devices each lists, how many of them claims hold, and the fabric's stock.
 
-    SOURCE is an export, archives and the rest, or a database; by default the log of the publisher in it.
+    SOURCE is not a recording; by default the publisher's log.
     """
     with Opened() as opened:
         source = opened.source(sources, url, name, PUBLISHER)
         require(source, PUBLISHER, NO_PUBLISHER)
-        picture: PoolPicture = source.picture(*end(source.span, at, until))
-    rows = chosen_pools(picture, node)
+        state: PoolState = source.state(*end(source.span, at, until))
+    rows = chosen_pools(state, node)
     if form == "table":
         show_pools(rows)
     else:
         show_data(map(pool_data, rows), form)
 
 
-def chosen_pools(picture: PoolPicture, node: str | None) -> list[PoolRow]:
+def chosen_pools(state: PoolState, node: str | None) -> list[PoolRow]:
     """The pools that a node reaches, all without one. Raises InputError for a node that is not there."""
     if node is None:
-        return pool_rows(picture)
-    if picture.host(node) is None:
-        known = ", ".join(sorted(host.name for host in picture.hosts.rows.values())[:5]) or "none"
+        return pool_rows(state)
+    if state.host(node) is None:
+        known = ", ".join(sorted(host.name for host in state.hosts.rows.values())[:5]) or "none"
         raise InputError(f"there is no node {node!r}", fix=f"nodes are {known}")
-    return pool_rows(picture, {picture.fabric_of(node)})
+    return pool_rows(state, {state.fabric_of(node)})
 
 
 def show_pools(rows: list[PoolRow]) -> None:
@@ -159,21 +158,21 @@ class MachineRow(NamedTuple):
     limits: str
 
 
-def pool_rows(picture: PoolPicture, fabrics: set[str] | None = None) -> list[PoolRow]:
+def pool_rows(state: PoolState, fabrics: set[str] | None = None) -> list[PoolRow]:
     """Every pool that several nodes reach, by fabric and name; of these fabrics only."""
-    shown = _shown(picture)
-    keys = picture.pools.rows.keys() | shown.keys() | {key for key in picture.slices_of if key[1]}
-    rows = [_row(picture, key, shown.get(key)) for key in sorted(keys)]
+    shown = _shown(state)
+    keys = state.pools.rows.keys() | shown.keys() | {key for key in state.slices_of if key[1]}
+    rows = [_row(state, key, shown.get(key)) for key in sorted(keys)]
     chosen = (row for row in rows if fabrics is None or row.fabric in fabrics)
     return sorted(chosen, key=lambda row: (row.fabric, row.pool))
 
 
-def _shown(picture: PoolPicture) -> dict[PoolKey, int]:
+def _shown(state: PoolState) -> dict[PoolKey, int]:
     """What was decided of pools in mode observe, and so never carried out: how many devices each would have."""
     found = {}
-    for (kind, subject), data in picture.shown.rows.items():
+    for (kind, subject), data in state.last_emitted.rows.items():
         driver, _, pool = subject.removeprefix("pool/").partition("/")
-        if kind == "pool" and not picture.live:
+        if kind == "pool" and not state.live:
             found[driver, pool] = sum(len(one.devices) for one in _decided.decode(data).slices)
     return found
 
@@ -187,11 +186,11 @@ class _Decided(msgspec.Struct):
 _decided = msgspec.json.Decoder(_Decided)
 
 
-def _row(picture: PoolPicture, key: PoolKey, shown: int | None) -> PoolRow:
-    decided, live = picture.pools.get(key), picture.slices_in(key)
-    model = _model(picture, key)
+def _row(state: PoolState, key: PoolKey, shown: int | None) -> PoolRow:
+    decided, live = state.pools.get(key), state.slices_in(key)
+    model = _model(state, key)
     fabric = decided.fabric if decided is not None and decided.fabric else key[1].rpartition("-fabric")[2]
-    stock = picture.stock(fabric, model.model) if model is not None else None
+    stock = state.stock(fabric, model.model) if model is not None else None
     names = [name for one in live for name in one.devices]
     owners = {OURS if one.owner == MANAGED_BY else one.owner for one in live}
     return PoolRow(
@@ -203,27 +202,27 @@ def _row(picture: PoolPicture, key: PoolKey, shown: int | None) -> PoolRow:
         generation=max((one.generation for one in live), default=0),
         slices=len(live),
         names=tuple(in_order(names)),
-        held_names=tuple(in_order(picture.held(key))),
+        held_names=tuple(in_order(state.held(key))),
         tainted=tuple(sorted({taint.key for one in live for taint in one.taints})),
         stock=stock.free if stock is not None else None,
         wanted=len(decided.names) if decided is not None else shown,
-        as_decided=picture.shows(key, decided) if decided is not None else None,
+        as_decided=state.shows(key, decided) if decided is not None else None,
         since=decided.since if decided is not None else 0,
     )
 
 
-def _model(picture: PoolPicture, key: PoolKey) -> PoolModel | None:
+def _model(state: PoolState, key: PoolKey) -> PoolModel | None:
     """The model of a pool: as decided, else as configured."""
-    decided = picture.pools.get(key)
-    return decided.model if decided is not None and decided.slices else picture.model_of_pool(key)
+    decided = state.pools.get(key)
+    return decided.model if decided is not None and decided.slices else state.model_of_pool(key)
 
 
-def machine_rows(picture: PoolPicture, node: str | None = None) -> list[MachineRow]:
+def machine_rows(state: PoolState, node: str | None = None) -> list[MachineRow]:
     """Every machine of the fabric, by fabric and name; that of the node only."""
     rows = []
-    for uuid, machine in picture.machines_by_uuid.rows.items():
-        named = (picture.hosts.rows[uid] for uid in picture.hosts_of[uuid])
-        hosts = sorted(host.name for host in named if picture.machine_of(host) is machine)
+    for uuid, machine in state.machines_by_uuid.rows.items():
+        named = (state.hosts.rows[uid] for uid in state.hosts_of[uuid])
+        hosts = sorted(host.name for host in named if state.machine_of(host) is machine)
         if node is None or node in hosts:
             limits = limits_words(machine.limits)
             rows.append(MachineRow(uuid, machine.name, tuple(hosts), machine.fabric, limits))

@@ -59,14 +59,14 @@ from dds_core.log.chain import SaltSource, advanced, check_cluster, seal
 from dds_core.log.envelope import opening, unopened
 from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.events import PoolPublished, PoolWithdrawn
-from dds_core.publisher.state import PoolPicture
+from dds_core.publisher.state import PoolState
 from dds_core.replay import OPEN_LOOP, re_decide
 from dds_core.replay.logged import of_steps
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.events import ClaimMoved, DeviceMoved
 from dds_core.scaler.fold import apply
 from dds_core.scaler.policy import Policy
-from dds_core.scaler.state import PROJECTION, Picture, dump
+from dds_core.scaler.state import PROJECTION, State, dump
 from dds_core.timeline import LEGEND, Entry, Moment, Subject, as_data, path_diagram, render_lines
 from dds_core.timeline.clock import rfc3339
 from dds_core.timeline.phrases import listed, spoken
@@ -74,27 +74,27 @@ from dds_core.timeline.phrases import listed, spoken
 
 @click.command("replay")
 @click.argument("sources", metavar="[SOURCE]...", nargs=-1)
-@click.option("--at", metavar="TIME", help="Show claims and devices, or pools and machines, as of this instant.")
+@click.option("--at", metavar="TIME", help="Show the state at this instant.")
 @since_option
-@click.option("--until", metavar="TIME|POSITION", help="Go no further than this instant or position.")
-@click.option("--claim", metavar="NS/NAME|UID", help="Tell of this claim only.")
-@click.option("--node", metavar="NODE", help="Tell of this node only.")
-@click.option("--state", metavar="STATE", help="Only changes into this state, or what is in it.")
-@click.option("--diff", nargs=2, metavar="A B", help="Show what differs between two instants.")
-@click.option("--verify", "verifying", is_flag=True, help="Check the chain and every decision.")
-@click.option("--policy", "policy_file", metavar="FILE", help="Decide under this policy (YAML, TOML or JSON).")
+@click.option("--until", metavar="TIME|POSITION", help="End at this instant or position.")
+@click.option("--claim", metavar="NS/NAME|UID", help="Only this claim.")
+@click.option("--node", metavar="NODE", help="Only this node.")
+@click.option("--state", metavar="STATE", help="Only changes into this state; with --at only what is in it.")
+@click.option("--diff", nargs=2, metavar="A B", help="Show the differences between two instants.")
+@click.option("--verify", "verifying", is_flag=True, help="Verify the hash chain and every decision.")
+@click.option("--policy", "policy_file", metavar="FILE", help="Decide anew under this policy (YAML, TOML or JSON).")
 @click.option(
     "--log",
     "url",
     metavar="URL",
-    help="With a SOURCE: write the replayed recording into a new log of this database. Without: the log that is read.",
+    help="With SOURCE: write the replayed recording to a new log in this database. Without: the log to read.",
 )
-@click.option("--checkpoint", is_flag=True, help="With SOURCE and --log: end the log with a checkpoint.")
+@click.option("--checkpoint", is_flag=True, help="With SOURCE and --log: append a checkpoint to the log.")
 @click.option(
     "--name",
     metavar="CLUSTER/COMPONENT",
     envvar=NAME_VARIABLE,
-    help=f"Name of the log that is read or written. Also by {NAME_VARIABLE}.",
+    help=f"Name of the log to read or write; by default {NAME_VARIABLE}.",
 )
 @output_options("table", "json", "jsonl", "mermaid")
 def replay(
@@ -113,20 +113,16 @@ def replay(
     name: str | None,
     form: str,
 ) -> int:
-    """Go through a recording or a log again.
+    """Show every change and decision of a recording or a log.
 
-    A recording is put to the rules in mode observe, a log is told as it was written. Without further options every
-    change of a claim or device is shown, and every decision. SOURCE is a recording, an export, archives and the rest, or
-    a database; by default the log of --log or DDS_LOG, else the one of dds serve.
+    The rules decide on a recording in mode observe; a log is shown as it was written. TIME is RFC 3339, a time of the
+    source's day (UTC), such as 02:11 or 02:11:05.761, or a duration before its end, such as 15m.
 
-    TIME is RFC 3339, a time of the source's day, such as 02:11 or 02:11:05.761, or so long before its end, such as 15m.
-    Times are UTC.
+    The log of a publisher (--name CLUSTER/publisher) shows the fabric's stock and the published pools, with --at pools and
+    machines; --claim and --state do not apply.
 
-    The log of a publisher (--name CLUSTER/publisher) is told as what its fabric has and what was published; --at shows
-    pools and machines, --claim and --state say nothing there.
-
-    With --policy everything is decided anew. That is an open loop: what happened in the recorded world followed from
-    other decisions, and does not follow from these.
+    --policy decides everything anew. This is an open loop: the recorded events followed from other decisions, and do not
+    react to these.
     """
     target = url if sources else None
     _require_together(
@@ -234,15 +230,15 @@ def write_recording(recording: Recording, database: Database, name: str | None, 
 
 
 def with_checkpoint(steps: Iterable[Step]) -> Iterator[Group]:
-    """The groups of the steps, and a checkpoint of the whole picture at the end, so that they can be archived."""
-    picture, ordinal = Picture(), 0
+    """The groups of the steps, and a checkpoint of the whole state at the end, so that they can be archived."""
+    state, ordinal = State(), 0
     for ordinal, step in enumerate(steps, start=1):
         for event in (step.fact, *(event for event, _ in step.caused)):
-            apply(picture, event, step.at)
-        picture.dirty.clear()
+            apply(state, event, step.at)
+        state.dirty.clear()
         yield step.group(ordinal - 1)
-    fact = Checkpoint(projection=PROJECTION, picture=dump(picture))
-    yield Step(picture.now, fact, []).group(ordinal)
+    fact = Checkpoint(projection=PROJECTION, picture=dump(state))
+    yield Step(state.now, fact, []).group(ordinal)
 
 
 def sealed(name: str, cluster: str, groups: Iterable[Group], recorded_at: int, salts: SaltSource) -> Iterator[Envelope]:
@@ -261,11 +257,11 @@ def sealed(name: str, cluster: str, groups: Iterable[Group], recorded_at: int, s
 class View(Protocol):
     """What of a component's log is wanted."""
 
-    def things(self, picture: Any) -> Things:
-        """What a picture holds of it."""
+    def things(self, state: Any) -> Things:
+        """What a state holds of it."""
 
-    def show_state(self, picture: Any, at: int, form: str) -> None:
-        """What a picture holds of it, as of an instant."""
+    def show_state(self, state: Any, at: int, form: str) -> None:
+        """What a state holds of it, as of an instant."""
 
     def show_changes(self, told: Callable[[], Iterator[Moment]], since: Place, form: str) -> None:
         """Every change and decision from a place on, and how it ended."""
@@ -283,13 +279,13 @@ def _show(
 ) -> None:
     if diff is not None:
         before, after = (instant(text, source.span()) for text in diff)
-        things = [view.things(_picture(source, policy, Place(one))) for one in (before, after)]
+        things = [view.things(_state(source, policy, Place(one))) for one in (before, after)]
         show_differences((things[0], things[1]), (before, after), form)
     elif at is not None:
         last = end(source.span, at, until)
         if form == "mermaid":
             raise InputError("a state is no path that could be drawn", fix="leave --at out, or use --format table")
-        view.show_state(_picture(source, policy, last), last.at or 0, form)
+        view.show_state(_state(source, policy, last), last.at or 0, form)
     else:
         first, last = period(source.span, since, at, until)
         view.show_changes(lambda: cut(_told(source, policy), *last), first, form)
@@ -305,9 +301,9 @@ def _told(source: Recording | Log, policy: BaseModel | None) -> Iterator[Moment]
     return of_steps(_re_decided(source, policy))
 
 
-def _picture(source: Recording | Log, policy: BaseModel | None, last: Place) -> Any:
+def _state(source: Recording | Log, policy: BaseModel | None, last: Place) -> Any:
     if policy is None or isinstance(source, Recording):
-        return source.picture(*last)
+        return source.state(*last)
     return folded(cut(_told(source, policy), *last), source.component)
 
 
@@ -378,7 +374,7 @@ def _show_path(path: list[Entry]) -> None:
     names = sorted({entry.name for entry in path})
     if len(names) > 1:
         some = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
-        what = f"one picture shows one claim, there are {len(names)}: {some}"
+        what = f"one state shows one claim, there are {len(names)}: {some}"
         raise InputError(what, fix="choose one with --claim")
     show(path_diagram(path).rstrip("\n"))
 
@@ -404,16 +400,16 @@ class _ScalerView:
     def _wanted(self) -> Filter:
         return filter_of(self._source, self._claim, self._node, None)
 
-    def things(self, picture: Picture) -> Things:
-        claims = {("claim", row.uid): claim_data(row) for row in chosen_claims(picture, self._wanted)}
-        devices = {("device", row.uid): device_data(row) for row in chosen_devices(picture, self._wanted)}
+    def things(self, state: State) -> Things:
+        claims = {("claim", row.uid): claim_data(row) for row in chosen_claims(state, self._wanted)}
+        devices = {("device", row.uid): device_data(row) for row in chosen_devices(state, self._wanted)}
         wanted = self._state
         return {key: thing for key, thing in {**claims, **devices}.items() if not wanted or thing["state"] == wanted}
 
-    def show_state(self, picture: Picture, at: int, form: str) -> None:
-        state = known_state(self._state, CLAIM_STATES, DEVICE_STATES) if self._state else None
-        claims = [row for row in chosen_claims(picture, self._wanted) if state in (None, row.state)]
-        devices = [row for row in chosen_devices(picture, self._wanted) if state in (None, row.state)]
+    def show_state(self, state: State, at: int, form: str) -> None:
+        wanted = known_state(self._state, CLAIM_STATES, DEVICE_STATES) if self._state else None
+        claims = [row for row in chosen_claims(state, self._wanted) if wanted in (None, row.state)]
+        devices = [row for row in chosen_devices(state, self._wanted) if wanted in (None, row.state)]
         if form == "table":
             show_claims(claims, at)
             show("")
@@ -476,14 +472,14 @@ class _PublisherView:
                 fix = "use --node, or dds timeline with a pool, node or machine"
                 raise InputError(f"--{name} says nothing about the log of a publisher", where=source.label, fix=fix)
 
-    def things(self, picture: PoolPicture) -> Things:
-        pools = {("pool", row["uid"]): row for row in map(pool_data, chosen_pools(picture, self._node))}
-        machines = {("machine", row["uid"]): row for row in map(machine_data, machine_rows(picture, self._node))}
+    def things(self, state: PoolState) -> Things:
+        pools = {("pool", row["uid"]): row for row in map(pool_data, chosen_pools(state, self._node))}
+        machines = {("machine", row["uid"]): row for row in map(machine_data, machine_rows(state, self._node))}
         return {**pools, **machines}
 
-    def show_state(self, picture: PoolPicture, at: int, form: str) -> None:
-        pools, machines = chosen_pools(picture, self._node), machine_rows(picture, self._node)
-        failing = dict(sorted(picture.failures.rows.items()))
+    def show_state(self, state: PoolState, at: int, form: str) -> None:
+        pools, machines = chosen_pools(state, self._node), machine_rows(state, self._node)
+        failing = dict(sorted(state.failures.rows.items()))
         if form == "table":
             show_pools(pools)
             show("")
@@ -547,7 +543,7 @@ _TELLING = {
 
 Thing = dict[str, Any]
 Things = Mapping[tuple[str, str], Thing]
-"""By kind and uid, what a picture holds."""
+"""By kind and uid, what a state holds."""
 
 
 def show_differences(things: tuple[Things, Things], span: tuple[int, int], form: str) -> None:
@@ -615,13 +611,13 @@ class _AutoscalerView:
                 fix = "use dds timeline with a group, node, pod or order"
                 raise InputError(f"--{name} says nothing about the log of an autoscaler", where=source.label, fix=fix)
 
-    def things(self, picture: Fleet) -> Things:
-        groups = {("group", row["group"]): row for row in group_rows(picture)}
-        orders = {("order", row["order"]): row for row in order_rows(picture)}
+    def things(self, state: Fleet) -> Things:
+        groups = {("group", row["group"]): row for row in group_rows(state)}
+        orders = {("order", row["order"]): row for row in order_rows(state)}
         return {**groups, **orders}
 
-    def show_state(self, picture: Fleet, at: int, form: str) -> None:
-        groups, orders, pods = group_rows(picture), order_rows(picture), waiting_rows(picture)
+    def show_state(self, state: Fleet, at: int, form: str) -> None:
+        groups, orders, pods = group_rows(state), order_rows(state), waiting_rows(state)
         if form != "table":
             _show_told(at, {"groups": groups, "servers_under_way": orders, "pods_waiting": pods}, form)
             return

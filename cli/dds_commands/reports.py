@@ -26,13 +26,11 @@ from dds_core.scaler.timeline import timelines
 from dds_core.timeline import Moment
 
 
-@click.command("report", short_help="Make a page of what happened, in one file.")
+@click.command("report", short_help="Write a report as one HTML file.")
 @source_arguments
 @since_option
 @end_options
-@click.option(
-    "--beside", metavar="OTHER", help="Show the curves of this source under those of SOURCE, from its beginning."
-)
+@click.option("--beside", metavar="OTHER", help="Also draw the curves of this source, aligned at its beginning.")
 @output_options("html", "json")
 def report(
     sources: tuple[str, ...],
@@ -44,17 +42,15 @@ def report(
     beside: str | None,
     form: str,
 ) -> None:
-    """Make a page of what happened: who waited, how long and on whom, what failed, how devices were used.
+    """Write a report: who waited, how long and for whom, what failed, how devices were used.
 
     \b
     dds report -o incident.html
     dds report incident.jsonl.gz --since 02:10 --until 02:40 -o incident.html
 
-    The page is one file that makes no network request: open it in a browser, send it, keep it with the incident. It shows
-    claims and devices over time, the picture at any instant, and the timeline of each; of a large log, timelines of what
-    waited longest or was not served, and it says so. Its address keeps what you look at.
-
-    SOURCE is a recording, an export, archives and the rest, or a database; by default the log.
+    The report is one HTML file that makes no network request. It shows claims and devices over time, the state at any
+    instant, and timelines: of a large log only those of the longest waits and of what was not served, and it says so. Its
+    address keeps the view.
     """
     if form == "html" and sys.stdout.isatty():
         raise InputError("a page is no text for a terminal", fix="name its file: -o incident.html")

@@ -13,17 +13,17 @@ from dds_core import __version__
 @click.group("dds", cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="dds", message="%(prog)s %(version)s")
 def dds() -> None:
-    """The dynamic device scaler: what it learned, what it decided, and why.
+    """The dynamic device scaler: run it, and see what it did and why.
 
-    SOURCE is a recording of a cluster, an export or archive of a log, or a database (a URL or a SQLite file); which
-    one it is is told by its content.
+    SOURCE is a recording of a cluster, an export, archives followed by the rest of their log, or a database (URL or SQLite
+    file); dds recognizes it by its content. Without SOURCE the log is read: --log, else DDS_LOG, else the log of dds serve.
 
     \b
     Exit codes:
-      0    fine
-      1    usage or input: a wrong option, a file or database that cannot be used or reached
-           dds serve, publish, autoscale: it cannot go on, such as without its lease
-      2    verification failed: what was recorded and what was found differ
+      0    success
+      1    wrong usage or input; a file or database that cannot be used or reached
+           dds serve, publish, autoscale: cannot continue, such as without the lease
+      2    verification failed
       3    dds whatif, dds plan: the model does not fit what was recorded
       130  interrupted
     """
@@ -40,10 +40,10 @@ for known in (shell_completion.BashComplete, shell_completion.ZshComplete, shell
     shell_completion.add_completion_class(type(known.__name__, (_Completing, known), {}), known.name)
 
 
-@click.command("completion", short_help="Print what makes a shell complete dds commands.")
+@click.command("completion", short_help="Print the shell completion script.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the script that makes a shell complete commands, options, their values and files.
+    """Print the script with which a shell completes commands, options, values and files.
 
     \b
     bash   source <(dds completion bash)     in ~/.bashrc

@@ -55,11 +55,11 @@ from dds_core.publisher.policy import PUBLISH_MODES, PublishPolicy
 from dds_core.scaler.policy import Policy
 
 WITHIN = (
-    setting("--publish/--no-publish", "Run the publisher, too, with a log and a lease of its own.", default=False),
-    setting("--publish-policy", "The publisher's policy; read again while running.", metavar="FILE"),
+    setting("--publish/--no-publish", "Also run the publisher, with its own log and Lease.", default=False),
+    setting("--publish-policy", "Policy of the publisher; reloaded while running.", metavar="FILE"),
     setting(
         "--publish-mode",
-        "observe writes no pool; outweighs the publisher's policy, which is observe by default.",
+        "observe writes no pool; overrides the publisher's policy (default observe).",
         type=click.Choice(PUBLISH_MODES),
     ),
     setting(
@@ -71,11 +71,11 @@ WITHIN = (
     ),
     *FABRIC,
     *ASKING,
-    setting("--autoscale/--no-autoscale", "Run the autoscaler, too, with a log and a lease of its own.", default=False),
-    setting("--autoscale-policy", "The autoscaler's policy; read again while running.", metavar="FILE"),
+    setting("--autoscale/--no-autoscale", "Also run the autoscaler, with its own log and Lease.", default=False),
+    setting("--autoscale-policy", "Policy of the autoscaler; reloaded while running.", metavar="FILE"),
     setting(
         "--autoscale-mode",
-        "observe shows no group; outweighs the autoscaler's policy, which is observe by default.",
+        "observe shows no group; overrides the autoscaler's policy (default observe).",
         type=click.Choice(AUTOSCALE_MODES),
     ),
     setting(
@@ -91,7 +91,7 @@ WITHIN = (
 --autoscale the autoscaler's."""
 
 _print_config = click.option(
-    "--print-config", is_flag=True, help="Show each setting, its value and where it came from, and end."
+    "--print-config", is_flag=True, help="Show each setting with its value and origin, and exit."
 )
 
 
@@ -139,20 +139,20 @@ class Told(NamedTuple):
         return "autoscaler" if self.autoscaler is not None else "serve"
 
 
-@click.command("serve", short_help="Run the live scaler.")
+@click.command("serve", short_help="Run the scaler.")
 @settings(
     (
         *place_settings(COMPONENT),
-        setting("--policy", "The policy, YAML, TOML or JSON; read again while running.", metavar="FILE"),
+        setting("--policy", "Policy file (YAML, TOML or JSON); reloaded while running.", metavar="FILE"),
         setting(
             "--mode",
-            "observe writes nothing, attach never detaches; outweighs the policy's, which is observe by default.",
+            "observe writes nothing, attach never detaches; overrides the policy (default observe).",
             type=click.Choice(MODES),
         ),
         *process_settings(LEASE, "127.0.0.1:8081", "127.0.0.1:8080"),
         setting(
             "--ui-bind-address",
-            "Where the page of dds ui is served, by a process beside; 0 for nowhere.",
+            "Address of the page of dds ui, served by a separate process; 0 for none.",
             metavar="HOST:PORT",
             default=OFF,
             show_default=True,
@@ -165,15 +165,15 @@ class Told(NamedTuple):
 @_print_config
 @click.pass_context
 def serve(ctx: click.Context, /, print_config: bool, **_settings: object) -> int:
-    """Run the live scaler: watch the cluster, decide, log, write.
+    """Run the scaler: watch the cluster, decide, log, write.
 
-    A first installation starts in mode observe: it logs what it would do and writes nothing to the cluster. Make the log by
-    starting once with --migrate. SIGTERM or Ctrl-C ends it: writes that run are finished, the lease is given back. It ends
-    with 1 when the lease was lost, so that it is started anew and stands by.
+    A new installation runs in mode observe: it logs its decisions and writes nothing to the cluster. Start once with
+    --migrate to create the log. SIGTERM or Ctrl-C ends it: running writes finish, the Lease is released. It ends with 1 when
+    it loses the Lease; restart it then.
 
-    Each setting is taken from its flag, else from the environment, else from the file that --config names, else it is the
-    default. SCAN_INTERVAL, DEVICE_NO_REMOVAL_DURATION and DEVICE_NO_ALLOCATION_DURATION of the reference scaler outweigh
-    the policy's file. The policy and the ConfigMap are followed while it runs; `mode` in the ConfigMap can only lower the mode.
+    Settings come from flags, else the environment, else the file of --config, else defaults. SCAN_INTERVAL,
+    DEVICE_NO_REMOVAL_DURATION and DEVICE_NO_ALLOCATION_DURATION of the reference scaler override the policy file. Changes of
+    the policy and the ConfigMap apply without a restart; `mode` in the ConfigMap can only lower the mode.
     """
     given = ctx.params
     live = live_of(ctx)
@@ -217,14 +217,14 @@ def _check_leases(told: Told) -> None:
         seen |= {one.live.lease_name} if one is not None else set()
 
 
-@click.command("publish", short_help="Run the live publisher of a fabric's free devices.")
+@click.command("publish", short_help="Run the publisher of the fabric's free devices.")
 @settings(
     (
         *place_settings(PUBLISHER.name),
-        setting("--policy", "The publisher's policy, YAML, TOML or JSON; read again while running.", metavar="FILE"),
+        setting("--policy", "Policy file (YAML, TOML or JSON); reloaded while running.", metavar="FILE"),
         setting(
             "--mode",
-            "observe writes nothing; outweighs the policy's, which is observe by default.",
+            "observe writes nothing; overrides the policy (default observe).",
             type=click.Choice(PUBLISH_MODES),
         ),
         *FABRIC,
@@ -237,30 +237,29 @@ def _check_leases(told: Told) -> None:
 @_print_config
 @click.pass_context
 def publish(ctx: click.Context, /, print_config: bool, **_settings: object) -> int:
-    """Run the live publisher: ask the fabric what it has free, and show it to the scheduler as ResourceSlices whose devices have
-    to be attached first.
+    """Run the publisher: query the fabric for free devices, and show them to the scheduler as ResourceSlices whose devices are
+    attached on demand.
 
-    A first installation starts in mode observe: it logs what it would publish and writes nothing to the cluster. It works
-    beside dds serve, or beside any other scaler; dds serve --publish runs both in one program. Make the log by starting once
-    with --migrate. SIGTERM or Ctrl-C ends it; what is published stays. It ends with 1 when the lease was lost.
+    A new installation runs in mode observe: it logs its decisions and writes nothing to the cluster. It works beside dds
+    serve or any other scaler; dds serve --publish runs both in one program. Start once with --migrate to create the log.
+    SIGTERM or Ctrl-C ends it; published slices stay. It ends with 1 when it loses the Lease.
 
-    Each setting is taken from its flag, else from the environment, else from the file that --config names, else it is the
-    default. CDI_ENDPOINT, TENANT_ID, CLUSTER_ID and USE_CM of the reference driver stand in for the fabric's settings where
-    these are not given. The policy, the ConfigMap and the inventory are followed while it runs; `mode` observe in the
-    ConfigMap keeps it from writing.
+    Settings come from flags, else the environment, else the file of --config, else defaults. CDI_ENDPOINT,
+    TENANT_ID, CLUSTER_ID and USE_CM of the reference driver replace fabric settings that are not given. Changes of the
+    policy, the ConfigMap and the inventory apply without a restart; `mode` observe in the ConfigMap stops all writes.
     """
     where = where_of(ctx, PUBLISHER.name)
     return _live(ctx, Told(where, publisher=_publisher(ctx, live_of(ctx), "policy", "mode")), print_config)
 
 
-@click.command("autoscale", short_help="Run the live provider of servers for Cluster Autoscaler.")
+@click.command("autoscale", short_help="Run the server provider for Cluster Autoscaler.")
 @settings(
     (
         *place_settings(AUTOSCALER.name),
-        setting("--policy", "The autoscaler's policy, YAML, TOML or JSON; read again while running.", metavar="FILE"),
+        setting("--policy", "Policy file (YAML, TOML or JSON); reloaded while running.", metavar="FILE"),
         setting(
             "--mode",
-            "observe shows no group; outweighs the policy's, which is observe by default.",
+            "observe shows no group; overrides the policy (default observe).",
             type=click.Choice(AUTOSCALE_MODES),
         ),
         *ANSWERING,
@@ -272,16 +271,16 @@ def publish(ctx: click.Context, /, print_config: bool, **_settings: object) -> i
 @_print_config
 @click.pass_context
 def autoscale(ctx: click.Context, /, print_config: bool, **_settings: object) -> int:
-    """Run the live provider of servers that Cluster Autoscaler asks (--cloud-provider=externalgrpc): groups of servers that can
-    be composed or powered on, of which one is added only where no device will do.
+    """Run the server provider for Cluster Autoscaler (--cloud-provider=externalgrpc): groups of servers to compose or power
+    on. A server is added only where no device helps.
 
-    A first installation starts in mode observe: Cluster Autoscaler sees no group. The policy names the groups, the file of
-    --machines where their servers come from. It works beside dds serve and dds publish; dds serve --autoscale runs it in one
-    program. Make the log by starting once with --migrate. SIGTERM or Ctrl-C ends it; servers stay as they are. It ends with 1
-    when the lease was lost.
+    A new installation runs in mode observe: Cluster Autoscaler sees no group. The policy names the groups, the file of
+    --machines the source of their servers. It works beside dds serve and dds publish; dds serve --autoscale runs it in one
+    program. Start once with --migrate to create the log. SIGTERM or Ctrl-C ends it; servers stay. It ends with 1 when it
+    loses the Lease.
 
-    Each setting is taken from its flag, else from the environment, else from the file that --config names, else it is the
-    default. The policy and the ConfigMap are followed while it runs; `mode` observe in the ConfigMap hides all groups.
+    Settings come from flags, else the environment, else the file of --config, else defaults. Changes of the policy
+    and the ConfigMap apply without a restart; `mode` observe in the ConfigMap hides all groups.
     """
     where = where_of(ctx, AUTOSCALER.name)
     return _live(ctx, Told(where, autoscaler=_autoscaler(ctx, live_of(ctx), "policy", "mode")), print_config)

@@ -78,7 +78,7 @@ def config_option(command: _F) -> _F:
         is_eager=True,
         expose_value=False,
         callback=_take_file,
-        help="YAML, TOML or JSON file with any of these settings, such as lease-name: dds.",
+        help="File with any of these settings (YAML, TOML or JSON), such as lease-name: dds.",
     )(command)
 
 

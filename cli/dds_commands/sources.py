@@ -1,6 +1,6 @@
 """Where events come from: a recording, an export or archive, a database; told apart by content, not by name.
 
-All of them give moments, rows or a picture, so that commands need not know which one it is.
+All of them give moments, rows or a state, so that commands need not know which one it is.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class Source(Protocol):
     def span(self) -> tuple[int, int]:
         """The first and the last instant; (0, 0) for a source without events."""
 
-    def picture(self, at: int | None, until: int | None) -> Any:
-        """The component's picture at an instant and position, both inclusive; at the end without either."""
+    def state(self, at: int | None, until: int | None) -> Any:
+        """The component's state at an instant and position, both inclusive; at the end without either."""
 
 
 class Recording:
@@ -110,7 +110,7 @@ class Recording:
             first, last = first or event.at, event.at
         return first, last
 
-    def picture(self, at: int | None, until: int | None) -> Any:
+    def state(self, at: int | None, until: int | None) -> Any:
         return folded(cut(progress(self.told(), None, "replaying"), at, until))
 
     @property
@@ -196,7 +196,7 @@ class Log:
         end = next((e.occurred_at for e in self.source.read_lean(last - 1)), 0)
         return begin, max(begin, end)
 
-    def picture(self, at: int | None, until: int | None) -> Any:
+    def state(self, at: int | None, until: int | None) -> Any:
         start = self._checkpoint(at, until)
         rows = progress(self._rows(start - 1, at, until), None, "folding")
         return fold_log(rows, component=self.component)
@@ -263,16 +263,16 @@ def cut(told: Iterable[Moment], at: int | None, until: int | None) -> Iterator[M
 
 
 def folded(told: Iterable[Moment], component: Component[Any] = SCALER) -> Any:
-    """The picture that these moments, from the first on, amount to."""
-    picture = component.picture()
+    """The state that these moments, from the first on, amount to."""
+    state = component.state()
     for moment in told:
         for event in (moment.fact, *moment.caused):
             if isinstance(event, Checkpoint):
-                picture = component.load(event.picture)
+                state = component.load(event.picture)
             elif event is not None:
-                component.apply(picture, event, moment.at)
-        picture.dirty.clear()
-    return picture
+                component.apply(state, event, moment.at)
+        state.dirty.clear()
+    return state
 
 
 def require(source: Source, component: Component[Any], fix: str) -> None:

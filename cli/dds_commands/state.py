@@ -26,7 +26,7 @@ from dds_core.scaler.history import OUTCOMES, ClaimHistory, DeviceHistory, Histo
 from dds_core.scaler.history import data as histories
 from dds_core.scaler.history.words import waited
 from dds_core.scaler.spending import STATES
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 from dds_core.timeline import Subject
 from dds_core.timeline.clock import duration, rfc3339
 
@@ -36,11 +36,11 @@ _R = TypeVar("_R")
 def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         output_options("table", "json", "jsonl"),
-        click.option("--state", metavar="STATE", help="In this state only."),
-        click.option("--node", metavar="NODE", help="On this node only."),
-        click.option("--claim", metavar="CLAIM", help="This claim, or its devices, only."),
-        click.option("--of", metavar="SUBJECT", help="What a pod, device, model, fabric or request concerns only."),
-        click.option("--all", "everything", is_flag=True, help="Those too that have ended, each with how."),
+        click.option("--state", metavar="STATE", help="Only in this state."),
+        click.option("--node", metavar="NODE", help="Only on this node."),
+        click.option("--claim", metavar="CLAIM", help="Only this claim, or its devices."),
+        click.option("--of", metavar="SUBJECT", help="Only what concerns this pod, device, model, fabric or request."),
+        click.option("--all", "everything", is_flag=True, help="Also those that have ended, with their outcome."),
         since_instant_option,
         end_options,
         source_arguments,
@@ -81,15 +81,13 @@ _DEVICES_EVER: Mapping[str, Callable[[DeviceHistory, int], Any]] = {
 }
 
 
-@click.command("claims", short_help="Show the claims and their states.")
+@click.command("claims", short_help="Show claims and their states.")
 @_filters
 @order_options(*{**_NOW, **_EVER})
 def claims(form: str, everything: bool, sort: str | None, limit: int, **of: Any) -> None:
-    """Show the claims: their state, since when, their node and devices.
+    """Show claims: state, since when, node and devices.
 
-    With --all also those that have ended: for which pod, how long they waited, in how many attempts, and how that ended;
-    --sort waited shows first who waited longest. SOURCE is a recording, an export, archives and the rest, or a database;
-    by default the log.
+    --all adds ended claims: their pods, waits, attempts and outcomes; with --sort waited the longest wait comes first.
     """
     if everything:
         key = _key(_EVER, sort, "--all")
@@ -104,8 +102,8 @@ def claims(form: str, everything: bool, sort: str | None, limit: int, **of: Any)
         _show_past(past, key, limit, form, history, show_past_claims, histories.claim_data)
         return
     by = _key(_NOW, sort, "claims that are there")
-    picture, now, wanted, ended = _picture(form, "claim", **of)
-    rows, left = arranged(chosen_claims(picture, wanted), by, limit)
+    state, now, wanted, ended = _asked_state(form, "claim", **of)
+    rows, left = arranged(chosen_claims(state, wanted), by, limit)
     if form == "table":
         show_claims(rows, now, ended(rows))
     else:
@@ -113,14 +111,13 @@ def claims(form: str, everything: bool, sort: str | None, limit: int, **of: Any)
     show_left_out(left, form)
 
 
-@click.command("devices", short_help="Show the attached devices and their states.")
+@click.command("devices", short_help="Show attached devices and their states.")
 @_filters
 @order_options(*{**_DEVICES_NOW, **_DEVICES_EVER})
 def devices(form: str, everything: bool, sort: str | None, limit: int, **of: Any) -> None:
-    """Show the devices that were attached: their state, since when, their node and who holds them.
+    """Show attached devices: state, since when, node and claims.
 
-    With --all also those that went back: how long each was used, idle, attaching and detaching, and by whom. SOURCE is a
-    recording, an export, archives and the rest, or a database; by default the log.
+    --all adds detached devices: how long each was used, idle, attaching and detaching, and by which claims.
     """
     if everything:
         key = _key(_DEVICES_EVER, sort, "--all")
@@ -130,8 +127,8 @@ def devices(form: str, everything: bool, sort: str | None, limit: int, **of: Any
         _show_past(past, key, limit, form, history, show_past_devices, histories.device_data)
         return
     by = _key(_DEVICES_NOW, sort, "devices that are there")
-    picture, now, wanted, ended = _picture(form, "device", **of)
-    rows, left = arranged(chosen_devices(picture, wanted), by, limit)
+    state, now, wanted, ended = _asked_state(form, "device", **of)
+    rows, left = arranged(chosen_devices(state, wanted), by, limit)
     if form == "table":
         show_devices(rows, now, ended(rows))
     else:
@@ -252,7 +249,7 @@ Ended = Callable[[Sequence[Any]], str]
 """What to say where there is no row."""
 
 
-def _picture(
+def _asked_state(
     form: str,
     kind: str,
     sources: tuple[str, ...],
@@ -263,8 +260,8 @@ def _picture(
     until: str | None,
     state: str | None,
     **names: Any,
-) -> tuple[Picture, int, Filter, Ended]:
-    """The picture that is asked for; the instant that its times count back from: now for the whole of a log that may be written
+) -> tuple[State, int, Filter, Ended]:
+    """The state that is asked for; the instant that its times count back from: now for the whole of a log that may be written
     just now, else one that a table begins with; and what of it is wanted."""
     states = CLAIM_STATES if kind == "claim" else DEVICE_STATES
     if since is not None:
@@ -274,16 +271,16 @@ def _picture(
         require(source, SCALER, "use dds status, or dds replay --at, on it; give a scaler's with --name CLUSTER/scaler")
         wanted = filter_of(source, **names, state=known_state(state, states) if state else None)
         last = end(source.span, at, until)
-        picture = source.picture(*last)
-        now = present(source, last, picture.policy)
-        there = picture.lives if kind == "claim" else picture.devices
+        known = source.state(*last)
+        now = present(source, last, known.policy)
+        there = known.lives if kind == "claim" else known.devices
         seen = waiting = 0
         if not there.rows:
             history = history_of(source, last)
             waiting = sum(one.waits for one in history.claims.values()) if kind == "claim" else 0
             seen = len(history.claims if kind == "claim" else history.devices) - waiting
     if not now:
-        now = last.at if last.at is not None else picture.now
+        now = last.at if last.at is not None else known.now
         if form == "table":
             show(f"as of {rfc3339(now)}")
 
@@ -293,17 +290,17 @@ def _picture(
         rest = [f"{waiting} wait for the scheduler"] * bool(waiting) + [f"{seen} ended"] * bool(seen)
         return f"none now; {', '.join(rest)}: --all" if rest else f"no {kind}s"
 
-    return picture, now, wanted, ended
+    return known, now, wanted, ended
 
 
-def chosen_claims(picture: Picture, wanted: Filter = EVERYTHING) -> list[ClaimRow]:
+def chosen_claims(state: State, wanted: Filter = EVERYTHING) -> list[ClaimRow]:
     """The claims that are wanted."""
-    return [row for row in claim_rows(picture) if wanted.takes(row.concerns(picture), row.state)]
+    return [row for row in claim_rows(state) if wanted.takes(row.concerns(state), row.state)]
 
 
-def chosen_devices(picture: Picture, wanted: Filter = EVERYTHING) -> list[DeviceRow]:
+def chosen_devices(state: State, wanted: Filter = EVERYTHING) -> list[DeviceRow]:
     """The devices that are wanted."""
-    return [row for row in device_rows(picture) if wanted.takes(row.concerns(picture), row.state)]
+    return [row for row in device_rows(state) if wanted.takes(row.concerns(state), row.state)]
 
 
 def _devices_of_claims(history: History) -> dict[str, set[str]]:
@@ -406,19 +403,19 @@ class ClaimRow(NamedTuple):
     devices: tuple[str, ...]
     pods: tuple[str, ...]
 
-    def concerns(self, picture: Picture) -> Concerns:
+    def concerns(self, state: State) -> Concerns:
         """What it has to do with."""
-        claim = picture.claims.get(self.uid)
+        claim = state.claims.get(self.uid)
         results = claim.allocation.results if claim is not None and claim.allocation is not None else ()
-        had = [resource for one in results if (resource := picture.resource_of(one.key)) is not None]
-        asked = (found for one in results if (found := picture.model_of_result(one)) is not None)
+        had = [resource for one in results if (resource := state.resource_of(one.key)) is not None]
+        asked = (found for one in results if (found := state.model_of_result(one)) is not None)
         models = {*(one.model for one in had), *(one.model for one in asked)}
         return Concerns(
             (self.uid,),
             {*self.devices, *(one.uid for one in had)},
             (self.node,),
             models,
-            (picture.fabric_of.get(self.node, ""),),
+            (state.fabric_of.get(self.node, ""),),
         )
 
 
@@ -435,24 +432,24 @@ class DeviceRow(NamedTuple):
     claims: tuple[str, ...]
     idle_since: int
 
-    def concerns(self, picture: Picture) -> Concerns:
+    def concerns(self, state: State) -> Concerns:
         """What it has to do with."""
         named = (
-            picture.claim_named.get((namespace, name)) for namespace, _, name in (c.partition("/") for c in self.claims)
+            state.claim_named.get((namespace, name)) for namespace, _, name in (c.partition("/") for c in self.claims)
         )
         claims = {uid for uid in named if uid is not None}
-        fabric = picture.fabric_of.get(self.node, "")
+        fabric = state.fabric_of.get(self.node, "")
         return Concerns(claims, (self.uid, self.device, self.resource), (self.node,), (self.model,), (fabric,))
 
 
-def claim_rows(picture: Picture) -> list[ClaimRow]:
+def claim_rows(state: State) -> list[ClaimRow]:
     """Every claim that has a life, by name."""
     rows = []
-    for uid, life in picture.lives.rows.items():
-        claim = picture.claims.get(uid)
+    for uid, life in state.lives.rows.items():
+        claim = state.claims.get(uid)
         results = claim.allocation.results if claim is not None and claim.allocation is not None else ()
-        devices = [picture.face(result.key).uuid or result.device for result in results]
-        pods = picture.pods_of(claim) if claim is not None else []
+        devices = [state.face(result.key).uuid or result.device for result in results]
+        pods = state.pods_of(claim) if claim is not None else []
         rows.append(
             ClaimRow(
                 claim=f"{life.namespace}/{life.name}",
@@ -469,16 +466,16 @@ def claim_rows(picture: Picture) -> list[ClaimRow]:
     return sorted(rows, key=lambda row: (row.claim, row.uid))
 
 
-def device_rows(picture: Picture) -> list[DeviceRow]:
+def device_rows(state: State) -> list[DeviceRow]:
     """Every composable device, by node and name."""
     rows = []
-    for uid, life in picture.devices.rows.items():
-        resource = picture.resources.get(uid)
-        keys = set(picture.keys_of[resource.uuid]) if resource is not None and resource.uuid else set()
+    for uid, life in state.devices.rows.items():
+        resource = state.resources.get(uid)
+        keys = set(state.keys_of[resource.uuid]) if resource is not None and resource.uuid else set()
         if life.key is not None:
             keys.add(life.key)
-        holders = {holder for key in keys for holder in picture.holders[key]}
-        claims = {f"{c.namespace}/{c.name}" for holder in holders if (c := picture.claims.get(holder)) is not None}
+        holders = {holder for key in keys for holder in state.holders[key]}
+        claims = {f"{c.namespace}/{c.name}" for holder in holders if (c := state.claims.get(holder)) is not None}
         rows.append(
             DeviceRow(
                 device=resource.uuid if resource is not None and resource.uuid else "(not known yet)",

@@ -29,7 +29,7 @@ from dds_core.kit.policy import MICROSECONDS
 from dds_core.log import EventSource, Head, LeanEvent, MemoryLog
 from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.events import NOT_AS_WRITTEN, pool_of
-from dds_core.publisher.state import PoolPicture
+from dds_core.publisher.state import PoolState
 from dds_core.replay import fold_log, moments
 from dds_core.scaler.component import SCALER
 from dds_core.timeline import Entry, as_data, render_lines
@@ -214,34 +214,33 @@ _KEPT = {
 }
 
 
-def pools_status(head: Head, picture: PoolPicture) -> dict[str, Any]:
-    """What a publisher is doing, as plain data, read off its picture and the head of its log. Pools that are not as they were
+def pools_status(head: Head, state: PoolState) -> dict[str, Any]:
+    """What a publisher is doing, as plain data, read off its state and the head of its log. Pools that are not as they were
     decided come first."""
-    rows = sorted(pool_rows(picture), key=lambda row: row.as_decided is not False)
-    alerts = [one for one in alerts_of(picture.shown.rows) if not _is_over(picture, one)]
+    rows = sorted(pool_rows(state), key=lambda row: row.as_decided is not False)
+    alerts = [one for one in alerts_of(state.last_emitted.rows) if not _is_over(state, one)]
     return {
-        **part_data(head, picture, picture.config),
-        "models": [model.model for model in picture.models],
-        "machines": len(picture.machines_by_uuid),
-        "fabrics": sorted(picture.fabrics()),
-        "listed_at": picture.listed_at,
-        "failing": [{"of": of, "text": text} for of, text in sorted(picture.failures.rows.items())],
-        "dropped": [name for name, kept in _KEPT.items() if not getattr(picture.capabilities, kept)],
+        **part_data(head, state, state.config),
+        "models": [model.model for model in state.models],
+        "machines": len(state.machines_by_uuid),
+        "fabrics": sorted(state.fabrics()),
+        "listed_at": state.listed_at,
+        "failing": [{"of": of, "text": text} for of, text in sorted(state.failures.rows.items())],
+        "dropped": [name for name, kept in _KEPT.items() if not getattr(state.capabilities, kept)],
         "stocks": [
-            {"fabric": one.fabric, "model": one.model, "free": one.free}
-            for _, one in sorted(picture.stocks.rows.items())
+            {"fabric": one.fabric, "model": one.model, "free": one.free} for _, one in sorted(state.stocks.rows.items())
         ],
         "pools": [_pool(pool_data(row), row.since) for row in rows],
-        **trouble_data(picture, alerts, lambda of: spoken(_name(picture, of, *_POOLS))),
+        **trouble_data(state, alerts, lambda of: spoken(_name(state, of, *_POOLS))),
     }
 
 
-def _is_over(picture: PoolPicture, alert: Alerted) -> bool:
+def _is_over(state: PoolState, alert: Alerted) -> bool:
     """Whether a pool is seen as it was written again. The rules keep such an alert until the pool is next written, so that it is
     told once of two who fight over it."""
     key = pool_of(alert.of) if alert.reason == NOT_AS_WRITTEN else None
-    row = picture.pools.get(key) if key is not None else None
-    return key is not None and (row is None or picture.shows(key, row))
+    row = state.pools.get(key) if key is not None else None
+    return key is not None and (row is None or state.shows(key, row))
 
 
 def _pool(data: Mapping[str, Any], since: int) -> dict[str, Any]:
@@ -249,13 +248,13 @@ def _pool(data: Mapping[str, Any], since: int) -> dict[str, Any]:
     return {**{key: value for key, value in data.items() if key not in ("names", "held_names")}, "since": since}
 
 
-def _name(picture: Any, uid: str, *tables: str) -> str:
+def _name(state: Any, uid: str, *tables: str) -> str:
     """What an object of one of these tables is called."""
     for name in tables:
-        row = getattr(picture, name).get(uid)
+        row = getattr(state, name).get(uid)
         if row is not None:
             return f"{row.namespace}/{row.name}" if hasattr(row, "namespace") else str(row.name)
-    return "the ConfigMap" if uid in picture.configs else uid
+    return "the ConfigMap" if uid in state.configs else uid
 
 
 _POOLS = ("slices", "hosts", "claims", "resources")
@@ -318,16 +317,16 @@ _POOL_TABLES: tuple[Table, ...] = (
 # -- an autoscaler -------------------------------------------------------------------------------------------------------
 
 
-def groups_status(head: Head, picture: Fleet) -> dict[str, Any]:
-    """What an autoscaler is doing, as plain data, read off its picture and the head of its log."""
-    config = picture.config if picture.config.uid else None
+def groups_status(head: Head, state: Fleet) -> dict[str, Any]:
+    """What an autoscaler is doing, as plain data, read off its state and the head of its log."""
+    config = state.config if state.config.uid else None
     return {
-        **part_data(head, picture, config),
-        "servers": len(picture.servers),
-        "groups": group_rows(picture),
-        "servers_under_way": order_rows(picture),
-        "pods_waiting": pods_waiting(picture),
-        **trouble_data(picture, alerts_of(picture.shown.rows), lambda uid: _name(picture, uid, *_FLEET)),
+        **part_data(head, state, config),
+        "servers": len(state.servers),
+        "groups": group_rows(state),
+        "servers_under_way": order_rows(state),
+        "pods_waiting": pods_waiting(state),
+        **trouble_data(state, alerts_of(state.last_emitted.rows), lambda uid: _name(state, uid, *_FLEET)),
     }
 
 
@@ -367,12 +366,14 @@ _NEWS = 300
 _CLEAR = "\x1b[H\x1b[J"
 
 
-@click.command("status", short_help="Tell what scaler, publisher and autoscaler are doing now.")
+@click.command("status", short_help="Show what scaler, publisher and autoscaler are doing.")
 @source_arguments
 @click.option("--check", "checking", is_flag=True, help="End with 2 when no process seems to write the log.")
-@click.option("--watch", is_flag=True, help="Show it again every two seconds, until Ctrl-C; JSON as one object a line.")
-@click.option("--most", type=click.IntRange(min=0), default=20, show_default=True, help="Rows of each table, at most.")
-@click.option("--news", type=click.IntRange(min=0), default=5, show_default=True, help="Last changes and decisions.")
+@click.option("--watch", is_flag=True, help="Refresh every two seconds until Ctrl-C; JSON is one object per line.")
+@click.option("--most", type=click.IntRange(min=0), default=20, show_default=True, help="Maximum rows of each table.")
+@click.option(
+    "--news", type=click.IntRange(min=0), default=5, show_default=True, help="Number of last changes and decisions."
+)
 @output_options("table", "json", "jsonl")
 def status(
     sources: tuple[str, ...],
@@ -384,12 +385,12 @@ def status(
     news: int,
     form: str,
 ) -> int:
-    """Tell what a scaler is doing now: its mode, what waits and why, what is under way, and what is wrong. Where the
-    database holds the log of the cluster's publisher too, its pools, and what its fabric does not answer, follow; then the
-    autoscaler's groups, servers that come and go, and pods that wait.
+    """Show what the scaler is doing: its mode, what waits and why, what is under way, and what is wrong. Where the database
+    also holds the cluster's other logs, the publisher's pools and unanswered fabric queries follow, then the autoscaler's
+    groups, servers under way and waiting pods.
 
-    SOURCE is a database, an export, archives and the rest, or a recording, whose end is shown; by default the log. Only
-    that is read. When nothing was written for longer than a process that runs can be silent, the first line says so.
+    It only reads SOURCE, of a recording the end. The first line says when nothing was written for longer than a running
+    process is silent.
     """
     if checking and watch:
         raise InputError("--check and --watch do not go together", fix="leave one of them out")
@@ -438,7 +439,7 @@ def logs_beside(log: str) -> list[str]:
 
 
 class LogView:
-    """A log's picture that is kept up to date: only what is new is read. `news` are the last entries, newest last."""
+    """A log's state that is kept up to date: only what is new is read. `news` are the last entries, newest last."""
 
     news: list[Entry]
 
@@ -451,7 +452,7 @@ class LogView:
             raise InputError(what, where=log.name, fix="use dds timeline or dds log verify on it")
         self.head: Head = log.head()
         self.live = isinstance(log, SqlLog) and is_live(self.head)
-        self.picture = self.component.picture()
+        self.state = self.component.state()
         self._begin_news()
 
     def refresh(self) -> None:
@@ -468,21 +469,21 @@ class LogView:
         self.head, self._position = head, head.position
 
     def _read_on(self, head: Head) -> None:
-        begun = self.picture if self._position else None
+        begun = self.state if self._position else None
         after = self._position or max(head.checkpoint, 1) - 1
         rows = progress(self._log.read_lean(after, head.position), head.position - after, "folding")
         first = after + (begun is None)  # it may be a checkpoint, which is no news
         last: list[LeanEvent] = []
-        self.picture = fold_log(_until(rows, max(first, head.position - _NEWS), last), self.component, begun)
+        self.state = fold_log(_until(rows, max(first, head.position - _NEWS), last), self.component, begun)
         if begun is None:
             self._begin_news()
         entries = [entry for moment in moments(last, self.component) for entry in self._teller.tell(moment)]
         self.news = [*self.news, *brief(entries)][-_NEWS:]
-        self.picture = fold_log(last, self.component, self.picture)
+        self.state = fold_log(last, self.component, self.state)
 
     def _begin_news(self) -> None:
-        """What is told from here on speaks in the names that the picture knows."""
-        self._teller = self.component.told.teller(None, self.picture)
+        """What is told from here on speaks in the names that the state knows."""
+        self._teller = self.component.told.teller(None, self.state)
         self.news = []
 
 
@@ -497,12 +498,12 @@ def _until(rows: Iterable[LeanEvent], position: int, rest: list[LeanEvent]) -> I
 
 def _data(view: LogView, most: int, now: int) -> dict[str, Any]:
     if view.component is PUBLISHER:
-        told = pools_status(view.head, view.picture)
+        told = pools_status(view.head, view.state)
     elif view.component is AUTOSCALER:
-        told = groups_status(view.head, view.picture)
+        told = groups_status(view.head, view.state)
     else:
-        told = status_data(view.head, view.picture, most)
-    silent = silence(view.head, view.picture.policy, now) if view.live else 0
+        told = status_data(view.head, view.state, most)
+    silent = silence(view.head, view.state.policy, now) if view.live else 0
     return {"live": view.live, "silent": silent // MICROSECONDS or None, **told}
 
 

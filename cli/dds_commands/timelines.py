@@ -1,4 +1,4 @@
-"""`dds timeline`: why a claim, a device or a node went through what it did; `dds diagram`: the two lives as pictures."""
+"""`dds timeline`: why a claim, a device or a node went through what it did; `dds diagram`: the two lives as states."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from dds_core.timeline.clock import rfc3339
 from dds_core.timeline.telling import ACT, DECISION, ERASED, REST
 
 
-@click.command("timeline", short_help="Tell what happened to something, and why.")
+@click.command("timeline", short_help="Show what happened to a claim, device or node, and why.")
 @click.argument("subject", metavar="SUBJECT")
 @source_arguments
 @since_option
 @end_options
 @output_options("table", "json", "jsonl", "mermaid")
-@click.option("--full", is_flag=True, help="Tell every fact too, and each attempt of those that ended alike.")
+@click.option("--full", is_flag=True, help="Also show every fact, and each of several attempts that ended alike.")
 def timeline(
     subject: str,
     sources: tuple[str, ...],
@@ -52,18 +52,15 @@ def timeline(
     form: str,
     full: bool,
 ) -> None:
-    """Tell what happened to a claim, a device or a node, when, how long it took, and why.
+    """Show what happened to a claim, device or node: when, how long it took, and why.
 
     SUBJECT is a claim or pod (NAMESPACE/NAME or uid), a device (UUID, resource or uid), a node, a request, a model or a
-    fabric; the beginning of a name will do, and pod/NAME, node/NAME and so on say which kind is meant. SOURCE is a
-    recording, an export, archives and the rest, or a database; by default the log.
+    fabric. The beginning of a name is enough; pod/NAME, node/NAME and so on choose the kind. In the log of a publisher
+    (--name CLUSTER/publisher) it is a pool, a node, or a machine by UUID or name.
 
-    Of a claim the outcome comes first: how long it waited, in how many attempts, where the time went, whose it was, and
-    what would have helped. Each change comes with its instant, the time spent in the state before, of a claim the time since
-    its pod came, and its cause; under it stands what dds decided, or would have decided in mode observe, and what others
-    did in its place. With --full the facts that led to it are told too.
-
-    The log of a publisher (--name CLUSTER/publisher) tells of pools, nodes, and machines of the fabric by UUID or name.
+    Of a claim the outcome comes first: its wait, attempts, where the time went, who caused it, and what would have helped.
+    Then each change with its instant, the time in the state before, the time since the pod came, and its cause; below it
+    what dds decided, or would have decided in mode observe, and what others did in its place.
     """
     with Opened() as opened:
         source = opened.source(sources, url, name)
@@ -255,14 +252,11 @@ def show_text(
         show("nothing has changed since" if known else "nothing happened to it")
 
 
-@click.command("diagram", short_help="Print a life as a state diagram.")
+@click.command("diagram", short_help="Print the states of a claim or device as a diagram.")
 @click.argument("life", type=click.Choice(["claim", "device"]), default="claim")
 @output_options("mermaid", "json", "jsonl")
 def diagram(life: str, form: str) -> None:
-    """Print the life of a claim (the default) or of a device as a mermaid state diagram, or its table as JSON.
-
-    It is made from the table that the engine itself uses.
-    """
+    """Print the states of a claim (the default) or a device as a mermaid diagram, or their transitions as JSON."""
     table = CLAIM_TABLE if life == "claim" else DEVICE_TABLE
     if form == "mermaid":
         show(mermaid(table).rstrip("\n"))

@@ -71,27 +71,25 @@ class Shown(msgspec.Struct, frozen=True):
     context: str | None = None
 
 
-@click.command("ui", short_help="Show what happens as a live page.")
+@click.command("ui", short_help="Serve a live page of claims and devices.")
 @source_arguments
-@click.option(
-    "--bind-address", metavar="HOST:PORT", default=ADDRESS, show_default=True, help="Where the page is served."
-)
+@click.option("--bind-address", metavar="HOST:PORT", default=ADDRESS, show_default=True, help="Address of the page.")
 @click.option(
     "--cert-file",
     metavar="FILE",
     default="",
-    help="Certificate (PEM), elsewhere than on loopback; by default one made at start.",
+    help="Certificate (PEM) beyond loopback; by default generated at start.",
 )
-@click.option("--key-file", metavar="FILE", default="", help="Its key.")
+@click.option("--key-file", metavar="FILE", default="", help="Private key of --cert-file.")
 @click.option(
     "--keep",
     type=click.IntRange(min=10),
     metavar="NUMBER",
     default=KEEP,
     show_default=True,
-    help="Ended claims and devices that the page keeps, each; older ones are told when asked for.",
+    help="Ended claims, and ended devices, that the page keeps; it loads older ones on request.",
 )
-@click.option("--kubeconfig", metavar="FILE", help="For the cluster that says who may see the page.")
+@click.option("--kubeconfig", metavar="FILE", help="Kubeconfig of the cluster that authorizes viewers.")
 @click.option("--context", metavar="NAME", help="Context of the kubeconfig.")
 def ui(
     sources: tuple[str, ...],
@@ -104,17 +102,16 @@ def ui(
     kubeconfig: str | None,
     context: str | None,
 ) -> int:
-    """Serve the page of `dds report` live: claims and devices as they are, what happened to each, and the time before.
+    """Serve the page of dds report live: claims and devices now, their history, and any instant before.
 
     \b
     dds ui
     dds ui postgresql://reader@db/dds --name prod-eu/scaler
 
-    It reads the log and writes nothing, so it can run beside a scaler or anywhere else that reaches the log. It listens on
-    loopback; on another address it is served over TLS, to those whom the API server knows by a token and lets get /ui
-    (`kubectl create token`). Ctrl-C ends it.
+    It only reads the log, and runs anywhere that reaches it. It listens on loopback; any other address is served over TLS,
+    to clients whose token (`kubectl create token`) the API server authorizes for /ui. Ctrl-C ends it.
 
-    SOURCE is a database; a recording, an export or archives are shown as they are; by default the log.
+    SOURCE is a database; recordings, exports and archives are shown without updates.
     """
     shown = Shown(sources, url, name, bind_address, keep, cert_file, key_file, kubeconfig, context)
     stopped = threading.Event()

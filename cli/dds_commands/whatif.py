@@ -47,28 +47,34 @@ SWEPT = (
 """What a sweep shows of each cell; JSON has all measures."""
 
 
-@click.command("whatif", short_help="Play what happened again under other policies.")
+@click.command("whatif", short_help="Simulate what happened under other policies.")
 @source_arguments
 @click.option(
-    "--policy", "policies", metavar="FILE", multiple=True, help=f"A policy to try, or {STAND_IN!r}. Several times."
+    "--policy", "policies", metavar="FILE", multiple=True, help=f"Policy to simulate, or {STAND_IN!r}; repeatable."
 )
 @recorded_options
 @click.option("--seeds", type=click.IntRange(1, 10_000), default=10, show_default=True, help="Runs of each policy.")
 @run_options
-@click.option("--sweep", "grid_file", metavar="FILE", help="Go through every combination of knobs, pools, nodes, …")
-@click.option("--results", metavar="PLACE", help="Keep what came of a sweep's runs in this SQLite file, or at a URL.")
+@click.option(
+    "--sweep", "grid_file", metavar="FILE", help="Simulate every combination of policy fields, pools, nodes, …"
+)
+@click.option("--results", metavar="PLACE", help="Keep the runs of a sweep in this SQLite file or database URL.")
 @click.option(
     "--engine",
     type=click.Choice(["processes", "ray"]),
     default="processes",
     show_default=True,
-    help="Who plays the runs.",
+    help="What executes the runs.",
 )
-@click.option("--ray-address", metavar="ADDRESS", help="A Ray cluster, or auto; by default one of this machine's own.")
-@click.option("--price", "price_file", metavar="FILE", help="Price of a device-hour by model, as for dds usage.")
-@click.option("--watts", "watts_file", metavar="FILE", help="Watts of a device by model, as for dds usage.")
-@click.option("--page", metavar="FILE", help="Write the last policy's first run as a page, the first one's under it.")
-@click.option("--scenario", "folder", metavar="FOLDER", help="Write the scenario and its pods there, for dds lab run.")
+@click.option("--ray-address", metavar="ADDRESS", help="Ray cluster, or auto; by default a local one.")
+@click.option("--price", "price_file", metavar="FILE", help="Price of a device-hour by model (YAML, TOML or JSON).")
+@click.option(
+    "--watts", "watts_file", metavar="FILE", help="Watts of a device by model, used and idle (YAML, TOML or JSON)."
+)
+@click.option(
+    "--page", metavar="FILE", help="Write a report of the last policy's first run, with the curves of the first policy."
+)
+@click.option("--scenario", "folder", metavar="FOLDER", help="Write the model as a scenario with pods for dds lab run.")
 @output_options("table", "json")
 def whatif(
     sources: tuple[str, ...],
@@ -91,14 +97,13 @@ def whatif(
     folder: str | None,
     form: str,
 ) -> int:
-    """Derive a model of the cluster from a log or a recording, hold it against what really happened, and play it under other
-    policies: the same pods, nodes and pools, a fabric that behaves as it was seen to, dds itself, on virtual time.
+    """Derive a model of the cluster from a log or recording, compare it with reality, and simulate it under other policies:
+    the same pods, nodes and pools, a fabric that behaves as recorded, and dds itself, on virtual time (docs/whatif.md).
 
-    The policy that drove the cluster is run first, beside reality. What is further off than --bound of it, and further than
-    chance explains, ends the command with 3, unless --anyway. Each policy is then compared with that first one, seed by
-    seed, with 95 % intervals.
+    The recorded policy runs first and is compared with reality. A deviation above --bound, and above chance, ends the
+    command with 3, unless --anyway. Each --policy is then compared with the recorded one, seed by seed, with 95 % intervals.
 
-    SOURCE may also be a scenario of the lab (a .yaml file): then there is no reality, and the first --policy is compared with.
+    SOURCE may also be a scenario of the lab (.yaml): there is no reality then, and the first --policy is the reference.
     """
     require("lab")
     from dds_whatif.engines import opened as opened_engine

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dds_core.autoscaler.deadlines import Agenda
+from dds_core.autoscaler.deadlines import DeadlineQueue
 from dds_core.autoscaler.events import EVENTS
 from dds_core.autoscaler.fold import apply
 from dds_core.autoscaler.policy import read_autoscale_policy
@@ -17,11 +17,11 @@ AUTOSCALER: Component[Fleet] = Component(
     name="autoscaler",
     fingerprint=AUTOSCALER_FINGERPRINT,
     projection=PROJECTION,
-    picture=Fleet,
+    state=Fleet,
     apply=apply,
     decide=decide,
     invariants=NONE,
-    agenda=Agenda,
+    deadline_queue=DeadlineQueue,
     dump=dump,
     load=load,
     same=same,

@@ -32,18 +32,16 @@ def order_stream(order: str) -> str:
 
 # -- objects -----------------------------------------------------------------------------------------------------------
 
-WorkerObserved, WorkerGone = observed(
-    Worker, "A node appeared or changed, as the autoscaler sees it: its room, labels and taints.", "A node was deleted."
-)
+WorkerObserved, WorkerGone = observed(Worker, "A node appeared or changed.", "A node was deleted.")
 LoadObserved, LoadGone = observed(
     Load,
-    "A pod appeared or changed, as the autoscaler sees it: what it asks for, and where it is.",
+    "A pod appeared or changed.",
     "A pod was deleted.",
 )
 ServerObserved, ServerGone = observed(
     Server,
-    "The provider's answer about a server is new: its state, its order, its node's provider id.",
-    "The provider has left a server out of its whole answer: it is off, or composed no more.",
+    "The provider's answer about a server is new.",
+    "A complete answer of the provider no longer lists the server.",
 )
 
 
@@ -57,7 +55,7 @@ class OfAutoscaler(Fact, frozen=True):
 
 
 class Refreshed(OfAutoscaler, frozen=True):
-    """Cluster Autoscaler has begun a loop, and the view that it is to see is another than the last."""
+    """Cluster Autoscaler began a loop, and the view for it has changed."""
 
     def words(self, names: Names) -> str:
         return "Cluster Autoscaler began a loop"
@@ -74,7 +72,7 @@ class OfGroup(Fact, frozen=True):
 
 
 class GrowthAsked(OfGroup, frozen=True):
-    """Cluster Autoscaler wants `delta` servers more."""
+    """Cluster Autoscaler wants `delta` more servers."""
 
     delta: int
 
@@ -83,7 +81,7 @@ class GrowthAsked(OfGroup, frozen=True):
 
 
 class ShrinkAsked(OfGroup, frozen=True):
-    """Cluster Autoscaler wants `delta` servers less of those that are not there yet."""
+    """Cluster Autoscaler wants `delta` fewer of the servers that are not there yet."""
 
     delta: int
 
@@ -92,7 +90,7 @@ class ShrinkAsked(OfGroup, frozen=True):
 
 
 class RemovalAsked(OfGroup, frozen=True):
-    """Cluster Autoscaler has drained these nodes and wants their servers to go."""
+    """Cluster Autoscaler has drained these nodes and wants their servers removed."""
 
     nodes: tuple[NodeRef, ...]
 
@@ -117,8 +115,8 @@ class Asked(Decision, frozen=True):
 
 
 class GroupShown(Asked, frozen=True):
-    """From now on Cluster Autoscaler sees the group so: its bounds, its target, and which nodes have joined or left. `closed`
-    says why nothing may be added; `reasons` why nodes have left, by node."""
+    """Show Cluster Autoscaler the group with these bounds, this target, and these nodes joined or left. `closed`: why
+    nothing may be added. `reasons`: why nodes left."""
 
     minimum: int
     maximum: int
@@ -140,7 +138,7 @@ class GroupShown(Asked, frozen=True):
 
 
 class GroupHidden(Asked, frozen=True):
-    """The group is not shown any more: the policy has it no more, or nothing is shown in this mode."""
+    """Show the group no longer: the policy or the mode excludes it."""
 
     def words(self, names: Names) -> str:
         return f"show no group {self.group}"
@@ -150,7 +148,7 @@ Refusal = Literal["unknown", "refused", "bad"]
 
 
 class AskRefused(Asked, frozen=True):
-    """Cluster Autoscaler does not get what it asked for."""
+    """Refuse what Cluster Autoscaler asked for."""
 
     level: ClassVar[Level] = "warning"
 
@@ -178,14 +176,14 @@ class OfOrder(Decision, frozen=True):
 
 
 class ServerOrdered(OfOrder, frozen=True):
-    """Ask the provider for a server under this name, by which it is known again."""
+    """Order a server from the provider under this name."""
 
     def words(self, names: Names) -> str:
         return f"order a server for {self.group} as {self.order}"
 
 
 class OrderFailed(OfOrder, frozen=True):
-    """No server has come of an order; Cluster Autoscaler is told, and gives it up."""
+    """No server came for an order; Cluster Autoscaler gives it up."""
 
     level: ClassVar[Level] = "warning"
     written: ClassVar[bool] = False
@@ -199,8 +197,7 @@ class OrderFailed(OfOrder, frozen=True):
 
 
 class ServerReturned(OfOrder, frozen=True):
-    """Give a server back to its provider. `server` is the provider's id of it, "" for an order of which none is known; `node` the
-    node that it was."""
+    """Give a server back to its provider. `server`: the provider's id, empty if none is known. `node`: its node."""
 
     server: str = ""
     node: str = ""
@@ -215,7 +212,7 @@ class ServerReturned(OfOrder, frozen=True):
 
 
 class NodeRemoved(Decision, frozen=True):
-    """Delete the Node of a server that is gone; nobody else does."""
+    """Delete the Node of a server that is gone."""
 
     node: str
     uid: str
@@ -230,7 +227,7 @@ class NodeRemoved(Decision, frozen=True):
 
 
 class NodeOpened(Decision, frozen=True):
-    """Take the start-up taint off a node that has all labels of its group."""
+    """Remove the start-up taint from a node that has all labels of its group."""
 
     node: str
     uid: str
@@ -253,7 +250,7 @@ _ADVICE: dict[Case, str] = {
 
 
 class PodAdvised(Decision, frozen=True):
-    """What would let a pending pod run, in words: `case` is one of the four."""
+    """What would let a pending pod run, in words (`text`) and as a `case`."""
 
     written: ClassVar[bool] = False
 

@@ -8,7 +8,7 @@ from typing import Any
 from dds_core.autoscaler.policy import AutoscalePolicy
 from dds_core.autoscaler.records import Advice, Leaving, Load, Order, Server, Shown, Worker
 from dds_core.events import Event
-from dds_core.kit.state import Hook, Index, Remembered, Table
+from dds_core.kit.state import Hook, Index, StateBase, Table
 from dds_core.model import AttachRequest, Claim, Config, DeviceClass, DeviceKey, FabricResource, Slice, TaintRule
 
 
@@ -45,7 +45,7 @@ class Dirty:
         self.orders, self.servers, self.nodes, self.asked, self.everything = set(), set(), set(), [], False
 
 
-class Indexes(Remembered[Any]):
+class Indexes(StateBase[Any]):
     """Tables and indexes. All changes go through the tables' `put` and `drop`."""
 
     configs: Table[str, Config]

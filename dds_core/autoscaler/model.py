@@ -11,7 +11,7 @@ from typing import Literal
 
 from dds_core.model import Record, Taint
 
-State = Literal["creating", "running", "deleting"]
+InstanceState = Literal["creating", "running", "deleting"]
 
 
 class Instance(Record, frozen=True):
@@ -22,7 +22,7 @@ class Instance(Record, frozen=True):
     """
 
     id: str
-    state: State
+    state: InstanceState
     code: str = ""
     message: str = ""
     out_of_resources: bool = False
@@ -54,7 +54,7 @@ class Group(Record, frozen=True):
 
 
 class NodeRef(Record, frozen=True):
-    """A node as Cluster Autoscaler names it. For an instance that has no Node both are the instance's id."""
+    """A node as Cluster Autoscaler names it; without a Node, both are the instance's id."""
 
     name: str
     provider_id: str

@@ -43,10 +43,8 @@ class KeptTaint(Strict):
 class ServerTemplate(Strict):
     """What a fresh server of a group is once it has registered."""
 
-    capacity: dict[str, str] = Field(description="Allocatable quantities; cpu, memory and pods are needed.")
-    labels: dict[str, str] = Field(
-        default={}, description="All labels of a fresh node, those of device pools included."
-    )
+    capacity: dict[str, str] = Field(description="Allocatable quantities; cpu, memory and pods are required.")
+    labels: dict[str, str] = Field(default={}, description="All labels of a fresh node, also those of device pools.")
     taints: tuple[KeptTaint, ...] = Field(default=(), description="Taints that a fresh node keeps.")
     os: str = Field(default="linux", description="kubernetes.io/os.")
     arch: str = Field(default="amd64", description="kubernetes.io/arch.")
@@ -73,13 +71,13 @@ class ServerGroup(Strict):
     """Servers that are alike and can be composed or powered on."""
 
     name: GroupName = Field(
-        description="At most 40 small letters, digits and dashes; the id that Cluster Autoscaler knows."
+        description="At most 40 lower-case letters, digits and dashes; the id for Cluster Autoscaler."
     )
-    minimum: Number = counted(0, "servers", "Cluster Autoscaler keeps so many.")
+    minimum: Number = counted(0, "servers", "Fewest servers that Cluster Autoscaler keeps.")
     maximum: Number = Field(
-        description="Cluster Autoscaler makes no more than so many.", json_schema_extra={"unit": "servers"}
+        description="Most servers that Cluster Autoscaler makes.", json_schema_extra={"unit": "servers"}
     )
-    template: ServerTemplate = Field(description="What a fresh server is.")
+    template: ServerTemplate = Field(description="A fresh server.")
 
     @model_validator(mode="after")
     def _is_range(self) -> ServerGroup:
@@ -93,17 +91,15 @@ class AutoscalePolicy(Strict):
 
     mode: AutoscaleMode = Field(
         default="observe",
-        description="`observe` shows no group to Cluster Autoscaler and orders no server; `autoscale` does.",
+        description="`observe`: show no group to Cluster Autoscaler, order no server; `autoscale`: do both.",
     )
     groups: tuple[ServerGroup, ...] = Field(default=(), description="The groups of servers.")
     compose_seconds: PositiveSeconds = Field(
-        default=900, description="A server whose node is not there so long after its order has failed."
+        default=900, description="Time for a server's node to appear before its order has failed."
     )
-    close_for_devices: bool = Field(
-        default=True, description="While a device will do for a pod that waits, no server is added."
-    )
+    close_for_devices: bool = Field(default=True, description="Add no server while a device will do for a waiting pod.")
     scan_interval_seconds: Seconds = Field(
-        default=300, description="A level pass over all orders and servers so often, as a safety net; 0 = never."
+        default=300, description="Interval of level passes over orders and servers; 0 = never."
     )
 
     @field_validator("groups")

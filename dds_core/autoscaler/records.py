@@ -20,7 +20,7 @@ Amounts = dict[str, int]
 
 
 class Worker(Record, frozen=True):
-    """A node. `provider_id` is spec.providerID, `room` what is allocatable, `ready` its condition Ready."""
+    """A node. `provider_id`: spec.providerID. `room`: what is allocatable. `ready`: condition Ready."""
 
     uid: str
     name: str = ""
@@ -39,9 +39,8 @@ class Worker(Record, frozen=True):
 
 
 class Load(Record, frozen=True):
-    """A pod. `asks` is what its containers request together, `terms` the node selector terms of which one must hold (none: any
-    node), `waiting` the reason of PodScheduled=False, `daemon` that a DaemonSet made it. Its claims are named as in
-    `dds_core.model.Pod`."""
+    """A pod. `asks`: requests of its containers together. `terms`: node selector terms, one of which must hold (empty:
+    any node). `waiting`: reason of PodScheduled=False. `daemon`: made by a DaemonSet. Claims as in `Pod`."""
 
     uid: str
     namespace: str = ""
@@ -78,8 +77,8 @@ ServerState = Literal["creating", "running", "deleting", "failed"]
 
 
 class Server(Record, frozen=True):
-    """A server as its provider tells. `order` is the name under which it was ordered, "" for one that dds never ordered;
-    `provider_id` that of its node, "" while it is not known; `code` and `message` say why it failed."""
+    """A server as its provider reports it. `order`: the name it was ordered under, empty if dds did not order it.
+    `provider_id`: that of its node, empty until known. `code`, `message`: why it failed."""
 
     uid: str
     group: str = ""

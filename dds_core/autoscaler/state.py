@@ -1,4 +1,4 @@
-"""The autoscaler's picture: everything that its rules know, folded from its log, with the questions that several of them ask; and
+"""The autoscaler's state: everything that its rules know, folded from its log, with the questions that several of them ask; and
 how it is dumped and loaded."""
 
 from __future__ import annotations

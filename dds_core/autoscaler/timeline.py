@@ -77,8 +77,8 @@ class AutoscalerKnown(Known):
             self.begin_with(load(fact.picture))
         return super()._learnt(fact)
 
-    def begin_with(self, picture: Fleet) -> None:
-        for table in (picture.workers, picture.loads, picture.servers, picture.claims, picture.resources):
+    def begin_with(self, state: Fleet) -> None:
+        for table in (state.workers, state.loads, state.servers, state.claims, state.resources):
             for row in table.rows.values():
                 self._keep(row)
 
@@ -164,10 +164,10 @@ def scope_of(subject: Subject | None) -> Scope:
     return OneThing(subject) if subject is not None else Everything()
 
 
-def _teller(subject: Subject | None, picture: Fleet | None) -> DecisionTeller[AutoscalerKnown]:
+def _teller(subject: Subject | None, state: Fleet | None) -> DecisionTeller[AutoscalerKnown]:
     known = AutoscalerKnown()
-    if picture is not None:
-        known.begin_with(picture)
+    if state is not None:
+        known.begin_with(state)
     return DecisionTeller(known, scope_of(subject))
 
 

@@ -1,4 +1,4 @@
-"""The view that Cluster Autoscaler is shown, made from the picture."""
+"""The view that Cluster Autoscaler is shown, made from the state."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from dds_core.autoscaler.rules.asks import INSTANCE
 from dds_core.autoscaler.state import Fleet
 
 
-def view_of(picture: Fleet) -> View:
+def view_of(state: Fleet) -> View:
     """All groups as they were shown last. A caller keeps it until the next refresh or the next accepted call."""
-    groups = tuple(_group(picture, name, shown) for name, shown in sorted(picture.groups.rows.items()))
-    members = {node: name for name, shown in picture.groups.rows.items() for node in shown.members}
+    groups = tuple(_group(state, name, shown) for name, shown in sorted(state.groups.rows.items()))
+    members = {node: name for name, shown in state.groups.rows.items() for node in shown.members}
     return View(groups, members)
 
 
-def _group(picture: Fleet, name: str, shown: Shown) -> Group:
-    known = picture.policy.group(name)
+def _group(state: Fleet, name: str, shown: Shown) -> Group:
+    known = state.policy.group(name)
     template = known.template.made() if known is not None else None
     debug = shown.closed or f"{len(shown.members)} members"
     return Group(
-        name, shown.minimum, shown.maximum, shown.target, debug, tuple(_instances(picture, name, shown)), template
+        name, shown.minimum, shown.maximum, shown.target, debug, tuple(_instances(state, name, shown)), template
     )
 
 
-def _instances(picture: Fleet, name: str, shown: Shown) -> Iterator[Instance]:
+def _instances(state: Fleet, name: str, shown: Shown) -> Iterator[Instance]:
     for node in shown.members:
-        worker = picture.worker(node)
-        server = picture.server(worker) if worker is not None else None
+        worker = state.worker(node)
+        server = state.server(worker) if worker is not None else None
         if worker is not None:
-            going = server is not None and server.uid in picture.leaving
+            going = server is not None and server.uid in state.leaving
             yield Instance(worker.provider_id, "deleting" if going else "running")
-    for order, row in sorted(picture.orders.rows.items()):
+    for order, row in sorted(state.orders.rows.items()):
         if row.group == name:
-            server = picture.servers.get(picture.server_for.get(order, ""))
+            server = state.servers.get(state.server_for.get(order, ""))
             id = server.provider_id if server is not None and server.provider_id else f"{INSTANCE}{order}"
-            state = "deleting" if row.over else "creating"
-            yield Instance(id, state, row.code, row.message, row.out_of_resources)  # type: ignore[arg-type]
+            phase = "deleting" if row.over else "creating"
+            yield Instance(id, phase, row.code, row.message, row.out_of_resources)  # type: ignore[arg-type]

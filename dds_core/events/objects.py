@@ -7,29 +7,28 @@ from dds_core.model import AttachRequest, Config, DeviceClass, Slice, TaintRule
 
 SliceObserved, SliceGone = observed(
     Slice,
-    "A ResourceSlice appeared or changed. `devices` holds the device differences of the slice: the new device, or None for one "
-    "that is no longer listed.",
+    "A ResourceSlice appeared or changed. `devices` holds the devices that differ, null for one that is no longer listed.",
     "A ResourceSlice was deleted; its devices are unknown from here on, not gone.",
     apart="devices",
 )
 DeviceClassObserved, DeviceClassGone = observed(
     DeviceClass,
-    "A DeviceClass appeared or changed; its selectors tell which devices a claim could take.",
+    "A DeviceClass appeared or changed.",
     "A DeviceClass was deleted.",
 )
 TaintRuleObserved, TaintRuleGone = observed(
     TaintRule,
-    "A DeviceTaintRule appeared or changed, ours or anybody's.",
+    "A DeviceTaintRule appeared or changed.",
     "A DeviceTaintRule was deleted.",
 )
 ConfigObserved, ConfigGone = observed(
     Config,
-    "The ConfigMap of the fabric appeared or changed: models, label prefix, fabrics, kill switch.",
-    "The ConfigMap was deleted, and nothing was ours without it: in older logs.",
+    "The ConfigMap of the fabric appeared or changed.",
+    "Older logs only: the ConfigMap was deleted, and its models with it.",
 )
 AttachRequestObserved, AttachRequestGone = observed(
     AttachRequest,
-    "A ComposabilityRequest appeared or changed, ours or anybody's: what is asked for, and how far the operator is.",
+    "A ComposabilityRequest appeared or changed.",
     "A ComposabilityRequest was deleted.",
 )
 

@@ -24,18 +24,18 @@ from dds_core.model import Claim, FabricResource
 
 ClaimObserved, ClaimGone = observed(
     Claim,
-    "A ResourceClaim appeared or changed; `changes` holds the fields that are now different.",
-    "A ResourceClaim was deleted; what it held is free from here on.",
+    "A ResourceClaim appeared or changed.",
+    "A ResourceClaim was deleted; its devices are free from here on.",
 )
 FabricResourceObserved, FabricResourceGone = observed(
     FabricResource,
-    "A ComposableResource appeared or changed: one device that is attached, being attached or being detached.",
+    "A ComposableResource appeared or changed.",
     "A ComposableResource was deleted: its device is back in the pool, or its node is gone.",
 )
 
 
 class Rejected(Fact, frozen=True):
-    """An object, or one field of it, that is not as expected. Told once per (uid, field, reason); nothing else stops."""
+    """An object, or one of its fields, is not as expected. Reported once per (uid, field, reason)."""
 
     level: ClassVar[Level] = "warning"
 
@@ -60,7 +60,7 @@ class Rejected(Fact, frozen=True):
 
 
 class ConfigMissing(Fact, frozen=True):
-    """The ConfigMap of the fabric was deleted. What it said last stays in force until there is one again."""
+    """The ConfigMap of the fabric was deleted. Its last content stays in force."""
 
     level: ClassVar[Level] = "warning"
 
@@ -88,8 +88,8 @@ class OfScaler(Fact, frozen=True):
 
 
 class Started(OfScaler, frozen=True):
-    """A process took over. `fingerprint` identifies the code of `decide`, `evaluator` what evaluates selectors, with its version
-    ("" where none are)."""
+    """A process took over. `fingerprint`: of the code that decides. `evaluator`: what evaluates selectors, with its
+    version."""
 
     code: str
     fingerprint: str
@@ -103,14 +103,12 @@ class Started(OfScaler, frozen=True):
 
 
 class PolicyChanged(OfScaler, frozen=True):
-    """The whole effective policy, as its JSON object.
-
-    `digest` is its SHA-256, filled in when it is left out: a knob that decides nothing yet would otherwise be the one thing
-    in a log that can be edited, with the chain computed anew, and not be found by deciding again.
-    """
+    """The whole effective policy as a JSON object. `digest`: its SHA-256."""
 
     policy: dict[str, Any]
     digest: str = ""
+    """Filled in when it is left out. Without it an edited policy, in a log whose chain is computed anew, would not be found by
+    deciding again if its knob has decided nothing yet."""
 
     def __post_init__(self) -> None:
         if not self.digest:
@@ -125,12 +123,10 @@ class PolicyChanged(OfScaler, frozen=True):
 
 
 class Capabilities(OfScaler, frozen=True):
-    """What the API serves and keeps: `version` is that of the server as "1.36" ("" when it is not known), `guards` the namespace
-    in which devices can be guarded, "" where they cannot, for the reason `unguarded`, and `unanswered` while the API server has
-    not told yet whether they can. `taint_rules`: in older logs, the version in which DeviceTaintRules are served ("" = none).
-
-    A field of a slice whose feature gate is off is dropped without a word: `binding_conditions`, `device_taints` and
-    `shared_devices` (allowMultipleAllocations) say whether it is kept."""
+    """What the API server supports. `version`: such as "1.36". `guards`: the namespace in which devices can be guarded;
+    if empty, `unguarded` says why, `unanswered` that it is not known yet. `binding_conditions`, `device_taints`,
+    `shared_devices`: whether it keeps these fields of slices or drops them silently. `taint_rules`, `granular_status`:
+    older logs only."""
 
     taint_rules: str = ""
     binding_conditions: bool = True
@@ -157,14 +153,14 @@ class Capabilities(OfScaler, frozen=True):
 
 
 class Synced(OfScaler, frozen=True):
-    """All resources were listed; decisions may be taken from here on. A level pass over the whole fleet follows."""
+    """All resources were listed; decisions are taken from here on, a level pass first."""
 
     def words(self, names: Names) -> str:
         return "all resources were listed"
 
 
 class Stale(OfScaler, frozen=True):
-    """The view of a resource has had no sign of life for `age` seconds; deadlines wait until `Synced`."""
+    """Nothing was heard of a resource for `age` seconds; deadlines wait until `Synced`."""
 
     resource: str
     age: int
@@ -188,8 +184,7 @@ class Outcome(OfScaler, frozen=True):
 
 
 class WriteDone(Outcome, frozen=True):
-    """A decision was carried out; `decision` is its event id, `action` its type, `target` the object it was about. `version` is
-    the resourceVersion that the write left, where a later write rests on it."""
+    """A decision was carried out. `version` is the resourceVersion after the write, where a later write depends on it."""
 
     version: str = ""
 
@@ -198,7 +193,7 @@ class WriteDone(Outcome, frozen=True):
 
 
 class WriteRefused(Outcome, frozen=True):
-    """A write failed for good: `code` is the HTTP status, `reason` the API's reason, `text` scrubbed foreign words."""
+    """A write failed for good. `code`: HTTP status. `reason`, `text`: the API's words, without secrets."""
 
     level: ClassVar[Level] = "warning"
 
@@ -215,15 +210,14 @@ class WriteRefused(Outcome, frozen=True):
 
 
 class Superseded(Outcome, frozen=True):
-    """A decision was dropped unsent because a newer one took its place."""
+    """A decision was dropped unsent because a newer one replaced it."""
 
     def words(self, names: Names) -> str:
         return f"{self.action} of {names.name(self.target)} was dropped for a newer decision"
 
 
 class WriteObsolete(Outcome, frozen=True):
-    """A decision was not carried out, since the live object is not, or no more, the one that it was made for. What is observed
-    of it leads to the next decision; `text` says what was found."""
+    """A decision was not carried out because its object has changed or is gone; `text` says what was found."""
 
     text: str = ""
 
@@ -232,8 +226,7 @@ class WriteObsolete(Outcome, frozen=True):
 
 
 class DeadlinePassed(Fact, frozen=True):
-    """An instant that the picture was waiting for has come. `due` is the instant, `kind` one of those that the component's
-    `deadlines` names."""
+    """A deadline has passed: `due` is its instant, `kind` one of the component's `deadlines`."""
 
     kind: str
     of: str
@@ -248,7 +241,7 @@ class DeadlinePassed(Fact, frozen=True):
 
 
 class Checkpoint(OfScaler, frozen=True):
-    """The whole picture, so that a load can start here."""
+    """A snapshot of the whole state, from which a load can start; `picture` is its dump."""
 
     projection: int
     picture: dict[str, Any]
@@ -261,7 +254,7 @@ class Checkpoint(OfScaler, frozen=True):
 
 
 class NodeLabelled(Decision, frozen=True):
-    """Set (a value) or remove (None) labels of ours on a node."""
+    """Set labels of dds on a node; null removes one."""
 
     gone_with: ClassVar[str] = "node"
     around: ClassVar[bool] = True
@@ -287,7 +280,7 @@ class NodeLabelled(Decision, frozen=True):
 
 
 class Alerted(Decision, frozen=True):
-    """Something a person should look at."""
+    """A person should look at this."""
 
     level: ClassVar[Level] = "warning"
     written: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""Invariants: what holds of a component's picture and decisions whatever happens; a broken one is a fault of ours. Every process
+"""Invariants: what holds of a component's state and decisions whatever happens; a broken one is a fault of ours. Every process
 looks at them, only for what a decision touches.
 """
 
@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from dds_core.events import Event
-from dds_core.kit.state import Remembered
+from dds_core.kit.state import StateBase
 
-P = TypeVar("P", bound=Remembered[Any])
+P = TypeVar("P", bound=StateBase[Any])
 
 
 class OfDecision(NamedTuple):
-    """What holds of an event in the picture that it is emitted into. `broken` says what does not hold, or ""."""
+    """What holds of an event in the state that it is emitted into. `broken` says what does not hold, or ""."""
 
     name: str
     of: tuple[type[Event], ...]
@@ -55,30 +55,30 @@ class Invariants(Generic[P]):
             for event, keys in state.after.items():
                 self.of_rows.setdefault(event, []).append((state, keys))
 
-    def against(self, picture: P, event: Event) -> list[Broken]:
+    def against(self, state: P, event: Event) -> list[Broken]:
         """What an event that is about to be folded breaks."""
         found = self.of_decisions.get(type(event), ())
-        return [Broken(one.name, "", text) for one in found if (text := one.broken(picture, event))]
+        return [Broken(one.name, "", text) for one in found if (text := one.broken(state, event))]
 
-    def after(self, picture: P, events: Iterable[Event]) -> list[Broken]:
+    def after(self, state: P, events: Iterable[Event]) -> list[Broken]:
         """What does not hold of the rows that these events, all folded, have touched."""
         found: list[Broken] = []
         for event in events:
             for one, keys in self.of_rows.get(type(event), ()):
                 for key in keys(event):
-                    if text := one.broken(picture, key):
+                    if text := one.broken(state, key):
                         found.append(Broken(one.name, key, text))
         return found
 
-    def is_broken(self, picture: P, one: Broken) -> bool:
+    def is_broken(self, state: P, one: Broken) -> bool:
         """Whether that row breaks it now."""
-        return any(state.name == one.name and state.broken(picture, one.of) for state in self._states)
+        return any(each.name == one.name and each.broken(state, one.of) for each in self._states)
 
-    def everywhere(self, picture: P) -> Iterator[Broken]:
+    def everywhere(self, state: P) -> Iterator[Broken]:
         """What does not hold of any row: O(cluster)."""
         for one in self._states:
-            for key in one.keys(picture):
-                if text := one.broken(picture, key):
+            for key in one.keys(state):
+                if text := one.broken(state, key):
                     yield Broken(one.name, key, text)
 
 

@@ -1,6 +1,6 @@
-"""What a component knows: tables of rows with a journal that can take changes back, and the picture over them as plain data.
+"""What a component knows: tables of rows with a journal that can take changes back, and the state over them as plain data.
 
-A picture declares its tables as annotations of its class (`claims: Table[str, Claim]`); they are made from there, and so is
+A state declares its tables as annotations of its class (`claims: Table[str, Claim]`); they are made from there, and so is
 the form in which a checkpoint holds them. Every change goes through `put` or `drop` of a table. Indexes are kept right by
 hooks and are never stored: they are built again from the rows.
 """
@@ -126,7 +126,7 @@ class Index(dict[K, "set[V] | frozenset[V]"], Generic[K, V]):
                 del self[key]
 
 
-# -- the picture -------------------------------------------------------------------------------------------------------
+# -- the state -------------------------------------------------------------------------------------------------------
 
 Key = tuple[str, str]
 """(type of decision, what it was about) as `Decision.key` gives it; of deadlines (kind, of)."""
@@ -140,7 +140,7 @@ class Refusal(Record, frozen=True):
     node: str = ""
 
 
-class Remembered(Generic[Kind]):
+class StateBase(Generic[Kind]):
     """What every component remembers of its own: what it labelled, and which of that is under a prefix of before, what was
     refused, what was shown (in mode observe, and alerts), which deadlines came back, what is to be issued again after a restart,
     and the rejections that are facts already. `Kind` are the kinds of objects that are observed, `dirty` is what the fold of the
@@ -149,8 +149,8 @@ class Remembered(Generic[Kind]):
     labelled: Table[tuple[str, str], str]
     left_labels: Table[str, tuple[str, ...]]
     refusals: Table[Key, Refusal]
-    shown: Table[Key, bytes]
-    passed: Table[Key, int]
+    last_emitted: Table[Key, bytes]
+    fired_deadlines: Table[Key, int]
     reissue: Table[Key, bool]
     rejections: Table[tuple[str, str, str], bool]
 
@@ -166,7 +166,7 @@ class Remembered(Generic[Kind]):
     gone_scalars: ClassVar[frozenset[str]] = frozenset()
     """What older checkpoints have, and nothing rests on any more."""
     aside: ClassVar[frozenset[str]] = frozenset()
-    """Tables that no rule reads and that older checkpoints lack: pictures that differ in them alone hold the same."""
+    """Tables that no rule reads and that older checkpoints lack: states that differ in them alone hold the same."""
 
     dirty: Any
     policy: Any
@@ -197,7 +197,7 @@ class Remembered(Generic[Kind]):
         self.named: dict[tuple[type[Kind], str, str], str] = {}
         self.alerts_of: Index[str, Key] = Index()
         self.rejections_of: Index[str, tuple[str, str, str]] = Index()
-        self.shown.watch(self._shown_changed)
+        self.last_emitted.watch(self._emitted_changed)
         self.rejections.watch(self._rejection_changed)
 
     def _observe(self, tables: dict[type[Kind], Table[str, Any]]) -> None:
@@ -219,7 +219,7 @@ class Remembered(Generic[Kind]):
 
         return changed
 
-    def _shown_changed(self, key: Key, old: bytes | None, new: bytes | None) -> None:
+    def _emitted_changed(self, key: Key, old: bytes | None, new: bytes | None) -> None:
         if key[0] == "Alerted":
             of = key[1].rpartition(":")[0]
             (self.alerts_of.add if new is not None else self.alerts_of.discard)(of, key)
@@ -242,17 +242,17 @@ class Remembered(Generic[Kind]):
         """The uid of the object of that name, None when not known."""
         return self.named.get((kind, namespace, name))
 
-    def told(self, uid: str, field: str, reason: str) -> bool:
+    def is_rejected(self, uid: str, field: str, reason: str) -> bool:
         """Whether this rejection is already a fact."""
         return (uid, field, reason) in self.rejections
 
-    def rejected(self, uid: str) -> bool:
+    def has_rejections(self, uid: str) -> bool:
         """Whether anything of the object was rejected; of some that is all that is known."""
         return bool(self.rejections_of[uid])
 
-    def tell_again(self, of: str, reason: str) -> None:
+    def clear_alert(self, of: str, reason: str) -> None:
         """It is over: a person is told when it begins again."""
-        self.shown.drop(("Alerted", f"{of}:{reason}"))
+        self.last_emitted.drop(("Alerted", f"{of}:{reason}"))
 
     @contextmanager
     def trial(self) -> Iterator[None]:
@@ -269,28 +269,30 @@ class Remembered(Generic[Kind]):
 
 
 @cache
-def tables_of(picture: Any) -> dict[str, tuple[Any, Any]]:
-    """The tables that a picture declares, by name: the types of their keys and rows."""
-    hints = get_type_hints(picture)
+def tables_of(state: Any) -> dict[str, tuple[Any, Any]]:
+    """The tables that a state declares, by name: the types of their keys and rows."""
+    hints = get_type_hints(state)
     return {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Table}
 
 
 # -- plain data --------------------------------------------------------------------------------------------------------
 
-S = TypeVar("S", bound=Remembered[Any])
+S = TypeVar("S", bound=StateBase[Any])
 
-_KEPT_OTHERWISE = ("shown", "rejections", "reissue")
+_KEPT_OTHERWISE = ("last_emitted", "rejections", "reissue")
+_STORED_AS = {"fired_deadlines": "passed"}
+"""Names of tables in a checkpoint where they differ: stored data keep the name that they were written with."""
 
 
 class Form(Generic[S]):
-    """A picture as plain data, for checkpoints and comparisons, and back. A table whose keys are texts is a mapping, any other
-    a list of (key, row), both in the order of their keys. `projection` is the version of this form: a change to what a picture
+    """A state as plain data, for checkpoints and comparisons, and back. A table whose keys are texts is a mapping, any other
+    a list of (key, row), both in the order of their keys. `projection` is the version of this form: a change to what a state
     declares needs a new number and an upcasting step for `Checkpoint`."""
 
-    def __init__(self, picture: Callable[[], S], projection: int, policy: Callable[[dict[str, Any]], Any]) -> None:
-        kind: Any = picture
+    def __init__(self, state: Callable[[], S], projection: int, policy: Callable[[dict[str, Any]], Any]) -> None:
+        kind: Any = state
         self.projection = projection
-        self._picture, self._policy = picture, policy
+        self._state, self._policy = state, policy
         self._scalars: dict[str, Any] = kind.scalars
         self._gone: frozenset[str] = kind.gone_scalars
         self._aside: frozenset[str] = kind.aside
@@ -299,59 +301,61 @@ class Form(Generic[S]):
         self._by_pair = [name for name in tables if name not in self._by_text]
         rows: dict[str, Any] = {}
         for name, (key, row) in tables.items():
-            rows[name] = dict[str, row] if key is str else tuple[tuple[key, row], ...]  # type: ignore[valid-type]
+            rows[_STORED_AS.get(name, name)] = dict[str, row] if key is str else tuple[tuple[key, row], ...]  # type: ignore[valid-type]
         rows |= {"shown": tuple[tuple[Key, str], ...], "rejections": tuple[tuple[str, str, str], ...]}
         rows |= {"policy": dict[str, Any], "stale": tuple[str, ...]}
-        empty = picture()
+        empty = state()
         fields = [(name, type, getattr(empty, name)) for name, type in self._scalars.items()]
         fields += [(name, type, {} if get_origin(type) is dict else ()) for name, type in rows.items()]
         self._struct = msgspec.defstruct("Snapshot", fields, bases=(Record,), frozen=True)
 
-    def dump(self, picture: S) -> dict[str, Any]:
-        """The picture as plain data."""
-        plain: dict[str, Any] = msgspec.to_builtins(self._snapshot(picture))
+    def dump(self, state: S) -> dict[str, Any]:
+        """The state as plain data."""
+        plain: dict[str, Any] = msgspec.to_builtins(self._snapshot(state))
         return plain
 
     def same(self, one: S, other: S) -> bool:
-        """Whether two pictures hold the same. What they are dumped as may differ: a text that is a default is left out only where
+        """Whether two states hold the same. What they are dumped as may differ: a text that is a default is left out only where
         it is the default's own object, and one that was read from a log is not."""
         return bool(self._snapshot(one, self._aside) == self._snapshot(other, self._aside))
 
-    def _snapshot(self, picture: S, without: frozenset[str] = frozenset()) -> Any:
-        fields: dict[str, Any] = {name: getattr(picture, name) for name in self._scalars}
+    def _snapshot(self, state: S, without: frozenset[str] = frozenset()) -> Any:
+        fields: dict[str, Any] = {name: getattr(state, name) for name in self._scalars}
         for name in set(self._by_text) - without:
-            rows = getattr(picture, name).rows
-            fields[name] = {key: rows[key] for key in sorted(rows)}
+            rows = getattr(state, name).rows
+            fields[_STORED_AS.get(name, name)] = {key: rows[key] for key in sorted(rows)}
         for name in set(self._by_pair) - without:
-            fields[name] = tuple(sorted(getattr(picture, name).rows.items(), key=lambda pair: pair[0]))
-        fields["shown"] = tuple((key, picture.shown.rows[key].decode()) for key in sorted(picture.shown))
-        fields["policy"] = picture.policy.model_dump(mode="json")
-        fields["stale"] = tuple(sorted(picture.stale))
-        fields["rejections"] = tuple(sorted(picture.rejections))
+            fields[_STORED_AS.get(name, name)] = tuple(
+                sorted(getattr(state, name).rows.items(), key=lambda pair: pair[0])
+            )
+        fields["shown"] = tuple((key, state.last_emitted.rows[key].decode()) for key in sorted(state.last_emitted))
+        fields["policy"] = state.policy.model_dump(mode="json")
+        fields["stale"] = tuple(sorted(state.stale))
+        fields["rejections"] = tuple(sorted(state.rejections))
         return self._struct(**fields)
 
     def load(self, plain: dict[str, Any]) -> S:
-        """The picture that `dump` gave. Raises InputError when the data is not of that form."""
+        """The state that `dump` gave. Raises InputError when the data is not of that form."""
         try:
             known = {name: value for name, value in plain.items() if name not in self._gone}
             snapshot: Any = msgspec.convert(known, self._struct)
         except msgspec.ValidationError as error:
-            what = f"the checkpoint does not hold a picture of projection {self.projection}: {error}"
+            what = f"the checkpoint does not hold a state of projection {self.projection}: {error}"
             raise InputError(what) from None
-        picture = self._picture()
-        picture.policy = self._policy(snapshot.policy)
+        state = self._state()
+        state.policy = self._policy(snapshot.policy)
         for name in self._scalars:
-            setattr(picture, name, getattr(snapshot, name))
-        picture.stale = set(snapshot.stale)
+            setattr(state, name, getattr(snapshot, name))
+        state.stale = set(snapshot.stale)
         for name in (*self._by_text, *self._by_pair):
-            table: Table[Any, Any] = getattr(picture, name)
-            rows = getattr(snapshot, name)
+            table: Table[Any, Any] = getattr(state, name)
+            rows = getattr(snapshot, _STORED_AS.get(name, name))
             for key, row in rows.items() if isinstance(rows, dict) else rows:
                 table.put(key, row)
         for told in snapshot.rejections:
-            picture.rejections.put(told, True)
+            state.rejections.put(told, True)
         for key, text in snapshot.shown:
-            picture.shown.put(key, text.encode())
-        picture.rebuild()
-        picture.dirty.clear()
-        return picture
+            state.last_emitted.put(key, text.encode())
+        state.rebuild()
+        state.dirty.clear()
+        return state

@@ -1,4 +1,4 @@
-"""What a component does with events: it folds each into its picture, and lets its rules run over it.
+"""What a component does with events: it folds each into its state, and lets its rules run over it.
 
 A component has a table of folds by event type; those that all components have in common are here, and what its own are made
 of. A fold never decides. In a run of the rules whatever is emitted is folded at once, so that the next rule sees it; every
@@ -14,134 +14,135 @@ from msgspec.structs import replace
 
 from dds_core import events as e
 from dds_core.events import KIND_OF, Event
+from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.invariants import NONE, Broken, Invariants
 from dds_core.kit.policy import HOUR, MICROSECONDS
-from dds_core.kit.state import Key, Refusal, Remembered
+from dds_core.kit.state import Key, Refusal, StateBase
 
-P = TypeVar("P", bound=Remembered[Any])
+P = TypeVar("P", bound=StateBase[Any])
 Fold = Callable[[Any, Any, int], None]
-Picture = Remembered[Any]
+State = StateBase[Any]
 
 
 def folding(folds: Mapping[type[Event], Fold]) -> Callable[[P, Event, int], P]:
     """The `apply` of a component with these folds."""
 
-    def apply(picture: P, event: Event, at: int) -> P:
-        """Fold `event`, which happened at the instant `at`, into `picture`; the same picture is returned. Facts, decisions and
+    def apply(state: P, event: Event, at: int) -> P:
+        """Fold `event`, which happened at the instant `at`, into `state`; the same state is returned. Facts, decisions and
         transitions alike: loading a log is this and nothing else. Decisions made in mode `observe` are folded only as "already
         shown".
 
-        Raises IllegalTransition for a transition that its table does not have; the picture is then as before.
+        Raises IllegalTransition for a transition that its table does not have; the state is then as before.
         """
-        if picture.reissue and isinstance(event, e.Fact):
-            picture.reissue.drop_where(lambda key: True)
+        if state.reissue and isinstance(event, e.Fact):
+            state.reissue.drop_where(lambda key: True)
         if isinstance(event, e.Decision) and getattr(event, "mode", "") == "observe":
-            picture.shown.put(event.key, e.encode(event))
+            state.last_emitted.put(event.key, e.encode(event))
         else:
-            folds[type(event)](picture, event, at)
-        if at > picture.now:
-            picture.now = at
-        return picture
+            folds[type(event)](state, event, at)
+        if at > state.now:
+            state.now = at
+        return state
 
     return apply
 
 
 CONFIG_MISSING = "ConfigMissing"
-"""Reason of an alert; under (it, "") `passed` remembers since when there is no ConfigMap."""
+"""Reason of an alert; under (it, "") `fired_deadlines` remembers since when there is no ConfigMap."""
 
 
-def config_observed(picture: Any, event: Any, at: int) -> None:
+def config_observed(state: Any, event: Any, at: int) -> None:
     """There is one ConfigMap: a new one takes the place of one that was deleted."""
-    observed(picture, event, at)
-    for uid in [uid for uid in picture.configs if uid != event.uid]:
-        picture.configs.drop(uid)
-        forget_words(picture, uid)
-    picture.passed.drop((CONFIG_MISSING, ""))
-    picture.tell_again(event.uid, CONFIG_MISSING)
+    observed(state, event, at)
+    for uid in [uid for uid in state.configs if uid != event.uid]:
+        state.configs.drop(uid)
+        forget_words(state, uid)
+    state.fired_deadlines.drop((CONFIG_MISSING, ""))
+    state.clear_alert(event.uid, CONFIG_MISSING)
 
 
-def config_missing(picture: Any, event: e.ConfigMissing, at: int) -> None:
+def config_missing(state: Any, event: e.ConfigMissing, at: int) -> None:
     """It may be a slip, or about to be made anew, and its devices are in use: it stays in force."""
-    picture.passed.put((CONFIG_MISSING, ""), at)
-    if event.uid not in picture.configs:
-        forget_rejections(picture, event.uid)
+    state.fired_deadlines.put((CONFIG_MISSING, ""), at)
+    if event.uid not in state.configs:
+        forget_rejections(state, event.uid)
 
 
 # -- labels of nodes under a prefix that was ours ------------------------------------------------------------------------
 
 
-def leave_labels(picture: Picture, node: str, labels: Mapping[str, str], ours: Iterable[str], prefix: str) -> None:
+def leave_labels(state: State, node: str, labels: Mapping[str, str], ours: Iterable[str], prefix: str) -> None:
     """The label-prefix has become `prefix`: remember the labels `ours` of the node under the old prefix, to be taken off once
     each. A label that somebody sets again afterwards is left alone."""
-    before = picture.left_labels.get(node) or ()
-    picture.left_labels.put(
+    before = state.left_labels.get(node) or ()
+    state.left_labels.put(
         node, tuple(key for key in dict.fromkeys((*before, *ours)) if not key.startswith(f"{prefix}/"))
     )
-    forget_left_labels(picture, node, labels)
+    forget_left_labels(state, node, labels)
 
 
-def forget_left_labels(picture: Picture, node: str, labels: Mapping[str, str]) -> None:
+def forget_left_labels(state: State, node: str, labels: Mapping[str, str]) -> None:
     """Those that the node has no more, and that are not about to be written, need not go."""
-    known = picture.left_labels.get(node)
+    known = state.left_labels.get(node)
     if known is None:
         return
-    left = tuple(key for key in known if key in labels or picture.labelled.get((node, key)))
+    left = tuple(key for key in known if key in labels or state.labelled.get((node, key)))
     if not left:
-        picture.left_labels.drop(node)
+        state.left_labels.drop(node)
     elif left != known:
-        picture.left_labels.put(node, left)
+        state.left_labels.put(node, left)
 
 
-def left_labels_refused(picture: Picture, node: str) -> None:
+def left_labels_refused(state: State, node: str) -> None:
     """Whoever may not take them off leaves them: the pause after a refusal would hold up the labels of today."""
-    if any(picture.labelled.get((node, key)) == "" for key in picture.left_labels.get(node) or ()):
-        picture.left_labels.drop(node)
+    if any(state.labelled.get((node, key)) == "" for key in state.left_labels.get(node) or ()):
+        state.left_labels.drop(node)
 
 
-def nothing(picture: Picture, event: Event, at: int) -> None:
+def nothing(state: State, event: Event, at: int) -> None:
     """Told for people; nothing rests on it."""
 
 
-def alerted(picture: Picture, event: e.Alerted, at: int) -> None:
-    picture.shown.put(event.key, e.encode(event))
+def alerted(state: State, event: e.Alerted, at: int) -> None:
+    state.last_emitted.put(event.key, e.encode(event))
 
 
 # -- objects -----------------------------------------------------------------------------------------------------------
 
 
-def observed(picture: Picture, event: Any, at: int) -> None:
-    table = picture.table(KIND_OF[type(event)])
+def observed(state: State, event: Any, at: int) -> None:
+    table = state.table(KIND_OF[type(event)])
     table.put(event.uid, e.after(table.get(event.uid), event))
 
 
-def gone(picture: Picture, event: Any, at: int) -> None:
-    picture.table(KIND_OF[type(event)]).drop(event.uid)
+def gone(state: State, event: Any, at: int) -> None:
+    state.table(KIND_OF[type(event)]).drop(event.uid)
 
 
 def ending(fold: Fold = gone) -> Fold:
     """The fold of an object's end: what was rejected of it is forgotten, also when nothing else of it was ever taken in."""
 
-    def folded(picture: Picture, event: Any, at: int) -> None:
-        fold(picture, event, at)
-        forget_rejections(picture, event.uid)
+    def folded(state: State, event: Any, at: int) -> None:
+        fold(state, event, at)
+        forget_rejections(state, event.uid)
 
     return folded
 
 
-def rejected(picture: Picture, event: e.Rejected, at: int) -> None:
-    picture.rejections.put((event.uid, event.field, event.reason), True)
+def rejected(state: State, event: e.Rejected, at: int) -> None:
+    state.rejections.put((event.uid, event.field, event.reason), True)
 
 
-def forget_rejections(picture: Picture, uid: str) -> None:
-    for key in list(picture.rejections_of[uid]):
-        picture.rejections.drop(key)
+def forget_rejections(state: State, uid: str) -> None:
+    for key in list(state.rejections_of[uid]):
+        state.rejections.drop(key)
 
 
-def forget_words(picture: Picture, of: str) -> None:
+def forget_words(state: State, of: str) -> None:
     """What was told of something that is gone: if it comes again, it is told again."""
-    forget_rejections(picture, of)
-    for alert in list(picture.alerts_of[of]):
-        picture.shown.drop(alert)
+    forget_rejections(state, of)
+    for alert in list(state.alerts_of[of]):
+        state.last_emitted.drop(alert)
 
 
 def gone_with(events: Iterable[type[Event]], kind: str) -> list[str]:
@@ -152,56 +153,56 @@ def gone_with(events: Iterable[type[Event]], kind: str) -> list[str]:
 # -- ourselves ---------------------------------------------------------------------------------------------------------
 
 
-def started(picture: Picture, event: e.Started, at: int) -> None:
-    picture.epoch = event.epoch
-    picture.synced = False
-    picture.restarted = True
+def started(state: State, event: e.Started, at: int) -> None:
+    state.epoch = event.epoch
+    state.synced = False
+    state.restarted = True
 
 
-def synced(picture: P, at: int, void_unseen: Callable[[P, int], Iterable[Key]]) -> None:
+def synced(state: P, at: int, void_unseen: Callable[[P, int], Iterable[Key]]) -> None:
     """The whole cluster was seen. After a restart a decision whose outcome it does not show is void, so that the level pass that
     follows decides it again; `void_unseen` gives the keys of those."""
-    picture.synced = True
-    picture.stale.clear()
-    picture.synced_at = picture.synced_at or at
-    picture.level_at = at
-    if picture.restarted:
-        picture.restarted = False
-        for key in sorted(void_unseen(picture, at)):
-            picture.reissue.put(key, True)
+    state.synced = True
+    state.stale.clear()
+    state.synced_at = state.synced_at or at
+    state.level_at = at
+    if state.restarted:
+        state.restarted = False
+        for key in sorted(void_unseen(state, at)):
+            state.reissue.put(key, True)
 
 
-def stale(picture: Picture, event: e.Stale, at: int) -> None:
-    picture.stale.add(event.resource)
+def stale(state: State, event: e.Stale, at: int) -> None:
+    state.stale.add(event.resource)
 
 
-def write_done(picture: Picture, event: e.WriteDone) -> None:
-    picture.refusals.drop((event.action, event.target))
-    picture.passed.drop(("retry", f"{event.action}/{event.target}"))
+def write_done(state: State, event: e.WriteDone) -> None:
+    state.refusals.drop((event.action, event.target))
+    state.fired_deadlines.drop((DeadlineKind.RETRY, f"{event.action}/{event.target}"))
 
 
 _FIRST_PAUSE = {e.WriteRefused: 30 * MICROSECONDS, e.WriteObsolete: 2 * MICROSECONDS}
 """Pauses double from here to 10 minutes. What made a write obsolete is observed sooner than the pause is over."""
 
 
-def try_later(picture: Picture, event: e.WriteRefused | e.WriteObsolete, at: int, node: str = "") -> None:
+def try_later(state: State, event: e.WriteRefused | e.WriteObsolete, at: int, node: str = "") -> None:
     """The write came to nothing; the same is not decided again before a pause. `node` is where an order was for."""
     if isinstance(event, e.WriteRefused) and event.action == e.NodeLabelled.__name__:
-        left_labels_refused(picture, event.target)
+        left_labels_refused(state, event.target)
     key = (event.action, event.target)
-    before = picture.refusals.get(key)
-    forget_old_refusals(picture, at)
+    before = state.refusals.get(key)
+    forget_old_refusals(state, at)
     count = before.count + 1 if before is not None else 1
     pause = min(_FIRST_PAUSE[type(event)] << min(count - 1, 10), 600 * MICROSECONDS)
-    picture.refusals.put(key, Refusal(count, at + pause, node))
+    state.refusals.put(key, Refusal(count, at + pause, node))
 
 
-def forget_old_refusals(picture: Picture, at: int) -> None:
+def forget_old_refusals(state: State, at: int) -> None:
     """What was refused so long ago and not tried again is wanted no more: its object may be gone."""
-    for key, refusal in list(picture.refusals.rows.items()):
+    for key, refusal in list(state.refusals.rows.items()):
         if refusal.until <= at - HOUR:
-            picture.refusals.drop(key)
-            picture.passed.drop(("retry", "/".join(key)))
+            state.refusals.drop(key)
+            state.fired_deadlines.drop((DeadlineKind.RETRY, "/".join(key)))
 
 
 FOLDS: dict[type[Event], Fold] = {
@@ -240,70 +241,70 @@ class Work(Generic[P]):
 
     def __init__(
         self,
-        picture: P,
+        state: P,
         at: int,
         apply: Callable[[P, Event, int], object],
         invariants: Invariants[Any] = NONE,
         *,
         chained: bool = True,
     ) -> None:
-        self.picture = picture
+        self.state = state
         self.at = at
         self.emitted: list[Caused] = []
-        self.touched: Any = type(picture.dirty)()
+        self.touched: Any = type(state.dirty)()
         self.broken: tuple[str, ...] = ()
         self._apply = apply
         self._invariants = invariants
         self._chained = chained
         self._steps: dict[tuple[str, object], int] = {}
         self._newest: dict[str, int] = {}
-        self._journal = picture.journal
+        self._journal = state.journal
         self._against: tuple[Broken, ...] = ()
         self._known: frozenset[Broken] = frozenset()
 
     def decide(self, run: Callable[[Work[P]], None], keep: bool) -> Work[P]:
-        """Let the rules run; without `keep` the picture is afterwards as it was."""
+        """Let the rules run; without `keep` the state is afterwards as it was."""
         if keep:
-            self.picture.journal.start()
+            self.state.journal.start()
             try:
                 self._decide(run)
             finally:
-                self.picture.journal.stop()
+                self.state.journal.stop()
         else:
-            with self.picture.trial():
+            with self.state.trial():
                 self._decide(run)
         return self
 
     def _decide(self, run: Callable[[Work[P]], None]) -> None:
         run(self)
-        if self.touched.everything and self.picture.synced:
-            for broken in self._invariants.everywhere(self.picture):
+        if self.touched.everything and self.state.synced:
+            for broken in self._invariants.everywhere(self.state):
                 self._tell(broken)
 
     def emit(self, event: Event) -> None:
         """Record and fold."""
         stream = event.subject
         if type(event) in self._invariants.of_decisions:
-            self._against = (*self._against, *self._invariants.against(self.picture, event))
-        self._apply(self.picture, event, self.at)
+            self._against = (*self._against, *self._invariants.against(self.state, event))
+        self._apply(self.state, event, self.at)
         self.emitted.append((event, self._newest.get(stream, 0)))
         if self._chained:
             self._newest[stream] = len(self.emitted)
 
-    def want(self, decision: e.Decision, target: str = "", *, at_once: bool = False) -> bool:
+    def emit_once(self, decision: e.Decision, target: str = "", *, at_once: bool = False) -> bool:
         """Emit a decision unless it was already shown (mode observe) or, without `at_once`, its write was refused lately.
 
         target: what the adapter will name in the outcome of the write; the decision's subject when left out.
         """
-        picture = self.picture
+        state = self.state
         if getattr(decision, "mode", "observe") == "observe":
-            if picture.shown.get(decision.key) == e.encode(decision):
+            if state.last_emitted.get(decision.key) == e.encode(decision):
                 return False
         else:
-            if picture.reissue and decision.key in picture.reissue:
-                picture.reissue.drop(decision.key)
+            if state.reissue and decision.key in state.reissue:
+                state.reissue.drop(decision.key)
                 decision = replace(decision, reissued=True)
-            refusal = picture.refusals.get((type(decision).__name__, target or decision.subject))
+            refusal = state.refusals.get((type(decision).__name__, target or decision.subject))
             if refusal is not None and self.at < refusal.until and not at_once:
                 return False
         self.emit(decision)
@@ -312,28 +313,28 @@ class Work(Generic[P]):
     def has_come(self, due: int) -> bool:
         """Whether an instant has come. While a view is stale none has: what would keep the step from being taken may not be
         seen."""
-        return self.at >= due and not self.picture.stale
+        return self.at >= due and not self.state.stale
 
     def check_config(self, uid: str) -> None:
         """Tell that the ConfigMap, of which `uid` is the last one's, was deleted."""
-        if uid and (CONFIG_MISSING, "") in self.picture.passed:
+        if uid and (CONFIG_MISSING, "") in self.state.fired_deadlines:
             text = "the ConfigMap composable-dra-dds was deleted; what it said last stays in force: create it again"
             self.alert(uid, CONFIG_MISSING, text)
 
     def take_off_left_labels(self, node: str) -> None:
         """What we labelled a node with under a prefix of before has to go. In a write of its own, which may be refused."""
-        picture = self.picture
-        left = picture.left_labels.get(node) or ()
-        changes: dict[str, str | None] = {key: None for key in left if picture.labelled.get((node, key)) != ""}
+        state = self.state
+        left = state.left_labels.get(node) or ()
+        changes: dict[str, str | None] = {key: None for key in left if state.labelled.get((node, key)) != ""}
         if changes:
             reason = "label-prefix is another now"
-            self.want(e.NodeLabelled(node=node, labels=changes, mode=picture.mode, reason=reason), node)
+            self.emit_once(e.NodeLabelled(node=node, labels=changes, mode=state.mode, reason=reason), node)
 
     def alert(self, of: str, reason: str, text: str) -> None:
         """Tell a person, once for each thing and reason."""
-        alert = e.Alerted(of=of, reason=reason, text=text, mode=self.picture.mode)
-        if alert.key not in self.picture.shown:
-            self.want(alert)
+        alert = e.Alerted(of=of, reason=reason, text=text, mode=self.state.mode)
+        if alert.key not in self.state.last_emitted:
+            self.emit_once(alert)
 
     def guarded(self, rule: str, step: Callable[..., None], of: Of, *rest: Any, subject: str = "") -> None:
         """Take a step, `step(self, of, *rest)`; none is taken within another. An error in a rule stops what is decided for one
@@ -350,7 +351,7 @@ class Work(Generic[P]):
         try:
             step(self, of, *rest)
             if len(self.emitted) > events:
-                rows = self._invariants.after(self.picture, [event for event, _ in self.emitted[events:]])
+                rows = self._invariants.after(self.state, [event for event, _ in self.emitted[events:]])
         except Exception as error:
             fault = f"failed with {type(error).__name__}"
         if self._against or (rows and not self._known.issuperset(rows)):
@@ -374,7 +375,7 @@ class Work(Generic[P]):
 
     def _take_back(self, changes: int, events: int) -> None:
         """Nothing was decided in this step. What it touched stays to be looked at."""
-        self.picture.journal.undo(changes)
+        self.state.journal.undo(changes)
         del self.emitted[events:]
         if self._chained:
             self._newest = {event.subject: place for place, (event, _) in enumerate(self.emitted, 1)}
@@ -382,7 +383,7 @@ class Work(Generic[P]):
     def _is_refused(self, rows: Sequence[Broken], rule: str, whose: str) -> bool:
         """Tell of a step that was taken back; False when nothing is broken but what was so before it: then it is to be taken all
         the same."""
-        before = [one for one in rows if one not in self._known and self._invariants.is_broken(self.picture, one)]
+        before = [one for one in rows if one not in self._known and self._invariants.is_broken(self.state, one)]
         new, self._against = (
             (*self._against, *(one for one in rows if one not in before and one not in self._known)),
             (),
@@ -404,6 +405,6 @@ class Work(Generic[P]):
 
     def _alert_broken(self, of: str, broken: Broken, text: str) -> None:
         """Tell it once, and again when another invariant is broken for the same thing."""
-        alert = e.Alerted(of=of, reason=INVARIANT_BROKEN, text=text, mode=self.picture.mode)
-        if broken.name.encode() not in (self.picture.shown.get(alert.key) or b""):
-            self.want(alert)
+        alert = e.Alerted(of=of, reason=INVARIANT_BROKEN, text=text, mode=self.state.mode)
+        if broken.name.encode() not in (self.state.last_emitted.get(alert.key) or b""):
+            self.emit_once(alert)

@@ -19,7 +19,7 @@ LOG_OPENED = "LogOpened"
 """Type of the first event of every log: `{"cluster": uid of the namespace kube-system, "component": name}`."""
 
 CHECKPOINT = "Checkpoint"
-"""Type of the event that holds the whole picture; alone in its group, and the only place where a log may be cut for
+"""Type of the event that holds the whole state; alone in its group, and the only place where a log may be cut for
 the archive."""
 
 LOG_STREAM = "log"

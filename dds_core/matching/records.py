@@ -1,4 +1,4 @@
-"""What device choice reads, made from the records of the picture (`dds_core.model`) instead of the API's JSON."""
+"""What device choice reads, made from the records of the state (`dds_core.model`) instead of the API's JSON."""
 
 from __future__ import annotations
 

@@ -370,7 +370,7 @@ class Search:
     # -- one device -----------------------------------------------------------------------------------------
 
     def _take(self, claim: int, wanted: Wanted, candidate: Candidate, *, must: bool) -> bool:
-        """Promise the device to the alternative, if nothing speaks against it. With its faults 1.36.2 leaves charged and joined
+        """Reserve the device to the alternative, if nothing speaks against it. With its faults 1.36.2 leaves charged and joined
         what was so when something speaks against it (Kubernetes issue 140436)."""
         if self._is_taken(claim, wanted, candidate):
             return False

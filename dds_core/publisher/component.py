@@ -5,23 +5,23 @@ from __future__ import annotations
 from dds_core.component import Component
 from dds_core.fingerprint import PUBLISHER_FINGERPRINT
 from dds_core.kit.invariants import NONE
-from dds_core.publisher.deadlines import Agenda
+from dds_core.publisher.deadlines import DeadlineQueue
 from dds_core.publisher.events import EVENTS
 from dds_core.publisher.fold import apply
 from dds_core.publisher.policy import read_publish_policy
 from dds_core.publisher.rules import decide
-from dds_core.publisher.state import PROJECTION, PoolPicture, dump, load, same
+from dds_core.publisher.state import PROJECTION, PoolState, dump, load, same
 from dds_core.publisher.timeline import TOLD
 
-PUBLISHER: Component[PoolPicture] = Component(
+PUBLISHER: Component[PoolState] = Component(
     name="publisher",
     fingerprint=PUBLISHER_FINGERPRINT,
     projection=PROJECTION,
-    picture=PoolPicture,
+    state=PoolState,
     apply=apply,
     decide=decide,
     invariants=NONE,
-    agenda=Agenda,
+    deadline_queue=DeadlineQueue,
     dump=dump,
     load=load,
     same=same,

@@ -14,18 +14,18 @@ from dds_core.timeline.phrases import listed, spoken
 
 HostObserved, HostGone = observed(
     Host,
-    "A node appeared or changed, as the publisher sees it: its machine, its labels.",
+    "A node appeared or changed.",
     "A node was deleted.",
 )
 PoolSliceObserved, PoolSliceGone = observed(
     PoolSlice,
-    "A ResourceSlice appeared or changed, ours or anybody's, as the publisher sees it.",
-    "A ResourceSlice was deleted, by us or by anybody.",
+    "A ResourceSlice appeared or changed.",
+    "A ResourceSlice was deleted.",
 )
 PoolConfigObserved, PoolConfigGone = observed(
     PoolConfig,
-    "The ConfigMap of the fabric appeared or changed, as the publisher reads it: models, and what their devices carry.",
-    "The ConfigMap was deleted, and nothing was decided without it: in older logs.",
+    "The ConfigMap of the fabric appeared or changed.",
+    "Older logs only: the ConfigMap was deleted; without it the publisher decided nothing.",
 )
 
 
@@ -75,7 +75,7 @@ def broken(devices: tuple[FreeDevice, ...] | None) -> tuple[str, ...]:
 
 
 class MachineObserved(Fact, frozen=True):
-    """The fabric's answer about a machine is new: which fabric reaches it, how much it may have."""
+    """The fabric's answer about a machine is new."""
 
     machine: Machine
 
@@ -95,7 +95,7 @@ class MachineObserved(Fact, frozen=True):
 
 
 class MachineGone(Fact, frozen=True):
-    """A whole list of machines did not have it any more."""
+    """A complete list of machines no longer has it."""
 
     level: ClassVar[Level] = "info"
 
@@ -125,7 +125,7 @@ class OfStock(Fact, frozen=True):
 
 
 class StockObserved(OfStock, frozen=True):
-    """What a fabric has free of a model is new; `devices` where its API says which. `whole`: the attached ones count too."""
+    """What a fabric has free of a model is new; `devices`: which, if its API says. `whole`: attached ones count too."""
 
     free: int
     devices: tuple[FreeDevice, ...] | None = None
@@ -151,8 +151,8 @@ class OfQuestion(Fact, frozen=True):
 
 
 class FabricFailed(OfQuestion, frozen=True):
-    """The fabric did not answer a question, or not as it should: told once until it answers again. `of` is what was asked about:
-    "machines", "stock/FABRIC/MODEL" or "limits/MACHINE". What it answered before stands."""
+    """The fabric did not answer a question correctly; reported once until it does. `of`: "machines",
+    "stock/FABRIC/MODEL" or "limits/MACHINE". The last answer stays in force."""
 
     level: ClassVar[Level] = "warning"
 
@@ -163,7 +163,7 @@ class FabricFailed(OfQuestion, frozen=True):
 
 
 class FabricAnswered(OfQuestion, frozen=True):
-    """A question that had failed is answered again; "machines" also the first time that it is, by this process."""
+    """A question that had failed is answered again; "machines" also at this process's first answer."""
 
     level: ClassVar[Level] = "info"
 
@@ -192,11 +192,9 @@ class OfPool(Decision, frozen=True, kw_only=True):
 
 
 class PoolPublished(OfPool, frozen=True, kw_only=True):
-    """A pool is to be so: these slices, with these devices, at this generation, each device described by `model`.
-
-    `taint` is the key of a NoSchedule taint on every device, "" for none. `drop` are slices of the pool (name → uid) that have to
-    go first. With `adopt` slices of these names that carry nobody's mark are taken over in place. `why` is for people.
-    """
+    """Write the pool: these slices and devices at this generation, each device described by `model`. `taint`: key of a
+    NoSchedule taint on every device. `drop`: slices (name → uid) to delete first. `adopt`: take over slices of these
+    names without an owner. `why`: for people."""
 
     fabric: str
     prefix: str
@@ -219,7 +217,7 @@ class PoolPublished(OfPool, frozen=True, kw_only=True):
 
 
 class PoolWithdrawn(OfPool, frozen=True, kw_only=True):
-    """No slice of ours of this pool is to be there any more; `drop` are those that are (name → uid)."""
+    """Delete all of the publisher's slices of the pool; `drop`: those that exist (name → uid)."""
 
     drop: dict[str, str] = {}
     why: str = ""

@@ -7,15 +7,14 @@ from __future__ import annotations
 from typing import Any
 
 from dds_core.events import Capabilities
-from dds_core.kit.state import Index, Remembered, Table
+from dds_core.kit.deadlines import DeadlineKind
+from dds_core.kit.state import Index, StateBase, Table
 from dds_core.model import GOING, Claim, DeviceKey, FabricResource
 from dds_core.publisher.model import Absent, Host, Machine, PoolConfig, PoolKey, PoolRow, PoolSlice, Stock, by_name
 from dds_core.publisher.policy import PublishPolicy
 
 StockKey = tuple[str, str]
 """(fabric, cdi-model-name)."""
-LEAVING = "Detaching"
-"""State of a ComposableResource whose device is still on its node, but not for long."""
 
 
 class Dirty:
@@ -50,7 +49,7 @@ class Dirty:
         self.pools, self.hosts, self.due, self.everything = set(), set(), set(), False
 
 
-class Indexes(Remembered[Any]):
+class Indexes(StateBase[Any]):
     """Tables and indexes. All changes go through the tables' `put` and `drop`."""
 
     configs: Table[str, PoolConfig]
@@ -65,7 +64,7 @@ class Indexes(Remembered[Any]):
     absent: Table[str, Absent]
     pools: Table[PoolKey, PoolRow]
 
-    scalars = Remembered.scalars | {"capabilities": Capabilities, "listed_at": int}
+    scalars = StateBase.scalars | {"capabilities": Capabilities, "listed_at": int}
 
     policy: PublishPolicy
     dirty: Dirty
@@ -104,8 +103,8 @@ class Indexes(Remembered[Any]):
         self.machines_by_uuid.watch(self._machine_changed)
         self.pools.watch(self._pool_changed)
         self.labelled.watch(self._labelled_changed)
-        self.absent.watch(lambda name, old, new: self.dirty.due.add(("gone", name)))
-        self.passed.watch(lambda key, old, new: self.dirty.due.add(key))
+        self.absent.watch(lambda name, old, new: self.dirty.due.add((DeadlineKind.GONE, name)))
+        self.fired_deadlines.watch(lambda key, old, new: self.dirty.due.add(key))
 
     def _slice_changed(self, uid: str, old: PoolSlice | None, new: PoolSlice | None) -> None:
         for row, change in ((old, "discard"), (new, "add")):

@@ -19,7 +19,8 @@ SLICE_DEVICES, TAINTED_SLICE_DEVICES = 128, 64
 
 
 class Attribute(Record, frozen=True):
-    """One typed value; exactly one field is set. A version is a semantic version 2.0.0; texts have at most 64 characters."""
+    """One typed value; exactly one field is set. `version` is a semantic version 2.0.0; texts have at most 64
+    characters."""
 
     string: str | None = None
     integer: int | None = None
@@ -28,7 +29,7 @@ class Attribute(Record, frozen=True):
 
 
 class Range(Record, frozen=True):
-    """requestPolicy.validRange; quantities in canonical form, "" for a bound that is not given."""
+    """requestPolicy.validRange in canonical form; empty: no bound."""
 
     min: str
     max: str = ""
@@ -36,7 +37,7 @@ class Range(Record, frozen=True):
 
 
 class Capacity(Record, frozen=True):
-    """A capacity: its `value`, and for a shared device how it may be asked for (KEP-5075). Quantities in canonical form."""
+    """A capacity and, for a shared device, how it may be requested (KEP-5075). Quantities in canonical form."""
 
     value: str
     default: str = ""
@@ -45,11 +46,8 @@ class Capacity(Record, frozen=True):
 
 
 class PoolModel(Record, frozen=True):
-    """An entry of device-info, with all that a published device of it carries.
-
-    `model` is cdi-model-name, `device` k8s-device-name (the word of pools and labels), `type` the fabric's res_type.
-    `shared` is allowMultipleAllocations. Keys of `attributes` and `capacity` are as they are to be published.
-    """
+    """An entry of device-info with all that its devices publish. `model`: cdi-model-name. `device`: k8s-device-name.
+    `type`: res-type. `shared`: allowMultipleAllocations."""
 
     index: int
     model: str
@@ -62,8 +60,8 @@ class PoolModel(Record, frozen=True):
 
 
 class PoolConfig(Record, frozen=True):
-    """The ConfigMap composable-dra-dds as the publisher reads it. `mode` "observe" keeps the publisher from writing; `unread`:
-    it has entries that cannot be read, of models that nobody knows from before."""
+    """The ConfigMap composable-dra-dds as the publisher reads it. `mode` "observe" stops its writes. `unread`: has
+    entries that cannot be read, of models not known from before."""
 
     uid: str
     prefix: str = "cohdi.io"
@@ -81,8 +79,8 @@ def by_name(node: str) -> str:
 
 
 class Host(Record, frozen=True):
-    """A node. `machine` is the UUID of its machine in the fabric, "" where nothing says so; whatever it is, an inventory may name
-    the machine `by_name`. `labels` are all it has."""
+    """A node. `machine`: UUID of its machine in the fabric, empty if not known; an inventory may name the machine by
+    node instead."""
 
     uid: str
     name: str = ""
@@ -91,12 +89,9 @@ class Host(Record, frozen=True):
 
 
 class PoolSlice(Record, frozen=True):
-    """A ResourceSlice. `devices` are names in the order of the slice, `digest` is `describe.digest_of` its devices, "" where
-    the slice is no pool's that several nodes reach.
-
-    `owner` is its label app.kubernetes.io/managed-by. `ordinary` are devices that the scheduler would hand out at once, having
-    no binding conditions. `uuids` are the devices' UUIDs, kept for slices of one node (`node`) only.
-    """
+    """A ResourceSlice. `devices`: names in order. `digest`: of its devices, empty unless several nodes reach the pool.
+    `owner`: label app.kubernetes.io/managed-by. `ordinary`: devices without binding conditions, which the scheduler
+    hands out at once. `uuids`: for slices of one node (`node`) only."""
 
     uid: str
     name: str = ""
@@ -118,15 +113,15 @@ class PoolSlice(Record, frozen=True):
 
 
 class Limit(Record, frozen=True):
-    """How many devices of a model a machine may have; None where the fabric does not say."""
+    """How many devices of a model a machine may have; null: the fabric does not say."""
 
     most: int | None = None
     least: int | None = None
 
 
 class Machine(Record, frozen=True):
-    """A server as the fabric knows it. `fabric` is the id of the fabric that reaches it, "" for none. `limits` by cdi-model-name,
-    None where this fabric's API knows of no limits."""
+    """A server in the fabric. `fabric`: the one that reaches it, empty for none. `limits`: by cdi-model-name, null if
+    the API knows none."""
 
     uuid: str
     name: str = ""
@@ -135,8 +130,7 @@ class Machine(Record, frozen=True):
 
 
 class FreeDevice(Record, frozen=True):
-    """A free device that the fabric names. `id` is its own, the same for as long as it exists. One that is not `healthy` is not
-    published."""
+    """A free device that the fabric names; its `id` is stable. If not `healthy`, it is not published."""
 
     id: str
     healthy: bool = True
@@ -159,8 +153,8 @@ class Stock(Record, frozen=True):
 
 
 class SliceLayout(Record, frozen=True):
-    """A slice as it is to be: its object name, and its devices in order. `closed` are those of them that nobody may be given any
-    more: each has a taint of its own."""
+    """A slice to write: object name, devices in order. `closed`: devices with a taint, so that no other claim gets
+    them."""
 
     name: str
     devices: tuple[str, ...]

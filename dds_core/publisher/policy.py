@@ -17,34 +17,34 @@ class PublishPolicy(Strict):
     """The whole effective policy of a publisher."""
 
     mode: PublishMode = Field(
-        default="observe", description="observe: decide and write nothing; publish: write slices and node labels."
+        default="observe", description="`observe`: write nothing; `publish`: write slices and node labels."
     )
     adopt: Literal["none", "reference"] = Field(
         default="none",
-        description="Whether slices of our pools that carry nobody's mark are taken over; the reference driver leaves such.",
+        description="Whether to take over slices without a label in dds's pools (the reference driver's).",
     )
     gone_seconds: Seconds = Field(
         default=60,
-        description="A fabric or machine that whole answers no longer have is taken for gone after so long.",
+        description="How long a fabric or machine is missing from whole answers before it is withdrawn.",
     )
     while_cooling: Literal["taint", "withdraw"] = Field(
         default="taint",
-        description="A pool's devices while the scaler asks that its model cools down; withdrawn where the API drops taints.",
+        description="How a pool is closed in a cool-down; always `withdraw` where the API drops taints.",
     )
     label_nodes: bool = Field(default=True, description="Write the label of the fabric on nodes.")
     label_limits: bool = Field(
-        default=True, description="Write the fabric's limits per machine as node labels -size-max and -size-min."
+        default=True, description="Write the fabric's limits per machine as node labels `-size-max` and `-size-min`."
     )
     pool_devices: Annotated[int, Field(ge=1, le=100_000)] = counted(
         1_000,
         "devices",
-        "An answer that more devices of a model are free in a fabric is not believed: its pool stays as it is.",
+        "More free devices of a model in a fabric are not believed: its pool stays as it is.",
     )
     read_back_seconds: PositiveSeconds = Field(
-        default=30, description="A pool that does not show what was written to it after so long is written again."
+        default=30, description="A pool that does not show what was written after this time is written again."
     )
     scan_interval_seconds: Seconds = Field(
-        default=300, description="A level pass over all pools and nodes so often, as a safety net; 0 = never."
+        default=300, description="Interval of level passes over pools and nodes; 0 = never."
     )
 
 

@@ -1,4 +1,4 @@
-"""The publisher's picture: everything that its rules know, folded from its log, with the questions that several of them ask;
+"""The publisher's state: everything that its rules know, folded from its log, with the questions that several of them ask;
 and how it is dumped and loaded.
 
 One owner holds it and changes it only through `dds_core.publisher.fold.apply`. `dirty` names what the fold of the current group
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from dds_core.kit import work
+from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.kit.state import Form
 from dds_core.model import Requirement
@@ -33,7 +34,7 @@ from dds_core.publisher.policy import read_publish_policy
 _NOTHING = PoolConfig(uid="")
 
 
-class PoolPicture(Indexes):
+class PoolState(Indexes):
     """Tables, indexes, and questions."""
 
     # -- what the translation asks ---------------------------------------------------------------------------------
@@ -239,7 +240,7 @@ class PoolPicture(Indexes):
 
     def is_back(self, name: str) -> None:
         self.absent.drop(name)
-        self.passed.drop(("gone", name))
+        self.fired_deadlines.drop((DeadlineKind.GONE, name))
 
     def touch_fabric(self, fabric: str) -> None:
         """Every pool of a fabric."""
@@ -272,8 +273,8 @@ def stream_of(key: PoolKey) -> str:
 
 PROJECTION = 1
 
-_FORM = Form(PoolPicture, PROJECTION, read_publish_policy)
+_FORM = Form(PoolState, PROJECTION, read_publish_policy)
 dump, load, same = _FORM.dump, _FORM.load, _FORM.same
 
-Work = work.Work[PoolPicture]
+Work = work.Work[PoolState]
 """One run of the publisher's rules."""

@@ -11,7 +11,7 @@ from dds_core.publisher import events as e
 from dds_core.publisher.deadlines import KINDS
 from dds_core.publisher.events import pool_stream
 from dds_core.publisher.model import Host, Machine, PoolConfig, PoolModel, PoolSlice, Stock
-from dds_core.publisher.state import PoolPicture, load
+from dds_core.publisher.state import PoolState, load
 from dds_core.timeline.phrases import labels, listed, spoken, taints
 from dds_core.timeline.telling import (
     ABOUT_ALL,
@@ -130,14 +130,14 @@ class PublisherKnown(Known):
         elif isinstance(row, Host):
             self._hosts[row.name] = row.uid
 
-    def begin_with(self, picture: PoolPicture) -> None:
-        """Begin in the middle: the picture holds everything so far."""
-        for table in (picture.configs, picture.hosts, picture.slices, picture.claims, picture.resources):
+    def begin_with(self, state: PoolState) -> None:
+        """Begin in the middle: the state holds everything so far."""
+        for table in (state.configs, state.hosts, state.slices, state.claims, state.resources):
             for row in table.rows.values():
                 self._keep(row)
-        self.machines = dict(picture.machines_by_uuid.rows)
-        self.stocks = {e.stock_stream(*key): stock for key, stock in picture.stocks.rows.items()}
-        self.states.update({question(of): (FAILS, 0) for of in picture.failures})
+        self.machines = dict(state.machines_by_uuid.rows)
+        self.stocks = {e.stock_stream(*key): stock for key, stock in state.stocks.rows.items()}
+        self.states.update({question(of): (FAILS, 0) for of in state.failures})
 
     def host(self, node: str) -> Host | None:
         """The node of that name, as it was last."""
@@ -435,10 +435,10 @@ def _which(before: Stock | None, stock: Stock) -> str:
     return "; ".join(f"{word}: {listed(names)}" for word, names in parts if names)
 
 
-def _teller(subject: Subject | None, picture: PoolPicture | None) -> PublisherTeller:
+def _teller(subject: Subject | None, state: PoolState | None) -> PublisherTeller:
     known = PublisherKnown()
-    if picture is not None:
-        known.begin_with(picture)
+    if state is not None:
+        known.begin_with(state)
     return PublisherTeller(known, scope_of(subject, known))
 
 

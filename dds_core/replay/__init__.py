@@ -1,4 +1,4 @@
-"""Replay: a log folded into a picture, verified against the rules, or decided again under another policy.
+"""Replay: a log folded into a state, verified against the rules, or decided again under another policy.
 
 Works on envelopes in the order of their positions, wherever they were read from, and holds one group at a time. `component` is
 the one whose log it is.
@@ -34,12 +34,12 @@ _OUTCOMES = (DeadlinePassed, WriteDone, WriteObsolete, WriteRefused, Superseded)
 Rows = Iterable[Envelope] | Iterable[LeanEvent]
 
 
-def fold_log(rows: Rows, component: Component[P], picture: P | None = None) -> P:
-    """The picture that a log of that component amounts to: `apply` and nothing else. It may start with a checkpoint. Redacted
+def fold_log(rows: Rows, component: Component[P], state: P | None = None) -> P:
+    """The state that a log of that component amounts to: `apply` and nothing else. It may start with a checkpoint. Redacted
     events are passed over."""
     apply = component.apply
-    result = picture if picture is not None else component.picture()
-    first = picture is None
+    result = state if state is not None else component.state()
+    first = state is None
     for row in rows:
         if row.type == LOG_OPENED:
             require_component(row, component)
@@ -76,7 +76,7 @@ def re_decide(rows: Iterable[Envelope], policy: BaseModel, component: Component[
     for group in groups(rows, component):
         comparison.recorded(group)
         fact = group.events[0]
-        if isinstance(fact, Checkpoint) and engine.picture.now == 0:
+        if isinstance(fact, Checkpoint) and engine.state.now == 0:
             engine = EngineOf(component, component.load(fact.picture))
             fact = None
         if isinstance(fact, PolicyChanged) or (fact is not None and not given and not isinstance(fact, Started)):

@@ -67,15 +67,15 @@ def verify(
 
 
 class Verification(Generic[P]):
-    """One walk. The picture is that of the recorded events, so one difference does not cascade."""
+    """One walk. The state is that of the recorded events, so one difference does not cascade."""
 
     def __init__(self, component: Component[P], fingerprint: str, at_most: int) -> None:
         self.report = VerifyReport()
         self._component = component
         self._fingerprint = fingerprint or component.fingerprint
         self._at_most = at_most
-        self._picture = component.picture()
-        self._agenda = component.agenda(self._picture)
+        self._state = component.state()
+        self._deadline_queue = component.deadline_queue(self._state)
         self._blind = False
         self._broken: set[Broken] = set()
 
@@ -85,8 +85,8 @@ class Verification(Generic[P]):
             if len(self.report.differences) >= self._at_most:
                 break
         else:
-            if not self._blind and self._picture.synced:
-                self._break(self.report.last, self._component.invariants.everywhere(self._picture))
+            if not self._blind and self._state.synced:
+                self._break(self.report.last, self._component.invariants.everywhere(self._state))
         return self.report
 
     def take(self, group: LoggedGroup) -> None:
@@ -119,10 +119,10 @@ class Verification(Generic[P]):
         except DdsError as error:
             self._differ(position, "a checkpoint that can be loaded", error.what)
             return
-        if not self._blind and self.report.groups > 1 and not component.same(self._picture, found):
-            self._differ(position, "a checkpoint of the picture so far", "a checkpoint of another picture")
-        self._picture = found
-        self._agenda = component.agenda(found)
+        if not self._blind and self.report.groups > 1 and not component.same(self._state, found):
+            self._differ(position, "a checkpoint of the state so far", "a checkpoint of another state")
+        self._state = found
+        self._deadline_queue = component.deadline_queue(found)
         self._blind = False
 
     def _pass_over(self, group: LoggedGroup) -> None:
@@ -136,40 +136,40 @@ class Verification(Generic[P]):
         for row, event in zip(group.envelopes, group.events, strict=True):
             if event is not None:
                 try:
-                    self._component.apply(self._picture, event, row.occurred_at)
+                    self._component.apply(self._state, event, row.occurred_at)
                 except DdsError:
                     continue
-        self._picture.dirty.clear()
+        self._state.dirty.clear()
 
     def _judge(self, group: LoggedGroup, fact: Event) -> None:
-        picture, at, apply, invariants = self._picture, group.at, self._component.apply, self._component.invariants
+        state, at, apply, invariants = self._state, group.at, self._component.apply, self._component.invariants
         self._check_deadlines(group, fact)
         self._check_form(group.envelopes[0], fact)
         try:
-            apply(picture, fact, at)
-            work = self._component.decide(picture, at)
+            apply(state, fact, at)
+            work = self._component.decide(state, at)
         except DdsError as error:
             self._differ(group.position, f"a {type(fact).__name__} that can be folded", error.what)
-            picture.dirty.clear()
+            state.dirty.clear()
             return
         self._compare(group, work.emitted)
         for row, event in zip(group.envelopes[1:], group.events[1:], strict=True):
             assert event is not None
-            self._break(row.position, invariants.against(picture, event))
+            self._break(row.position, invariants.against(state, event))
             try:
-                apply(picture, event, row.occurred_at)
+                apply(state, event, row.occurred_at)
             except IllegalTransition as error:
                 self._differ(row.position, "a transition of the lifecycle table", error.what)
         events = [event for event in group.events if event is not None]
-        self._break(group.envelopes[-1].position, invariants.after(picture, events))
-        touched = picture.dirty.take()
+        self._break(group.envelopes[-1].position, invariants.after(state, events))
+        touched = state.dirty.take()
         touched.add(work.touched)
-        self._agenda.refresh(touched)
+        self._deadline_queue.refresh(touched)
 
     def _check_deadlines(self, group: LoggedGroup, fact: Event) -> None:
-        first = self._agenda.next()
+        first = self._deadline_queue.next()
         if isinstance(fact, DeadlinePassed):
-            known = self._agenda.has(Deadline(fact.due, fact.kind, fact.of))
+            known = self._deadline_queue.has(Deadline(fact.due, fact.kind, fact.of))
             if first is None or not known or not first.due == fact.due <= group.at:
                 self._differ(group.position, _said(first), f"deadline {fact.kind} of {fact.of}")
         elif first is not None and first.due < group.at and not isinstance(fact, (Started, PolicyChanged)):
@@ -184,8 +184,8 @@ class Verification(Generic[P]):
             self._differ(row.position, f"{row.type} correlated with itself", f"it correlated with {row.correlation_id}")
         if (row.stream, row.from_state, row.to_state, row.causation_id) != (fact.subject, None, None, None):
             self._differ(row.position, f"{row.type} in stream {fact.subject}", f"it in stream {row.stream}, as a step")
-        if row.occurred_at < self._picture.now:
-            self._differ(row.position, f"an instant from {self._picture.now} on", f"{row.type} at {row.occurred_at}")
+        if row.occurred_at < self._state.now:
+            self._differ(row.position, f"an instant from {self._state.now} on", f"{row.type} at {row.occurred_at}")
         if row.schema_version == SCHEMA_VERSION and row.data != encode(fact):
             self._differ(row.position, f"{row.type} in its canonical form", _told(row))
         if isinstance(fact, PolicyChanged) and fact.digest != fact.digest_of_policy():

@@ -5,24 +5,24 @@ from __future__ import annotations
 from dds_core.component import Component
 from dds_core.engine import EngineOf
 from dds_core.fingerprint import FINGERPRINT
-from dds_core.scaler.deadlines import Agenda
+from dds_core.scaler.deadlines import DeadlineQueue
 from dds_core.scaler.events import EVENTS
 from dds_core.scaler.fold import apply
 from dds_core.scaler.invariants import INVARIANTS
 from dds_core.scaler.policy import read_policy
 from dds_core.scaler.rules import decide
-from dds_core.scaler.state import PROJECTION, Picture, dump, load, same
+from dds_core.scaler.state import PROJECTION, State, dump, load, same
 from dds_core.scaler.timeline import TOLD
 
-SCALER: Component[Picture] = Component(
+SCALER: Component[State] = Component(
     name="scaler",
     fingerprint=FINGERPRINT,
     projection=PROJECTION,
-    picture=Picture,
+    state=State,
     apply=apply,
     decide=decide,
     invariants=INVARIANTS,
-    agenda=Agenda,
+    deadline_queue=DeadlineQueue,
     dump=dump,
     load=load,
     same=same,
@@ -33,8 +33,8 @@ SCALER: Component[Picture] = Component(
 )
 
 
-class Engine(EngineOf[Picture]):
+class Engine(EngineOf[State]):
     """The engine of the scaler."""
 
-    def __init__(self, picture: Picture | None = None) -> None:
-        super().__init__(SCALER, picture)
+    def __init__(self, state: State | None = None) -> None:
+        super().__init__(SCALER, state)

@@ -18,19 +18,19 @@ from dds_core.timeline.clock import time_of_day
 
 NodeObserved, NodeGone = observed(
     Node,
-    "A node appeared or changed: its labels, its taints, whether it is cordoned.",
-    "A node was deleted; nothing can be attached to it or go back from it any more.",
+    "A node appeared or changed.",
+    "A node was deleted; no device can be attached to it or detached from it.",
 )
 PodObserved, PodGone = observed(
     Pod,
-    "A pod that refers to claims appeared or changed: where it is, where it is nominated, why it waits.",
-    "A pod was deleted, or matters no more after it left a filtered watch: it has finished, or has a node and no claim.",
+    "A pod with claims appeared or changed.",
+    "A pod was deleted, or left a filtered watch: it has finished, or has a node and no claim.",
 )
 
 
 class ClaimsListed(OfScaler, frozen=True):
-    """A consistent LIST of all claims, begun at `started`, was folded. `resource` is what it was for: the device of a fence, once
-    that had settled, or the device of a hold or the claim of an exchange, once its devices were guarded."""
+    """A consistent LIST of all claims, begun at `started`, was folded, for `resource`: a device that is fenced or to be
+    held, or a claim in an exchange."""
 
     level: ClassVar[Level] = "debug"
 
@@ -42,8 +42,8 @@ class ClaimsListed(OfScaler, frozen=True):
 
 
 class ClaimsRelisted(OfScaler, frozen=True):
-    """The watch of claims had to begin anew, with a list: the server's history was gone, or the server. A scheduler that does the
-    same in the middle of an exchange would not take it in (Kubernetes 1.36.2)."""
+    """The watch of claims started again with a list, because the API server or its history was gone. A scheduler that
+    relists during an exchange misses it (Kubernetes 1.36.2)."""
 
     def words(self, names: Names) -> str:
         return "the watch of claims began anew"
@@ -52,10 +52,10 @@ class ClaimsRelisted(OfScaler, frozen=True):
 # -- decisions ---------------------------------------------------------------------------------------------------------
 
 
-class Promise(Record, frozen=True):
-    """One result of a claim's allocation and the device attached for it. `device` is the device's name on its node. `request` is
-    the request that the device is for ("" in older logs: that of the result), one of its alternatives as `request/alternative`;
-    `share` the shareID and `consumed` the amounts where it is given as a share."""
+class ReservedDevice(Record, frozen=True):
+    """One result of a claim's allocation and the device attached for it. `device`: its name on the node. `request`: the
+    request that it is for, or `request/alternative` (empty in older logs: that of the result). `share`, `consumed`:
+    shareID and amounts of a share."""
 
     result: int
     uuid: str
@@ -77,7 +77,7 @@ class Promise(Record, frozen=True):
 
 
 class Entry(Record, frozen=True):
-    """One status.devices entry that we own: the allocated device and the condition set on it."""
+    """A status.devices entry of dds: the allocated device and the condition set on it."""
 
     driver: str
     pool: str
@@ -89,7 +89,7 @@ class Entry(Record, frozen=True):
 
 
 class Signal(Record, frozen=True):
-    """The full set of our entries on one claim."""
+    """All entries of dds on one claim."""
 
     claim: str
     entries: tuple[Entry, ...]
@@ -151,8 +151,8 @@ WITHDRAWN = "nobody waits for more"
 
 
 class AttachOrdered(OfCell, frozen=True):
-    """Create a ComposabilityRequest (`previous` None) or raise its size; or take such an order back before it is written: then
-    the size is less than ordered, and `previous` or 0 when nothing is left to ask for. `claims` are those it is for."""
+    """Create a ComposabilityRequest (`previous` null) or raise its size, for `claims`. Or withdraw an order before it
+    is written: `size` is then lower; with nothing left to request it is `previous`, or 0."""
 
     request: str
     type: str
@@ -179,15 +179,13 @@ class AttachOrdered(OfCell, frozen=True):
 
 
 class Reserved(OfClaim, frozen=True):
-    """These devices are for this attempt of the claim; in the log before any signal.
-
-    `pod` names the holder when the claim itself is deleted and made anew (extended resources).
-    """
+    """Reserve these devices for this attempt of the claim; logged before any signal. `pod`: the holder, if the claim
+    itself is recreated (extended resources)."""
 
     node: str
     cycle: int
     attempt: int
-    promises: tuple[Promise, ...]
+    promises: tuple[ReservedDevice, ...]
     pod: str = ""
 
     def for_devices(self) -> tuple[str, ...]:
@@ -198,7 +196,7 @@ class Reserved(OfClaim, frozen=True):
 
 
 class ReservationDropped(OfClaim, frozen=True):
-    """The devices promised to the claim are free for others again; `reason` says why."""
+    """The devices reserved for the claim are free for others; `reason` says why."""
 
     reason: str
 
@@ -207,7 +205,7 @@ class ReservationDropped(OfClaim, frozen=True):
 
 
 class HandOver(Decision, frozen=True):
-    """Tell the scheduler to schedule the pod again: every pool claim of the group in one batch. `why`: what stands against an
+    """Tell the scheduler to schedule the pod again: all pool claims of the group at once. `why`: what prevents an
     exchange."""
 
     gone_with: ClassVar[str] = "claim"
@@ -267,8 +265,8 @@ class Steered(Decision, frozen=True):
 
 
 class Swap(Record, frozen=True):
-    """What one claim of an exchange is to have: all results of its new allocation, those that stay included; for whom it is
-    reserved; and the digest of the configuration that goes with it, "" without any."""
+    """What a claim gets in an exchange: all results of its new allocation, its consumers, and the digest of its
+    configuration."""
 
     claim: str
     results: tuple[Result, ...]
@@ -278,8 +276,8 @@ class Swap(Record, frozen=True):
 
 
 class ExchangeBegun(Decision, frozen=True):
-    """Guard the devices until the instant `until`, so that nobody else is given them while the claims of a pod get them: the
-    first step of an exchange. `swaps` says what each claim is to have."""
+    """First step of an exchange: guard the devices until `until`, so that only this pod's claims get them. `swaps`:
+    what each claim gets."""
 
     gone_with: ClassVar[str] = "claim"
 
@@ -314,7 +312,7 @@ class ExchangeBegun(Decision, frozen=True):
 
 
 class AllocationCleared(OfClaim, frozen=True):
-    """Take the claim's allocation and reservations away, the second step of an exchange: one that is set cannot be changed."""
+    """Second step: clear the claim's allocation and reservations, since a set allocation cannot be changed."""
 
     written: ClassVar[bool] = True
 
@@ -326,8 +324,8 @@ class AllocationCleared(OfClaim, frozen=True):
 
 
 class DevicesGiven(OfClaim, frozen=True):
-    """Allocate the devices of the node to the claim, the last step of an exchange. `version` is the resourceVersion that the step
-    before left, "any" where the process ended before it was told; `instead` names the pool devices that go."""
+    """Last step: allocate devices of the node to the claim. `version`: the resourceVersion after the step before, "any"
+    if not known. `instead`: the pool devices that are replaced."""
 
     written: ClassVar[bool] = True
 
@@ -343,7 +341,7 @@ class DevicesGiven(OfClaim, frozen=True):
 
 
 class ExchangeEnded(OfClaim, frozen=True):
-    """The exchange ends here; `reason` says why. What was not given yet is handed over in another way."""
+    """End the exchange; `reason` says why. What is not given yet is handed over in another way."""
 
     reason: str
 
@@ -352,7 +350,7 @@ class ExchangeEnded(OfClaim, frozen=True):
 
 
 class GuardLifted(Decision, frozen=True):
-    """Let everybody be given these devices again."""
+    """Let every claim get these devices again."""
 
     gone_with: ClassVar[str] = "claim"
 
@@ -372,8 +370,8 @@ class GuardLifted(Decision, frozen=True):
 
 
 class ClaimFailed(OfClaim, frozen=True):
-    """This attempt will not succeed. What cools down is `model` on `node`; `device` is the UUID of one that came and is none that
-    the claim may have."""
+    """This attempt fails; `model` cools down on `node`. `device`: UUID of a device that came and that the claim may not
+    have."""
 
     level: ClassVar[Level] = "warning"
 
@@ -390,7 +388,7 @@ class ClaimFailed(OfClaim, frozen=True):
 
 
 class FailureSignalled(OfClaim, frozen=True):
-    """Set FabricDeviceFailed on the first not-ready own result."""
+    """Set FabricDeviceFailed on the claim's first result from a pool that is not ready."""
 
     written: ClassVar[bool] = True
 
@@ -406,8 +404,8 @@ class FailureSignalled(OfClaim, frozen=True):
 
 
 class CoolDown(OfCell, frozen=True):
-    """Keep the scheduler from choosing this model on this node until the instant `until`; the longer, the more `times` in a row
-    it failed there for this reason."""
+    """Keep the scheduler from this model on this node until `until`; longer, the more `times` in a row it failed for
+    this reason."""
 
     written: ClassVar[bool] = False
     around: ClassVar[bool] = True
@@ -423,7 +421,7 @@ class CoolDown(OfCell, frozen=True):
 
 
 class CoolDownOver(OfCell, frozen=True):
-    """The model may be chosen from the pool on this node again."""
+    """Let the scheduler choose the model from the pool on this node again."""
 
     written: ClassVar[bool] = False
     around: ClassVar[bool] = True
@@ -452,8 +450,8 @@ class OfDevice(Decision, frozen=True):
 
 
 class VictimMarked(OfDevice, frozen=True):
-    """Annotate the resource as the next to go. Starts the fence, which rests on a hold where devices can be guarded; one that
-    hangs has no `device` yet. `taint`: in older logs, that a DeviceTaintRule was made for it."""
+    """Annotate the resource as the next to detach, which starts its fence. A device that hangs has no `device` yet.
+    `taint`: older logs only."""
 
     name: str
     node: str
@@ -476,7 +474,7 @@ class VictimMarked(OfDevice, frozen=True):
 
 
 class VictimUnmarked(OfDevice, frozen=True):
-    """Take the mark off a device that may not go after all."""
+    """Remove the mark from a device that may not be detached after all."""
 
     name: str
     reason: str
@@ -489,8 +487,7 @@ class VictimUnmarked(OfDevice, frozen=True):
 
 
 class HoldBegun(OfDevice, frozen=True):
-    """Guard a device that is to go back until the instant `until`, so that a hold can be put on it. `devices` are all its faces,
-    as claims name them."""
+    """Guard a device that is to go back until `until`, before a hold is put on it. `devices`: all its names in slices."""
 
     name: str
     node: str
@@ -506,8 +503,8 @@ class HoldBegun(OfDevice, frozen=True):
 
 
 class DeviceHeld(OfDevice, frozen=True):
-    """Allocate all faces of the device to a claim of ours, named `hold`, so that the scheduler goes elsewhere. They stay guarded
-    meanwhile: what it had decided before may be written late."""
+    """Allocate all names of the device to the claim `hold` of dds, so that the scheduler goes elsewhere. The guard
+    stays."""
 
     hold: str
     name: str
@@ -519,8 +516,7 @@ class DeviceHeld(OfDevice, frozen=True):
 
 
 class HoldEnded(OfDevice, frozen=True):
-    """Clear the claim `hold` of ours, then delete it: a deletion alone wakes no pod that waits. A guard goes too. The device
-    idles from here on, so that others have time to take it, and nobody who takes holds away makes it go round."""
+    """Clear the claim `hold`, delete it, and lift the guard. The device's idle time starts anew."""
 
     hold: str
     node: str
@@ -532,7 +528,7 @@ class HoldEnded(OfDevice, frozen=True):
 
 
 class TaintLifted(Decision, frozen=True):
-    """Delete the DeviceTaintRule `rule` (its uid) of an older dds: devices are held instead."""
+    """Delete the DeviceTaintRule `rule` (uid) of an older dds."""
 
     gone_with: ClassVar[str] = "rule"
 
@@ -549,8 +545,7 @@ class TaintLifted(Decision, frozen=True):
 
 
 class ClaimsListWanted(OfDevice, frozen=True):
-    """The fence of a device has settled, or the devices of a hold or of a claim's exchange are guarded: confirm with a consistent
-    LIST of claims that nobody holds them."""
+    """Confirm with a consistent LIST that no claim holds the devices of a settled fence, a hold or an exchange."""
 
     written: ClassVar[bool] = False
 
@@ -561,9 +556,9 @@ class ClaimsListWanted(OfDevice, frozen=True):
 
 
 class DetachOrdered(OfCell, frozen=True):
-    """Lower the size of the request by exactly the victims: marked devices, or (`unattached`) resources for which the fabric has
-    no device and that nobody needs any more. Without victims: to the number of those that are there, when the operator makes no
-    more and nobody waits."""
+    """Lower the request's size by the number of victims: marked devices or, with `unattached`, resources without a
+    device that no claim needs. Without victims: to the number of existing resources, when the operator makes no more
+    and no claim waits."""
 
     request: str
     uid: str
@@ -602,13 +597,10 @@ class UsedStamped(OfDevice, frozen=True):
 
 
 class ClaimMoved(Transition, frozen=True):
-    """A step of a claim's life.
-
-    `cause` says in words what made it true; `devices` are the FabricResources concerned (uids); `began` is the start of
-    the attempt where it is not the instant of the event; `promises` what stands ready for it; `landed` tells where a
-    hand-over ended: here (on the node's own devices), pool (on the node, from the pool again) or elsewhere; `excluded` are the
-    devices, as `Promise.identity` names them, that were promised, are free, and were not taken.
-    """
+    """A step of a claim's life. `cause`: why, in words. `devices`: uids of its FabricResources. `began`: start of the
+    attempt, if not this event. `promises`: devices ready for it. `landed`: where a hand-over ended: here (devices of
+    the node), pool (on the node, from the pool again) or elsewhere. `excluded`: free devices promised and not taken, by
+    UUID, or by name without one."""
 
     claim: str
     trigger: str
@@ -619,7 +611,7 @@ class ClaimMoved(Transition, frozen=True):
     cause: str = ""
     devices: tuple[str, ...] = ()
     began: int = 0
-    promises: tuple[Promise, ...] = ()
+    promises: tuple[ReservedDevice, ...] = ()
     landed: str = ""
     excluded: tuple[str, ...] = ()
 
@@ -633,7 +625,7 @@ class ClaimMoved(Transition, frozen=True):
 
 
 class DeviceMoved(Transition, frozen=True):
-    """A step of a device's life. `cause` says in words what made it true; `key` is the name under which a claim took it."""
+    """A step of a device's life. `cause`: why, in words. `key`: the name under which a claim took it."""
 
     resource: str
     trigger: str

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dds_core.kit.policy import Mode, lower
-from dds_core.kit.state import Index, Remembered, Table
-from dds_core.lifecycle import PENDING, WAITING
+from dds_core.kit.state import Index, StateBase, Table
+from dds_core.lifecycle import CLAIM_DETACHING, PENDING, WAITING
 from dds_core.matching.allocator import Allocator, Fit, Gates
 from dds_core.matching.records import class_of, rule_of, slice_of
 from dds_core.model import (
@@ -103,7 +103,7 @@ class Dirty:
         self.everything, self.freed = False, set()
 
 
-class Tables(Remembered[Observed]):
+class Tables(StateBase[Observed]):
     """What was observed of each object, and what the engine remembers of its own."""
 
     configs: Table[str, Config]
@@ -140,7 +140,7 @@ class Tables(Remembered[Observed]):
 
     gone_scalars = frozenset({"taint_rules"})
     aside = frozenset({"spending"})
-    scalars = Remembered.scalars | {
+    scalars = StateBase.scalars | {
         "skew": int | None,
         "version": str,
         "guards": str,
@@ -235,7 +235,7 @@ class OwnIndexes(Tables):
                 (self.pending_at.discard if gone else self.pending_at.add)(life.node, uid)
             for promise in life.promises:
                 (self.ready_for.discard if gone else self.ready_for.add)(promise.identity, uid)
-            if life.state == "Detaching":
+            if life.state == CLAIM_DETACHING:
                 for resource in life.devices:
                     (self.returning.discard if gone else self.returning.add)(resource, uid)
         self.dirty.claims.add(uid)

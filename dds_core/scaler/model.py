@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from dds_core.model import BLOCKING, Allocation, Config, Device, DeviceKey, Model, Record, Requirement, Slice
-from dds_core.scaler.events import Promise, Swap
+from dds_core.scaler.events import ReservedDevice, Swap
 from dds_core.scaler.hardware import text_attribute
 
 Cell = tuple[str, str]
@@ -25,16 +25,17 @@ any node has it, and until the instant that is its value, in seconds since 1970-
 NO_PROGRESS = "NoProgress"
 """Reason of alerts about what takes long: a device on its way, or a claim whose order shows nothing."""
 DEPARTED = "departed"
-"""Kind under which `passed` remembers the UUIDs of devices that went back while a slice still shows them."""
+"""Kind under which `fired_deadlines` remembers the UUIDs of devices that went back while a slice still shows them."""
 
 
 class ClaimLife(Record, frozen=True):
-    """Where a claim is in its life. `allocation` is the one last seen, None once cleared; `devices` are the resources
-    (uids) that it has or gave back last; `began` the start of the attempt, which deadlines count from; `handed` that a device
-    was ready for it in this attempt, so that its next allocation tells where the hand-over landed; `promises` which. `excluded`
-    are devices (as `Promise.identity` names them) that the scheduler did not take in this cycle although they were handed over
-    and stayed free, `vain` counts these hand-overs; `unsuited` are those that came for it, in any cycle, and that
-    it may not have."""
+    """Where a claim is in its life.
+
+    `allocation`: the one last seen, None once cleared. `devices`: the resources (uids) that it has or gave back last.
+    `began`: start of the attempt; deadlines count from it. `handed`: a device was ready for it in this attempt, so its next
+    allocation says where the hand-over landed. `promises`: the devices reserved for it. `excluded`: devices, named as by
+    `ReservedDevice.identity`, that were handed over in this cycle, stayed free and were not taken; `vain` counts these
+    hand-overs. `unsuited`: devices that came for it, in any cycle, and that it may not have."""
 
     state: str
     cycle: int
@@ -47,7 +48,7 @@ class ClaimLife(Record, frozen=True):
     allocation: Allocation | None = None
     reserved: bool = False
     devices: tuple[str, ...] = ()
-    promises: tuple[Promise, ...] = ()
+    promises: tuple[ReservedDevice, ...] = ()
     handed: bool = False
     excluded: tuple[str, ...] = ()
     vain: int = 0
@@ -87,7 +88,7 @@ class Reservation(Record, frozen=True):
     claim: str
     node: str
     attempt: int
-    promises: tuple[Promise, ...]
+    promises: tuple[ReservedDevice, ...]
     since: int
     pod: str = ""
     signalled: int = 0

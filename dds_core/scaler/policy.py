@@ -22,16 +22,16 @@ class SchedulerPolicy(Strict):
 
     binding_timeout_seconds: PositiveSeconds = Field(
         default=600,
-        description="DynamicResourcesArgs.bindingTimeout of the profile; learned downwards when it proves shorter.",
+        description="bindingTimeout of the profile (DynamicResourcesArgs).",
     )
     hand_over: Literal["exchange", "clear"] | None = Field(
         default=None,
-        description="As `hand_over` of the policy, for the pods of this scheduler; default: exchange for the kube-scheduler, "
-        "which looks at its claims anew before it binds, and clear for one of another name.",
+        description="In `schedulers` only: overrides the policy's `hand_over`. Without it, schedulers other than "
+        "the kube-scheduler get `clear`.",
     )
     attach_budget_seconds: PositiveSeconds | None = Field(
         default=None,
-        description="How long an attach may take before the claim is failed; default: binding timeout less the hand-over margin.",
+        description="Time for an attach; default: binding timeout less the margin.",
     )
 
     @model_validator(mode="after")
@@ -44,7 +44,7 @@ class SchedulerPolicy(Strict):
 class LimitPolicy(Strict):
     """How many devices of a model a node may have. The node's own labels `<device>-size-max` and `-size-min` win."""
 
-    max: Count = counted(50, "devices", "Devices of the model on the node at most.")
+    max: Count = counted(50, "devices", "Most devices of the model on the node.")
     min: Count = counted(0, "devices", "Devices of the model that stay on the node even when idle.")
 
     @model_validator(mode="after")
@@ -57,29 +57,28 @@ class LimitPolicy(Strict):
 class DriverPolicy(Strict):
     """What is particular to the devices of one DRA driver."""
 
-    uuid_attribute: str = Field(
-        default="uuid", min_length=1, description="Attribute of the vendor's slices that holds the device's UUID."
-    )
+    uuid_attribute: str = Field(default="uuid", min_length=1, description="Attribute with the device's UUID.")
     parent_attributes: tuple[str, ...] = Field(
         default=("parentUUID", "parentPciAddr"),
-        description="Attributes by which a partition says of which device it is, by that one's UUID or PCI address.",
+        description="Attributes in which a partition names the UUID or PCI address of its device.",
     )
     hardware_attributes: tuple[str, ...] = Field(
         default=("resource.kubernetes.io/pciBusID", "dra.net/pciAddress", "pciAddr"),
-        description="Attributes of which two devices of a node that are the same hardware have one value, beside the UUID.",
+        description="Attributes, beside the UUID, that are equal for all faces of one device.",
     )
     partition_types: tuple[str, ...] = Field(
         default=("mig", "vf", "amdgpu-partition"),
-        description="Values of the attribute `type` that partitions and virtual functions have.",
+        description="Values of the attribute `type` of partitions and virtual functions.",
     )
     request_type: Literal["gpu", "cxlmemory"] = Field(
         default="gpu",
-        description="spec.resource.type of ComposabilityRequests for models without a `request-type` in device-info.",
+        description="`spec.resource.type` of requests, if device-info has no `request-type`.",
     )
     force_detach: bool = Field(
         default=False,
-        description="spec.resource.force_detach of ComposabilityRequests made from now on: the operator detaches without looking"
-        " whether processes compute on the device. A request that is there keeps its own: changing it detaches all its devices.",
+        description="`spec.resource.force_detach` of new requests: the operator detaches even while processes "
+        "compute on the device. Existing requests keep theirs: changing it detaches all their "
+        "devices.",
     )
 
 
@@ -88,112 +87,106 @@ class Policy(Strict):
 
     mode: Mode = Field(
         default="observe",
-        description="observe: decide and write nothing; attach: everything but detaching; detach: everything.",
+        description="`observe`: write nothing; `attach`: all but detaches; `detach`: everything.",
     )
     scan_interval_seconds: Seconds = Field(
         default=60,
-        description="A level pass over the fleet so often, as a safety net; 0 = never. SCAN_INTERVAL of the reference.",
+        description="Interval of level passes over the fleet; 0 = never.",
     )
     no_removal_seconds: Seconds = Field(
         default=600,
-        description="A device idles so long before it goes back to the pool; one that came too late for a claim at least until "
-        "the claim has been tried again, 30 s after its cool-down. DEVICE_NO_REMOVAL_DURATION of the reference.",
+        description="How long a device idles before it goes back. One that came too late for a claim stays at "
+        "least until the claim's next attempt, 30 s after its cool-down.",
     )
     idle: Literal["fixed", "adaptive"] = Field(
         default="fixed",
-        description="fixed: a device idles for no_removal_seconds; adaptive: for as long as it paid of late on its fabric, as "
-        "the log tells of each model, and at most attach_cost / idle_hour_cost hours.",
+        description="`fixed`: `no_removal_seconds`; `adaptive`: learned, at most attach_cost / idle_hour_cost hours.",
     )
     attach_cost: Cost = Field(
         default=1.0,
-        description="What detaching and attaching a device costs, for `idle: adaptive`.",
+        description="Cost of detaching and attaching a device, for `adaptive`.",
         json_schema_extra={"unit": "any"},
     )
     idle_hour_cost: Cost = Field(
         default=6.0,
-        description="What an idle device costs in an hour, in the same unit.",
+        description="Cost of an idle device per hour, in the same unit.",
         json_schema_extra={"unit": "any"},
     )
     no_allocation_seconds: Seconds = Field(
         default=60,
-        description="A device handed over is promised to no other for so long. DEVICE_NO_ALLOCATION_DURATION.",
+        description="How long a device that was handed over stays reserved.",
     )
-    scheduler: SchedulerPolicy = Field(
-        default=SchedulerPolicy(), description="For pods whose schedulerName is not named in `schedulers`."
-    )
+    scheduler: SchedulerPolicy = Field(default=SchedulerPolicy(), description="For schedulers not in `schedulers`.")
     schedulers: dict[str, SchedulerPolicy] = Field(default={}, description="By schedulerName.")
     hand_over_margin_seconds: Seconds = Field(
-        default=60, description="Kept free of the binding timeout for the hand-over; at most a quarter of it."
+        default=60, description="Part of the binding timeout kept for the hand-over; at most a quarter."
     )
     error_grace_seconds: Seconds = Field(
         default=10,
-        description="An attach error that stands so long is definite: the claim fails with the fabric's words.",
+        description="After this time an attach error is definite and fails the claim.",
     )
     cool_down_seconds: PositiveSeconds = Field(
         default=120,
-        description="A model on a node that failed a claim is kept from the scheduler for so long, and for longer when the node"
-        " soon fails again for the same reason of its own.",
+        description="How long a model that failed a claim is kept from the scheduler on the node; longer for "
+        "repeated failures.",
     )
     pool_cool_down_nodes: Count = counted(
         2,
         "nodes",
-        "When the fabric brought no device of a model to so many of its nodes, the pool cools down too; 0 = never.",
+        "From this number of failed nodes of one fabric on, its pool cools down too; 0 = never.",
     )
     cool_down_read_back_seconds: Seconds = Field(
         default=15,
-        description="A failure is told so long after it at the latest, even if its publisher has not closed the pool by then.",
+        description="Longest time that a failure waits for the publisher to close the pool.",
     )
     unlisted_grace_seconds: PositiveSeconds = Field(
         default=300,
-        description="An attached device that its node's driver has not listed for so long, while its pools there are whole, is "
-        "given up: it goes back once it idles, and another is ordered where the driver lists others.",
+        description="How long an attached device may be missing from its node's whole pools before another is "
+        "ordered in its place.",
     )
     fence_settle_seconds: PositiveSeconds = Field(
-        default=30, description="A victim's fence must hold so long before it is confirmed by a LIST."
+        default=30, description="How long a fence must hold before a LIST confirms it."
     )
-    detaches_per_hour: Count = counted(
-        60, "devices an hour", "Devices marked to go back within any hour, over the fleet."
-    )
+    detaches_per_hour: Count = counted(60, "devices an hour", "Devices marked to go back, over the fleet.")
     detach_without_fence: Literal["best_effort", "never"] = Field(
         default="best_effort",
-        description="Whether to detach where devices cannot be held; the fence then rests on watching alone.",
+        description="Whether to detach where devices cannot be held; the fence then relies on watching.",
     )
     rebalance: bool = Field(
         default=True,
-        description="In mode detach, free the longest-idle device elsewhere when a claim waits and the pool is empty.",
+        description="When a claim waits and the pool is empty, free the longest-idle device elsewhere (mode "
+        "`detach`).",
     )
     orders_in_flight: Annotated[int, Field(ge=1, le=10_000)] = counted(
         16,
         "attaches",
-        "Attaches under way over the fleet beyond which nothing is ordered of a model that has no pool; once the fabric's rate "
-        "is measured, what fits the budget. What a pool shows is ordered at once.",
+        "Most attaches under way while models without a pool are ordered, until the fabric's rate is "
+        "measured.",
     )
     hand_over: Literal["exchange", "clear"] = Field(
         default="exchange",
-        description="exchange: the claim is given the device itself while its pod waits, where all conditions for that are met; "
-        "clear: the scheduler is told, and steered to the node.",
+        description="`exchange`: dds gives the claim the device while its pod waits, where possible; `clear`: the "
+        "scheduler is signalled and steered.",
     )
     guard_seconds: PositiveSeconds = Field(
         default=60,
-        description="Nobody else is given an exchanged device for so long at most, or until its claim lets go of it.",
+        description="Longest time that a device is guarded.",
     )
     guard_settle_milliseconds: Annotated[int, Field(ge=0, le=10_000)] = counted(
         500,
         "milliseconds",
-        "So long after one API server was seen to obey a guard the others are taken to know of it; 0 where there is only one.",
+        "Time after which all API servers are taken to obey a guard that one obeys; 0 with only one.",
     )
     adoption: Literal["none", "reference", "all"] = Field(
-        default="reference", description="Which ComposabilityRequests that we did not make we may resize."
+        default="reference", description="Requests that dds may resize: its own (`none`), the reference's too, or all."
     )
-    prewarm: bool = Field(default=False, description="Attach ahead of demand up to the minimum of each node and model.")
+    prewarm: bool = Field(default=False, description="Order ahead of demand, up to the minimum of each node and model.")
     prewarm_interval_seconds: PositiveSeconds = Field(
-        default=60, description="At most one device is ordered ahead of demand in so long."
+        default=60, description="Interval between two devices ordered ahead of demand."
     )
-    limit: LimitPolicy = Field(default=LimitPolicy(), description="For models and nodes not named in `limits`.")
-    limits: dict[str, LimitPolicy] = Field(
-        default={}, description="By model (cdi-model-name) or by `<node>/<model>`, which wins."
-    )
-    driver: DriverPolicy = Field(default=DriverPolicy(), description="For drivers not named in `drivers`.")
+    limit: LimitPolicy = Field(default=LimitPolicy(), description="For models and nodes not in `limits`.")
+    limits: dict[str, LimitPolicy] = Field(default={}, description="By model or `<node>/<model>`, which wins.")
+    driver: DriverPolicy = Field(default=DriverPolicy(), description="For drivers not in `drivers`.")
     drivers: dict[str, DriverPolicy] = Field(default={}, description="By DRA driver name.")
 
     @model_validator(mode="after")

@@ -23,7 +23,7 @@ _STATE_OF = {
     lifecycle.IDLE: IDLE,
     lifecycle.MARKED: IDLE,
     lifecycle.USED: USED,
-    lifecycle.LEAVING: DETACHING,
+    lifecycle.DEVICE_DETACHING: DETACHING,
 }
 
 
@@ -36,33 +36,33 @@ def state_of(life: str, error: str) -> str:
 def counting(fold: Fold, field: str = "uid") -> Fold:
     """The fold of an event that may change what a device's time is spent on; `field` of the event names the resource."""
 
-    def folded(picture: Tables, event: Any, at: int) -> None:
+    def folded(state: Tables, event: Any, at: int) -> None:
         uid = getattr(event, field)
-        before = _spends(picture, uid)
-        fold(picture, event, at)
-        after = _spends(picture, uid)
+        before = _spends(state, uid)
+        fold(state, event, at)
+        after = _spends(state, uid)
         if before != after:
-            _change(picture, before, -1, at)
-            _change(picture, after, 1, at)
+            _change(state, before, -1, at)
+            _change(state, after, 1, at)
 
     return folded
 
 
-def count_from(picture: Tables, at: int) -> None:
-    """Begin to count: the picture was kept by a version that did not."""
-    for uid in picture.devices.rows:
-        _change(picture, _spends(picture, uid), 1, at)
+def count_from(state: Tables, at: int) -> None:
+    """Begin to count: the state was kept by a version that did not."""
+    for uid in state.devices.rows:
+        _change(state, _spends(state, uid), 1, at)
 
 
-def _spends(picture: Tables, uid: str) -> tuple[str, str] | None:
+def _spends(state: Tables, uid: str) -> tuple[str, str] | None:
     """State and model."""
-    device, resource = picture.devices.get(uid), picture.resources.get(uid)
+    device, resource = state.devices.get(uid), state.resources.get(uid)
     if device is None:
         return None
     return state_of(device.state, resource.error if resource is not None else ""), device.model
 
 
-def _change(picture: Tables, key: tuple[str, str] | None, devices: int, at: int) -> None:
+def _change(state: Tables, key: tuple[str, str] | None, devices: int, at: int) -> None:
     if key is not None:
-        old = picture.spending.get(key) or Spending()
-        picture.spending.put(key, Spending(old.devices + devices, old.offset - devices * at))
+        old = state.spending.get(key) or Spending()
+        state.spending.put(key, Spending(old.devices + devices, old.offset - devices * at))

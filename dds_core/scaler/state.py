@@ -1,4 +1,4 @@
-"""The scaler's picture: everything that its rules know, folded from its log, with the questions that several of them ask; and
+"""The scaler's state: everything that its rules know, folded from its log, with the questions that several of them ask; and
 how it is dumped and loaded.
 
 One owner holds it and changes it only through `dds_core.scaler.fold.apply`. `dirty` names what the fold of the current group
@@ -10,17 +10,18 @@ from __future__ import annotations
 from typing import Any
 
 from dds_core.kit import work
+from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.policy import Mode
 from dds_core.kit.state import Form
 from dds_core.model import Allocation, Claim, Device, DeviceKey, FabricResource, Model, Node, Pod, Result
-from dds_core.scaler.events import Promise
+from dds_core.scaler.events import ReservedDevice
 from dds_core.scaler.indexes import Indexes
 from dds_core.scaler.model import model_of_device
 from dds_core.scaler.policy import read_policy
 from dds_core.scaler.spending import count_from
 
 
-class Picture(Indexes):
+class State(Indexes):
     """Tables, indexes, and questions."""
 
     def node(self, name: str) -> Node | None:
@@ -107,7 +108,7 @@ class Picture(Indexes):
         keys = self.keys_of[resource.uuid] if resource.uuid else ()
         return {key for key in keys if self.pools[key[:2]].node in ("", resource.node)}
 
-    def promises_to(self, claim: Claim) -> tuple[Promise, ...]:
+    def reserved_devices_of(self, claim: Claim) -> tuple[ReservedDevice, ...]:
         """What is kept for the claim; for that of an extended resource, which is made anew, it is kept for its pod."""
         if not self.live:
             life = self.lives.get(claim.uid)
@@ -144,7 +145,7 @@ class Picture(Indexes):
 
     def is_missed(self, uid: str) -> bool:
         """Whether an attached device has not been listed by its node's driver for too long."""
-        return uid in self.unlisted and ("unlisted", uid) in self.passed
+        return uid in self.unlisted and (DeadlineKind.UNLISTED, uid) in self.fired_deadlines
 
     def is_lost(self, uid: str) -> bool:
         """Whether it is missed, and the driver lists others: another one like it would come to be listed."""
@@ -186,17 +187,17 @@ class Picture(Indexes):
 
 PROJECTION = 1
 
-_FORM = Form(Picture, PROJECTION, read_policy)
+_FORM = Form(State, PROJECTION, read_policy)
 dump, same = _FORM.dump, _FORM.same
 
 
-def load(plain: dict[str, Any]) -> Picture:
-    """The picture that `dump` gave, maybe that of an earlier version. Raises InputError when the data is not of that form."""
-    picture = _FORM.load(plain)
-    if not picture.spending:
-        count_from(picture, picture.now)
-    return picture
+def load(plain: dict[str, Any]) -> State:
+    """The state that `dump` gave, maybe that of an earlier version. Raises InputError when the data is not of that form."""
+    state = _FORM.load(plain)
+    if not state.spending:
+        count_from(state, state.now)
+    return state
 
 
-Work = work.Work[Picture]
+Work = work.Work[State]
 """One run of the scaler's rules."""

@@ -185,7 +185,7 @@ def _resource(before: FabricResource | None, row: FabricResource, known: Known) 
 class Known:
     """What it takes to speak in names: objects by uid as they were told last, the names of those that are gone, and in
     `states` the state of every life told so far with the instant it began. A fold of facts about objects only, much lighter
-    than the picture: it has no indexes and decides nothing. `kinds` says how each kind of object is called and how its changes
+    than the state: it has no indexes and decides nothing. `kinds` says how each kind of object is called and how its changes
     are told; for `guards` and `deadlines` see `dds_core.events.Names`."""
 
     guards: ClassVar[bool] = True
@@ -461,7 +461,7 @@ class Directory(ABC):
 @dataclass(frozen=True)
 class Telling:
     """`names` are the types of events that names come from, `naming` leaves out those of them that name nothing new;
-    `directory` takes these in. `teller` tells of a subject, or of everything; a picture is where it begins."""
+    `directory` takes these in. `teller` tells of a subject, or of everything; a state is where it begins."""
 
     names: frozenset[str]
     naming: Callable[[Iterable[LeanEvent]], Iterable[LeanEvent]]

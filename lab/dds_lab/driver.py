@@ -39,9 +39,9 @@ from dds_core.events import Event
 from dds_core.log import EventLog
 from dds_core.publisher.model import Machine, PoolModel
 from dds_core.publisher.policy import PublishPolicy
-from dds_core.publisher.state import PoolPicture
+from dds_core.publisher.state import PoolState
 from dds_core.scaler.policy import Policy
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 from dds_lab.api.requests import MASTERS, Request, Response, User
 from dds_lab.api.server import ApiServer
 from dds_lab.api.status import ApiError
@@ -591,7 +591,7 @@ SCALER_USER = "system:serviceaccount:composable-dra:dds"
 PUBLISHER_USER = "system:serviceaccount:composable-dra:dds-publisher"
 
 
-class OurScaler(OurProcess[Picture]):
+class OurScaler(OurProcess[State]):
     """The scaler in a lab."""
 
     def __init__(
@@ -604,7 +604,7 @@ class OurScaler(OurProcess[Picture]):
         groups: tuple[str, ...] = (MASTERS,),
         times: OurTimes = USUAL,
         skew: float = 0.0,
-        watchers: Sequence[Watcher[Picture]] = (),
+        watchers: Sequence[Watcher[State]] = (),
         code: str = "lab",
     ) -> None:
         super().__init__(lab, user, groups, times, skew, watchers)
@@ -631,7 +631,7 @@ def by_manager(manager: Manager, settings: FabricSettings) -> Reach:
 class _ProbeTimer(ApiProbe):
     """The question what the API server keeps of a slice, with a timer in the place of its thread."""
 
-    def __init__(self, ours: OurProcess[PoolPicture], answers: Answers) -> None:
+    def __init__(self, ours: OurProcess[PoolState], answers: Answers) -> None:
         version = partial(ours.version, "resourceslices")
         super().__init__(ours.requests, version, answers, told=ours.faults.append, random=ours._random)
         self._ours = ours
@@ -655,7 +655,7 @@ class _ProbeTimer(ApiProbe):
             self._again(self.ask())
 
 
-class OurPublisher(OurProcess[PoolPicture]):
+class OurPublisher(OurProcess[PoolState]):
     """The publisher in a lab. `rounds` are its questions to the fabric."""
 
     def __init__(
@@ -670,7 +670,7 @@ class OurPublisher(OurProcess[PoolPicture]):
         times: OurTimes = USUAL,
         pace: Pace = PACE,
         skew: float = 0.0,
-        watchers: Sequence[Watcher[PoolPicture]] = (),
+        watchers: Sequence[Watcher[PoolState]] = (),
         code: str = "lab",
     ) -> None:
         super().__init__(lab, user, groups, times, skew, watchers)

@@ -310,7 +310,7 @@ def test_an_export_and_an_archive_are_read_as_the_log_is(tmp_path: Path) -> None
     story = told_story()
     path, archive, rest = (str(tmp_path / name) for name in ("log.sqlite3", "old.jsonl.gz", "rest.jsonl"))
     fine("db", "upgrade", path)
-    checkpoint = Step(story.now, Checkpoint(PUBLISHER.projection, PUBLISHER.dump(story.picture)), [])
+    checkpoint = Step(story.now, Checkpoint(PUBLISHER.projection, PUBLISHER.dump(story.state)), [])
     write(path, [*story.groups(), checkpoint.group(len(story.steps))], story.now)
     whole = fine("replay", path)
     state = fine("pools", path)

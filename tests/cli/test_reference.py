@@ -13,6 +13,7 @@ from dds_commands import main
 from tests.support.commands import REPOSITORY, fine
 
 PAGE = REPOSITORY / "docs" / "cli.md"
+WHOLE = "".join(PAGE.read_text(encoding="utf-8").split())
 
 
 def commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
@@ -40,6 +41,7 @@ def test_every_command_and_option_is_documented(path: str, command: click.Comman
         if isinstance(parameter, click.Option):
             assert parameter.help, f"{path} {parameter.name} says nothing about itself"
             assert all(name in section for name in parameter.opts)
+            assert "".join(parameter.help.split()) in WHOLE  # in the section, or among the shared options
         else:
             assert str(parameter.make_metavar(click.Context(command))) in section
 

@@ -26,7 +26,7 @@ from dds_core.publisher.model import PoolSlice
 from dds_core.scaler.events import ConfigGone, CoolDown, NodeGone, VictimMarked
 from dds_core.scaler.fold import apply
 from dds_core.scaler.policy import Policy
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 from dds_core.timeline import Moment
 from dds_core.timeline.clock import rfc3339
 from tests.support.commands import FIRST_ATTACH, RECORDINGS, TWO_CLAIMS, dds, fine, log_of, refused
@@ -41,20 +41,20 @@ def told(recording: str, mode: str = "observe") -> Iterator[Moment]:
     return Recording(str(RECORDINGS / f"{recording}.jsonl.gz"), policy).told()
 
 
-def at_first(recording: str, found: Callable[[Picture], bool], mode: str = "observe") -> Picture:
-    """The picture of a recording when it shows something for the first time."""
-    picture = Picture()
+def at_first(recording: str, found: Callable[[State], bool], mode: str = "observe") -> State:
+    """The state of a recording when it shows something for the first time."""
+    state = State()
     for moment in told(recording, mode):
         for event in (moment.fact, *moment.caused):
             assert event is not None
-            apply(picture, event, moment.at)
-        if found(picture):
-            return picture
+            apply(state, event, moment.at)
+        if found(state):
+            return state
     raise AssertionError("never")
 
 
-def waiting(picture: Picture, claim: str) -> WaitingRow:
-    return next(row for row in waiting_rows(picture) if row.claim == claim)
+def waiting(state: State, claim: str) -> WaitingRow:
+    return next(row for row in waiting_rows(state) if row.claim == claim)
 
 
 def log_until(
@@ -142,10 +142,10 @@ def test_histories_of_a_log_that_is_written_count_until_now_and_say_when_nobody_
     ("seconds", "scan", "silent"), [(89, 60, False), (91, 60, True), (10_000, 0, False), (32, 1, True)]
 )
 def test_who_runs_is_never_silent_for_longer_than_a_look_at_everything(seconds: int, scan: int, silent: bool) -> None:
-    picture = World("attach", scan_interval_seconds=scan).picture
+    state = World("attach", scan_interval_seconds=scan).state
     log = MemoryLog(NAME, cluster="uid", recorded_at=1_000_000)
     now = 1_000_000 + seconds * 1_000_000
-    assert silence(log.head(), picture.policy, now) == (seconds * 1_000_000 if silent else 0)
+    assert silence(log.head(), state.policy, now) == (seconds * 1_000_000 if silent else 0)
 
 
 def test_news_have_the_names_of_what_was_seen_long_before(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_view_reads_on() -> None:
     anew = LogView(log)
     anew.refresh()
     assert view.head.position == log.head().position > 600
-    assert status_data(view.head, view.picture, 20) == status_data(anew.head, anew.picture, 20)
+    assert status_data(view.head, view.state, 20) == status_data(anew.head, anew.state, 20)
     assert [entry._replace(name="") for entry in view.news[-50:]] == [
         entry._replace(name="") for entry in anew.news[-50:]
     ]
@@ -214,74 +214,74 @@ def test_what_is_no_log(tmp_path: Path) -> None:
     assert "hunter2" not in refused("status", "postgresql://dds:hunter2@127.0.0.1:1/dds")
 
 
-# -- what it says of a picture -------------------------------------------------------------------------------------------
+# -- what it says of a state -------------------------------------------------------------------------------------------
 
 
 def test_why_a_claim_waits_in_mode_observe() -> None:
-    picture = at_first("burst", lambda p: "Pending" in {life.state for life in p.lives.rows.values()})
-    assert {row.why for row in waiting_rows(picture)} <= {
+    state = at_first("burst", lambda p: "Pending" in {life.state for life in p.lives.rows.values()})
+    assert {row.why for row in waiting_rows(state)} <= {
         "mode observe: dds orders no A100 40G",
         "mode observe: dds orders no H100 80G",
     }
-    first = waiting_rows(picture)[0]
+    first = waiting_rows(state)[0]
     assert first.node.startswith("node0")
     assert first.models in (("A100 40G",), ("H100 80G",))
 
 
 def test_an_order_of_ours_and_one_of_somebody_else() -> None:
-    picture = at_first("burst", lambda p: bool(p.orders.rows), "detach")
-    ((node, model), order) = next(iter(picture.orders.rows.items()))
-    row = next(row for row in waiting_rows(picture) if row.node == node)
+    state = at_first("burst", lambda p: bool(p.orders.rows), "detach")
+    ((node, model), order) = next(iter(state.orders.rows.items()))
+    row = next(row for row in waiting_rows(state) if row.node == node)
     assert row.why == f"{model} is ordered"
-    said = status_data(_head(), picture, 20)
+    said = status_data(_head(), state, 20)
     assert said["orders"] == [
         {"node": node, "model": model, "request": order.request, "size": order.size, "since": order.since}
     ]
     assert said["attaches_under_way"] == 1
-    picture = at_first("attach_failure", lambda p: bool(p.requests.rows))
-    assert waiting_rows(picture)[0].why.startswith("composability-")
+    state = at_first("attach_failure", lambda p: bool(p.requests.rows))
+    assert waiting_rows(state)[0].why.startswith("composability-")
 
 
 def test_the_words_of_the_fabric() -> None:
-    picture = at_first("attach_failure", lambda p: any(r.error for r in p.resources.rows.values()))
-    row = waiting(picture, "default/unlucky")
-    resource = next(iter(picture.resources.rows.values()))
+    state = at_first("attach_failure", lambda p: any(r.error for r in p.resources.rows.values()))
+    row = waiting(state, "default/unlucky")
+    resource = next(iter(state.resources.rows.values()))
     assert row.why == f"{resource.name}: {resource.error}"
 
 
 def test_a_claim_that_was_failed_and_the_cool_down() -> None:
-    picture = at_first("node_limit", lambda p: bool(p.failures.rows) and bool(p.cooling.rows), "attach")
-    uid, failure = next(iter(picture.failures.rows.items()))
-    life = picture.lives.rows[uid]
-    said = status_data(_head(), picture, 20)
+    state = at_first("node_limit", lambda p: bool(p.failures.rows) and bool(p.cooling.rows), "attach")
+    uid, failure = next(iter(state.failures.rows.items()))
+    life = state.lives.rows[uid]
+    said = status_data(_head(), state, 20)
     if life.state in ("Pending", ATTACHING):
-        assert waiting(picture, f"{life.namespace}/{life.name}").why.startswith(f"failed: {failure.reason}: ")
+        assert waiting(state, f"{life.namespace}/{life.name}").why.startswith(f"failed: {failure.reason}: ")
     assert [(row["node"], row["reason"]) for row in said["cool_downs"]] == [(failure.node, failure.reason)]
 
 
 def test_hand_overs() -> None:
-    picture = at_first("burst", lambda p: bool(p.hand_overs.rows), "detach")
-    said = status_data(_head(), picture, 20)["hand_overs"]
-    row = waiting(picture, said[0]["claim"])
+    state = at_first("burst", lambda p: bool(p.hand_overs.rows), "detach")
+    said = status_data(_head(), state, 20)["hand_overs"]
+    row = waiting(state, said[0]["claim"])
     assert row.state == ATTACHED
     assert row.why == f"handed over to the scheduler for {said[0]['node']} (clear)"
     assert said[0]["pod"] == row.claim  # this scenario names pods as their claims
 
 
 def test_what_is_wrong_is_said() -> None:
-    picture = at_first("burst", lambda p: bool(p.orders.rows) and bool(p.resources.rows), "detach")
-    (node, model), order = next(iter(picture.orders.rows.items()))
-    claim = next(iter(picture.lives.rows))
-    resource = next(iter(picture.resources.rows.values()))
-    now = picture.now
-    apply(picture, CoolDown(node=node, model=model, mode="detach", until=now + 60_000_000, reason="Late"), now)
-    apply(picture, WriteRefused("1", "AttachOrdered", order.request, 403, "Forbidden"), now)
-    apply(picture, Alerted(of=claim, reason="Odd", text="look at it", mode="detach"), now)
-    apply(picture, Rejected("ResourceClaim", claim, "n", "spec", "is odd"), now)
-    apply(picture, _marked(resource.uid, resource.name, node, model), now)
-    apply(picture, Stale("resourceslices", 90), now)
-    said = status_data(_head(), picture, 20)
-    life = picture.lives.rows[claim]
+    state = at_first("burst", lambda p: bool(p.orders.rows) and bool(p.resources.rows), "detach")
+    (node, model), order = next(iter(state.orders.rows.items()))
+    claim = next(iter(state.lives.rows))
+    resource = next(iter(state.resources.rows.values()))
+    now = state.now
+    apply(state, CoolDown(node=node, model=model, mode="detach", until=now + 60_000_000, reason="Late"), now)
+    apply(state, WriteRefused("1", "AttachOrdered", order.request, 403, "Forbidden"), now)
+    apply(state, Alerted(of=claim, reason="Odd", text="look at it", mode="detach"), now)
+    apply(state, Rejected("ResourceClaim", claim, "n", "spec", "is odd"), now)
+    apply(state, _marked(resource.uid, resource.name, node, model), now)
+    apply(state, Stale("resourceslices", 90), now)
+    said = status_data(_head(), state, 20)
+    life = state.lives.rows[claim]
     name = f"{life.namespace}/{life.name}"
     assert said["stale"] == ["resourceslices"]
     assert said["cool_downs"] == [{"node": node, "model": model, "until": now + 60_000_000, "reason": "Late"}]
@@ -294,27 +294,27 @@ def test_what_is_wrong_is_said() -> None:
 
 
 def test_a_table_has_so_many_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    picture = at_first("first_attach", lambda p: bool(p.config.models))
+    state = at_first("first_attach", lambda p: bool(p.config.models))
     for number in range(5):
-        apply(picture, Rejected("ResourceClaim", f"c{number}", "n", "spec", "is odd"), picture.now)
-    show_status(status_data(_head(), picture, 2), picture.now, 2)
+        apply(state, Rejected("ResourceClaim", f"c{number}", "n", "spec", "is odd"), state.now)
+    show_status(status_data(_head(), state, 2), state.now, 2)
     said = capsys.readouterr().out
     assert said.count("is odd") == 2 and "… and 3 more" in said
     assert "ConfigMap" not in said
 
 
 def test_a_cluster_without_models_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    picture = at_first("first_attach", lambda p: bool(p.config.models))
-    apply(picture, ConfigGone(picture.config.uid), picture.now)
-    show_status(status_data(_head(), picture, 20), picture.now, 20)
+    state = at_first("first_attach", lambda p: bool(p.config.models))
+    apply(state, ConfigGone(state.config.uid), state.now)
+    show_status(status_data(_head(), state, 20), state.now, 20)
     assert "the ConfigMap of the fabric is not there: no device is known as ours" in capsys.readouterr().out
 
 
 def test_what_keeps_an_order_back_is_said_before_the_mode() -> None:
-    picture = at_first("burst", lambda p: "Pending" in {life.state for life in p.lives.rows.values()})
-    row = waiting_rows(picture)[0]
-    apply(picture, CoolDown(node=row.node, model=row.models[0], mode="attach", until=0, reason="Late"), picture.now)
-    node = picture.node(row.node)
+    state = at_first("burst", lambda p: "Pending" in {life.state for life in p.lives.rows.values()})
+    row = waiting_rows(state)[0]
+    apply(state, CoolDown(node=row.node, model=row.models[0], mode="attach", until=0, reason="Late"), state.now)
+    node = state.node(row.node)
     assert node is not None
     cordoned = difference(node, replace(node, unschedulable=True))
     assert cordoned is not None
@@ -323,8 +323,8 @@ def test_what_keeps_an_order_back_is_said_before_the_mode() -> None:
         (NodeGone(node.uid), f"node {row.node} is not known"),
         (Stale("pods", 90), "the view of the cluster is not complete"),
     ):
-        apply(picture, event, picture.now)
-        assert waiting(picture, row.claim).why == why
+        apply(state, event, state.now)
+        assert waiting(state, row.claim).why == why
 
 
 def test_a_fabric_that_fails_and_a_closed_pool_are_said() -> None:
@@ -334,16 +334,16 @@ def test_a_fabric_that_fails_and_a_closed_pool_are_said() -> None:
     world.pool(A100, 3)
     for i in range(2):
         apply(
-            world.picture, CoolDown(f"node{i}", A100.model, "attach", world.now + 60_000_000, "AttachFailed"), world.now
+            world.state, CoolDown(f"node{i}", A100.model, "attach", world.now + 60_000_000, "AttachFailed"), world.now
         )
-    pool = world.picture.slices.rows[f"pool-{A100.device}-fabric1"]
+    pool = world.state.slices.rows[f"pool-{A100.device}-fabric1"]
     closed = {name: replace(device, taints=(Taint("t", "", "NoSchedule"),)) for name, device in pool.devices.items()}
     world.update(pool, devices=closed)
     world.waits("train", "node2")
-    assert waiting(world.picture, "default/train").why == (
+    assert waiting(world.state, "default/train").why == (
         f"{A100.model} cools down in fabric 1, which brought none to 2 nodes"
     )
-    devices = {row["model"]: row for row in status_data(_head(), world.picture, 20)["devices"]}
+    devices = {row["model"]: row for row in status_data(_head(), world.state, 20)["devices"]}
     assert devices[A100.model]["free"] == 0
 
 
@@ -371,12 +371,12 @@ def _head() -> Head:
     return MemoryLog(NAME, cluster="uid", recorded_at=1).head()
 
 
-# -- `dds status` of a publisher: what it lists of a picture
+# -- `dds status` of a publisher: what it lists of a state
 
 
 def alerts(board: PublisherWorld) -> list[str]:
     head = MemoryLog("lab/publisher", cluster="uid", recorded_at=1).head()
-    return [one["reason"] for one in pools_status(head, board.picture)["alerts"]]
+    return [one["reason"] for one in pools_status(head, board.state)["alerts"]]
 
 
 def test_a_pool_that_somebody_deletes_is_told_of_until_it_stays() -> None:

@@ -134,7 +134,7 @@ CHANGES = {
     "scaler/rules/devices.py": {
         "import DeviceMoved, UsedStamped": "import DeviceMoved, Polished, UsedStamped",
         '        if move.trigger == "freed":': """        if move.trigger == "requested":
-            work.want(Polished(resource=uid, mode=work.picture.mode, cloth="silk"), uid)
+            work.want(Polished(resource=uid, mode=work.state.mode, cloth="silk"), uid)
         if move.trigger == "freed":""",
     },
 }
@@ -170,10 +170,10 @@ for mode in ("observe", "attach"):
     subject = SCALER.told.directory().read(moments(log.read(), SCALER)).find("gpu-0")
     text = render_text(SCALER.told.timeline(moments(log.read(), SCALER), subject))
     assert ("dds would" if mode == "observe" else "dds decided to") + " polish gpu-0 with silk" in text, text
-    picture = engine.picture
-    assert (polished.key in picture.shown, ("Polished", "uid") in picture.refusals) == (mode == "observe", mode == "attach")
+    state = engine.state
+    assert (polished.key in state.last_emitted, ("Polished", "uid") in state.refusals) == (mode == "observe", mode == "attach")
     engine.feed(e.FabricResourceGone("uid"), 20)
-    assert polished.key not in picture.shown
+    assert polished.key not in state.last_emitted
 print(sys.modules["dds_core"].__file__)
 """
 

@@ -1,4 +1,4 @@
-"""Random small nodes: what is published of them, who holds and waits for what. Plain rows of the picture's tables, made from a
+"""Random small nodes: what is published of them, who holds and waits for what. Plain rows of the state's tables, made from a
 seed, with things that go together in the real world only sometimes going together here."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from dds_core.lifecycle import LEAVING
+from dds_core.lifecycle import DEVICE_DETACHING
 from dds_core.model import (
     Allocation,
     Alternative,
@@ -32,10 +32,10 @@ from dds_core.model import (
     TaintRule,
     Toleration,
 )
-from dds_core.scaler.events import Promise
+from dds_core.scaler.events import ReservedDevice
 from dds_core.scaler.model import DEPARTED, ClaimLife, DeviceLife, Fence, Reservation
 from dds_core.scaler.policy import read_policy
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 
 T = TypeVar("T")
 
@@ -82,7 +82,7 @@ CAPACITIES = ("1", "1Gi", "2Gi", "3Gi", "3500Mi", "4Gi", "9Gi")
 
 @dataclass
 class Case:
-    """Rows by the picture's table and key. `live`: whether what is decided is carried out."""
+    """Rows by the state's table and key. `live`: whether what is decided is carried out."""
 
     live: bool = True
     tables: dict[str, dict[Any, Any]] = field(default_factory=dict)
@@ -96,16 +96,16 @@ class Case:
     def copy(self) -> Case:
         return Case(self.live, {name: dict(rows) for name, rows in self.tables.items()})
 
-    def picture(self) -> Picture:
-        picture = Picture()
-        picture.policy = POLICIES[self.live]
-        picture.configs.put("config", CONFIG)
-        picture.nodes.put("node", Node("node", NODE))
+    def state(self) -> State:
+        state = State()
+        state.policy = POLICIES[self.live]
+        state.configs.put("config", CONFIG)
+        state.nodes.put("node", Node("node", NODE))
         for name, rows in self.tables.items():
-            table: Any = getattr(picture, name)
+            table: Any = getattr(state, name)
             for key, row in rows.items():
                 table.put(key, row)
-        return picture
+        return state
 
     def __str__(self) -> str:
         rows = (f"  {name}[{key!r}] = {row}" for name, rows in self.tables.items() for key, row in rows.items())
@@ -260,7 +260,7 @@ class Maker:
             one = replace(one, **changed)
         self.case.put("resources", uid, one)
         if self.chance(0.3):
-            state = LEAVING if self.chance(0.25) else self.pick(("Idle", "Used"))
+            state = DEVICE_DETACHING if self.chance(0.25) else self.pick(("Idle", "Used"))
             taken = (*key[:2], "old-name") if self.chance(0.4) else key
             known = taken if state == "Used" else None
             self.case.put("devices", uid, DeviceLife(state, 1, NODE, model.model, key=known))
@@ -329,15 +329,15 @@ class Maker:
     def _promised_to_others(self) -> None:
         """Under the UUIDs that are known of the hardware."""
         count, keys = self.pick((0, 0, 0, 1, 1, 2)), list(self.devices)
-        picture = self.case.picture() if count and keys else None
-        for number in range(count if picture is not None else 0):
+        state = self.case.state() if count and keys else None
+        for number in range(count if state is not None else 0):
             key = self.pick(keys)
-            assert picture is not None
-            resource, result = picture.resource_of(key), self._result(key)
-            if picture.face(key).part or (self.devices[key].shared and not result.share):
+            assert state is not None
+            resource, result = state.resource_of(key), self._result(key)
+            if state.face(key).part or (self.devices[key].shared and not result.share):
                 continue  # what we never promise
-            uuid = resource.uuid if resource is not None else picture.face(key).uuid
-            promise = Promise(0, uuid, *key, "r0", result.share, result.consumed)
+            uuid = resource.uuid if resource is not None else state.face(key).uuid
+            promise = ReservedDevice(0, uuid, *key, "r0", result.share, result.consumed)
             uid = f"o{number}"
             if self.case.live:
                 self.case.put("reservations", uid, Reservation(uid, NODE, 1, (promise,), 1))

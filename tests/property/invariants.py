@@ -1,4 +1,4 @@
-"""What must hold after every step, whatever the stream: the invariants that a running process looks at, over the whole picture,
+"""What must hold after every step, whatever the stream: the invariants that a running process looks at, over the whole state,
 and what is too dear for that."""
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dds_core.kit.work import FAULTS
 from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE
 from dds_core.scaler import events as e
 from dds_core.scaler.component import Engine
-from dds_core.scaler.deadlines import Agenda, deadlines
+from dds_core.scaler.deadlines import DeadlineQueue, deadlines
 from dds_core.scaler.invariants import INVARIANTS
 from dds_core.scaler.invariants import limits as limits_of
 from dds_core.scaler.model import model_of_pool
-from dds_core.scaler.state import Picture, dump, load
+from dds_core.scaler.state import State, dump, load
 
 INTENTS = (
     *("reservations", "orders", "hand_overs", "failures", "cooling", "cooled", "fences", "labelled", "marks"),
@@ -30,22 +30,18 @@ MEMOS = ("limits", "reach", "spoken_for")
 """What was found out once: other rules may ask for more of it, or for less."""
 
 _INDEXES = (
-    *(
-        n
-        for n, v in vars(Picture()).items()
-        if isinstance(v, (Index, dict)) and n not in MEMOS and not n.startswith("_")
-    ),
+    *(n for n, v in vars(State()).items() if isinstance(v, (Index, dict)) and n not in MEMOS and not n.startswith("_")),
     *("drivers", "config", "mode", "live", "under_way", "units_coming", "our_rules"),
 )
 
 
-def intents(picture: Picture) -> dict[str, dict[Any, Any]]:
-    return {name: dict(getattr(picture, name).rows) for name in INTENTS}
+def intents(state: State) -> dict[str, dict[Any, Any]]:
+    return {name: dict(getattr(state, name).rows) for name in INTENTS}
 
 
-def indexes(picture: Picture) -> dict[str, Any]:
+def indexes(state: State) -> dict[str, Any]:
     """Every index, as plain data."""
-    found = {name: getattr(picture, name) for name in _INDEXES}
+    found = {name: getattr(state, name) for name in _INDEXES}
     return {name: _plain(value) for name, value in found.items()}
 
 
@@ -55,41 +51,41 @@ def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, dict) else set(value) if isinstance(value, set) else value
 
 
-def trace(picture: Picture) -> tuple[Any, ...]:
+def trace(state: State) -> tuple[Any, ...]:
     """All that `decide` could leave a trace in."""
-    dirty = picture.dirty
+    dirty = state.dirty
     marks = (set(dirty.claims), set(dirty.devices), set(dirty.nodes), dirty.everything, set(dirty.freed))
-    return dump(picture), indexes(picture), marks
+    return dump(state), indexes(state), marks
 
 
 def check(engine: Engine, step: Step, before: dict[str, dict[Any, Any]], streams: set[str]) -> None:
-    picture = engine.picture
+    state = engine.state
     _legal_edges(step)
     _known_streams(step, streams)
-    _nothing_folded_in_observe(picture, step, before)
+    _nothing_folded_in_observe(state, step, before)
     assert not step.broken, step.decisions
-    if picture.synced:
-        assert not [*INVARIANTS.everywhere(picture)]
-    assert not picture.dirty, "something is left to look at"
+    if state.synced:
+        assert not [*INVARIANTS.everywhere(state)]
+    assert not state.dirty, "something is left to look at"
     assert not [d for d in step.decisions if isinstance(d, e.Alerted) and d.reason in FAULTS], step.decisions
 
 
 def check_rebuilt(engine: Engine) -> None:
-    """The picture survives a checkpoint, with all that is derived from it, and the agenda is that of the picture."""
-    picture = engine.picture
-    plain = dump(picture)
+    """The state survives a checkpoint, with all that is derived from it, and the agenda is that of the state."""
+    state = engine.state
+    plain = dump(state)
     again = load(plain)
     assert dump(again) == plain
-    kept, built = indexes(picture), indexes(again)
+    kept, built = indexes(state), indexes(again)
     different = {name: (kept[name], built[name]) for name in kept if kept[name] != built[name]}
     assert not different, f"kept and rebuilt indexes differ: {different}"
-    for cell, limits in picture.limits.items():
-        assert limits == limits_of(picture, *cell), f"the limits kept of {cell} are old"
-    for key, model in picture._pool_models.items():
-        assert model == model_of_pool(picture.config, *key), f"the model kept of pool {key} is old"
-    due = {(one.kind, one.of): one.due for one in deadlines(picture)}
-    assert isinstance(engine.agenda, Agenda)
-    kept_due = engine.agenda._due
+    for cell, limits in state.limits.items():
+        assert limits == limits_of(state, *cell), f"the limits kept of {cell} are old"
+    for key, model in state._pool_models.items():
+        assert model == model_of_pool(state.config, *key), f"the model kept of pool {key} is old"
+    due = {(one.kind, one.of): one.due for one in deadlines(state)}
+    assert isinstance(engine.deadline_queue, DeadlineQueue)
+    kept_due = engine.deadline_queue._due
     assert kept_due == due, (
         f"the agenda has {kept_due.items() - due.items()} and should {due.items() - kept_due.items()}"
     )
@@ -110,12 +106,12 @@ def _known_streams(step: Step, streams: set[str]) -> None:
     assert all(0 <= cause <= place for place, cause in enumerate(causes)), "something is caused by what comes after it"
 
 
-def _nothing_folded_in_observe(picture: Picture, step: Step, before: dict[str, dict[Any, Any]]) -> None:
+def _nothing_folded_in_observe(state: State, step: Step, before: dict[str, dict[Any, Any]]) -> None:
     """What a decision of mode observe would put is not there; facts and transitions may only take away."""
-    if picture.mode == "observe":
+    if state.mode == "observe":
         for name in INTENTS:
-            added = getattr(picture, name).rows.keys() - before[name].keys()
+            added = getattr(state, name).rows.keys() - before[name].keys()
             assert not added, f"{name} of {added} in mode observe, after {step.fact}"
     for decision in step.decisions:
         undoes = isinstance(decision, e.HoldEnded | e.GuardLifted | e.ExchangeEnded)
-        assert getattr(decision, "mode", picture.mode) == (picture.undoing_mode if undoes else picture.mode)
+        assert getattr(decision, "mode", state.mode) == (state.undoing_mode if undoes else state.mode)

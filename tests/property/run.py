@@ -14,7 +14,7 @@ from dds_core.scaler import events as e
 from dds_core.scaler.component import Engine
 from dds_core.scaler.fold import apply
 from dds_core.scaler.rules import decide
-from dds_core.scaler.state import Picture, dump
+from dds_core.scaler.state import State, dump
 from tests.property import invariants
 from tests.property.actors import ACTORS, JOBS, act, carry_out
 from tests.property.cluster import SECOND, START, Kind, Move
@@ -43,13 +43,13 @@ WRITTEN: tuple[type[e.Decision], ...] = (
 
 
 class Run:
-    """One cluster, one engine, one twin. `thorough` rebuilds the picture from its dump after each step and not only now
+    """One cluster, one engine, one twin. `thorough` rebuilds the state from its dump after each step and not only now
     and then. `outbox` holds the decisions of live modes that nobody has carried out yet."""
 
     def __init__(self, mode: str = "observe", policy: int = 0, *, synced: bool = True, thorough: bool = False) -> None:
         self.cluster = furnished()
         self.engine = Engine()
-        self.twin = Picture()
+        self.twin = State()
         self.steps: list[Step] = []
         self.streams = {e.SCALER, "fleet"}
         self.outbox: list[e.Decision] = []
@@ -65,8 +65,8 @@ class Run:
             self.feed(e.Synced())
 
     @property
-    def picture(self) -> Picture:
-        return self.engine.picture
+    def state(self) -> State:
+        return self.engine.state
 
     def play(self, moves: Iterable[Move]) -> None:
         for move in moves:
@@ -105,11 +105,11 @@ class Run:
         self.feed(e.Started(code="test", fingerprint="test", projection=1, epoch=self.epoch, mode=mode))
 
     def _step(self, fact: e.Event, at: int) -> None:
-        before = invariants.intents(self.picture)
+        before = invariants.intents(self.state)
         step = self.engine.feed(fact, at)
         self.steps.append(step)
         self.streams.add(fact.subject)
-        self.streams.update(node.name for node in self.picture.nodes.rows.values())
+        self.streams.update(node.name for node in self.state.nodes.rows.values())
         self._follow(step)
         self.outbox += [
             one for one in step.decisions if isinstance(one, WRITTEN) and getattr(one, "mode", "") != "observe"
@@ -128,7 +128,7 @@ class Run:
         for event, _ in step.caused:
             apply(twin, event, step.at)
         twin.dirty.clear()
-        assert dump(twin) == dump(self.picture), "the fold of what was recorded is another picture"
+        assert dump(twin) == dump(self.state), "the fold of what was recorded is another state"
 
 
 def differences(old: dict[tuple[Kind, str], Observed], new: dict[tuple[Kind, str], Observed]) -> list[e.Event]:

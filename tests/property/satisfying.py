@@ -12,13 +12,13 @@ from itertools import combinations, product
 from math import ceil
 from typing import Any
 
-from dds_core.lifecycle import LEAVING
+from dds_core.lifecycle import DEVICE_DETACHING
 from dds_core.matching.cel import DeviceView, compile
 from dds_core.matching.errors import SelectorError
 from dds_core.matching.quantities import NANO, parse
 from dds_core.matching.versions import Version
 from dds_core.model import Alternative, CapacityPolicy, Claim, Device, DeviceKey, FabricResource, Result, Slice, Taint
-from dds_core.scaler.events import Promise
+from dds_core.scaler.events import ReservedDevice
 from dds_core.scaler.model import DEPARTED
 from tests.property.fleets import BUS, MODELS, NODE, ROOT, Case
 
@@ -128,7 +128,7 @@ class Judge:
         vain = {identity for life in lives if life is not None for identity in life.excluded}
         return [key for key in self.usable if not self.why_not(key, usage, others, vain)]
 
-    def why_not(self, key: DeviceKey, usage: Usage, others: list[Promise], vain: set[str]) -> str:
+    def why_not(self, key: DeviceKey, usage: Usage, others: list[ReservedDevice], vain: set[str]) -> str:
         """Why nobody, or not this group, may have the device; "" when it may."""
         device, hardware = self.usable[key], self.faces[key]
         if key[0] not in OURS or device.binding or self.is_part(key):
@@ -180,7 +180,7 @@ class Judge:
         life, fence = case.rows("devices").get(resource.uid), case.rows("fences").get(resource.uid)
         if resource.state != "Online" or resource.error or resource.deleting or (fence is not None and fence.ordered):
             return False
-        return life is None or life.state != LEAVING
+        return life is None or life.state != DEVICE_DETACHING
 
     def _may_be_coming(self, key: DeviceKey) -> bool:
         device = self.usable[key]
@@ -216,7 +216,7 @@ class Judge:
                     usage.add(result.key, numbers(result.consumed) if result.share else None)
         return usage
 
-    def promised(self, but: set[str]) -> list[Promise]:
+    def promised(self, but: set[str]) -> list[ReservedDevice]:
         """What stands ready for others."""
         case = self.case
         if case.live:

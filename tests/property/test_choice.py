@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from dds_core.model import Claim, DeviceKey
-from dds_core.scaler.events import Promise
+from dds_core.scaler.events import ReservedDevice
 from dds_core.scaler.model import Reservation
 from dds_core.scaler.rules import assignment, choice
 from tests.property.fleets import NODE, Case, case_of, smaller
@@ -44,7 +44,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> None:
 def chosen(case: Case) -> list[Chosen]:
     """What the rules choose, group by group."""
     _chosen.clear()
-    covers = assignment.cover(case.picture(), NODE)
+    covers = assignment.assign(case.state(), NODE)
     if not _chosen:  # nothing is free
         return [([cover.claim], choice.NOTHING) for cover in covers]
     for claims, found in _chosen:
@@ -105,7 +105,7 @@ def _fault(judge: Judge, claims: list[Claim], found: choice.Choice) -> str:
 
 
 def _each(
-    judge: Judge, free: list[DeviceKey], group: set[str], picks: list[Pick], promises: list[Promise]
+    judge: Judge, free: list[DeviceKey], group: set[str], picks: list[Pick], promises: list[ReservedDevice]
 ) -> list[str]:
     """What is wrong with single devices that are given."""
     faults = []
@@ -124,7 +124,7 @@ def _each(
     return [*faults, *(f"share {share} twice" for share, times in shares.items() if times > 1)]
 
 
-def _ways(wish: Wanted, given: list[Promise], *, whole: bool) -> list[Way] | None:
+def _ways(wish: Wanted, given: list[ReservedDevice], *, whole: bool) -> list[Way] | None:
     """By device the way of its request that it is for; None when the claim did not ask so: two alternatives of one request, too
     many or too few devices, a place twice."""
     names = Counter(promise.request for promise in given)

@@ -123,7 +123,7 @@ def test_a_device_that_is_online_before_it_is_listed_is_no_reason_for_another() 
         run.move(Move(verb))
     ordered = [one for step in run.steps for one in step.decisions if isinstance(one, e.AttachOrdered)]
     assert [one.size for one in ordered] == [1]
-    assert [life.state for life in run.picture.lives.rows.values()] == ["Attached"]
+    assert [life.state for life in run.state.lives.rows.values()] == ["Attached"]
 
 
 def test_observe_repeats_nothing_that_was_ordered_in_a_live_mode() -> None:
@@ -171,11 +171,11 @@ def test_nothing_is_reserved_for_a_pod_that_is_gone() -> None:
     run = Run("attach")
     opening = [Move("claim", 4), Move("pod", 0, 0, 1), Move("allocate from the pool"), Move("local device")]
     run.play(opening)
-    assert list(run.picture.reservations) == ["pod:pod0"]
+    assert list(run.state.reservations) == ["pod:pod0"]
     run.move(Move("pod gone"))
-    assert "pod:pod0" not in run.picture.reservations
+    assert "pod:pod0" not in run.state.reservations
     run.move(Move("claim gone"))
-    assert not run.picture.reservations.rows
+    assert not run.state.reservations.rows
 
 
 def test_a_claim_is_looked_at_when_the_pod_that_it_is_reserved_for_changes() -> None:
@@ -183,7 +183,7 @@ def test_a_claim_is_looked_at_when_the_pod_that_it_is_reserved_for_changes() -> 
     run = Run("observe")
     run.play([Move("claim"), Move("pod", 0, 1, 1), Move("allocate from the pool"), Move("consumers")])
     run.move(Move("bind"))
-    assert [life.state for life in run.picture.lives.rows.values()] == ["Bound"]
+    assert [life.state for life in run.state.lives.rows.values()] == ["Bound"]
 
 
 def test_a_device_that_the_minimum_keeps_is_not_marked_for_a_claim_elsewhere_again_and_again() -> None:

@@ -40,7 +40,7 @@ def test_no_long_stream_breaks_an_invariant(mode: str, policy: int, moves: list[
     play(mode, policy, moves, thorough=True)
 
 
-# -- replay is proof: what any stream wrote verifies clean, folds to the same picture, and does so from a checkpoint too
+# -- replay is proof: what any stream wrote verifies clean, folds to the same state, and does so from a checkpoint too
 
 
 def written(mode: str, policy: int, before: list[Move], after: list[Move]) -> None:
@@ -50,7 +50,7 @@ def written(mode: str, policy: int, before: list[Move], after: list[Move]) -> No
     log = MemoryLog("test/scaler", cluster="test", recorded_at=START)
     epoch = log.take_epoch(START)
     groups = [step.group(ordinal) for ordinal, step in enumerate(run.steps)]
-    checkpoint = new_event(e.Checkpoint(projection=PROJECTION, picture=dump(run.picture)), run.picture.now, None)
+    checkpoint = new_event(e.Checkpoint(projection=PROJECTION, picture=dump(run.state)), run.state.now, None)
     groups.append(Group(len(groups), (checkpoint,)))
     logged = len(run.steps)
     run.play(after)
@@ -59,7 +59,7 @@ def written(mode: str, policy: int, before: list[Move], after: list[Move]) -> No
     start = log.head().checkpoint
     for rows in (list(log.read()), list(log.read(start - 1))):
         assert [str(one) for one in verify(rows, SCALER).differences] == []
-        assert dump(fold_log(rows, SCALER)) == dump(run.picture)
+        assert dump(fold_log(rows, SCALER)) == dump(run.state)
 
 
 @QUICK

@@ -34,7 +34,7 @@ from dds_core.model import (
 from dds_core.scaler import events as e
 from dds_core.scaler.component import Engine
 from dds_core.scaler.rules import decide
-from dds_core.scaler.state import Picture, dump, load
+from dds_core.scaler.state import State, dump, load
 from tests.property import invariants
 from tests.property.cluster import A100, H100, MI300, NODES, PREFIX, START, Cluster, Kind, Move
 from tests.property.places import furnished
@@ -172,12 +172,12 @@ def told_twice(mode: str, policy: int, moves: list[Move]) -> None:
             twice.feed(fact, at)
             again = twice.feed(fact, at)
             assert again.caused == [], f"told again, {fact} causes something"
-            assert _without_labelled(once.picture) == _without_labelled(twice.picture)
+            assert _without_labelled(once.state) == _without_labelled(twice.state)
 
 
-def _without_labelled(picture: Picture) -> dict[str, Any]:
+def _without_labelled(state: State) -> dict[str, Any]:
     """Labels that we asked for count as written when the node is next seen with them, whatever it was seen for."""
-    return {name: rows for name, rows in dump(picture).items() if name != "labelled"}
+    return {name: rows for name, rows in dump(state).items() if name != "labelled"}
 
 
 @QUICK
@@ -189,22 +189,22 @@ def test_a_fact_told_twice_changes_nothing(mode: str, policy: int, moves: list[M
 # --- a level pass after any step ---------------------------------------------------------------------------------------
 
 
-def _torn(picture: Picture) -> bool:
+def _torn(state: State) -> bool:
     """Whether a pod's claims are allocated on several nodes, or a claim from a fabric that does not reach its node, which no
     scheduler does: a change at one end is then not looked at from the other before the next level pass."""
-    pods = picture.pods.rows.values()
-    if any(len({one.allocation.node for one in picture.claims_of(pod) if one.allocation}) > 1 for pod in pods):
+    pods = state.pods.rows.values()
+    if any(len({one.allocation.node for one in state.claims_of(pod) if one.allocation}) > 1 for pod in pods):
         return True
     return any(
-        result.binding and not result.pool.endswith(f"-fabric{_fabric(picture, claim.allocation.node)}")
-        for claim in picture.claims.rows.values()
+        result.binding and not result.pool.endswith(f"-fabric{_fabric(state, claim.allocation.node)}")
+        for claim in state.claims.rows.values()
         if claim.allocation is not None
         for result in claim.allocation.results
     )
 
 
-def _fabric(picture: Picture, name: str) -> str:
-    node = picture.node(name)
+def _fabric(state: State, name: str) -> str:
+    node = state.node(name)
     return node.labels.get(f"{PREFIX}/fabric", "") if node is not None else ""
 
 
@@ -214,9 +214,9 @@ class Settled(Run):
 
     def _step(self, fact: e.Event, at: int) -> None:
         super()._step(fact, at)
-        whole = self.picture.synced and not self.picture.stale and not _torn(self.picture)
-        if whole and self.engine.due(self.picture.now) is None:
-            again = load(dump(self.picture))
+        whole = self.state.synced and not self.state.stale and not _torn(self.state)
+        if whole and self.engine.due(self.state.now) is None:
+            again = load(dump(self.state))
             again.touch_everything()
             left = decide(again, again.now, keep=True).emitted
             assert left == [], f"a level pass finds {left} after {fact}"
@@ -232,12 +232,12 @@ def test_a_level_pass_finds_nothing_more_to_do(mode: str, policy: int, moves: li
 
 
 def listed(mode: str, policy: int, facts: list[e.Event]) -> tuple[dict[str, Any], list[Any]]:
-    """What a start makes of these facts: the picture and what follows from it."""
+    """What a start makes of these facts: the state and what follows from it."""
     engine = started(mode, policy)
     for fact in facts:
         engine.feed(fact, START)
     step = engine.feed(e.Synced(), START)
-    return dump(engine.picture), step.caused
+    return dump(engine.state), step.caused
 
 
 def shuffled(facts: list[e.Event], random: Random) -> list[e.Event]:
@@ -274,8 +274,8 @@ def test_a_start_knows_what_a_history_amounts_to(mode: str, policy: int, moves: 
         do(cluster, move)
     now, decided = listed(mode, policy, differences({}, cluster.objects))
     then, decided_then = listed(mode, policy, history(moves))
-    for picture in (now, then):
-        picture.pop("erring", None)
+    for state in (now, then):
+        state.pop("erring", None)
     assert (now, decided) == (then, decided_then)
 
 
@@ -291,23 +291,23 @@ def outcome(told: list[e.Event], *, scarce: bool = False) -> tuple[Any, ...]:
     engine.feed(e.Synced(), START)
     for place, fact in enumerate(told):
         engine.feed(fact, START + place)
-    picture = engine.picture
-    objects = {kind: picture.table(kind).rows for kind in get_args(Observed)}
+    state = engine.state
+    objects = {kind: state.table(kind).rows for kind in get_args(Observed)}
     vague = {"Pending": "waits", "Attaching": "waits"} if scarce else {}
-    lives = picture.lives.rows.items()
-    states = Counter((life.node, _cell(picture, uid), vague.get(life.state, life.state)) for uid, life in lives)
-    devices = {uid: (life.state, life.key) for uid, life in picture.devices.rows.items()}
-    return objects, states, devices, _decided_now(picture)
+    lives = state.lives.rows.items()
+    states = Counter((life.node, _cell(state, uid), vague.get(life.state, life.state)) for uid, life in lives)
+    devices = {uid: (life.state, life.key) for uid, life in state.devices.rows.items()}
+    return objects, states, devices, _decided_now(state)
 
 
-def _cell(picture: Picture, uid: str) -> str:
-    allocation = picture.lives.rows[uid].allocation
+def _cell(state: State, uid: str) -> str:
+    allocation = state.lives.rows[uid].allocation
     return ", ".join(f"{r.driver}/{r.pool}" for r in allocation.results) if allocation is not None else ""
 
 
-def _decided_now(picture: Picture) -> Counter[str]:
+def _decided_now(state: State) -> Counter[str]:
     """What a pass over the whole fleet decides when nothing was shown before; equal claims are not told apart."""
-    fresh = dump(picture)
+    fresh = dump(state)
     fresh["shown"] = ()
     again = load(fresh)
     again.touch_everything()
@@ -359,7 +359,7 @@ SEEN = ("claims", "pods", "nodes", "slices", "requests", "resources", "configs",
 
 def restarted(run: Run) -> Engine:
     """Another process takes over with what the log holds."""
-    engine = Engine(load(dump(run.picture)))
+    engine = Engine(load(dump(run.state)))
     engine.feed(e.Started(code="test", fingerprint="test", projection=1, epoch=run.epoch + 1, mode="observe"), run.now)
     return engine
 
@@ -367,7 +367,7 @@ def restarted(run: Run) -> Engine:
 def cut(mode: str, policy: int, before: list[Move], missed: list[Move]) -> None:
     run = Run(mode, policy)
     run.play(before)
-    if not run.picture.synced or run.picture.stale:
+    if not run.state.synced or run.state.stale:
         run.feed(e.Synced())
     _nothing_missed(run)
     _something_missed(run, missed)
@@ -382,19 +382,19 @@ def _nothing_missed(run: Run) -> None:
     moved = [one for one in step.transitions if not (isinstance(one, e.DeviceMoved) and one.trigger == "unmarked")]
     assert moved == []
     new = [one for one in step.decisions if not one.reissued and not isinstance(one, e.TaintLifted)]
-    void = run.picture.orders.rows.keys() - engine.picture.orders.rows.keys()
-    if not void and (run.picture.live or not any(invariants.intents(run.picture).values())):
+    void = run.state.orders.rows.keys() - engine.state.orders.rows.keys()
+    if not void and (run.state.live or not any(invariants.intents(run.state).values())):
         assert new == [], "a restart decides something new"
-    before, after = dump(run.picture), dump(engine.picture)
+    before, after = dump(run.state), dump(engine.state)
     for name in SEEN:
         assert before.get(name) == after.get(name)
     if step.transitions == []:
         assert before.get("devices") == after.get("devices")
-    assert _promises(run.picture) == _promises(engine.picture)
+    assert _promises(run.state) == _promises(engine.state)
 
 
-def _promises(picture: Picture) -> dict[str, Any]:
-    return {key: row.promises for key, row in picture.reservations.rows.items()}
+def _promises(state: State) -> dict[str, Any]:
+    return {key: row.promises for key, row in state.reservations.rows.items()}
 
 
 def _something_missed(run: Run, missed: list[Move]) -> None:
@@ -407,7 +407,7 @@ def _something_missed(run: Run, missed: list[Move]) -> None:
     for fact in differences(known, cluster.objects):
         engine.feed(fact, run.now)
     engine.feed(e.Synced(), run.now)
-    old, new = run.picture, engine.picture
+    old, new = run.state, engine.state
     for key, row in old.reservations.rows.items():
         claim = new.claims.get(row.claim)
         same = claim is not None and claim == old.claims.get(row.claim)

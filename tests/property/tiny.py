@@ -26,7 +26,7 @@ from dds_core.scaler import events as e
 from dds_core.scaler.component import Engine
 from dds_core.scaler.deadlines import KINDS
 from dds_core.scaler.invariants import INVARIANTS
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 from tests.property import actors
 from tests.property.cluster import A100, NODES, NVIDIA, PREFIX, SECOND, START, Cluster, Kind
 from tests.property.places import VERBS as PLACES
@@ -66,14 +66,14 @@ class Size:
     policy: dict[str, Any] = field(default_factory=dict)
 
 
-class State(NamedTuple):
+class Situation(NamedTuple):
     """All that there is: the truth, what was told of it, what the core knows, what it has decided and nobody has written yet."""
 
     objects: dict[tuple[Kind, str], Any]
     guarded: frozenset[Any]
     made: int
     told: dict[tuple[Kind, str], Any]
-    picture: dict[str, Any]
+    state: dict[str, Any]
     now: int
     outbox: tuple[e.Decision, ...]
     submitted: int
@@ -89,29 +89,29 @@ class Tiny(Cluster):
 
 # -- the core, taken apart and put together ----------------------------------------------------------------------------
 
-_TABLES = tuple(tables_of(Picture))
-_SCALARS = (*Picture.scalars, "stale")
+_TABLES = tuple(tables_of(State))
+_SCALARS = (*State.scalars, "stale")
 
 
-def _parts(picture: Picture) -> dict[str, Any]:
-    parts: dict[str, Any] = {name: dict(getattr(picture, name).rows) for name in _TABLES}
-    return parts | {name: getattr(picture, name) for name in Picture.scalars} | {"stale": frozenset(picture.stale)}
+def _parts(state: State) -> dict[str, Any]:
+    parts: dict[str, Any] = {name: dict(getattr(state, name).rows) for name in _TABLES}
+    return parts | {name: getattr(state, name) for name in State.scalars} | {"stale": frozenset(state.stale)}
 
 
 def _engine(parts: dict[str, Any], policy: Any) -> Engine:
-    picture = Picture()
-    picture.policy = policy
-    for name in Picture.scalars:
-        setattr(picture, name, parts[name])
-    picture.stale = set(parts["stale"])
+    state = State()
+    state.policy = policy
+    for name in State.scalars:
+        setattr(state, name, parts[name])
+    state.stale = set(parts["stale"])
     for name in ("configs", *_TABLES):
-        table: Table[Any, Any] = getattr(picture, name)
+        table: Table[Any, Any] = getattr(state, name)
         for key, row in parts[name].items():
             if key not in table:
                 table.put(key, row)
-    picture.rebuild()
-    picture.dirty.clear()
-    return Engine(picture)
+    state.rebuild()
+    state.dirty.clear()
+    return Engine(state)
 
 
 # -- what may happen ---------------------------------------------------------------------------------------------------
@@ -120,12 +120,12 @@ def _engine(parts: dict[str, Any], policy: Any) -> Engine:
 class World:
     """A state, as somebody steps on from it."""
 
-    def __init__(self, size: Size, policy: Any, state: State) -> None:
+    def __init__(self, size: Size, policy: Any, state: Situation) -> None:
         self.size = size
         self.cluster = Tiny()
         self.cluster.objects, self.cluster.guarded = dict(state.objects), set(state.guarded)
         self.cluster.made, self.cluster.now = state.made, state.now
-        self.engine = _engine(state.picture, policy)
+        self.engine = _engine(state.state, policy)
         self.state = state
         self.told = state.told
         self.outbox = list(state.outbox)
@@ -157,11 +157,13 @@ class World:
             if not stamps and before == self.cluster.objects:
                 return
 
-    def left(self) -> State:
+    def left(self) -> Situation:
         c = self.cluster
-        parts = _parts(self.engine.picture)
+        parts = _parts(self.engine.state)
         counts = (self.submitted, self.refusals, self.restarts)
-        return State(c.objects, frozenset(c.guarded), c.made, self.told, parts, self.now, tuple(self.outbox), *counts)
+        return Situation(
+            c.objects, frozenset(c.guarded), c.made, self.told, parts, self.now, tuple(self.outbox), *counts
+        )
 
     def feed(self, fact: e.Event) -> None:
         step = self.engine.feed(fact, self.now)
@@ -402,7 +404,7 @@ def _places(world: World) -> int:
 def _is_between(world: World, name: str) -> bool:
     """Whether a claim is between the two writes of an exchange: its pod waits on."""
     claim = world.cluster.named(Claim, name)
-    row = world.engine.picture.exchanges.get(claim.uid) if claim is not None else None
+    row = world.engine.state.exchanges.get(claim.uid) if claim is not None else None
     return claim is not None and claim.allocation is None and row is not None and row.stage != "left" and row.open
 
 
@@ -419,7 +421,7 @@ def _pool_device() -> Device:
     return next(iter(pool.devices.values()))
 
 
-def beginning(size: Size) -> tuple[State, Any]:
+def beginning(size: Size) -> tuple[Situation, Any]:
     cluster = Tiny()
     cluster.put(Config("config", PREFIX, (A100,), (0,)))
     labels = {f"{PREFIX}/fabric": "0", f"{PREFIX}/{A100.device}": "true"}
@@ -438,8 +440,8 @@ def beginning(size: Size) -> tuple[State, Any]:
     for fact in facts:
         engine.feed(fact, START)
     told = dict(cluster.objects)
-    state = State(cluster.objects, frozenset(), 0, told, _parts(engine.picture), START, (), 0, 0, 0)
-    return state, engine.picture.policy
+    state = Situation(cluster.objects, frozenset(), 0, told, _parts(engine.state), START, (), 0, 0, 0)
+    return state, engine.state.policy
 
 
 # -- states told apart -------------------------------------------------------------------------------------------------
@@ -454,8 +456,8 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 def key_of(world: World) -> bytes:
     """The same for states that differ in nothing that counts."""
     state = world.left()
-    parts = {name: value for name, value in state.picture.items() if name not in _LEFT_OUT}
-    passed = state.picture["passed"].items()
+    parts = {name: value for name, value in state.state.items() if name not in _LEFT_OUT}
+    passed = state.state["passed"].items()
     parts["passed"] = {key: 0 if key[0] in KINDS else due for key, due in passed if key[0] != "retry"}
     rows = {
         name: sorted(map(_plain, value.items())) if isinstance(value, dict) else value for name, value in parts.items()
@@ -464,7 +466,7 @@ def key_of(world: World) -> bytes:
         _plain((key[0].__name__, key[1], one)) for key, one in state.objects.items() if state.told.get(key) != one
     )
     late = sorted(key[1] for key in state.told if key not in state.objects)
-    due = world.engine.agenda.next()
+    due = world.engine.deadline_queue.next()
     plain = [
         {name: value for name, value in rows.items() if name != "stale"},
         sorted(state.guarded),
@@ -474,7 +476,7 @@ def key_of(world: World) -> bytes:
         state.submitted,
         state.refusals,
         state.restarts,
-        sorted((one.due, one.kind, one.of) for one in world.engine.agenda.deadlines(world.engine.picture)),
+        sorted((one.due, one.kind, one.of) for one in world.engine.deadline_queue.deadlines(world.engine.state)),
         state.now,
         due is None,
     ]
@@ -567,7 +569,7 @@ class Graph:
 def explored(size: Size, most: int = 10**9) -> Graph:
     """Every state that can be reached."""
     first, policy = beginning(size)
-    graph, known, left = Graph(), dict[bytes, int](), deque[tuple[int, State]]()
+    graph, known, left = Graph(), dict[bytes, int](), deque[tuple[int, Situation]]()
 
     def number_of(world: World, by: tuple[int, str]) -> int:
         key = key_of(world)
@@ -608,7 +610,7 @@ def _go(
     following = number_of(world, (number, said))
     alerts = [one for step in world.steps for one in step.decisions if isinstance(one, e.Alerted)]
     wrong = [one.text for one in alerts if one.reason in (*FAULTS, *_NEVER)]
-    wrong += [str(one) for one in INVARIANTS.everywhere(world.engine.picture)]
+    wrong += [str(one) for one in INVARIANTS.everywhere(world.engine.state)]
     graph.wrong += [f"{one}, after {graph.path(number)} and {said}" for one in wrong]
     graph.after[number].append((said, following))
     return True
@@ -620,10 +622,10 @@ _NEVER = ("WrongVictim", "DetachedInUse", "DeviceTwice", "PodElsewhere")
 
 def _is_clean(world: World) -> bool:
     """Everybody is gone, and nothing of theirs or ours is left."""
-    cluster, picture = world.cluster, world.engine.picture
+    cluster, state = world.cluster, world.engine.state
     if {kind for kind, _ in cluster.objects} & {Pod, Claim, FabricResource} or cluster.guarded or world.outbox:
         return False
     if any(request.size for request in cluster.all(AttachRequest)):
         return False
     tables = ("reservations", "orders", "hand_overs", "exchanges", "guarded", "failures", "cooling", "holds", "fences")
-    return not any(getattr(picture, name).rows for name in tables)
+    return not any(getattr(state, name).rows for name in tables)

@@ -14,7 +14,7 @@ from dds_core.kit.work import FAULTS
 from dds_core.model import Claim, Observed, Pod
 from dds_core.scaler import events as e
 from dds_core.scaler.component import Engine
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 
 SECOND = 1_000_000
 START = 1_700_000_000 * SECOND
@@ -58,7 +58,7 @@ class FedEngine:
 
     def observe(self, thing: Observed) -> None:
         """The object is now so; nothing is told when nothing changed."""
-        fact = e.difference(self.picture.object(type(thing), thing.uid), thing)
+        fact = e.difference(self.state.object(type(thing), thing.uid), thing)
         if fact is not None:
             self.feed(fact)
 
@@ -73,32 +73,32 @@ class FedEngine:
     # --- asking ------------------------------------------------------------------------------------------------------
 
     @property
-    def picture(self) -> Picture:
-        return self.engine.picture
+    def state(self) -> State:
+        return self.engine.state
 
     def get(self, kind: type[T], name: str) -> T:
         """The object of that name as last observed."""
         namespace, _, plain = name.rpartition("/")
         of_kind: Any = kind
-        uid = self.picture.uid_of(of_kind, namespace or ("default" if kind in (Claim, Pod) else ""), plain)
-        thing = self.picture.object(of_kind, uid) if uid is not None else None
+        uid = self.state.uid_of(of_kind, namespace or ("default" if kind in (Claim, Pod) else ""), plain)
+        thing = self.state.object(of_kind, uid) if uid is not None else None
         assert isinstance(thing, kind), f"no {kind.__name__} {name}"
         return thing
 
-    def state(self, claim: str) -> str:
+    def state_of(self, claim: str) -> str:
         """The state of the claim; "" when it has no life (any more)."""
-        life = self.picture.lives.get(self.uid(claim))
+        life = self.state.lives.get(self.uid(claim))
         return life.state if life is not None else ""
 
     def uid(self, claim: str) -> str:
         """The uid of the claim, also of one that was deleted."""
         namespace, _, plain = claim.rpartition("/")
-        found = self.picture.claim_named.get((namespace or "default", plain))
+        found = self.state.claim_named.get((namespace or "default", plain))
         return found or f"uid-{namespace or 'default'}-{plain}"
 
     def device(self, resource: str) -> str:
         """The state of the resource's device; "" when it is gone."""
-        life = self.picture.devices.get(resource)
+        life = self.state.devices.get(resource)
         return life.state if life is not None else ""
 
     def events(self, kind: type[E], since: int = 0) -> list[E]:
@@ -125,5 +125,5 @@ class FedEngine:
 
     def reserved(self, claim: str) -> list[str]:
         """The UUIDs that are promised to the claim."""
-        rows = (self.picture.reservations.rows[key] for key in self.picture.reservations_for[self.uid(claim)])
+        rows = (self.state.reservations.rows[key] for key in self.state.reservations_for[self.uid(claim)])
         return [promise.uuid for row in rows for promise in row.promises]

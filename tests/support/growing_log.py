@@ -37,9 +37,9 @@ class Writer:
         self._done += steps
 
     def checkpoint(self) -> None:
-        picture = fold_log(self.log.read_lean(), SCALER)
-        fact = Checkpoint(PROJECTION, dump(picture))
-        self._append([Step(picture.now, fact, []).group(self._ordinal)])
+        state = fold_log(self.log.read_lean(), SCALER)
+        fact = Checkpoint(PROJECTION, dump(state))
+        self._append([Step(state.now, fact, []).group(self._ordinal)])
 
     def _append(self, groups: Sequence[Group]) -> None:
         self.log.append(groups, epoch=self.epoch, recorded_at=now())

@@ -18,7 +18,7 @@ from dds_adapters.runtime.settings import LiveSettings
 from dds_core.errors import DdsError
 from dds_core.log import EventLog
 from dds_core.scaler.policy import Policy, SchedulerPolicy
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 from dds_lab.face import Face
 from dds_lab.lab import Lab
 from dds_lab.manager.face import ManagerFace
@@ -174,7 +174,7 @@ class Troubles:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def committed(self, steps: object, picture: object, /) -> None: ...
+    def committed(self, steps: object, state: object, /) -> None: ...
 
     def began(self, process: Process[Any]) -> None: ...
 
@@ -182,7 +182,7 @@ class Troubles:
 
     def alive(self) -> None: ...
 
-    def turned(self, picture: object, /) -> None: ...
+    def turned(self, state: object, /) -> None: ...
 
     def trouble(self, part: str, error: DdsError) -> None:
         self.lines.append(f"{part}: {error}")
@@ -220,7 +220,7 @@ class Running(Lasting, Generic[P]):
             self.ended = error
 
 
-class OurProcess(Running[Picture]):
+class OurProcess(Running[State]):
     """Our scaler."""
 
     def __init__(
@@ -229,7 +229,7 @@ class OurProcess(Running[Picture]):
         open_log: Callable[[str], EventLog],
         policy: Callable[[], Policy] = lambda: QUICK,
         settings: LiveSettings | None = None,
-        prepare: Callable[[Process[Picture]], None] = lambda process: None,
+        prepare: Callable[[Process[State]], None] = lambda process: None,
     ) -> None:
         """`prepare` is given it before it begins."""
         settings = settings or LiveSettings(identity="test", health=None, metrics=None)

@@ -14,7 +14,7 @@ from dds_adapters.runtime.publishing import make_publisher
 from dds_adapters.runtime.settings import LiveSettings
 from dds_core.log import EventLog
 from dds_core.publisher.policy import PublishPolicy
-from dds_core.publisher.state import PoolPicture
+from dds_core.publisher.state import PoolState
 from dds_lab.scenario import Scenario
 from tests.support.live_lab import LiveLab, Running
 
@@ -82,7 +82,7 @@ def our_publisher(
     policy: Callable[[], PublishPolicy] = lambda: PUBLISH,
     settings: LiveSettings | None = None,
     interval: float = QUICKLY,
-) -> Running[PoolPicture]:
+) -> Running[PoolState]:
     """Our publisher, in a thread of this process, for as long as a block lasts."""
     settings = settings or LiveSettings(identity="test", lease_name="dds-publisher", health=None, metrics=None)
     make = make_publisher("test", provider, config_namespace=settings.config_namespace, interval=interval)

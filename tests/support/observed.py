@@ -152,7 +152,7 @@ class Site:
             rounds=publisher.rounds,
         )
         watchers.append(metrics)
-        target.look = lambda: metrics.look(publisher.picture)
+        target.look = lambda: metrics.look(publisher.state)
         ours.start()
 
     def scrape(self) -> None:

@@ -25,7 +25,7 @@ from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.describe import devices_of, digest_of, selector
 from dds_core.publisher.events import pool_stream
 from dds_core.publisher.model import MANAGED_BY, Host, Limit, Machine, PoolConfig, PoolModel, PoolSlice
-from dds_core.publisher.state import PoolPicture
+from dds_core.publisher.state import PoolState
 
 SECOND = 1_000_000
 START = 1_700_000_000 * SECOND
@@ -39,7 +39,7 @@ class PoolStory:
     """Each sentence is one change, a tenth of a second after the last, with the deadlines that are due before it."""
 
     def __init__(self, mode: str = "publish", *, models: tuple[PoolModel, ...] = (A100, H100), **policy: Any) -> None:
-        component: Component[PoolPicture] = PUBLISHER
+        component: Component[PoolState] = PUBLISHER
         self.engine = EngineOf(component)
         self.now = START
         self.steps: list[Step] = []
@@ -51,8 +51,8 @@ class PoolStory:
         self.feed(e.Synced())
 
     @property
-    def picture(self) -> PoolPicture:
-        return self.engine.picture
+    def state(self) -> PoolState:
+        return self.engine.state
 
     def feed(self, fact: e.Event) -> Step:
         """One fact, a tenth of a second from now."""
@@ -69,7 +69,7 @@ class PoolStory:
 
     def observe(self, thing: e.Seen) -> None:
         """The object is now so; nothing is told when nothing changed."""
-        fact = e.difference(self.picture.object(type(thing), thing.uid), thing)
+        fact = e.difference(self.state.object(type(thing), thing.uid), thing)
         if fact is not None:
             self.feed(fact)
 
@@ -90,7 +90,7 @@ class PoolStory:
 
     def label(self, node: str, **labels: str) -> None:
         """Labels below the prefix, with dashes for underscores, are put on a node."""
-        host = self.picture.host(node)
+        host = self.state.host(node)
         assert host is not None
         added = {f"cohdi.io/{key.replace('_', '-')}": value for key, value in labels.items()}
         self.observe(replace(host, labels={**host.labels, **added}))
@@ -114,7 +114,7 @@ class PoolStory:
                 for uid in decision.drop.values():
                     self.feed(e.PoolSliceGone(uid))
             case e.NodeLabelled():
-                host = self.picture.host(decision.node)
+                host = self.state.host(decision.node)
                 assert host is not None
                 labels = {**host.labels, **decision.labels}
                 self.observe(replace(host, labels={key: value for key, value in labels.items() if value is not None}))
@@ -148,7 +148,7 @@ class PoolStory:
 
     def pool(self, name: str = POOL) -> list[str]:
         """The devices that the pool's slices list."""
-        return [device for one in self.picture.slices_in((GPU, name)) for device in one.devices]
+        return [device for one in self.state.slices_in((GPU, name)) for device in one.devices]
 
     def decisions(self, pool: str = POOL) -> list[e.Decision]:
         """What was decided of a pool, oldest first."""

@@ -28,7 +28,7 @@ from dds_core.publisher.model import (
     SliceLayout,
     Stock,
 )
-from dds_core.publisher.state import PoolPicture
+from dds_core.publisher.state import PoolState
 from dds_core.replay import fold_log
 from dds_core.replay.verification import verify
 
@@ -68,7 +68,7 @@ class PublisherWorld:
     def __post_init__(self) -> None:
         self.log = MemoryLog("test/publisher", cluster="uid-of-kube-system", recorded_at=START)
         self.now = START
-        self.engine: EngineOf[PoolPicture] = EngineOf(PUBLISHER)
+        self.engine: EngineOf[PoolState] = EngineOf(PUBLISHER)
         self.decided: list[e.Decision] = []
         self.unwritten: list[tuple[str, e.Decision]] = []
         self.writes = 0
@@ -77,8 +77,8 @@ class PublisherWorld:
         self.begin()
 
     @property
-    def picture(self) -> PoolPicture:
-        return self.engine.picture
+    def state(self) -> PoolState:
+        return self.engine.state
 
     # -- time and facts ---------------------------------------------------------------------------------------------
 
@@ -88,7 +88,7 @@ class PublisherWorld:
         self._ordinal = 0
         self.feed(e.Started("test", PUBLISHER.fingerprint, PUBLISHER.projection, self.epoch, self.mode))
         self.feed(e.PolicyChanged(policy={"mode": self.mode, **self.policy}))
-        if self.picture.config is None:
+        if self.state.config is None:
             self.see(PoolConfig("config", models=self.models))
 
     def restart(self) -> None:
@@ -140,14 +140,14 @@ class PublisherWorld:
         """Objects are as given from now on."""
         found: list[e.Decision] = []
         for new in objects:
-            fact = e.difference(self.picture.object(type(new), new.uid), new)
+            fact = e.difference(self.state.object(type(new), new.uid), new)
             if fact is not None:
                 found += self.feed(fact)
         return found
 
     def gone(self, kind: type, uid: str) -> list[e.Decision]:
         """An object is no more."""
-        return self.feed(e.OBSERVED[kind][1](uid)) if self.picture.object(kind, uid) is not None else []
+        return self.feed(e.OBSERVED[kind][1](uid)) if self.state.object(kind, uid) is not None else []
 
     # -- a cluster and a fabric ---------------------------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ class PublisherWorld:
     def stock(self, free: int, fabric: str = "0", model: PoolModel = A100, **more: object) -> list[e.Decision]:
         """The fabric has so many free."""
         new = Stock(fabric, model.model, free, **more)  # type: ignore[arg-type]
-        if self.picture.stock(fabric, model.model) == new and not self.picture.in_doubt(fabric, model.model):
+        if self.state.stock(fabric, model.model) == new and not self.state.in_doubt(fabric, model.model):
             return []
         return self.feed(e.StockObserved(fabric, model.model, new.free, new.devices, new.whole))
 
@@ -210,7 +210,7 @@ class PublisherWorld:
         for one in decision.slices if isinstance(decision, e.PoolPublished) else ():
             assert isinstance(decision, e.PoolPublished)
             new = self.slice_of(decision, one)
-            if self.picture.object(PoolSlice, new.uid) != new:
+            if self.state.object(PoolSlice, new.uid) != new:
                 self.writes += 1
                 if observed:
                     self.see(new)
@@ -234,7 +234,7 @@ class PublisherWorld:
         )
 
     def _write_labels(self, decision: e.NodeLabelled) -> None:
-        host = self.picture.host(decision.node)
+        host = self.state.host(decision.node)
         if host is None:
             return
         self.writes += 1
@@ -246,18 +246,18 @@ class PublisherWorld:
 
     def live(self, key: PoolKey = A100_0) -> list[PoolSlice]:
         """The slices of a pool as the cluster shows them."""
-        return self.picture.slices_in(key)
+        return self.state.slices_in(key)
 
     def names(self, key: PoolKey = A100_0) -> list[str]:
         """The devices of a pool as the cluster shows them."""
         return [name for one in self.live(key) for name in one.devices]
 
     def verified(self) -> None:
-        """The log is what the rules say, and gives this picture."""
+        """The log is what the rules say, and gives this state."""
         report = verify(self.log.read(), component=PUBLISHER)
         assert report.ok, [str(one) for one in report.differences]
         folded = fold_log(self.log.read(), component=PUBLISHER)
-        assert PUBLISHER.dump(folded) == PUBLISHER.dump(self.picture)
+        assert PUBLISHER.dump(folded) == PUBLISHER.dump(self.state)
 
 
 def published(decisions: Iterable[e.Decision]) -> list[e.PoolPublished]:

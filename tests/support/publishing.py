@@ -160,9 +160,9 @@ class PublishRun:
         if not self.publishers or self.troubled or self.manager.faults.waiting() or not self.ours.alive:
             return True
         publisher = self.ours.publisher
-        picture = publisher.picture
-        unbelieved = any(healthy(stock) > picture.policy.pool_devices for stock in picture.stocks.rows.values())
-        return publisher.away or not publisher.synced or bool(picture.stale) or unbelieved
+        state = publisher.state
+        unbelieved = any(healthy(stock) > state.policy.pool_devices for stock in state.stocks.rows.values())
+        return publisher.away or not publisher.synced or bool(state.stale) or unbelieved
 
     def at_rest(self, seconds: float = REST) -> None:
         """What is published is what there is, and then nothing is written any more."""

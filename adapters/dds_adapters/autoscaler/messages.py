@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from dds_adapters.autoscaler import externalgrpc_pb2 as wire
 from dds_adapters.autoscaler import node_pb2 as kube
-from dds_core.autoscaler.model import Group, Instance, NodeRef, State, Template
+from dds_core.autoscaler.model import Group, Instance, InstanceState, NodeRef, Template
 
-_STATES: dict[State, wire.InstanceStatus.InstanceState] = {
+_STATES: dict[InstanceState, wire.InstanceStatus.InstanceState] = {
     "creating": wire.InstanceStatus.instanceCreating,
     "running": wire.InstanceStatus.instanceRunning,
     "deleting": wire.InstanceStatus.instanceDeleting,

@@ -229,7 +229,7 @@ class _Round:
 
 
 class View(Protocol):
-    """What is known of a fabric: a picture of the publisher."""
+    """What is known of a fabric: a state of the publisher."""
 
     def machine(self, uuid: str) -> Machine | None: ...
 

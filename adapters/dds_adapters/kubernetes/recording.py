@@ -150,10 +150,10 @@ def replay_recording(
 def replay_events(
     recorded: Iterable[RecordedEvent], policy: Policy, *, code: str = "replay", engine: Engine | None = None
 ) -> Iterator[Step]:
-    """As `replay_recording`, from recorded events in the order of their arrival. It starts synced, with an empty picture;
+    """As `replay_recording`, from recorded events in the order of their arrival. It starts synced, with an empty state;
     deadlines pass at the instants of the facts. `engine`, a new one by default, is left at the end of the recording."""
     engine = engine if engine is not None else Engine()
-    translator = Translator(engine.picture, namespace="")  # a recording does not say where dds was installed
+    translator = Translator(engine.state, namespace="")  # a recording does not say where dds was installed
     started = False
     for event in recorded:
         if not started:
@@ -164,7 +164,7 @@ def replay_events(
 
 
 def begin(engine: Engine, policy: Policy, at: int, code: str) -> Iterator[Step]:
-    """The facts that open a replay: who decides, under which policy, and that the picture is whole."""
+    """The facts that open a replay: who decides, under which policy, and that the state is whole."""
     yield engine.feed(Started(code=code, fingerprint=FINGERPRINT, projection=PROJECTION, epoch=1, mode=policy.mode), at)
     yield engine.feed(PolicyChanged(policy=policy.model_dump(mode="json")), at)
     yield engine.feed(Synced(), at)

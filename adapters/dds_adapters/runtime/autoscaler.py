@@ -153,17 +153,17 @@ class Autoscaler(Controller[Fleet]):
         return self._follows
 
     def seeds(self) -> Mapping[str, Iterable[Identity]]:
-        return seeds(self.picture, AUTOSCALED)
+        return seeds(self.state, AUTOSCALED)
 
-    def translator(self, picture: Fleet) -> Translator:
-        return Translator(picture, self._config_namespace, AUTOSCALED, namespace="")
+    def translator(self, state: Fleet) -> Translator:
+        return Translator(state, self._config_namespace, AUTOSCALED, namespace="")
 
     def capabilities(self) -> None:
         return None
 
     @property
     def ready(self) -> bool:
-        return self._answered or bool(self.picture.servers)
+        return self._answered or bool(self.state.servers)
 
     def begin(self) -> None:
         self._outside.beside.start()
@@ -199,7 +199,7 @@ class Autoscaler(Controller[Fleet]):
 
     def _changes(self, told: ServersTold) -> Iterator[Event]:
         """What an answer changes. Servers that are there come first: one that has got another id has not gone."""
-        known = self.picture.servers.rows
+        known = self.state.servers.rows
         for server in told.servers:
             fact = difference(known.get(server.uid), server)
             if fact is not None:
@@ -217,7 +217,7 @@ class Autoscaler(Controller[Fleet]):
         elif self._stale and isinstance(one.fact, e.RemovalAsked):
             words = f"nothing is heard of {', '.join(sorted(self._stale))}: nobody knows whether a device is on its way"
             one.answer.set_exception(Away(words, fix="ask again"))
-        elif isinstance(one.fact, e.Refreshed) and not is_news(self.picture):
+        elif isinstance(one.fact, e.Refreshed) and not is_news(self.state):
             self._unchanged.append(one)
         else:
             self._waiting[id(one.fact)] = one
@@ -228,7 +228,7 @@ class Autoscaler(Controller[Fleet]):
             self._outside.beside.look()
 
     def seen_whole(self) -> Iterable[Task]:
-        self.shown = self.shown or view_of(self.picture)
+        self.shown = self.shown or view_of(self.state)
         return ()
 
     # -- answers -------------------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ class Autoscaler(Controller[Fleet]):
         if one is not None:
             self._answer(one, [event for event, _ in step.caused])
         for event in (step.fact, *(event for event, _ in step.caused)):
-            yield from announce(event, step.at, self.picture, self._config_namespace)
+            yield from announce(event, step.at, self.state, self._config_namespace)
 
     def _answer(self, one: Asked, caused: Sequence[Event]) -> None:
         """What was asked is in the log with all that it has led to."""
@@ -253,7 +253,7 @@ class Autoscaler(Controller[Fleet]):
 
     def _changed(self, fact: Ask) -> View:
         """The view that is seen from now on: between two refreshes only the group that was asked about changes."""
-        fresh, shown = view_of(self.picture), self.shown
+        fresh, shown = view_of(self.state), self.shown
         if isinstance(fact, e.Refreshed) or shown is None:
             return fresh
         changed = fresh.group(fact.group)
@@ -263,7 +263,7 @@ class Autoscaler(Controller[Fleet]):
     def turned(self) -> None:
         unchanged, self._unchanged = self._unchanged, []
         if unchanged:
-            self.shown = view_of(self.picture)
+            self.shown = view_of(self.state)
         for one in unchanged:
             one.answer.set_result(None)
         self._give_up()
@@ -279,10 +279,10 @@ class Autoscaler(Controller[Fleet]):
 
     @property
     def limit(self) -> Mode:
-        return "attach" if self.picture.live else "observe"
+        return "attach" if self.state.live else "observe"
 
     def plan(self, decision: Decision, event_id: str, at: int) -> Sequence[Task]:
-        return plan(decision, event_id, at, self.picture, self._outside.machines)
+        return plan(decision, event_id, at, self.state, self._outside.machines)
 
     def preflight(self, where: str) -> list[DdsError]:
         return []

@@ -20,23 +20,23 @@ from dds_core.autoscaler.state import Fleet
 from dds_core.events import Decision, Event
 
 
-def plan(decision: Decision, event_id: str, at: int, picture: Fleet, machines: Machines) -> tuple[Task, ...]:
+def plan(decision: Decision, event_id: str, at: int, state: Fleet, machines: Machines) -> tuple[Task, ...]:
     """The tasks of a decision of the autoscaler, as `write.plan.planned`; servers are asked of `machines`."""
 
-    def order(one: e.ServerOrdered, at: int, picture: Fleet) -> Task:
+    def order(one: e.ServerOrdered, at: int, state: Fleet) -> Task:
         return _server(ComposeServer(machines, one.order, one.group), one.order)
 
-    def give_back(one: e.ServerReturned, at: int, picture: Fleet) -> Task:
+    def give_back(one: e.ServerReturned, at: int, state: Fleet) -> Task:
         server = one.server or id_of_order(one.group, one.order)
         return _server(ReturnServer(machines, server), one.order or one.server)
 
     plans: Plans[Fleet] = {
         e.ServerOrdered: order,
         e.ServerReturned: give_back,
-        e.NodeRemoved: lambda one, at, picture: _node(DeleteNode(one.node, one.uid), one.node, one.uid),
-        e.NodeOpened: lambda one, at, picture: _node(OpenNode(one.node, one.uid), one.node, one.uid),
+        e.NodeRemoved: lambda one, at, state: _node(DeleteNode(one.node, one.uid), one.node, one.uid),
+        e.NodeOpened: lambda one, at, state: _node(OpenNode(one.node, one.uid), one.node, one.uid),
     }
-    return planned(plans, decision, event_id, at, picture)
+    return planned(plans, decision, event_id, at, state)
 
 
 def _server(work: ComposeServer | ReturnServer, target: str) -> Task:
@@ -54,29 +54,29 @@ def _node(work: DeleteNode | OpenNode, name: str, uid: str) -> Task:
 _ADVICE = {"device": "DeviceWillDo", "server": "ServerNeeded", "nothing": "NothingWillDo"}
 
 
-def announce(event: Event, at: int, picture: Fleet, config_namespace: str) -> Iterator[Task]:
+def announce(event: Event, at: int, state: Fleet, config_namespace: str) -> Iterator[Task]:
     """The Kubernetes Events for a fact or decision of the log, made at `at` (microseconds): on a pod what would let it run, on a
     node that its group has it no more, on the ConfigMap that a server did not come. None in mode `observe`."""
-    if not picture.live:
+    if not state.live:
         return
     match event:
         case e.PodAdvised() if event.case:
-            pod = picture.loads.get(event.pod)
+            pod = state.loads.get(event.pod)
             if pod is not None:
                 regarding = Regarding("Pod", "pods", pod.name, pod.uid, pod.namespace, "v1")
-                yield _said(regarding, _ADVICE[event.case], "Advise", event.text, at, picture)
+                yield _said(regarding, _ADVICE[event.case], "Advise", event.text, at, state)
         case e.GroupShown():
             for name in event.left:
-                worker, why = picture.worker(name), event.reasons.get(name)
+                worker, why = state.worker(name), event.reasons.get(name)
                 if worker is not None and why:
                     note = f"group {event.group} has it no more, so that Cluster Autoscaler leaves it alone: {why}"
                     regarding = Regarding("Node", "nodes", name, worker.uid, "", "v1")
-                    yield _said(regarding, "Withdrawn", "Withdraw", note, at, picture)
+                    yield _said(regarding, "Withdrawn", "Withdraw", note, at, state)
         case e.OrderFailed():
-            uid = picture.config.uid
+            uid = state.config.uid
             regarding = Regarding("ConfigMap", "configmaps", config.NAME, uid, config_namespace, "v1")
             note = f"no server came for group {event.group} as {event.order}: {event.code}: {event.text}"
-            yield _said(regarding, "ServerFailed", "Compose", note, at, picture, "Warning", part=event.order)
+            yield _said(regarding, "ServerFailed", "Compose", note, at, state, "Warning", part=event.order)
 
 
 def _said(
@@ -85,10 +85,10 @@ def _said(
     action: str,
     note: str,
     at: int,
-    picture: Fleet,
+    state: Fleet,
     type: Type = "Normal",
     part: str = "",
 ) -> Task:
-    instance = f"dds-autoscaler-epoch-{picture.epoch}"
+    instance = f"dds-autoscaler-epoch-{state.epoch}"
     work = TellPeople(regarding, reason, action, note, type, at, instance, part=part)
     return Task(work, (f"{EVENTS}/{regarding.uid}/{part}",), at=at)

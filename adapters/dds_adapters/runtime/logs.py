@@ -26,7 +26,7 @@ from dds_core.log.envelope import Envelope
 from dds_core.model import Observed
 from dds_core.scaler import events as e
 from dds_core.scaler.deadlines import KINDS
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 from dds_core.text import scrub
 from dds_core.timeline.clock import rfc3339
 from dds_core.timeline.telling import UNCHANGED, Known, decision_words, fact_words
@@ -41,9 +41,9 @@ MANY = 100
 
 
 class Naming(Known):
-    """Names from the picture of whoever decides and not from its own objects."""
+    """Names from the state of whoever decides and not from its own objects."""
 
-    picture: Any
+    state: Any
 
     def keep(self, move: Event) -> None:
         """Keep the name of who has moved, though it is not told."""
@@ -70,9 +70,9 @@ class EventLogger:
         self._log = logging.getLogger(EVENTS) if logger is None else logger.getChild("events")
         self._names = names if names is not None else _Names()
 
-    def committed(self, steps: Sequence[Row], picture: object) -> None:
-        """Tell it. `picture` may already know more than that."""
-        self._names.picture = picture
+    def committed(self, steps: Sequence[Row], state: object) -> None:
+        """Tell it. `state` may already know more than that."""
+        self._names.state = state
         everything, moves = self._log.isEnabledFor(logging.DEBUG), self._log.isEnabledFor(logging.INFO)
         for one in steps:
             fact = one.step.fact
@@ -128,13 +128,13 @@ class EventLogger:
 
 class _Names(Naming):
     """The scaler's. Those of claims and devices are kept until their lives have ended:
-    the picture may forget them before that is told."""
+    the state may forget them before that is told."""
 
     deadlines = KINDS
 
     def __init__(self) -> None:
         super().__init__()
-        self.picture: Picture = Picture()
+        self.state: State = State()
         self._kept: dict[str, Fields] = {}
 
     def name(self, uid: str) -> str:
@@ -145,7 +145,7 @@ class _Names(Naming):
         return str(kept.get("claim") or kept.get("device") or uid)
 
     def called(self, uid: str) -> str:
-        return self.name(uid) if uid not in self.picture.resources else str(self.device_fields(uid)["device"])
+        return self.name(uid) if uid not in self.state.resources else str(self.device_fields(uid)["device"])
 
     def keep(self, move: Event) -> None:
         with suppress(Exception):  # as with what is told: a name is not worth more
@@ -156,9 +156,9 @@ class _Names(Naming):
 
     def remember(self) -> None:
         """Of all: what went meanwhile is gone before it is told."""
-        for uid in self.picture.lives.rows:
+        for uid in self.state.lives.rows:
             self.claim_fields(uid)
-        for uid in self.picture.resources.rows:
+        for uid in self.state.resources.rows:
             self.device_fields(uid)
 
     def let_go(self, one: Row) -> None:
@@ -168,19 +168,19 @@ class _Names(Naming):
 
     def _ended(self, event: Transition) -> bool:
         if isinstance(event, e.ClaimMoved):
-            return event.target == RELEASED and event.claim not in self.picture.lives
+            return event.target == RELEASED and event.claim not in self.state.lives
         return isinstance(event, e.DeviceMoved) and event.target == GONE
 
     def _row(self, uid: str) -> Observed | None:
-        picture = self.picture
-        for table in (picture.claims, picture.resources, picture.pods, picture.nodes, picture.requests, picture.rules):
+        state = self.state
+        for table in (state.claims, state.resources, state.pods, state.nodes, state.requests, state.rules):
             row: Observed | None = table.get(uid)
             if row is not None:
                 return row
         return None
 
     def claim_fields(self, uid: str) -> Fields:
-        claim, life = self.picture.claims.get(uid), self.picture.lives.get(uid)
+        claim, life = self.state.claims.get(uid), self.state.lives.get(uid)
         known = claim if claim is not None else life if life is not None and life.name else None
         if known is not None:
             node = life.node if life is not None else ""
@@ -188,7 +188,7 @@ class _Names(Naming):
         return dict(self._kept.get(uid) or {"claim": uid})
 
     def device_fields(self, uid: str) -> Fields:
-        row = self.picture.resources.get(uid)
+        row = self.state.resources.get(uid)
         if row is not None:
             before = str(self._kept.get(uid, {}).get("device", ""))
             name = row.uuid or (before if before != row.name else "") or row.name

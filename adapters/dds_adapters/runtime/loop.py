@@ -36,7 +36,7 @@ from dds_core.events import (
     WriteRefused,
 )
 from dds_core.kit.policy import Mode
-from dds_core.kit.state import Remembered
+from dds_core.kit.state import StateBase
 from dds_core.log import Envelope, EventLog, Group, Head
 from dds_core.replay import fold_log
 from dds_core.text import scrub
@@ -60,19 +60,19 @@ class Arriving(Protocol):
 
 
 class Translating(Protocol):
-    """Objects of the API server to facts, against one picture."""
+    """Objects of the API server to facts, against one state."""
 
     def translate(self, resource: str, type: str, raw: bytes) -> Iterable[Event]: ...
 
 
-P = TypeVar("P", bound=Remembered[Any])
+P = TypeVar("P", bound=StateBase[Any])
 P_contra = TypeVar("P_contra", contravariant=True)
 
 
 class Watcher(Protocol[P_contra]):
     """Is told of every commit, on the thread that decides: metrics, log lines."""
 
-    def committed(self, steps: Sequence[Committed], picture: P_contra, /) -> None: ...
+    def committed(self, steps: Sequence[Committed], state: P_contra, /) -> None: ...
 
 
 Told = Callable[[DdsError], None]
@@ -236,7 +236,7 @@ class Controller(ABC, Generic[P]):
         self._stale: dict[str, int] = {}
         """By resource the instant from which a list of it has to have begun."""
         self._spoilt = self._begun = False
-        self._use(component.picture())
+        self._use(component.state())
 
     # -- what is the component's own -----------------------------------------------------------------------------
 
@@ -249,8 +249,8 @@ class Controller(ABC, Generic[P]):
         """By resource the objects that the log knows from before."""
 
     @abstractmethod
-    def translator(self, picture: P) -> Translating:
-        """Translates against this picture."""
+    def translator(self, state: P) -> Translating:
+        """Translates against this state."""
 
     @abstractmethod
     def capabilities(self) -> Capabilities | None:
@@ -319,14 +319,14 @@ class Controller(ABC, Generic[P]):
     # -- what others may see -------------------------------------------------------------------------------------
 
     @property
-    def picture(self) -> P:
+    def state(self) -> P:
         """What is known; only for the thread that calls `turn`."""
-        return self._engine.picture
+        return self._engine.state
 
     @property
     def synced(self) -> bool:
         """Whether the whole cluster was seen, so that decisions are taken."""
-        return self.picture.synced
+        return self.state.synced
 
     @property
     def log(self) -> EventLog:
@@ -361,8 +361,8 @@ class Controller(ABC, Generic[P]):
         """The instant of the next turn: that of a deadline, or at once for what was held back while the log was away; None when
         there is none."""
         if self._tasks or self._arrivals:
-            return self.picture.now
-        first = self._engine.agenda.next()
+            return self.state.now
+        first = self._engine.deadline_queue.next()
         return first.due if first is not None else None
 
     # -- life ----------------------------------------------------------------------------------------------------
@@ -375,7 +375,7 @@ class Controller(ABC, Generic[P]):
         head = self._log_writer.take(now)
         if head.position != self.position:  # the writer before has still appended
             self._use(self._folded())
-        first = self.picture.epoch == 0
+        first = self.state.epoch == 0
         self._feed(
             Started(
                 code=self._code,
@@ -387,7 +387,7 @@ class Controller(ABC, Generic[P]):
             ),
             now,
         )
-        if first or self.picture.policy != self._policy:
+        if first or self.state.policy != self._policy:
             self._feed(PolicyChanged(policy=self._policy.model_dump(mode="json")), now)
         self.checkpoint_at = head.checkpoint
         self._append(now)
@@ -432,7 +432,7 @@ class Controller(ABC, Generic[P]):
         self._deadlines(now)
         self._append(now)
         tasks, self._tasks = self._tasks, []
-        if not self._begun and self.synced and self.picture.live:
+        if not self._begun and self.synced and self.state.live:
             self._begun = True
             tasks[:0] = self.first()
         return tasks
@@ -446,10 +446,10 @@ class Controller(ABC, Generic[P]):
                 self._append(now)
 
     def checkpoint(self, now: int) -> None:
-        """Write the whole picture into the log, so that a start needs no event before it."""
+        """Write the whole state into the log, so that a start needs no event before it."""
         self._append(now)
-        fact = Checkpoint(projection=self.component.projection, picture=self.component.dump(self.picture))
-        self._log_writer.put(Step(max(now, self.picture.now), fact, []))
+        fact = Checkpoint(projection=self.component.projection, picture=self.component.dump(self.state))
+        self._log_writer.put(Step(max(now, self.state.now), fact, []))
         self._append(now)
         self.checkpoint_at = self.position
 
@@ -506,15 +506,15 @@ class Controller(ABC, Generic[P]):
             return
         was_stale = resource in self._stale
         self._stale[resource] = max(arrival.since, self._stale.get(resource, 0))
-        if self.picture.synced and not was_stale:
+        if self.state.synced and not was_stale:
             self.happened(Stale(resource=resource, age=arrival.age), arrival.at)
 
     def look_again(self, at: int, *, back: bool = False) -> None:
         """Once every resource was listed, or is there again (`back`), decisions may be taken."""
-        if not self.resources <= self.synced_resources or not (self.picture.synced or self.ready):
+        if not self.resources <= self.synced_resources or not (self.state.synced or self.ready):
             return
         self._look_at_capabilities(at)
-        if back or not (self.picture.synced or self._stale):
+        if back or not (self.state.synced or self._stale):
             self.happened(Synced(), at)
             self._tasks.extend(self.seen_whole())
 
@@ -530,14 +530,14 @@ class Controller(ABC, Generic[P]):
 
     def _deadlines(self, until: int) -> None:
         """Feed what is due before a fact of the instant `until`, or with it."""
-        until = max(until, self.picture.now)
+        until = max(until, self.state.now)
         while (deadline := self._engine.due(until)) is not None:
             try:
-                self._feed(deadline, max(deadline.due, self.picture.now))
+                self._feed(deadline, max(deadline.due, self.state.now))
             except Exception as error:
                 self._leave_out(fault_with(deadline, error), until)
-                self.picture.passed.put((deadline.kind, deadline.of), deadline.due)  # else it came back at once
-                self._engine.agenda.rebuild()
+                self.state.fired_deadlines.put((deadline.kind, deadline.of), deadline.due)  # else it came back at once
+                self._engine.deadline_queue.rebuild()
 
     def happened(self, fact: Event, at: int) -> None:
         """Feed a fact, after all that is due by then."""
@@ -557,7 +557,7 @@ class Controller(ABC, Generic[P]):
                 self._carry_out(one)
             for watcher in self._watchers:
                 try:
-                    watcher.committed(committed, self.picture)
+                    watcher.committed(committed, self.state)
                 except Exception as error:  # who only looks on must not stop what it looks at
                     self._told(fault_of(type(watcher).__name__, error))
 
@@ -598,9 +598,9 @@ class Controller(ABC, Generic[P]):
         self._log_writer.position = head.position
         return fold_log(self.log.read_lean(after=max(0, head.checkpoint - 1)), component=self.component)
 
-    def _use(self, picture: P) -> None:
-        self._engine = EngineOf(self.component, picture)
-        self._translator = self.translator(picture)
+    def _use(self, state: P) -> None:
+        self._engine = EngineOf(self.component, state)
+        self._translator = self.translator(state)
         self._seen_capabilities = None
 
 

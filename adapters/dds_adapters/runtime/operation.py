@@ -36,9 +36,9 @@ from dds_core.autoscaler.deadlines import KINDS as AUTOSCALER_KINDS
 from dds_core.autoscaler.state import Fleet
 from dds_core.errors import DdsError
 from dds_core.publisher.deadlines import KINDS
-from dds_core.publisher.state import PoolPicture
+from dds_core.publisher.state import PoolState
 from dds_core.scaler.component import SCALER
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 
 AGAIN = 60.0
 """Seconds before the same trouble of a part is said again."""
@@ -75,11 +75,11 @@ class Operation(ABC, Generic[P]):
         """Its metrics, from now on."""
 
     @abstractmethod
-    def seen(self, picture: P) -> str:
+    def seen(self, state: P) -> str:
         """How much the whole cluster is."""
 
     @abstractmethod
-    def configured_mode(self, picture: P) -> str:
+    def configured_mode(self, state: P) -> str:
         """What the ConfigMap says of the mode, "" for nothing."""
 
     def more_checks(self) -> Mapping[str, Check]:
@@ -103,17 +103,17 @@ class Operation(ABC, Generic[P]):
         """The loop came round, whatever it waits for."""
         self._turned = time.monotonic()
 
-    def turned(self, picture: P, /) -> None:
+    def turned(self, state: P, /) -> None:
         """The loop came round with all that there was."""
         self._turned = time.monotonic()
         self._away = ""
-        if picture.synced and not self._synced:
-            self._say(f"the whole cluster was seen: {self.seen(picture)}; mode {picture.mode}")
-        elif picture.synced and picture.mode != self._mode:
-            switch = self.configured_mode(picture)
+        if state.synced and not self._synced:
+            self._say(f"the whole cluster was seen: {self.seen(state)}; mode {state.mode}")
+        elif state.synced and state.mode != self._mode:
+            switch = self.configured_mode(state)
             says = f", the ConfigMap says {switch}" if switch else ""
-            self._say(f"mode {picture.mode} is in effect now (policy {picture.policy.mode}{says})")
-        self._synced, self._mode = picture.synced, picture.mode
+            self._say(f"mode {state.mode} is in effect now (policy {state.policy.mode}{says})")
+        self._synced, self._mode = state.synced, state.mode
 
     def trouble(self, part: str, error: DdsError) -> None:
         """Say it, and go on."""
@@ -125,10 +125,10 @@ class Operation(ABC, Generic[P]):
             self._said[part] = (str(error), time.monotonic())
         self._say(str(error), logging.DEBUG if again else logging.WARNING, part)
 
-    def committed(self, steps: Sequence[Committed], picture: P, /) -> None:
+    def committed(self, steps: Sequence[Committed], state: P, /) -> None:
         """Count and tell what is in the log now."""
         for watcher in reversed(self._watchers):
-            watcher.committed(steps, picture)
+            watcher.committed(steps, state)
 
     def _say(self, words: str, level: int = logging.INFO, part: str = "") -> None:
         self._log.log(level, "%s", words, extra={"component": self._component, "part": part})
@@ -163,23 +163,23 @@ class Operation(ABC, Generic[P]):
         return live, {name: unless_standby(leading, check) for name, check in {**ready, **self.more_checks()}.items()}
 
 
-class ScalerOperation(Operation[Picture]):
+class ScalerOperation(Operation[State]):
     """A scaler's."""
 
     wanted = tuple(name for name in VERSIONS if name not in OPTIONAL)
     deciding = "this process decides"
 
-    def measured(self, process: Process[Picture]) -> Metrics:
+    def measured(self, process: Process[State]) -> Metrics:
         return Metrics(
             self._endpoints.registry, version=__version__, fingerprint=SCALER.fingerprint, sources=sources_of(process)
         )
 
-    def seen(self, picture: Picture) -> str:
-        claims, nodes, requests = picture.claims.rows, picture.nodes.rows, picture.requests.rows
+    def seen(self, state: State) -> str:
+        claims, nodes, requests = state.claims.rows, state.nodes.rows, state.requests.rows
         return f"{len(claims)} claims, {len(nodes)} nodes, {len(requests)} requests"
 
-    def configured_mode(self, picture: Picture) -> str:
-        return picture.config.mode
+    def configured_mode(self, state: State) -> str:
+        return state.config.mode
 
 
 def sources_of(process: Process[Any]) -> Sources:
@@ -209,22 +209,22 @@ def sources_of(process: Process[Any]) -> Sources:
 
 
 class PoolNames(Naming):
-    """The names by which a publisher's log lines speak of pools, slices, nodes and machines: from its picture."""
+    """The names by which a publisher's log lines speak of pools, slices, nodes and machines: from its state."""
 
     fences = False
     deadlines = KINDS
 
     def __init__(self) -> None:
         super().__init__()
-        self.picture: PoolPicture = PoolPicture()
+        self.state: PoolState = PoolState()
 
     def name(self, uid: str) -> str:
-        picture = self.picture
-        for table in (picture.slices, picture.hosts, picture.claims, picture.resources):
+        state = self.state
+        for table in (state.slices, state.hosts, state.claims, state.resources):
             row = table.get(uid)
             if row is not None:
                 return self.name_of(row)
-        machine = picture.machines_by_uuid.get(uid)
+        machine = state.machines_by_uuid.get(uid)
         return machine.name or uid if machine is not None else uid
 
     def called(self, uid: str) -> str:
@@ -233,10 +233,10 @@ class PoolNames(Naming):
 
 _WEIGHT = ("machines", "stock", "limits")
 LOOK = 1.0
-"""Seconds between looks at the picture for what is shown."""
+"""Seconds between looks at the state for what is shown."""
 
 
-class PublisherOperation(Operation[PoolPicture]):
+class PublisherOperation(Operation[PoolState]):
     """A publisher's. A fabric that is away makes nobody unready: what is published stands, and no restart brings it back. It is
     told, measured and shown."""
 
@@ -264,21 +264,21 @@ class PublisherOperation(Operation[PoolPicture]):
         )
         return self._metrics
 
-    def seen(self, picture: PoolPicture) -> str:
-        machines, nodes, models = picture.machines_by_uuid.rows, picture.hosts.rows, picture.models
+    def seen(self, state: PoolState) -> str:
+        machines, nodes, models = state.machines_by_uuid.rows, state.hosts.rows, state.models
         return f"{len(machines)} machines, {len(nodes)} nodes, {len(models)} models"
 
-    def configured_mode(self, picture: PoolPicture) -> str:
-        return picture.config.mode if picture.config is not None else ""
+    def configured_mode(self, state: PoolState) -> str:
+        return state.config.mode if state.config is not None else ""
 
-    def turned(self, picture: PoolPicture, /) -> None:
-        super().turned(picture)
+    def turned(self, state: PoolState, /) -> None:
+        super().turned(state)
         now = time.monotonic()
         if now - self._looked >= LOOK:
             self._looked = now
-            self._metrics.look(picture)
-            self._failing = _failing(picture.failures.rows)
-            self._conditions = _conditions(picture, self._publisher())
+            self._metrics.look(state)
+            self._failing = _failing(state.failures.rows)
+            self._conditions = _conditions(state, self._publisher())
 
     def more_checks(self) -> Mapping[str, Check]:
         return {
@@ -287,9 +287,9 @@ class PublisherOperation(Operation[PoolPicture]):
         }
 
 
-def _conditions(picture: PoolPicture, publisher: Publisher | None) -> str:
+def _conditions(state: PoolState, publisher: Publisher | None) -> str:
     """What is wrong with binding conditions; "" when nothing is."""
-    if not picture.capabilities.binding_conditions:
+    if not state.capabilities.binding_conditions:
         return "the API server drops binding conditions: nothing is published"
     if publisher is None or not publisher.probed:
         return "the API server has not said whether it keeps them: see the log lines about the probe"
@@ -309,18 +309,18 @@ def _failing(failures: Mapping[str, str]) -> str:
 
 
 class FleetNames(Naming):
-    """The names by which an autoscaler's log lines speak of nodes and pods: from its picture."""
+    """The names by which an autoscaler's log lines speak of nodes and pods: from its state."""
 
     fences = False
     deadlines = AUTOSCALER_KINDS
 
     def __init__(self) -> None:
         super().__init__()
-        self.picture: Fleet = Fleet()
+        self.state: Fleet = Fleet()
 
     def name(self, uid: str) -> str:
-        picture = self.picture
-        for table in (picture.workers, picture.loads, picture.claims, picture.slices, picture.resources):
+        state = self.state
+        for table in (state.workers, state.loads, state.claims, state.slices, state.resources):
             row = table.get(uid)
             if row is not None:
                 return self.name_of(row)
@@ -351,16 +351,16 @@ class AutoscalerOperation(Operation[Fleet]):
         )
         return self._metrics
 
-    def seen(self, picture: Fleet) -> str:
-        servers, nodes, pods = picture.servers.rows, picture.workers.rows, picture.loads.rows
+    def seen(self, state: Fleet) -> str:
+        servers, nodes, pods = state.servers.rows, state.workers.rows, state.loads.rows
         return f"{len(servers)} servers, {len(nodes)} nodes, {len(pods)} pods"
 
-    def configured_mode(self, picture: Fleet) -> str:
-        return picture.config.mode
+    def configured_mode(self, state: Fleet) -> str:
+        return state.config.mode
 
-    def turned(self, picture: Fleet, /) -> None:
-        super().turned(picture)
+    def turned(self, state: Fleet, /) -> None:
+        super().turned(state)
         now = time.monotonic()
         if now - self._looked >= LOOK:
             self._looked = now
-            self._metrics.look(picture)
+            self._metrics.look(state)

@@ -1,41 +1,41 @@
 """What a cluster that was seen whole lacks, so that nothing can be served although nothing fails: said once, in a line each.
 
-Pure; it looks at the picture and asks nobody. What is refused or cannot be read is told where that happens.
+Pure; it looks at the state and asks nobody. What is refused or cannot be read is told where that happens.
 """
 
 from __future__ import annotations
 
 from dds_adapters.kubernetes.decode.config import NAME
 from dds_core.errors import DdsError
-from dds_core.publisher.state import PoolPicture
+from dds_core.publisher.state import PoolState
 from dds_core.scaler.model import model_of_pool
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 
 _SWITCH = "switch DRADeviceBindingConditions on in API server and scheduler (on by default from 1.36)"
 
 
-def preflight(picture: Picture, where: str, namespace: str) -> list[DdsError]:
+def preflight(state: State, where: str, namespace: str) -> list[DdsError]:
     """What a scaler misses. `where` is the API server's address, `namespace` that of the ConfigMap."""
     nothing = "no device is known as one of a fabric and nothing is attached"
     found = _of_config(
-        bool(picture.config.uid), bool(picture.config.models), f"{where} ConfigMap {namespace}/{NAME}", nothing
+        bool(state.config.uid), bool(state.config.models), f"{where} ConfigMap {namespace}/{NAME}", nothing
     )
-    bare = _without_conditions(picture)
+    bare = _without_conditions(state)
     if bare:
         what = "has devices without bindingConditions: pods would start without waiting for their device"
         found.append(DdsError(what, where=f"{where} ResourceSlice {bare}", fix=f"{_SWITCH}, then publish anew"))
     return found
 
 
-def pool_lacks(picture: PoolPicture, where: str, namespace: str) -> list[DdsError]:
+def pool_lacks(state: PoolState, where: str, namespace: str) -> list[DdsError]:
     """What a publisher misses."""
     at = f"{where} ConfigMap {namespace}/{NAME}"
-    found = _of_config(picture.config is not None, bool(picture.models), at, "nothing is published")
-    if not picture.capabilities.binding_conditions:
+    found = _of_config(state.config is not None, bool(state.models), at, "nothing is published")
+    if not state.capabilities.binding_conditions:
         what = "drops bindingConditions: pods would start without waiting for their device, so nothing is published"
         found.append(DdsError(what, where=f"{where} resourceslices", fix=f"{_SWITCH}; the pools come by themselves"))
-    machines, hosts = picture.machines_by_uuid.rows, picture.hosts.rows.values()
-    if machines and hosts and not any(picture.machine_of(host) for host in hosts):
+    machines, hosts = state.machines_by_uuid.rows, state.hosts.rows.values()
+    if machines and hosts and not any(state.machine_of(host) for host in hosts):
         what = f"none of {len(hosts)} nodes is one of the fabric's {len(machines)} machines, so no pool reaches a node"
         fix = "compare spec.providerID of the nodes with the UUIDs that the fabric names"
         found.append(DdsError(what, where=f"{where} nodes", fix=fix))
@@ -53,10 +53,8 @@ def _of_config(there: bool, models: bool, where: str, nothing: str) -> list[DdsE
     return []
 
 
-def _without_conditions(picture: Picture) -> str:
+def _without_conditions(state: State) -> str:
     """The first published slice of a pool of ours that has lost them, as on an API server that drops them; "" for none."""
-    pools = (
-        one for one in picture.slices.rows.values() if model_of_pool(picture.config, one.driver, one.pool) is not None
-    )
+    pools = (one for one in state.slices.rows.values() if model_of_pool(state.config, one.driver, one.pool) is not None)
     bare = (one.name for one in pools if one.devices and not any(device.binding for device in one.devices.values()))
     return min(bare, default="")

@@ -134,7 +134,7 @@ class Observer(Watcher[P_contra], Protocol[P_contra]):
     def alive(self) -> None:
         """The loop came round, whatever it waits for."""
 
-    def turned(self, picture: P_contra, /) -> None:
+    def turned(self, state: P_contra, /) -> None:
         """Once around: something came, or a second went by."""
 
     def trouble(self, part: str, error: DdsError) -> None:
@@ -302,7 +302,7 @@ class Process(Generic[P]):
                 self._check()
             else:
                 self.controller = controller
-                ahead = self.clock.not_before(controller.picture.now)
+                ahead = self.clock.not_before(controller.state.now)
                 if ahead > SECOND:
                     what = (
                         f"the log's newest fact is {ahead / SECOND:.0f} s ahead of the clock, which goes on from there"
@@ -364,7 +364,7 @@ class Process(Generic[P]):
             self._look_at_policy(controller)
             self._look_at_cluster(controller)
             self._checkpoint(controller, idle=not arrivals)
-            self._observer.turned(controller.picture)
+            self._observer.turned(controller.state)
 
     def _taken(self, controller: Controller[P]) -> tuple[list[Arrival], Stall | None]:
         """What came, and whether this process stood still meanwhile."""

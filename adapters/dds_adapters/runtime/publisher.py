@@ -31,7 +31,7 @@ from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.events import DROPPED, stock_stream
 from dds_core.publisher.indexes import StockKey
 from dds_core.publisher.model import Machine, PoolModel
-from dds_core.publisher.state import PoolPicture
+from dds_core.publisher.state import PoolState
 
 
 class Answered(NamedTuple):
@@ -193,7 +193,7 @@ DRIVER = "probe.dds-publisher"
 STOP_SECONDS = 2.0
 
 
-class Publisher(Controller[PoolPicture]):
+class Publisher(Controller[PoolState]):
     """The pool publisher on its log. It decides once all resources were listed, the API server was asked what it keeps, and a
     round of questions about the models that are configured has ended."""
 
@@ -207,7 +207,7 @@ class Publisher(Controller[PoolPicture]):
         code: str,
         config_namespace: str = config.NAMESPACE,
         bare_metal_hosts: bool = False,
-        watchers: Sequence[Watcher[PoolPicture]] = (),
+        watchers: Sequence[Watcher[PoolState]] = (),
         told: Told = lambda error: None,
         askers: Askers | None = None,
     ) -> None:
@@ -234,7 +234,7 @@ class Publisher(Controller[PoolPicture]):
         return self._follows
 
     def seeds(self) -> Mapping[str, Iterable[Identity]]:
-        return seeds(self.picture, PUBLISHED)
+        return seeds(self.state, PUBLISHED)
 
     def begin(self) -> None:
         self._asking = self.askers is not None
@@ -248,10 +248,10 @@ class Publisher(Controller[PoolPicture]):
         """Tell those who ask what to ask for: nothing before it is known which models there are."""
         if self.askers is None or CONFIG not in self.synced_resources:
             return
-        picture = self.picture
-        models = picture.models
-        self.askers.fabric.look_for(models, picture.machines_by_uuid.rows.values())
-        dropped = self.doubtful or picture.capabilities != Capabilities()
+        state = self.state
+        models = state.models
+        self.askers.fabric.look_for(models, state.machines_by_uuid.rows.values())
+        dropped = self.doubtful or state.capabilities != Capabilities()
         self.askers.probe.look(models[0].driver if models else DRIVER, dropped=dropped)
 
     def end(self) -> Sequence[str]:
@@ -268,7 +268,7 @@ class Publisher(Controller[PoolPicture]):
         return (self.askers.fabric, self.askers.probe) if self.askers is not None and self._asking else ()
 
     def preflight(self, where: str) -> list[DdsError]:
-        return pool_lacks(self.picture, where, self._config_namespace)
+        return pool_lacks(self.state, where, self._config_namespace)
 
     # -- what metrics show ---------------------------------------------------------------------------------------
 
@@ -293,7 +293,7 @@ class Publisher(Controller[PoolPicture]):
             case Answered(StockAnswer() as answer) if self._is_crossed(answer):
                 pass  # it is asked again in the next round
             case Answered(answer, at):
-                for fact in facts_of(answer, self.picture):
+                for fact in facts_of(answer, self.state):
                     self.happened(fact, at)
             case RoundEnded(models, at):
                 self._surveyed = models
@@ -309,10 +309,10 @@ class Publisher(Controller[PoolPicture]):
         return not stock.whole and 0 < answer.asked <= self._came_last.get((stock.fabric, stock.model), 0)
 
     def happened(self, fact: Event, at: int) -> None:
-        waiting = self.picture.uncounted.get(fact.uid) if isinstance(fact, FabricResourceObserved) else None
+        waiting = self.state.uncounted.get(fact.uid) if isinstance(fact, FabricResourceObserved) else None
         super().happened(fact, at)
         if isinstance(fact, FabricResourceObserved) and waiting is None:
-            key = self.picture.uncounted.get(fact.uid)
+            key = self.state.uncounted.get(fact.uid)
             if key is not None:
                 self._came_last[key] = at
 
@@ -320,13 +320,13 @@ class Publisher(Controller[PoolPicture]):
         self._probed, self.doubtful = True, False
         if capabilities is not None:
             self._kept = capabilities
-            if capabilities != self.picture.capabilities:  # a refused write may have taught otherwise meanwhile
+            if capabilities != self.state.capabilities:  # a refused write may have taught otherwise meanwhile
                 self.forget_capabilities()
         self.look_again(at)
 
     @property
     def ready(self) -> bool:
-        return self._probed and self._surveyed == self.picture.models
+        return self._probed and self._surveyed == self.state.models
 
     def before(self, fact: Event) -> None:
         """A write was kept otherwise than the API server said it would be: what is known of that outlives what it said."""
@@ -335,20 +335,20 @@ class Publisher(Controller[PoolPicture]):
             self._kept = None if fact.reason == DROPPED else self._kept
 
     def capabilities(self) -> Capabilities:
-        return self._kept if self._kept is not None else self.picture.capabilities
+        return self._kept if self._kept is not None else self.state.capabilities
 
     # -- what decisions become -----------------------------------------------------------------------------------
 
     @property
     def limit(self) -> Mode:
-        return "attach" if self.picture.live else "observe"
+        return "attach" if self.state.live else "observe"
 
-    def translator(self, picture: PoolPicture) -> PublisherTranslator:
-        return PublisherTranslator(picture, self._config_namespace, self._hosts)
+    def translator(self, state: PoolState) -> PublisherTranslator:
+        return PublisherTranslator(state, self._config_namespace, self._hosts)
 
     def plan(self, decision: Decision, event_id: str, at: int) -> Sequence[Task]:
-        return plan(decision, event_id, at, self.picture)
+        return plan(decision, event_id, at, self.state)
 
     def announce(self, step: Step) -> Iterator[Task]:
         for event in (step.fact, *(event for event, _ in step.caused)):
-            yield from self._news.tell(event, step.at, self.picture)
+            yield from self._news.tell(event, step.at, self.state)

@@ -24,7 +24,7 @@ from dds_adapters.runtime.settings import CONNECTIONS, SCAN_SECONDS
 from dds_core.errors import DdsError
 from dds_core.log import EventLog
 from dds_core.publisher.model import Machine, PoolModel
-from dds_core.publisher.state import PoolPicture
+from dds_core.publisher.state import PoolState
 
 AGAIN_SECONDS = 600.0
 """Between questions while something is dropped."""
@@ -213,12 +213,12 @@ def make_publisher(
     interval: float = SCAN_SECONDS,
     connections: int = CONNECTIONS,
     bare_metal_hosts: bool = False,
-) -> Make[PoolPicture]:
+) -> Make[PoolState]:
     """The publisher as what a process runs, with its threads. `code` says which version of the program that is; `interval` and
     `connections` are the fabric poller's, `bare_metal_hosts` the publisher's. The caller closes the provider, after the process
     has ended."""
 
-    def make(log: EventLog, policy: Effective, around: Surroundings[PoolPicture]) -> Publisher:
+    def make(log: EventLog, policy: Effective, around: Surroundings[PoolState]) -> Publisher:
         answers = Answers(around.arrivals.instant, around.arrivals.wake)
 
         def told(part: str) -> Callable[[DdsError], None]:

@@ -33,7 +33,7 @@ from dds_core.log import EventLog
 from dds_core.model import Claim, Pod
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.events import ClaimsListed, ClaimsListWanted, ClaimsRelisted
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 
 
 class PodQuestions:
@@ -47,48 +47,48 @@ class PodQuestions:
         self._naming: dict[str, list[str]] = {}
         """By a claim that is about to go the pods that name it: afterwards nobody knows its name."""
 
-    def before(self, fact: Event, picture: Picture) -> None:
+    def before(self, fact: Event, state: State) -> None:
         """A fact is about to be folded."""
-        if isinstance(fact, ClaimGone) and (claim := picture.claims.get(fact.uid)) is not None:
-            self._naming[fact.uid] = [pod.uid for pod in _pods_naming(picture, claim)]
+        if isinstance(fact, ClaimGone) and (claim := state.claims.get(fact.uid)) is not None:
+            self._naming[fact.uid] = [pod.uid for pod in _pods_naming(state, claim)]
 
-    def at_start(self, picture: Picture) -> list[Task]:
+    def at_start(self, state: State) -> list[Task]:
         """What nobody told while this process was not there: every pod that has a node, unless its claims still name it, and
         every pod that a claim names and that is not known."""
         self._naming.clear()
-        absent = [pod for pod in picture.pods.rows.values() if pod.node and not _reserves(picture, pod)]
+        absent = [pod for pod in state.pods.rows.values() if pod.node and not _reserves(state, pod)]
         asked = [self._ask(pod.namespace, pod.name, pod.uid) for pod in absent]
-        for claim in picture.claims.rows.values():
-            asked.extend(self._strangers(picture, claim))
+        for claim in state.claims.rows.values():
+            asked.extend(self._strangers(state, claim))
         return [task for task in asked if task is not None]
 
-    def after(self, step: Step, picture: Picture) -> list[Task]:
+    def after(self, step: Step, state: State) -> list[Task]:
         """What a change of a claim's reservations leaves open. A pod with a node that has lost its last claim is told as gone."""
         fact = step.fact
         if isinstance(fact, ClaimGone):
-            self._without_claims(fact, picture)
+            self._without_claims(fact, state)
         if not isinstance(fact, ClaimObserved):
             return []
         consumers: object = fact.changes.consumers
         if consumers is UNSET:
             return []
-        claim = picture.claims.get(fact.uid)
+        claim = state.claims.get(fact.uid)
         if claim is None:
             return []
-        gone = (pod for pod in _pods_naming(picture, claim) if pod.node and not _reserves(picture, pod))
+        gone = (pod for pod in _pods_naming(state, claim) if pod.node and not _reserves(state, pod))
         asked = [self._ask(pod.namespace, pod.name, pod.uid) for pod in gone]
-        asked.extend(self._strangers(picture, claim))
+        asked.extend(self._strangers(state, claim))
         return [task for task in asked if task is not None]
 
-    def _without_claims(self, fact: ObjectGone, picture: Picture) -> None:
+    def _without_claims(self, fact: ObjectGone, state: State) -> None:
         for uid in self._naming.pop(fact.uid, ()):
-            pod = picture.pods.get(uid)
-            if pod is not None and pod.node and not picture.claims_of(pod) and self._outlet is not None:
+            pod = state.pods.get(uid)
+            if pod is not None and pod.node and not state.claims_of(pod) and self._outlet is not None:
                 tell_gone(pod.namespace, pod.name, pod.uid, self._outlet)
 
-    def _strangers(self, picture: Picture, claim: Claim) -> Iterator[Task | None]:
+    def _strangers(self, state: State, claim: Claim) -> Iterator[Task | None]:
         for consumer in claim.consumers:
-            if consumer.resource == "pods" and consumer.uid not in picture.pods:
+            if consumer.resource == "pods" and consumer.uid not in state.pods:
                 yield self._ask(claim.namespace, consumer.name, consumer.uid)
 
     def _ask(self, namespace: str, name: str, uid: str) -> Task | None:
@@ -99,13 +99,13 @@ class PodQuestions:
         )
 
 
-def _pods_naming(picture: Picture, claim: Claim) -> Iterable[Pod]:
-    uids = picture.pods_naming[(claim.namespace, claim.name)]
-    return [pod for uid in sorted(uids) if (pod := picture.pods.get(uid)) is not None]
+def _pods_naming(state: State, claim: Claim) -> Iterable[Pod]:
+    uids = state.pods_naming[(claim.namespace, claim.name)]
+    return [pod for uid in sorted(uids) if (pod := state.pods.get(uid)) is not None]
 
 
-def _reserves(picture: Picture, pod: Pod) -> bool:
-    return any(consumer.uid == pod.uid for claim in picture.claims_of(pod) for consumer in claim.consumers)
+def _reserves(state: State, pod: Pod) -> bool:
+    return any(consumer.uid == pod.uid for claim in state.claims_of(pod) for consumer in claim.consumers)
 
 
 class Heard(NamedTuple):
@@ -141,7 +141,7 @@ class GuardQuestion:
 CLAIMS = "resourceclaims"
 
 
-class Scaler(Controller[Picture]):
+class Scaler(Controller[State]):
     """The dynamic device scaler on its log."""
 
     resources = frozenset(VERSIONS)
@@ -157,7 +157,7 @@ class Scaler(Controller[Picture]):
         config_namespace: str = config.NAMESPACE,
         outlet: Sink | None = None,
         guards: GuardQuestion | None = None,
-        watchers: Sequence[Watcher[Picture]] = (),
+        watchers: Sequence[Watcher[State]] = (),
         told: Told = lambda error: None,
     ) -> None:
         """`outlet` takes the answers about pods that have to be asked for; without one none is. `guards` asks whether devices can
@@ -174,11 +174,11 @@ class Scaler(Controller[Picture]):
         return watched(self._config_namespace)
 
     def seeds(self) -> Mapping[str, Iterable[Identity]]:
-        return seeds(self.picture)
+        return seeds(self.state)
 
-    def translator(self, picture: Picture) -> Translator:
+    def translator(self, state: State) -> Translator:
         namespace = self._guards.namespace if self._guards is not None else self._config_namespace
-        return Translator(picture, self._config_namespace, namespace=namespace)
+        return Translator(state, self._config_namespace, namespace=namespace)
 
     def capabilities(self) -> Capabilities:
         found = self._guarding
@@ -209,34 +209,34 @@ class Scaler(Controller[Picture]):
         if isinstance(decision, ClaimsListWanted):
             self._wish(decision, at)
             return ()
-        return plan(decision, event_id, at, self.picture)
+        return plan(decision, event_id, at, self.state)
 
     def announce(self, step: Step) -> Iterator[Task]:
-        picture = self.picture
-        if picture.live:
+        state = self.state
+        if state.live:
             for event in (step.fact, *(event for event, _ in step.caused)):
-                yield from announce(event, step.at, picture)
-        if picture.synced:
-            yield from self._questions.after(step, picture)
+                yield from announce(event, step.at, state)
+        if state.synced:
+            yield from self._questions.after(step, state)
 
     @property
     def limit(self) -> Mode:
-        return self.picture.mode
+        return self.state.mode
 
     def before(self, fact: Event) -> None:
-        self._questions.before(fact, self.picture)
+        self._questions.before(fact, self.state)
 
     def seen_whole(self) -> list[Task]:
         again = [self._guards.task()] if self._guards is not None and self._seen else []
         self._seen = True
-        return [*again, *self._questions.at_start(self.picture)]
+        return [*again, *self._questions.at_start(self.state)]
 
     def first(self) -> Sequence[Task]:
         """Requests of ours are marked as this epoch's: what a former leader still sends to them fails."""
-        return stamps(self.picture)
+        return stamps(self.state)
 
     def preflight(self, where: str) -> list[DdsError]:
-        return preflight(self.picture, where, self._config_namespace)
+        return preflight(self.state, where, self._config_namespace)
 
     # -- fences that wish for a list of all claims ---------------------------------------------------------------
 
@@ -262,11 +262,11 @@ class Scaler(Controller[Picture]):
 
 def make_scaler(
     code: str, config_namespace: str = config.NAMESPACE, namespace: str = config.NAMESPACE
-) -> Callable[[EventLog, Effective, Surroundings[Picture]], Scaler]:
+) -> Callable[[EventLog, Effective, Surroundings[State]], Scaler]:
     """The scaler as what a process runs. `code` says which version of the program that is; `namespace` is where dds is
     installed."""
 
-    def make(log: EventLog, policy: Effective, around: Surroundings[Picture]) -> Scaler:
+    def make(log: EventLog, policy: Effective, around: Surroundings[State]) -> Scaler:
         return Scaler(
             log,
             policy,

@@ -11,60 +11,60 @@ from dds_core.events import Event
 from dds_core.kit.work import Fold, config_observed, ending, gone, observed
 
 
-def _asked(picture: Fleet, event: Event, at: int) -> None:
-    picture.dirty.asked.append(event)
+def _asked(state: Fleet, event: Event, at: int) -> None:
+    state.dirty.asked.append(event)
 
 
-def _server_observed(picture: Fleet, event: e.ObjectObserved, at: int) -> None:
-    observed(picture, event, at)
-    _forget_served(picture, picture.servers.rows[event.uid])
+def _server_observed(state: Fleet, event: e.ObjectObserved, at: int) -> None:
+    observed(state, event, at)
+    _forget_served(state, state.servers.rows[event.uid])
 
 
-def _server_gone(picture: Fleet, event: e.ObjectGone, at: int) -> None:
+def _server_gone(state: Fleet, event: e.ObjectGone, at: int) -> None:
     """What was to go is gone, once its Node is. An order whose server went by itself waits for another until its time is over."""
-    server, leaving = picture.servers.get(event.uid), picture.leaving.get(event.uid)
-    gone(picture, event, at)
-    if leaving is not None and picture.worker(leaving.node) is None:
-        picture.leaving.drop(event.uid)
+    server, leaving = state.servers.get(event.uid), state.leaving.get(event.uid)
+    gone(state, event, at)
+    if leaving is not None and state.worker(leaving.node) is None:
+        state.leaving.drop(event.uid)
     if server is not None and leaving is not None:
-        picture.orders.drop(server.order)
+        state.orders.drop(server.order)
 
 
-def _worker_observed(picture: Fleet, event: e.ObjectObserved, at: int) -> None:
-    observed(picture, event, at)
-    worker = picture.workers.rows[event.uid]
+def _worker_observed(state: Fleet, event: e.ObjectObserved, at: int) -> None:
+    observed(state, event, at)
+    worker = state.workers.rows[event.uid]
     if STARTING not in worker.taints:
-        picture.opening.drop(event.uid)
-    server = picture.server(worker)
+        state.opening.drop(event.uid)
+    server = state.server(worker)
     if server is not None:
-        _forget_served(picture, server)
-        leaving = picture.leaving.get(server.uid)
+        _forget_served(state, server)
+        leaving = state.leaving.get(server.uid)
         if leaving is not None and not leaving.node:
-            picture.leaving.put(server.uid, replace(leaving, node=worker.name))
+            state.leaving.put(server.uid, replace(leaving, node=worker.name))
 
 
-def _forget_served(picture: Fleet, server: Server) -> None:
+def _forget_served(state: Fleet, server: Server) -> None:
     """An order is served when the node of its server is there; of one that was given up the server goes all the same."""
-    order = picture.orders.get(server.order)
-    if order is not None and not order.over and picture.node_of(server) is not None:
-        picture.orders.drop(server.order)
-        picture.passed.drop(("compose", server.order))
+    order = state.orders.get(server.order)
+    if order is not None and not order.over and state.node_of(server) is not None:
+        state.orders.drop(server.order)
+        state.fired_deadlines.drop(("compose", server.order))
 
 
-def _load_gone(picture: Fleet, event: e.ObjectGone, at: int) -> None:
-    gone(picture, event, at)
-    picture.advice.drop(event.uid)
+def _load_gone(state: Fleet, event: e.ObjectGone, at: int) -> None:
+    gone(state, event, at)
+    state.advice.drop(event.uid)
 
 
-def _worker_gone(picture: Fleet, event: e.ObjectGone, at: int) -> None:
-    worker = picture.workers.get(event.uid)
-    gone(picture, event, at)
-    picture.opening.drop(event.uid)
-    for uid, row in list(picture.leaving.rows.items()):
-        if worker is not None and row.node == worker.name and uid not in picture.servers:
-            picture.leaving.drop(uid)
+def _worker_gone(state: Fleet, event: e.ObjectGone, at: int) -> None:
+    worker = state.workers.get(event.uid)
+    gone(state, event, at)
+    state.opening.drop(event.uid)
+    for uid, row in list(state.leaving.rows.items()):
+        if worker is not None and row.node == worker.name and uid not in state.servers:
+            state.leaving.drop(uid)
     for action in (e.NodeRemoved.__name__, e.NodeOpened.__name__):
-        picture.refusals.drop((action, event.uid))
+        state.refusals.drop((action, event.uid))
 
 
 FOLDS: dict[type[Event], Fold] = {

@@ -18,113 +18,113 @@ MADE = "orders"
 """Under it `counters` has how many orders were ever made."""
 
 
-def _shown(picture: Fleet, event: e.GroupShown, at: int) -> None:
-    before = picture.groups.get(event.group)
+def _shown(state: Fleet, event: e.GroupShown, at: int) -> None:
+    before = state.groups.get(event.group)
     members = set(before.members if before is not None else ()) - set(event.left) | set(event.joined)
-    picture.groups.put(
+    state.groups.put(
         event.group, Shown(event.minimum, event.maximum, event.target, tuple(sorted(members)), event.closed)
     )
 
 
-def _hidden(picture: Fleet, event: e.GroupHidden, at: int) -> None:
-    picture.groups.drop(event.group)
+def _hidden(state: Fleet, event: e.GroupHidden, at: int) -> None:
+    state.groups.drop(event.group)
 
 
-def _ordered(picture: Fleet, event: e.ServerOrdered, at: int) -> None:
-    if event.order in picture.orders:
+def _ordered(state: Fleet, event: e.ServerOrdered, at: int) -> None:
+    if event.order in state.orders:
         return  # written once more after a restart
-    picture.orders.put(event.order, Order(event.group, at))
-    picture.counters.put(MADE, (picture.counters.get(MADE) or 0) + 1)
+    state.orders.put(event.order, Order(event.group, at))
+    state.counters.put(MADE, (state.counters.get(MADE) or 0) + 1)
 
 
-def _order_failed(picture: Fleet, event: e.OrderFailed, at: int) -> None:
-    order = picture.orders.get(event.order)
+def _order_failed(state: Fleet, event: e.OrderFailed, at: int) -> None:
+    order = state.orders.get(event.order)
     if order is not None:
         failed = replace(order, code=event.code, message=event.text, out_of_resources=event.out_of_resources)
-        picture.orders.put(event.order, failed)
+        state.orders.put(event.order, failed)
 
 
-def _returned(picture: Fleet, event: e.ServerReturned, at: int) -> None:
-    order = picture.orders.get(event.order)
+def _returned(state: Fleet, event: e.ServerReturned, at: int) -> None:
+    order = state.orders.get(event.order)
     if order is not None:
-        picture.orders.put(event.order, replace(order, over=True, void=False))
+        state.orders.put(event.order, replace(order, over=True, void=False))
     if event.server:
-        picture.leaving.put(event.server, Leaving(event.group, event.node, at))
+        state.leaving.put(event.server, Leaving(event.group, event.node, at))
 
 
-def _node_removed(picture: Fleet, event: e.NodeRemoved, at: int) -> None:
-    _mark_removing(picture, event.node, True)
+def _node_removed(state: Fleet, event: e.NodeRemoved, at: int) -> None:
+    _mark_removing(state, event.node, True)
 
 
-def _mark_removing(picture: Fleet, node: str, removing: bool) -> None:
-    for uid, row in list(picture.leaving.rows.items()):
+def _mark_removing(state: Fleet, node: str, removing: bool) -> None:
+    for uid, row in list(state.leaving.rows.items()):
         if row.node == node and row.removing != removing:
-            picture.leaving.put(uid, replace(row, removing=removing))
+            state.leaving.put(uid, replace(row, removing=removing))
 
 
-def _node_opened(picture: Fleet, event: e.NodeOpened, at: int) -> None:
-    picture.opening.put(event.uid, at)
+def _node_opened(state: Fleet, event: e.NodeOpened, at: int) -> None:
+    state.opening.put(event.uid, at)
 
 
-def _advised(picture: Fleet, event: e.PodAdvised, at: int) -> None:
+def _advised(state: Fleet, event: e.PodAdvised, at: int) -> None:
     if event.case:
-        picture.advice.put(event.pod, Advice(event.case, event.text))
+        state.advice.put(event.pod, Advice(event.case, event.text))
     else:
-        picture.advice.drop(event.pod)
+        state.advice.drop(event.pod)
 
 
-def void_unseen(picture: Fleet, at: int) -> set[Key]:
+def void_unseen(state: Fleet, at: int) -> set[Key]:
     """After a restart whatever is under way is decided again: providers know orders by their names, and a server that is gone
     cannot be given back twice."""
-    unseen: set[Key] = {(e.ServerOrdered.__name__, e.order_stream(name)) for name in picture.orders}
-    unseen |= {(e.ServerReturned.__name__, e.order_stream(_order_of(picture, uid) or uid)) for uid in picture.leaving}
-    for row in list(picture.leaving.rows.values()):
-        _mark_removing(picture, row.node, False)
-    picture.opening.drop_where(lambda uid: True)
+    unseen: set[Key] = {(e.ServerOrdered.__name__, e.order_stream(name)) for name in state.orders}
+    unseen |= {(e.ServerReturned.__name__, e.order_stream(_order_of(state, uid) or uid)) for uid in state.leaving}
+    for row in list(state.leaving.rows.values()):
+        _mark_removing(state, row.node, False)
+    state.opening.drop_where(lambda uid: True)
     return unseen
 
 
-def _order_of(picture: Fleet, server: str) -> str:
-    row = picture.servers.get(server)
+def _order_of(state: Fleet, server: str) -> str:
+    row = state.servers.get(server)
     return row.order if row is not None else ""
 
 
-def _write_failed(picture: Fleet, event: e.WriteRefused | e.WriteObsolete, at: int) -> None:
+def _write_failed(state: Fleet, event: e.WriteRefused | e.WriteObsolete, at: int) -> None:
     """The same is not decided again before the pause is over. A server that a provider will not give has failed for good."""
-    kit.try_later(picture, event, at)
+    kit.try_later(state, event, at)
     match event.action:
         case e.ServerOrdered.__name__ if isinstance(event, e.WriteRefused):
-            order = picture.orders.get(event.target)
+            order = state.orders.get(event.target)
             if order is not None:
                 failed = replace(order, code=event.reason, message=event.text, out_of_resources=event.code == FULL)
-                picture.orders.put(event.target, failed)
+                state.orders.put(event.target, failed)
         case e.ServerReturned.__name__:
-            _mark_void(picture, event.target)
+            _mark_void(state, event.target)
         case e.NodeRemoved.__name__:
-            worker = picture.workers.get(event.target)
-            _mark_removing(picture, worker.name if worker is not None else "", False)
+            worker = state.workers.get(event.target)
+            _mark_removing(state, worker.name if worker is not None else "", False)
         case e.NodeOpened.__name__:
-            picture.opening.drop(event.target)
+            state.opening.drop(event.target)
 
 
-def _mark_void(picture: Fleet, target: str) -> None:
+def _mark_void(state: Fleet, target: str) -> None:
     """It is to be given back all the same: no server is lost. `target` is its order, or itself where it has none."""
-    order = picture.orders.get(target)
+    order = state.orders.get(target)
     if order is not None:
-        picture.orders.put(target, replace(order, void=True))
-    server = picture.server_for.get(target, target)
-    leaving = picture.leaving.get(server)
+        state.orders.put(target, replace(order, void=True))
+    server = state.server_for.get(target, target)
+    leaving = state.leaving.get(server)
     if leaving is not None:
-        picture.leaving.put(server, replace(leaving, void=True))
+        state.leaving.put(server, replace(leaving, void=True))
 
 
-def _write_done(picture: Fleet, event: e.WriteDone, at: int) -> None:
+def _write_done(state: Fleet, event: e.WriteDone, at: int) -> None:
     """An order that was taken back before a server came of it is forgotten."""
-    kit.write_done(picture, event)
-    order = picture.orders.get(event.target)
+    kit.write_done(state, event)
+    order = state.orders.get(event.target)
     taken_back = event.action == e.ServerReturned.__name__ and order is not None and order.over
-    if taken_back and event.target not in picture.server_for:
-        picture.orders.drop(event.target)
+    if taken_back and event.target not in state.server_for:
+        state.orders.drop(event.target)
 
 
 FOLDS: dict[type[Event], Fold] = {

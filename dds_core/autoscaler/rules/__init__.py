@@ -11,21 +11,21 @@ from dds_core.autoscaler.rules import asks, servers
 from dds_core.autoscaler.state import Fleet, Work
 
 
-def decide(picture: Fleet, at: int, *, keep: bool = False) -> Work:
-    """What follows from the fact that was folded last, at the instant `at`: `emitted` of what is given. The picture is left as
-    it was, or with `keep` what follows is folded. Before `Synced` nothing follows: the picture is not whole yet."""
-    return Work(picture, at, apply, chained=False).decide(_run, keep)
+def decide(state: Fleet, at: int, *, keep: bool = False) -> Work:
+    """What follows from the fact that was folded last, at the instant `at`: `emitted` of what is given. The state is left as
+    it was, or with `keep` what follows is folded. Before `Synced` nothing follows: the state is not whole yet."""
+    return Work(state, at, apply, chained=False).decide(_run, keep)
 
 
 def _run(work: Work) -> None:
-    picture = work.picture
-    if picture.dirty.everything and picture.synced:
-        picture.touch_everything()
+    state = work.state
+    if state.dirty.everything and state.synced:
+        state.touch_everything()
         work.touched.everything = True
-    dirty = picture.dirty.take()
+    dirty = state.dirty.take()
     work.touched.add(dirty)
-    if picture.synced:
-        work.check_config(picture.config.uid)
+    if state.synced:
+        work.check_config(state.config.uid)
         for asked in dirty.asked:
             work.guarded("asks.answer", asks.answer, asked, subject=asked.subject)
         for order in sorted(dirty.orders):
@@ -34,4 +34,4 @@ def _run(work: Work) -> None:
             work.guarded("servers.give_back", servers.give_back, server)
         for node in sorted(dirty.nodes):
             work.guarded("servers.open", servers.open, node)
-        work.touched.add(picture.dirty.take())
+        work.touched.add(state.dirty.take())

@@ -35,32 +35,32 @@ def answer(work: Work, asked: Event) -> None:
             _remove(work, asked)
 
 
-def is_news(picture: Fleet) -> bool:
+def is_news(state: Fleet) -> bool:
     """Whether the next view is another than the one that is shown. Changes nothing."""
-    advice = _advice(picture)
-    fresh = {group.name: _as_it_is(picture, group, advice)[0] for group in picture.own_groups()}
+    advice = _advice(state)
+    fresh = {group.name: _as_it_is(state, group, advice)[0] for group in state.own_groups()}
     known = {uid: one for uid, one in advice.items() if one.case}
-    return fresh != picture.groups.rows or known != picture.advice.rows
+    return fresh != state.groups.rows or known != state.advice.rows
 
 
 # -- the view ------------------------------------------------------------------------------------------------------------
 
 
 def _refresh(work: Work) -> None:
-    picture = work.picture
-    advice = _advice(picture)
-    for uid in sorted(advice.keys() | picture.advice.rows.keys()):
-        new, old = advice.get(uid, Advice("", "it waits no more")), picture.advice.get(uid)
+    state = work.state
+    advice = _advice(state)
+    for uid in sorted(advice.keys() | state.advice.rows.keys()):
+        new, old = advice.get(uid, Advice("", "it waits no more")), state.advice.get(uid)
         if new != old and (new.case or old is not None):
-            work.want(e.PodAdvised(uid, new.case, new.words, picture.mode))
-    for group in picture.own_groups():
-        _show(work, group.name, *_as_it_is(picture, group, advice))
-    for name in sorted(picture.groups.rows.keys() - {group.name for group in picture.own_groups()}):
-        work.want(e.GroupHidden(name, picture.mode))
+            work.emit_once(e.PodAdvised(uid, new.case, new.words, state.mode))
+    for group in state.own_groups():
+        _show(work, group.name, *_as_it_is(state, group, advice))
+    for name in sorted(state.groups.rows.keys() - {group.name for group in state.own_groups()}):
+        work.emit_once(e.GroupHidden(name, state.mode))
 
 
 def _show(work: Work, name: str, new: Shown, reasons: dict[str, str]) -> None:
-    old = work.picture.groups.get(name)
+    old = work.state.groups.get(name)
     if new == old:
         return
     before = set(old.members if old is not None else ())
@@ -68,7 +68,7 @@ def _show(work: Work, name: str, new: Shown, reasons: dict[str, str]) -> None:
     why = {node: reasons[node] for node in left if node in reasons}
     shown = e.GroupShown(
         name,
-        work.picture.mode,
+        work.state.mode,
         minimum=new.minimum,
         maximum=new.maximum,
         target=new.target,
@@ -77,56 +77,56 @@ def _show(work: Work, name: str, new: Shown, reasons: dict[str, str]) -> None:
         closed=new.closed,
         reasons=why,
     )
-    work.want(shown)
+    work.emit_once(shown)
 
 
-def _as_it_is(picture: Fleet, group: ServerGroup, advice: dict[str, Advice]) -> tuple[Shown, dict[str, str]]:
+def _as_it_is(state: Fleet, group: ServerGroup, advice: dict[str, Advice]) -> tuple[Shown, dict[str, str]]:
     """The group as it is to be shown now, and why nodes of it are no members."""
     members, reasons = list[str](), dict[str, str]()
-    old = picture.groups.get(group.name)
+    old = state.groups.get(group.name)
     before = set(old.members if old is not None else ())
-    for worker in picture.of_group(group.name):
-        why = against(picture, worker, group, worker.name in before)
+    for worker in state.of_group(group.name):
+        why = against(state, worker, group, worker.name in before)
         if why:
             reasons[worker.name] = why
         else:
             members.append(worker.name)
-    going = {row.node for row in picture.leaving.rows.values()}
-    target = sum(name not in going for name in members) + len(picture.coming(group.name))
+    going = {row.node for row in state.leaving.rows.values()}
+    target = sum(name not in going for name in members) + len(state.coming(group.name))
     most = max(target, group.maximum - sum(name not in going for name in reasons))
     least = max(0, group.minimum - len(reasons))
-    cap, closed = _closed(picture, group, advice)
+    cap, closed = _closed(state, group, advice)
     most = most if cap is None else min(most, target + cap)
     return Shown(min(least, most), most, target, tuple(members), closed), reasons
 
 
-def against(picture: Fleet, worker: Worker, group: ServerGroup, was_member: bool) -> str:
+def against(state: Fleet, worker: Worker, group: ServerGroup, was_member: bool) -> str:
     """Why a node of the group's servers is no member now, "" when it is one. One that is about to be removed stays what it is: a
     Cluster Autoscaler that starts anew takes its taints off members only."""
-    server = picture.server(worker)
-    if server is not None and server.uid in picture.leaving:
+    server = state.server(worker)
+    if server is not None and server.uid in state.leaving:
         return "" if was_member else "its server is being given back"
     if worker.is_condemned and was_member:
         return ""
     if worker.deleting:
         return "it is being deleted"
-    missing = [] if STARTING in worker.taints else lacking(picture, worker.labels, group.template.labels)
+    missing = [] if STARTING in worker.taints else lacking(state, worker.labels, group.template.labels)
     if missing:
         return f"it lacks the label {missing[0]}"
-    return needed(picture, worker.name)
+    return needed(state, worker.name)
 
 
-def needed(picture: Fleet, node: str) -> str:
+def needed(state: Fleet, node: str) -> str:
     """Why the node may not be removed, "" when nothing of it has to do with devices."""
-    if picture.resources_at[node]:
-        return f"{len(picture.resources_at[node])} devices are attached to it, or on their way"
-    if any(picture.requests.rows[uid].size for uid in picture.requests_at[node]):
+    if state.resources_at[node]:
+        return f"{len(state.resources_at[node])} devices are attached to it, or on their way"
+    if any(state.requests.rows[uid].size for uid in state.requests_at[node]):
         return "a device is asked for on it"
-    if picture.claims_on[node]:
+    if state.claims_on[node]:
         return "a claim has a device there, or is to get one"
-    if any(load.nominated and (load.claims or load.extended_claim) for load in picture.loads_at(node)):
+    if any(load.nominated and (load.claims or load.extended_claim) for load in state.loads_at(node)):
         return "a pod that wants a device is nominated to it"
-    if any(picture.slices.rows[uid].devices for uid in picture.slices_on[node]):
+    if any(state.slices.rows[uid].devices for uid in state.slices_on[node]):
         return "its driver lists devices of its own"
     return ""
 
@@ -134,38 +134,38 @@ def needed(picture: Fleet, node: str) -> str:
 # -- pods that wait ------------------------------------------------------------------------------------------------------
 
 
-def _advice(picture: Fleet) -> dict[str, Advice]:
+def _advice(state: Fleet) -> dict[str, Advice]:
     """Of the pods that wait, oldest names first, what would let each run."""
-    waiting = sorted((picture.loads.rows[uid] for uid in picture.pending), key=lambda one: (one.namespace, one.name))
+    waiting = sorted((state.loads.rows[uid] for uid in state.pending), key=lambda one: (one.namespace, one.name))
     waiting = [one for one in waiting if one.waiting]
-    if not waiting or not picture.live:
+    if not waiting or not state.live:
         return {}
-    cycle = Cycle(picture)
+    cycle = Cycle(state)
     return {one.uid: cycle.advise(one) for one in waiting[:MOST_ADVISED]}
 
 
-def _closed(picture: Fleet, group: ServerGroup, advice: dict[str, Advice]) -> tuple[int | None, str]:
+def _closed(state: Fleet, group: ServerGroup, advice: dict[str, Advice]) -> tuple[int | None, str]:
     """How many servers more the group may be asked for, None for any number, and why."""
-    if not picture.policy.close_for_devices:
+    if not state.policy.close_for_devices:
         return None, ""
-    served = list(_of_case(picture, advice, "device"))
+    served = list(_of_case(state, advice, "device"))
     if not served:
         return None, ""
     first = served[0]
-    count = servers_for(group, _of_case(picture, advice, "server"))
+    count = servers_for(group, _of_case(state, advice, "server"))
     more = f" and {len(served) - 1} more" if len(served) > 1 else ""
     return count, f"a device will do for {first.namespace}/{first.name}{more}: {advice[first.uid].words}"
 
 
-def _of_case(picture: Fleet, advice: dict[str, Advice], case: str) -> Iterator[Load]:
-    return (picture.loads.rows[uid] for uid, one in advice.items() if one.case == case and uid in picture.loads)
+def _of_case(state: Fleet, advice: dict[str, Advice], case: str) -> Iterator[Load]:
+    return (state.loads.rows[uid] for uid, one in advice.items() if one.case == case and uid in state.loads)
 
 
 # -- what Cluster Autoscaler does ------------------------------------------------------------------------------------------
 
 
 def _grow(work: Work, asked: e.GrowthAsked) -> None:
-    picture, shown = work.picture, work.picture.groups.get(asked.group)
+    state, shown = work.state, work.state.groups.get(asked.group)
     if shown is None or asked.delta < 1:
         _refuse(work, asked, *_unknown(asked.group) if shown is None else ("bad", f"{asked.delta} is no growth"))
         return
@@ -175,24 +175,24 @@ def _grow(work: Work, asked: e.GrowthAsked) -> None:
         return
     for _ in range(asked.delta):
         order = _new_order(work, asked.group)
-        work.want(e.ServerOrdered(order, asked.group, picture.mode), order)
+        work.emit_once(e.ServerOrdered(order, asked.group, state.mode), order)
     _retarget(work, asked.group, shown, asked.delta)
 
 
 def _new_order(work: Work, group: str) -> str:
     """A name that no order ever had, not in a log that was lost either: providers remember them."""
-    number = (work.picture.counters.get(MADE) or 0) + 1
+    number = (work.state.counters.get(MADE) or 0) + 1
     return f"{group[:MOST_OF_GROUP]}-{work.at // MICROSECONDS:x}-{number}"
 
 
 def _shrink(work: Work, asked: e.ShrinkAsked) -> None:
-    picture, shown = work.picture, work.picture.groups.get(asked.group)
+    state, shown = work.state, work.state.groups.get(asked.group)
     if shown is None or asked.delta < 1:
         _refuse(
             work, asked, *_unknown(asked.group) if shown is None else ("bad", f"{asked.delta} is no number of servers")
         )
         return
-    coming = picture.coming(asked.group)
+    coming = state.coming(asked.group)
     if asked.delta > len(coming):
         _refuse(work, asked, "refused", f"{len(coming)} servers of {asked.group} are still to come, not {asked.delta}")
         return
@@ -202,31 +202,31 @@ def _shrink(work: Work, asked: e.ShrinkAsked) -> None:
 
 
 def _give_up(work: Work, group: str, order: str) -> None:
-    picture = work.picture
-    server = picture.server_for.get(order, "")
-    work.want(e.ServerReturned(order, group, picture.mode, server=server), order)
+    state = work.state
+    server = state.server_for.get(order, "")
+    work.emit_once(e.ServerReturned(order, group, state.mode, server=server), order)
 
 
 def _remove(work: Work, asked: e.RemovalAsked) -> None:
     """All of them, or none."""
-    picture, shown = work.picture, work.picture.groups.get(asked.group)
+    state, shown = work.state, work.state.groups.get(asked.group)
     if shown is None:
         _refuse(work, asked, *_unknown(asked.group))
         return
     orders, nodes = list[str](), list[Worker]()
     for one in asked.nodes:
-        order = order_of(picture, asked.group, one)
-        worker = picture.worker(one.name) if one.name in shown.members else None
-        server = picture.server(worker) if worker is not None else None
+        order = order_of(state, asked.group, one)
+        worker = state.worker(one.name) if one.name in shown.members else None
+        server = state.server(worker) if worker is not None else None
         if order:
             orders.append(order)
         elif worker is None or server is None:
-            if _is_leaving(picture, asked.group, one):
+            if _is_leaving(state, asked.group, one):
                 continue
             _refuse(work, asked, "unknown", f"{one.name} is no node of {asked.group}")
             return
-        elif server.uid not in picture.leaving:
-            why = needed(picture, worker.name)
+        elif server.uid not in state.leaving:
+            why = needed(state, worker.name)
             if why:
                 _refuse(work, asked, "refused", f"{worker.name} may not be removed: {why}")
                 return
@@ -240,19 +240,19 @@ def _remove(work: Work, asked: e.RemovalAsked) -> None:
     for order in orders:
         _give_up(work, asked.group, order)
     for worker in nodes:
-        server = picture.server(worker)
+        server = state.server(worker)
         if server is not None:
-            returned = e.ServerReturned(server.order, asked.group, picture.mode, server=server.uid, node=worker.name)
-            work.want(returned, server.order or server.uid)
+            returned = e.ServerReturned(server.order, asked.group, state.mode, server=server.uid, node=worker.name)
+            work.emit_once(returned, server.order or server.uid)
     if orders or nodes:
         _retarget(work, asked.group, shown, -len(orders) - len(nodes))
 
 
-def order_of(picture: Fleet, group: str, node: NodeRef) -> str:
+def order_of(state: Fleet, group: str, node: NodeRef) -> str:
     """The order that an instance without a Node stands for: by its own name, or by its server's provider id; "" for none."""
-    server = picture.servers.get(picture.server_of.get(node.provider_id, ""))
+    server = state.servers.get(state.server_of.get(node.provider_id, ""))
     name = server.order if server is not None else node.provider_id.removeprefix(INSTANCE)
-    order = picture.orders.get(name)
+    order = state.orders.get(name)
     return name if order is not None and order.group == group and not order.over else ""
 
 
@@ -260,10 +260,10 @@ INSTANCE = "dds://order/"
 """Before an order's name as the id of its instance, until its server has one."""
 
 
-def _is_leaving(picture: Fleet, group: str, node: NodeRef) -> bool:
+def _is_leaving(state: Fleet, group: str, node: NodeRef) -> bool:
     """Whether its removal has begun, or is over: a call that is repeated."""
-    given_back = any(row.group == group and row.node == node.name for row in picture.leaving.rows.values())
-    order = picture.orders.get(node.provider_id.removeprefix(INSTANCE))
+    given_back = any(row.group == group and row.node == node.name for row in state.leaving.rows.values())
+    order = state.orders.get(node.provider_id.removeprefix(INSTANCE))
     return given_back or (order is not None and order.over)
 
 
@@ -279,4 +279,4 @@ def _unknown(group: str) -> tuple[e.Refusal, str]:
 
 
 def _refuse(work: Work, asked: e.OfGroup, kind: e.Refusal, text: str) -> None:
-    work.want(e.AskRefused(asked.group, work.picture.mode, kind=kind, text=text))
+    work.emit_once(e.AskRefused(asked.group, work.state.mode, kind=kind, text=text))

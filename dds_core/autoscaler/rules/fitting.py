@@ -30,15 +30,15 @@ _UNITS = {"cpu": 1000}
 class Cycle:
     """What is free at one instant. A pod that is placed takes its room; devices are counted for each pod alone."""
 
-    def __init__(self, picture: Fleet) -> None:
-        self._picture = picture
-        self._workers = sorted((one for one in picture.workers.rows.values() if _takes(one)), key=lambda one: one.name)
-        self._left = {one.name: _left(picture, one) for one in self._workers}
-        self._allocator = _allocator(picture)
+    def __init__(self, state: Fleet) -> None:
+        self._state = state
+        self._workers = sorted((one for one in state.workers.rows.values() if _takes(one)), key=lambda one: one.name)
+        self._left = {one.name: _left(state, one) for one in self._workers}
+        self._allocator = _allocator(state)
 
     def advise(self, load: Load) -> Advice:
         """Which case the pod is. "" where nobody but the scheduler is waited for, or not all of its claims are there."""
-        claims = self._picture.claims_of(load)
+        claims = self._state.claims_of(load)
         if claims is None:
             return Advice("", "its claims are not there yet")
         place = next((one.allocation.node for one in claims if one.allocation is not None and one.allocation.node), "")
@@ -61,7 +61,7 @@ class Cycle:
         return self._server_for(load, wanted, full or "no node takes it")
 
     def _server_for(self, load: Load, wanted: tuple[Claim, ...], why: str) -> Advice:
-        for group in self._picture.own_groups():
+        for group in self._state.own_groups():
             if self.would_take(group, load) and (not wanted or self._has_devices(fresh(group), wanted)):
                 return Advice("server", f"{why}; a server of {group.name} would take it")
         what = "nor has the pool a device for it" if wanted else "nor would a server of any group"
@@ -109,9 +109,9 @@ def _takes(worker: Worker) -> bool:
     return worker.ready and not worker.deleting and not worker.unschedulable and not worker.is_condemned
 
 
-def _left(picture: Fleet, worker: Worker) -> Amounts:
+def _left(state: Fleet, worker: Worker) -> Amounts:
     left = dict(worker.room)
-    for load in picture.loads_at(worker.name):
+    for load in state.loads_at(worker.name):
         _take(left, load.asks)
     return left
 
@@ -134,14 +134,14 @@ def _matches(load: Load, name: str, labels: Mapping[str, str]) -> bool:
 # -- devices -------------------------------------------------------------------------------------------------------------
 
 
-def _allocator(picture: Fleet) -> Allocator:
-    slices = [_slice(one) for _, one in sorted(picture.slices.rows.items())]
+def _allocator(state: Fleet) -> Allocator:
+    slices = [_slice(one) for _, one in sorted(state.slices.rows.items())]
     return Allocator(
-        [*slices, *map(_slice, _returning(picture))],
-        map(records.class_of, picture.classes.rows.values()),
-        _in_use(picture),
+        [*slices, *map(_slice, _returning(state))],
+        map(records.class_of, state.classes.rows.values()),
+        _in_use(state),
         Gates(device_taint_rules=True),
-        map(records.rule_of, picture.rules.rows.values()),
+        map(records.rule_of, state.rules.rows.values()),
         share_id=lambda: "shared",
         forgiving=True,
     )
@@ -152,24 +152,24 @@ def _slice(one: Slice) -> FoundSlice:
     return replace(records.slice_of(one), selector=selector, all_nodes=one.all_nodes)
 
 
-def _in_use(picture: Fleet) -> InUse:
+def _in_use(state: Fleet) -> InUse:
     found = InUse()
-    for claim in picture.claims.rows.values():
+    for claim in state.claims.rows.values():
         for one in claim.allocation.results if claim.allocation is not None else ():
             if not one.admin:
                 found.count(one.key, one.consumed if one.share else None)
     return found
 
 
-def _returning(picture: Fleet) -> Iterator[Slice]:
+def _returning(state: Fleet) -> Iterator[Slice]:
     """What idles on nodes, as if it were in the pools again: the scaler gives back what has idled longest when a claim waits and
     the pool is empty."""
-    config = picture.config
+    config = state.config
     idle = Counter[tuple[str, str]]()
-    for one in picture.resources.rows.values():
-        worker = picture.worker(one.node)
+    for one in state.resources.rows.values():
+        worker = state.worker(one.node)
         fabric = worker.labels.get(f"{config.prefix}/fabric", "") if worker is not None else ""
-        if fabric and one.state == "Online" and not one.error and not _is_held(picture, one.uuid, one.node):
+        if fabric and one.state == "Online" and not one.error and not _is_held(state, one.uuid, one.node):
             idle[one.model, fabric] += 1
     for model in config.models:
         for (name, fabric), count in sorted(idle.items()):
@@ -183,11 +183,11 @@ def _returning(picture: Fleet) -> Iterator[Slice]:
                 yield Slice(pool, pool, model.driver, pool, 1, 1, selector=terms, devices=devices)
 
 
-def _is_held(picture: Fleet, uuid: str, node: str) -> bool:
+def _is_held(state: Fleet, uuid: str, node: str) -> bool:
     """Whether a claim has the device, by whatever name its node lists it; of one that is not listed that is not known."""
-    for uid in picture.slices_on[node]:
-        one = picture.slices.rows[uid]
+    for uid in state.slices_on[node]:
+        one = state.slices.rows[uid]
         for name, device in one.devices.items():
             if device.attributes.get("uuid") == uuid:
-                return bool(picture.holders[one.driver, one.pool, name])
+                return bool(state.holders[one.driver, one.pool, name])
     return True

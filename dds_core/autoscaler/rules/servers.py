@@ -12,11 +12,11 @@ TIMED_OUT = "ComposeTimeout"
 
 def follow(work: Work, name: str) -> None:
     """Whether the order has failed, and whether it is to be written once more after a restart."""
-    picture = work.picture
-    order = picture.orders.get(name)
+    state = work.state
+    order = state.orders.get(name)
     if order is None:
         return
-    server = picture.servers.get(picture.server_for.get(name, ""))
+    server = state.servers.get(state.server_for.get(name, ""))
     if order.over:
         if server is None:
             _again(work, ServerReturned, name, order.group, void=order.void)
@@ -26,8 +26,8 @@ def follow(work: Work, name: str) -> None:
         return
     elif server is not None and server.state == "failed":
         _fail(work, name, server.code or "Failed", server.message, out_of_resources=server.out_of_resources)
-    elif work.has_come(picture.compose_due(name)):
-        seconds = picture.policy.compose_seconds
+    elif work.has_come(state.compose_due(name)):
+        seconds = state.policy.compose_seconds
         _fail(work, name, TIMED_OUT, f"its node is not there after {seconds} s")
     elif server is None:
         _again(work, ServerOrdered, name, order.group)
@@ -35,54 +35,54 @@ def follow(work: Work, name: str) -> None:
 
 def _give_late(work: Work, name: str, group: str, server: Server) -> None:
     """What came of an order after it was given up."""
-    picture = work.picture
-    worker = picture.node_of(server)
-    if server.uid not in picture.leaving:
+    state = work.state
+    worker = state.node_of(server)
+    if server.uid not in state.leaving:
         node = worker.name if worker is not None else ""
-        work.want(ServerReturned(name, group, picture.mode, server=server.uid, node=node), name)
+        work.emit_once(ServerReturned(name, group, state.mode, server=server.uid, node=node), name)
 
 
 def _fail(work: Work, name: str, code: str, text: str, *, out_of_resources: bool = False) -> None:
-    order, mode = work.picture.orders.rows[name], work.picture.mode
-    work.want(OrderFailed(name, order.group, mode, code=code, text=text, out_of_resources=out_of_resources), name)
+    order, mode = work.state.orders.rows[name], work.state.mode
+    work.emit_once(OrderFailed(name, order.group, mode, code=code, text=text, out_of_resources=out_of_resources), name)
 
 
 def _again(
     work: Work, kind: type[ServerOrdered | ServerReturned], name: str, group: str, *, void: bool = False
 ) -> None:
     """Write it once more where it came to nothing, or a restart has left open whether it did."""
-    picture = work.picture
-    if void or (kind.__name__, order_stream(name)) in picture.reissue:
-        work.want(kind(name, group, picture.mode), name)
+    state = work.state
+    if void or (kind.__name__, order_stream(name)) in state.reissue:
+        work.emit_once(kind(name, group, state.mode), name)
 
 
 def give_back(work: Work, uid: str) -> None:
     """Go on with a server that is to go: once it is gone, so is its Node."""
-    picture = work.picture
-    row, server = picture.leaving.get(uid), picture.servers.get(uid)
+    state = work.state
+    row, server = state.leaving.get(uid), state.servers.get(uid)
     if row is None:
         return
     order = server.order if server is not None else ""
-    unseen = (ServerReturned.__name__, order_stream(order or uid)) in picture.reissue
+    unseen = (ServerReturned.__name__, order_stream(order or uid)) in state.reissue
     if server is not None and (row.void or unseen):
-        work.want(ServerReturned(order, row.group, picture.mode, server=uid, node=row.node), order or uid)
-    worker = picture.worker(row.node)
+        work.emit_once(ServerReturned(order, row.group, state.mode, server=uid, node=row.node), order or uid)
+    worker = state.worker(row.node)
     if server is None and worker is not None and not row.removing:
-        work.want(NodeRemoved(worker.name, worker.uid, picture.mode), worker.uid)
+        work.emit_once(NodeRemoved(worker.name, worker.uid, state.mode), worker.uid)
 
 
 def open(work: Work, uid: str) -> None:
     """Take the start-up taint off a node that has all labels of its group."""
-    picture = work.picture
-    worker = picture.workers.get(uid)
-    if worker is None or STARTING not in worker.taints or uid in picture.opening:
+    state = work.state
+    worker = state.workers.get(uid)
+    if worker is None or STARTING not in worker.taints or uid in state.opening:
         return
-    server = picture.server(worker)
-    group = picture.policy.group(server.group) if server is not None else None
-    if group is not None and not lacking(picture, worker.labels, group.template.labels):
-        work.want(NodeOpened(worker.name, worker.uid, picture.mode), worker.uid)
+    server = state.server(worker)
+    group = state.policy.group(server.group) if server is not None else None
+    if group is not None and not lacking(state, worker.labels, group.template.labels):
+        work.emit_once(NodeOpened(worker.name, worker.uid, state.mode), worker.uid)
 
 
-def lacking(picture: Fleet, labels: dict[str, str], wanted: dict[str, str]) -> list[str]:
+def lacking(state: Fleet, labels: dict[str, str], wanted: dict[str, str]) -> list[str]:
     """The labels of a fresh server that a node lacks."""
     return sorted(key for key, value in wanted.items() if labels.get(key) != value)

@@ -6,73 +6,73 @@ from dds_core.events import Event
 from dds_core.kit.work import Fold
 from dds_core.publisher import events as e
 from dds_core.publisher.model import FABRIC_, Absent, Machine, Stock
-from dds_core.publisher.state import PoolPicture, stream_of
+from dds_core.publisher.state import PoolState, stream_of
 
 
-def _machine_observed(picture: PoolPicture, event: e.MachineObserved, at: int) -> None:
+def _machine_observed(state: PoolState, event: e.MachineObserved, at: int) -> None:
     new = event.machine
-    old = picture.machines_by_uuid.get(new.uuid)
-    picture.machines_by_uuid.put(new.uuid, new)
-    picture.is_back(new.uuid)
-    _machine_moved(picture, old)
-    _machine_moved(picture, new)
+    old = state.machines_by_uuid.get(new.uuid)
+    state.machines_by_uuid.put(new.uuid, new)
+    state.is_back(new.uuid)
+    _machine_moved(state, old)
+    _machine_moved(state, new)
     if old is not None and old.fabric != new.fabric:
-        _left(picture, old.fabric, at)
+        _left(state, old.fabric, at)
     if new.fabric:
-        picture.is_back(FABRIC_ + new.fabric)
+        state.is_back(FABRIC_ + new.fabric)
     else:
-        picture.failures.drop(f"limits/{new.uuid}")
+        state.failures.drop(f"limits/{new.uuid}")
 
 
-def _machine_gone(picture: PoolPicture, event: e.MachineGone, at: int) -> None:
-    old = picture.machines_by_uuid.get(event.machine)
-    picture.machines_by_uuid.drop(event.machine)
-    picture.failures.drop(f"limits/{event.machine}")
+def _machine_gone(state: PoolState, event: e.MachineGone, at: int) -> None:
+    old = state.machines_by_uuid.get(event.machine)
+    state.machines_by_uuid.drop(event.machine)
+    state.failures.drop(f"limits/{event.machine}")
     if old is None:
         return
-    if picture.hosts_of[event.machine]:  # else nobody's labels wait for it
-        picture.absent.put(event.machine, Absent(old.fabric, at))
-    _left(picture, old.fabric, at)
-    _machine_moved(picture, old)
+    if state.hosts_of[event.machine]:  # else nobody's labels wait for it
+        state.absent.put(event.machine, Absent(old.fabric, at))
+    _left(state, old.fabric, at)
+    _machine_moved(state, old)
 
 
-def _left(picture: PoolPicture, fabric: str, at: int) -> None:
+def _left(state: PoolState, fabric: str, at: int) -> None:
     """A machine is not in this fabric any more. Of one that no machine is in nothing is asked: what it had is not known then."""
-    if fabric and not picture.machines_in[fabric]:
-        picture.absent.put(FABRIC_ + fabric, Absent(fabric, at))
-        picture.forget_answers(lambda one, _: one == fabric)
+    if fabric and not state.machines_in[fabric]:
+        state.absent.put(FABRIC_ + fabric, Absent(fabric, at))
+        state.forget_answers(lambda one, _: one == fabric)
 
 
-def _machine_moved(picture: PoolPicture, machine: Machine | None) -> None:
+def _machine_moved(state: PoolState, machine: Machine | None) -> None:
     if machine is None:
         return
-    picture.touch_fabric(machine.fabric)
-    for node in picture.nodes_of(machine.uuid):
-        picture.dirty.hosts.add(node)
-        picture.touch_node(node)
+    state.touch_fabric(machine.fabric)
+    for node in state.nodes_of(machine.uuid):
+        state.dirty.hosts.add(node)
+        state.touch_node(node)
 
 
-def _stock_observed(picture: PoolPicture, event: e.StockObserved, at: int) -> None:
+def _stock_observed(state: PoolState, event: e.StockObserved, at: int) -> None:
     new = Stock(event.fabric, event.model, event.free, event.devices, event.whole)
-    picture.stocks.put((event.fabric, event.model), new)
-    uncounted = picture.uncounted
+    state.stocks.put((event.fabric, event.model), new)
+    uncounted = state.uncounted
     uncounted.drop_where(lambda uid: uncounted.rows[uid] == (event.fabric, event.model))
-    pools = {picture.pool_of(model, event.fabric) for model in picture.models if model.model == event.model}
-    picture.dirty.pools |= pools
-    if event.free <= picture.policy.pool_devices:  # when it is beyond belief again, it is told again
+    pools = {state.pool_of(model, event.fabric) for model in state.models if model.model == event.model}
+    state.dirty.pools |= pools
+    if event.free <= state.policy.pool_devices:  # when it is beyond belief again, it is told again
         for key in pools:
-            picture.tell_again(stream_of(key), e.BEYOND_BELIEF)
+            state.clear_alert(stream_of(key), e.BEYOND_BELIEF)
 
 
-def _fabric_failed(picture: PoolPicture, event: e.FabricFailed, at: int) -> None:
-    picture.failures.put(event.of, event.text)
+def _fabric_failed(state: PoolState, event: e.FabricFailed, at: int) -> None:
+    state.failures.put(event.of, event.text)
 
 
-def _fabric_answered(picture: PoolPicture, event: e.FabricAnswered, at: int) -> None:
-    picture.failures.drop(event.of)
-    if event.of == "machines" and not picture.listed_at:
-        picture.listed_at = at
-        picture.dirty.everything = True
+def _fabric_answered(state: PoolState, event: e.FabricAnswered, at: int) -> None:
+    state.failures.drop(event.of)
+    if event.of == "machines" and not state.listed_at:
+        state.listed_at = at
+        state.dirty.everything = True
 
 
 FOLDS: dict[type[Event], Fold] = {

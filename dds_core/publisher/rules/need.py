@@ -1,5 +1,5 @@
 """Which devices a pool is to list: those that claims hold, and as many others as the fabric can still give. Arithmetic on the
-picture.
+state.
 
 A device is listed under a name that a claim can hold. Between the claim's allocation and the arrival of a device the fabric still
 counts that device as free; from its arrival until the claim has moved on to it the claim still holds the name. So of what is free
@@ -14,11 +14,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dds_core.model import GOING, FabricResource
+from dds_core.model import GOING, RESOURCE_DETACHING, FabricResource
 from dds_core.publisher.describe import name_of, name_of_id, number_of, stem_of
-from dds_core.publisher.indexes import LEAVING, has_arrived, is_under_way
+from dds_core.publisher.indexes import has_arrived, is_under_way
 from dds_core.publisher.model import PoolKey, PoolModel, Stock
-from dds_core.publisher.state import PoolPicture
+from dds_core.publisher.state import PoolState
 
 
 class Offer(NamedTuple):
@@ -32,21 +32,21 @@ class Offer(NamedTuple):
         return min(max(number, self.least), self.most)
 
 
-def offer(picture: PoolPicture, fabric: str, model: PoolModel, stock: Stock, promised: Sequence[str]) -> Offer:
+def offer(state: PoolState, fabric: str, model: PoolModel, stock: Stock, promised: Sequence[str]) -> Offer:
     """What of the stock is not promised. `promised` are the nodes of all who hold some of it (`PoolPicture.promised`)."""
     waiting = Counter(promised)
-    uncounted = {uid for uid, key in picture.uncounted.rows.items() if key == (fabric, model.model)}
+    uncounted = {uid for uid, key in state.uncounted.rows.items() if key == (fabric, model.model)}
     coming = attached = 0
     doubt = len(uncounted)
-    nodes = {node for node in waiting if node} | {picture.resources.rows[uid].node for uid in uncounted}
-    ordered = {picture.resources.rows[uid].node for uid in picture.under_way[model.model]}
-    nodes |= {node for node in ordered if picture.fabric_of(node) == fabric}
+    nodes = {node for node in waiting if node} | {state.resources.rows[uid].node for uid in uncounted}
+    ordered = {state.resources.rows[uid].node for uid in state.under_way[model.model]}
+    nodes |= {node for node in ordered if state.fabric_of(node) == fabric}
     if stock.whole:
-        nodes |= {host.name for host in picture.hosts_in(fabric)}
-        nodes |= {node for node in picture.resources_on if picture.host(node) is None}  # gone, and its devices not yet
+        nodes |= {host.name for host in state.hosts_in(fabric)}
+        nodes |= {node for node in state.resources_on if state.host(node) is None}  # gone, and its devices not yet
     for node in nodes:
-        there = _devices_on(picture, node, model.model)
-        idle = _idle(picture, node, model.driver, there.arrived)
+        there = _devices_on(state, node, model.model)
+        idle = _idle(state, node, model.driver, there.arrived)
         under_way = there.under_way + min(there.refused, max(0, waiting[node] - idle - there.under_way))
         attached += len(there.arrived) + there.leaving + under_way
         coming += min(waiting[node], idle + under_way)
@@ -59,12 +59,12 @@ def offer(picture: PoolPicture, fabric: str, model: PoolModel, stock: Stock, pro
     return Offer(max(0, least), max(0, most))
 
 
-def _idle(picture: PoolPicture, node: str, driver: str, arrived: Sequence[FabricResource]) -> int:
+def _idle(state: PoolState, node: str, driver: str, arrived: Sequence[FabricResource]) -> int:
     """How many of those that have arrived no claim has. Of what no slice lists nobody knows which a claim has that holds a name
     that is listed no more."""
-    listed = [one for one in arrived if picture.keys_of[one.uuid]]
+    listed = [one for one in arrived if state.keys_of[one.uuid]]
     unlisted = len(arrived) - len(listed)
-    return sum(not picture.used(one.uuid) for one in listed) + max(0, unlisted - picture.held_unlisted(node, driver))
+    return sum(not state.used(one.uuid) for one in listed) + max(0, unlisted - state.held_unlisted(node, driver))
 
 
 class There(NamedTuple):
@@ -78,16 +78,16 @@ class There(NamedTuple):
     leaving: int
 
 
-def _devices_on(picture: PoolPicture, node: str, model: str) -> There:
+def _devices_on(state: PoolState, node: str, model: str) -> There:
     """The devices of a model on a node."""
     arrived: list[FabricResource] = []
     under_way = refused = leaving = 0
-    for uid in picture.resources_on[node]:
-        one = picture.resources.rows[uid]
+    for uid in state.resources_on[node]:
+        one = state.resources.rows[uid]
         if one.model != model:
             continue
         if one.state in GOING:
-            leaving += one.state == LEAVING
+            leaving += one.state == RESOURCE_DETACHING
         elif has_arrived(one):
             arrived.append(one)
         elif is_under_way(one):
@@ -135,9 +135,9 @@ def _counted(mine: list[str], number: int, held: dict[str, str], stem: str) -> l
     return staying + fresh
 
 
-def stem(picture: PoolPicture, key: PoolKey, model: PoolModel, listed: tuple[str, ...]) -> str:
+def stem(state: PoolState, key: PoolKey, model: PoolModel, listed: tuple[str, ...]) -> str:
     """What the names of this pool begin with; a pool that has names keeps it."""
     if listed:
         pooled = stem_of(model.device, (name_of(model.device, 0),))
         return pooled if any(name.startswith(f"{pooled}-") for name in listed) else model.device
-    return stem_of(model.device, picture.local_names(model.driver))
+    return stem_of(model.device, state.local_names(model.driver))

@@ -9,7 +9,7 @@ from dds_core.publisher.describe import as_exclusive, digest_of_pool, selector
 from dds_core.publisher.events import BEYOND_BELIEF, DROPPED, FABRIC, NOT_AS_WRITTEN, PoolPublished, PoolWithdrawn
 from dds_core.publisher.model import FABRIC_, MANAGED_BY, PoolKey, PoolModel, PoolRow, PoolSlice, SliceLayout, Stock
 from dds_core.publisher.rules import layout, need
-from dds_core.publisher.state import PoolPicture, Work, stream_of
+from dds_core.publisher.state import PoolState, Work, stream_of
 
 COOLING = "cooling"
 """Last part of the taint's key, and of the node label by which the scaler asks for it."""
@@ -31,11 +31,11 @@ class Wanted(NamedTuple):
 
 def step(work: Work, key: PoolKey) -> None:
     """Decide what the pool is to be, unless nobody can tell just now or it is so already."""
-    picture = work.picture
-    if picture.stale or picture.config is None:
+    state = work.state
+    if state.stale or state.config is None:
         return  # a claim that holds a device may not be seen
-    own = picture.own_slices(key)
-    if not picture.capabilities.binding_conditions:
+    own = state.own_slices(key)
+    if not state.capabilities.binding_conditions:
         _without_conditions(work, key, own)
         return
     wanted = _wanted(work, key, own)
@@ -58,43 +58,43 @@ def _without_conditions(work: Work, key: PoolKey, own: list[PoolSlice]) -> None:
 
 def _wanted(work: Work, key: PoolKey, own: list[PoolSlice]) -> Wanted | str | None:
     """The pool as it is to be; why it is to go; or None to leave it as it is."""
-    picture, row = work.picture, work.picture.pools.get(key)
-    model, fabric = picture.model_of_pool(key), key[1].rpartition("-fabric")[2]
-    held = picture.held(key)
+    state, row = work.state, work.state.pools.get(key)
+    model, fabric = state.model_of_pool(key), key[1].rpartition("-fabric")[2]
+    held = state.held(key)
     if model is None:
-        if picture.config is not None and picture.config.unread:
+        if state.config is not None and state.config.unread:
             return _as_it_is(row, held)  # it may be of a model that a slip of the pen made unreadable
         return _remainder(row, held, "the model is not configured any more")
     if row is not None and held and row.model.model not in ("", model.model):
         return _remainder(row, held, f"its name is that of {model.model} by now")
-    if fabric not in picture.fabrics():
-        if work.at < picture.gone_due(FABRIC_ + fabric) or not picture.listed:
+    if fabric not in state.fabrics():
+        if work.at < state.gone_due(FABRIC_ + fabric) or not state.listed:
             return _as_it_is(row, held)
         return _remainder(row, held, f"fabric {fabric} is gone")
-    stock = picture.stock(fabric, model.model)
+    stock = state.stock(fabric, model.model)
     if stock is None or _is_beyond_belief(work, key, stock):
         return _as_it_is(row, held)
-    if model.shared and not picture.capabilities.shared_devices:
+    if model.shared and not state.capabilities.shared_devices:
         model = as_exclusive(model)
     listed = row.names if row is not None and row.slices else tuple(name for one in own for name in one.devices)
-    stem = need.stem(picture, key, model, listed)
-    offer = need.offer(picture, fabric, model, stock, picture.promised(key, fabric, model.model))
+    stem = need.stem(state, key, model, listed)
+    offer = need.offer(state, fabric, model, stock, state.promised(key, fabric, model.model))
     names = need.names(stock, offer, held, listed, stem, row.open if row is not None and row.slices else None)
     why = f"{need.healthy(stock)} free, {len(held)} held"
     taint = ""
-    cooling = [host.name for host in picture.hosts_in(fabric) if cooling_until(picture, host.labels, model) > work.at]
+    cooling = [host.name for host in state.hosts_in(fabric) if cooling_until(state, host.labels, model) > work.at]
     if cooling:
         why = f"{why}; cooling down, as {', '.join(cooling[:3])} asks"
-        if picture.capabilities.device_taints and picture.policy.while_cooling == "taint":
-            taint = f"{picture.prefix}/{COOLING}"
+        if state.capabilities.device_taints and state.policy.while_cooling == "taint":
+            taint = f"{state.prefix}/{COOLING}"
         else:
             names = set(held)
-    return Wanted(model, fabric, picture.prefix, names, why, taint)
+    return Wanted(model, fabric, state.prefix, names, why, taint)
 
 
 def _is_beyond_belief(work: Work, key: PoolKey, stock: Stock) -> bool:
     """Whether so much is free that the answer is rather wrong: what is listed and not there costs claims their time."""
-    free, most = need.healthy(stock), work.picture.policy.pool_devices
+    free, most = need.healthy(stock), work.state.policy.pool_devices
     if free <= most:
         return False
     text = (
@@ -105,10 +105,10 @@ def _is_beyond_belief(work: Work, key: PoolKey, stock: Stock) -> bool:
     return True
 
 
-def cooling_until(picture: PoolPicture, labels: dict[str, str], model: PoolModel) -> int:
+def cooling_until(state: PoolState, labels: dict[str, str], model: PoolModel) -> int:
     """The instant until which a node with these labels asks that the scheduler is kept from the model, 0 when it does not. The
     label of a scaler that is gone for good so ends; "true", as people write it, has no end."""
-    value = labels.get(f"{picture.prefix}/{model.device}-{COOLING}", "")
+    value = labels.get(f"{state.prefix}/{model.device}-{COOLING}", "")
     if value == "true":
         return FOREVER
     return int(value) * MICROSECONDS if value.isascii() and value.isdigit() and len(value) < 12 else 0
@@ -137,9 +137,9 @@ def _as_it_is(row: PoolRow | None, held: dict[str, str]) -> Wanted | None:
 
 
 def _publish(work: Work, key: PoolKey, own: list[PoolSlice], wanted: Wanted) -> None:
-    picture, row = work.picture, work.picture.pools.get(key)
+    state, row = work.state, work.state.pools.get(key)
     driver, pool = key
-    others = [one for one in picture.slices_in(key) if not picture.is_ours(one)]
+    others = [one for one in state.slices_in(key) if not state.is_ours(one)]
     if others:
         by = f"by {others[0].owner}" if others[0].owner else "by nobody named (the reference driver leaves such)"
         fix = "end who made it, then delete the slice or set adopt: reference in the policy"
@@ -147,8 +147,8 @@ def _publish(work: Work, key: PoolKey, own: list[PoolSlice], wanted: Wanted) -> 
         return
     before = row.slices if row is not None and row.slices else layout.as_layout(own)
     slices = layout.laid_out(pool, driver, wanted.names, before, tainted=bool(wanted.taint))
-    if picture.capabilities.device_taints and not wanted.taint and not wanted.model.shared:
-        slices = layout.with_closed(slices, picture.let_go(key))
+    if state.capabilities.device_taints and not wanted.taint and not wanted.model.shared:
+        slices = layout.with_closed(slices, state.let_go(key))
     digests = tuple(
         digest_of_pool(wanted.model, one.devices, wanted.taint, one.closed, wanted.prefix) for one in slices
     )
@@ -156,7 +156,7 @@ def _publish(work: Work, key: PoolKey, own: list[PoolSlice], wanted: Wanted) -> 
     if row is not None and decided:
         if not _again(work, key, row):
             return
-    elif row is None and not picture.live and _is_there(own, wanted, slices, digests):
+    elif row is None and not state.live and _is_there(own, wanted, slices, digests):
         return
     chosen = selector(wanted.prefix, wanted.model.device, wanted.fabric)
     generation = layout.generation(
@@ -166,11 +166,11 @@ def _publish(work: Work, key: PoolKey, own: list[PoolSlice], wanted: Wanted) -> 
         again=decided and row is not None and not row.settled,
     )  # fmt: skip
     names = {one.name for one in slices}
-    work.want(
+    work.emit_once(
         PoolPublished(
             driver=driver,
             pool=pool,
-            mode=picture.mode,
+            mode=state.mode,
             fabric=wanted.fabric,
             prefix=wanted.prefix,
             model=wanted.model,
@@ -181,13 +181,13 @@ def _publish(work: Work, key: PoolKey, own: list[PoolSlice], wanted: Wanted) -> 
             adopt=any(not one.owner for one in own),
             why=wanted.why,
         ),
-        at_once=_takes_away(picture, key, row),
+        at_once=_takes_away(state, key, row),
     )
 
 
-def _takes_away(picture: PoolPicture, key: PoolKey, row: PoolRow | None) -> bool:
+def _takes_away(state: PoolState, key: PoolKey, row: PoolRow | None) -> bool:
     """Whether what is about to be written takes a device from its claim: after a pause it would be too late to say otherwise."""
-    return row is not None and not row.void and not picture.held(key).keys() <= set(row.names)
+    return row is not None and not row.void and not state.held(key).keys() <= set(row.names)
 
 
 def _is_decided(row: PoolRow, wanted: Wanted, slices: tuple[SliceLayout, ...], digests: tuple[str, ...]) -> bool:
@@ -206,18 +206,18 @@ def _is_there(own: list[PoolSlice], wanted: Wanted, slices: tuple[SliceLayout, .
 
 
 def _withdraw(work: Work, key: PoolKey, own: list[PoolSlice], why: str) -> None:
-    row = work.picture.pools.get(key)
+    row = work.state.pools.get(key)
     if not own and (row is None or not row.slices):
         return
     if row is not None and not row.slices and not _again(work, key, row):
         return
     drop = {one.name: one.uid for one in own}
-    work.want(PoolWithdrawn(driver=key[0], pool=key[1], mode=work.picture.mode, drop=drop, why=why))
+    work.emit_once(PoolWithdrawn(driver=key[0], pool=key[1], mode=work.state.mode, drop=drop, why=why))
 
 
 def _again(work: Work, key: PoolKey, row: PoolRow) -> bool:
     """Whether what was decided is to be decided again, because the cluster does not show it."""
-    due = again_due(work.picture, key, row)
+    due = again_due(work.state, key, row)
     if due is None or work.at < due:
         return False
     if row.came_about and row.misses + 1 >= _TELL_AFTER:
@@ -229,14 +229,14 @@ def _again(work: Work, key: PoolKey, row: PoolRow) -> bool:
     return True
 
 
-def again_due(picture: PoolPicture, key: PoolKey, row: PoolRow) -> int | None:
+def again_due(state: PoolState, key: PoolKey, row: PoolRow) -> int | None:
     """The instant from which a pool that is not shown as it was decided may be written again; None when it is, and while the
     write is under way. The pause (`PoolRow.pause`) grows when it happens again and again."""
-    if picture.shows(key, row):
+    if state.shows(key, row):
         return None
     pause = row.since + row.pause
     if row.settled or row.void:
         return pause
     if row.done:
-        return max(pause, row.done + picture.policy.read_back_seconds * MICROSECONDS)
+        return max(pause, row.done + state.policy.read_back_seconds * MICROSECONDS)
     return None

@@ -1,4 +1,4 @@
-"""`apply`: the fold of one event into the scaler's picture."""
+"""`apply`: the fold of one event into the scaler's state."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from dds_core.events import Event
 from dds_core.kit import work as kit
-from dds_core.scaler.fold import decisions, lives, objects, ourselves
-from dds_core.scaler.state import Picture
+from dds_core.scaler.fold import control, decisions, lives, objects
+from dds_core.scaler.state import State
 
-FOLDS = {**kit.FOLDS, **objects.FOLDS, **ourselves.FOLDS, **decisions.FOLDS, **lives.FOLDS}
+FOLDS = {**kit.FOLDS, **objects.FOLDS, **control.FOLDS, **decisions.FOLDS, **lives.FOLDS}
 
-apply: Callable[[Picture, Event, int], Picture] = kit.folding(FOLDS)
+apply: Callable[[State, Event, int], State] = kit.folding(FOLDS)

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from dds_core.errors import IllegalTransition
 from dds_core.events import Event
+from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.kit.work import Fold, forget_words, gone_with
 from dds_core.lifecycle import ATTACHING, claim_edge_exists, claim_target, device_target
@@ -14,7 +15,7 @@ from dds_core.scaler import events as e
 from dds_core.scaler.fold import reuse
 from dds_core.scaler.model import NO_PROGRESS, ClaimLife, DeviceLife, Rate, Timeout
 from dds_core.scaler.spending import counting
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 
 _WITH_CLAIM, _WITH_DEVICE = gone_with(e.EVENTS, "claim"), gone_with(e.EVENTS, "device")
 
@@ -24,93 +25,101 @@ _LEAST_WAIT = 5 * MICROSECONDS
 _KEEPS_PROMISES = ("reserved", "reservation_lost", "cleared", "signalled")
 
 
-def _claim_moved(picture: Picture, event: e.ClaimMoved, at: int) -> None:
+def _claim_moved(state: State, event: e.ClaimMoved, at: int) -> None:
     if not claim_edge_exists(event.trigger, event.source, event.target):
         raise IllegalTransition(
             f"claim {event.claim}: {event.trigger} does not take {event.source or 'New'} to {event.target}"
         )
-    old = picture.lives.get(event.claim)
-    state = old.state if old is not None else ""
-    if state != event.source:
+    old = state.lives.get(event.claim)
+    source = old.state if old is not None else ""
+    if source != event.source:
         raise IllegalTransition(
-            f"claim {event.claim}: {event.trigger} starts from {event.source or 'New'} but the claim is {state or 'New'}"
+            f"claim {event.claim}: {event.trigger} starts from {event.source or 'New'} but the claim is {source or 'New'}"
         )
-    claim = picture.claims.get(event.claim)
+    claim = state.claims.get(event.claim)
     if event.landed:
-        picture.counters.put(f"landed/{event.landed}", (picture.counters.get(f"landed/{event.landed}") or 0) + 1)
+        state.counters.put(f"landed/{event.landed}", (state.counters.get(f"landed/{event.landed}") or 0) + 1)
     if event.trigger == "reservation_lost" and old is not None:
-        _learn_timeout(picture, claim, old, at)
-    life = _next_life(picture, event, old, claim, at)
-    picture.lives.put(event.claim, life)
+        _learn_timeout(state, claim, old, at)
+    life = _next_life(state, event, old, claim, at)
+    state.lives.put(event.claim, life)
     if old is not None and old.promises and not life.promises:
-        _restart_idle_clocks(picture, old, at)
+        _restart_idle_clocks(state, old, at)
     if event.trigger in ("cleared", "released"):
-        _may_be_taken(picture, event.claim, at)
+        _may_be_taken(state, event.claim, at)
     if event.trigger in ("allocated_pool", "allocated_local", "pod_bound", "released", "failed"):
-        picture.hand_overs.drop(event.claim)
-        picture.exchanges.drop(event.claim)
-        if not _made_again(picture, event, claim):
-            _drop_reservation(picture, event.claim)
+        state.hand_overs.drop(event.claim)
+        state.exchanges.drop(event.claim)
+        if not _made_again(state, event, claim):
+            _drop_reservation(state, event.claim)
     if event.trigger in ("allocated_pool", "allocated_local", "released"):
-        picture.failures.drop(event.claim)
+        state.failures.drop(event.claim)
     if event.trigger == "reserved":
-        _must_be_told_again(picture, event.claim)
+        _must_be_told_again(state, event.claim)
     if event.source == ATTACHING != event.target:
-        picture.tell_again(event.claim, NO_PROGRESS)
+        state.clear_alert(event.claim, NO_PROGRESS)
     if event.target == "Released" and claim is None:
-        forget_claim(picture, event.claim)
+        forget_claim(state, event.claim)
 
 
-def forget_claim(picture: Picture, uid: str) -> None:
-    picture.lives.drop(uid)
+def forget_claim(state: State, uid: str) -> None:
+    state.lives.drop(uid)
     for name in _WITH_CLAIM:
-        picture.shown.drop((name, uid))
-    for kind in ("budget", "reservation", "publisher", "guard", "settle", "tell", "slow"):
-        picture.passed.drop((kind, uid))
-    forget_words(picture, uid)
+        state.last_emitted.drop((name, uid))
+    for kind in (
+        DeadlineKind.BUDGET,
+        DeadlineKind.RESERVATION,
+        DeadlineKind.PUBLISHER,
+        DeadlineKind.GUARD,
+        DeadlineKind.SETTLE,
+        DeadlineKind.TELL,
+        DeadlineKind.SLOW,
+    ):
+        state.fired_deadlines.drop((kind, uid))
+    forget_words(state, uid)
 
 
-def _must_be_told_again(picture: Picture, uid: str) -> None:
+def _must_be_told_again(state: State, uid: str) -> None:
     """A pod is about to wait for a claim that failed, and the claim on which it was told was cleared alone."""
-    failure = picture.failures.get(uid)
-    if failure is not None and failure.signalled and not picture.is_told(failure.on, FAILED_CONDITION):
-        picture.failures.put(uid, replace(failure, signalled=False))
+    failure = state.failures.get(uid)
+    if failure is not None and failure.signalled and not state.is_told(failure.on, FAILED_CONDITION):
+        state.failures.put(uid, replace(failure, signalled=False))
 
 
-def _may_be_taken(picture: Picture, claim: str, at: int) -> None:
+def _may_be_taken(state: State, claim: str, at: int) -> None:
     """A claim that was told has let go of its stand-in: only from now on can it take what was handed over to it."""
-    for key in sorted(picture.reservations_for[claim]):
-        row = picture.reservations.rows[key]
-        if row.signalled or claim in picture.hand_overs:
-            picture.reservations.put(key, replace(row, signalled=at))
+    for key in sorted(state.reservations_for[claim]):
+        row = state.reservations.rows[key]
+        if row.signalled or claim in state.hand_overs:
+            state.reservations.put(key, replace(row, signalled=at))
 
 
-def _drop_reservation(picture: Picture, claim_uid: str) -> None:
-    picture.reservations.drop(claim_uid)
-    claim = picture.claims.get(claim_uid)
+def _drop_reservation(state: State, claim_uid: str) -> None:
+    state.reservations.drop(claim_uid)
+    claim = state.claims.get(claim_uid)
     if claim is not None and claim.extended and claim.owner:
-        picture.reservations.drop(f"pod:{claim.owner}")
+        state.reservations.drop(f"pod:{claim.owner}")
 
 
-def _made_again(picture: Picture, event: e.ClaimMoved, claim: Claim | None) -> bool:
+def _made_again(state: State, event: e.ClaimMoved, claim: Claim | None) -> bool:
     """Whether this is the claim of an extended resource that the scheduler deleted at the hand-over and made again for the
     same pod and node: what stands ready for the pod is still for it."""
     if claim is None or not claim.extended or (event.trigger, event.source) != ("allocated_pool", ""):
         return False
-    row = picture.reservations.get(f"pod:{claim.owner}")
-    return row is not None and row.node == picture.node_of(claim)
+    row = state.reservations.get(f"pod:{claim.owner}")
+    return row is not None and row.node == state.node_of(claim)
 
 
-def _restart_idle_clocks(picture: Picture, life: ClaimLife, at: int) -> None:
+def _restart_idle_clocks(state: State, life: ClaimLife, at: int) -> None:
     """What stood ready for a claim that took another way idles from here on."""
     for promise in life.promises:
-        resource = picture.resource_with(promise.uuid, life.node) if promise.uuid else None
-        device = picture.devices.get(resource.uid) if resource is not None else None
+        resource = state.resource_with(promise.uuid, life.node) if promise.uuid else None
+        device = state.devices.get(resource.uid) if resource is not None else None
         if resource is not None and device is not None and device.state == "Idle":
-            picture.devices.put(resource.uid, replace(device, idle_since=at))
+            state.devices.put(resource.uid, replace(device, idle_since=at))
 
 
-def _next_life(picture: Picture, event: e.ClaimMoved, old: ClaimLife | None, claim: Claim | None, at: int) -> ClaimLife:
+def _next_life(state: State, event: e.ClaimMoved, old: ClaimLife | None, claim: Claim | None, at: int) -> ClaimLife:
     allocated = event.trigger in ("allocated_pool", "allocated_local")
     moved = allocated or event.source != event.target
     life = ClaimLife(
@@ -133,9 +142,7 @@ def _next_life(picture: Picture, event: e.ClaimMoved, old: ClaimLife | None, cla
         life = replace(life, excluded=(*old.excluded, *event.excluded), vain=old.vain + bool(event.excluded))
     match event.trigger:
         case "allocated_pool" | "allocated_local" if claim is not None:
-            return replace(
-                life, allocation=claim.allocation, node=picture.node_of(claim), reserved=bool(claim.consumers)
-            )
+            return replace(life, allocation=claim.allocation, node=state.node_of(claim), reserved=bool(claim.consumers))
         case "cleared" | "released":
             return replace(life, allocation=None, reserved=False, devices=event.devices)
         case "reserved" | "reservation_lost":
@@ -146,20 +153,20 @@ def _next_life(picture: Picture, event: e.ClaimMoved, old: ClaimLife | None, cla
             return life
 
 
-def _learn_timeout(picture: Picture, claim: Claim | None, life: ClaimLife, at: int) -> None:
+def _learn_timeout(state: State, claim: Claim | None, life: ClaimLife, at: int) -> None:
     """Two waits, one after the other, that ended alike without any condition tell the scheduler's bindingTimeout. One may be a
     preemption; those that end together may have one cause, as two claims of a pod have, or pods that are deleted."""
     waited = at - life.began
     if claim is None or life.state not in ("Pending", "Attaching") or waited < _LEAST_WAIT:
         return
-    pods = picture.pods_of(claim)
+    pods = state.pods_of(claim)
     if not any(pod.pending for pod in pods):
         return
-    told = [claim, *(one for pod in pods for one in picture.claims_of(pod))]
+    told = [claim, *(one for pod in pods for one in state.claims_of(pod))]
     if any(c.status == "True" for one in told for c in one.conditions):
         return
-    scheduler = picture.scheduler_of(claim)
-    before = picture.timeouts.get(scheduler) or Timeout(0)
+    scheduler = state.scheduler_of(claim)
+    before = state.timeouts.get(scheduler) or Timeout(0)
     if life.began < before.ended:
         return
     agree = before.last > 0 and abs(waited - before.last) <= max(2 * MICROSECONDS, before.last // 20)
@@ -167,66 +174,74 @@ def _learn_timeout(picture: Picture, claim: Claim | None, life: ClaimLife, at: i
     if learned and before.learned:
         learned = min(learned, before.learned)
     if learned and learned != before.learned:
-        picture.dirty.everything = True
-    picture.timeouts.put(scheduler, Timeout(waited, learned or before.learned, at))
+        state.dirty.everything = True
+    state.timeouts.put(scheduler, Timeout(waited, learned or before.learned, at))
 
 
-def _device_moved(picture: Picture, event: e.DeviceMoved, at: int) -> None:
+def _device_moved(state: State, event: e.DeviceMoved, at: int) -> None:
     if device_target(event.trigger, event.source) != event.target:
         raise IllegalTransition(
             f"device {event.resource}: {event.trigger} does not take {event.source or 'New'} to {event.target}"
         )
-    old = picture.devices.get(event.resource)
-    state = old.state if old is not None else ""
-    if state != event.source:
+    old = state.devices.get(event.resource)
+    source = old.state if old is not None else ""
+    if source != event.source:
         raise IllegalTransition(
-            f"device {event.resource}: {event.trigger} starts from {event.source or 'New'} but the device is {state or 'New'}"
+            f"device {event.resource}: {event.trigger} starts from {event.source or 'New'} but the device is {source or 'New'}"
         )
     if event.target == "Gone":
-        _forget_device(picture, event.resource)
+        _forget_device(state, event.resource)
         return
     if event.trigger == "online" and old is not None:
-        _measure(picture, at - old.since)
+        _measure(state, at - old.since)
     idle = old.idle_since if old is not None else 0
     if event.trigger in ("online", "freed"):
         idle = at
     elif event.trigger == "taken":
         idle = 0
-        _no_longer_returning(picture, event.resource)
+        _no_longer_returning(state, event.resource)
     key = event.key if event.trigger == "taken" else old.key if old is not None and event.target == "Used" else None
-    resource = picture.resources.get(event.resource)
+    resource = state.resources.get(event.resource)
     node = resource.node if resource is not None else old.node if old is not None else ""
     model = resource.model if resource is not None else old.model if old is not None else ""
-    life = reuse.moved(picture, old, DeviceLife(event.target, at, node, model, idle, key), at)
-    picture.devices.put(event.resource, life)
+    life = reuse.moved(state, old, DeviceLife(event.target, at, node, model, idle, key), at)
+    state.devices.put(event.resource, life)
 
 
-def _no_longer_returning(picture: Picture, uid: str) -> None:
+def _no_longer_returning(state: State, uid: str) -> None:
     """Claims that gave the device back are done with it: another has it. The last one is kept, to say why they settled."""
-    for claim in sorted(picture.returning[uid]):
-        life = picture.lives.rows[claim]
+    for claim in sorted(state.returning[uid]):
+        life = state.lives.rows[claim]
         others = tuple(device for device in life.devices if device != uid)
         if others:
-            picture.lives.put(claim, replace(life, devices=others))
+            state.lives.put(claim, replace(life, devices=others))
 
 
-def _forget_device(picture: Picture, uid: str) -> None:
-    picture.devices.drop(uid)
-    picture.fences.drop(uid)
-    for kind in ("idle", "fence", "grace", "hold", "settle", "let-go", "progress"):
-        picture.passed.drop((kind, uid))
+def _forget_device(state: State, uid: str) -> None:
+    state.devices.drop(uid)
+    state.fences.drop(uid)
+    for kind in (
+        DeadlineKind.IDLE,
+        DeadlineKind.FENCE,
+        DeadlineKind.GRACE,
+        DeadlineKind.HOLD,
+        DeadlineKind.SETTLE,
+        "let-go",
+        DeadlineKind.PROGRESS,
+    ):
+        state.fired_deadlines.drop((kind, uid))
     for name in _WITH_DEVICE:
-        picture.shown.drop((name, uid))
-    forget_words(picture, uid)
+        state.last_emitted.drop((name, uid))
+    forget_words(state, uid)
 
 
-def _measure(picture: Picture, took: int) -> None:
+def _measure(state: State, took: int) -> None:
     """One attach took so long beside the others under way: the fabric's own time for it is its share."""
-    beside = len(picture.under_way) or 1
+    beside = len(state.under_way) or 1
     share = took / MICROSECONDS / beside
-    rate = picture.rates.get("") or Rate()
+    rate = state.rates.get("") or Rate()
     service = share if not rate.count else 0.7 * rate.service + 0.3 * share
-    picture.rates.put("", Rate(round(service, 6), min(rate.count + 1, 1000)))
+    state.rates.put("", Rate(round(service, 6), min(rate.count + 1, 1000)))
 
 
 def move(
@@ -236,7 +251,7 @@ def move(
     cause: str,
     *,
     devices: tuple[str, ...] = (),
-    promises: tuple[e.Promise, ...] = (),
+    promises: tuple[e.ReservedDevice, ...] = (),
     ordered: bool = True,
 ) -> e.ClaimMoved | None:
     """The step that `trigger` makes within the claim's attempt, None when its state does not name it. `ordered` is that of

@@ -7,64 +7,64 @@ from msgspec.structs import replace
 from dds_core.lifecycle import IDLE, MARKED, REQUESTED, USED
 from dds_core.scaler import idleness
 from dds_core.scaler.model import DeviceLife, Reuse
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 
 
-def chosen(picture: Picture, uid: str, at: int) -> None:
+def chosen(state: State, uid: str, at: int) -> None:
     """The device is to go, unless something comes in between. One that goes sooner than it would by itself teaches nothing."""
-    life = picture.devices.get(uid)
-    if not picture.policy.learns_idle or life is None or life.state != IDLE:
+    life = state.devices.get(uid)
+    if not state.policy.learns_idle or life is None or life.state != IDLE:
         return
-    worth, idled = picture.policy.longest_idle, at - life.idle_since
-    row = _without_stake(picture, life)
+    worth, idled = state.policy.longest_idle, at - life.idle_since
+    row = _without_stake(state, life)
     by_itself = idled >= row.keep
-    _put(picture, life, idleness.staked(row, worth, life.idle_since, idled) if by_itself else row)
-    picture.devices.put(uid, replace(life, chosen=at if by_itself else 0))
+    _put(state, life, idleness.staked(row, worth, life.idle_since, idled) if by_itself else row)
+    state.devices.put(uid, replace(life, chosen=at if by_itself else 0))
 
 
-def moved(picture: Picture, old: DeviceLife | None, new: DeviceLife, at: int) -> DeviceLife:
+def moved(state: State, old: DeviceLife | None, new: DeviceLife, at: int) -> DeviceLife:
     """A device has taken a step of its life; gives that life with what is remembered for the next one."""
-    if not picture.policy.learns_idle:
+    if not state.policy.learns_idle:
         return new
-    worth = picture.policy.longest_idle
+    worth = state.policy.longest_idle
     if old is None:
         if new.state == REQUESTED:
-            _put(picture, new, idleness.wanted(_row(picture, new), worth, at))
+            _put(state, new, idleness.wanted(_row(state, new), worth, at))
         return new
     if new.state != USED or old.state not in (IDLE, MARKED):
         return replace(new, used=old.used or new.state == USED, chosen=old.chosen)
-    row = _without_stake(picture, old)
+    row = _without_stake(state, old)
     if old.used:  # before that it waits for the claim that it was attached for
         row = idleness.used_again(row, worth, old.idle_since, at)
-    _put(picture, old, row)
+    _put(state, old, row)
     return replace(new, used=True)
 
 
-def forget(picture: Picture) -> None:
+def forget(state: State) -> None:
     """What was learned and staked when an attach was worth another time."""
-    picture.reuse.drop_where(lambda place: True)
-    for uid, life in list(picture.devices.rows.items()):
+    state.reuse.drop_where(lambda place: True)
+    for uid, life in list(state.devices.rows.items()):
         if life.chosen:
-            picture.devices.put(uid, replace(life, chosen=0))
+            state.devices.put(uid, replace(life, chosen=0))
 
 
-def _row(picture: Picture, life: DeviceLife) -> Reuse:
-    return picture.reuse.get(picture.place(life.node, life.model)) or idleness.begun(picture.policy.longest_idle)
+def _row(state: State, life: DeviceLife) -> Reuse:
+    return state.reuse.get(state.place(life.node, life.model)) or idleness.begun(state.policy.longest_idle)
 
 
-def _without_stake(picture: Picture, life: DeviceLife) -> Reuse:
+def _without_stake(state: State, life: DeviceLife) -> Reuse:
     """The device was chosen to go, if it was, and has not gone."""
-    row = _row(picture, life)
+    row = _row(state, life)
     if not life.chosen:
         return row
-    return idleness.taken_back(row, picture.policy.longest_idle, life.idle_since, life.chosen - life.idle_since)
+    return idleness.taken_back(row, state.policy.longest_idle, life.idle_since, life.chosen - life.idle_since)
 
 
-def _put(picture: Picture, life: DeviceLife, row: Reuse) -> None:
-    before = picture.idle_time(life.node, life.model)
-    place = picture.place(life.node, life.model)
-    picture.reuse.put(place, row)
+def _put(state: State, life: DeviceLife, row: Reuse) -> None:
+    before = state.idle_time(life.node, life.model)
+    place = state.place(life.node, life.model)
+    state.reuse.put(place, row)
     if row.keep != before:
-        for uid in picture.idle_of_model[life.model]:
-            if picture.place(picture.devices.rows[uid].node, life.model) == place:
-                picture.touch_device(uid)
+        for uid in state.idle_of_model[life.model]:
+            if state.place(state.devices.rows[uid].node, life.model) == place:
+                state.touch_device(uid)

@@ -14,7 +14,7 @@ from dds_core.scaler.history.claims import DRIVER, FABRIC, ORDER, ClaimHistory, 
 from dds_core.scaler.history.devices import DeviceHistory
 from dds_core.scaler.model import ClaimLife
 from dds_core.scaler.policy import Policy
-from dds_core.scaler.state import Picture, load
+from dds_core.scaler.state import State, load
 from dds_core.scaler.timeline.words import Known
 from dds_core.timeline.telling import Moment
 
@@ -284,35 +284,35 @@ class History:
 
     # -- a log that begins in the middle -------------------------------------------------------------------------------
 
-    def _begin(self, picture: Picture, at: int) -> None:
-        """The attempt or use that goes on, as the picture remembers it. What a device was before is counted
+    def _begin(self, state: State, at: int) -> None:
+        """The attempt or use that goes on, as the state remembers it. What a device was before is counted
         where the log before is read."""
-        self._known.begin(picture)
-        for uid, device in picture.devices.rows.items():
-            resource = picture.resources.get(uid)
+        self._known.begin(state)
+        for uid, device in state.devices.rows.items():
+            resource = state.resources.get(uid)
             if resource is not None:
                 named = device.since if device.state != REQUESTED else 0
                 self.devices[uid] = DeviceHistory(uid, device.since, named=named, life=device.state)
                 self._resource(resource, at)
                 if device.key is not None:
                     self._faces(uid, device.key)
-        for claim in picture.claims.rows.values():
+        for claim in state.claims.rows.values():
             self._claim(None, claim, at)
         for uid, history in self.claims.items():
-            life = picture.lives.get(uid)
+            life = state.lives.get(uid)
             history.early, history.state = True, life.state if life is not None else ""
-        for pod in picture.pods.rows.values():
+        for pod in state.pods.rows.values():
             self._pod(None, pod, at, gone=False)
         for uid, history in self.claims.items():
-            life = picture.lives.get(uid)
+            life = state.lives.get(uid)
             if life is not None:
-                self._goes_on(history, life, picture)
+                self._goes_on(history, life, state)
 
-    def _goes_on(self, history: ClaimHistory, life: ClaimLife, picture: Picture) -> None:
-        failure = picture.failures.get(history.uid)
+    def _goes_on(self, history: ClaimHistory, life: ClaimLife, state: State) -> None:
+        failure = state.failures.get(history.uid)
         failing = (failure.reason, failure.message) if failure is not None else ("", "")
         history.begin(life, self._models(life.allocation), failing)
-        exchange = picture.exchanges.get(history.uid)
+        exchange = state.exchanges.get(history.uid)
         if exchange is not None:
             history.exchanging(max(exchange.since, life.since))
         if life.state in (PENDING, ATTACHING):

@@ -1,4 +1,4 @@
-"""What there is for each waiting claim: a pure function of the picture, one node at a time.
+"""What there is for each waiting claim: a pure function of the state, one node at a time.
 
 The claims that wait on a node are served in order: those that already have their devices first, then by their pods' priority, by
 age and by name; the claims of one pod together. Each unit (one pool device that the scheduler handed out) is covered by the best
@@ -12,24 +12,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from dds_core.lifecycle import ATTACHED, LEAVING, USED, WAITING
+from dds_core.lifecycle import ATTACHED, DEVICE_DETACHING, USED, WAITING
 from dds_core.model import Claim, DeviceKey, FabricResource, Model, Result
-from dds_core.scaler.events import Promise
+from dds_core.scaler.events import ReservedDevice
 from dds_core.scaler.rules.choice import NOTHING, Found, Stock, free_devices
 from dds_core.scaler.rules.devices import BEING_ATTACHED, is_given_up
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 
 Way = Literal["attaching", "ordered", "erring", "missing", "sharing"]
 
 
 @dataclass(slots=True)
-class Cover:
+class Assignment:
     """How one claim's units are covered. `ready` pairs what would be promised with its device; the others hold a model for each
     unit, `attaching` and `erring` the resource's uid as well. `sharing` units wait for the order of a device that another unit of
     the same pool device is missing."""
 
     claim: Claim
-    ready: list[tuple[Promise, Found]] = field(default_factory=list)
+    ready: list[tuple[ReservedDevice, Found]] = field(default_factory=list)
     attaching: list[tuple[str, str]] = field(default_factory=list)
     ordered: list[str] = field(default_factory=list)
     erring: list[tuple[str, str]] = field(default_factory=list)
@@ -56,16 +56,16 @@ class Cover:
 class Supply:
     """What is on its way to a node of one model, handed out unit by unit."""
 
-    def __init__(self, picture: Picture, node: str, model: Model) -> None:
-        here = (picture.resources.rows[uid] for uid in picture.resources_at[node])
+    def __init__(self, state: State, node: str, model: Model) -> None:
+        here = (state.resources.rows[uid] for uid in state.resources_at[node])
         under_way = sorted((r for r in here if r.model == model.model), key=lambda r: (r.created, r.name))
-        coming = [r for r in under_way if _coming(picture, r)]
-        unlisted = [r for r in under_way if _unlisted(picture, r)]
-        self.unlisted = {r.uuid: r.uid for r in unlisted if r.uuid and picture.promised(r.uuid)}
+        coming = [r for r in under_way if _coming(state, r)]
+        unlisted = [r for r in under_way if _unlisted(state, r)]
+        self.unlisted = {r.uuid: r.uid for r in unlisted if r.uuid and state.promised(r.uuid)}
         self.attaching = [r.uid for r in unlisted if r.uuid not in self.unlisted]
         self.attaching += [r.uid for r in coming if not r.error]
         self.erring = [r.uid for r in coming if r.error]
-        self.ordered = ordered_not_made(picture, node, model)
+        self.ordered = ordered_not_made(state, node, model)
         self._shared_ways: dict[DeviceKey, tuple[Way, str]] = {}
 
     def way_for(self, result: Result, promised: str) -> tuple[Way, str]:
@@ -92,25 +92,25 @@ class Supply:
         return "missing", ""
 
 
-def cover(picture: Picture, node: str) -> list[Cover]:
+def assign(state: State, node: str) -> list[Assignment]:
     """The covers of all claims that wait on `node`, in the order in which they are served."""
-    waiting = waiting_claims(picture, node)
+    waiting = waiting_claims(state, node)
     if not waiting:
         return []
-    free = free_devices(picture, node)
-    stock = Stock(picture, node, free) if free else None
+    free = free_devices(state, node)
+    stock = Stock(state, node, free) if free else None
     supplies: dict[str, Supply] = {}
-    covers: dict[str, Cover] = {}
-    for group in _groups(picture, waiting):
+    assignments: dict[str, Assignment] = {}
+    for group in _groups(state, waiting):
         chosen = stock.choose(group) if stock is not None else NOTHING
         for claim in group:
-            current = covers[claim.uid] = Cover(claim, chosen.given.get(claim.uid, []))
+            current = assignments[claim.uid] = Assignment(claim, chosen.given.get(claim.uid, []))
             if not chosen.whole:
-                _cover_the_rest(picture, node, supplies, current)
-    return [covers[claim.uid] for claim in waiting]
+                _assign_the_rest(state, node, supplies, current)
+    return [assignments[claim.uid] for claim in waiting]
 
 
-def _groups(picture: Picture, waiting: list[Claim]) -> Iterator[list[Claim]]:
+def _groups(state: State, waiting: list[Claim]) -> Iterator[list[Claim]]:
     """Those that wait together, since a pod has them, in the order of the first of each."""
     left = {claim.uid: claim for claim in waiting}
     for claim in waiting:
@@ -118,27 +118,27 @@ def _groups(picture: Picture, waiting: list[Claim]) -> Iterator[list[Claim]]:
             continue
         group = [left.pop(claim.uid)]
         for one in group:
-            for pod in picture.pods_of(one) if left else ():
+            for pod in state.pods_of(one) if left else ():
                 if len(pod.claims) + bool(pod.extended_claim) > 1:
-                    group += [left.pop(more.uid) for more in picture.claims_of(pod) if more.uid in left]
+                    group += [left.pop(more.uid) for more in state.claims_of(pod) if more.uid in left]
         yield group
 
 
-def _cover_the_rest(picture: Picture, node: str, supplies: dict[str, Supply], current: Cover) -> None:
+def _assign_the_rest(state: State, node: str, supplies: dict[str, Supply], current: Assignment) -> None:
     there = {promise.result for promise, _ in current.ready}
-    promises = {promise.result: promise.identity for promise in picture.promises_to(current.claim)}
+    promises = {promise.result: promise.identity for promise in state.reserved_devices_of(current.claim)}
     seen: set[DeviceKey] = set()
-    for place, result, model in picture.pool_results(current.claim.allocation):
+    for place, result, model in state.pool_results(current.claim.allocation):
         supply = supplies.get(model.model)
         if supply is None:
-            supply = supplies[model.model] = Supply(picture, node, model)
+            supply = supplies[model.model] = Supply(state, node, model)
         twice = result.key in seen and not result.share
         seen.add(result.key)
         if place not in there and not twice:
-            _cover_unit(current, supply, model.model, result, promises.get(place, ""))
+            _assign_unit(current, supply, model.model, result, promises.get(place, ""))
 
 
-def _cover_unit(current: Cover, supply: Supply, model: str, result: Result, promised: str) -> None:
+def _assign_unit(current: Assignment, supply: Supply, model: str, result: Result, promised: str) -> None:
     way, uid = supply.way_for(result, promised)
     match way:
         case "attaching":
@@ -153,17 +153,17 @@ def _cover_unit(current: Cover, supply: Supply, model: str, result: Result, prom
             current.missing.append(model)
 
 
-def waiting_claims(picture: Picture, node: str) -> list[Claim]:
+def waiting_claims(state: State, node: str) -> list[Claim]:
     """The claims whose current attempt waits for pool devices on `node`, in the order in which they are served."""
     found = []
-    for uid in {*picture.waiting_at[node], *picture.claims_on[""]}:
-        claim, life = picture.claims.get(uid), picture.lives.get(uid)
+    for uid in {*state.waiting_at[node], *state.claims_on[""]}:
+        claim, life = state.claims.get(uid), state.lives.get(uid)
         if claim is None or life is None or life.state not in WAITING or life.allocation is None:
             continue
-        if claim.allocation != life.allocation or uid in picture.failures or picture.node_of(claim) != node:
+        if claim.allocation != life.allocation or uid in state.failures or state.node_of(claim) != node:
             continue
-        if not all(_is_ready(claim, result) for _, result, _ in picture.pool_results(claim.allocation)):
-            priority = max((pod.priority for pod in picture.pods_of(claim)), default=0) if picture.prioritized else 0
+        if not all(_is_ready(claim, result) for _, result, _ in state.pool_results(claim.allocation)):
+            priority = max((pod.priority for pod in state.pods_of(claim)), default=0) if state.prioritized else 0
             found.append((life.state != ATTACHED, -priority, claim.created, claim.namespace, claim.name, uid, claim))
     found.sort(key=lambda row: row[:6])
     return [row[6] for row in found]
@@ -175,45 +175,45 @@ def _is_ready(claim: Claim, result: Result) -> bool:
     return true.issuperset(result.binding)
 
 
-def _coming(picture: Picture, resource: FabricResource) -> bool:
+def _coming(state: State, resource: FabricResource) -> bool:
     return resource.state in BEING_ATTACHED and not resource.deleting
 
 
-def _unlisted(picture: Picture, resource: FabricResource) -> bool:
+def _unlisted(state: State, resource: FabricResource) -> bool:
     """Called Online, and the node's slices do not show it: told in another order, or the driver is publishing anew. Or its detach
     was ordered, and it stays if it is asked back in time, or it came again before its old resource is gone. It is on its way to a
     claim like one that is being attached, and no reason to ask for another."""
-    life = picture.devices.get(resource.uid)
-    if life is not None and life.state in (USED, LEAVING):
+    life = state.devices.get(resource.uid)
+    if life is not None and life.state in (USED, DEVICE_DETACHING):
         return False
-    if resource.state != "Online" or resource.error or resource.deleting or picture.is_lost(resource.uid):
+    if resource.state != "Online" or resource.error or resource.deleting or state.is_lost(resource.uid):
         return False
-    fence = picture.fences.get(resource.uid)
-    if fence is not None or picture.is_taken_off(resource):
-        return fence is None or (fence.ordered and not is_given_up(picture, resource))
-    faces = picture.keys_of[resource.uuid] if resource.uuid else frozenset()
-    shown = (picture.pools[key[:2]] for key in faces)
+    fence = state.fences.get(resource.uid)
+    if fence is not None or state.is_taken_off(resource):
+        return fence is None or (fence.ordered and not is_given_up(state, resource))
+    faces = state.keys_of[resource.uuid] if resource.uuid else frozenset()
+    shown = (state.pools[key[:2]] for key in faces)
     return not any(pool.usable and pool.node == resource.node for pool in shown)
 
 
-def ordered_not_made(picture: Picture, node: str, model: Model) -> int:
+def ordered_not_made(state: State, node: str, model: Model) -> int:
     """Units that a request asks for and the operator has made no resource for yet; our own standing order counts too."""
     total = 0
-    kind = picture.request_type(model)
-    for uid in picture.requests_at[node]:
-        request = picture.requests.rows[uid]
+    kind = state.request_type(model)
+    for uid in state.requests_at[node]:
+        request = state.requests.rows[uid]
         if request.model != model.model or request.type != kind or request.deleting:
             continue
-        owned = (picture.resources.rows[uid] for uid in picture.resources_of_request[request.name])
+        owned = (state.resources.rows[uid] for uid in state.resources_of_request[request.name])
         made = sum(one.node == node and one.model == model.model and not one.leaving for one in owned)
-        total += max(0, size_wanted(picture, node, model.model, request.name, request.size) - made)
-    order = picture.orders.get((node, model.model))
-    if order is not None and order.request not in picture.request_named:
+        total += max(0, size_wanted(state, node, model.model, request.name, request.size) - made)
+    order = state.orders.get((node, model.model))
+    if order is not None and order.request not in state.request_named:
         total += order.size
     return total
 
 
-def size_wanted(picture: Picture, node: str, model: str, request: str, size: int) -> int:
+def size_wanted(state: State, node: str, model: str, request: str, size: int) -> int:
     """The size of a request once our standing order for it is carried out."""
-    order = picture.orders.get((node, model))
+    order = state.orders.get((node, model))
     return order.size if order is not None and order.request == request else size

@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from dds_core.lifecycle import LEAVING
+from dds_core.lifecycle import DEVICE_DETACHING
 from dds_core.matching.allocator import AllocationError, Allocator, Fit, InUse, Node
 from dds_core.matching.claims import Alternative as Asked
 from dds_core.matching.records import claim_of, class_of, slice_of
 from dds_core.model import Claim, ClaimRequest, Constraint, Device, DeviceKey, FabricResource
-from dds_core.scaler.events import Promise
+from dds_core.scaler.events import ReservedDevice
 from dds_core.scaler.hardware import Face
 from dds_core.scaler.model import DEPARTED, model_of_device
 from dds_core.scaler.rules.devices import BEING_ATTACHED, is_marked
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Found:
 
     @property
     def identity(self) -> str:
-        """As that of a `Promise`."""
+        """As that of a `ReservedDevice`."""
         return self.uuid or "/".join(self.key)
 
     @property
@@ -65,7 +65,7 @@ class Choice:
     wait for."""
 
     whole: bool = False
-    given: dict[str, list[tuple[Promise, Found]]] = field(default_factory=dict)
+    given: dict[str, list[tuple[ReservedDevice, Found]]] = field(default_factory=dict)
 
 
 NOTHING = Choice()
@@ -74,13 +74,13 @@ NOTHING = Choice()
 class Stock:
     """What is free on a node, given out group by group; `free` as `free_devices` gives it."""
 
-    def __init__(self, picture: Picture, node: str, free: list[Found]) -> None:
-        self._picture = picture
+    def __init__(self, state: State, node: str, free: list[Found]) -> None:
+        self._state = state
         self._node = node
         self.free = {found.key: found for found in free}
         self._apart = {found.key: tuple(found.others) for found in free if found.face.others}
         self._in_use = InUse()
-        self._promised = list(_pledges(picture, node))
+        self._promised = list(_pledges(state, node))
         self._shares = [(owner, promise) for owner, promise in self._promised if promise.share]
         self._counted = False
 
@@ -90,7 +90,7 @@ class Stock:
         group = {claim.uid for claim in claims} | {f"pod:{claim.owner}" for claim in claims if claim.owner}
         among, promised = self._open_to(claims, group)
         self._take_back(group)
-        wishes = [wish for claim in claims if (wish := wish_of(self._picture, claim)) is not None] if among else []
+        wishes = [wish for claim in claims if (wish := wish_of(self._state, claim)) is not None] if among else []
         if not wishes:
             return NOTHING
         everything = [(wish, wish.requests) for wish in wishes]
@@ -114,28 +114,28 @@ class Stock:
 
     def _take(
         self, claim: Claim, place: int, request: str, key: DeviceKey, consumed: dict[str, str], shared: bool
-    ) -> tuple[Promise, Found]:
+    ) -> tuple[ReservedDevice, Found]:
         found = self.free[key]
         self._in_use.count(key, consumed if shared else None)
         for other in found.others:
             self.free.pop(other, None)
         if not shared:
             del self.free[key]
-            return Promise(place, found.uuid, *key, request), found
-        return Promise(place, found.uuid, *key, request, _share_id(claim.uid, place), consumed), found
+            return ReservedDevice(place, found.uuid, *key, request), found
+        return ReservedDevice(place, found.uuid, *key, request, _share_id(claim.uid, place), consumed), found
 
     def _open_to(self, claims: Sequence[Claim], group: Collection[str]) -> tuple[list[DeviceKey], list[DeviceKey]]:
         """The devices that the group may have, those promised to it first, and these alone. None is one on which a hand-over to
         one of them has ended in vain."""
-        picture = self._picture
-        lives = [life for claim in claims if (life := picture.lives.get(claim.uid)) is not None]
+        state = self._state
+        lives = [life for claim in claims if (life := state.lives.get(claim.uid)) is not None]
         vain = {identity for life in lives for identity in life.excluded}
         promised = {(promise.key, promise.uuid) for owner, promise in self._promised if owner in group}
         mine: list[DeviceKey] = []
         known: list[DeviceKey] = []
         others: list[DeviceKey] = []
         for found in self.free.values():
-            owners = _promised_to(picture, found)
+            owners = _promised_to(state, found)
             if found.identity in vain or not (found.device.shared or owners.issubset(group)):
                 continue
             if found.device.shared and self._is_meant_otherwise(found, group):
@@ -154,10 +154,10 @@ class Stock:
 
     def _count_holders(self) -> None:
         """What claims hold of the node's own devices, and the shares that stand ready for them. Most need not be asked for."""
-        self._counted, picture = True, self._picture
-        for pool in picture.pools_at[self._node]:
-            for uid in picture.claims_in_pool[pool]:
-                allocation = picture.claims.rows[uid].allocation
+        self._counted, state = True, self._state
+        for pool in state.pools_at[self._node]:
+            for uid in state.claims_in_pool[pool]:
+                allocation = state.claims.rows[uid].allocation
                 for result in allocation.results if allocation is not None else ():
                     if result.key[:2] == pool and not result.admin:
                         self._in_use.count(result.key, result.consumed if result.share else None)
@@ -178,13 +178,13 @@ class Stock:
             return self._ask(wishes, promised)
         of = tuple(wish.claim.uid for wish, _ in wishes)
         asked = ([wish.claim.allocation for wish, _ in wishes], promised)
-        known = self._picture.fits(self._node)
+        known = self._state.fits(self._node)
         if of not in known or known[of][:2] != asked:
             known[of] = (*asked, self._ask(wishes, promised))
         return known[of][2]
 
     def _ask(self, wishes: list[tuple[Wish, list[ClaimRequest]]], among: Sequence[DeviceKey]) -> Fit | None:
-        allocator = self._picture.allocator(self._node)
+        allocator = self._state.allocator(self._node)
         if not self._counted:
             self._count_holders()
         allocator.in_use = self._in_use
@@ -223,13 +223,13 @@ def _share_id(claim: str, place: int) -> str:
     return f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-8{digest[17:20]}-{digest[20:32]}"
 
 
-def wish_of(picture: Picture, claim: Claim) -> Wish | None:
+def wish_of(state: State, claim: Claim) -> Wish | None:
     """None where it is not known what the claim asks for."""
     allocation = claim.allocation
     if not claim.known or allocation is None:
         return None
     wish = Wish(claim)
-    waiting = {place: result for place, result, _ in picture.pool_results(allocation)}
+    waiting = {place: result for place, result, _ in state.pool_results(allocation)}
     for request in claim.requests:
         mine = [place for place, one in enumerate(allocation.results) if one.request.partition("/")[0] == request.name]
         wanted = [place for place in mine if place in waiting]
@@ -269,72 +269,72 @@ def _is_waiting(wish: Wish, place: int) -> bool:
 # -- what is free ------------------------------------------------------------------------------------------------------
 
 
-def free_devices(picture: Picture, node: str) -> list[Found]:
+def free_devices(state: State, node: str) -> list[Found]:
     """Devices that a claim could have now: fixed ones first, then those not marked to go, each in the order of their names."""
-    free = [found for found in _listed(picture, node) if _is_free(picture, found) and _is_there(picture, node, found)]
-    free.sort(key=lambda found: (found.resource is not None, _is_marked(picture, found), found.key))
+    free = [found for found in _listed(state, node) if _is_free(state, found) and _is_there(state, node, found)]
+    free.sort(key=lambda found: (found.resource is not None, _is_marked(state, found), found.key))
     return free
 
 
-def _listed(picture: Picture, node: str) -> Iterator[Found]:
+def _listed(state: State, node: str) -> Iterator[Found]:
     """Our drivers' devices in the node's own slices, but for those that a claim has as a whole: most, so they are left out first.
     A pool that is incomplete has none, a part is never given for a whole, and a device that somebody is still to say is there is
     none yet."""
-    for key in picture.pools_at[node]:
-        pool = picture.pools[key]
-        if key[0] not in picture.drivers or not pool.usable:
+    for key in state.pools_at[node]:
+        pool = state.pools[key]
+        if key[0] not in state.drivers or not pool.usable:
             continue
         for name, device in pool.devices.items():
             full = (*key, name)
-            if device.binding or (not device.shared and picture.having[full]):
+            if device.binding or (not device.shared and state.having[full]):
                 continue
-            face = picture.face(full)
+            face = state.face(full)
             if face.part:
                 continue
-            resource = picture.resource_of(full)
+            resource = state.resource_of(full)
             if resource is None or resource.node == node:
                 yield Found(full, resource.uuid if resource is not None else face.uuid, device, resource, face)
 
 
-def _is_free(picture: Picture, found: Found) -> bool:
+def _is_free(state: State, found: Found) -> bool:
     """No claim holds it under an older name, or as another face of its hardware."""
-    if any(picture.having[key] for key in found.others):
+    if any(state.having[key] for key in found.others):
         return False
     if found.device.shared:
         return True
-    life = picture.devices.get(found.resource.uid) if found.resource is not None else None
-    return life is None or life.key is None or not picture.having[life.key]
+    life = state.devices.get(found.resource.uid) if found.resource is not None else None
+    return life is None or life.key is None or not state.having[life.key]
 
 
-def _is_there(picture: Picture, node: str, found: Found) -> bool:
+def _is_there(state: State, node: str, found: Found) -> bool:
     """Online and well. A device that no resource names yet is only fixed when none is still to say which device it got."""
     resource = found.resource
     if resource is None:
-        return (DEPARTED, found.uuid) not in picture.passed and not _may_be_coming(picture, node, found)
-    life, fence = picture.devices.get(resource.uid), picture.fences.get(resource.uid)
+        return (DEPARTED, found.uuid) not in state.fired_deadlines and not _may_be_coming(state, node, found)
+    life, fence = state.devices.get(resource.uid), state.fences.get(resource.uid)
     if fence is not None and fence.ordered:
         return False  # the operator may be taking it away at this moment; it is free again once its size is back
     there = resource.state == "Online" and not resource.error and not resource.deleting
-    there = there and not picture.is_taken_off(resource)
-    return there and (life is None or life.state != LEAVING)
+    there = there and not state.is_taken_off(resource)
+    return there and (life is None or life.state != DEVICE_DETACHING)
 
 
-def _may_be_coming(picture: Picture, node: str, found: Found) -> bool:
-    model = model_of_device(picture.config, found.key[0], found.device)
-    here = (picture.resources.rows[uid] for uid in picture.resources_at[node])
+def _may_be_coming(state: State, node: str, found: Found) -> bool:
+    model = model_of_device(state.config, found.key[0], found.device)
+    here = (state.resources.rows[uid] for uid in state.resources_at[node])
     coming = [one for one in here if not one.uuid and one.state in BEING_ATTACHED and not one.deleting]
-    named = [picture.model(one.model) for one in coming]
+    named = [state.model(one.model) for one in coming]
     return any(one == model or (model is None and one.driver == found.key[0]) for one in named if one is not None)
 
 
-def _is_marked(picture: Picture, found: Found) -> bool:
+def _is_marked(state: State, found: Found) -> bool:
     resource = found.resource
-    return resource is not None and (resource.uid in picture.holds or is_marked(picture, resource.uid, resource))
+    return resource is not None and (resource.uid in state.holds or is_marked(state, resource.uid, resource))
 
 
-def _promised_to(picture: Picture, found: Found) -> set[str]:
+def _promised_to(state: State, found: Found) -> set[str]:
     """Who the device, or another face of its hardware, is meant for; it may have been promised before its UUID was published."""
-    return set(picture.promised(found.identity)).union(*map(picture.promised, _identities(found)))
+    return set(state.promised(found.identity)).union(*map(state.promised, _identities(found)))
 
 
 def _identities(found: Found) -> Iterator[str]:
@@ -343,26 +343,24 @@ def _identities(found: Found) -> Iterator[str]:
     yield from ("/".join(key) for key in (found.key, *found.others))
 
 
-def _pledges(picture: Picture, node: str) -> Iterator[tuple[str, Promise]]:
+def _pledges(state: State, node: str) -> Iterator[tuple[str, ReservedDevice]]:
     """What stands ready on the node, and for whom."""
-    if picture.live:
-        for key in picture.reservations_at[node]:
-            yield from ((key, promise) for promise in picture.reservations.rows[key].promises)
+    if state.live:
+        for key in state.reservations_at[node]:
+            yield from ((key, promise) for promise in state.reservations.rows[key].promises)
     else:
-        for uid in picture.waiting_at[node]:
-            yield from ((uid, promise) for promise in picture.lives.rows[uid].promises)
+        for uid in state.waiting_at[node]:
+            yield from ((uid, promise) for promise in state.lives.rows[uid].promises)
 
 
-def models_for(picture: Picture, claim: Claim, request: ClaimRequest) -> set[str]:
+def models_for(state: State, claim: Claim, request: ClaimRequest) -> set[str]:
     """The models whose pools show a device that the request could be given, or of which that cannot be judged."""
     asked, found = claim_of(claim, [request]), set()
-    for model in picture.config.models:
-        slices = (
-            picture.slices.rows[uid] for key in picture.pools_of_model[model.model] for uid in picture.slices_of[key]
-        )
+    for model in state.config.models:
+        slices = (state.slices.rows[uid] for key in state.pools_of_model[model.model] for uid in state.slices_of[key])
         shown = min((one for one in slices if one.devices), key=lambda one: one.uid, default=None)
         if shown is not None:
-            classes = map(class_of, picture.classes.rows.values())
+            classes = map(class_of, state.classes.rows.values())
             allocator = Allocator([slice_of(shown)], classes, forgiving=True)
             if allocator.selects(asked, (shown.driver, shown.pool, min(shown.devices))):
                 found.add(model.model)

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from dds_core.lifecycle import ATTACHED, ATTACHING, BOUND, DETACHING, FAILED, NEW, PENDING, USED, WAITING, claim_target
+from dds_core.lifecycle import (
+    ATTACHED,
+    ATTACHING,
+    BOUND,
+    CLAIM_DETACHING,
+    FAILED,
+    NEW,
+    PENDING,
+    USED,
+    WAITING,
+    claim_target,
+)
 from dds_core.model import FINISHED, RESCHEDULE, Allocation, Claim
-from dds_core.scaler.events import ClaimMoved, Promise
+from dds_core.scaler.events import ClaimMoved, ReservedDevice
 from dds_core.scaler.fold.lives import move
 from dds_core.scaler.fold.objects import DEVICE_TWICE
 from dds_core.scaler.model import NO_PROGRESS, ClaimLife
-from dds_core.scaler.rules.assignment import Cover, cover
+from dds_core.scaler.rules.assignment import Assignment, assign
 from dds_core.scaler.rules.devices import BEING_ATTACHED, SLOW
 from dds_core.scaler.rules.exchange import exchanged, go_on
 from dds_core.scaler.rules.failures import fail, fail_overdue
 from dds_core.scaler.rules.handover import steer
 from dds_core.scaler.rules.holds import end_stray
 from dds_core.scaler.rules.orders import limits_of, usable
-from dds_core.scaler.state import Picture, Work
+from dds_core.scaler.state import State, Work
 
 _LONGEST_CHAIN = 8
 _MOST_IN_VAIN = 2
@@ -24,23 +35,23 @@ _MOST_IN_VAIN = 2
 
 def step(work: Work, uid: str) -> None:
     """Take every step that is due for the claim, then look whether its time is up and whether it can be steered."""
-    claim = work.picture.claims.get(uid)
+    claim = work.state.claims.get(uid)
     if claim is not None and claim.hold:
         end_stray(work, claim)
         if claim.allocation is not None:
             _tell_doubles(work, claim, claim.allocation)
         return
     for _ in range(_LONGEST_CHAIN):
-        move = next_move(work.picture, uid, work.at)
+        move = next_move(work.state, uid, work.at)
         if move is None:
             break
         work.emit(move)
         if move.excluded:
             text = f"the scheduler took a pool device again although {', '.join(move.excluded)} was handed over and is free"
             work.alert(uid, "HandOverInVain", f"{text}; it is not handed over to this claim again")
-    if uid in work.picture.exchanges or work.picture.guarded_for[uid]:
+    if uid in work.state.exchanges or work.state.guarded_for[uid]:
         go_on(work, uid)
-    claim, life = work.picture.claims.get(uid), work.picture.lives.get(uid)
+    claim, life = work.state.claims.get(uid), work.state.lives.get(uid)
     if claim is not None and claim.allocation is not None:
         _tell_doubles(work, claim, claim.allocation)
         _tell_elsewhere(work, claim, claim.allocation)
@@ -58,7 +69,7 @@ def step(work: Work, uid: str) -> None:
 def _tell_elsewhere(work: Work, claim: Claim, allocation: Allocation) -> None:
     """A pod that runs on another node than its claim's devices are on: the scheduler compares neither node nor reservation when
     it looks at a claim that was taken and given in between."""
-    for pod in work.picture.pods_of(claim):
+    for pod in work.state.pods_of(claim):
         if allocation.node and pod.node and pod.node != allocation.node and pod.phase not in FINISHED:
             whose = f"pod {pod.namespace}/{pod.name} runs on {pod.node} with claim {claim.namespace}/{claim.name}"
             work.alert(claim.uid, "PodElsewhere", f"{whose}, whose devices are on {allocation.node}: delete the pod")
@@ -67,12 +78,12 @@ def _tell_elsewhere(work: Work, claim: Claim, allocation: Allocation) -> None:
 def _tell_doubles(work: Work, claim: Claim, allocation: Allocation) -> None:
     """Two claims that have one device, each as a whole: the API server does not look, and when one of them goes the scheduler
     gives the device to a third."""
-    picture = work.picture
+    state = work.state
     for result in allocation.results:
-        if len(picture.holders[result.key]) + len(picture.held_by[result.key]) < 2 or not result.whole:
+        if len(state.holders[result.key]) + len(state.held_by[result.key]) < 2 or not result.whole:
             continue
-        for uid in sorted(picture.claims_naming(result.key) - {claim.uid}):
-            other = picture.claims.rows[uid]
+        for uid in sorted(state.claims_naming(result.key) - {claim.uid}):
+            other = state.claims.rows[uid]
             results = other.allocation.results if other.allocation is not None else ()
             if any(one.key == result.key and one.whole for one in results):
                 names = sorted(f"{one.namespace}/{one.name}" for one in (claim, other))
@@ -87,94 +98,92 @@ def slow_due(life: ClaimLife) -> int | None:
     return life.since + SLOW if life.state == ATTACHING else None
 
 
-def tell_hidden(work: Work, uid: str, covered: Cover, node: str) -> None:
+def tell_hidden(work: Work, uid: str, assignment: Assignment, node: str) -> None:
     """An order of which nothing is seen, not even an error, is told; what is seen on its way, or is not listed, is elsewhere."""
-    picture, claim = work.picture, covered.claim
-    due = slow_due(picture.lives.rows[uid])
-    if due is None or not work.has_come(due) or not picture.live:
+    state, claim = work.state, assignment.claim
+    due = slow_due(state.lives.rows[uid])
+    if due is None or not work.has_come(due) or not state.live:
         return
-    hidden = [_not_made(picture, node, name) for name in covered.ordered if (node, name) not in picture.orders]
-    hidden += [_not_shown(picture, uid) for _, uid in covered.attaching]
+    hidden = [_not_made(state, node, name) for name in assignment.ordered if (node, name) not in state.orders]
+    hidden += [_not_shown(state, uid) for _, uid in assignment.attaching]
     why = next(filter(None, hidden), "")
     if why:
         work.alert(uid, NO_PROGRESS, f"{claim.namespace}/{claim.name} waits on {node} for long: {why}")
 
 
-def _not_made(picture: Picture, node: str, model: str) -> str:
+def _not_made(state: State, node: str, model: str) -> str:
     """What the requests say of a device that was ordered and that no resource stands for."""
-    requests = (picture.requests.rows[uid] for uid in sorted(picture.requests_at[node]))
+    requests = (state.requests.rows[uid] for uid in sorted(state.requests_at[node]))
     told = (
-        f"{one.name} asks for {one.size} and has {len(picture.resources_of_request[one.name])}"
+        f"{one.name} asks for {one.size} and has {len(state.resources_of_request[one.name])}"
         for one in requests
         if one.model == model
     )
     return f"{model} was ordered and is not seen; {', '.join(told) or 'there is no request'}"
 
 
-def _not_shown(picture: Picture, uid: str) -> str:
+def _not_shown(state: State, uid: str) -> str:
     """Of a resource whose device is there and that nobody shows: why; "" for another, and for one that is told elsewhere."""
-    resource = picture.resources.rows[uid]
-    if resource.state != "Online" or (uid in picture.unlisted and picture.lists_others(uid)):
+    resource = state.resources.rows[uid]
+    if resource.state != "Online" or (uid in state.unlisted and state.lists_others(uid)):
         return ""
     where = f"no driver lists {resource.uuid}" if resource.uuid else "the operator does not say which device it is"
     return f"{resource.name} is Online, and {where}"
 
 
-def next_move(picture: Picture, uid: str, at: int) -> ClaimMoved | None:
-    claim, life = picture.claims.get(uid), picture.lives.get(uid)
+def next_move(state: State, uid: str, at: int) -> ClaimMoved | None:
+    claim, life = state.claims.get(uid), state.lives.get(uid)
     allocation = claim.allocation if claim is not None else None
     if claim is not None and allocation is not None and (life is None or life.allocation != allocation):
-        return _allocated(picture, claim, allocation, life, at)
+        return _allocated(state, claim, allocation, life, at)
     if life is None:
         return None
     if allocation is None:
-        return _unallocated(picture, claim, life, uid)
+        return _unallocated(state, claim, life, uid)
     assert claim is not None
-    return _condition_move(picture, claim, allocation, life)
+    return _condition_move(state, claim, allocation, life)
 
 
 def _allocated(
-    picture: Picture, claim: Claim, allocation: Allocation, life: ClaimLife | None, at: int
+    state: State, claim: Claim, allocation: Allocation, life: ClaimLife | None, at: int
 ) -> ClaimMoved | None:
     """Another allocation than the one last seen: a new attempt, or a new cycle when the last had ended."""
-    state = life.state if life is not None else NEW
-    waits, local = picture.pool_results(allocation), picture.local_results(allocation)
+    source = life.state if life is not None else NEW
+    waits, local = state.pool_results(allocation), state.local_results(allocation)
     if not waits and not local:
-        ours = life is not None and state not in ("Released", DETACHING)
-        return (
-            _release(picture, claim.uid, life, "allocated on devices that are none of ours") if ours and life else None
-        )
+        ours = life is not None and source not in ("Released", CLAIM_DETACHING)
+        return _release(state, claim.uid, life, "allocated on devices that are none of ours") if ours and life else None
     trigger = "allocated_pool" if waits else "allocated_local"
-    target = claim_target(trigger, state)
+    target = claim_target(trigger, source)
     if target is None:
-        return _release(picture, claim.uid, life, "allocated anew") if life is not None else None
-    fresh = life is None or state in ("Released", FAILED, DETACHING)
+        return _release(state, claim.uid, life, "allocated anew") if life is not None else None
+    fresh = life is None or source in ("Released", FAILED, CLAIM_DETACHING)
     cycle = (life.cycle if life is not None else 0) + (1 if fresh else 0)
     attempt = 1 if fresh or life is None else life.attempt + 1
-    node = picture.node_of(claim)
+    node = state.node_of(claim)
     names = ", ".join(r.device for r in ([r for _, r, _ in waits] or local))
     chosen = f"the scheduler chose {names} {'from the pool for' if waits else 'on'} {node or 'no single node'}"
-    landed = _landing(life, node, bool(waits)) if _was_told(picture, claim) else ""
+    landed = _landing(life, node, bool(waits)) if _was_told(state, claim) else ""
     return ClaimMoved(
         claim=claim.uid,
         trigger=trigger,
-        source=state,
+        source=source,
         target=target,
         cycle=cycle,
         attempt=attempt,
-        cause=(claim.uid in picture.exchanges and exchanged(picture, claim)) or chosen,
-        devices=_resources_of(picture, allocation),
-        began=_began(picture, allocation, at),
+        cause=(claim.uid in state.exchanges and exchanged(state, claim)) or chosen,
+        devices=_resources_of(state, allocation),
+        began=_began(state, allocation, at),
         landed=landed,
-        excluded=_not_taken(picture, claim, life) if landed == "pool" and claim.uid not in picture.exchanges else (),
+        excluded=_not_taken(state, claim, life) if landed == "pool" and claim.uid not in state.exchanges else (),
     )
 
 
-def _was_told(picture: Picture, claim: Claim) -> bool:
+def _was_told(state: State, claim: Claim) -> bool:
     """Whether anybody was told that the claim's devices are there. In observe that is not known."""
-    rows = (picture.reservations.rows[key] for key in picture.reservations_for[claim.uid])
-    begun = claim.uid in picture.hand_overs or claim.uid in picture.exchanges
-    return begun or not picture.live or any(row.signalled for row in rows)
+    rows = (state.reservations.rows[key] for key in state.reservations_for[claim.uid])
+    begun = claim.uid in state.hand_overs or claim.uid in state.exchanges
+    return begun or not state.live or any(row.signalled for row in rows)
 
 
 def _landing(life: ClaimLife | None, node: str, pool: bool) -> str:
@@ -185,88 +194,88 @@ def _landing(life: ClaimLife | None, node: str, pool: bool) -> str:
     return "pool" if pool else "here"
 
 
-def _not_taken(picture: Picture, claim: Claim, life: ClaimLife | None) -> tuple[str, ...]:
+def _not_taken(state: State, claim: Claim, life: ClaimLife | None) -> tuple[str, ...]:
     """What was handed over to the claim and has been there and free ever since: the scheduler has a reason to leave it."""
     if life is None:
         return ()
     mine = {claim.uid, f"pod:{claim.owner}"}
-    there = [one for one in life.promises if picture.device(one.key) and not picture.holders[one.key]]
-    stayed = [one for one in there if _stayed_free(picture, claim, life, one)]
-    return tuple(one.identity for one in stayed if mine.issuperset(picture.promised(one.identity)))
+    there = [one for one in life.promises if state.device(one.key) and not state.holders[one.key]]
+    stayed = [one for one in there if _stayed_free(state, claim, life, one)]
+    return tuple(one.identity for one in stayed if mine.issuperset(state.promised(one.identity)))
 
 
-def _stayed_free(picture: Picture, claim: Claim, life: ClaimLife, promise: Promise) -> bool:
-    resource = picture.resource_of(promise.key)
-    device = picture.devices.get(resource.uid) if resource is not None else None
+def _stayed_free(state: State, claim: Claim, life: ClaimLife, promise: ReservedDevice) -> bool:
+    resource = state.resource_of(promise.key)
+    device = state.devices.get(resource.uid) if resource is not None else None
     if device is None:  # of a fixed one it is only known as long as it is kept for the claim
-        return bool(picture.reservations_for[claim.uid])
+        return bool(state.reservations_for[claim.uid])
     return 0 < device.idle_since <= life.since
 
 
-def _began(picture: Picture, allocation: Allocation, at: int) -> int:
+def _began(state: State, allocation: Allocation, at: int) -> int:
     """When the attempt began: now, except for what a start finds in the cluster, which is as old as its timestamp says
     once the skew between our clock and the scheduler's was measured."""
-    if at != picture.synced_at and at != picture.level_at:
+    if at != state.synced_at and at != state.level_at:
         return 0
-    if allocation.timestamp is None or picture.skew is None:
+    if allocation.timestamp is None or state.skew is None:
         return 0
-    return min(at, allocation.timestamp + picture.skew)
+    return min(at, allocation.timestamp + state.skew)
 
 
-def _resources_of(picture: Picture, allocation: Allocation) -> tuple[str, ...]:
-    found = (picture.resource_of(result.key) for result in allocation.results if not result.binding)
+def _resources_of(state: State, allocation: Allocation) -> tuple[str, ...]:
+    found = (state.resource_of(result.key) for result in allocation.results if not result.binding)
     return tuple(dict.fromkeys(resource.uid for resource in found if resource is not None))
 
 
-def _unallocated(picture: Picture, claim: Claim | None, life: ClaimLife, uid: str) -> ClaimMoved | None:
-    if life.state == DETACHING:
-        why = settled_because(picture, uid, life)
+def _unallocated(state: State, claim: Claim | None, life: ClaimLife, uid: str) -> ClaimMoved | None:
+    if life.state == CLAIM_DETACHING:
+        why = settled_because(state, uid, life)
         return move(uid, life, "settled", why) if why else None
     if life.state == "Released":
         return None
-    waiting = claim is not None and any(pod.pending for pod in picture.pods_of(claim))
-    exchange = picture.exchanges.get(uid)
+    waiting = claim is not None and any(pod.pending for pod in state.pods_of(claim))
+    exchange = state.exchanges.get(uid)
     if waiting and exchange is not None and exchange.open and exchange.stage != "left":
         return None
     if life.state != BOUND and waiting:
         return move(uid, life, "cleared", "a pod still waits for it") if life.allocation is not None else None
-    return _release(picture, uid, life, "the claim was deleted" if claim is None else "no pod refers to it any more")
+    return _release(state, uid, life, "the claim was deleted" if claim is None else "no pod refers to it any more")
 
 
-def _release(picture: Picture, uid: str, life: ClaimLife | None, cause: str) -> ClaimMoved | None:
+def _release(state: State, uid: str, life: ClaimLife | None, cause: str) -> ClaimMoved | None:
     if life is None:
         return None
-    devices = _devices_left_by(picture, uid, life)
-    ordered = bool(devices) or _order_stands(picture, life)
-    stays = claim_target("released", life.state, ordered=ordered) == DETACHING
+    devices = _devices_left_by(state, uid, life)
+    ordered = bool(devices) or _order_stands(state, life)
+    stays = claim_target("released", life.state, ordered=ordered) == CLAIM_DETACHING
     return move(uid, life, "released", cause, devices=devices if stays else (), ordered=ordered)
 
 
-def _devices_left_by(picture: Picture, uid: str, life: ClaimLife) -> tuple[str, ...]:
+def _devices_left_by(state: State, uid: str, life: ClaimLife) -> tuple[str, ...]:
     """The resources that the claim had, or that are still coming for it and for nobody else."""
-    had = [d for d in life.devices if (resource := picture.resources.get(d)) is not None and not resource.deleting]
+    had = [d for d in life.devices if (resource := state.resources.get(d)) is not None and not resource.deleting]
     if life.allocation is not None:
         keys = {result.key for result in life.allocation.results}
-        had += [r.uid for key in sorted(keys) if (r := picture.resource_of(key)) is not None]
+        had += [r.uid for key in sorted(keys) if (r := state.resource_of(key)) is not None]
         on_node = (
             u
-            for u in picture.resources_at[life.node]
-            if (d := picture.devices.get(u)) and d.state == USED and d.key in keys
+            for u in state.resources_at[life.node]
+            if (d := state.devices.get(u)) and d.state == USED and d.key in keys
         )
         had += sorted(on_node)
     if life.state in (PENDING, ATTACHING) and not had:
-        had += _still_coming(picture, uid, life)
+        had += _still_coming(state, uid, life)
     return tuple(dict.fromkeys(had))
 
 
-def _still_coming(picture: Picture, uid: str, life: ClaimLife) -> list[str]:
-    others = (one for one in cover(picture, life.node) if one.claim.uid != uid)
+def _still_coming(state: State, uid: str, life: ClaimLife) -> list[str]:
+    others = (one for one in assign(state, life.node) if one.claim.uid != uid)
     taken = {resource for one in others for resource in one.resources}
-    models = [model.model for _, _, model in picture.pool_results(life.allocation)]
+    models = [model.model for _, _, model in state.pool_results(life.allocation)]
     coming = [
         resource
-        for name in picture.resources_at[life.node]
-        if (resource := picture.resources.rows[name]).model in models
+        for name in state.resources_at[life.node]
+        if (resource := state.resources.rows[name]).model in models
         and name not in taken
         and not resource.deleting
         and resource.state in BEING_ATTACHED
@@ -275,65 +284,63 @@ def _still_coming(picture: Picture, uid: str, life: ClaimLife) -> list[str]:
     return [resource.uid for resource in coming[: len(models)]]
 
 
-def _order_stands(picture: Picture, life: ClaimLife) -> bool:
+def _order_stands(state: State, life: ClaimLife) -> bool:
     """Whether a request on the claim's node still asks for a model of its last allocation."""
-    if life.state != ATTACHING or picture.node(life.node) is None:
+    if life.state != ATTACHING or state.node(life.node) is None:
         return False
-    models = {model.model for _, _, model in picture.pool_results(life.allocation)}
-    requests = (picture.requests.rows[uid] for uid in picture.requests_at[life.node])
+    models = {model.model for _, _, model in state.pool_results(life.allocation)}
+    requests = (state.requests.rows[uid] for uid in state.requests_at[life.node])
     return any(request.model in models and request.size > 0 and not request.deleting for request in requests)
 
 
-def settled_because(picture: Picture, uid: str, life: ClaimLife) -> str:
+def settled_because(state: State, uid: str, life: ClaimLife) -> str:
     """Why nothing is left to wait for after the claim let go of its devices; "" while something is."""
     reasons = []
     for device in life.devices:
-        reason = _device_settled(picture, device)
+        reason = _device_settled(state, device)
         if not reason:
             return ""
         reasons.append(reason)
     return ", ".join(dict.fromkeys(reasons)) or "it had no device that could go back"
 
 
-def _device_settled(picture: Picture, uid: str) -> str:
-    life, resource = picture.devices.get(uid), picture.resources.get(uid)
+def _device_settled(state: State, uid: str) -> str:
+    life, resource = state.devices.get(uid), state.resources.get(uid)
     if resource is None:
         return "its device went back"
-    if picture.node(resource.node) is None:
+    if state.node(resource.node) is None:
         return "its node is gone"
     if life is not None and life.state == USED:
         return "its device was taken by another claim"
-    if life is not None and life.state == "Idle" and kept_by_policy(picture, uid):
+    if life is not None and life.state == "Idle" and kept_by_policy(state, uid):
         return "its device is kept by policy"
     return ""
 
 
-def kept_by_policy(picture: Picture, uid: str) -> bool:
+def kept_by_policy(state: State, uid: str) -> bool:
     """Whether the policy never gives this idle device back: nothing detaches, it is not ours to detach, or the node's
     minimum keeps it."""
-    if picture.mode == "attach":
+    if state.mode == "attach":
         return True
-    resource = picture.resources.rows[uid]
-    request_uid = picture.request_named.get(resource.request)
-    request = picture.requests.get(request_uid) if request_uid is not None else None
-    if request is not None and not usable(picture, request):
+    resource = state.resources.rows[uid]
+    request_uid = state.request_named.get(resource.request)
+    request = state.requests.get(request_uid) if request_uid is not None else None
+    if request is not None and not usable(state, request):
         return True
     here = [
-        r
-        for other in picture.resources_at[resource.node]
-        if (r := picture.resources.rows[other]).model == resource.model
+        r for other in state.resources_at[resource.node] if (r := state.resources.rows[other]).model == resource.model
     ]
-    return len([r for r in here if not r.deleting]) <= limits_of(picture, resource.node, resource.model)[0]
+    return len([r for r in here if not r.deleting]) <= limits_of(state, resource.node, resource.model)[0]
 
 
-def _condition_move(picture: Picture, claim: Claim, allocation: Allocation, life: ClaimLife) -> ClaimMoved | None:
+def _condition_move(state: State, claim: Claim, allocation: Allocation, life: ClaimLife) -> ClaimMoved | None:
     """Steps within an attempt: told failed, told ready, bound, reserved or not."""
     if life.state in WAITING:
-        told = told_by_conditions(picture, claim)
+        told = told_by_conditions(state, claim)
         if told is not None and claim_target(told[0], life.state) is not None:
             return move(claim.uid, life, told[0], told[1])
         consumers = {c.uid for c in claim.consumers}
-        for pod in picture.pods_of(claim):
+        for pod in state.pods_of(claim):
             if pod.uid in consumers and pod.node and pod.phase not in FINISHED:
                 return move(claim.uid, life, "pod_bound", f"pod {pod.namespace}/{pod.name} runs on {pod.node}")
     if bool(claim.consumers) != life.reserved:
@@ -343,9 +350,9 @@ def _condition_move(picture: Picture, claim: Claim, allocation: Allocation, life
     return None
 
 
-def told_by_conditions(picture: Picture, claim: Claim) -> tuple[str, str] | None:
+def told_by_conditions(state: State, claim: Claim) -> tuple[str, str] | None:
     """(trigger, cause) that the conditions on our own results amount to, None when they say nothing."""
-    waits = picture.pool_results(claim.allocation)
+    waits = state.pool_results(claim.allocation)
     true = claim.true_conditions
     if not true:
         return None

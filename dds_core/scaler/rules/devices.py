@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dds_core.kit.policy import MICROSECONDS
-from dds_core.lifecycle import IDLE, LEAVING, MARKED, NEW, REQUESTED, USED, device_target
+from dds_core.lifecycle import DEVICE_DETACHING, IDLE, MARKED, NEW, REQUESTED, USED, device_target
 from dds_core.model import AttachRequest, DeviceKey, FabricResource
 from dds_core.scaler.events import DeviceMoved, UsedStamped
 from dds_core.scaler.fold.objects import DEVICE_ERROR, DEVICE_TAINTED, DEVICE_UNLISTED, taints_of
 from dds_core.scaler.model import NO_PROGRESS, PoolKey
-from dds_core.scaler.state import Picture, Work
+from dds_core.scaler.state import State, Work
 
 BEING_ATTACHED = ("", "Attaching")
 
@@ -16,88 +16,88 @@ BEING_ATTACHED = ("", "Attaching")
 def step(work: Work, uid: str) -> None:
     """Take every step that is due for the device of resource `uid`."""
     for _ in range(4):
-        move = next_move(work.picture, uid)
+        move = next_move(work.state, uid)
         if move is None:
             return
         work.emit(move)
         if move.trigger == "freed":
-            resource = work.picture.resources.get(uid)
+            resource = work.state.resources.get(uid)
             if resource is not None:
-                work.want(UsedStamped(resource=uid, mode=work.picture.mode, name=resource.name, at=work.at), uid)
+                work.emit_once(UsedStamped(resource=uid, mode=work.state.mode, name=resource.name, at=work.at), uid)
 
 
-def next_move(picture: Picture, uid: str) -> DeviceMoved | None:
-    resource = picture.resources.get(uid)
-    life = picture.devices.get(uid)
-    state = life.state if life is not None else NEW
+def next_move(state: State, uid: str) -> DeviceMoved | None:
+    resource = state.resources.get(uid)
+    life = state.devices.get(uid)
+    source = life.state if life is not None else NEW
     if resource is None:
-        return _move(uid, "gone", state, "its resource was deleted") if life is not None else None
-    if state == NEW:
-        return _move(uid, "requested", state, f"resource {resource.name} for {resource.model} on {resource.node}")
-    if state == LEAVING:
+        return _move(uid, "gone", source, "its resource was deleted") if life is not None else None
+    if source == NEW:
+        return _move(uid, "requested", source, f"resource {resource.name} for {resource.model} on {resource.node}")
+    if source == DEVICE_DETACHING:
         return None
     if resource.leaving:
         return _move(
             uid,
             "detaching",
-            state,
+            source,
             f"resource {resource.name} is {'being deleted' if resource.deleting else resource.state}",
         )
-    key = held_key(picture, uid, resource)
+    key = held_key(state, uid, resource)
     if key is not None:
-        if state != USED:
-            claim = picture.claims.get(min(picture.holders[key]))
+        if source != USED:
+            claim = state.claims.get(min(state.holders[key]))
             who = f"claim {claim.namespace}/{claim.name}" if claim is not None else "a claim"
-            return _move(uid, "taken", state, f"{who} holds {key[2]} of {key[1]}", key)
+            return _move(uid, "taken", source, f"{who} holds {key[2]} of {key[1]}", key)
         return None
-    if state == USED:
-        return _move(uid, "freed", state, "no claim holds it any more")
-    if state == REQUESTED:
+    if source == USED:
+        return _move(uid, "freed", source, "no claim holds it any more")
+    if source == REQUESTED:
         online = resource.state == "Online"
-        return _move(uid, "online", state, f"resource {resource.name} is Online") if online else None
-    marked = is_marked(picture, uid, resource)
-    if state == IDLE and marked:
-        return _move(uid, "marked", state, "marked to go back to the pool")
-    if state == MARKED and not marked:
-        return _move(uid, "unmarked", state, "the mark was taken off")
+        return _move(uid, "online", source, f"resource {resource.name} is Online") if online else None
+    marked = is_marked(state, uid, resource)
+    if source == IDLE and marked:
+        return _move(uid, "marked", source, "marked to go back to the pool")
+    if source == MARKED and not marked:
+        return _move(uid, "unmarked", source, "the mark was taken off")
     return None
 
 
-def held_key(picture: Picture, uid: str, resource: FabricResource) -> DeviceKey | None:
+def held_key(state: State, uid: str, resource: FabricResource) -> DeviceKey | None:
     """The name under which a claim holds the device, or a part of it; None when no claim does. The name by which the claim took
     it still counts when its slice is gone, when the name has moved to another UUID, and between the two writes of an exchange.
     A claim may also hold a name on the node that no slice lists: that name may be one of a device that was in use."""
-    life = picture.devices.get(uid)
-    keys = picture.names_of(resource)
+    life = state.devices.get(uid)
+    keys = state.names_of(resource)
     if life is not None and life.key is not None:
         keys.add(life.key)
-    held = [key for key in keys if picture.holders[key]]
+    held = [key for key in keys if state.holders[key]]
     if not held and life is not None and life.state == USED and life.key is not None:
-        if picture.is_given_back(life.key):
+        if state.is_given_back(life.key):
             return life.key
-        held = sorted(_held_and_unlisted(picture, life.key[:2]))
+        held = sorted(_held_and_unlisted(state, life.key[:2]))
     return min(held) if held else None
 
 
-def _held_and_unlisted(picture: Picture, pool: PoolKey) -> set[DeviceKey]:
-    claims = (picture.claims.rows[uid] for uid in picture.claims_in_pool[pool])
+def _held_and_unlisted(state: State, pool: PoolKey) -> set[DeviceKey]:
+    claims = (state.claims.rows[uid] for uid in state.claims_in_pool[pool])
     results = (one for claim in claims if claim.allocation is not None for one in claim.allocation.results)
-    return {one.key for one in results if one.key[:2] == pool and one.key not in picture.faces}
+    return {one.key for one in results if one.key[:2] == pool and one.key not in state.faces}
 
 
 def check_health(work: Work, uid: str) -> None:
     """A device that came and is sick is handed to nobody, and a person is told; who has it keeps it."""
-    picture = work.picture
-    resource = picture.resources.get(uid)
+    state = work.state
+    resource = state.resources.get(uid)
     if resource is None or resource.state != "Online" or resource.deleting:
         return
     whose = f"{resource.name} ({resource.uuid}) on {resource.node}"
     if resource.error:
         work.alert(uid, DEVICE_ERROR, f"{whose} is Online with an error and is handed to nobody: {resource.error}")
-    if picture.is_lost(uid):
+    if state.is_lost(uid):
         text = f"{whose} is not listed by its node's driver, which lists others; another is ordered for who waits"
         work.alert(uid, DEVICE_UNLISTED, text)
-    taints = sorted(taint.key for taint in taints_of(picture, resource))
+    taints = sorted(taint.key for taint in taints_of(state, resource))
     if taints:
         work.alert(
             uid, DEVICE_TAINTED, f"{whose} is tainted by its driver and is handed to nobody: {', '.join(taints)}"
@@ -107,10 +107,10 @@ def check_health(work: Work, uid: str) -> None:
 SLOW = 300 * MICROSECONDS
 
 
-def progress_due(picture: Picture, uid: str) -> int | None:
+def progress_due(state: State, uid: str) -> int | None:
     """The instant from which a device on its way in or out has made no progress for long, None for one that is on none."""
-    life, fence = picture.devices.get(uid), picture.fences.get(uid)
-    if life is None or life.state not in (REQUESTED, MARKED, LEAVING):
+    life, fence = state.devices.get(uid), state.fences.get(uid)
+    if life is None or life.state not in (REQUESTED, MARKED, DEVICE_DETACHING):
         return None
     if life.state == MARKED and fence is not None and not fence.confirmed:
         return None
@@ -119,15 +119,15 @@ def progress_due(picture: Picture, uid: str) -> int | None:
 
 def check_progress(work: Work, uid: str) -> None:
     """An operator whose status lags, or that does nothing, is told, with what is waited for."""
-    picture, due = work.picture, progress_due(work.picture, uid)
-    resource, life = picture.resources.get(uid), picture.devices.get(uid)
-    if resource is None or life is None or due is None or not work.has_come(due) or not picture.live:
+    state, due = work.state, progress_due(work.state, uid)
+    resource, life = state.resources.get(uid), state.devices.get(uid)
+    if resource is None or life is None or due is None or not work.has_come(due) or not state.live:
         return
-    fence = picture.fences.get(uid)
+    fence = state.fences.get(uid)
     says = f"the operator says {resource.state or 'nothing'}{f', {resource.error}' if resource.error else ''}"
     if life.state == REQUESTED:
         text = f"{resource.name} is being attached to {resource.node} for long; {says}"
-    elif life.state == LEAVING:
+    elif life.state == DEVICE_DETACHING:
         text = f"{resource.name} leaves {resource.node} for long; {says}"
     elif fence is not None and fence.ordered:
         text = f"{resource.name} is to leave {resource.node}: its request was lowered, and {says}"
@@ -137,25 +137,25 @@ def check_progress(work: Work, uid: str) -> None:
     work.alert(uid, NO_PROGRESS, text)
 
 
-def is_marked(picture: Picture, uid: str, resource: FabricResource) -> bool:
+def is_marked(state: State, uid: str, resource: FabricResource) -> bool:
     """Marked by us, or by anybody's annotation that we have not asked to take off."""
-    return uid in picture.fences or (resource.marked and uid not in picture.unmarked)
+    return uid in state.fences or (resource.marked and uid not in state.unmarked)
 
 
-def staying_of(picture: Picture, own: AttachRequest) -> list[FabricResource]:
+def staying_of(state: State, own: AttachRequest) -> list[FabricResource]:
     """The devices of a request that are not on their way back, there or still coming; in no order."""
-    owned = (picture.resources.rows[uid] for uid in picture.resources_of_request[own.name])
+    owned = (state.resources.rows[uid] for uid in state.resources_of_request[own.name])
     return [r for r in owned if not r.leaving]
 
 
-def is_given_up(picture: Picture, resource: FabricResource) -> bool:
+def is_given_up(state: State, resource: FabricResource) -> bool:
     """Whether the operator has said that it is done with the smaller size for which this one was to go. It cannot be asked back
     any more, though the resource is not yet seen to leave: that news may come later than that of the request."""
-    fence = picture.fences.get(resource.uid)
-    request = picture.requests.get(picture.request_named.get(resource.request, ""))
+    fence = state.fences.get(resource.uid)
+    request = state.requests.get(state.request_named.get(resource.request, ""))
     if fence is None or not fence.ordered or request is None or request.state != "Running":
         return False
-    return request.acted_size is not None and request.acted_size < len(staying_of(picture, request))
+    return request.acted_size is not None and request.acted_size < len(staying_of(state, request))
 
 
 def _move(uid: str, trigger: str, state: str, cause: str, key: DeviceKey | None = None) -> DeviceMoved | None:

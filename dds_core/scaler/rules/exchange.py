@@ -21,13 +21,13 @@ from dds_core.scaler.events import (
     ExchangeBegun,
     ExchangeEnded,
     GuardLifted,
-    Promise,
+    ReservedDevice,
     Swap,
 )
 from dds_core.scaler.fold.decisions import RELISTED, UNGUARDED, settled_due
 from dds_core.scaler.model import Exchange
-from dds_core.scaler.rules.assignment import cover
-from dds_core.scaler.state import Picture, Work
+from dds_core.scaler.rules.assignment import assign
+from dds_core.scaler.state import State, Work
 
 KUBE_SCHEDULER = ("", "default-scheduler")
 LOOKS_ANEW = (1, 36)
@@ -43,92 +43,92 @@ MOST_RESULTS = 32
 
 def begin(work: Work, pods: list[Pod], claims: list[Claim], node: str) -> str:
     """Begin the exchange for these claims of a group, each with all it needs promised; or why that is not possible."""
-    picture = work.picture
-    why = _against(picture, pods, claims, node, work.at)
+    state = work.state
+    why = _against(state, pods, claims, node, work.at)
     if why:
         return why
-    swaps = tuple(_swap(picture, claim) for claim in claims)
+    swaps = tuple(_swap(state, claim) for claim in claims)
     if any(len(swap.results) > MOST_RESULTS for swap in swaps):
         return f"a claim would have more than {MOST_RESULTS} devices"
-    life = picture.lives.rows[claims[0].uid]
-    work.want(
+    life = state.lives.rows[claims[0].uid]
+    work.emit_once(
         ExchangeBegun(
             pod=pods[0].uid,
             node=node,
             swaps=swaps,
-            until=work.at + picture.policy.guard_seconds * MICROSECONDS if picture.live else 0,
-            mode=picture.mode,
+            until=work.at + state.policy.guard_seconds * MICROSECONDS if state.live else 0,
+            mode=state.mode,
             cause=f"attempt {life.cycle}.{life.attempt}",
         )
     )
     return ""
 
 
-def _against(picture: Picture, pods: list[Pod], claims: list[Claim], node: str, at: int) -> str:
+def _against(state: State, pods: list[Pod], claims: list[Claim], node: str, at: int) -> str:
     """What stands against an exchange, "" when nothing does."""
-    return next(filter(None, _objections(picture, pods, claims, node, at)), "")
+    return next(filter(None, _objections(state, pods, claims, node, at)), "")
 
 
-def _objections(picture: Picture, pods: list[Pod], claims: list[Claim], node: str, at: int) -> Iterator[str]:
+def _objections(state: State, pods: list[Pod], claims: list[Claim], node: str, at: int) -> Iterator[str]:
     for name in sorted({pod.scheduler for pod in pods}):
-        yield _against_scheduler(picture, name)
-    if not picture.guards:
-        yield f"devices cannot be guarded: {picture.unguarded or 'nothing is known of a guard'}"
-    refused, relisted = picture.passed.get(UNGUARDED), picture.passed.get(RELISTED)
+        yield _against_scheduler(state, name)
+    if not state.guards:
+        yield f"devices cannot be guarded: {state.unguarded or 'nothing is known of a guard'}"
+    refused, relisted = state.fired_deadlines.get(UNGUARDED), state.fired_deadlines.get(RELISTED)
     if refused is not None and at < refused + AFTER_REFUSAL:
         yield "a step of an exchange was refused lately"
     if relisted is not None and at < relisted + QUIET:
         yield "the watch of claims began anew lately"
-    place = picture.node(node)
+    place = state.node(node)
     if place is None or place.deleting:
         yield "the node is going"
     if not pods:
         yield "no pod waits for it"
     for claim in claims:
-        yield _against_claim(picture, claim, pods, node)
+        yield _against_claim(state, claim, pods, node)
 
 
-def _against_scheduler(picture: Picture, name: str) -> str:
-    said = picture.policy.scheduler_of(name).hand_over if name in picture.policy.schedulers else None
-    if (said or picture.policy.hand_over) == "clear":
+def _against_scheduler(state: State, name: str) -> str:
+    said = state.policy.scheduler_of(name).hand_over if name in state.policy.schedulers else None
+    if (said or state.policy.hand_over) == "clear":
         return "the policy says clear"
     if said is None and name not in KUBE_SCHEDULER:
         return f"it is not known whether the scheduler {name} looks at its claims anew"
-    if not looks_anew(picture):
-        return f"the scheduler is of version {picture.version or 'unknown'}"
+    if not looks_anew(state):
+        return f"the scheduler is of version {state.version or 'unknown'}"
     return ""
 
 
-def looks_anew(picture: Picture) -> bool:
-    major, _, minor = picture.version.partition(".")
+def looks_anew(state: State) -> bool:
+    major, _, minor = state.version.partition(".")
     return major.isdigit() and minor.isdigit() and (int(major), int(minor)) >= LOOKS_ANEW
 
 
-def _against_claim(picture: Picture, claim: Claim, pods: list[Pod], node: str) -> str:
+def _against_claim(state: State, claim: Claim, pods: list[Pod], node: str) -> str:
     """A pod that is not reserved would allocate the claim elsewhere in the gap, and the reserved one be bound without it."""
     name, allocation = f"{claim.namespace}/{claim.name}", claim.allocation
     if allocation is None or allocation.node != node:
         return f"{name} is allocated on no single node"
     if claim.deleting or not claim.protected:
         return f"{name} is going" if claim.deleting else f"{name} lacks the finalizer of an allocated claim"
-    if any((step.__name__, claim.uid) in picture.refusals for step in (ExchangeBegun, AllocationCleared)):
+    if any((step.__name__, claim.uid) in state.refusals for step in (ExchangeBegun, AllocationCleared)):
         return f"an exchange of {name} came to nothing"
-    waiting = {pod.uid for pod in pods if pod in picture.pods_of(claim)}
+    waiting = {pod.uid for pod in pods if pod in state.pods_of(claim)}
     if {one.uid for one in claim.consumers} != waiting or any(one.resource != "pods" for one in claim.consumers):
         return f"{name} is not reserved for every pod that refers to it, and for no other"
-    has = map(picture.resource_of, (result.key for result in picture.local_results(allocation)))
+    has = map(state.resource_of, (result.key for result in state.local_results(allocation)))
     if any(resource is not None and resource.leaving for resource in has):
         return f"a device that {name} has leaves the node"
-    going = {result.key for _, result, _ in picture.pool_results(allocation)}
+    going = {result.key for _, result, _ in state.pool_results(allocation)}
     if not going.issuperset(claim.told):
         return f"somebody else keeps a status of a device of {name}"
     return ""
 
 
-def _swap(picture: Picture, claim: Claim) -> Swap:
+def _swap(state: State, claim: Claim) -> Swap:
     assert claim.allocation is not None
-    promises = {one.result: one for one in picture.promises_to(claim)}
-    waiting = {place for place, _, _ in picture.pool_results(claim.allocation)}
+    promises = {one.result: one for one in state.reserved_devices_of(claim)}
+    waiting = {place for place, _, _ in state.pool_results(claim.allocation)}
     results: list[Result] = []
     for place, result in enumerate(claim.allocation.results):
         promise = promises.pop(place, None)
@@ -142,7 +142,7 @@ def _swap(picture: Picture, claim: Claim) -> Swap:
     return Swap(claim.uid, tuple(results), claim.consumers, claim.allocation.timestamp, config)
 
 
-def _given(promise: Promise, instead: Result | None = None) -> Result:
+def _given(promise: ReservedDevice, instead: Result | None = None) -> Result:
     request = promise.request or (instead.request if instead is not None else "")
     return Result(request, *promise.key, share=promise.share, consumed=promise.consumed)
 
@@ -152,19 +152,19 @@ def _given(promise: Promise, instead: Result | None = None) -> Result:
 
 def go_on(work: Work, uid: str) -> None:
     """The next step of the claim's exchange, and the guards that are not needed any more."""
-    picture = work.picture
-    row, claim = picture.exchanges.get(uid), picture.claims.get(uid)
-    if row is not None and not picture.live:
-        work.want(ExchangeEnded(claim=uid, mode=picture.undoing_mode, reason=f"mode is {picture.mode}"))
+    state = work.state
+    row, claim = state.exchanges.get(uid), state.claims.get(uid)
+    if row is not None and not state.live:
+        work.emit_once(ExchangeEnded(claim=uid, mode=state.undoing_mode, reason=f"mode is {state.mode}"))
     elif row is not None and claim is not None:
         _step(work, row, claim)
-    if picture.guarded_for[uid]:
+    if state.guarded_for[uid]:
         _lift(work, uid)
 
 
 def _step(work: Work, row: Exchange, claim: Claim) -> None:
     match row.stage:
-        case "guarding" | "listing" if row.group[0] not in work.picture.exchanges:
+        case "guarding" | "listing" if row.group[0] not in work.state.exchanges:
             _begin_anew(work, row, claim)
         case "listing" if row.group[0] == claim.uid and not row.wanted:
             list_when_settled(work, claim.uid, row.since)
@@ -187,22 +187,22 @@ def _begin_anew(work: Work, row: Exchange, claim: Claim) -> None:
     is told of it."""
     if not row.open:
         reason = "the first claim of its group went another way"
-        work.want(ExchangeEnded(claim=claim.uid, mode=work.picture.mode, reason=reason))
+        work.emit_once(ExchangeEnded(claim=claim.uid, mode=work.state.mode, reason=reason))
     elif claim.allocation is None:
         _guard_again(work, row, claim)
 
 
-def _still_waits(picture: Picture, row: Exchange) -> bool:
+def _still_waits(state: State, row: Exchange) -> bool:
     """Whether the node is there, and a pod that waits; a reservation of one that went is taken away by the claim controller."""
-    node = picture.node(row.node)
-    pods = (picture.pods.get(one.uid) for one in row.swap.consumers)
+    node = state.node(row.node)
+    pods = (state.pods.get(one.uid) for one in row.swap.consumers)
     return node is not None and not node.deleting and any(pod is not None and pod.pending for pod in pods)
 
 
 def _leave(work: Work, claim: Claim, why: str) -> None:
     """A claim that is cleared is left to the scheduler."""
     _tell_left(work, claim)
-    work.want(ExchangeEnded(claim=claim.uid, mode=work.picture.mode, reason=why))
+    work.emit_once(ExchangeEnded(claim=claim.uid, mode=work.state.mode, reason=why))
 
 
 def _tell_left(work: Work, claim: Claim) -> None:
@@ -212,63 +212,63 @@ def _tell_left(work: Work, claim: Claim) -> None:
 
 def list_when_settled(work: Work, of: str, since: int) -> None:
     """Wish for the list of all claims, once every API server is taken to know of a guard that acts since then."""
-    settled = settled_due(work.picture, since)
+    settled = settled_due(work.state, since)
     if work.has_come(settled):
-        work.want(ClaimsListWanted(resource=of, mode=work.picture.mode, fenced=settled), of)
+        work.emit_once(ClaimsListWanted(resource=of, mode=work.state.mode, fenced=settled), of)
 
 
 def _clear(work: Work, row: Exchange, claim: Claim) -> None:
     """The first of the two writes, unless something stands against it by now: then nothing has happened to any claim that is not
     cleared already, and those are handed over in another way."""
-    mode, rows = work.picture.mode, work.picture.exchanges.rows
+    mode, rows = work.state.mode, work.state.exchanges.rows
     whole = [uid for uid in row.group if uid in rows and not rows[uid].open]
     why = _in_the_way(work, row, whole)
     if why:
         for uid in whole:
-            work.want(ExchangeEnded(claim=uid, mode=mode, reason=why))
+            work.emit_once(ExchangeEnded(claim=uid, mode=mode, reason=why))
     else:
-        work.want(AllocationCleared(claim=claim.uid, mode=mode, node=row.node, attempt=row.attempt))
+        work.emit_once(AllocationCleared(claim=claim.uid, mode=mode, node=row.node, attempt=row.attempt))
 
 
 def _in_the_way(work: Work, row: Exchange, whole: list[str]) -> str:
     """Why the exchange may not go on for the claims of its group that are not cleared yet."""
-    picture = work.picture
+    state = work.state
     if work.at > row.until - LAST_MOMENT:
         return "its guard is about to end"
-    claims = [claim for uid in whole if (claim := picture.claims.get(uid)) is not None]
-    served = {one.claim.uid for one in cover(picture, row.node) if one.complete}
+    claims = [claim for uid in whole if (claim := state.claims.get(uid)) is not None]
+    served = {one.claim.uid for one in assign(state, row.node) if one.complete}
     for claim in claims:
-        swap = picture.exchanges.rows[claim.uid].swap
-        rival = next(iter(_rivals(picture, swap)), None)
+        swap = state.exchanges.rows[claim.uid].swap
+        rival = next(iter(_rivals(state, swap)), None)
         if rival is not None:
             return f"claim {rival.namespace}/{rival.name} has one of the devices"
-        if claim.allocation is None or _swap(picture, claim).results != swap.results:
+        if claim.allocation is None or _swap(state, claim).results != swap.results:
             return "the devices are not promised to it any more"
         if claim.uid not in served:
             return "the devices do not satisfy it any more"
-    pods = list({pod.uid: pod for claim in claims for pod in picture.pods_of(claim) if pod.pending}.values())
-    return _against(picture, pods, claims, row.node, work.at)
+    pods = list({pod.uid: pod for claim in claims for pod in state.pods_of(claim) if pod.pending}.values())
+    return _against(state, pods, claims, row.node, work.at)
 
 
-def _rivals(picture: Picture, swap: Swap) -> Iterable[Claim]:
+def _rivals(state: State, swap: Swap) -> Iterable[Claim]:
     """Claims that have a device of the swap as a whole."""
     whole = [one.key for one in swap.results if one.whole]
-    others = {uid for key in whole for uid in picture.claims_naming(key)} - {swap.claim}
-    return [picture.claims.rows[uid] for uid in sorted(others)]
+    others = {uid for key in whole for uid in state.claims_naming(key)} - {swap.claim}
+    return [state.claims.rows[uid] for uid in sorted(others)]
 
 
 def _give(work: Work, row: Exchange, claim: Claim) -> None:
-    life = work.picture.lives.get(claim.uid)
+    life = work.state.lives.get(claim.uid)
     before = life.allocation.results if life is not None and life.allocation is not None else ()
-    why = _lost(work.picture, row.swap, {one.key for one in before})
+    why = _lost(work.state, row.swap, {one.key for one in before})
     if why:
         _leave(work, claim, why)
         return
     stays = {one.key for one in row.swap.results}
-    work.want(
+    work.emit_once(
         DevicesGiven(
             claim=claim.uid,
-            mode=work.picture.mode,
+            mode=work.state.mode,
             node=row.node,
             attempt=row.attempt,
             swap=row.swap,
@@ -278,61 +278,61 @@ def _give(work: Work, row: Exchange, claim: Claim) -> None:
     )
 
 
-def _lost(picture: Picture, swap: Swap, had: set[DeviceKey]) -> str:
+def _lost(state: State, swap: Swap, had: set[DeviceKey]) -> str:
     """What became of a device since the claim was cleared, so that it cannot be given; "" when all can."""
-    rival = next(iter(_rivals(picture, swap)), None)
+    rival = next(iter(_rivals(state, swap)), None)
     if rival is not None:
         return f"claim {rival.namespace}/{rival.name} took one of the devices in between"
-    gone = (one.device for one in swap.results if one.key not in had and _is_gone(picture, one.key))
+    gone = (one.device for one in swap.results if one.key not in had and _is_gone(state, one.key))
     return next((f"{device} went in between" for device in gone), "")
 
 
-def _is_gone(picture: Picture, key: DeviceKey) -> bool:
+def _is_gone(state: State, key: DeviceKey) -> bool:
     """Whether the driver lists the device no more. An incomplete pool, of which slices are still to come, does not say so."""
-    pool = picture.pools.get(key[:2])
+    pool = state.pools.get(key[:2])
     return pool is None or (pool.usable and key[2] not in pool.devices)
 
 
 def _guard_again(work: Work, row: Exchange, claim: Claim) -> None:
     """After a restart, or when it took longer than the guard: nothing is known of what others have done meanwhile."""
-    if not _still_waits(work.picture, row):
+    if not _still_waits(work.state, row):
         _leave(work, claim, "its node went, or nobody waits for it any more")
         return
-    rows = [work.picture.exchanges.rows[uid] for uid in row.group if uid in work.picture.exchanges]
+    rows = [work.state.exchanges.rows[uid] for uid in row.group if uid in work.state.exchanges]
     swaps = tuple(one.swap for one in rows if one.version)
-    until = work.at + work.picture.policy.guard_seconds * MICROSECONDS
+    until = work.at + work.state.policy.guard_seconds * MICROSECONDS
     cause = "it goes on where it was left"
-    work.want(ExchangeBegun(pod=row.pod, node=row.node, swaps=swaps, until=until, mode=work.picture.mode, cause=cause))
+    work.emit_once(
+        ExchangeBegun(pod=row.pod, node=row.node, swaps=swaps, until=until, mode=work.state.mode, cause=cause)
+    )
 
 
 def _lift(work: Work, uid: str) -> None:
     """A guard goes when its claim lets go of the device, or never got it, at the end of its time, and when nothing is written any
     more; never is a device that is free kept from everybody. Its key can only be taken off where it is known to stand."""
-    picture = work.picture
-    if picture.unanswered:
+    state = work.state
+    if state.unanswered:
         return
-    claim, row = picture.claims.get(uid), picture.exchanges.get(uid)
+    claim, row = state.claims.get(uid), state.exchanges.get(uid)
     if row is not None and row.stage != "left":
         return
     held = (
         {one.key for one in claim.allocation.results} if claim is not None and claim.allocation is not None else set()
     )
-    keys = sorted(picture.guarded_for[uid])
-    if any(picture.guarded.rows[key].lifting for key in keys):
+    keys = sorted(state.guarded_for[uid])
+    if any(state.guarded.rows[key].lifting for key in keys):
         return  # one write after the other, so that each tells of its own
-    over = [
-        key for key in keys if key not in held or not picture.live or work.has_come(picture.guarded.rows[key].until)
-    ]
+    over = [key for key in keys if key not in held or not state.live or work.has_come(state.guarded.rows[key].until)]
     if over:
-        work.want(GuardLifted(claim=uid, devices=tuple(over), mode=picture.undoing_mode))
+        work.emit_once(GuardLifted(claim=uid, devices=tuple(over), mode=state.undoing_mode))
 
 
 # -- as it is told -----------------------------------------------------------------------------------------------------
 
 
-def exchanged(picture: Picture, claim: Claim) -> str:
+def exchanged(state: State, claim: Claim) -> str:
     """What was exchanged, when the claim's allocation is what an exchange of ours gave it; "" when it is not."""
-    row, life = picture.exchanges.get(claim.uid), picture.lives.get(claim.uid)
+    row, life = state.exchanges.get(claim.uid), state.lives.get(claim.uid)
     if row is None or claim.allocation is None or claim.allocation.results != row.swap.results:
         return ""
     before = life.allocation.results if life is not None and life.allocation is not None else ()

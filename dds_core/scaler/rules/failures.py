@@ -13,50 +13,50 @@ from dds_core.model import BLOCKING, FAILED_CONDITION, PUBLISHER, RESCHEDULE, Cl
 from dds_core.scaler.events import ClaimFailed, CoolDown, CoolDownOver, Entry, FailureSignalled, Signal
 from dds_core.scaler.fold.lives import move
 from dds_core.scaler.model import Cell, ClaimLife, Failure
-from dds_core.scaler.rules.assignment import cover
-from dds_core.scaler.state import Picture, Work
+from dds_core.scaler.rules.assignment import assign
+from dds_core.scaler.state import State, Work
 
 LONGEST_COOL_DOWN = 600
 """Seconds. No doubled cool-down is longer than that: nobody else gets a device of the pool on the node meanwhile."""
 
 
-def budget_due(picture: Picture, claim: Claim, life: ClaimLife) -> int:
+def budget_due(state: State, claim: Claim, life: ClaimLife) -> int:
     """The instant at which this attempt has taken too long."""
-    scheduler = picture.scheduler_of(claim)
-    timeout = picture.timeouts.get(scheduler)
+    scheduler = state.scheduler_of(claim)
+    timeout = state.timeouts.get(scheduler)
     learned = timeout.learned if timeout is not None and timeout.learned else None
-    return life.began + picture.policy.attach_budget(scheduler, learned)
+    return life.began + state.policy.attach_budget(scheduler, learned)
 
 
-def definite_due(picture: Picture, resource: str) -> int | None:
+def definite_due(state: State, resource: str) -> int | None:
     """The instant from which an attach error that stands is definite; None while there is none."""
-    since = picture.erring.get(resource)
-    return since + picture.policy.error_grace_seconds * MICROSECONDS if since is not None else None
+    since = state.erring.get(resource)
+    return since + state.policy.error_grace_seconds * MICROSECONDS if since is not None else None
 
 
 def fail_overdue(work: Work, claim: Claim, life: ClaimLife) -> None:
     """Fail the attempt when its budget is used up; say at once when nothing tells the node."""
-    picture = work.picture
-    if life.allocation is None or not picture.pool_results(life.allocation) or claim.uid in picture.failures:
+    state = work.state
+    if life.allocation is None or not state.pool_results(life.allocation) or claim.uid in state.failures:
         return
-    if claim.allocation is not None and not picture.node_of(claim):
+    if claim.allocation is not None and not state.node_of(claim):
         work.alert(
             claim.uid,
             "NoNode",
             f"claim {claim.namespace}/{claim.name} is allocated on no single node; its device cannot be placed",
         )
-    due = budget_due(picture, claim, life)
+    due = budget_due(state, claim, life)
     if life.state != ATTACHED and work.has_come(due):
         seconds = (due - life.began) // MICROSECONDS
-        fail(work, claim, life, "AttachTimeout", f"no device within {seconds} s", _late(picture, claim))
+        fail(work, claim, life, "AttachTimeout", f"no device within {seconds} s", _late(state, claim))
 
 
-def _late(picture: Picture, claim: Claim) -> str:
+def _late(state: State, claim: Claim) -> str:
     """The first model of the claim that has no device yet; the others are not to blame."""
-    node = picture.node_of(claim)
-    covers = cover(picture, node) if node else []
-    there = {promise.result for one in covers if one.claim.uid == claim.uid for promise, _ in one.ready}
-    return next((m.model for place, _, m in picture.pool_results(claim.allocation) if place not in there), "")
+    node = state.node_of(claim)
+    assignments = assign(state, node) if node else []
+    there = {promise.result for one in assignments if one.claim.uid == claim.uid for promise, _ in one.ready}
+    return next((m.model for place, _, m in state.pool_results(claim.allocation) if place not in there), "")
 
 
 def fail(
@@ -73,15 +73,15 @@ def fail(
 ) -> None:
     """End the attempt: decide the failure, move the claim (in live modes, or when the failure itself was observed), and
     cool the cell down; none when it would fail `anywhere`."""
-    picture = work.picture
-    if not (picture.live or observed) and _was_shown(picture, claim, life):
+    state = work.state
+    if not (state.live or observed) and _was_shown(state, claim, life):
         return
-    node = picture.node_of(claim) or life.node
-    models = [m.model for _, _, m in picture.pool_results(claim.allocation)]
+    node = state.node_of(claim) or life.node
+    models = [m.model for _, _, m in state.pool_results(claim.allocation)]
     model = model or (models[0] if models and not anywhere else "")
     decision = ClaimFailed(
         claim=claim.uid,
-        mode=picture.mode,
+        mode=state.mode,
         cycle=life.cycle,
         attempt=life.attempt,
         reason=reason,
@@ -90,38 +90,38 @@ def fail(
         model=model,
         device=device,
     )
-    if not work.want(decision):
+    if not work.emit_once(decision):
         return
     failed = move(claim.uid, life, "failed", f"{reason}: {message}", devices=life.devices)
-    if (picture.live or observed) and failed is not None:
+    if (state.live or observed) and failed is not None:
         work.emit(failed)
-    if node and model and (node, model) not in picture.cooling:
+    if node and model and (node, model) not in state.cooling:
         times = _times_in_a_row(work, (node, model), reason)
-        until = work.at + _cool_down(picture, times)
-        cool_down = CoolDown(node=node, model=model, mode=picture.mode, until=until, reason=reason, times=times)
-        work.want(cool_down, f"{node}/{model}")
+        until = work.at + _cool_down(state, times)
+        cool_down = CoolDown(node=node, model=model, mode=state.mode, until=until, reason=reason, times=times)
+        work.emit_once(cool_down, f"{node}/{model}")
 
 
 def _times_in_a_row(work: Work, cell: Cell, reason: str) -> int:
     """How often in a row the cell failed for this reason of the node's own. A node that was open for as long as it may be closed
     begins anew: who goes round among so many nodes that it takes longer could not be kept from all of them. What the fabric
     failed is not counted: the fabric may be well at any time, and while it is not, the pool is closed."""
-    last = work.picture.cooled.get(cell)
+    last = work.state.cooled.get(cell)
     if last is None or last.reason != reason or work.at >= last.until + LONGEST_COOL_DOWN * MICROSECONDS:
         return 1
     return last.times + 1
 
 
-def _cool_down(picture: Picture, times: int) -> int:
+def _cool_down(state: State, times: int) -> int:
     """Twice as long each time in a row, so that a claim which no node of a kind can serve comes to the other nodes at last: with
     the same time for each, the first would be open again before the last has been tried."""
-    first = picture.policy.cool_down_seconds
+    first = state.policy.cool_down_seconds
     return max(first, min(first << min(times - 1, 10), LONGEST_COOL_DOWN)) * MICROSECONDS
 
 
-def _was_shown(picture: Picture, claim: Claim, life: ClaimLife) -> bool:
+def _was_shown(state: State, claim: Claim, life: ClaimLife) -> bool:
     """In observe a failure is not folded: an attempt that would have failed would not have failed again in another way."""
-    shown = picture.shown.get(("ClaimFailed", claim.uid))
+    shown = state.last_emitted.get(("ClaimFailed", claim.uid))
     before = decode("ClaimFailed", shown) if shown is not None else None
     return isinstance(before, ClaimFailed) and (before.cycle, before.attempt) == (life.cycle, life.attempt)
 
@@ -136,51 +136,51 @@ def fail_unschedulable(work: Work, claims: Iterable[Claim], pods: Iterable[Pod],
     why = next(filter(None, (place.against(pod.tolerations, passing=False) for pod in pods)), "")
     for claim in claims if why else ():
         text = f"{why}, and takes no pod of {claim.namespace}/{claim.name} any more"
-        fail(work, claim, work.picture.lives.rows[claim.uid], UNSCHEDULABLE, text)
+        fail(work, claim, work.state.lives.rows[claim.uid], UNSCHEDULABLE, text)
     return not all(place.takes(pod.tolerations) for pod in pods)
 
 
 def tell_failures(work: Work, node: str) -> None:
     """Set the failure condition on claims whose cool-down has been read back. Again where it is not to be seen any more, then on
     the claim itself: each time that another of its pod was cleared for it, that one would have to be attached anew."""
-    picture = work.picture
-    for uid in sorted(picture.failed_at[node]):
-        failure, claim, life = picture.failures.rows[uid], picture.claims.get(uid), picture.lives.get(uid)
+    state = work.state
+    for uid in sorted(state.failed_at[node]):
+        failure, claim, life = state.failures.rows[uid], state.claims.get(uid), state.lives.get(uid)
         if failure.signalled or claim is None or claim.allocation is None:  # the scheduler has cleared what failed
             continue
         if life is None or claim.allocation != life.allocation:
             continue
         if not (failure.on or _may_be_told(work, failure, life)):
             continue
-        signal = failure_signal(picture, claim, failure.reason, failure.message)
+        signal = failure_signal(state, claim, failure.reason, failure.message)
         if signal is not None and (signal.claim == uid or not failure.on):
-            work.want(FailureSignalled(claim=uid, mode=picture.mode, attempt=failure.attempt, signal=signal))
+            work.emit_once(FailureSignalled(claim=uid, mode=state.mode, attempt=failure.attempt, signal=signal))
 
 
 def _may_be_told(work: Work, failure: Failure, life: ClaimLife) -> bool:
-    return _stands(work, failure) if failure.model else work.has_come(told_due(work.picture, failure, life))
+    return _stands(work, failure) if failure.model else work.has_come(told_due(work.state, failure, life))
 
 
-def failure_signal(picture: Picture, claim: Claim, reason: str, message: str) -> Signal | None:
+def failure_signal(state: State, claim: Claim, reason: str, message: str) -> Signal | None:
     """The failure where the scheduler looks first: the first claim of the pod, in pod order, that is not ready. An earlier
     claim that is not ready would hide one set on a later (Kubernetes 1.36.2, dynamicresources.go, isPodReadyForBinding)."""
-    waiting = [pod for pod in picture.pods_of(claim) if not pod.node and not pod.deleting]
-    in_order = [one for pod in waiting[:1] for one in picture.claims_of(pod) if claim in picture.claims_of(pod)]
+    waiting = [pod for pod in state.pods_of(claim) if not pod.node and not pod.deleting]
+    in_order = [one for pod in waiting[:1] for one in state.claims_of(pod) if claim in state.claims_of(pod)]
     for one in in_order or [claim]:
-        entry = failure_entry(picture, one, reason, message)
+        entry = failure_entry(state, one, reason, message)
         if entry is not None:
-            return Signal(one.uid, (*standing_entries(picture, one, entry), entry))
+            return Signal(one.uid, (*standing_entries(state, one, entry), entry))
     return None
 
 
-def standing_entries(picture: Picture, claim: Claim, beside: Entry) -> tuple[Entry, ...]:
+def standing_entries(state: State, claim: Claim, beside: Entry) -> tuple[Entry, ...]:
     """What we told of the claim's other devices already: an apply replaces all that its manager applied before."""
-    if claim.uid not in picture.hand_overs:
+    if claim.uid not in state.hand_overs:
         return ()
     true = claim.true_conditions
     return tuple(
         reschedule_entry(result)
-        for _, result, _ in picture.pool_results(claim.allocation)
+        for _, result, _ in state.pool_results(claim.allocation)
         if (*result.key, RESCHEDULE) in true and result.device != beside.device
     )
 
@@ -191,18 +191,18 @@ def reschedule_entry(result: Result) -> Entry:
     return Entry(*result.key, RESCHEDULE, "DeviceAttached", message, result.share)
 
 
-def withdrawn(picture: Picture, node: str, model: str) -> bool:
+def withdrawn(state: State, node: str, model: str) -> bool:
     """Whether the scheduler can no longer choose the model from the pool on the node: its pool label was seen gone."""
-    found, named = picture.node(node), picture.model(model)
+    found, named = state.node(node), state.model(model)
     if found is None or named is None:
         return True
-    return found.labels.get(f"{picture.config.prefix}/{named.device}") != "true"
+    return found.labels.get(f"{state.config.prefix}/{named.device}") != "true"
 
 
-def failure_entry(picture: Picture, claim: Claim, reason: str, message: str) -> Entry | None:
+def failure_entry(state: State, claim: Claim, reason: str, message: str) -> Entry | None:
     """The failure on the first own result that is not ready: the scheduler looks no further."""
     true = claim.true_conditions
-    for _, result, _ in picture.pool_results(claim.allocation):
+    for _, result, _ in state.pool_results(claim.allocation):
         if all((*result.key, name) in true for name in result.binding):
             continue
         names = [name for name in result.failure if name == FAILED_CONDITION] or list(result.failure)
@@ -213,54 +213,54 @@ def failure_entry(picture: Picture, claim: Claim, reason: str, message: str) -> 
 
 def _stands(work: Work, failure: Failure) -> bool:
     """Whether the cool-down was read back. A publisher that is away cannot hold the failure up for long."""
-    picture = work.picture
-    if not withdrawn(picture, failure.node, failure.model):
+    state = work.state
+    if not withdrawn(state, failure.node, failure.model):
         return False
-    if not cools_with_fabric(picture, failure.node, failure.model) or _closed(picture, failure):
+    if not cools_with_fabric(state, failure.node, failure.model) or _closed(state, failure):
         return True
-    return work.has_come(read_back_due(picture, failure))
+    return work.has_come(read_back_due(state, failure))
 
 
-def told_due(picture: Picture, failure: Failure, life: ClaimLife) -> int:
+def told_due(state: State, failure: Failure, life: ClaimLife) -> int:
     """The instant from which it is told that a claim would fail anywhere: at once the first time, later each time that the
     scheduler tries all the same."""
-    pause = picture.policy.cool_down_seconds * MICROSECONDS
+    pause = state.policy.cool_down_seconds * MICROSECONDS
     return failure.since + (pause << min(life.cycle - 2, 5) if life.cycle > 1 else 0)
 
 
-def read_back_due(picture: Picture, failure: Failure) -> int:
+def read_back_due(state: State, failure: Failure) -> int:
     """The instant from which the failure waits for the publisher no more."""
-    return failure.since + picture.policy.cool_down_read_back_seconds * MICROSECONDS
+    return failure.since + state.policy.cool_down_read_back_seconds * MICROSECONDS
 
 
-def cools_with_fabric(picture: Picture, node: str, model: str) -> bool:
+def cools_with_fabric(state: State, node: str, model: str) -> bool:
     """Whether the model cools down on the node because the fabric fails, and not for the node's own sake."""
-    fabric = picture.fabric_of.get(node, "")
-    return picture.fails(fabric, model) and node in picture.fabric_failed[fabric, model]
+    fabric = state.fabric_of.get(node, "")
+    return state.fails(fabric, model) and node in state.fabric_failed[fabric, model]
 
 
-def _closed(picture: Picture, failure: Failure) -> bool:
+def _closed(state: State, failure: Failure) -> bool:
     """Whether no device of the fabric's pool can be chosen any more: each is tainted for the cool-down, or a claim has it. Only
     our publisher knows what the label asks for, so the pool of another is not waited for."""
-    named = picture.model(failure.model)
+    named = state.model(failure.model)
     if named is None:
         return True
-    key = (named.driver, f"{named.device}-fabric{picture.fabric_of[failure.node]}")
-    pool = picture.pools.get(key)
+    key = (named.driver, f"{named.device}-fabric{state.fabric_of[failure.node]}")
+    pool = state.pools.get(key)
     if pool is None or pool.owner != PUBLISHER:
         return True
-    taint = f"{picture.config.prefix}/cooling"
+    taint = f"{state.config.prefix}/cooling"
     return pool.usable and all(
-        (*key, name) in picture.holders or any(t.key == taint and t.effect in BLOCKING for t in device.taints)
+        (*key, name) in state.holders or any(t.key == taint and t.effect in BLOCKING for t in device.taints)
         for name, device in pool.devices.items()
     )
 
 
 def end_cool_downs(work: Work, node: str) -> None:
     """When the time is over; of a node that took no pods, when it takes them again."""
-    place = work.picture.node(node)
+    place = work.state.node(node)
     open_again = place is not None and place.takes(())
-    for cell in sorted(work.picture.cooling_at[node]):
-        row = work.picture.cooling.rows[cell]
+    for cell in sorted(work.state.cooling_at[node]):
+        row = work.state.cooling.rows[cell]
         if work.has_come(row.until) or (open_again and row.reason == UNSCHEDULABLE):
-            work.want(CoolDownOver(node=cell[0], model=cell[1], mode=work.picture.mode), "/".join(cell))
+            work.emit_once(CoolDownOver(node=cell[0], model=cell[1], mode=work.state.mode), "/".join(cell))

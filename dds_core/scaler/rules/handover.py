@@ -14,61 +14,61 @@ from dds_core.scaler.events import HandOver, Signal, Steered
 from dds_core.scaler.model import ClaimLife
 from dds_core.scaler.rules.exchange import KUBE_SCHEDULER, begin, looks_anew
 from dds_core.scaler.rules.failures import fail_unschedulable, reschedule_entry
-from dds_core.scaler.state import Picture, Work
+from dds_core.scaler.state import State, Work
 
 
 def hand_over(work: Work, uid: str, node: str) -> None:
     """Signal the claim's whole group when every part of it can give way."""
-    picture = work.picture
-    life, claim = picture.lives.rows[uid], picture.claims.rows[uid]
-    if life.state != ATTACHED or uid in picture.hand_overs or uid in picture.exchanges or told(picture, claim):
+    state = work.state
+    life, claim = state.lives.rows[uid], state.claims.rows[uid]
+    if life.state != ATTACHED or uid in state.hand_overs or uid in state.exchanges or told(state, claim):
         return
-    group = group_of(picture, claim)
+    group = group_of(state, claim)
     if group is None:
         return
     pods, claims = group
-    if any(_is_kept(picture, promise.key, one) for one in claims for promise in picture.promises_to(one)):
+    if any(_is_kept(state, promise.key, one) for one in claims for promise in state.reserved_devices_of(one)):
         return  # what is held, or guarded for another claim, is let go of first
     why = begin(work, pods, claims, node)
     if not why:
         return
-    place = picture.node(node)
+    place = state.node(node)
     if place is None or fail_unschedulable(work, claims, pods, place):
         return
     signals = tuple(signal for one in claims if (signal := _signal(work, one)) is not None)
     if len(signals) != len(claims):
         return
-    work.want(
+    work.emit_once(
         HandOver(
             pod=pods[0].uid if pods else "",
             node=node,
             steering="clear",
             signals=signals,
-            mode=picture.mode,
+            mode=state.mode,
             cause=f"attempt {life.cycle}.{life.attempt}",
             why=why,
         )
     )
 
 
-def _is_kept(picture: Picture, key: DeviceKey, claim: Claim) -> bool:
+def _is_kept(state: State, key: DeviceKey, claim: Claim) -> bool:
     """Whether a hold keeps everybody from the device, or a guard that stays everybody but another claim."""
-    guard = picture.guarded.get(key)
-    return picture.is_held(key) or (guard is not None and guard.claim != claim.uid and not guard.lifting)
+    guard = state.guarded.get(key)
+    return state.is_held(key) or (guard is not None and guard.claim != claim.uid and not guard.lifting)
 
 
-def told(picture: Picture, claim: Claim) -> bool:
+def told(state: State, claim: Claim) -> bool:
     """Whether anybody has already told the scheduler that our devices are there, or that they will not come; other drivers'
     devices, and conditions that the scheduler does not read, say nothing."""
     read = {
         (*result.key, name)
-        for _, result, _ in picture.pool_results(claim.allocation)
+        for _, result, _ in state.pool_results(claim.allocation)
         for name in (*result.binding, *result.failure)
     }
     return not read.isdisjoint(claim.true_conditions)
 
 
-def group_of(picture: Picture, claim: Claim) -> tuple[list[Pod], list[Claim]] | None:
+def group_of(state: State, claim: Claim) -> tuple[list[Pod], list[Claim]] | None:
     """The pods that must give way together and their claims that wait for pool devices, in pod order; None while one of
     them cannot: a claim that is not attached or for which nothing is kept, a pod that runs."""
     pods: dict[str, Pod] = {}
@@ -76,35 +76,35 @@ def group_of(picture: Picture, claim: Claim) -> tuple[list[Pod], list[Claim]] | 
     queue = [claim]
     while queue:
         one = queue.pop(0)
-        for pod in picture.pods_of(one):
+        for pod in state.pods_of(one):
             if pod.uid in pods or pod.phase in FINISHED:
                 continue
             if pod.node or pod.deleting:
                 return None
             pods[pod.uid] = pod
-            for other in picture.claims_of(pod):
+            for other in state.claims_of(pod):
                 if other.uid not in claims:
                     claims[other.uid] = other
                     queue.append(other)
-    waiting = [one for one in _in_pod_order(picture, pods, claims) if picture.pool_results(one.allocation)]
+    waiting = [one for one in _in_pod_order(state, pods, claims) if state.pool_results(one.allocation)]
     for one in waiting:
-        life = picture.lives.get(one.uid)
+        life = state.lives.get(one.uid)
         if life is None or life.state != ATTACHED or life.allocation != one.allocation:
             return None
-        if not (picture.reservations_for[one.uid] if picture.live else life.promises):
+        if not (state.reservations_for[one.uid] if state.live else life.promises):
             return None
     return list(pods.values()), waiting
 
 
-def _in_pod_order(picture: Picture, pods: dict[str, Pod], claims: dict[str, Claim]) -> list[Claim]:
-    ordered = {one.uid: one for pod in pods.values() for one in picture.claims_of(pod)}
+def _in_pod_order(state: State, pods: dict[str, Pod], claims: dict[str, Claim]) -> list[Claim]:
+    ordered = {one.uid: one for pod in pods.values() for one in state.claims_of(pod)}
     return list({**ordered, **claims}.values())
 
 
 def _signal(work: Work, claim: Claim) -> Signal | None:
     """Our full set of entries on the claim; None, and an alert, for a device that knows no way to give way."""
     entries = []
-    for _, result, _ in work.picture.pool_results(claim.allocation):
+    for _, result, _ in work.state.pool_results(claim.allocation):
         if RESCHEDULE not in result.failure:
             text = f"device {result.device} of pool {result.pool} does not list {RESCHEDULE}; its claim cannot be handed over"
             work.alert(claim.uid, "NoWayToHandOver", text)
@@ -116,37 +116,37 @@ def _signal(work: Work, claim: Claim) -> Signal | None:
 def steer(work: Work, claim: Claim, life: ClaimLife) -> None:
     """Of an attached claim that was told: between the failed binding and the next attempt, nominate our node for
     the pod and clear the allocations that we signalled, so that the next attempt allocates afresh and tries that node first."""
-    picture = work.picture
+    state = work.state
     if life.allocation is None:
         return
-    for pod in picture.pods_of(claim):
+    for pod in state.pods_of(claim):
         if pod.waiting != "SchedulerError" or pod.nominated or pod.node or pod.deleting:
             continue
-        signalled = [one for one in picture.claims_of(pod) if _given_way(picture, one)]
+        signalled = [one for one in state.claims_of(pod) if _given_way(state, one)]
         if claim not in signalled or any(one.consumers for one in signalled):
             continue
-        rows = [picture.hand_overs.get(one.uid) for one in signalled]
-        if picture.live and (not all(rows) or any(row is not None and row.steered for row in rows)):
+        rows = [state.hand_overs.get(one.uid) for one in signalled]
+        if state.live and (not all(rows) or any(row is not None and row.steered for row in rows)):
             continue
-        if not _may_clear(picture, pod, signalled):
+        if not _may_clear(state, pod, signalled):
             continue
-        place = picture.node(life.node)
+        place = state.node(life.node)
         if place is None or not place.takes(pod.tolerations):
             continue
         uids = tuple(one.uid for one in signalled)
         cause = f"attempt {life.cycle}.{life.attempt}"
-        work.want(Steered(pod=pod.uid, node=life.node, claims=uids, mode=picture.mode, cause=cause))
+        work.emit_once(Steered(pod=pod.uid, node=life.node, claims=uids, mode=state.mode, cause=cause))
 
 
-def _may_clear(picture: Picture, pod: Pod, claims: list[Claim]) -> bool:
+def _may_clear(state: State, pod: Pod, claims: list[Claim]) -> bool:
     """Before 1.36 a scheduler panics when a claim that another pod shares is cleared in the middle of a binding (Kubernetes pull
     request 137371), and Volcano loses its claims (its issue 5812): there only they clear themselves."""
     if pod.scheduler == "volcano":
         return False
-    old = picture.version and not looks_anew(picture) and pod.scheduler in KUBE_SCHEDULER
+    old = state.version and not looks_anew(state) and pod.scheduler in KUBE_SCHEDULER
     return not old or all(claim.owner == pod.uid for claim in claims)
 
 
-def _given_way(picture: Picture, claim: Claim) -> bool:
-    signals = {(*result.key, RESCHEDULE) for _, result, _ in picture.pool_results(claim.allocation)}
+def _given_way(state: State, claim: Claim) -> bool:
+    signals = {(*result.key, RESCHEDULE) for _, result, _ in state.pool_results(claim.allocation)}
     return not signals.isdisjoint(claim.true_conditions)

@@ -16,47 +16,47 @@ from dds_core.scaler.events import DeviceHeld, HoldBegun, HoldEnded, VictimMarke
 from dds_core.scaler.fold.decisions import LET_GO, UNHELD
 from dds_core.scaler.model import Hold, hold_name
 from dds_core.scaler.rules.exchange import AFTER_REFUSAL, LAST_MOMENT, list_when_settled
-from dds_core.scaler.state import Picture, Work
+from dds_core.scaler.state import State, Work
 
 _PAUSE = 30 * MICROSECONDS
 """From the end of a hold to the next one of the device, so that those for whom it ended can take it."""
 _STEPS = tuple(one.__name__ for one in (HoldBegun, DeviceHeld, HoldEnded, VictimMarked))
 
 
-def are_possible(picture: Picture, at: int) -> bool:
+def are_possible(state: State, at: int) -> bool:
     """Whether devices can be held. After a refusal for lack of rights none is for some time; any other one is only tried again,
     since a device that is given back unheld may be taken meanwhile."""
-    refused = picture.passed.get(UNHELD)
-    return bool(picture.guards) and (refused is None or at >= refused + AFTER_REFUSAL)
+    refused = state.fired_deadlines.get(UNHELD)
+    return bool(state.guards) and (refused is None or at >= refused + AFTER_REFUSAL)
 
 
-def pause_due(picture: Picture, uid: str) -> int:
+def pause_due(state: State, uid: str) -> int:
     """The instant from which a device may be held again."""
-    let_go = picture.passed.get((LET_GO, uid))
+    let_go = state.fired_deadlines.get((LET_GO, uid))
     return let_go + _PAUSE if let_go is not None else 0
 
 
 def begin(work: Work, resource: FabricResource, faces: Sequence[DeviceKey], reason: str) -> bool:
     """The first step towards a hold of the device with these names on the node. Not while a step that was refused is to wait, or
     an exchange still guards it."""
-    picture = work.picture
-    refusals = (picture.refusals.get((step, resource.uid)) for step in _STEPS)
+    state = work.state
+    refusals = (state.refusals.get((step, resource.uid)) for step in _STEPS)
     if any(one is not None and work.at < one.until for one in refusals):
         return False
-    if resource.uid in picture.holds or any(key in picture.guarded for key in faces):
+    if resource.uid in state.holds or any(key in state.guarded for key in faces):
         return False
-    if work.at < pause_due(picture, resource.uid):
+    if work.at < pause_due(state, resource.uid):
         return False
-    return work.want(
+    return work.emit_once(
         HoldBegun(
             resource=resource.uid,
-            mode=picture.mode,
+            mode=state.mode,
             name=resource.name,
             node=resource.node,
             model=resource.model,
             uuid=resource.uuid,
             devices=tuple(faces),
-            until=work.at + picture.policy.guard_seconds * MICROSECONDS if picture.live else 0,
+            until=work.at + state.policy.guard_seconds * MICROSECONDS if state.live else 0,
             reason=reason,
         )
     )
@@ -74,29 +74,31 @@ def go_on(work: Work, uid: str, row: Hold, why: str) -> None:
     elif row.stage == "listing" and not row.wanted:
         list_when_settled(work, uid, row.since)
     elif row.stage == "listed":
-        name = work.picture.resources.rows[uid].name
+        name = work.state.resources.rows[uid].name
         hold = hold_name(name)
-        work.want(
-            DeviceHeld(resource=uid, mode=work.picture.mode, hold=hold, name=name, node=row.node, devices=row.devices)
+        work.emit_once(
+            DeviceHeld(resource=uid, mode=work.state.mode, hold=hold, name=name, node=row.node, devices=row.devices)
         )
 
 
 def end_stray(work: Work, claim: Claim) -> None:
     """A hold of ours that nobody here knows of, such as that of a scaler whose log is gone, would keep its device for ever. Not
     while its device is about to go."""
-    picture, resource = work.picture, work.picture.resources.get(claim.hold)
+    state, resource = work.state, work.state.resources.get(claim.hold)
     if resource is not None and (resource.leaving or resource.marked):
         return
-    if claim.hold in picture.holds or not picture.live or claim.namespace != picture.guards or claim.allocation is None:
+    if claim.hold in state.holds or not state.live or claim.namespace != state.guards or claim.allocation is None:
         return
     devices = tuple(one.key for one in claim.allocation.results)
     _end(work, claim.hold, claim.allocation.node, devices, "nobody here knows why it is held")
 
 
 def _end(work: Work, uid: str, node: str, devices: tuple[DeviceKey, ...], reason: str) -> None:
-    picture = work.picture
-    hold = next((picture.claims.rows[claim].name for claim in sorted(picture.claims_holding[uid])), "")
-    resource = picture.resources.get(uid)
+    state = work.state
+    hold = next((state.claims.rows[claim].name for claim in sorted(state.claims_holding[uid])), "")
+    resource = state.resources.get(uid)
     if not hold and resource is not None:
         hold = hold_name(resource.name)
-    work.want(HoldEnded(resource=uid, mode=picture.undoing_mode, hold=hold, node=node, devices=devices, reason=reason))
+    work.emit_once(
+        HoldEnded(resource=uid, mode=state.undoing_mode, hold=hold, node=node, devices=devices, reason=reason)
+    )

@@ -7,43 +7,43 @@ from dds_core.events import NodeLabelled
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.model import Model, Node
 from dds_core.scaler.model import COOLING
-from dds_core.scaler.rules.assignment import Cover
+from dds_core.scaler.rules.assignment import Assignment
 from dds_core.scaler.rules.failures import cools_with_fabric
 from dds_core.scaler.rules.orders import cell_of, conflicting_model, limits_of
-from dds_core.scaler.state import Picture, Work
+from dds_core.scaler.state import State, Work
 
 
-def label(work: Work, name: str, covers: list[Cover]) -> None:
-    if not _label(work, name, covers):
+def label(work: Work, name: str, assignments: list[Assignment]) -> None:
+    if not _label(work, name, assignments):
         work.take_off_left_labels(name)
 
 
-def _label(work: Work, name: str, covers: list[Cover]) -> bool:
+def _label(work: Work, name: str, assignments: list[Assignment]) -> bool:
     """Whether labels of the node have to change."""
-    picture = work.picture
-    node, config = picture.node(name), picture.config
+    state = work.state
+    node, config = state.node(name), state.config
     if node is None or not config.models or f"{config.prefix}/fabric" not in node.labels:
         return False
-    at_most = _at_most(picture, name)
+    at_most = _at_most(state, name)
     changes: dict[str, str | None] = {}
     reasons: list[str] = []
     for model in config.models:
-        why_not = reason_against(picture, node, model, at_most, covers)
+        why_not = reason_against(state, node, model, at_most, assignments)
         _compare(
-            picture, node, f"{config.prefix}/{model.device}", "true" if not why_not else "", changes, reasons, why_not
+            state, node, f"{config.prefix}/{model.device}", "true" if not why_not else "", changes, reasons, why_not
         )
-        _ask_publisher(picture, node, model, changes, reasons)
-    _remove_stale(picture, node, changes, reasons)
+        _ask_publisher(state, node, model, changes, reasons)
+    _remove_stale(state, node, changes, reasons)
     if changes:
         reason = "; ".join(dict.fromkeys(reasons)) or "the node can take it"
-        work.want(NodeLabelled(node=name, labels=changes, mode=picture.mode, reason=reason), name)
+        work.emit_once(NodeLabelled(node=name, labels=changes, mode=state.mode, reason=reason), name)
     return bool(changes)
 
 
 def _compare(
-    picture: Picture, node: Node, key: str, wanted: str, changes: dict[str, str | None], reasons: list[str], why: str
+    state: State, node: Node, key: str, wanted: str, changes: dict[str, str | None], reasons: list[str], why: str
 ) -> None:
-    intended = picture.labelled.get((node.name, key))
+    intended = state.labelled.get((node.name, key))
     current = intended if intended is not None else node.labels.get(key, "")
     if current != wanted:
         changes[key] = wanted or None
@@ -51,50 +51,48 @@ def _compare(
             reasons.append(why)
 
 
-def _ask_publisher(
-    picture: Picture, node: Node, model: Model, changes: dict[str, str | None], reasons: list[str]
-) -> None:
-    key = f"{picture.config.prefix}/{model.device}{COOLING}"
-    cools = cools_with_fabric(picture, node.name, model.model)
-    until = picture.cooling.rows[node.name, model.model].until if cools else 0
-    _compare(picture, node, key, str(-(-until // MICROSECONDS)) if cools else "", changes, reasons, "")
+def _ask_publisher(state: State, node: Node, model: Model, changes: dict[str, str | None], reasons: list[str]) -> None:
+    key = f"{state.config.prefix}/{model.device}{COOLING}"
+    cools = cools_with_fabric(state, node.name, model.model)
+    until = state.cooling.rows[node.name, model.model].until if cools else 0
+    _compare(state, node, key, str(-(-until // MICROSECONDS)) if cools else "", changes, reasons, "")
     if key in changes:
         reasons.append(
             f"{model.model} {'fails on several nodes' if cools else 'does not cool down any more'} in its fabric"
         )
 
 
-def reason_against(picture: Picture, node: Node, model: Model, at_most: int, covers: list[Cover]) -> str:
+def reason_against(state: State, node: Node, model: Model, at_most: int, assignments: list[Assignment]) -> str:
     """Why the scheduler should not choose the model from the pool on the node, "" when it may. No model has more than
     `at_most` devices there."""
-    cooling = picture.cooling.get((node.name, model.model))
+    cooling = state.cooling.get((node.name, model.model))
     if cooling is not None:
         return f"{model.model} is cooling down after {cooling.reason}"
-    rival = conflicting_model(picture, node.name, model)
+    rival = conflicting_model(state, node.name, model)
     if rival:
         return f"{model.model} may not share the node with {rival}"
-    top = limits_of(picture, node.name, model.model)[1]
+    top = limits_of(state, node.name, model.model)[1]
     if at_most < top:
         return ""
-    cell = cell_of(picture, node.name, model)
-    here = (picture.resources.rows[uid] for uid in picture.idle_at[node.name])
-    idle = sum(one.model == model.model and not picture.is_kept_for_one_cleared(one) for one in here)
-    waiting = sum(m is model for one in covers for _, _, m in picture.pool_results(one.claim.allocation))
+    cell = cell_of(state, node.name, model)
+    here = (state.resources.rows[uid] for uid in state.idle_at[node.name])
+    idle = sum(one.model == model.model and not state.is_kept_for_one_cleared(one) for one in here)
+    waiting = sum(m is model for one in assignments for _, _, m in state.pool_results(one.claim.allocation))
     if cell.filled >= top and idle <= waiting:
         return f"the node has its {top} of {model.model}"
     return ""
 
 
-def _at_most(picture: Picture, node: str) -> int:
+def _at_most(state: State, node: str) -> int:
     """No model has more than this on the node, or ordered for it; cheaper than counting each."""
-    asked = sum(picture.requests.rows[uid].size for uid in picture.requests_at[node])
-    meant = sum(row.size for name in picture.models if (row := picture.orders.get((node, name))))
-    return asked + meant + len(picture.resources_at[node])
+    asked = sum(state.requests.rows[uid].size for uid in state.requests_at[node])
+    meant = sum(row.size for name in state.models if (row := state.orders.get((node, name))))
+    return asked + meant + len(state.resources_at[node])
 
 
-def _remove_stale(picture: Picture, node: Node, changes: dict[str, str | None], reasons: list[str]) -> None:
+def _remove_stale(state: State, node: Node, changes: dict[str, str | None], reasons: list[str]) -> None:
     """Pool labels of models that are no longer configured, and what older versions put beside them."""
-    config = picture.config
+    config = state.config
     known = {model.device for model in config.models}
     ours = [
         key
@@ -107,6 +105,6 @@ def _remove_stale(picture: Picture, node: Node, changes: dict[str, str | None], 
             continue
         if name.endswith(COOLING) and name.removesuffix(COOLING) in known:
             continue
-        if picture.labelled.get((node.name, key)) != "":
+        if state.labelled.get((node.name, key)) != "":
             changes[key] = None
             reasons.append(f"{name} is not configured any more")

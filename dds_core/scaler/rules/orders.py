@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations
 
+from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.matching.records import claim_of
 from dds_core.model import (
     GOING,
     OWNER,
     OWNER_LABEL,
+    RESOURCE_DETACHING,
     AttachRequest,
     Claim,
     ClaimRequest,
@@ -27,11 +29,11 @@ from dds_core.model import (
 from dds_core.scaler.events import WITHDRAWN, AttachOrdered, DetachOrdered
 from dds_core.scaler.model import DEPARTED, Pool, PoolKey, model_of_device
 from dds_core.scaler.model import Cell as NodeModel
-from dds_core.scaler.rules.assignment import Cover, ordered_not_made, size_wanted
+from dds_core.scaler.rules.assignment import Assignment, ordered_not_made, size_wanted
 from dds_core.scaler.rules.choice import models_for
 from dds_core.scaler.rules.devices import is_given_up, staying_of
 from dds_core.scaler.rules.failures import fail, fail_unschedulable
-from dds_core.scaler.state import Picture, Work
+from dds_core.scaler.state import State, Work
 
 _SLUG = re.compile(r"[^a-z0-9]+")
 _IN_PARTS = "the node lists parts of it only"
@@ -45,7 +47,7 @@ def request_name(node: str, type: str, model: str) -> str:
     return f"dds-{slug}-{digest}"
 
 
-def usable(picture: Picture, request: AttachRequest) -> bool:
+def usable(state: State, request: AttachRequest) -> bool:
     """Whether we may change the request's size: it is ours, or the policy lets us adopt it."""
     if request.labels.get(OWNER_LABEL) == OWNER or request.name == request_name(
         request.node, request.type, request.model
@@ -53,7 +55,7 @@ def usable(picture: Picture, request: AttachRequest) -> bool:
         return True
     if request.policy != "samenode" or not request.node:
         return False
-    match picture.policy.adoption:
+    match state.policy.adoption:
         case "all":
             return True
         case "reference":
@@ -62,21 +64,21 @@ def usable(picture: Picture, request: AttachRequest) -> bool:
             return False
 
 
-def limits_of(picture: Picture, node: str, model: str) -> tuple[int, int]:
+def limits_of(state: State, node: str, model: str) -> tuple[int, int]:
     """(min, max) devices of the model on the node; the node's labels win over the policy, a label that is no number
     counts as absent."""
     cell = (node, model)
-    known = picture.limits.get(cell)
+    known = state.limits.get(cell)
     if known is None:
-        known = picture.limits[cell] = _read_limits(picture, node, model)
+        known = state.limits[cell] = _read_limits(state, node, model)
     return known
 
 
-def _read_limits(picture: Picture, node: str, model: str) -> tuple[int, int]:
-    limit = picture.policy.limit_of(node, model)
-    found, named = picture.node(node), picture.model(model)
+def _read_limits(state: State, node: str, model: str) -> tuple[int, int]:
+    limit = state.policy.limit_of(node, model)
+    found, named = state.node(node), state.model(model)
     labels = found.labels if found is not None else {}
-    stem = f"{picture.config.prefix}/{named.device if named is not None else ''}"
+    stem = f"{state.config.prefix}/{named.device if named is not None else ''}"
     low, high = (_number(labels.get(f"{stem}-size-{end}", "")) for end in ("min", "max"))
     top = limit.max if high is None else high
     return min(limit.min if low is None else low, top), top
@@ -108,9 +110,9 @@ class Cell:
         return self.size + self.others + self.stuck
 
 
-def cell_of(picture: Picture, node: str, model: Model) -> Cell:
-    cell = Cell(node, model, picture.request_type(model))
-    requests = [picture.requests.rows[uid] for uid in picture.requests_at[node]]
+def cell_of(state: State, node: str, model: Model) -> Cell:
+    cell = Cell(node, model, state.request_type(model))
+    requests = [state.requests.rows[uid] for uid in state.requests_at[node]]
     for request in sorted(requests, key=lambda r: (r.created, r.name)):
         if request.model != model.model:
             continue
@@ -118,88 +120,88 @@ def cell_of(picture: Picture, node: str, model: Model) -> Cell:
             cell.others += request.size
         elif request.deleting:
             cell.leaving = request
-        elif usable(picture, request) and cell.own is None:
+        elif usable(state, request) and cell.own is None:
             cell.own = request
         elif request.policy == "samenode":
             cell.foreign = request
             cell.others += request.size
     mine = cell.own.name if cell.own is not None else request_name(node, cell.type, model.model)
-    cell.size = size_wanted(picture, node, model.model, mine, cell.own.size if cell.own is not None else 0)
+    cell.size = size_wanted(state, node, model.model, mine, cell.own.size if cell.own is not None else 0)
     requests_here = {request.name for request in requests}
-    here = [r for uid in picture.resources_at[node] if (r := picture.resources.rows[uid]).model == model.model]
+    here = [r for uid in state.resources_at[node] if (r := state.resources.rows[uid]).model == model.model]
     cell.others += sum(r.request not in requests_here and not r.deleting for r in here)
-    cell.stuck = sum(_is_stuck(picture, r) for r in here)
+    cell.stuck = sum(_is_stuck(state, r) for r in here)
     return cell
 
 
-def order(work: Work, node: str, covers: list[Cover]) -> None:
+def order(work: Work, node: str, assignments: list[Assignment]) -> None:
     """Raise the requests of the node for the claims that nothing covers yet, oldest first, whole claims only."""
-    if not any(covered.missing for covered in covers):
+    if not any(assignment.missing for assignment in assignments):
         return
-    picture = work.picture
+    state = work.state
     cells: dict[str, Cell] = {}
     blocked: set[str] = set()
-    for covered in covers:
-        models = {m.model: m for _, _, m in picture.pool_results(covered.claim.allocation)}
+    for assignment in assignments:
+        models = {m.model: m for _, _, m in state.pool_results(assignment.claim.allocation)}
         for name in models:
             if name not in cells:
-                cells[name] = cell_of(picture, node, models[name])
-        if covered.missing:
-            _grant(work, node, covered, cells, blocked)
+                cells[name] = cell_of(state, node, models[name])
+        if assignment.missing:
+            _grant(work, node, assignment, cells, blocked)
     for cell in cells.values():
         if cell.granted:
             ask(work, cell, "demand", tuple(dict.fromkeys(cell.granted)))
 
 
-def withdraw(work: Work, node: str, covers: list[Cover]) -> None:
+def withdraw(work: Work, node: str, assignments: list[Assignment]) -> None:
     """Take back what was ordered, is not written yet, and no claim waits for any more: the newer order takes the place of the
     older. Where that was written in this very moment its device comes and idles."""
-    picture = work.picture
-    for name, model in sorted(picture.models.items()):
-        order = picture.orders.get((node, name))
+    state = work.state
+    for name, model in sorted(state.models.items()):
+        order = state.orders.get((node, name))
         if order is None or not order.more:
             continue
-        cell = cell_of(picture, node, model)
-        spare = ordered_not_made(picture, node, model) - sum(one.ordered.count(name) for one in covers)
-        kept = limits_of(picture, node, name)[0] - cell.others if picture.policy.prewarm else 0
+        cell = cell_of(state, node, model)
+        spare = ordered_not_made(state, node, model) - sum(one.ordered.count(name) for one in assignments)
+        kept = limits_of(state, node, name)[0] - cell.others if state.policy.prewarm else 0
         size = max(cell.size - spare, cell.own.size if cell.own is not None else 0, kept)
         if size < cell.size:
             cell.size = size
             ask(work, cell, WITHDRAWN)
 
 
-def _grant(work: Work, node: str, covered: Cover, cells: dict[str, Cell], blocked: set[str]) -> None:
-    picture, claim = work.picture, covered.claim
-    life = picture.lives.rows[claim.uid]
-    place = picture.node(node)
-    waiting = [pod for pod in picture.pods_of(claim) if not pod.node]
+def _grant(work: Work, node: str, assignment: Assignment, cells: dict[str, Cell], blocked: set[str]) -> None:
+    state, claim = work.state, assignment.claim
+    life = state.lives.rows[claim.uid]
+    place = state.node(node)
+    waiting = [pod for pod in state.pods_of(claim) if not pod.node]
     if place is not None and fail_unschedulable(work, [claim], waiting, place):
         return
-    never = _never_together(picture, claim)
+    never = _never_together(state, claim)
     if never:
         fail(work, claim, life, "Coexistence", never, anywhere=True)
         return
-    needed = {name: covered.missing.count(name) for name in dict.fromkeys(covered.missing)}
+    needed = {name: assignment.missing.count(name) for name in dict.fromkeys(assignment.missing)}
     granted = {name for name, cell in cells.items() if cell.granted}
     for name in needed:
-        unsuitable = _came_in_vain(picture, node, claim, cells[name].model)
+        unsuitable = _arrived_unsuitable(state, node, claim, cells[name].model)
         if unsuitable is not None:
             device, why = unsuitable
             fail(work, claim, life, "DeviceUnsuitable", why, model=name, device=device)
             return
-        refusal = _refusal(picture, node, claim, cells[name], needed[name], granted)
+        refusal = _refusal(state, node, claim, cells[name], needed[name], granted)
         if refusal is not None:
             fail(work, claim, life, *refusal, model=name)
             return
-    if any(conflicting_model(picture, node, cells[name].model, claim) for name in needed):
+    if any(conflicting_model(state, node, cells[name].model, claim) for name in needed):
         blocked.update(needed)
         return
-    if _has_what_leaves(picture, claim):  # as it stands it cannot be served
+    if _has_what_leaves(state, claim):  # as it stands it cannot be served
         return
     if blocked & needed.keys() or place is None or (not waiting and place.unschedulable):
         blocked.update(needed)
         return
-    if not all(_there_is(picture, node, cells[name], count) for name, count in needed.items()):
+    if not all(_there_is(state, node, cells[name], count) for name, count in needed.items()):
         blocked.update(needed)
         return
     for name, count in needed.items():
@@ -207,15 +209,15 @@ def _grant(work: Work, node: str, covered: Cover, cells: dict[str, Cell], blocke
         cells[name].granted += [claim.uid] * count
 
 
-def _has_what_leaves(picture: Picture, claim: Claim) -> bool:
+def _has_what_leaves(state: State, claim: Claim) -> bool:
     """Whether a device of the node that the claim has beside those that it waits for is on its way off. The fabric could give
     that very one to the node again, and the operator take it off once more."""
-    has = (picture.resource_of(result.key) for result in picture.local_results(claim.allocation))
+    has = (state.resource_of(result.key) for result in state.local_results(claim.allocation))
     return any(one is not None and one.leaving for one in has)
 
 
 def _refusal(
-    picture: Picture, node: str, claim: Claim, cell: Cell, count: int, granted: set[str]
+    state: State, node: str, claim: Claim, cell: Cell, count: int, granted: set[str]
 ) -> tuple[str, str] | None:
     """(reason, message) why this node can never give the claim its devices as things stand, None when it can. `granted` are the
     models that older claims are just being given."""
@@ -224,80 +226,80 @@ def _refusal(
             "RequestOwnedByOther",
             f"ComposabilityRequest {cell.foreign.name} holds {cell.model.model} on {node} and is not ours",
         )
-    rival = conflicting_model(picture, node, cell.model, claim, leaving=False)
-    rival = rival or min(granted & picture.rivals.get(cell.model.model, frozenset()), default="")
+    rival = conflicting_model(state, node, cell.model, claim, leaving=False)
+    rival = rival or min(granted & state.rivals.get(cell.model.model, frozenset()), default="")
     if rival:
         return "Coexistence", f"{cell.model.model} may not share {node} with {rival}"
-    top = limits_of(picture, node, cell.model.model)[1]
+    top = limits_of(state, node, cell.model.model)[1]
     if cell.filled + count > top:
         return "NodeLimit", f"{node} may have {top} of {cell.model.model} and has or awaits {cell.filled}"
     return None
 
 
-def _never_together(picture: Picture, claim: Claim) -> str:
+def _never_together(state: State, claim: Claim) -> str:
     """Two models that may not share a node and that the claim, or its pod with its other claims, cannot do without, as words; ""
     when there are none. What is not allocated yet counts too: whatever comes of it will be a rival. What has its device on the
     node already asks for none of a pool."""
-    if not any(picture.rivals.get(model.model) for _, _, model in picture.pool_results(claim.allocation)):
+    if not any(state.rivals.get(model.model) for _, _, model in state.pool_results(claim.allocation)):
         return ""
-    together = {one.uid: one for pod in picture.pods_of(claim) for one in picture.claims_of(pod)} | {claim.uid: claim}
+    together = {one.uid: one for pod in state.pods_of(claim) for one in state.claims_of(pod)} | {claim.uid: claim}
     asked = [
-        (one, request) for one in together.values() for request in one.requests if not _is_there(picture, one, request)
+        (one, request) for one in together.values() for request in one.requests if not _is_there(state, one, request)
     ]
-    ways = [models_for(picture, one, request) for one, request in asked] if len(asked) > 1 else []
+    ways = [models_for(state, one, request) for one, request in asked] if len(asked) > 1 else []
     for first, second in combinations(filter(None, ways), 2):
-        if all(other in picture.rivals[model] for model in first for other in second):
+        if all(other in state.rivals[model] for model in first for other in second):
             return f"{min(first)} and {min(second)} may not share a node, and its pod wants both"
     return ""
 
 
-def _is_there(picture: Picture, claim: Claim, request: ClaimRequest) -> bool:
+def _is_there(state: State, claim: Claim, request: ClaimRequest) -> bool:
     """Whether all that the claim was allocated for the request are devices of a node."""
     results = claim.allocation.results if claim.allocation is not None else ()
     named = [one for one in results if one.request.partition("/")[0] == request.name]
-    return bool(named) and all(picture.model_of_pool((one.driver, one.pool)) is None for one in named)
+    return bool(named) and all(state.model_of_pool((one.driver, one.pool)) is None for one in named)
 
 
-def _came_in_vain(picture: Picture, node: str, claim: Claim, model: Model) -> tuple[str, str] | None:
+def _arrived_unsuitable(state: State, node: str, claim: Claim, model: Model) -> tuple[str, str] | None:
     """(UUID, words) of a device that came since the claim waits here, is free, and is none that the claim may have: another like
     it would not help. One that was there before is no reason not to ask for another, unless the claim failed for it already.
     Nor is a first one that came in parts: somebody cut it, and the next may be whole."""
-    life = picture.lives.rows[claim.uid]
+    life = state.lives.rows[claim.uid]
     cut = False
-    for uid in sorted(picture.idle_at[node]):
-        resource = picture.resources.rows[uid]
+    for uid in sorted(state.idle_at[node]):
+        resource = state.resources.rows[uid]
         came = resource.created + MICROSECONDS > life.began or resource.uuid in life.unsuited
-        if resource.model == model.model and came and not picture.promised(resource.uuid):
-            why = _why_not(picture, node, claim, sorted(picture.names_of(resource)))
+        if resource.model == model.model and came and not state.promised(resource.uuid):
+            why = _why_not(state, node, claim, sorted(state.names_of(resource)))
             if why and (cut or why != _IN_PARTS or resource.uuid in life.unsuited):
                 return resource.uuid, f"{resource.uuid} came for it and cannot be given to it: {why}"
             cut = cut or bool(why)
     return None
 
 
-def _why_not(picture: Picture, node: str, claim: Claim, keys: list[DeviceKey]) -> str:
+def _why_not(state: State, node: str, claim: Claim, keys: list[DeviceKey]) -> str:
     """Why none of the names of a free device is one for the claim, "" when one is, or when that is not known for sure."""
-    if not keys or not all(picture.pools[key[:2]].usable for key in keys):
+    if not keys or not all(state.pools[key[:2]].usable for key in keys):
         return ""
-    whole = [key for key in keys if not picture.face(key).part]
+    whole = [key for key in keys if not state.face(key).part]
     if not whole:
         return _IN_PARTS
     wanted = claim_of(claim, claim.requests)
-    refusals = [picture.allocator(node).refusal(wanted, key, doubt=True) for key in whole]
+    refusals = [state.allocator(node).refusal(wanted, key, doubt=True) for key in whole]
     return refusals[0] or "" if all(refusals) else ""
 
 
 def conflicting_model(
-    picture: Picture, node: str, model: Model, claim: Claim | None = None, *, leaving: bool = True
+    state: State, node: str, model: Model, claim: Claim | None = None, *, leaving: bool = True
 ) -> str:
     """A model on the node, or ordered for it, that may not share it with `model`. The claim's own other models count as
     well; devices that are being taken off only with `leaving`."""
-    rivals = picture.rivals.get(model.model)
+    rivals = state.rivals.get(model.model)
     if not rivals:
         return ""
-    there = installed_models(picture, node, leaving=leaving)
+    there = installed_models(state, node, leaving=leaving)
     if claim is not None:
-        there |= {m.model for _, _, m in picture.pool_results(claim.allocation)}
+        there |= {m.model for _, _, m in state.pool_results(claim.allocation)}
     return min(there & rivals, default="")
 
 
@@ -305,11 +307,11 @@ def lower_size(
     work: Work, cell: Cell, own: AttachRequest, victims: list[FabricResource], size: int, *, unattached: bool = False
 ) -> None:
     """Ask for as many less as there are victims, or where there are none for those that are there; see `DetachOrdered`."""
-    work.want(
+    work.emit_once(
         DetachOrdered(
             node=cell.node,
             model=cell.model.model,
-            mode=work.picture.mode,
+            mode=work.state.mode,
             request=own.name,
             uid=own.uid,
             size=size,
@@ -321,137 +323,136 @@ def lower_size(
     )
 
 
-def installed_models(picture: Picture, node: str, *, leaving: bool = True) -> set[str]:
+def installed_models(state: State, node: str, *, leaving: bool = True) -> set[str]:
     """Models with a device on the node, or a request for one."""
-    there = [picture.resources.rows[uid] for uid in picture.resources_at[node]]
-    models = {r.model for r in there if leaving or not r.leaving} | _fixed_models(picture, node)
-    requests = (picture.requests.rows[uid] for uid in picture.requests_at[node])
+    there = [state.resources.rows[uid] for uid in state.resources_at[node]]
+    models = {r.model for r in there if leaving or not r.leaving} | _fixed_models(state, node)
+    requests = (state.requests.rows[uid] for uid in state.requests_at[node])
     models |= {request.model for request in requests if request.size > 0}
-    return models | {name for name in picture.models if (row := picture.orders.get((node, name))) and row.size > 0}
+    return models | {name for name in state.models if (row := state.orders.get((node, name))) and row.size > 0}
 
 
-def _fixed_models(picture: Picture, node: str) -> set[str]:
+def _fixed_models(state: State, node: str) -> set[str]:
     """Models of the devices that the node lists and no ComposableResource names: built in, or lost sight of by the operator."""
     found = set()
-    for key in picture.pools_at[node]:
-        for name, device in picture.pools[key].devices.items():
+    for key in state.pools_at[node]:
+        for name, device in state.pools[key].devices.items():
             full = (*key, name)
-            gone = any((DEPARTED, uuid) in picture.passed for uuid in picture.face(full).uuids)
-            if not gone and picture.resource_of(full) is None:
-                model = model_of_device(picture.config, key[0], device)
+            gone = any((DEPARTED, uuid) in state.fired_deadlines for uuid in state.face(full).uuids)
+            if not gone and state.resource_of(full) is None:
+                model = model_of_device(state.config, key[0], device)
                 found |= {model.model} if model is not None else set()
     return found
 
 
-def _there_is(picture: Picture, node: str, cell: Cell, count: int) -> bool:
+def _there_is(state: State, node: str, cell: Cell, count: int) -> bool:
     """Whether the operator can be asked, and the pool shows so many free devices; one that is not whole just now is waited for.
     Of a model of which there is no pool at all, so many are ordered as the fabric can keep up with."""
-    if cell.leaving is not None if cell.own is None else _counts_what_goes(picture, cell.own):
+    if cell.leaving is not None if cell.own is None else _counts_what_goes(state, cell.own):
         return False
-    if _is_being_taken_off(picture, node, cell.model):
+    if _is_being_taken_off(state, node, cell.model):
         return False
-    shown = published_free(picture, node, cell.model)
+    shown = published_free(state, node, cell.model)
     if shown is None:
-        known = picture.pools_of_model[cell.model.model]
-        return not known and picture.units_coming + len(cell.granted) < in_flight_cap(picture)
-    return shown >= count + _still_shown(picture, node, cell)
+        known = state.pools_of_model[cell.model.model]
+        return not known and state.units_coming + len(cell.granted) < in_flight_cap(state)
+    return shown >= count + _still_shown(state, node, cell)
 
 
-def _counts_what_goes(picture: Picture, own: AttachRequest) -> bool:
+def _counts_what_goes(state: State, own: AttachRequest) -> bool:
     """Whether a resource is deleted and the operator, which goes by the state, counts it still: for a size that is raised now it
     makes none in its place, nor when it is gone, since only another size makes it look again."""
-    owned = (picture.resources.rows[uid] for uid in picture.resources_of_request[own.name])
+    owned = (state.resources.rows[uid] for uid in state.resources_of_request[own.name])
     return any(one.deleting and one.state not in GOING for one in owned)
 
 
-def _is_being_taken_off(picture: Picture, node: str, model: Model) -> bool:
+def _is_being_taken_off(state: State, node: str, model: Model) -> bool:
     """Whether a device of the model is on its way off the node. The fabric may have it back already, and give it to the same node
     again: the operator, which waits for the slices to forget the device and asks the fabric where it is, would take it off once
     more, and the resource that had just got it would be attaching for ever. One whose detach fails while the node lists it, or
     takes very long, is not waited for."""
-    rows = picture.resources.rows
-    here = [rows[uid] for uid in picture.resources_at[node] if rows[uid].model == model.model and rows[uid].uuid]
-    return any(_goes(picture, one) and ("progress", one.uid) not in picture.passed for one in here)
+    rows = state.resources.rows
+    here = [rows[uid] for uid in state.resources_at[node] if rows[uid].model == model.model and rows[uid].uuid]
+    return any(_goes(state, one) and (DeadlineKind.PROGRESS, one.uid) not in state.fired_deadlines for one in here)
 
 
-def _goes(picture: Picture, resource: FabricResource) -> bool:
-    return is_given_up(picture, resource) or (resource.state == GOING[0] and not _is_stuck(picture, resource))
+def _goes(state: State, resource: FabricResource) -> bool:
+    return is_given_up(state, resource) or (resource.state == RESOURCE_DETACHING and not _is_stuck(state, resource))
 
 
-def _is_stuck(picture: Picture, resource: FabricResource) -> bool:
+def _is_stuck(state: State, resource: FabricResource) -> bool:
     """Whether its detach fails while its node lists it."""
-    return resource.state == GOING[0] and bool(resource.error and picture.names_of(resource))
+    return resource.state == RESOURCE_DETACHING and bool(resource.error and state.names_of(resource))
 
 
-def _still_shown(picture: Picture, node: str, cell: Cell) -> int:
+def _still_shown(state: State, node: str, cell: Cell) -> int:
     """Devices that the pools may show and that are spoken for: asked for on this node, and on others that the same pools reach,
     and not there yet (pools are published some seconds after an attach has begun). Asking for more than there is would
     not only be in vain (B22): the operator tries for ever, and meanwhile nothing of that request can go back."""
-    there = sum(bool(r.uuid) for r in staying_of(picture, cell.own)) if cell.own else 0
-    mine = set(pools_for(picture, node, cell.model))
-    coming = _spoken_for(picture).items()
+    there = sum(bool(r.uuid) for r in staying_of(state, cell.own)) if cell.own else 0
+    mine = set(pools_for(state, node, cell.model))
+    coming = _spoken_for(state).items()
     everywhere = sum(
         units for (model, pools), units in coming if model == cell.model.model and not mine.isdisjoint(pools)
     )
-    return max(0, cell.size - there) + everywhere - picture.coming.get((node, cell.model.model), 0)
+    return max(0, cell.size - there) + everywhere - state.coming.get((node, cell.model.model), 0)
 
 
-def _spoken_for(picture: Picture) -> Counter[tuple[str, tuple[PoolKey, ...]]]:
+def _spoken_for(state: State) -> Counter[tuple[str, tuple[PoolKey, ...]]]:
     """How many units are asked for and not there yet, by model and by the pools that their nodes reach."""
-    if picture.spoken_for is None:
+    if state.spoken_for is None:
         found: Counter[tuple[str, tuple[PoolKey, ...]]] = Counter()
-        for (node, name), units in picture.coming.items():
-            model = picture.model(name)
+        for (node, name), units in state.coming.items():
+            model = state.model(name)
             if model is not None:
-                found[name, pools_for(picture, node, model)] += units
-        picture.spoken_for = found
-    return picture.spoken_for
+                found[name, pools_for(state, node, model)] += units
+        state.spoken_for = found
+    return state.spoken_for
 
 
-def who_waited_for(picture: Picture, freed: set[NodeModel]) -> set[str]:
+def who_waited_for(state: State, freed: set[NodeModel]) -> set[str]:
     """The nodes where a claim that nothing was asked for yet may be served, now that less is on its way for these cells: what the
     same pools show is not spoken for any more, or the fabric has room."""
-    models = {name: model for _, name in freed if (model := picture.model(name)) is not None}
-    pools = {(name, key) for node, name in freed if name in models for key in pools_for(picture, node, models[name])}
-    blind = [model for model in picture.config.models if not picture.pools_of_model[model.model]]
+    models = {name: model for _, name in freed if (model := state.model(name)) is not None}
+    pools = {(name, key) for node, name in freed if name in models for key in pools_for(state, node, models[name])}
+    blind = [model for model in state.config.models if not state.pools_of_model[model.model]]
     return {
         node
-        for node in picture.pending_at
-        if blind
-        or any((name, key) in pools for name, model in models.items() for key in pools_for(picture, node, model))
+        for node in state.pending_at
+        if blind or any((name, key) in pools for name, model in models.items() for key in pools_for(state, node, model))
     }
 
 
-def in_flight_cap(picture: Picture) -> int:
+def in_flight_cap(state: State) -> int:
     """Attaches that may be under way: what the fabric can finish within the attach budget at its measured pace."""
-    rate = picture.rates.get("")
+    rate = state.rates.get("")
     if rate is None or rate.count < 5 or rate.service <= 0:
-        return picture.policy.orders_in_flight
-    return max(1, int(picture.policy.attach_budget("") / MICROSECONDS / rate.service))
+        return state.policy.orders_in_flight
+    return max(1, int(state.policy.attach_budget("") / MICROSECONDS / rate.service))
 
 
-def published_free(picture: Picture, node: str, model: Model) -> int | None:
+def published_free(state: State, node: str, model: Model) -> int | None:
     """Devices of the model that the pools within the node's reach show, without those that a taint keeps from the scheduler;
     None while no such pool is known whole."""
-    whole = pools_for(picture, node, model)
-    return sum(picture.pools[key].free for key in whole) if whole else None
+    whole = pools_for(state, node, model)
+    return sum(state.pools[key].free for key in whole) if whole else None
 
 
-def pools_for(picture: Picture, node: str, model: Model) -> tuple[PoolKey, ...]:
+def pools_for(state: State, node: str, model: Model) -> tuple[PoolKey, ...]:
     """The whole pools of the model within the node's reach, as if no cool-down kept it from them."""
     cell = (node, model.model)
-    known = picture.reach.get(cell)
+    known = state.reach.get(cell)
     if known is None:
-        known = picture.reach[cell] = _reached(picture, node, model)
+        known = state.reach[cell] = _reached(state, node, model)
     return known
 
 
-def _reached(picture: Picture, node: str, model: Model) -> tuple[PoolKey, ...]:
-    place = picture.node(node)
+def _reached(state: State, node: str, model: Model) -> tuple[PoolKey, ...]:
+    place = state.node(node)
     if place is None:
         return ()
-    labels = {**place.labels, f"{picture.config.prefix}/{model.device}": "true"}
-    pools = ((key, picture.pools[key]) for key in sorted(picture.pools_of_model[model.model]))
+    labels = {**place.labels, f"{state.config.prefix}/{model.device}": "true"}
+    pools = ((key, state.pools[key]) for key in sorted(state.pools_of_model[model.model]))
     return tuple(key for key, pool in pools if pool.usable and _reaches(pool, node, labels))
 
 
@@ -487,14 +488,14 @@ def _compares(requirement: Requirement, value: str | None) -> bool:
 
 def ask(work: Work, cell: Cell, reason: str, claims: tuple[str, ...] = ()) -> None:
     """Ask for as many devices as the cell is to have."""
-    picture = work.picture
+    state = work.state
     own = cell.own
     name = own.name if own is not None else request_name(cell.node, cell.type, cell.model.model)
-    work.want(
+    work.emit_once(
         AttachOrdered(
             node=cell.node,
             model=cell.model.model,
-            mode=picture.mode,
+            mode=state.mode,
             request=name,
             type=cell.type,
             size=cell.size,
@@ -502,31 +503,29 @@ def ask(work: Work, cell: Cell, reason: str, claims: tuple[str, ...] = ()) -> No
             uid=own.uid if own is not None else "",
             claims=claims,
             reason=reason,
-            force_detach=own is None and picture.policy.driver_of(cell.model.driver).force_detach,
+            force_detach=own is None and state.policy.driver_of(cell.model.driver).force_detach,
         ),
         name,
     )
 
 
-def prewarm(work: Work, node: str, covers: list[Cover]) -> None:
+def prewarm(work: Work, node: str, assignments: list[Assignment]) -> None:
     """Ahead of demand, one device at a time, up to the minimum of each cell; never on a foreign request, and not where
     demand itself is being served."""
-    picture = work.picture
-    interval = picture.policy.prewarm_interval_seconds * MICROSECONDS
-    place = picture.node(node)
-    if not picture.policy.prewarm or place is None or not place.takes(()):
+    state = work.state
+    interval = state.policy.prewarm_interval_seconds * MICROSECONDS
+    place = state.node(node)
+    if not state.policy.prewarm or place is None or not place.takes(()):
         return
-    wanted = {model.model for one in covers for _, _, model in picture.pool_results(one.claim.allocation)}
-    for model in picture.config.models:
+    wanted = {model.model for one in assignments for _, _, model in state.pool_results(one.claim.allocation)}
+    for model in state.config.models:
         if model.model in wanted:
             continue
-        if work.at < (picture.passed.get(("prewarm", "")) or -interval) + interval:
+        if work.at < (state.fired_deadlines.get((DeadlineKind.PREWARM, "")) or -interval) + interval:
             return
-        low, top = limits_of(picture, node, model.model)
-        cell = cell_of(picture, node, model)
-        short = (
-            cell.foreign is None and cell.size + cell.others < min(low, top) and bool(pools_for(picture, node, model))
-        )
-        if short and not conflicting_model(picture, node, model) and _there_is(picture, node, cell, 1):
+        low, top = limits_of(state, node, model.model)
+        cell = cell_of(state, node, model)
+        short = cell.foreign is None and cell.size + cell.others < min(low, top) and bool(pools_for(state, node, model))
+        if short and not conflicting_model(state, node, model) and _there_is(state, node, cell, 1):
             cell.size += 1
             ask(work, cell, "prewarm")

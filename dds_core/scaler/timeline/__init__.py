@@ -11,7 +11,7 @@ from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE
 from dds_core.log.envelope import LeanEvent
 from dds_core.model import AttachRequest, Claim, FabricResource, Node, Pod
 from dds_core.scaler import events as e
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 from dds_core.scaler.timeline.scope import scope_of
 from dds_core.scaler.timeline.words import Known
 from dds_core.timeline import telling
@@ -321,10 +321,10 @@ class Directory(telling.Directory):
             self._call(thing, thing[1])
 
 
-def _teller(subject: Subject | None, picture: Picture | None) -> Teller:
+def _teller(subject: Subject | None, state: State | None) -> Teller:
     known = Known()
-    if picture is not None:
-        known.begin(picture)
+    if state is not None:
+        known.begin(state)
     return Teller(Learning(known), scope_of(subject, known) if subject is not None else Everything())
 
 

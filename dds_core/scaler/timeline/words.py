@@ -24,7 +24,7 @@ from dds_core.scaler.deadlines import KINDS
 from dds_core.scaler.hardware import uuid_of
 from dds_core.scaler.model import model_of_pool
 from dds_core.scaler.policy import Policy, read_policy
-from dds_core.scaler.state import Picture, load
+from dds_core.scaler.state import State, load
 from dds_core.timeline import telling
 from dds_core.timeline.phrases import MANY, labels, taints
 from dds_core.timeline.telling import UNCHANGED, Pair, Row
@@ -148,17 +148,17 @@ class Known(telling.Known):
                 if uuid := self.uuid_of(row.driver, device):
                     self.uuid_at[(row.driver, row.pool, name)] = uuid
 
-    def begin(self, picture: Picture) -> None:
-        """Begin in the middle, such as where a log begins that was archived before: the picture holds everything so far."""
-        self.policy = picture.policy
-        for table in (picture.claims, picture.pods, picture.nodes, picture.requests, picture.resources, picture.slices):
+    def begin(self, state: State) -> None:
+        """Begin in the middle, such as where a log begins that was archived before: the state holds everything so far."""
+        self.policy = state.policy
+        for table in (state.claims, state.pods, state.nodes, state.requests, state.resources, state.slices):
             for row in table.rows.values():
                 self._keep(row)
-        for config in picture.configs.rows.values():
+        for config in state.configs.rows.values():
             self._keep(config)
-        for lives in (picture.lives, picture.devices):
+        for lives in (state.lives, state.devices):
             self.states.update({uid: (life.state, life.since) for uid, life in lives.rows.items()})
-        for uid, life in picture.lives.rows.items():
+        for uid, life in state.lives.rows.items():
             if uid not in self.objects:
                 self.gone[uid] = f"{life.namespace}/{life.name}"
 

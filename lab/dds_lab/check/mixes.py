@@ -345,9 +345,9 @@ class MixRun:
             there = [one.device.serial for one in self.lab.fabric.attached(node["metadata"]["name"])]
             if there:
                 self._find("every device is back", node["metadata"]["name"], f"{', '.join(there)} is still there")
-        picture = self.autoscaler.autoscaler.picture
-        if picture.orders or picture.leaving:
-            self._find("nothing is left over", GROUP, f"orders {[*picture.orders]}, leaving {[*picture.leaving]}")
+        state = self.autoscaler.autoscaler.state
+        if state.orders or state.leaving:
+            self._find("nothing is left over", GROUP, f"orders {[*state.orders]}, leaving {[*state.leaving]}")
         if any(count > 1 for count in self.servers.made.values()):
             self._find("one server for an order", GROUP, str(self.servers.made))
         for one in (self.autoscaler, self.scaler):

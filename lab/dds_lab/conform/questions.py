@@ -133,18 +133,18 @@ KNOWN: tuple[Known, ...] = (
     Known(
         "api-groups",
         tuple(f"body.groups[{group}]" for group in NOT_SERVED),
-        "these groups are not served: nothing on a composable cluster's way from a pod to a device needs their kinds",
+        "groups that are not served: attaching a device needs none of their kinds",
     ),
     Known(
         "api-groups",
         ("body.groups[resource.k8s.io].versions[1]", "body.groups[resource.k8s.io].versions[2]"),
-        "v1beta2 and v1alpha3 of resource.k8s.io are optional: served when the lab is told to, as they were when recorded",
+        "optional versions of resource.k8s.io, served with `taint_rules`",
         optional=True,
     ),
 )
 
-_STRUCT = "a real server shows the value as Go prints its own structs, the lab as the JSON that was sent"
-_PARSER = "the words of Go's JSON parser, which the lab does not have"
+_STRUCT = "a real server prints the value as a Go struct, the lab as the JSON that was sent"
+_PARSER = "the words of Go's JSON parser"
 
 REWORDED: Mapping[str, str] = {
     "bad-json": _PARSER,
@@ -167,9 +167,11 @@ def known(difference: Difference) -> Known | None:
 
 
 def table() -> str:
-    """The known differences as a Markdown table, one line for each entry."""
+    """The known differences as a Markdown table, one line for each entry, and one for each reason of other words."""
     lines = ["| question | where | why |", "|---|---|---|"]
     for entry in KNOWN:
         lines.append(f"| {entry.question} | {', '.join(f'`{place}`' for place in entry.places)} | {entry.reason} |")
-    lines += [f"| {question} | `message` | {why} |" for question, why in REWORDED.items()]
+    for why in dict.fromkeys(REWORDED.values()):
+        questions = ", ".join(question for question, reason in REWORDED.items() if reason == why)
+        lines.append(f"| {questions} | `message` | {why} |")
     return "\n".join(lines)

@@ -55,7 +55,7 @@ class ComponentContract:
         assert one == other
 
     def test_deciding_leaves_the_picture_as_it_was(self, component: Component[Any], facts: Facts) -> None:
-        engine, other = EngineOf(component), component.picture()
+        engine, other = EngineOf(component), component.state()
         for step in engine.run(facts):
             component.apply(other, step.fact, step.at)
             before = component.dump(other)
@@ -65,22 +65,22 @@ class ComponentContract:
             for event, _ in step.caused:
                 component.apply(other, event, step.at)
             other.dirty.clear()
-            assert component.same(other, engine.picture)
+            assert component.same(other, engine.state)
 
     def test_the_log_is_all_that_has_to_be_kept(self, component: Component[Any], facts: Facts) -> None:
         engine = EngineOf(component)
         list(engine.run(facts))
         log = logged(component, facts)
-        assert component.same(fold_log(log.read_lean(0), component), engine.picture)
+        assert component.same(fold_log(log.read_lean(0), component), engine.state)
         assert verify(log.read(), component).ok
 
     def test_a_picture_survives_a_checkpoint(self, component: Component[Any], facts: Facts) -> None:
         engine = EngineOf(component)
         list(engine.run(facts))
-        plain = component.dump(engine.picture)
+        plain = component.dump(engine.state)
         again = component.load(plain)
-        assert component.same(again, engine.picture) and component.dump(again) == plain
-        assert component.agenda.deadlines(again) == component.agenda.deadlines(engine.picture)  # type: ignore[attr-defined]
+        assert component.same(again, engine.state) and component.dump(again) == plain
+        assert component.deadline_queue.deadlines(again) == component.deadline_queue.deadlines(engine.state)  # type: ignore[attr-defined]
         with pytest.raises(InputError):
             component.load({"no such field": 1})
 

@@ -15,9 +15,9 @@ Version = Literal["1.34", "1.35", "1.36", "1.36.3"]
 
 
 class Gates(Written):
-    """Feature gates by component; what is not named is as in the release."""
+    """Feature gates by component; a gate that is not named is as in the release."""
 
-    api: dict[Text, bool] = Field(default={}, description="Of the API server (and the controllers that follow it).")
+    api: dict[Text, bool] = Field(default={}, description="Of the API server and the controllers that follow it.")
     scheduler: dict[Text, bool] = Field(
         default={},
         description="Of the scheduler. A gate that is on in one and off in the other is served but not obeyed.",
@@ -30,101 +30,95 @@ Profile = Annotated[str, StringConstraints(pattern=r"^[12347]g\.[1-9][0-9]{0,2}g
 class Partitions(Written):
     """The partitions of a GPU (MIG)."""
 
-    profiles: tuple[Profile, ...] = Field(min_length=1, max_length=7, description="Which, such as 1g.5gb.")
+    profiles: tuple[Profile, ...] = Field(min_length=1, max_length=7, description="Profiles, such as 1g.5gb.")
     on_demand: bool = Field(
         default=True,
-        description="The driver makes one when a pod gets it, so that the whole GPU and every possible partition are listed, "
-        "with counters (DynamicMIG). If false, each of `profiles` was made once before, and they alone are listed.",
+        description="DynamicMIG: the driver creates partitions for pods, and lists the whole GPU and all possible partitions, "
+        "with counters. If false: only one partition of each profile exists.",
     )
 
 
 class Model(Written):
     """A device model that a fabric can attach: one entry of the ConfigMap's device-info."""
 
-    model: Text = Field(description="What the fabric calls it (cdi-model-name), and how this file refers to it.")
+    model: Text = Field(description="The fabric's name (cdi-model-name), and the name in this file.")
     device: Annotated[DnsLabel, Field(max_length=50)] = Field(
-        description="What Kubernetes calls it (k8s-device-name): stem of pool, label and class names."
+        description="The name in Kubernetes (k8s-device-name): stem of pool, label and class."
     )
-    driver: DnsName = Field(default="gpu.nvidia.com", description="The DRA driver of its devices.")
+    driver: DnsName = Field(default="gpu.nvidia.com", description="DRA driver.")
     product: Annotated[str, StringConstraints(min_length=1, max_length=64)] = Field(
-        description="The attribute productName, in the pool and on a node."
+        description="Attribute productName, in the pool and on a node."
     )
     pool_attributes: dict[Text, Annotated[str, StringConstraints(max_length=64)]] = Field(
-        default={}, description="Further attributes (dra-attributes) of devices in the pool."
+        default={}, description="Further attributes in the pool (dra-attributes)."
     )
-    memory: Amount = Field(default="40Gi", description="Capacity that the vendor's driver tells of an attached device.")
-    brand: Text = Field(default="Nvidia", description="Attribute that the vendor's driver tells.")
-    architecture: Text = Field(default="Ampere", description="Attribute that the vendor's driver tells.")
-    compute: Text = Field(
-        default="8.0.0", description="Attribute cudaComputeCapability that the vendor's driver tells."
-    )
-    partitions: Partitions | None = Field(default=None, description="The partitions that the vendor's driver lists.")
-    type: Text = Field(default="gpu", description="The fabric's word for its kind (res-type).")
+    memory: Amount = Field(default="40Gi", description="Listed by the vendor's driver.")
+    brand: Text = Field(default="Nvidia", description="The same.")
+    architecture: Text = Field(default="Ampere", description="The same.")
+    compute: Text = Field(default="8.0.0", description="The same: cudaComputeCapability.")
+    partitions: Partitions | None = Field(default=None, description="Partitions (MIG) that the vendor's driver lists.")
+    type: Text = Field(default="gpu", description="The fabric's name for the kind (res-type).")
     request_type: Literal["gpu", "cxlmemory"] | None = Field(
         default=None,
-        description="The type of its ComposabilityRequests (request-type); by default device-info says none.",
+        description="Type of ComposabilityRequests (request-type); by default unset.",
     )
     not_with: tuple[Text, ...] = Field(
         default=(), max_length=100, description="Models that may not share a node with it (cannot-coexist-with)."
     )
     index: Annotated[int, Field(ge=0, le=10_000)] | None = Field(
-        default=None, description="Its number in device-info; by default its place in this list, from 1."
+        default=None, description="Number in device-info; by default the position in this list, from 1."
     )
 
 
 class Class(Written):
     """A DeviceClass."""
 
-    name: DnsName = Field(description="Its name.")
+    name: DnsName = Field(description="Name.")
     selectors: tuple[Annotated[str, StringConstraints(min_length=1, max_length=10_240)], ...] = Field(
         default=(), max_length=32, description="CEL expressions; all must hold."
     )
-    extended_resource: Text | None = Field(
-        default=None, description="Pods that ask for this extended resource get a device of the class."
-    )
+    extended_resource: Text | None = Field(default=None, description="Extended resource that the class serves.")
 
 
 class Fabric(Written):
     """Machines that are cabled together, and the pool of devices that they share."""
 
-    id: Annotated[int, Field(ge=0, le=100_000)] = Field(default=1, description="Its number; nodes name it.")
-    devices: dict[Text, Number] = Field(default={}, description="Devices in its pool at the start, by model.")
+    id: Annotated[int, Field(ge=0, le=100_000)] = Field(default=1, description="Number; nodes refer to it.")
+    devices: dict[Text, Number] = Field(default={}, description="Devices in the pool at the start, by model.")
 
 
 class Limit(Written):
     """How many devices of a model a node may have (the labels -size-max and -size-min)."""
 
     min: Number = Field(default=0, description="Devices that stay even when idle.")
-    max: Number = Field(default=50, description="Devices at most.")
+    max: Number = Field(default=50, description="Maximum.")
 
 
 class NodeTaint(Written):
     """A taint of a node."""
 
-    key: Text = Field(description="Its key.")
-    value: str = Field(default="", max_length=63, description="Its value.")
-    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = Field(
-        default="NoSchedule", description="What it does to pods that do not tolerate it."
-    )
+    key: Text = Field(description="Key.")
+    value: str = Field(default="", max_length=63, description="Value.")
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = Field(default="NoSchedule", description="Effect.")
 
 
 class Nodes(Written):
     """A group of equal nodes. They are numbered: node0000, node0001, …"""
 
-    count: Annotated[int, Field(ge=1, le=10_000)] = Field(default=1, description="How many.")
-    name: Annotated[DnsName, Field(max_length=200)] = Field(
-        default="node", description="What stands before the number."
-    )
-    first: Number = Field(default=0, description="The first number.")
-    cpu: Amount = Field(default="64", description="CPUs that pods may use.")
-    memory: Amount = Field(default="512Gi", description="Memory that pods may use.")
-    pods: Annotated[int, Field(ge=1, le=1000)] = Field(default=250, description="Pods at most.")
+    count: Annotated[int, Field(ge=1, le=10_000)] = Field(default=1, description="Number of nodes.")
+    name: Annotated[DnsName, Field(max_length=200)] = Field(default="node", description="Prefix of the names.")
+    first: Number = Field(default=0, description="First number.")
+    cpu: Amount = Field(default="64", description="CPUs for pods.")
+    memory: Amount = Field(default="512Gi", description="Memory for pods.")
+    pods: Annotated[int, Field(ge=1, le=1000)] = Field(default=250, description="Maximum number of pods.")
     fabric: Annotated[int, Field(ge=0, le=100_000)] | None = Field(
-        default=1, description="The fabric that its machine is cabled to; null: none."
+        default=1, description="Fabric of the machine; null: none."
     )
-    limits: dict[Text, Limit] = Field(default={}, description="Bounds on attached devices, by model.")
+    limits: dict[Text, Limit] = Field(
+        default={}, description="Limits of attached devices, by model (the labels -size-min and -size-max)."
+    )
     fixed: dict[Text, Annotated[int, Field(ge=0, le=64)]] = Field(
-        default={}, description="Devices that are built in and never move, by model."
+        default={}, description="Built-in devices that never move, by model."
     )
     labels: Labels = Field(default={}, description="Further labels.")
     taints: tuple[NodeTaint, ...] = Field(default=(), max_length=50, description="Taints.")
@@ -137,51 +131,57 @@ class Nodes(Written):
 class NodeDriver(Written):
     """A DRA driver whose devices are on nodes from the start and never move, such as a NIC's."""
 
-    name: DnsName = Field(description="The driver's name.")
-    suffix: DnsLabel = Field(description="Its slices are called <node>-<suffix>.")
+    name: DnsName = Field(description="Name.")
+    suffix: DnsLabel = Field(description="Slices are named NODE-SUFFIX.")
     devices: tuple[dict[str, Any], ...] = Field(
-        min_length=1, max_length=128, description="The devices that each node has, as a ResourceSlice lists them."
+        min_length=1, max_length=128, description="Devices of each node, as in a ResourceSlice."
     )
     nodes: tuple[DnsName, ...] = Field(default=(), max_length=10_000, description="Only these nodes; by default all.")
 
 
 class User(Written):
-    """Somebody with a token, for clients of `dds lab up`. `admin`, who may do all, is always there."""
+    """A user with a token, for clients of `dds lab up`. `admin`, who may do everything, always exists."""
 
-    name: Text = Field(description="The user name, and the name of the kubeconfig's context.")
-    groups: tuple[Text, ...] = Field(default=(), max_length=20, description="Groups besides system:authenticated.")
+    name: Text = Field(description="User and kubeconfig context.")
+    groups: tuple[Text, ...] = Field(default=(), max_length=20, description="Besides system:authenticated.")
 
 
 class Cluster(Written):
-    """The cluster before anything happens."""
+    """The cluster at the start."""
 
     version: Version = Field(
-        default="1.36", description="The Kubernetes release whose defaults hold, and whose faults; `1.36` is 1.36.2."
+        default="1.36", description="Kubernetes release whose defaults and faults apply; 1.36 is 1.36.2."
     )
     gates: Gates = Field(default=Gates(), description="Feature gates that differ from the release.")
     taint_rules: Literal["resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3"] | None = Field(
-        default=None, description="The version in which DeviceTaintRules are served; by default they are not."
+        default=None, description="API version that serves DeviceTaintRules; by default none."
     )
-    prefix: DnsName = Field(default="cohdi.io", description="What the fabric's labels begin with (label-prefix).")
-    config: bool = Field(
-        default=True, description="Whether the ConfigMap composable-dra/composable-dra-dds is there at the start."
+    prefix: DnsName = Field(default="cohdi.io", description="Prefix of the fabric's labels (label-prefix).")
+    config: bool = Field(default=True, description="Create the ConfigMap composable-dra/composable-dra-dds.")
+    models: tuple[Model, ...] = Field(
+        default=(), max_length=1000, description="Device models, each an entry of device-info in the ConfigMap."
     )
-    models: tuple[Model, ...] = Field(default=(), max_length=1000, description="Device models.")
     classes: tuple[Class, ...] | None = Field(
         default=None,
         max_length=1000,
-        description="DeviceClasses; by default one for each model, named as its `device`.",
+        description="DeviceClasses; by default one per model, named like its `device`.",
     )
-    fabrics: tuple[Fabric, ...] = Field(default=(), max_length=1000, description="Fabrics.")
-    nodes: tuple[Nodes, ...] = Field(default=(), max_length=10_000, description="Nodes, in groups.")
-    drivers: tuple[NodeDriver, ...] = Field(default=(), max_length=100, description="Further DRA drivers on nodes.")
+    fabrics: tuple[Fabric, ...] = Field(
+        default=(), max_length=1000, description="Machines that are cabled together, and their shared pool."
+    )
+    nodes: tuple[Nodes, ...] = Field(
+        default=(), max_length=10_000, description="Groups of equal nodes: node0000, node0001, …"
+    )
+    drivers: tuple[NodeDriver, ...] = Field(
+        default=(), max_length=100, description="Further DRA drivers, such as a NIC's, with fixed devices."
+    )
     namespaces: tuple[DnsLabel, ...] = Field(
-        default=(), max_length=1000, description="Namespaces besides default, kube-system and composable-dra."
+        default=(), max_length=1000, description="Besides default, kube-system and composable-dra."
     )
     objects: tuple[dict[str, Any], ...] = Field(
-        default=(), max_length=10_000, description="Further objects that are there at the start: manifests of any kind."
+        default=(), max_length=10_000, description="Further objects of any kind."
     )
-    users: tuple[User, ...] = Field(default=(), max_length=100, description="Users besides admin.")
+    users: tuple[User, ...] = Field(default=(), max_length=100, description="Besides admin, for `dds lab up`.")
 
     def node_names(self) -> list[str]:
         """Every node's name, in order."""

@@ -38,10 +38,10 @@ class DictView:
     def object(self, kind: Any, uid: str) -> Any:
         return self.objects.get((kind, uid))
 
-    def told(self, uid: str, field: str, reason: str) -> bool:
+    def is_rejected(self, uid: str, field: str, reason: str) -> bool:
         return (uid, field, reason) in self.rejections
 
-    def rejected(self, uid: str) -> bool:
+    def has_rejections(self, uid: str) -> bool:
         return any(of == uid for of, _, _ in self.rejections)
 
     def fold(self, event: Event) -> None:

@@ -51,7 +51,7 @@ def groups(job: Job) -> Iterator[Group]:
         yield step.group(ordinal)
         ordinal += 1
         if count == middle:
-            checkpoint = Checkpoint(projection=PROJECTION, picture=dump(engine.picture))
+            checkpoint = Checkpoint(projection=PROJECTION, picture=dump(engine.state))
             yield Group(ordinal, (new_event(checkpoint, step.at, None),))
             ordinal += 1
 

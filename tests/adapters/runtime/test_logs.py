@@ -17,7 +17,7 @@ from dds_adapters.kubernetes.recording import replay_recording
 from dds_adapters.runtime import logs
 from dds_core.errors import InputError
 from dds_core.events import ClaimGone, Event, PolicyChanged, Rejected, Started, Synced, WriteRefused
-from dds_core.lifecycle import DETACHING
+from dds_core.lifecycle import CLAIM_DETACHING
 from dds_core.scaler.component import Engine
 from dds_core.scaler.policy import Policy
 from tests.support.commits import commits
@@ -46,10 +46,10 @@ def told(name: str, level: str = "info", policy: Policy | None = None, *facts: E
 
     def steps() -> Iterator[Any]:
         yield from replay_recording(RECORDINGS / f"{name}.jsonl.gz", policy or Policy(), engine=engine)
-        yield from (engine.feed(fact, engine.picture.now) for fact in facts)
+        yield from (engine.feed(fact, engine.state.now) for fact in facts)
 
     for one in commits(steps()):
-        narrator.committed([one], engine.picture)
+        narrator.committed([one], engine.state)
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
@@ -110,15 +110,15 @@ def test_every_line_is_about_names_and_not_uids() -> None:
 def test_who_went_before_a_start_has_its_name_still() -> None:
     engine, stream = Engine(), io.StringIO()
     attach = PolicyChanged(Policy(mode="attach").model_dump(mode="json"))
-    lives = engine.picture.lives.rows
+    lives = engine.state.lives.rows
     for _ in replay_recording(RECORDINGS / "first_attach.jsonl.gz", Policy(mode="detach"), engine=engine):
-        if any(life.state == DETACHING for life in lives.values()):
+        if any(life.state == CLAIM_DETACHING for life in lives.values()):
             break
     ((uid, life),) = lives.items()
     ours = logs.EventLogger(logs.start("info", "json", stream))
     facts = (Started("1", "f", 1, 2, "attach"), attach, ClaimGone(uid), Synced())
-    for one in commits(engine.feed(fact, engine.picture.now) for fact in facts):
-        ours.committed([one], engine.picture)
+    for one in commits(engine.feed(fact, engine.state.now) for fact in facts):
+        ours.committed([one], engine.state)
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     (moved,) = [line for line in lines if line["type"] == "ClaimMoved"]
     assert (moved["claim"], moved["to"]) == (f"{life.namespace}/{life.name}", "Released")

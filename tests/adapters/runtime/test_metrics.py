@@ -26,7 +26,7 @@ from dds_core.scaler.events import ClaimMoved, DeviceMoved, HandOver, NodeGone
 from dds_core.scaler.history import History
 from dds_core.scaler.history.usage import usage
 from dds_core.scaler.policy import Policy
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 from tests.support.commits import Committed, commits
 
 RECORDINGS = Path(__file__).parents[2] / "data" / "recordings"
@@ -64,13 +64,13 @@ class Played:
             self.take(one)
 
     @property
-    def picture(self) -> Picture:
-        return self.engine.picture
+    def state(self) -> State:
+        return self.engine.state
 
     def take(self, one: Committed) -> None:
         self.steps.append(one)
-        self.models.update({uid: device.model for uid, device in self.picture.devices.rows.items()})
-        self.metrics.committed([one], self.picture)
+        self.models.update({uid: device.model for uid, device in self.state.devices.rows.items()})
+        self.metrics.committed([one], self.state)
 
     def samples(self) -> Samples:
         return scraped(self.registry)
@@ -93,13 +93,13 @@ def test_at_every_step_the_states_are_those_of_the_picture(name: str) -> None:
     metrics = Metrics(registry, version="", fingerprint="")
     engine = Engine()
     for number, one in enumerate(commits(replay_recording(RECORDINGS / f"{name}.jsonl.gz", Policy(), engine=engine))):
-        metrics.committed([one], engine.picture)
+        metrics.committed([one], engine.state)
         if number % 7:
             continue
         samples = scraped(registry)
-        claims = Counter(life.state for life in engine.picture.lives.rows.values())
+        claims = Counter(life.state for life in engine.state.lives.rows.values())
         assert {dict(key)["state"]: n for key, n in samples["dds_claims"].items() if n} == claims
-        devices = Counter((d.state, d.model, d.node) for d in engine.picture.devices.rows.values())
+        devices = Counter((d.state, d.model, d.node) for d in engine.state.devices.rows.values())
         told = {
             tuple(dict(key)[k] for k in ("state", "model", "node")): n
             for key, n in samples.get("dds_devices", {}).items()
@@ -199,7 +199,7 @@ def test_idle_time_never_goes_back() -> None:
     engine = Engine()
     before: dict[Labels, float] = {}
     for one in commits(replay_recording(RECORDINGS / "first_attach.jsonl.gz", Policy(), engine=engine)):
-        metrics.committed([one], engine.picture)
+        metrics.committed([one], engine.state)
         now = scraped(registry).get("dds_device_idle_seconds_total", {})
         assert all(now.get(key, seconds) >= seconds for key, seconds in before.items())
         before = now
@@ -218,7 +218,7 @@ def test_device_time_never_goes_back_and_a_new_process_goes_on_with_it(name: str
         if number % 3 == 0:
             registry = CollectorRegistry()
             metrics = Metrics(registry, version="", fingerprint="")
-        metrics.committed([one], fold_log(rows, SCALER) if number % 9 == 0 else engine.picture)
+        metrics.committed([one], fold_log(rows, SCALER) if number % 9 == 0 else engine.state)
         now = scraped(registry).get("dds_device_seconds_total", {})
         assert all(now[key] >= seconds for key, seconds in before.items())
         before = now
@@ -237,9 +237,9 @@ def test_device_time_that_is_not_in_the_log_is_not_shown(burst: Played) -> None:
     known = fold_log([row for one in burst.steps[:middle] for row in one.envelopes], SCALER)
     metrics.committed(burst.steps[:middle], known)
     told = scraped(registry)["dds_device_seconds_total"]
-    metrics.committed(burst.steps[middle : middle + 1], burst.picture)
+    metrics.committed(burst.steps[middle : middle + 1], burst.state)
     assert scraped(registry)["dds_device_seconds_total"] == told
-    metrics.committed(burst.steps[middle + 1 :], burst.picture)
+    metrics.committed(burst.steps[middle + 1 :], burst.state)
     assert sum(scraped(registry)["dds_device_seconds_total"].values()) > sum(told.values())
 
 
@@ -253,9 +253,9 @@ def test_a_picture_folded_anew_is_counted_through(burst: Played) -> None:
     played = Played("first_attach")
     metrics = played.metrics
     other = Played("node_limit")
-    metrics.committed([], other.picture)
+    metrics.committed([], other.state)
     samples = played.samples()
-    claims = Counter(life.state for life in other.picture.lives.rows.values())
+    claims = Counter(life.state for life in other.state.lives.rows.values())
     assert {dict(key)["state"]: n for key, n in samples["dds_claims"].items() if n} == claims
 
 
@@ -267,7 +267,7 @@ def test_outcomes_of_writes_and_what_is_rejected() -> None:
         Superseded(decision="x:1.1.3", action="NodeLabelled", target="n"),
         Rejected(kind="resourceclaims", uid="u", name="c", field="spec", reason="is missing"),
     ]
-    at = played.picture.now
+    at = played.state.now
     for one in commits([played.engine.feed(fact, at) for fact in facts]):
         played.take(one)
     samples = played.samples()
@@ -351,7 +351,7 @@ def test_a_group_that_cannot_be_counted_does_not_reach_who_decides(caplog: pytes
     played = Played("first_attach")
     last = played.steps[-1]
     broken = Committed(last.step._replace(caused=[None]), last.envelopes)  # type: ignore[list-item]
-    played.metrics.committed([broken], played.picture)
+    played.metrics.committed([broken], played.state)
     assert value(played.samples(), "dds_uncounted_groups_total") == 1
     assert "a group cannot be counted (TypeError)" in caplog.text
 
@@ -374,7 +374,7 @@ def test_names_and_labels_are_those_of_the_catalogue(burst: Played) -> None:
     program.asked("GET", 200, 0.1)
     program.leads("dds-scaler", lambda: True)
     for one in burst.steps:
-        metrics.committed([one], burst.picture)
+        metrics.committed([one], burst.state)
     families = {family.name: family for family in text_string_to_metric_families(generate_latest(registry).decode())}
     named = {one.name.removesuffix("_total") if one.kind == "counter" else one.name: one for one in CATALOGUE}
     assert families.keys() == named.keys()
@@ -396,7 +396,7 @@ def test_names_are_as_the_ecosystem_has_them() -> None:
 
 def test_groups_committed_together_count_as_one_by_one(burst: Played) -> None:
     registry = CollectorRegistry()
-    Metrics(registry, version="1.2.3", fingerprint="abc").committed(burst.steps, burst.picture)
+    Metrics(registry, version="1.2.3", fingerprint="abc").committed(burst.steps, burst.state)
     together, alone = scraped(registry), burst.samples()
     for name in ("dds_claims", "dds_claim_state_seconds_sum", "dds_claim_stage_seconds_sum", "dds_transitions_total"):
         assert together[name] == pytest.approx(alone[name]), name
@@ -409,13 +409,13 @@ def test_after_a_start_what_was_there_before_is_counted(burst: Played) -> None:
     metrics = Metrics(registry, version="", fingerprint="")
     rows = [row for one in burst.steps[:middle] for row in one.envelopes]
     engine = Engine(fold_log(rows, SCALER))
-    at = engine.picture.now
-    idle = {(d.model, d.node) for d in engine.picture.devices.rows.values() if d.state == "Idle"}
+    at = engine.state.now
+    idle = {(d.model, d.node) for d in engine.state.devices.rows.values() if d.state == "Idle"}
     started = Started(code="x", fingerprint="f", projection=1, epoch=2, mode="observe")
     for one in commits([engine.feed(started, at)]):
-        metrics.committed([one], engine.picture)
+        metrics.committed([one], engine.state)
     samples = scraped(registry)
-    claims = Counter(life.state for life in engine.picture.lives.rows.values())
+    claims = Counter(life.state for life in engine.state.lives.rows.values())
     assert claims
     assert {dict(key)["state"]: n for key, n in samples["dds_claims"].items() if n} == claims
     told = {
@@ -428,8 +428,8 @@ def test_after_a_start_what_was_there_before_is_counted(burst: Played) -> None:
 def test_a_node_that_is_gone_is_told_of_no_longer() -> None:
     played = Played("first_attach")
     assert played.samples()["dds_device_idle_seconds_total"]
-    gone = [NodeGone(uid=uid) for uid in list(played.picture.nodes.rows)]
-    for one in commits([played.engine.feed(fact, played.picture.now) for fact in gone]):
+    gone = [NodeGone(uid=uid) for uid in list(played.state.nodes.rows)]
+    for one in commits([played.engine.feed(fact, played.state.now) for fact in gone]):
         played.take(one)
     assert not played.samples().get("dds_device_idle_seconds_total")
 

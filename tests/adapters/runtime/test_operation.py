@@ -19,23 +19,23 @@ from dds_core.model import Config
 from dds_core.scaler.events import ConfigObserved
 from dds_core.scaler.fold import apply
 from dds_core.scaler.policy import Policy
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 from dds_lab.shipped import find
 from tests.support.logs import MemoryPlace, checkpoint, groups, opened
 from tests.support.ours import running, told_to_us
 
 
 def test_a_kill_switch_that_was_pulled_is_told_at_once(caplog: pytest.LogCaptureFixture) -> None:
-    picture = Picture()
+    state = State()
     logger = logging.getLogger("dds.test")
     operation = ScalerOperation(Endpoints(LiveSettings(identity="test"), logger), logger)
 
     def told(*events: Event) -> list[str]:
         caplog.clear()
         for event in events:
-            apply(picture, event, 1)
-        operation.turned(picture)
-        operation.turned(picture)
+            apply(state, event, 1)
+        operation.turned(state)
+        operation.turned(state)
         return caplog.messages
 
     with caplog.at_level(logging.INFO):
@@ -60,7 +60,7 @@ def seen(**cluster: Any) -> list[str]:
     with running(found.model_copy(update={"cluster": changed}), Policy()) as run:
         run.lab.run(30)
         assert run.ours.scaler.synced
-        return [str(one) for one in preflight(run.ours.scaler.picture, "https://lab", "composable-dra")]
+        return [str(one) for one in preflight(run.ours.scaler.state, "https://lab", "composable-dra")]
 
 
 def test_a_cluster_that_has_all() -> None:
@@ -85,7 +85,7 @@ def test_pools_that_lost_their_conditions(version: str) -> None:
 
 
 def test_nothing_seen_yet() -> None:
-    assert len(preflight(Picture(), "https://lab", "composable-dra")) == 1
+    assert len(preflight(State(), "https://lab", "composable-dra")) == 1
 
 
 # -- what a running scaler archives, and where

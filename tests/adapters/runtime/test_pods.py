@@ -39,14 +39,14 @@ class Asked:
 
     def asked(self) -> list[str]:
         steps, self.seen = self.world.steps[self.seen :], len(self.world.steps)
-        return self._names([task for step in steps for task in self.questions.after(step, self.world.picture)])
+        return self._names([task for step in steps for task in self.questions.after(step, self.world.state)])
 
     def at_start(self) -> list[str]:
-        return self._names(self.questions.at_start(self.world.picture))
+        return self._names(self.questions.at_start(self.world.state))
 
     def gone(self, name: str = "train") -> list[str]:
         fact = e.ClaimGone(self.world.get(Claim, name).uid)
-        self.questions.before(fact, self.world.picture)
+        self.questions.before(fact, self.world.state)
         self.world.feed(fact)
         return self.asked()
 
@@ -104,4 +104,4 @@ def test_without_an_outlet_nobody_is_asked() -> None:
     there.world.unreserve("train")
     assert there.asked() == there.at_start() == []
     step = Step(there.world.now, e.ClaimGone("nobody"), [])
-    assert there.questions.after(step, there.world.picture) == []
+    assert there.questions.after(step, there.world.state) == []

@@ -64,7 +64,7 @@ class Shown:
         self.run.all()
 
     def samples(self) -> dict[str, dict[frozenset[tuple[str, str]], float]]:
-        self.metrics.look(self.run.publisher.picture)
+        self.metrics.look(self.run.publisher.state)
         return scraped(self.registry)
 
 
@@ -114,7 +114,7 @@ def test_its_log_is_counted_under_names_of_its_own() -> None:
 def test_a_group_that_cannot_be_counted_does_not_reach_who_decides(caplog: pytest.LogCaptureFixture) -> None:
     shown = Shown()
     broken = Committed(Step(1, Synced(), [None]), [])  # type: ignore[list-item]
-    shown.metrics.committed([broken], shown.run.publisher.picture)
+    shown.metrics.committed([broken], shown.run.publisher.state)
     assert value(shown.samples(), "dds_publisher_uncounted_groups_total") == 1
     assert "a group cannot be counted (TypeError)" in caplog.text
 

@@ -153,7 +153,7 @@ def test_a_changed_policy_is_taken_in_at_the_next_turn() -> None:
     policies = iter([OBSERVE, OBSERVE, OBSERVE])
     loop.process._read_policy = lambda: next(policies)
     loop.decide()
-    assert loop.run.types().count(PolicyChanged.__name__) == 2 and loop.run.scaler.picture.mode == "observe"
+    assert loop.run.types().count(PolicyChanged.__name__) == 2 and loop.run.scaler.state.mode == "observe"
     assert loop.writer.told == ["limit attach", "put", "limit observe", "put"]
 
 
@@ -162,7 +162,7 @@ def test_requests_of_ours_are_stamped_once_and_before_anything_else_is_sent_to_t
 ) -> None:
     """Not before all is known, and not in observe."""
     stamp = Task(None, ("composabilityrequests/a",), lasting=True)  # type: ignore[arg-type]
-    monkeypatch.setattr(scaler, "stamps", lambda picture: (stamp,))
+    monkeypatch.setattr(scaler, "stamps", lambda state: (stamp,))
     for policy, sent in ((ATTACH, [[], [stamp], []]), (OBSERVE, [[], [], []])):
         run = Run(policy)
         listed = [Arrival(resource, SYNCED, b"", run.now) for resource in VERSIONS]

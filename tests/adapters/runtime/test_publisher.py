@@ -80,7 +80,7 @@ class Run:
         self.turn(Answered(MACHINES, self.now), Answered(StockAnswer(Stock("1", "A100", free)), self.now))
 
     def ended(self) -> None:
-        self.turn(RoundEnded(self.publisher.picture.models, self.now))
+        self.turn(RoundEnded(self.publisher.state.models, self.now))
 
     def probed(self, **dropped: Any) -> None:
         self.turn(Probed(Capabilities(**dropped), self.now))
@@ -168,7 +168,7 @@ def test_answers_that_say_the_same_make_no_fact() -> None:
     before = run.log.head().position
     for _ in range(3):
         run.answered()
-        run.turn(Answered(LimitsAnswer("m0", None), run.now), RoundEnded(run.publisher.picture.models, run.now))
+        run.turn(Answered(LimitsAnswer("m0", None), run.now), RoundEnded(run.publisher.state.models, run.now))
     assert run.log.head().position == before
     run.turn(Answered(LimitsAnswer("m0", {"A100": Limit(3, 1)}), run.now))
     assert run.types()["MachineObserved"] == 2
@@ -182,9 +182,9 @@ def test_an_answer_that_crossed_an_arrival_counts_for_nothing() -> None:
     asked = run.now
     run.turn(run.see("composableresources", resource(device_id="GPU-1"), MODIFIED))
     run.turn(Answered(StockAnswer(Stock("1", "A100", 2), asked), run.now))
-    assert run.types()["StockObserved"] == 1 and run.publisher.picture.in_doubt("1", "A100")
+    assert run.types()["StockObserved"] == 1 and run.publisher.state.in_doubt("1", "A100")
     run.turn(Answered(StockAnswer(Stock("1", "A100", 2), run.now + 1), run.now))
-    assert run.types()["StockObserved"] == 2 and not run.publisher.picture.in_doubt("1", "A100")
+    assert run.types()["StockObserved"] == 2 and not run.publisher.state.in_doubt("1", "A100")
     run.turn(run.see("composableresources", resource(device_id="GPU-1", state="Online"), MODIFIED))
     run.turn(Answered(StockAnswer(Stock("1", "A100", 1), asked), run.now))
     assert run.types()["StockObserved"] == 2, "nor does one that is older than that"
@@ -200,7 +200,7 @@ def test_a_view_that_is_back_counts_again_although_a_round_about_new_models_is_n
     other = {**CONFIG, "data": {**CONFIG["data"], "device-info": json.dumps([{**INFO[0], "cdi-model-name": "B200"}])}}
     run.turn(run.see("configmaps", other, MODIFIED))
     run.turn(Arrival("nodes", SYNCED, b"", run.now))
-    assert run.types()["Stale"] == 1 and run.types()["Synced"] == 2 and not run.publisher.picture.stale
+    assert run.types()["Stale"] == 1 and run.types()["Synced"] == 2 and not run.publisher.state.stale
     assert run.sound()
 
 
@@ -246,10 +246,10 @@ def test_what_a_write_taught_stands_while_the_probe_says_nothing() -> None:
     later.answered()
     later.turn(Probed(None, later.now))
     later.ended()
-    assert later.synced() and not later.publisher.picture.capabilities.binding_conditions
+    assert later.synced() and not later.publisher.state.capabilities.binding_conditions
     assert later.sound()
     later.probed()
-    assert later.publisher.picture.capabilities.binding_conditions, "until the API server says that it keeps them"
+    assert later.publisher.state.capabilities.binding_conditions, "until the API server says that it keeps them"
 
 
 def test_a_write_that_was_kept_otherwise_has_the_api_server_asked_again() -> None:
@@ -259,9 +259,9 @@ def test_a_write_that_was_kept_otherwise_has_the_api_server_asked_again() -> Non
     assert not run.doubts()
     refused = WriteRefused("d", "PoolPublished", "pool/gpu.nvidia.com/a100-fabric1", 422, NOT_KEPT)
     run.publisher.turn((), (refused,), run.now)
-    assert run.doubts() and run.publisher.picture.capabilities == Capabilities()
+    assert run.doubts() and run.publisher.state.capabilities == Capabilities()
     run.probed(device_taints=False)
-    assert not run.doubts() and not run.publisher.picture.capabilities.device_taints
+    assert not run.doubts() and not run.publisher.state.capabilities.device_taints
     assert run.sound()
 
 
@@ -272,7 +272,7 @@ def test_what_a_write_taught_outlives_a_picture_that_is_built_anew() -> None:
     run.publisher.turn((), (refused,), run.now)
     run.turn(Answered("no answer at all", run.now))  # type: ignore[arg-type]
     run.turn(Arrival("nodes", STALE, b"", run.now), Arrival("nodes", SYNCED, b"", run.now))
-    assert not run.publisher.picture.capabilities.binding_conditions
+    assert not run.publisher.state.capabilities.binding_conditions
 
 
 def test_the_next_start_knows_what_was_published_and_waits_for_a_round_of_its_own() -> None:
@@ -281,7 +281,7 @@ def test_the_next_start_knows_what_was_published_and_waits_for_a_round_of_its_ow
     again = Run(log=run.log)
     again.listed()
     again.probed()
-    assert not again.synced() and again.publisher.picture.pools
+    assert not again.synced() and again.publisher.state.pools
     again.answered()
     again.ended()
     assert again.synced() and again.types()["Started"] == 2
@@ -297,7 +297,7 @@ def test_answers_wait_in_order_while_the_log_is_away() -> None:
     run.log.before = False
     run.turn()
     run.turn()
-    stock = run.publisher.picture.stock("1", "A100")
+    stock = run.publisher.state.stock("1", "A100")
     assert stock is not None and stock.free == 5
     assert run.sound()
 
@@ -312,11 +312,11 @@ def test_what_was_decided_before_the_log_went_is_written_with_what_follows_from_
     run.log.before = False
     run.tasks.clear()
     run.turn()
-    assert not run.tasks and run.publisher.due() == run.publisher.picture.now, "another turn is to follow at once"
+    assert not run.tasks and run.publisher.due() == run.publisher.state.now, "another turn is to follow at once"
     run.answered(4)
     assert [task.action for task in run.tasks if task.action] == ["PoolPublished", "PoolPublished"]
     run.turn()
-    assert run.publisher.due() != run.publisher.picture.now
+    assert run.publisher.due() != run.publisher.state.now
     assert run.sound()
 
 
@@ -328,7 +328,7 @@ def test_what_cannot_be_taken_in_is_left_out_alone() -> None:
         at = START + 100 * SECOND
 
     run.turn(Strange(), Answered(StockAnswer(Stock("1", "A100", 4)), run.now))
-    stock = run.publisher.picture.stock("1", "A100")
+    stock = run.publisher.state.stock("1", "A100")
     assert stock is not None and stock.free == 4
     assert [error.where for error in run.told] == ["Strange"]
     assert run.sound()
@@ -339,5 +339,5 @@ def test_a_node_is_the_machine_that_its_bare_metal_host_names() -> None:
     named = {"metadata": {"name": "h", "uid": "m0", "annotations": {"cluster-manager.cdi.io/machine": "real-machine"}}}
     run.listed()
     run.turn(run.see("baremetalhosts", named), Arrival("baremetalhosts", SYNCED, b"", run.now))
-    (host,) = run.publisher.picture.hosts.rows.values()
+    (host,) = run.publisher.state.hosts.rows.values()
     assert host.machine == "real-machine"

@@ -31,7 +31,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(WHAT), st.integers(0, 3)), max_size=2
 def step(yard: Yard, what: str, number: int) -> None:
     """One thing happens; what cannot happen now does not."""
     node = f"node{number}"
-    orders = sorted(yard.picture.orders.rows)
+    orders = sorted(yard.state.orders.rows)
     order = orders[number % len(orders)] if orders else ""
     server = f"server-{order}"
     match what:
@@ -49,20 +49,20 @@ def step(yard: Yard, what: str, number: int) -> None:
             yard.see(Server(server, "big", order, f"id-{order}", "creating"))
         case "fail" if order:
             yard.see(Server(server, "big", order, state="failed", code="Broken"))
-        case "register" if server in yard.picture.servers:
+        case "register" if server in yard.state.servers:
             yard.on(order, order)
         case "vanish":
-            gone = sorted(yard.picture.leaving.rows.keys() & yard.picture.servers.rows.keys())
+            gone = sorted(yard.state.leaving.rows.keys() & yard.state.servers.rows.keys())
             if gone:
                 yard.gone(Server, gone[0])
             for removed in yard.events(e.NodeRemoved):
-                if removed.uid in yard.picture.workers:
+                if removed.uid in yard.state.workers:
                     yard.gone(Worker, removed.uid)
         case "device":
             yard.device(node, f"GPU-{number}")
         case "free":
-            for uid in list(yard.picture.resources):
-                yard.gone(type(yard.picture.resources.rows[uid]), uid)
+            for uid in list(yard.state.resources):
+                yard.gone(type(yard.state.resources.rows[uid]), uid)
         case "claim":
             yard.pool(2)
             yard.pod(f"pod{number}", claim=True)

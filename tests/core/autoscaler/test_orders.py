@@ -72,7 +72,7 @@ def test_an_order_whose_node_does_not_come_is_told_and_given_up_when_asked_for(y
     (returned,) = yard.events(e.ServerReturned)
     assert yard.remove(instance.id) == "" and len(yard.events(e.ServerReturned)) == 1, "a repeated call"
     done(yard, returned, yard.order())
-    assert not yard.picture.orders.rows
+    assert not yard.state.orders.rows
     yard.sound()
 
 
@@ -86,7 +86,7 @@ def test_a_server_that_fails_says_why(yard: Yard) -> None:
     assert yard.remove(instance.id) == ""
     assert yard.events(e.ServerReturned)[0].server == "s"
     yard.gone(Server, "s")
-    assert not yard.picture.orders.rows and not yard.picture.leaving.rows
+    assert not yard.state.orders.rows and not yard.state.leaving.rows
     yard.sound()
 
 
@@ -146,8 +146,8 @@ def test_a_drained_node_goes_with_its_server_and_then_its_node(yard: Yard) -> No
     assert not yard.events(e.NodeRemoved)
     yard.off("node0")
     assert yard.events(e.NodeRemoved)[0].node == "node0"
-    yard.gone(type(yard.picture.workers.rows["node0"]), "node0")
-    assert not yard.picture.leaving.rows and yard.remove("node0").startswith("unknown"), "it is over"
+    yard.gone(type(yard.state.workers.rows["node0"]), "node0")
+    assert not yard.state.leaving.rows and yard.remove("node0").startswith("unknown"), "it is over"
     yard.refresh()
     assert yard.members == ["node1"] and yard.group.target == 1
     yard.sound()
@@ -221,7 +221,7 @@ def test_a_server_that_its_provider_does_not_take_back_is_given_back_later(yard:
     assert [one.server for one in yard.events(e.ServerReturned)] == ["s" if came else ""] * 2
     done(yard, yard.events(e.ServerReturned)[-1], yard.order())
     yard.gone(Server, "s")
-    assert not yard.picture.orders.rows and not yard.picture.leaving.rows
+    assert not yard.state.orders.rows and not yard.state.leaving.rows
     yard.sound()
 
 

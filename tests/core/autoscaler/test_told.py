@@ -78,7 +78,7 @@ def test_everything_is_told_in_order_and_from_a_checkpoint_on() -> None:
     moments = list(of_steps(yard.steps))
     everything = [entry.cause for entry in AUTOSCALER.told.timeline(moments)]
     assert len(everything) == sum(len(step.decisions) for step in yard.steps)
-    checkpoint = Moment(1, yard.now, e.Checkpoint(PROJECTION, dump(yard.picture)), [])
+    checkpoint = Moment(1, yard.now, e.Checkpoint(PROJECTION, dump(yard.state)), [])
     assert told([checkpoint], "node0") == []
     assert AutoscalerDirectory().read([checkpoint]).find("default/one").kind == "pod"
 

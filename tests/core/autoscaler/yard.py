@@ -66,7 +66,7 @@ class Yard:
 
     def see(self, thing: Any) -> None:
         """The object is now so."""
-        fact = e.difference(self.picture.object(type(thing), thing.uid), thing)
+        fact = e.difference(self.state.object(type(thing), thing.uid), thing)
         if fact is not None:
             self.feed(fact)
 
@@ -82,7 +82,7 @@ class Yard:
         self.gone(Server, f"server-{node}")
 
     def change(self, node: str, **fields: Any) -> None:
-        self.see(replace(self.picture.workers.rows[node], **fields))
+        self.see(replace(self.state.workers.rows[node], **fields))
 
     def condemn(self, *nodes: str) -> None:
         """Cluster Autoscaler is about to remove them."""
@@ -109,7 +109,7 @@ class Yard:
         """A pod that the scheduler has found no node for, unless `more` says otherwise."""
         more = {"waiting": "Unschedulable", **more}
         names = more.pop("claims", (name,) if claim else ())
-        if claim and self.picture.uid_of(Claim, "default", name) is None:
+        if claim and self.state.uid_of(Claim, "default", name) is None:
             self.claim(name)
         self.see(Load(f"pod-{name}", "default", name, claims=names, asks={"cpu": cpu}, **more))
 
@@ -129,9 +129,9 @@ class Yard:
 
     def refresh(self) -> View:
         """A loop begins."""
-        if is_news(self.picture):
+        if is_news(self.state):
             self.feed(e.Refreshed())
-            assert not is_news(self.picture), "what is shown is what there is"
+            assert not is_news(self.state), "what is shown is what there is"
         return self.view
 
     def grow(self, delta: int = 1, group: str = "big") -> str:
@@ -151,12 +151,12 @@ class Yard:
     # -- asking
 
     @property
-    def picture(self) -> Any:
-        return self.engine.picture
+    def state(self) -> Any:
+        return self.engine.state
 
     @property
     def view(self) -> View:
-        return view_of(self.picture)
+        return view_of(self.state)
 
     @property
     def group(self) -> Group:
@@ -183,7 +183,7 @@ class Yard:
         again = EngineOf(AUTOSCALER)
         for step in self.steps:
             assert [one for one, _ in again.feed(step.fact, step.at).caused] == [one for one, _ in step.caused]
-        assert same(again.picture, self.picture) and same(load(dump(self.picture)), self.picture)
+        assert same(again.state, self.state) and same(load(dump(self.state)), self.state)
 
     def restart(self) -> list[e.Decision]:
         """A new process, which has heard nothing of what became of writes; gives what it decides."""

@@ -11,7 +11,7 @@ from dds_core.lifecycle import CLAIM_STATES, CLAIM_TABLE, NEW, claim_edge_exists
 from dds_core.model import AttachRequest, Claim, Node, Pod, Result
 from dds_core.scaler import events as e
 from dds_core.scaler.fold import apply
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 from tests.core.lifecycle.lives import (
     PREPARED,
     attached,
@@ -168,7 +168,7 @@ def test_every_row_has_its_story() -> None:
 def test_row_is_reached_by_facts(row: Row) -> None:
     prepare, happens = STORIES[row]
     world = prepare()
-    assert world.state("train") == row[1]
+    assert world.state_of("train") == row[1]
     before = len(world.moves("train"))
     happens(world)
     assert row in world.moves("train")[before:]
@@ -179,18 +179,18 @@ def test_row_is_reached_by_facts(row: Row) -> None:
 
 def test_a_cycle_runs_to_released_or_failed_and_each_allocation_is_an_attempt() -> None:
     world = pending()
-    life = world.picture.lives.rows[world.uid("train")]
+    life = world.state.lives.rows[world.uid("train")]
     assert (life.cycle, life.attempt) == (1, 1)
     world.allocate("train", "node1")
-    assert world.picture.lives.rows[world.uid("train")].attempt == 2
+    assert world.state.lives.rows[world.uid("train")].attempt == 2
     world.clear("train")
     world.allocate("train", "node1")
-    life = world.picture.lives.rows[world.uid("train")]
+    life = world.state.lives.rows[world.uid("train")]
     assert (life.cycle, life.attempt) == (1, 3)
     world.condition("train", FAILED)
     world.clear("train")
     world.allocate("train", "node1")
-    life = world.picture.lives.rows[world.uid("train")]
+    life = world.state.lives.rows[world.uid("train")]
     assert (life.cycle, life.attempt) == (2, 1)
 
 
@@ -200,7 +200,7 @@ def test_the_same_allocation_after_null_is_a_new_attempt() -> None:
     claim = world.get(Claim, "train")
     world.clear("train")
     world.observe(claim)
-    assert world.picture.lives.rows[claim.uid].attempt == 2
+    assert world.state.lives.rows[claim.uid].attempt == 2
 
 
 def test_an_equal_allocation_with_another_timestamp_is_a_new_attempt() -> None:
@@ -215,47 +215,47 @@ def test_ready_condition_counts_as_signalled_once_every_result_has_it() -> None:
     world.claim("wide", devices=2)
     world.allocate("wide", "node0")
     world.condition("wide", READY, 0)
-    assert world.state("wide") == "Pending"
+    assert world.state_of("wide") == "Pending"
     world.condition("wide", READY, 1)
     assert world.moves("wide")[-1] == ("signalled", "Pending", "Attached")
 
 
 def test_two_local_claims_without_a_bound_pod_are_not_in_use() -> None:
     world = attached_locally()
-    assert world.state("train") == "Attached"
+    assert world.state_of("train") == "Attached"
     world.bind("train")
-    assert world.state("train") == "Bound"
+    assert world.state_of("train") == "Bound"
 
 
 def test_a_claim_with_none_of_ours_has_no_life() -> None:
     world = new()
     world.allocate("train", "node0", Result("r0", "nic.example.com", "node0", "eth1"))
     assert world.moves("train") == []
-    assert world.state("train") == ""
+    assert world.state_of("train") == ""
 
 
 def test_a_new_cycle_forgets_what_ended() -> None:
     world = released()
     world.pod("train2", ["train"])
     world.allocate("train", "node0")
-    assert world.state("train") == "Pending"
-    assert world.picture.lives.rows[world.uid("train")].cycle == 2
+    assert world.state_of("train") == "Pending"
+    assert world.state.lives.rows[world.uid("train")].cycle == 2
 
 
 @pytest.mark.parametrize("state", [s for s in PREPARED if s])
 def test_a_claim_deleted_in_any_state_ends_released_or_gives_its_devices_back(state: str) -> None:
     world = PREPARED[state]()
     uid = world.uid("train")
-    for pod in list(world.picture.pods.rows.values()):
+    for pod in list(world.state.pods.rows.values()):
         world.gone(pod)
     world.gone(world.get(Claim, "train"))
-    for resource in list(world.picture.resources):
+    for resource in list(world.state.resources):
         world.take_away(resource)
-    for request in list(world.picture.requests.rows.values()):
+    for request in list(world.state.requests.rows.values()):
         world.gone(request)
-    assert world.state("train") == "", "its life is forgotten once it is over"
-    assert uid not in world.picture.reservations
-    assert not world.picture.holders
+    assert world.state_of("train") == "", "its life is forgotten once it is over"
+    assert uid not in world.state.reservations
+    assert not world.state.holders
 
 
 def test_node_gone_settles_a_claim_that_gave_its_device_back() -> None:
@@ -287,30 +287,30 @@ def test_an_unnamed_trigger_leads_nowhere(trigger: str, state: str) -> None:
     assert not any(claim_edge_exists(trigger, state, target) for target in CLAIM_STATES)
 
 
-def contents(picture: Picture) -> dict[str, Any]:
-    """Everything that the picture holds, indexes and dirt aside."""
-    tables = {name: dict(table.rows) for name, table in vars(picture).items() if isinstance(table, Table)}
-    return {**tables, "now": picture.now, "synced": picture.synced, "level_at": picture.level_at}
+def contents(state: State) -> dict[str, Any]:
+    """Everything that the state holds, indexes and dirt aside."""
+    tables = {name: dict(table.rows) for name, table in vars(state).items() if isinstance(table, Table)}
+    return {**tables, "now": state.now, "synced": state.synced, "level_at": state.level_at}
 
 
 @pytest.mark.parametrize(("trigger", "state"), UNNAMED, ids=lambda text: text or "New")
 def test_folding_an_unnamed_transition_raises_and_changes_nothing(trigger: str, state: str) -> None:
     world = PREPARED[state]()
-    before = contents(world.picture)
+    before = contents(world.state)
     for target in CLAIM_STATES:
         move = e.ClaimMoved(world.uid("train"), trigger, state, target, 1, 1)
         with pytest.raises(IllegalTransition, match=trigger):
-            apply(world.picture, move, world.now + 1)
-        assert contents(world.picture) == before
+            apply(world.state, move, world.now + 1)
+        assert contents(world.state) == before
 
 
 def test_a_transition_from_a_state_that_the_claim_is_not_in_raises_and_changes_nothing() -> None:
     world = bound()
-    before = contents(world.picture)
+    before = contents(world.state)
     move = e.ClaimMoved(world.uid("train"), "ordered", "Pending", "Attaching", 1, 1)
     with pytest.raises(IllegalTransition, match="but the claim is Bound"):
-        apply(world.picture, move, world.now + 1)
-    assert contents(world.picture) == before
+        apply(world.state, move, world.now + 1)
+    assert contents(world.state) == before
 
 
 @pytest.mark.parametrize(
@@ -333,11 +333,11 @@ def test_facts_of_triggers_that_a_state_does_not_name_move_nothing(
     prepare: Callable[[], World], happens: Callable[[World], None]
 ) -> None:
     world = prepare()
-    before = world.picture.lives.rows[world.uid("train")]
+    before = world.state.lives.rows[world.uid("train")]
     moves = world.moves("train")
     happens(world)
     assert world.moves("train") == moves
-    assert world.picture.lives.rows[world.uid("train")] == before
+    assert world.state.lives.rows[world.uid("train")] == before
 
 
 def test_a_bound_pod_that_only_refers_to_the_claim_does_not_bind_it() -> None:
@@ -345,5 +345,5 @@ def test_a_bound_pod_that_only_refers_to_the_claim_does_not_bind_it() -> None:
     world = pending()
     world.pod("reader", ["train"])
     world.update(world.get(Pod, "reader"), node="node0", phase="Running")
-    assert world.state("train") == "Pending"
+    assert world.state_of("train") == "Pending"
     assert A100.device in world.get(Claim, "train").allocation.results[0].device  # type: ignore[union-attr]

@@ -90,7 +90,7 @@ def it_is_taken_away(world: World) -> None:
 
 
 def its_resource_vanishes(world: World) -> None:
-    world.gone(world.picture.resources.rows["res"])
+    world.gone(world.state.resources.rows["res"])
 
 
 STORIES: dict[Row, tuple[Callable[[], World], Callable[[World], None]]] = {
@@ -142,17 +142,17 @@ UNNAMED = [
 def test_an_unnamed_trigger_leads_nowhere_and_its_fold_raises_and_changes_nothing(trigger: str, state: str) -> None:
     assert device_target(trigger, state) is None
     world = PREPARED[state]()
-    before = dict(world.picture.devices.rows), world.picture.now
+    before = dict(world.state.devices.rows), world.state.now
     for target in DEVICE_STATES:
         with pytest.raises(IllegalTransition, match=trigger):
-            apply(world.picture, e.DeviceMoved("res", trigger, state, target), world.now + 1)
-    assert (dict(world.picture.devices.rows), world.picture.now) == before
+            apply(world.state, e.DeviceMoved("res", trigger, state, target), world.now + 1)
+    assert (dict(world.state.devices.rows), world.state.now) == before
 
 
 def test_a_transition_from_a_state_that_the_device_is_not_in_raises() -> None:
     world = idle()
     with pytest.raises(IllegalTransition, match="but the device is Idle"):
-        apply(world.picture, e.DeviceMoved("res", "online", "Attaching", "Idle"), world.now + 1)
+        apply(world.state, e.DeviceMoved("res", "online", "Attaching", "Idle"), world.now + 1)
     assert world.device("res") == "Idle"
 
 
@@ -171,7 +171,7 @@ def test_a_device_that_leaves_is_past_saving() -> None:
 def test_a_gone_device_leaves_nothing_behind() -> None:
     world = marked()
     its_resource_vanishes(world)
-    assert not world.picture.devices.rows
-    assert not world.picture.fences.rows
-    assert not world.picture.resources_at
-    assert not world.picture.idle_of_model
+    assert not world.state.devices.rows
+    assert not world.state.fences.rows
+    assert not world.state.resources_at
+    assert not world.state.idle_of_model

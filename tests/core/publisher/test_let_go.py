@@ -23,7 +23,7 @@ def told(board: PublisherWorld, name: str, number: int, type: str) -> list[Decis
 
 def closed(board: PublisherWorld) -> list[str]:
     """The devices of the pool that carry a taint of their own."""
-    row = board.picture.pools.get(A100_0)
+    row = board.state.pools.get(A100_0)
     assert row is not None
     found = []
     for one in row.slices:
@@ -79,13 +79,13 @@ def test_nothing_is_closed_where_taints_are_dropped_or_the_slice_has_no_room_for
 
 def test_a_pool_that_cools_down_has_its_taint_alone() -> None:
     board = usual(2)
-    (host, *_) = board.picture.hosts.rows.values()
+    (host, *_) = board.state.hosts.rows.values()
     board.claim("a", "n1", "nvidia-a100-0")
     told(board, "a", 0, RESCHEDULE)
     board.write()
     board.see(type(host)(host.uid, host.name, host.machine, {**host.labels, "cohdi.io/nvidia-a100-cooling": "true"}))
     board.write()
-    row = board.picture.pools.get(A100_0)
+    row = board.state.pools.get(A100_0)
     assert row is not None
     devices = devices_of(A100, row.names, row.taint, row.slices[0].closed, row.prefix)
     assert [[taint["key"] for taint in one["taints"]] for one in devices] == [["cohdi.io/cooling"]] * 2

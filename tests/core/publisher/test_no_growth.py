@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from dds_core.model import FabricResource
 from dds_core.publisher import events as e
-from dds_core.publisher.deadlines import Agenda, deadlines
+from dds_core.publisher.deadlines import DeadlineQueue, deadlines
 from dds_core.publisher.fold import apply
 from dds_core.publisher.model import Host, Machine, PoolConfig, PoolSlice
 from dds_core.publisher.rules import decide
@@ -17,27 +17,27 @@ def test_machines_that_no_node_is_are_forgotten_when_they_go() -> None:
     for number in range(50):
         board.feed(e.MachineObserved(Machine(f"spare-{number}", "", "0")), e.MachineGone(f"spare-{number}"))
     board.wait(600)
-    assert not [name for name in board.picture.absent if name.startswith("spare")]
-    assert not [name for name in board.picture.passed if name[0] == "gone" and name[1].startswith("spare")]
+    assert not [name for name in board.state.absent if name.startswith("spare")]
+    assert not [name for name in board.state.fired_deadlines if name[0] == "gone" and name[1].startswith("spare")]
 
 
 def test_of_a_node_that_is_gone_nobody_has_to_know_how_long_its_machine_is() -> None:
     board = usual(2)
     board.feed(e.MachineGone("m-n1"))
     board.wait(600)
-    assert "m-n1" in board.picture.absent
+    assert "m-n1" in board.state.absent
     board.gone(Host, "h-n1")
-    assert "m-n1" not in board.picture.absent and ("gone", "m-n1") not in board.picture.passed
+    assert "m-n1" not in board.state.absent and ("gone", "m-n1") not in board.state.fired_deadlines
     board.verified()
 
 
 def test_a_node_that_is_another_machine_by_now_is_judged_by_that_one() -> None:
     board = usual(2)
     board.feed(e.MachineGone("m-n1"), e.MachineObserved(Machine("m-new", "", "1")))
-    (host,) = (one for one in board.picture.hosts.rows.values() if one.name == "n1")
+    (host,) = (one for one in board.state.hosts.rows.values() if one.name == "n1")
     (one,) = labelled(board.see(Host(host.uid, host.name, "m-new", host.labels)))
     assert one.labels == {"cohdi.io/fabric": "1"}
-    assert "m-n1" not in board.picture.absent
+    assert "m-n1" not in board.state.absent
 
 
 def test_what_is_attached_to_a_node_that_is_gone_is_not_free_before_it_is_detached() -> None:
@@ -61,7 +61,7 @@ def test_the_label_of_a_lost_machine_goes_though_many_others_are_lost_with_it() 
     board = usual(2, keep=False)
     board.nodes("0", *(f"node-{number}" for number in range(200)))
     board.write()
-    for uuid in list(board.picture.machines()):
+    for uuid in list(board.state.machines()):
         if uuid != "m-n1":
             board.feed(e.MachineGone(uuid))
     assert labelled(board.wait(59)) == []
@@ -75,9 +75,9 @@ def test_a_question_that_nobody_asks_any_more_is_no_trouble(of: str) -> None:
     board.feed(e.FabricFailed(of, "no answer"), e.FabricFailed("limits/m-n2", "no answer"))
     board.feed(e.MachineGone("m-n1"))
     board.see(PoolConfig("config", models=(H100,)))
-    assert set(board.picture.failures) == {"limits/m-n2"}
+    assert set(board.state.failures) == {"limits/m-n2"}
     board.feed(e.MachineObserved(Machine("m-n2", "n2", "")))
-    assert set(board.picture.failures) == set(), "the limits of a machine without a fabric are not asked"
+    assert set(board.state.failures) == set(), "the limits of a machine without a fabric are not asked"
 
 
 def test_what_a_model_had_long_ago_is_not_offered_when_it_is_configured_again() -> None:
@@ -108,9 +108,9 @@ def test_deadlines_kept_up_are_those_of_the_picture() -> None:
     )
     for step in steps:
         step()
-        kept, anew = board.engine.agenda, Agenda(board.picture)
-        assert isinstance(kept, Agenda)
-        assert {one for one in deadlines(board.picture) if not kept.has(one)} == set()
+        kept, anew = board.engine.deadline_queue, DeadlineQueue(board.state)
+        assert isinstance(kept, DeadlineQueue)
+        assert {one for one in deadlines(board.state) if not kept.has(one)} == set()
         assert kept.next() == anew.next()
 
 
@@ -120,13 +120,13 @@ def test_each_slice_of_a_large_pool_that_comes_about_is_not_the_whole_pool_again
     board.stock(1000)
     ((_, decided),) = board.unwritten
     assert isinstance(decided, e.PoolPublished) and len(decided.slices) == 8
-    picture = board.picture
+    state = board.state
     for layout in decided.slices:
         new = board.slice_of(decided, layout)
-        fact = e.difference(picture.object(PoolSlice, new.uid), new)
+        fact = e.difference(state.object(PoolSlice, new.uid), new)
         assert fact is not None
-        apply(picture, fact, board.now)
-        assert decide(picture, board.now, keep=True).touched.pools == set()
-    assert picture.pools.rows[A100_0].settled
-    changed = replace(picture.slices_in(A100_0)[3], digest="other")
+        apply(state, fact, board.now)
+        assert decide(state, board.now, keep=True).touched.pools == set()
+    assert state.pools.rows[A100_0].settled
+    changed = replace(state.slices_in(A100_0)[3], digest="other")
     assert published(board.see(changed)), "one that is otherwise than it was decided is looked at"

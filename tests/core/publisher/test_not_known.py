@@ -70,7 +70,7 @@ def test_where_conditions_are_dropped_ordinary_devices_go() -> None:
 def test_a_label_that_was_written_and_taken_off_unseen_is_written_again() -> None:
     """A list that is made anew shows the node as it is, not what it was in between."""
     board = usual(2)
-    host = board.picture.host("n1")
+    host = board.state.host("n1")
     assert host is not None
     board.see(replace(host, labels={key: value for key, value in host.labels.items() if key != "cohdi.io/fabric"}))
     ((event_id, decision),) = board.unwritten

@@ -12,12 +12,12 @@ from tests.support.publisher_world import A100, H100, PublisherWorld, pool_slice
 def refused(board: PublisherWorld, name: str, node: str) -> None:
     """An order that the operator tries again and again."""
     board.resource(name, node, "Attaching")
-    board.see(replace(board.picture.resources.rows[f"r-{name}"], error="no such device"))
+    board.see(replace(board.state.resources.rows[f"r-{name}"], error="no such device"))
 
 
 def offered(board: PublisherWorld) -> int:
     board.write()
-    return len(set(board.names()) - set(board.picture.held(("gpu.nvidia.com", "nvidia-a100-fabric0"))))
+    return len(set(board.names()) - set(board.state.held(("gpu.nvidia.com", "nvidia-a100-fabric0"))))
 
 
 def test_an_order_in_error_for_which_nobody_waits_hides_no_device_for_ever() -> None:
@@ -69,7 +69,7 @@ def test_an_error_that_is_over_may_have_been_counted_again() -> None:
     board = usual(2)
     refused(board, "x", "n1")
     board.resource("x", "n1", "Attaching")
-    board.see(replace(board.picture.resources.rows["r-x"], error=""))
+    board.see(replace(board.state.resources.rows["r-x"], error=""))
     assert published(board.stock(3)) == [], "the third may be the one that is being attached"
 
 
@@ -109,20 +109,20 @@ def test_an_arrival_in_one_fabric_leaves_no_doubt_about_another() -> None:
     board.stock(2, "1")
     board.write()
     board.resource("x", "m1", "Online", "GPU-1")
-    assert board.picture.in_doubt("1", A100.model)
+    assert board.state.in_doubt("1", A100.model)
     board.stock(3)
     assert offered(board) == 3
 
 
 def test_what_was_taken_before_a_pool_could_be_withdrawn_stays() -> None:
     board = usual(3, models=(A100, H100))
-    config = board.picture.config
+    config = board.state.config
     assert config is not None
     board.see(replace(config, models=(H100,)))
     assert len(board.unwritten) == 1, "it is to go, and is there still"
     board.see(config)
     board.claim("a", "n1", "nvidia-a100-1")
-    assert board.picture.stock("0", A100.model) is None, "the fabric was not asked again yet"
+    assert board.state.stock("0", A100.model) is None, "the fabric was not asked again yet"
     board.write()
     assert board.names() == ["nvidia-a100-1"]
     board.stock(3)
@@ -135,7 +135,7 @@ def test_what_was_taken_before_a_pool_could_be_withdrawn_stays() -> None:
 def test_what_was_taken_unseen_before_it_went_is_back_though_nobody_can_tell_what_there_is(why: str) -> None:
     board = usual(3, models=(A100, H100))
     board.claim("a", "n1", "nvidia-a100-0")
-    config = board.picture.config
+    config = board.state.config
     assert config is not None
     board.see(replace(config, models=(H100,)))
     board.feed(e.Stale("resourceclaims", 200))
@@ -174,7 +174,7 @@ def test_a_device_that_leaves_a_node_of_no_known_fabric_is_missed_at_once_by_the
     board.stock(2)
     assert offered(board) == 2
     board.feed(e.MachineGone("m-n1"))
-    host = board.picture.host("n1")
+    host = board.state.host("n1")
     assert host is not None
     board.see(replace(host, labels={}))
     board.resource("x", "n1", "Detaching", "GPU-1")
@@ -185,8 +185,8 @@ def test_a_device_that_leaves_a_node_of_no_known_fabric_is_missed_at_once_by_the
 def test_a_device_has_arrived_when_the_operator_knows_one_of_its_ids(which: str) -> None:
     board = usual(2)
     board.see(FabricResource("r-x", "x", model=A100.model, node="n1", state="Attaching"))
-    board.see(replace(board.picture.resources.rows["r-x"], **{which: "one"}))
-    assert board.picture.in_doubt("0", A100.model)
+    board.see(replace(board.state.resources.rows["r-x"], **{which: "one"}))
+    assert board.state.in_doubt("0", A100.model)
     board.stock(3)
     assert offered(board) == 3, "asked after it had arrived, the fabric counts it no more"
 
@@ -208,7 +208,7 @@ def test_a_node_whose_machine_is_not_known_just_now_is_where_its_label_says() ->
     board.resource("x", "n1", "Attaching")
     assert published(board.stock(3)) == [], "the third may be the one that is being attached"
     board.resource("x", "n1", "Online", "GPU-1")
-    assert board.picture.in_doubt("0", A100.model)
+    assert board.state.in_doubt("0", A100.model)
 
 
 def test_a_device_that_two_claims_share_stays_for_the_second_when_the_first_goes() -> None:
@@ -230,7 +230,7 @@ def test_a_claim_that_is_allocated_no_more_gives_its_device_back_at_once() -> No
     board.stock(0)
     board.write()
     assert board.names() == ["nvidia-a100-0"]
-    board.see(replace(board.picture.claims.rows["c-a"], allocation=None))
+    board.see(replace(board.state.claims.rows["c-a"], allocation=None))
     board.write()
     assert board.names() == []
 
@@ -242,7 +242,7 @@ def test_an_answer_of_one_fabric_ends_no_doubt_about_another() -> None:
     board.resource("x", "n1", "Online", "GPU-1")
     board.resource("y", "m1", "Online", "GPU-2")
     board.stock(2, "1")
-    assert (board.picture.in_doubt("0", A100.model), board.picture.in_doubt("1", A100.model)) == (True, False)
+    assert (board.state.in_doubt("0", A100.model), board.state.in_doubt("1", A100.model)) == (True, False)
 
 
 @pytest.mark.parametrize("configured", [False, True])

@@ -141,7 +141,7 @@ def test_the_same_count_after_an_arrival_is_news() -> None:
     board.stock(1)
     board.write()
     assert board.names() == ["nvidia-a100-0"], "another device came back meanwhile"
-    assert board.stock(1) == [] and not board.picture.in_doubt("0", A100.model)
+    assert board.stock(1) == [] and not board.state.in_doubt("0", A100.model)
 
 
 def test_shares_of_one_device_hold_one_device() -> None:
@@ -276,7 +276,7 @@ def test_an_order_that_is_taken_back_brings_nobody_a_device() -> None:
     board.claim("a", "n1", "nvidia-a100-0")
     board.write()
     assert len(board.names()) == 4
-    board.see(replace(board.picture.resources.rows["r-x"], deleting=True))
+    board.see(replace(board.state.resources.rows["r-x"], deleting=True))
     board.stock(3)
     board.write()
     assert board.names() == ["nvidia-a100-0", "nvidia-a100-1", "nvidia-a100-2"], (

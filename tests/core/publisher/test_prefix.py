@@ -7,7 +7,7 @@ from tests.support.publisher_world import A100, PublisherWorld, usual
 
 
 def labels(board: PublisherWorld) -> dict[str, str]:
-    host = board.picture.host("n1")
+    host = board.state.host("n1")
     assert host is not None
     return {key: value for key, value in host.labels.items() if not key.endswith(A100.device)}
 
@@ -20,7 +20,7 @@ def test_the_fabric_is_told_under_the_new_prefix_alone() -> None:
     board.write()
     board.wait(301)
     board.write()
-    assert labels(board) == {"example.com/fabric": "0"} and not board.picture.left_labels.rows
+    assert labels(board) == {"example.com/fabric": "0"} and not board.state.left_labels.rows
     assert [one.prefix for one in board.decided if isinstance(one, PoolPublished)][-1] == "example.com"
     board.verified()
 

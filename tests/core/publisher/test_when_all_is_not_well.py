@@ -22,7 +22,7 @@ from tests.support.publisher_world import (
 
 
 def _cooling(board: PublisherWorld, node: str, on: bool, until: str = "true") -> list[e.Decision]:
-    host = board.picture.host(node)
+    host = board.state.host(node)
     assert host is not None
     key = "cohdi.io/nvidia-a100-cooling"
     labels = {**host.labels, key: until} if on else {k: v for k, v in host.labels.items() if k != key}
@@ -178,7 +178,7 @@ def test_what_was_told_of_a_foreign_slice_is_over_once_it_was_taken_over_and_is_
     assert alerts(board.synced()) == ["PoolOwnedByOther"]
     board.feed(e.PolicyChanged(policy={"mode": "publish", "adopt": "reference"}))
     board.write()
-    assert [key for key in board.picture.shown.rows if key[0] == "Alerted"] == []
+    assert [key for key in board.state.last_emitted.rows if key[0] == "Alerted"] == []
     assert alerts(board.see(pool_slice("others", devices=("nvidia-a100-5",), owner="another"))) == ["PoolOwnedByOther"]
     board.verified()
 

@@ -91,7 +91,7 @@ def test_what_is_to_go_is_told_once_while_it_is_under_way() -> None:
     assert board.see(replace(one, generation=9)) == []
     assert board.feed(e.MachineGone("m-n2")) == []
     board.write()
-    assert board.live() == [] and A100_0 not in board.picture.pools
+    assert board.live() == [] and A100_0 not in board.state.pools
 
 
 def test_a_device_that_is_not_healthy_takes_nobodys_place() -> None:
@@ -141,7 +141,7 @@ def test_a_pool_that_never_was_leaves_no_row() -> None:
     board.stock(2)
     board.synced()
     board.see(PoolConfig("config", models=(H100,)))
-    assert A100_0 not in board.picture.pools
+    assert A100_0 not in board.state.pools
 
 
 def test_refused_writes_are_tried_ever_more_seldom_and_a_success_begins_anew() -> None:
@@ -195,13 +195,13 @@ def test_a_slice_that_somebody_deletes_once_a_day_comes_back_at_once() -> None:
 def test_a_device_is_in_doubt_from_its_arrival_until_it_is_counted_or_gone() -> None:
     board = usual(2)
     board.resource("x", "n1", "Online", "GPU-1")
-    assert board.picture.in_doubt("0", "NVIDIA A100")
+    assert board.state.in_doubt("0", "NVIDIA A100")
     board.stock(2)
     board.resource("x", "n1", "Detaching", "GPU-1")
-    assert not board.picture.in_doubt("0", "NVIDIA A100"), "it did not arrive again"
+    assert not board.state.in_doubt("0", "NVIDIA A100"), "it did not arrive again"
     board.resource("y", "n1", "Online", "GPU-2")
     board.gone(FabricResource, "r-y")
-    assert not board.picture.in_doubt("0", "NVIDIA A100")
+    assert not board.state.in_doubt("0", "NVIDIA A100")
 
 
 def test_what_was_left_to_somebody_else_goes_on_when_the_slice_is_ours_again() -> None:
@@ -216,7 +216,7 @@ def test_a_pool_that_shows_waits_for_nothing() -> None:
     board = usual(2)
     board.stock(3)
     board.write()
-    due = board.engine.agenda.next()
+    due = board.engine.deadline_queue.next()
     assert due is not None and due.kind != "readback"
 
 
@@ -225,7 +225,7 @@ def test_a_fabric_that_is_back_is_not_absent() -> None:
     board.feed(e.MachineGone("m-n1"), e.MachineGone("m-n2"))
     board.wait(30)
     board.feed(e.MachineObserved(Machine("m-n1", "n1", "0")))
-    assert set(board.picture.absent) == {"m-n2"}
+    assert set(board.state.absent) == {"m-n2"}
     board.feed(e.MachineGone("m-n1"))
     assert withdrawn(board.wait(59)) == [] and withdrawn(board.wait(2))
 
@@ -233,7 +233,7 @@ def test_a_fabric_that_is_back_is_not_absent() -> None:
 def test_a_restart_that_nobody_has_answered_since_takes_nothing_for_gone() -> None:
     board = usual(2)
     board.feed(e.MachineGone("m-n1"), e.MachineGone("m-n2"))
-    board.engine.picture.dirty.clear()
+    board.engine.state.dirty.clear()
     board.begin()
     board.feed(e.Synced())
     assert withdrawn(board.wait(3600)) == []
@@ -269,9 +269,9 @@ def test_who_only_looks_at_a_device_does_not_hold_it() -> None:
 def test_no_deadline_comes_back_while_a_view_is_old() -> None:
     board = usual(2)
     board.feed(e.Stale("resourceclaims", 60))
-    assert board.engine.agenda.next() is None
+    assert board.engine.deadline_queue.next() is None
     assert board.wait(3600) == [] and board.feed(e.Synced()) == []
-    assert board.engine.agenda.next() is not None
+    assert board.engine.deadline_queue.next() is not None
 
 
 def test_what_a_server_says_outright_is_the_same_as_what_it_leaves_out() -> None:

@@ -45,7 +45,7 @@ def test_its_labels_go_with_its_entry() -> None:
     (told,) = labelled(board.wait(61))
     assert (told.node, told.labels["cohdi.io/fabric"]) == ("worker", None)
     board.gone(Host, "h-worker")
-    assert by_name("worker") not in board.picture.absent
+    assert by_name("worker") not in board.state.absent
     board.verified()
 
 
@@ -55,8 +55,8 @@ def test_an_entry_by_uuid_counts_before_one_by_name() -> None:
     board.feed(e.MachineObserved(Machine("i-0abc", "", "0")))
     board.synced()
     board.write()
-    assert board.picture.fabric_of("worker") == "0"
-    assert [[one.name for one in board.picture.hosts_in(fabric)] for fabric in "01"] == [["worker"], []]
+    assert board.state.fabric_of("worker") == "0"
+    assert [[one.name for one in board.state.hosts_in(fabric)] for fabric in "01"] == [["worker"], []]
     (told,) = labelled(board.feed(e.MachineGone("i-0abc")))
     assert told.labels["cohdi.io/fabric"] == "1", "what is left of the two speaks for it at once"
 
@@ -78,7 +78,7 @@ def test_a_node_of_two_entries_keeps_its_labels_until_both_are_away_for_a_while(
 def test_a_node_that_was_made_anew_loses_the_labels_of_a_machine_that_is_away() -> None:
     board = usual(2)
     board.feed(e.MachineGone("m-n1"))
-    host = board.picture.host("n1")
+    host = board.state.host("n1")
     assert host is not None
     board.see(replace(host, uid="h-anew"))
     board.gone(Host, host.uid)
@@ -89,13 +89,13 @@ def test_a_node_that_was_made_anew_loses_the_labels_of_a_machine_that_is_away() 
 def test_a_node_that_is_another_machine_does_not_cool_the_pool_of_its_old_fabric() -> None:
     board = usual(2)
     board.nodes("1", "m1")
-    host = board.picture.host("n1")
+    host = board.state.host("n1")
     assert host is not None
     board.see(replace(host, labels={**host.labels, f"cohdi.io/{A100.device}-cooling": "true"}))
     board.write()
-    assert board.picture.pools.rows[A100_0].taint
-    board.see(replace(board.picture.hosts.rows[host.uid], machine="m-m1"))
-    assert not board.picture.pools.rows[A100_0].taint
+    assert board.state.pools.rows[A100_0].taint
+    board.see(replace(board.state.hosts.rows[host.uid], machine="m-m1"))
+    assert not board.state.pools.rows[A100_0].taint
 
 
 @pytest.mark.parametrize("mode", ["publish", "observe"])
@@ -112,17 +112,17 @@ def test_a_machine_that_moves_takes_the_cool_down_with_it_and_leaves_its_fabrics
     board = usual(2)
     board.nodes("1", "m1")
     board.stock(1, "1")
-    host = board.picture.host("m1")
+    host = board.state.host("m1")
     assert host is not None
     board.see(replace(host, labels={**host.labels, f"cohdi.io/{A100.device}-cooling": "true"}))
     board.write()
     board.wait(100)
     left = (A100_0[0], "nvidia-a100-fabric1")
     decided = board.feed(e.MachineObserved(Machine("m-m1", "m1", "0")))
-    assert withdrawn(decided) == [] and board.picture.pools.rows[A100_0].taint
+    assert withdrawn(decided) == [] and board.state.pools.rows[A100_0].taint
     assert [one.pool for one in withdrawn(board.wait(61))] == [left[1]]
     board.feed(e.MachineObserved(Machine("m-m1", "m1", "1")))
-    assert not board.picture.pools.rows[A100_0].taint
+    assert not board.state.pools.rows[A100_0].taint
 
 
 def test_a_label_that_somebody_takes_off_comes_back_at_once() -> None:
@@ -130,5 +130,5 @@ def test_a_label_that_somebody_takes_off_comes_back_at_once() -> None:
     board.feed(e.MachineObserved(Machine("m-late", "late", "0")))
     board.see(Host("h-late", "late", "m-late"))
     board.write()
-    assert board.picture.hosts.rows["h-late"].labels == {"cohdi.io/fabric": "0"}
+    assert board.state.hosts.rows["h-late"].labels == {"cohdi.io/fabric": "0"}
     assert [one.node for one in labelled(board.see(Host("h-late", "late", "m-late")))] == ["late"]

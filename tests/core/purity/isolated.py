@@ -44,7 +44,7 @@ def replayed(facts: list[tuple[int, Event]], component: Component[Any] = SCALER)
         for row in group.events:
             digest.update(f"{row.type} {row.stream} {row.occurred_at} {row.cause} ".encode() + row.data + b"\n")
     assert verify(log.read(), component=component).ok
-    assert dump(fold_log(log.read(), component=component)) == dump(load(dump(engine.picture))) == dump(engine.picture)
+    assert dump(fold_log(log.read(), component=component)) == dump(load(dump(engine.state))) == dump(engine.state)
     return digest.hexdigest()
 
 
@@ -69,7 +69,7 @@ def main() -> None:
     did: set[str] = set()
     component = component_named(sys.argv[1])
     component.load(
-        component.dump(component.picture())
+        component.dump(component.state())
     )  # msgspec evaluates the annotations of a type when it is first used
     cel.compile("device.attributes['d'].n == 1").matches(
         cel.DeviceView("d", {"n": 1})

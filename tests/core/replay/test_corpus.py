@@ -38,7 +38,7 @@ from dds_core.log.codec import decode_anchor, encode_envelope
 from dds_core.log.envelope import lean
 from dds_core.replay import event_of, fold_log, verify
 from dds_core.scaler.fold.objects import SLICES
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 
 LOGS = Path(__file__).parents[2] / "data" / "logs"
 SCHEMA = "0001"
@@ -52,7 +52,7 @@ POLICY_SINCE = (
 HANDED_OVER = {"attach-prefer": "prefer", "node-limit-plain": "plain"}
 """By modes that are no more; they are read as `clear`."""
 TAINT_RULES = dict.fromkeys(("taint-rules", "troubles", "cut-short"), "v1beta2")
-"""The version that the picture of a log had, when DeviceTaintRules were still made."""
+"""The version that the state of a log had, when DeviceTaintRules were still made."""
 CLEARED_SINCE = {("restarts", position) for position in (207, 247, 327, 529, 569, 733, 773)}
 """Where a claim that was told has let go of its stand-in and not taken its device yet: its time to take it begins there now."""
 COOLED = "cooled"
@@ -65,13 +65,13 @@ NODE = (
 
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the index says of a log. `first` and `last` are positions, `head` is the hash of the last. `fold` is the digest of the
-    picture that all rows amount to (the file `picture` holds it), `folds` are those on the way, `loaded` that of what a process
+    state that all rows amount to (the file `state` holds it), `folds` are those on the way, `loaded` that of what a process
     starts with. The file `next` has what the code that wrote the log did when it went on from it."""
 
     name: str
     database: str
     export: str
-    picture: str
+    state: str
     next: str
     archive: str | None
     anchor: str | None
@@ -124,39 +124,39 @@ def content(name: str) -> bytes:
     return gzip.decompress(found) if name.endswith(".gz") else found
 
 
-def picture_of(kept: Kept, rows: Sequence[Envelope]) -> Any:
+def state_of(kept: Kept, rows: Sequence[Envelope]) -> Any:
     return fold_log(rows, component=kept.of)
 
 
-def without_cooled(picture: Any) -> Any:
-    if isinstance(picture, Picture):
-        picture.cooled.drop_where(lambda cell: True)
-    return picture
+def without_cooled(state: Any) -> Any:
+    if isinstance(state, State):
+        state.cooled.drop_where(lambda cell: True)
+    return state
 
 
-def digest(kept: Kept, picture: Any) -> str:
-    """That of the picture's plain form: JSON with sorted keys and without spaces; knobs that came later are left out, one
+def digest(kept: Kept, state: Any) -> str:
+    """That of the state's plain form: JSON with sorted keys and without spaces; knobs that came later are left out, one
     that went is put back."""
-    state = kept.of.dump(picture)
-    policy = state["policy"]
+    plain = kept.of.dump(state)
+    policy = plain["policy"]
     for knobs in (policy["driver"], *policy["drivers"].values()) if kept.component == "scaler" else ():
         for knob in KNOBS_SINCE:
             knobs.pop(knob, None)
         knobs["capacities"] = []
     if kept.component == "scaler":
-        state.pop(COOLED, None)
+        plain.pop(COOLED, None)
         for knob in POLICY_SINCE:
             del policy[knob]
         for scheduler in (policy["scheduler"], *policy["schedulers"].values()):
             del scheduler["hand_over"]
-        state.pop("spending", None)
+        plain.pop("spending", None)
         if kept.name in TAINT_RULES:
-            state["taint_rules"] = TAINT_RULES[kept.name]
-            rest = [row for row in state.pop("passed", ()) if tuple(row[0]) != SLICES]
-            state |= {"passed": rest} if rest else {}
+            plain["taint_rules"] = TAINT_RULES[kept.name]
+            rest = [row for row in plain.pop("passed", ()) if tuple(row[0]) != SLICES]
+            plain |= {"passed": rest} if rest else {}
         policy["hand_over"] = HANDED_OVER.get(kept.name, policy["hand_over"])
-    plain = json.dumps(state, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return sha256(plain.encode()).hexdigest()
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return sha256(text.encode()).hexdigest()
 
 
 def restored(dump: str, path: Path) -> Path:
@@ -206,7 +206,7 @@ def copy(kept: Kept, file: Path, tmp_path: Path) -> Iterator[SqlLog]:
 def test_no_file_was_changed_and_none_is_missing() -> None:
     there = {path.name for path in LOGS.iterdir()} - {"index.json", "README.md"}
     assert there == set(INDEX.files)
-    named = {name for one in INDEX.logs for name in (one.database, one.export, one.picture, one.next)}
+    named = {name for one in INDEX.logs for name in (one.database, one.export, one.state, one.next)}
     assert named | {name for one in INDEX.logs for name in (one.archive, one.anchor) if name} == there
     assert {name: sha256(content(name)).hexdigest() for name in sorted(there)} == INDEX.files
 
@@ -268,19 +268,19 @@ def test_the_chain_holds_up_to_the_head(kept: Kept, log: SqlLog) -> None:
 
 
 def test_it_is_folded_to_the_same_picture(kept: Kept, rows: list[Envelope]) -> None:
-    """First by what the picture holds, as that says more; then by its plain form, byte for byte, here and on the way."""
+    """First by what the state holds, as that says more; then by its plain form, byte for byte, here and on the way."""
     component = kept.of
-    whole = component.load(json.loads(content(kept.picture)))
-    picture = picture_of(kept, rows)
+    whole = component.load(json.loads(content(kept.state)))
+    state = state_of(kept, rows)
     if kept.name in TAINT_RULES:  # when slices changed is remembered since
-        picture.passed.drop(SLICES)
-    assert component.same(without_cooled(picture), whole)
-    assert digest(kept, picture) == kept.fold
-    done, picture = 0, component.picture()
+        state.fired_deadlines.drop(SLICES)
+    assert component.same(without_cooled(state), whole)
+    assert digest(kept, state) == kept.fold
+    done, state = 0, component.state()
     for position, expected in kept.folds:
         part = rows[done : position - kept.after]
-        picture = fold_log(part, component, picture if done else None)
-        same = digest(kept, picture) == expected
+        state = fold_log(part, component, state if done else None)
+        same = digest(kept, state) == expected
         assert same is ((kept.name, position) not in CLEARED_SINCE), f"up to position {position}"
         done += len(part)
     assert kept.folds[-1] == (kept.last, kept.fold)
@@ -288,9 +288,9 @@ def test_it_is_folded_to_the_same_picture(kept: Kept, rows: list[Envelope]) -> N
 
 def test_a_checkpoint_is_loaded(kept: Kept, rows: list[Envelope]) -> None:
     """What a process starts with is what the whole log amounts to, unless a part of that was erased."""
-    loaded = picture_of(kept, rows[kept.begin - kept.after :])
+    loaded = state_of(kept, rows[kept.begin - kept.after :])
     assert digest(kept, loaded) == kept.loaded
-    assert kept.of.same(without_cooled(loaded), without_cooled(picture_of(kept, rows))) or kept.unjudged
+    assert kept.of.same(without_cooled(loaded), without_cooled(state_of(kept, rows))) or kept.unjudged
 
 
 def test_the_same_is_decided_again(kept: Kept, rows: list[Envelope]) -> None:
@@ -311,25 +311,25 @@ def test_the_same_is_decided_again(kept: Kept, rows: list[Envelope]) -> None:
 # -- going on ----------------------------------------------------------------------------------------------------------
 
 
-def process(kept: Kept, log: EventLog, picture: Any, faults: list[DdsError]) -> Controller[Any]:
+def process(kept: Kept, log: EventLog, state: Any, faults: list[DdsError]) -> Controller[Any]:
     """A new one, under the policy that the log has and on an API server that serves what it did."""
     if kept.component == "publisher":
-        return Publisher(log, picture.policy, code="a later version", told=faults.append)
+        return Publisher(log, state.policy, code="a later version", told=faults.append)
 
-    return Scaler(log, picture.policy, code="a later version", told=faults.append)
+    return Scaler(log, state.policy, code="a later version", told=faults.append)
 
 
 def all_listed(controller: Controller[Any], at: int) -> list[Arriving]:
     """Everything was seen: what the log knows is still there."""
     found: list[Arriving] = [Arrival(resource, SYNCED, b"", at, since=at) for resource in sorted(controller.resources)]
     if isinstance(controller, Publisher):
-        found = [Probed(None, at), RoundEnded(controller.picture.models, at), *found]
+        found = [Probed(None, at), RoundEnded(controller.state.models, at), *found]
     return found
 
 
 def all_left(kept: Kept, controller: Controller[Any], at: int) -> list[Arriving]:
     """Claims, and pods without a node, are gone."""
-    known = seeds(controller.picture, PUBLISHED if kept.component == "publisher" else RESOURCES)
+    known = seeds(controller.state, PUBLISHED if kept.component == "publisher" else RESOURCES)
     return [
         Arrival(resource, DELETED, msgspec.json.encode({"metadata": one}), at)
         for resource in ("resourceclaims", "pods")
@@ -353,10 +353,10 @@ def differences_since(kept: Kept, rows: Iterable[Envelope]) -> list[str]:
 def test_a_new_process_goes_on_from_it(kept: Kept, copy: SqlLog, rows: list[Envelope]) -> None:
     """It sees a new node and that all else is still there; a quarter of an hour later claims and pods leave."""
     component, faults = kept.of, list[DdsError]()
-    picture = picture_of(kept, rows[kept.begin - kept.after :])
-    now = picture.now + SECOND
+    state = state_of(kept, rows[kept.begin - kept.after :])
+    now = state.now + SECOND
     later = now + 900 * SECOND
-    controller = process(kept, copy, picture, faults)
+    controller = process(kept, copy, state, faults)
 
     controller.open(now)
     assert controller.epoch == kept.epoch + 1
@@ -380,19 +380,19 @@ def test_a_new_process_goes_on_from_it(kept: Kept, copy: SqlLog, rows: list[Enve
         assert [told(row) for row in fresh[1:]] == content(kept.next).splitlines()
     assert verify_log(copy).last == copy.head().position == fresh[-1].position
     assert differences_since(kept, whole) == []
-    assert component.same(picture_of(kept, whole[kept.begin - kept.after :]), controller.picture)
+    assert component.same(state_of(kept, whole[kept.begin - kept.after :]), controller.state)
 
 
 def test_a_new_process_leaves_a_checkpoint_and_the_next_one_starts_with_it(
     kept: Kept, copy: SqlLog, rows: list[Envelope]
 ) -> None:
     faults = list[DdsError]()
-    picture = picture_of(kept, rows[kept.begin - kept.after :])
-    now = picture.now + SECOND
-    first = process(kept, copy, picture, faults)
+    state = state_of(kept, rows[kept.begin - kept.after :])
+    now = state.now + SECOND
+    first = process(kept, copy, state, faults)
     first.open(now)
     first.checkpoint(now + SECOND)
-    second = process(kept, copy, picture, faults)
+    second = process(kept, copy, state, faults)
     second.open(now + 2 * SECOND)
     assert (second.epoch, second.checkpoint_at) == (kept.epoch + 2, kept.last + 2)
     assert faults == []
@@ -420,7 +420,7 @@ def test_an_archive_and_its_log_are_read_as_one(cut: Kept, tmp_path: Path) -> No
     assert (archive.span()[1], anchor.log) == (cut.first, cut.log)
     report = verify_chain(joined.read(), anchors=[anchor])
     assert (report.first, report.last, report.hash.hex()) == (1, cut.last, cut.head)
-    assert cut.of.same(picture_of(cut, list(joined.read())), picture_of(cut, list(rest.read(cut.after))))
+    assert cut.of.same(state_of(cut, list(joined.read())), state_of(cut, list(rest.read(cut.after))))
     upgrade(url := f"sqlite:///{tmp_path}/whole.sqlite3")
     with Database(url) as database:
         database.import_log(joined.read(), anchors=[anchor])

@@ -1,4 +1,4 @@
-"""A value that was changed and is the default again: a checkpoint leaves it out, and is one of the same picture all the same."""
+"""A value that was changed and is the default again: a checkpoint leaves it out, and is one of the same state all the same."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def told(component: Component[Any], *configs: Config | PoolConfig) -> MemoryLog:
 
     feed(e.Started("test", component.fingerprint, component.projection, epoch, "observe"))
     for config in configs:
-        fact = e.difference(engine.picture.object(type(config), config.uid), config)
+        fact = e.difference(engine.state.object(type(config), config.uid), config)
         assert fact is not None
         feed(fact)
-    feed(e.Checkpoint(projection=component.projection, picture=component.dump(engine.picture)))
+    feed(e.Checkpoint(projection=component.projection, picture=component.dump(engine.state)))
     return log
 
 
@@ -50,11 +50,11 @@ def test_a_checkpoint_with_another_prefix_is_one_of_another_picture(
     name: str, kind: type[Config] | type[PoolConfig]
 ) -> None:
     component = component_named(name)
-    one = component.picture()
-    other = component.picture()
-    for picture, prefix in ((one, "example.com"), (other, "example.org")):
+    one = component.state()
+    other = component.state()
+    for state, prefix in ((one, "example.com"), (other, "example.org")):
         fact = e.difference(None, kind("config", prefix=prefix))
         assert fact is not None
-        component.apply(picture, fact, 10)
+        component.apply(state, fact, 10)
     assert component.same(one, component.load(component.dump(one)))
     assert not component.same(one, other)

@@ -47,9 +47,9 @@ def judged(rows: Sequence[Envelope]) -> VerifyReport:
 
 
 def with_checkpoint(story: PoolStory, of: PoolStory) -> MemoryLog:
-    """The log of a story, a checkpoint of the picture of another, and one fact more."""
+    """The log of a story, a checkpoint of the state of another, and one fact more."""
     groups = story.groups()
-    fact = Checkpoint(PUBLISHER.projection, PUBLISHER.dump(of.picture))
+    fact = Checkpoint(PUBLISHER.projection, PUBLISHER.dump(of.state))
     groups.append(Step(story.now, fact, []).group(len(groups)))
     log = MemoryLog("lab/publisher", cluster="uid", recorded_at=START)
     log.append(groups, epoch=log.take_epoch(START), recorded_at=story.now)
@@ -62,7 +62,7 @@ def test_it_folds_to_what_the_publisher_knew_and_every_decision_is_found_again(
     report = judged(rows)
     assert (report.ok, report.other_code, report.events) == (True, False, len(rows) - 1)
     assert any(isinstance(step.fact, DeadlinePassed) for step in story.steps)
-    assert PUBLISHER.dump(fold_log(rows, component=PUBLISHER)) == PUBLISHER.dump(story.picture)
+    assert PUBLISHER.dump(fold_log(rows, component=PUBLISHER)) == PUBLISHER.dump(story.state)
 
 
 def test_any_changed_value_of_anything_decided_is_found_at_its_position(rows: list[Envelope]) -> None:
@@ -99,9 +99,9 @@ def test_a_checkpoint_is_what_the_log_before_it_amounts_to(story: PoolStory) -> 
     assert judged(list(whole.read())).ok
     checkpoint = next(row for row in whole.read() if row.type == "Checkpoint")
     begun = fold_log(whole.read_lean(after=checkpoint.position - 1), component=PUBLISHER)
-    assert PUBLISHER.dump(begun) == PUBLISHER.dump(story.picture)
+    assert PUBLISHER.dump(begun) == PUBLISHER.dump(story.state)
     wrong = judged(list(with_checkpoint(story, told_story()).read()))
-    assert [one.expected for one in wrong.differences] == ["a checkpoint of the picture so far"]
+    assert [one.expected for one in wrong.differences] == ["a checkpoint of the state so far"]
 
 
 def test_what_was_erased_is_not_judged_up_to_the_next_checkpoint(story: PoolStory) -> None:

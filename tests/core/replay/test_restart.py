@@ -1,4 +1,4 @@
-"""Killed after any append, and started again: the same decisions up to re-issue, and the same picture at the end.
+"""Killed after any append, and started again: the same decisions up to re-issue, and the same state at the end.
 
 A start loads the log, takes a new epoch, lists the cluster, appends what differs, then `Synced`, and goes on. Nothing is
 missed, except in one test that says so; what a process may miss while it is down is the matter of the property tests.
@@ -10,7 +10,7 @@ that we order (`ANSWERED`); elsewhere an order stands unanswered for ever, and a
 promises, the log and the objects have to agree. Nobody in a recording answers our marks, so mode detach is left to the
 property tests, whose operator does.
 
-Left out when pictures are compared, each because it says when something was learned or told, and nothing rests on it for the
+Left out when states are compared, each because it says when something was learned or told, and nothing rests on it for the
 claims and devices that are there: `epoch` (there was another start), `level_at` (a start makes a level pass), `counters` and
 `shown` (what was told, and how often), and `passed` (the instants of deadlines that came back).
 """
@@ -30,7 +30,7 @@ from dds_core.events import OBSERVED, Decision, Event, PolicyChanged, Started, S
 from dds_core.log import MemoryLog
 from dds_core.replay import fold_log, verify
 from dds_core.scaler.component import SCALER, Engine
-from dds_core.scaler.events import Promise
+from dds_core.scaler.events import ReservedDevice
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.rules.orders import request_name
 from dds_core.scaler.state import PROJECTION, dump
@@ -63,11 +63,11 @@ class Listing:
             self._objects[key] = event.raw
 
     def differences(self, engine: Engine, translator: Translator) -> Iterator[Event]:
-        """The facts by which what is listed differs from the picture; each is to be folded before the next is taken."""
+        """The facts by which what is listed differs from the state; each is to be folded before the next is taken."""
         for resource, known in RESOURCES.items():
             listed = {uid: raw for (kind, uid), raw in self._objects.items() if kind == resource}
             gone: Any = OBSERVED[known.kind][1]
-            for uid in sorted(set(engine.picture.table(known.kind)) - set(listed)):
+            for uid in sorted(set(engine.state.table(known.kind)) - set(listed)):
                 yield gone(uid=uid)
             for uid in sorted(listed):
                 yield from translator.translate(resource, "ADDED", listed[uid])
@@ -79,7 +79,7 @@ class Run:
     def __init__(self, log: MemoryLog, policy: Policy, engine: Engine | None = None) -> None:
         self.log = log
         self.engine = engine if engine is not None else Engine()
-        self.translator = Translator(self.engine.picture)
+        self.translator = Translator(self.engine.state)
         self.steps: list[Step] = []
         self.policy = policy
         self._epoch = log.take_epoch(RECORDED_AT)
@@ -94,10 +94,10 @@ class Run:
         return cls(log, policy, Engine(fold_log(log.read(), SCALER)))
 
     def start(self, at: int, listing: Listing) -> None:
-        """Who decides, under which policy, what the cluster looks like, and that the picture is whole."""
+        """Who decides, under which policy, what the cluster looks like, and that the state is whole."""
         mode = self.policy.mode
         self._append(Started(code=CODE, fingerprint=CODE, projection=PROJECTION, epoch=self._epoch, mode=mode), at)
-        if self.engine.picture.policy != self.policy or not self.engine.picture.synced_at:
+        if self.engine.state.policy != self.policy or not self.engine.state.synced_at:
             self._append(PolicyChanged(policy=self.policy.model_dump(mode="json")), at)
         for fact in listing.differences(self.engine, self.translator):
             self._append(fact, at)
@@ -187,8 +187,8 @@ def prepared(name: str, mode: str) -> tuple[list[RecordedEvent], Policy]:
 
 
 def compared(run: Run) -> dict[str, Any]:
-    """The picture without history."""
-    return {name: value for name, value in dump(run.engine.picture).items() if name not in HISTORY}
+    """The state without history."""
+    return {name: value for name, value in dump(run.engine.state).items() if name not in HISTORY}
 
 
 def caused(run: Run, after: int = 0) -> list[tuple[int, bytes]]:
@@ -209,14 +209,14 @@ def restarted(events: list[RecordedEvent], run: Run, place: Killed) -> Run:
         listing.watch(event)
     again = Run.loaded(cut(run, place.groups), run.policy)
     promised = promises(again)
-    again.start(again.engine.picture.now, listing)
+    again.start(again.engine.state.now, listing)
     assert promises(again) == promised
     assert not [step for step in again.steps if not isinstance(step.fact, Synced) and step.caused]
     return again
 
 
-def promises(run: Run) -> dict[str, tuple[Promise, ...]]:
-    return {key: row.promises for key, row in run.engine.picture.reservations.rows.items()}
+def promises(run: Run) -> dict[str, tuple[ReservedDevice, ...]]:
+    return {key: row.promises for key, row in run.engine.state.reservations.rows.items()}
 
 
 def finish(events: list[RecordedEvent], again: Run, place: Killed) -> None:
@@ -295,10 +295,10 @@ def test_what_was_missed_while_nobody_watched_is_found_by_listing(name: str) -> 
 
 def states(run: Run) -> dict[str, list[str]]:
     """What claims and devices amount to."""
-    picture = run.engine.picture
+    state = run.engine.state
     return {
-        "claims": sorted(f"{uid} {life.state}" for uid, life in picture.lives.rows.items()),
-        "devices": sorted(f"{uid} {life.state}" for uid, life in picture.devices.rows.items()),
+        "claims": sorted(f"{uid} {life.state}" for uid, life in state.lives.rows.items()),
+        "devices": sorted(f"{uid} {life.state}" for uid, life in state.devices.rows.items()),
     }
 
 
@@ -310,4 +310,4 @@ def test_the_places_are_all_the_appends() -> None:
 def test_the_log_of_the_run_that_nobody_disturbs_is_the_picture() -> None:
     for mode in ("observe", "attach"):
         run, places = whole(*prepared("many_devices", mode))
-        assert dump(Run.loaded(cut(run, places[-1].groups), run.policy).engine.picture) == dump(run.engine.picture)
+        assert dump(Run.loaded(cut(run, places[-1].groups), run.policy).engine.state) == dump(run.engine.state)

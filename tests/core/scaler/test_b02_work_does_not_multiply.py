@@ -30,19 +30,19 @@ def test_b02_the_number_of_scans_does_not_grow_with_the_claims() -> None:
 
 def test_b02_what_is_deleted_leaves_no_deadline_and_no_row() -> None:
     world = one_node("detach", 8, scan_interval_seconds=0)
-    kept = {name: len(table) for name, table in vars(world.picture).items() if isinstance(table, Table)}
+    kept = {name: len(table) for name, table in vars(world.state).items() if isinstance(table, Table)}
     for i in range(8):
         world.waits(f"train{i}", "node0")
     world.settle()
     for i in range(8):
         world.bind(f"train{i}")
         world.finish(f"train{i}")
-    for name in list(world.picture.resources):
+    for name in list(world.state.resources):
         world.take_away(name)
-    for request in list(world.picture.requests.rows.values()):
+    for request in list(world.state.requests.rows.values()):
         world.gone(world.get(AttachRequest, request.name))
-    left = {name: len(table) for name, table in vars(world.picture).items() if isinstance(table, Table)}
+    left = {name: len(table) for name, table in vars(world.state).items() if isinstance(table, Table)}
     for name in ("slices", "counters", "rates", "spending"):
         del kept[name], left[name]
     assert left == kept
-    assert deadlines(world.picture) == set()
+    assert deadlines(world.state) == set()

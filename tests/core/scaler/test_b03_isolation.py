@@ -67,7 +67,7 @@ def test_b03_others_are_served_whatever_is_wrong_elsewhere(trouble: object) -> N
     trouble(world)
     world.waits("train", "node1")
     world.settle()
-    assert world.state("train") == "Attached"
+    assert world.state_of("train") == "Attached"
     assert [o.node for o in world.events(e.AttachOrdered) if world.uid("train") in o.claims] == ["node1"]
 
 
@@ -92,7 +92,7 @@ def test_b03_a_model_has_its_own_request_type() -> None:
         ("CXL-512", "cxlmemory"),
     ]
     world.settle()
-    assert [world.state(f"train{number}") for number in range(2)] == ["Attached"] * 2
+    assert [world.state_of(f"train{number}") for number in range(2)] == ["Attached"] * 2
 
 
 def test_a_request_that_is_there_keeps_its_own_force_detach() -> None:
@@ -119,7 +119,7 @@ def test_b03_devices_of_another_request_type_count_for_the_limit() -> None:
     world.pool(A100, 4)
     world.waits("first", "node0")
     world.settle()
-    config = world.picture.config
+    config = world.state.config
     world.update(config, models=(replace(A100, type="cxlmemory"),))
     world.waits(
         "second", "node0", Result("r0", GPU, f"{A100.device}-fabric1", f"{A100.device}-3", (READY,), (RESCHEDULE,))

@@ -64,7 +64,7 @@ def test_b05_a_used_up_budget_fails_the_claim_before_the_scheduler_gives_up() ->
     assert not world.events(e.ClaimFailed)
     world.tick(2)
     assert world.only(e.ClaimFailed).reason == "AttachTimeout"
-    assert world.state("train") == "Failed"
+    assert world.state_of("train") == "Failed"
 
 
 def test_b05_the_condition_follows_the_cool_down_and_not_before_it_was_read_back() -> None:
@@ -112,14 +112,14 @@ def test_b05_another_allocation_after_the_failure_starts_the_next_cycle() -> Non
     world.node("node1")
     world.clear("train")
     world.allocate("train", "node1")
-    assert world.state("train") == "Attaching"
-    life = world.picture.lives.rows[world.uid("train")]
+    assert world.state_of("train") == "Attaching"
+    life = world.state.lives.rows[world.uid("train")]
     assert (life.cycle, life.attempt, life.node) == (2, 1, "node1")
-    assert world.uid("train") not in world.picture.failures
+    assert world.uid("train") not in world.state.failures
 
 
 def test_b05_observe_shows_the_failure_once_and_leaves_the_claim_alone() -> None:
     world = waiting("observe")
     world.tick(3600)
     assert len(world.events(e.ClaimFailed)) == 1
-    assert world.state("train") == "Pending"
+    assert world.state_of("train") == "Pending"

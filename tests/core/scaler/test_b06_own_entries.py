@@ -41,4 +41,4 @@ def test_b06_the_foreign_result_is_neither_ordered_nor_waited_for() -> None:
     world = claim_with_a_nic()
     assert world.only(e.AttachOrdered).size == 2
     world.settle()
-    assert world.state("train") == "Attached"
+    assert world.state_of("train") == "Attached"

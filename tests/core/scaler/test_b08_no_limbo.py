@@ -35,10 +35,10 @@ def test_b08_a_claim_with_an_entry_that_says_nothing_is_served(told: Condition) 
     world = one_node("attach", 4)
     world.waits("train", "node0")
     world.update(world.get(Claim, "train"), conditions=(told,))
-    assert world.state("train") == "Attaching"
+    assert world.state_of("train") == "Attaching"
     world.tick(30)
     world.carry_out(e.AttachOrdered)
     world.online("res", "node0", request=world.only(e.AttachOrdered).request)
-    assert world.state("train") == "Attached"
+    assert world.state_of("train") == "Attached"
     if told.type != "Seen":
         assert world.only(e.HandOver).signals[0].entries[0].device == NAME

@@ -7,7 +7,7 @@ from dds_core.model import Result
 from dds_core.scaler import events as e
 from dds_core.scaler.component import Engine
 from dds_core.scaler.fold import apply
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 from tests.core.scaler.pools import pool_results
 from tests.support.world import A100, GPU, H100, World, one_node
 
@@ -25,7 +25,7 @@ def test_b09_one_device_is_promised_to_one_claim_the_oldest() -> None:
     world = two_claims_one_device()
     assert world.only(e.Reserved).claim == world.uid("first")
     assert [s.claim for s in world.only(e.HandOver).signals] == [world.uid("first")]
-    assert (world.state("first"), world.state("second")) == ("Attached", "Attaching")
+    assert (world.state_of("first"), world.state_of("second")) == ("Attached", "Attaching")
 
 
 def test_b09_the_promise_is_in_the_log_before_the_signal() -> None:
@@ -42,12 +42,12 @@ def test_b09_a_promise_holds_while_the_claim_is_between_two_allocations() -> Non
     world.clear("first")
     world.waits("third", "node0")
     assert world.reserved("first") == ["GPU-res"]
-    assert world.state("second") == world.state("third") == "Attaching"
+    assert world.state_of("second") == world.state_of("third") == "Attaching"
 
 
 def test_b09_a_restart_honours_the_promise() -> None:
     world = two_claims_one_device()
-    loaded = Picture()
+    loaded = State()
     for step in world.steps:
         apply(loaded, step.fact, step.at)
         for event, _ in step.caused:
@@ -68,7 +68,7 @@ def test_b09_a_promise_that_is_not_kept_in_time_expires() -> None:
     world.tick(61)
     assert world.only(e.ReservationDropped).claim == world.uid("first")
     assert world.reserved("second") == ["GPU-res"]
-    assert world.state("second") == "Attached"
+    assert world.state_of("second") == "Attached"
 
 
 def test_b09_a_promise_that_was_never_signalled_ends_with_its_schedulers_patience() -> None:
@@ -108,7 +108,7 @@ def test_b09_what_a_claim_gives_up_at_the_hand_over_is_kept_for_it() -> None:
     world.unreserve("first")
     world.clear("first")
     assert world.reserved("second") == []
-    assert world.state("second") == "Attaching"
+    assert world.state_of("second") == "Attaching"
     world.allocate_local("first", "node0", "gpu-GPU-kept", "gpu-GPU-res")
     assert world.reserved("first") == []
 
@@ -136,7 +136,7 @@ def test_b09_the_time_to_take_it_begins_when_the_claim_can() -> None:
     world.clear("first")
     world.tick(59)
     assert world.reserved("first") == ["GPU-res"]
-    assert world.state("second") == "Attaching"
+    assert world.state_of("second") == "Attaching"
     world.tick(2)
     assert world.reserved("second") == ["GPU-res"]
 
@@ -160,8 +160,8 @@ def test_a_device_that_another_claim_of_the_pod_gets_by_now_is_promised_to_one_o
         world.allocate(f"train{number}", "node0", *pool_results(number))
     for number in range(2):
         world.online(f"res{number}", "node0")
-    first, second = (world.picture.reservations.rows[world.uid(f"train{number}")].promises for number in range(2))
+    first, second = (world.state.reservations.rows[world.uid(f"train{number}")].promises for number in range(2))
     world.unplug("node0", first[0].device)
-    promised = [row.promises[0].uuid for row in world.picture.reservations.rows.values()]
+    promised = [row.promises[0].uuid for row in world.state.reservations.rows.values()]
     assert second[0].uuid in promised
     assert len(promised) == len(set(promised))

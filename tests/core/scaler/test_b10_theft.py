@@ -24,7 +24,7 @@ def test_b10_a_theft_orders_nothing_more() -> None:
     world.bind("late")
     orders = len(world.events(e.AttachOrdered))
     world.allocate("early", "node0")
-    assert world.state("early") == "Attaching", "the device that was coming for the thief is for it"
+    assert world.state_of("early") == "Attaching", "the device that was coming for the thief is for it"
     assert len(world.events(e.AttachOrdered)) == orders
     world.online("res1", "node0")
     assert world.reserved("early") == ["GPU-res1"]
@@ -51,10 +51,10 @@ def test_b10_where_a_hand_over_landed_is_counted() -> None:
         world.waits(name, "node0")
         world.settle()
         world.clear(name)
-    device = world.picture.reservations.rows[world.uid("stays")].promises[0].device
+    device = world.state.reservations.rows[world.uid("stays")].promises[0].device
     world.allocate_local("stays", "node0", device)
     world.allocate("strays", "node1")
     landed = {m.claim: m.landed for m in world.events(e.ClaimMoved) if m.landed}
     assert landed == {world.uid("stays"): "here", world.uid("strays"): "elsewhere"}
-    assert (world.picture.counters.get("landed/here"), world.picture.counters.get("landed/elsewhere")) == (1, 1)
+    assert (world.state.counters.get("landed/here"), world.state.counters.get("landed/elsewhere")) == (1, 1)
     assert world.moves("strays")[-2] == ("allocated_pool", "Attached", "Pending")

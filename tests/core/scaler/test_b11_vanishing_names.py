@@ -28,9 +28,9 @@ def test_b11_a_name_that_vanishes_fails_nobody(gap: object) -> None:
     gap(world)
     world.tick(60)
     assert not world.events(e.ClaimFailed)
-    assert world.state("train") == "Attaching"
+    assert world.state_of("train") == "Attaching"
     world.operate()
-    assert world.state("train") == "Attached"
+    assert world.state_of("train") == "Attached"
     assert len(world.only(e.HandOver).signals[0].entries) == 2
 
 
@@ -41,7 +41,7 @@ def test_b11_a_gap_in_the_nodes_own_slices_does_not_free_a_device() -> None:
     world.online("res", "node0", request="composability-x")
     world.holds("train", "node0", "gpu-GPU-res")
     world.bind("train")
-    world.gone(world.picture.slices.rows["local-node0-gpu.nvidia.com"])
+    world.gone(world.state.slices.rows["local-node0-gpu.nvidia.com"])
     world.tick(3600)
     assert world.device("res") == "Used"
     assert not world.events(e.VictimMarked)

@@ -36,7 +36,7 @@ def lowered() -> World:
 
 def test_b14_nothing_is_lowered_before_the_fence_settled_and_a_list_confirmed_it() -> None:
     world = marked()
-    fenced = world.picture.fences.rows["res"].since
+    fenced = world.state.fences.rows["res"].since
     world.tick(28)
     assert not world.events(e.ClaimsListWanted)
     world.tick(3)
@@ -49,7 +49,7 @@ def test_b14_nothing_is_lowered_before_the_fence_settled_and_a_list_confirmed_it
 def test_b14_a_list_made_before_the_fence_had_settled_confirms_nothing() -> None:
     world = marked()
     world.tick(31)
-    early = world.picture.fences.rows["res"].since + 1
+    early = world.state.fences.rows["res"].since + 1
     world.feed(e.ClaimsListed("res", early))
     assert not world.events(e.DetachOrdered)
 

@@ -41,7 +41,7 @@ class Counted(dict[Any, Any]):
 
 
 def reads(world: World, change: Callable[[], None]) -> int:
-    for table in vars(world.picture).values():
+    for table in vars(world.state).values():
         if isinstance(table, Table) and not isinstance(table.rows, Counted):
             table.rows = Counted(table.rows)
             table.get = partial(dict.get, table.rows)  # else it would ask the rows as they were

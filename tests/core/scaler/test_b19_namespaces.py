@@ -24,7 +24,7 @@ def test_b19_a_pod_in_another_namespace_is_not_the_claims_pod() -> None:
     world.waits("red/train", "node0")
     world.pod("blue/train", ["train"])
     world.bind("blue/train", "node0")
-    assert world.state("red/train") == "Attaching"
+    assert world.state_of("red/train") == "Attaching"
     world.settle()
     assert [s.claim for s in world.only(e.HandOver).signals] == ["uid-red-train"]
     assert world.only(e.HandOver).pod == "pod-red-train"

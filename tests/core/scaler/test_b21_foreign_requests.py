@@ -71,7 +71,7 @@ def test_b21_a_terminating_request_is_waited_for_and_never_resized() -> None:
     world.request(name, "node0", size=1, deleting=True)
     world.waits("train", "node0")
     assert not world.events(e.AttachOrdered)
-    assert world.state("train") == "Pending"
+    assert world.state_of("train") == "Pending"
     world.gone(world.get(AttachRequest, name))
     order = world.only(e.AttachOrdered)
     assert (order.request, order.previous, order.uid) == (name, None, "")

@@ -18,7 +18,7 @@ def test_b22_orders_stop_at_the_published_free_count() -> None:
     for i in range(3):
         world.waits(f"train{i}", "node0", *pool_results(i))
     assert [order.size for order in world.events(e.AttachOrdered)] == [1, 2]
-    assert [world.state(f"train{i}") for i in range(3)] == ["Attaching", "Attaching", "Pending"]
+    assert [world.state_of(f"train{i}") for i in range(3)] == ["Attaching", "Attaching", "Pending"]
     world.pool(A100, 3, generation=2)
     assert world.events(e.AttachOrdered)[-1].size == 3
 
@@ -129,7 +129,7 @@ def test_b22_the_longest_idle_device_elsewhere_is_freed() -> None:
     assert world.only(e.DetachOrdered).request == "composability-2"
     world.pool(A100, 1, generation=2)
     world.settle()
-    assert world.state("train") == "Attached"
+    assert world.state_of("train") == "Attached"
 
 
 def test_b22_not_in_mode_attach_and_not_against_the_policy() -> None:
@@ -164,7 +164,7 @@ def test_b22_two_nodes_do_not_take_each_others_devices_in_turn() -> None:
             f"ours-{node}", node, labels={"app.kubernetes.io/managed-by": "dds"}, state="Running", acted_size=1
         )
         world.online(f"res-{node}", node, request=f"ours-{node}")
-        world.update(world.picture.slices.rows[f"local-{node}-{A100.driver}"], slices=2)
+        world.update(world.state.slices.rows[f"local-{node}-{A100.driver}"], slices=2)
     world.pool(A100, 0)
     for i, node in enumerate(("node0", "node1", "node0", "node1")):
         world.waits(f"train{i}", node, *pool_results(i))

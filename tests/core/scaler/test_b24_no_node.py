@@ -31,14 +31,14 @@ def test_b24_the_nomination_tells_the_node() -> None:
     world.pod("train", nominated="node0")
     assert world.only(e.AttachOrdered).node == "node0"
     world.settle()
-    assert world.state("train") == "Attached"
+    assert world.state_of("train") == "Attached"
     assert world.only(e.HandOver).node == "node0"
 
 
 def test_b24_without_one_the_claim_fails_in_time() -> None:
     world = allocated_nowhere()
     world.tick(541)
-    assert world.state("train") == "Failed"
+    assert world.state_of("train") == "Failed"
     assert world.only(e.FailureSignalled).claim == world.uid("train")
     assert world.get(Pod, "train").node == ""
 

@@ -24,15 +24,15 @@ def test_b25_a_device_of_an_old_generation_is_not_there() -> None:
     world = waiting()
     world.observe(local(1, 2, {}))
     world.observe(local(0, 1, {"gpu-0": "GPU-a"}))
-    assert world.state("train") == "Attaching"
+    assert world.state_of("train") == "Attaching"
     world.observe(local(1, 3, {"gpu-0": "GPU-a"}))
-    assert world.state("train") == "Attached"
+    assert world.state_of("train") == "Attached"
 
 
 def test_b25_nothing_is_taken_from_a_pool_that_is_not_whole() -> None:
     world = waiting()
     world.observe(local(0, 1, {"gpu-0": "GPU-a"}, slices=2))
-    assert world.state("train") == "Attaching"
+    assert world.state_of("train") == "Attaching"
     world.observe(local(1, 1, {"gpu-1": "GPU-b"}, slices=2))
     assert world.reserved("train") == ["GPU-a"]
 
@@ -42,7 +42,7 @@ def test_b25_a_name_that_two_slices_list_makes_the_pool_unusable() -> None:
     world.observe(local(0, 1, {}, slices=3))
     world.observe(local(1, 1, {"gpu-0": "GPU-a"}, slices=3))
     world.observe(local(2, 1, {"gpu-0": "GPU-b"}, slices=3))
-    assert world.state("train") == "Attaching"
+    assert world.state_of("train") == "Attaching"
 
 
 def test_b25_an_incomplete_pool_has_nothing_to_order_from() -> None:

@@ -33,13 +33,13 @@ def shared_device(world: World, name: str = "res", capacity: str = "40Gi") -> No
 def test_b26_two_claims_on_one_pool_device_need_one_device() -> None:
     world = two_sharers()
     assert [order.size for order in world.events(e.AttachOrdered)] == [1]
-    assert (world.state("one"), world.state("two")) == ("Attaching", "Attaching")
+    assert (world.state_of("one"), world.state_of("two")) == ("Attaching", "Attaching")
     world.carry_out()
     world.resource("res", "node0", request=world.only(e.AttachOrdered).request, state="Attaching")
     assert len(world.events(e.AttachOrdered)) == 1
     shared_device(world)
     assert world.reserved("one") == world.reserved("two") == ["GPU-res"]
-    assert (world.state("one"), world.state("two")) == ("Attached", "Attached")
+    assert (world.state_of("one"), world.state_of("two")) == ("Attached", "Attached")
 
 
 def test_b26_two_shares_in_one_claim_need_one_device() -> None:
@@ -52,7 +52,7 @@ def test_b26_while_the_first_cannot_be_ordered_the_sharer_waits_with_it() -> Non
     world = one_node("attach", 0, scan_interval_seconds=0)
     for name in ("one", "two"):
         world.waits(name, "node0", share(f"share-{name}", "10Gi"))
-    assert (world.state("one"), world.state("two")) == ("Pending", "Pending")
+    assert (world.state_of("one"), world.state_of("two")) == ("Pending", "Pending")
 
 
 def test_b26_every_entry_names_its_share() -> None:
@@ -94,7 +94,7 @@ def test_b26_a_shared_device_is_idle_only_when_the_last_share_is_given_back() ->
     assert world.device("res") == "Used"
     world.finish("two")
     assert world.device("res") == "Idle"
-    assert world.picture.devices.rows["res"].idle_since == world.now - 100_000, (
+    assert world.state.devices.rows["res"].idle_since == world.now - 100_000, (
         "the pod, the allocation, the claim went in turn"
     )
 

@@ -62,7 +62,7 @@ def test_b27_an_emptied_reservation_keeps_its_demand(mode: str) -> None:
     order = world.only(e.AttachOrdered)
     world.unreserve("left")
     world.tick(300)
-    assert world.state("left") == "Attaching"
+    assert world.state_of("left") == "Attaching"
     assert world.only(e.AttachOrdered) == order
     world.clear("left")
     world.tick(5)
@@ -78,10 +78,10 @@ def test_b27_the_last_of_two_pods_releases_the_claim() -> None:
     world.allocate_local("common", "node0", "gpu-GPU-res")
     world.bind("left", "node0")
     world.bind("right", "node0")
-    assert world.state("common") == "Bound"
+    assert world.state_of("common") == "Bound"
     world.gone(world.get(Pod, "left"))
     world.tick(60)
-    assert world.state("common") == "Bound"
+    assert world.state_of("common") == "Bound"
     assert world.device("res") == "Used"
     world.gone(world.get(Pod, "right"))
     world.clear("common")

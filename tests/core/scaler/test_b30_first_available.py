@@ -43,7 +43,7 @@ def test_b30_the_choice_is_recorded_and_served_as_it_is() -> None:
     assert claim.allocation.results[0].request == f"gpu/{A100.device}"
     world.settle()
     assert world.only(e.AttachOrdered).model == A100.model
-    assert world.state("train") == "Attached"
+    assert world.state_of("train") == "Attached"
     assert not world.decisions(e.ClaimFailed, e.VictimMarked)
     assert world.device("first-choice") == "Idle"
 

@@ -201,7 +201,7 @@ def test_what_was_never_lowered_and_is_asked_back_in_part_goes_like_any_other() 
     for _ in range(4):
         wait(world, 100)
     assert world.events(e.DetachOrdered)[-1].size == 0
-    assert not world.picture.orders.rows
+    assert not world.state.orders.rows
 
 
 def test_until_it_is_asked_back_nobody_is_given_it() -> None:
@@ -220,7 +220,7 @@ def test_one_that_the_operator_takes_off_all_the_same_is_gone_and_leaves_nothing
     world.take_away("vain")
     world.update(world.get(AttachRequest, "ours"), acted_size=1, state="Running")
     world.tick(60)
-    assert not world.picture.fences.rows and not world.picture.orders.rows
+    assert not world.state.fences.rows and not world.state.orders.rows
     assert not world.events(e.AttachOrdered)
     assert world.device("idle") == "Idle"
 

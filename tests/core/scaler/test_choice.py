@@ -63,7 +63,7 @@ def test_a_device_that_came_and_is_refused_fails_the_claim_with_the_expression()
     world.clear("train")
     world.allocate("train", "node0")
     assert len(world.events(e.AttachOrdered)) == 1, "another like it would not help either"
-    assert world.state("train") == "Failed"
+    assert world.state_of("train") == "Failed"
 
 
 def test_one_that_is_free_anyway_serves_it_before_the_one_that_came_is_told() -> None:

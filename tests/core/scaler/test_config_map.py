@@ -6,7 +6,7 @@ from tests.support.world import A100, H100, World, one_node
 
 
 def config(world: World) -> Config:
-    return next(iter(world.picture.configs.rows.values()))
+    return next(iter(world.state.configs.rows.values()))
 
 
 def delete(world: World) -> None:
@@ -26,7 +26,7 @@ def test_a_claim_that_waits_while_the_config_map_is_deleted_gets_its_device() ->
     world.carry_out()
     delete(world)
     world.settle()
-    assert world.state("train") == "Attached" and alerts(world) == ["ConfigMissing"]
+    assert world.state_of("train") == "Attached" and alerts(world) == ["ConfigMissing"]
     assert not world.events(e.DetachOrdered) and not world.events(e.NodeLabelled)
 
 
@@ -47,7 +47,7 @@ def test_one_that_is_made_again_takes_the_place_of_the_last_and_a_second_deletio
     world.tick(3600)
     assert alerts(world) == ["ConfigMissing"], "told once"
     world.observe(Config("another", models=(H100,)))
-    assert [one.model for one in world.picture.config.models] == [H100.model] and len(world.picture.configs) == 1
+    assert [one.model for one in world.state.config.models] == [H100.model] and len(world.state.configs) == 1
     delete(world)
     assert alerts(world) == ["ConfigMissing"] * 2
 
@@ -55,7 +55,7 @@ def test_one_that_is_made_again_takes_the_place_of_the_last_and_a_second_deletio
 def test_the_kill_switch_of_one_that_is_deleted_stays_thrown() -> None:
     world = World("attach", kill_switch="observe", models=(A100,))
     delete(world)
-    assert world.picture.mode == "observe"
+    assert world.state.mode == "observe"
 
 
 # -- another prefix
@@ -83,7 +83,7 @@ def test_what_we_wrote_under_the_old_prefix_goes_and_what_is_others_stays() -> N
     assert labels(world) == {"cohdi.io/fabric", f"{OLD}-size-max"}, "the publisher's, and an administrator's"
     world.relabel("node0", {"example.com/fabric": "1"})
     world.settle()
-    assert NEW in labels(world) and not world.picture.left_labels.rows
+    assert NEW in labels(world) and not world.state.left_labels.rows
 
 
 def test_who_writes_them_again_keeps_them() -> None:
@@ -101,13 +101,13 @@ def test_a_prefix_that_is_taken_back_keeps_its_labels() -> None:
     world.update(config(world), prefix="cohdi.io")
     world.relabel("node0", {f"{OLD}-cooling": None})
     world.settle()
-    assert OLD in labels(world) and not world.picture.left_labels.rows
+    assert OLD in labels(world) and not world.state.left_labels.rows
 
 
 def test_where_they_may_not_be_taken_off_the_labels_of_today_are_written_all_the_same() -> None:
     world = renamed()
     world.refused(world.events(e.NodeLabelled)[-1])
-    assert not world.picture.left_labels.rows
+    assert not world.state.left_labels.rows
     world.relabel("node0", {"example.com/fabric": "1"})
     world.tick(31)
     world.settle()

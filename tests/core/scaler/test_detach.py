@@ -150,7 +150,7 @@ def test_a_victim_is_not_asked_back_once_the_operator_is_done_with_the_smaller_s
     world = lowered()
     world.update(world.get(AttachRequest, "ours"), acted_size=0, state="Running")
     world.waits("train", "node0")
-    assert world.state("train") == "Pending"
+    assert world.state_of("train") == "Pending"
     assert not world.events(e.AttachOrdered) and not world.events(e.VictimUnmarked)
     world.resource("res0", "node0", state="Detaching", deleting=True)
     assert not world.events(e.AttachOrdered)
@@ -263,7 +263,7 @@ def test_observe_shows_what_would_go_and_changes_nothing() -> None:
     world.tick(36_000)
     assert [v.resource for v in world.events(e.VictimMarked)] == ["res0", "res1"]
     assert world.device("res0") == "Idle"
-    assert not world.picture.fences.rows
+    assert not world.state.fences.rows
 
 
 def test_a_device_promised_to_a_claim_is_no_victim() -> None:

@@ -63,7 +63,7 @@ def test_the_claim_gets_its_device_and_the_pod_is_bound() -> None:
     world.settle()
     assert decided(world) == [step.__name__ for step in STEPS]
     assert devices(world, "train0") == ["gpu-GPU-res0"]
-    assert world.state("train0") == "Attached"
+    assert world.state_of("train0") == "Attached"
     world.bind("train0")
     assert [move[0] for move in world.moves("train0")][-3:] == ["device_ready", "allocated_local", "pod_bound"]
     moved = world.events(e.ClaimMoved)[-2]
@@ -97,7 +97,7 @@ def test_the_second_write_waits_until_our_own_watch_has_shown_the_first() -> Non
     assert given.instead == ("nvidia-a100-40-0",)
     assert given.swap.results == (Result("r0", GPU, "node0", "gpu-GPU-res0"),)
     assert given.swap.consumers == (Consumer("pod-default-train0", "train0"),)
-    assert world.state("train0") == "Attached"
+    assert world.state_of("train0") == "Attached"
     assert "cleared" not in [move[0] for move in world.moves("train0")]
 
 
@@ -276,7 +276,7 @@ def test_in_observe_it_is_shown_once() -> None:
     world.relabel("node0", {"a": "b"})
     begun = world.only(e.ExchangeBegun)
     assert (begun.mode, begun.until) == ("observe", 0)
-    assert world.state("train") == "Attached"
+    assert world.state_of("train") == "Attached"
 
 
 # -- what comes in between ----------------------------------------------------------------------------------------------
@@ -320,7 +320,7 @@ def test_when_the_first_claim_of_a_group_goes_another_way_the_others_begin_anew(
     assert devices(world, "train1") == ["gpu-GPU-res1"]
     world.tick(100)
     world.settle()
-    assert not world.picture.exchanges.rows and not world.picture.guarded.rows
+    assert not world.state.exchanges.rows and not world.state.guarded.rows
 
 
 def test_one_that_is_cleared_by_then_is_guarded_alone() -> None:
@@ -362,7 +362,7 @@ def test_a_guard_that_is_refused_is_none_for_any_claim_of_the_pod() -> None:
     world = ready(2)
     world.refused(world.only(e.ExchangeBegun), code=0)
     assert {one.claim for one in world.events(e.HandOver)[-1].signals} == {world.uid("train0"), world.uid("train1")}
-    assert not world.picture.exchanges.rows
+    assert not world.state.exchanges.rows
 
 
 @pytest.mark.parametrize(
@@ -413,11 +413,11 @@ def test_a_scheduler_that_allocates_afresh_in_the_gap_has_its_way() -> None:
     world = up_to(e.DevicesGiven)
     world.allocate("train0", "node1", *pool_results(3))
     world.refused(world.only(e.DevicesGiven), obsolete=True)
-    assert world.state("train0") in ("Pending", "Attaching")
+    assert world.state_of("train0") in ("Pending", "Attaching")
     assert world.moves("train0")[-1][0] == "ordered"
     assert world.only(e.GuardLifted).claim == world.uid("train0")
     assert not world.events(e.Alerted)
-    assert not world.picture.lives.rows[world.uid("train0")].vain
+    assert not world.state.lives.rows[world.uid("train0")].vain
 
 
 def test_a_pod_that_is_deleted_in_the_gap_leaves_nothing_behind() -> None:
@@ -425,9 +425,9 @@ def test_a_pod_that_is_deleted_in_the_gap_leaves_nothing_behind() -> None:
     world.gone(world.get(Pod, "train0"))
     world.carry_out()
     assert not world.events(e.DevicesGiven)
-    assert world.state("train0") == "Released"
+    assert world.state_of("train0") == "Released"
     assert world.only(e.GuardLifted).claim == world.uid("train0")
-    assert not world.picture.exchanges.rows
+    assert not world.state.exchanges.rows
 
 
 def test_a_step_that_comes_to_nothing_in_the_gap_is_told() -> None:
@@ -539,7 +539,7 @@ def test_the_guard_goes_at_the_end_of_its_time() -> None:
     world.tick(61)
     world.settle()
     assert world.only(e.GuardLifted).devices == ((GPU, "node0", "gpu-GPU-res0"),)
-    assert world.now > until and not world.picture.guarded.rows
+    assert world.now > until and not world.state.guarded.rows
 
 
 def test_it_goes_at_once_when_the_claim_lets_go_of_the_device() -> None:
@@ -559,11 +559,11 @@ def test_a_guard_whose_end_was_not_written_yet_is_taken_off_after_a_crash(away: 
     world.bind("train0")
     world.finish("train0")
     world.tick(away)
-    assert len(world.events(e.GuardLifted)) == 1 and world.picture.guarded.rows
+    assert len(world.events(e.GuardLifted)) == 1 and world.state.guarded.rows
     restart(world)
     assert len(world.events(e.GuardLifted)) == 2
     world.carry_out()
-    assert not world.picture.guarded.rows
+    assert not world.state.guarded.rows
 
 
 # -- after a crash ------------------------------------------------------------------------------------------------------
@@ -586,7 +586,7 @@ def test_whichever_step_a_process_ends_at_the_next_one_goes_on(
     world.bind("train0")
     world.tick(100)
     world.settle()
-    assert not world.picture.exchanges.rows and not world.picture.guarded.rows
+    assert not world.state.exchanges.rows and not world.state.guarded.rows
 
 
 def test_what_is_cleared_is_guarded_and_listed_again_before_it_goes_on() -> None:
@@ -618,7 +618,7 @@ def test_where_the_pods_node_went_while_the_process_was_away_the_claim_is_left_a
     world.settle()
     assert world.only(e.Alerted).reason == "ExchangeLeft"
     assert len(world.events(e.DevicesGiven)) == 1
-    assert not world.picture.exchanges.rows and not world.picture.guarded.rows
+    assert not world.state.exchanges.rows and not world.state.guarded.rows
 
 
 def test_where_one_of_two_pods_went_the_other_gets_the_devices() -> None:
@@ -645,12 +645,12 @@ def test_where_the_pod_is_being_deleted_one_that_came_later_is_left_to_the_sched
     world.settle()
     assert world.only(e.Alerted).reason == "ExchangeLeft"
     assert len(world.events(e.DevicesGiven)) == 1
-    assert not world.picture.exchanges.rows and not world.picture.guarded.rows
+    assert not world.state.exchanges.rows and not world.state.guarded.rows
 
 
 def test_a_pool_that_is_being_published_anew_in_the_gap_has_lost_nothing() -> None:
     world = up_to(e.AllocationCleared)
-    one = world.picture.slices.rows[f"local-node0-{GPU}"]
+    one = world.state.slices.rows[f"local-node0-{GPU}"]
     world.update(one, devices={}, generation=one.generation + 1, slices=2)
     world.carry_out()
     world.settle()
@@ -692,7 +692,7 @@ def test_a_guard_that_cannot_be_taken_off_is_forgotten_when_it_has_ended() -> No
         world.refused(world.events(e.GuardLifted)[-1])
         world.tick(700)
     assert len(world.events(e.GuardLifted)) <= 2
-    assert not world.picture.guarded.rows
+    assert not world.state.guarded.rows
 
 
 def test_a_guard_is_taken_off_once_it_is_known_where_it_stands() -> None:
@@ -704,7 +704,7 @@ def test_a_guard_is_taken_off_once_it_is_known_where_it_stands() -> None:
     lifted = world.only(e.GuardLifted)
     world.feed(e.Capabilities(version="1.36", unguarded="not answered yet", unanswered=True))
     world.refused(lifted, obsolete=True)
-    assert world.picture.guarded.rows
+    assert world.state.guarded.rows
     world.feed(e.Capabilities(version="1.36", guards="dds"))
     world.tick(60)
     assert len(world.events(e.GuardLifted)) == 2
@@ -713,7 +713,7 @@ def test_a_guard_is_taken_off_once_it_is_known_where_it_stands() -> None:
 def test_a_guard_that_ended_while_no_process_ran_is_taken_off_once_it_is_known_where_it_stands() -> None:
     """Its key would stay in the ConfigMap."""
     world = ready()
-    world.feed(e.Started("2", "f", 1, 2, world.picture.mode))
+    world.feed(e.Started("2", "f", 1, 2, world.state.mode))
     world.tick(61)
     world.feed(e.Capabilities(unguarded="not answered yet", unanswered=True))
     world.feed(e.Synced())
@@ -721,7 +721,7 @@ def test_a_guard_that_ended_while_no_process_ran_is_taken_off_once_it_is_known_w
     world.feed(e.Capabilities(version="1.36", guards="dds"))
     assert world.only(e.GuardLifted).devices == ((GPU, "node0", "gpu-GPU-res0"),)
     world.carry_out()
-    assert not world.picture.guarded.rows
+    assert not world.state.guarded.rows
 
 
 def test_the_next_claim_gets_a_device_once_the_guard_of_the_one_before_is_off() -> None:
@@ -730,10 +730,10 @@ def test_the_next_claim_gets_a_device_once_the_guard_of_the_one_before_is_off() 
     world.bind("train0")
     world.finish("train0")
     world.refused(world.only(e.GuardLifted))
-    assert world.picture.guarded.rows, "the admission policy still keeps the device for the first claim"
+    assert world.state.guarded.rows, "the admission policy still keeps the device for the first claim"
     world.waits("late", "node0")
     world.carry_out()
-    assert world.state("late") == "Attached", "the device is free, and promised to it"
+    assert world.state_of("late") == "Attached", "the device is free, and promised to it"
     assert not world.events(e.Alerted)
     assert len(world.events(e.ExchangeBegun)) == 1
     world.tick(61)
@@ -750,8 +750,8 @@ def test_lowering_the_mode_takes_the_guards_away(step: type[e.Decision], carried
     world.change_policy(mode="observe")
     assert [lifted.mode for lifted in world.events(e.GuardLifted)] == ["attach"], "written whatever the mode is by now"
     world.carry_out()
-    assert not world.picture.guarded.rows
-    assert not world.picture.exchanges.rows
+    assert not world.state.guarded.rows
+    assert not world.state.exchanges.rows
 
 
 def test_a_pod_that_runs_where_its_devices_are_not_is_told() -> None:

@@ -28,9 +28,9 @@ def handed_over(mode: str = "attach") -> tuple[World, str]:
 def test_the_reservation_is_the_pods_and_survives_the_claim() -> None:
     world, name = handed_over()
     assert world.only(e.Reserved).pod == POD
-    promised = world.picture.reservations.rows[f"pod:{POD}"].promises[0].uuid
+    promised = world.state.reservations.rows[f"pod:{POD}"].promises[0].uuid
     world.gone(world.get(Claim, name))
-    assert f"pod:{POD}" in world.picture.reservations
+    assert f"pod:{POD}" in world.state.reservations
     world.waits("rival", "node0")
     assert world.reserved("rival") == [], "the device is still for the pod"
     again = made(world, 2)
@@ -42,22 +42,22 @@ def test_the_reservation_is_the_pods_and_survives_the_claim() -> None:
 def test_landing_on_the_device_keeps_the_promise_and_settles_the_first_claim() -> None:
     world, name = handed_over()
     uid = world.uid(name)
-    device = world.picture.reservations.rows[f"pod:{POD}"].promises[0].device
+    device = world.state.reservations.rows[f"pod:{POD}"].promises[0].device
     world.gone(world.get(Claim, name))
     again = made(world, 2)
     world.allocate_local(again, "node0", device)
-    assert f"pod:{POD}" not in world.picture.reservations
+    assert f"pod:{POD}" not in world.state.reservations
     steps = [(m.trigger, m.target) for m in world.events(e.ClaimMoved) if m.claim == uid]
     assert steps[-2:] == [("released", "Detaching"), ("settled", "Released")]
     world.bind("web")
-    assert world.state(again) == "Bound"
+    assert world.state_of(again) == "Bound"
 
 
 def test_the_promise_ends_with_the_pod() -> None:
     world, name = handed_over()
     world.gone(world.get(Claim, name))
-    world.gone(world.picture.pods.rows[POD])
-    assert not world.picture.reservations.rows
+    world.gone(world.state.pods.rows[POD])
+    assert not world.state.reservations.rows
     world.waits("next", "node0")
     assert world.reserved("next") != []
 
@@ -67,4 +67,4 @@ def test_a_promise_that_is_not_kept_in_time_expires_though_the_claim_is_gone() -
     world.gone(world.get(Claim, name))
     world.tick(120)
     assert len(world.events(e.ReservationDropped)) == 1
-    assert not world.picture.reservations.rows
+    assert not world.state.reservations.rows

@@ -111,9 +111,9 @@ def test_a_device_that_comes_too_late_is_there_for_the_next() -> None:
     world = pod_with_two_claims()
     world.tick(541)
     world.operate()
-    assert world.state("zeta") == "Failed"
+    assert world.state_of("zeta") == "Failed"
     world.waits("next", "node0")
-    assert world.state("next") == "Attached"
+    assert world.state_of("next") == "Attached"
 
 
 def test_a_bound_claim_that_is_allocated_anew_begins_another_cycle() -> None:
@@ -133,7 +133,7 @@ def test_a_claim_that_turns_to_devices_that_are_none_of_ours_lets_go() -> None:
     world.waits("train", "node0")
     world.allocate("train", "node0", NIC)
     assert world.moves("train")[-1][0] in ("released", "settled")
-    assert world.state("train") in ("Released", "Detaching")
+    assert world.state_of("train") in ("Released", "Detaching")
     orders = len(world.events(e.AttachOrdered))
     world.tick(60)
     assert len(world.events(e.AttachOrdered)) == orders
@@ -144,7 +144,7 @@ def test_an_admin_result_is_no_use_of_the_device() -> None:
     world.node("node0")
     world.plug("node0", "gpu-0", "GPU-fixed")
     world.waits("monitor", "node0", Result("r0", A100.driver, "node0", "gpu-0", admin=True))
-    assert world.state("monitor") == ""
+    assert world.state_of("monitor") == ""
 
 
 def test_the_same_pool_device_twice_without_shares_is_one_device() -> None:
@@ -158,7 +158,7 @@ def test_the_same_pool_device_twice_without_shares_is_one_device() -> None:
 def test_other_results_of_a_claim_are_remembered() -> None:
     world = one_node("attach", 8)
     world.waits("train", "node0", NIC, (A100, 1))
-    life = world.picture.lives.rows[world.uid("train")]
+    life = world.state.lives.rows[world.uid("train")]
     assert life.allocation is not None
     assert NIC in life.allocation.results
 
@@ -181,11 +181,11 @@ def test_decide_tells_what_follows_and_leaves_no_trace() -> None:
     twin.allocate("train", "node0")
     fact = e.difference(claim, twin.get(Claim, "train"))
     assert fact is not None
-    apply(world.picture, fact, world.now)
-    first = decide(world.picture, world.now).emitted
-    again = decide(world.picture, world.now).emitted
+    apply(world.state, fact, world.now)
+    first = decide(world.state, world.now).emitted
+    again = decide(world.state, world.now).emitted
     assert [type(event) for event, _ in first] == [e.ClaimMoved, e.AttachOrdered, e.ClaimMoved]
     assert first == again
-    assert not world.picture.lives.rows
-    assert not world.picture.orders.rows
-    assert world.picture.units_coming == 0
+    assert not world.state.lives.rows
+    assert not world.state.orders.rows
+    assert world.state.units_coming == 0

@@ -55,7 +55,7 @@ def test_nothing_is_told_while_a_pod_of_the_group_is_being_deleted() -> None:
     world.carry_out()
     world.update(world.get(Pod, "other"), deleting=True)
     world.online("res", "node0", request=world.only(e.AttachOrdered).request)
-    assert world.state("train") == "Attached"
+    assert world.state_of("train") == "Attached"
     assert not world.events(e.HandOver)
     world.gone(world.get(Pod, "other"))
     world.only(e.HandOver)
@@ -114,7 +114,7 @@ def test_a_device_that_is_left_although_it_is_free_is_not_handed_over_again() ->
         f"the scheduler left {left}, {other} on node0 although they were handed over and free",
     )
     assert world.only(e.CoolDown).node == "node0"
-    assert world.state("train") == "Failed"
+    assert world.state_of("train") == "Failed"
     assert len(world.events(e.HandOver)) == 2
     world.waits("next", "node0")
     assert world.reserved("next") == [left]
@@ -131,7 +131,7 @@ def test_one_that_somebody_took_meanwhile_is_not_held_against_it(given_back: boo
         world.finish("thief")
     world.allocate("train", "node0")
     assert not world.events(e.Alerted)
-    assert not world.picture.lives.rows[world.uid("train")].excluded
+    assert not world.state.lives.rows[world.uid("train")].excluded
 
 
 def test_what_nobody_was_told_of_was_not_left() -> None:
@@ -150,7 +150,7 @@ def test_what_nobody_was_told_of_was_not_left() -> None:
     for name in ("train", "other"):
         world.allocate(name, "node0")
     assert world.reserved("train") == ["GPU-res0"]
-    assert not world.events(e.Alerted) and not world.picture.lives.rows[world.uid("train")].excluded
+    assert not world.events(e.Alerted) and not world.state.lives.rows[world.uid("train")].excluded
 
 
 @pytest.mark.parametrize("told", [RESCHEDULE, READY])
@@ -159,7 +159,7 @@ def test_who_was_told_by_somebody_else_is_not_told_again(told: str) -> None:
     world.waits("train", "node0")
     world.carry_out()
     world.condition("train", told)
-    assert world.state("train") == "Attached"
+    assert world.state_of("train") == "Attached"
     world.operate()
     assert not world.events(e.HandOver)
 
@@ -176,7 +176,7 @@ def test_no_signal_that_cannot_land(trouble: dict[str, Any]) -> None:
     world.carry_out()
     world.node("node0", **trouble)
     world.operate()
-    assert world.state("train") == "Failed"
+    assert world.state_of("train") == "Failed"
     assert not world.events(e.HandOver)
 
 
@@ -185,7 +185,7 @@ def test_a_tainted_device_is_not_handed_over(taint: Taint) -> None:
     world = world_with_pools()
     world.plug("node0", "gpu-0", "GPU-fixed", taints=(taint,))
     world.waits("train", "node0")
-    assert world.state("train") == "Attaching"
+    assert world.state_of("train") == "Attaching"
     world.plug("node0", "gpu-0", "GPU-fixed")
     assert world.reserved("train") == ["GPU-fixed"]
 
@@ -195,8 +195,8 @@ def test_a_device_under_somebodys_taint_rule_is_not_handed_over() -> None:
     world.observe(TaintRule("rule", "sick", A100.driver, "node0", "gpu-0", Taint("sick", "", "NoSchedule")))
     world.plug("node0", "gpu-0", "GPU-fixed")
     world.waits("train", "node0")
-    assert world.state("train") == "Attaching"
-    world.gone(world.picture.rules.rows["rule"])
+    assert world.state_of("train") == "Attaching"
+    world.gone(world.state.rules.rows["rule"])
     assert world.reserved("train") == ["GPU-fixed"]
 
 
@@ -206,7 +206,7 @@ def test_a_device_that_knows_no_way_to_give_way_is_told_to_a_person_once() -> No
     world.settle()
     world.tick(60)
     world.unreserve("train")
-    assert world.state("train") == "Attached"
+    assert world.state_of("train") == "Attached"
     assert not world.events(e.HandOver)
     assert world.only(e.Alerted).reason == "NoWayToHandOver"
 
@@ -218,7 +218,7 @@ def test_in_observe_it_is_shown_once_and_nothing_is_reserved() -> None:
     world.tick(600)
     assert len(world.events(e.HandOver)) == 1
     assert world.reserved("train") == []
-    assert world.state("train") == "Attached"
+    assert world.state_of("train") == "Attached"
 
 
 # --- steering: clear ---------------------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def test_clear_nominates_and_clears_between_the_failure_and_the_next_attempt() -
     world.carry_out()
     assert world.get(Pod, "train").nominated == "node0"
     assert world.get(Claim, "train").allocation is None
-    assert world.state("train") == "Attached"
+    assert world.state_of("train") == "Attached"
     assert len(world.events(e.Steered)) == 1
 
 
@@ -316,8 +316,8 @@ def test_each_hand_over_is_counted_with_its_mode_and_where_it_landed() -> None:
     world.clear("train")
     world.plug("node1", "gpu-fixed", "GPU-fixed")
     world.allocate_local("train", "node1", "gpu-fixed")
-    assert world.picture.counters.get("hand-over/clear") == 1
-    assert world.picture.counters.get("landed/elsewhere") == 1
+    assert world.state.counters.get("hand-over/clear") == 1
+    assert world.state.counters.get("landed/elsewhere") == 1
 
 
 def test_a_taint_rule_that_goes_is_noticed_whatever_the_node_calls_its_pool() -> None:
@@ -327,9 +327,9 @@ def test_a_taint_rule_that_goes_is_noticed_whatever_the_node_calls_its_pool() ->
     rule = TaintRule("rule", "sick", A100.driver, "pool-x", "gpu-0", Taint("sick", "", "NoSchedule"))
     world.observe(rule)
     world.waits("train", "node0")
-    assert world.state("train") == "Attaching"
+    assert world.state_of("train") == "Attaching"
     world.gone(rule)
-    assert world.state("train") == "Attached"
+    assert world.state_of("train") == "Attached"
 
 
 @pytest.mark.parametrize("names", [("res1", "res2"), ("res2", "res1")])

@@ -103,7 +103,7 @@ def test_a_part_is_never_given_for_a_whole() -> None:
     world = one_node("attach", 4)
     partitions(world, of="GPU-fixed")
     world.waits("train", "node0")
-    assert world.state("train") == "Attaching"
+    assert world.state_of("train") == "Attaching"
     assert world.only(e.AttachOrdered).size == 1
 
 
@@ -115,7 +115,7 @@ def test_a_whole_is_free_when_none_of_its_parts_is_held(held: bool) -> None:
     if held:
         world.holds("other", "node0", first)
     world.waits("train", "node0")
-    assert world.state("train") == ("Attaching" if held else "Attached")
+    assert world.state_of("train") == ("Attaching" if held else "Attached")
     assert world.reserved("train") == ([] if held else ["GPU-fixed"])
 
 
@@ -130,10 +130,10 @@ def test_two_whole_faces_of_one_device_go_to_one_claim(attached: bool) -> None:
         world.resource("res", "node0", uuid="GPU-res", state="Online")
     world.waits("one", "node0")
     world.waits("two", "node0")
-    assert [world.state(name) for name in ("one", "two")] == ["Attached", "Attaching"]
+    assert [world.state_of(name) for name in ("one", "two")] == ["Attached", "Attaching"]
     world.claim("wide", 2)
     world.allocate("wide", "node0", (A100, 2))
-    assert world.state("wide") == "Attaching"
+    assert world.state_of("wide") == "Attaching"
 
 
 def test_a_name_that_vanishes_while_it_is_held_leaves_its_device_in_use() -> None:
@@ -161,7 +161,7 @@ def test_for_a_device_that_came_in_parts_a_second_one_is_ordered_and_no_third() 
     partitions(world, of="GPU-1")
     world.resource("first", "node0", state="Online")
     assert [one.size for one in world.events(e.AttachOrdered)] == [1, 2]
-    assert world.state("train") == "Attaching"
+    assert world.state_of("train") == "Attaching"
     world.carry_out()
     world.resource("second", "node0", request=request, state="Attaching", uuid="GPU-2")
     partitions(world, of="GPU-2")

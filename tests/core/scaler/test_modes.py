@@ -29,17 +29,17 @@ def test_observe_folds_nothing_and_shows_each_decision_once() -> None:
     assert len(world.events(e.VictimMarked)) == 1
     assert len(world.events(e.ClaimFailed)) == 1
     assert {d.mode for d in world.decisions()} == {"observe"}  # type: ignore[attr-defined]
-    picture = world.picture
+    state = world.state
     for table in (
-        picture.orders,
-        picture.reservations,
-        picture.fences,
-        picture.cooling,
-        picture.failures,
-        picture.marks,
+        state.orders,
+        state.reservations,
+        state.fences,
+        state.cooling,
+        state.failures,
+        state.marks,
     ):
         assert not table.rows
-    assert world.state("train") == "Pending"
+    assert world.state_of("train") == "Pending"
 
 
 def test_observe_shows_a_decision_again_when_it_has_changed() -> None:
@@ -52,7 +52,7 @@ def test_observe_follows_what_others_do() -> None:
     world = busy("observe")
     world.request("theirs", "node0")
     world.online("theirs-0", "node0", request="theirs")
-    assert world.state("train") == "Attached"
+    assert world.state_of("train") == "Attached"
 
 
 def test_attach_does_everything_but_detach() -> None:
@@ -79,16 +79,16 @@ def test_detach_does_everything() -> None:
 )
 def test_the_kill_switch_can_only_lower(policy: str, switch: str, mode: str) -> None:
     world = busy(policy, switch)
-    assert world.picture.mode == mode
+    assert world.state.mode == mode
     assert {d.mode for d in world.decisions()} == {mode}  # type: ignore[attr-defined]
 
 
 def test_lifting_the_kill_switch_decides_at_once() -> None:
     world = busy("attach", "observe")
-    assert not world.picture.orders.rows
+    assert not world.state.orders.rows
     world.update(world.get(Config, ""), mode="")
     assert world.events(e.AttachOrdered)[-1].mode == "attach"
-    assert world.state("train") == "Attaching"
+    assert world.state_of("train") == "Attaching"
 
 
 def test_nothing_is_decided_before_everything_was_listed() -> None:

@@ -94,4 +94,4 @@ def test_a_node_that_has_both_gives_them() -> None:
     for name, model in (("gpu-0", A100), ("gpu-1", H100)):
         world.plug("node0", name, f"GPU-{name}", model)
     world.waits("train", "node0", (A100, 1), (H100, 1))
-    assert world.state("train") == "Attached"
+    assert world.state_of("train") == "Attached"

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from dds_core.model import AttachRequest, Claim, Model, Node, Result, Taint, Toleration
 from dds_core.scaler import events as e
-from dds_core.scaler.rules.assignment import cover
+from dds_core.scaler.rules.assignment import assign
 from dds_core.scaler.rules.orders import request_name
 from tests.core.scaler.pools import pool_results
 from tests.support.world import A100, GPU, H100, World, one_node
@@ -36,7 +36,7 @@ def test_a_claim_for_several_devices_is_attached_as_a_whole() -> None:
     world.carry_out()
     request = world.only(e.AttachOrdered).request
     for number in range(3):
-        assert world.state("wide") == "Attaching"
+        assert world.state_of("wide") == "Attaching"
         assert not world.events(e.Reserved)
         world.online(f"res{number}", "node0", request=request)
     assert world.reserved("wide") == ["GPU-res0", "GPU-res1", "GPU-res2"]
@@ -49,7 +49,7 @@ def test_several_requests_and_models_in_one_claim() -> None:
     orders = {(o.model, o.type): o.size for o in world.events(e.AttachOrdered)}
     assert orders == {(A100.model, "gpu"): 2, (H100.model, "gpu"): 1, (CXL.model, "cxlmemory"): 1}
     world.settle()
-    assert world.state("mixed") == "Attached"
+    assert world.state_of("mixed") == "Attached"
     promised = world.only(e.Reserved).promises
     assert [(p.result, p.driver) for p in promised] == [
         (0, A100.driver),
@@ -85,7 +85,7 @@ def test_a_device_is_not_taken_for_a_claim_of_another_model_or_driver() -> None:
     world.plug("node0", "gpu-h100", "GPU-h", H100)
     world.plug("node0", "cxl-0", "CXL-0", CXL)
     world.waits("train", "node0")
-    assert world.state("train") == "Attaching"
+    assert world.state_of("train") == "Attaching"
     assert world.only(e.AttachOrdered).model == A100.model
 
 
@@ -95,7 +95,7 @@ def test_an_order_of_anybody_covers_a_claim() -> None:
     for name in ("one", "two"):
         world.waits(name, "node0")
     assert not world.events(e.AttachOrdered)
-    assert (world.state("one"), world.state("two")) == ("Attaching", "Attaching")
+    assert (world.state_of("one"), world.state_of("two")) == ("Attaching", "Attaching")
 
 
 def test_claims_are_served_by_age_then_namespace_then_name() -> None:
@@ -139,7 +139,7 @@ def test_each_fabric_has_its_own_free_devices() -> None:
     for number, name in enumerate(("one", "two")):
         world.waits(name, "far", *pool_results(number, fabric=2))
     assert [o.size for o in world.events(e.AttachOrdered)] == [1]
-    assert world.state("two") == "Pending", "the free devices of the other fabric do not reach the node"
+    assert world.state_of("two") == "Pending", "the free devices of the other fabric do not reach the node"
 
 
 # --- limits ------------------------------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ def test_no_new_order_for_a_node_that_the_pod_cannot_use(why: str) -> None:
     world.node("node0", **UNUSABLE[why])
     world.waits("train", "node0")
     assert not world.events(e.AttachOrdered)
-    assert world.state("train") == "Failed"
+    assert world.state_of("train") == "Failed"
     world.node("node0")
     world.allocate("train", "node0", (H100, 1))
     assert world.only(e.AttachOrdered).node == "node0"
@@ -239,7 +239,7 @@ def test_no_order_for_a_node_that_is_gone() -> None:
     world.gone(node)
     world.update(world.get(Claim, "train"), allocation=world.get(Claim, "early").allocation)
     assert world.only(e.AttachOrdered).claims == (world.uid("early"),)
-    assert not world.picture.orders.rows, "what was meant for the node is void"
+    assert not world.state.orders.rows, "what was meant for the node is void"
 
 
 # --- pace --------------------------------------------------------------------------------------------------------------
@@ -273,7 +273,7 @@ def test_the_measured_pace_replaces_the_policys_number() -> None:
         world.resource(f"res{number}", "node1", state="Attaching")
         world.tick(200)
         world.resource(f"res{number}", "node1", state="Online", uuid=f"GPU-{number}")
-    assert world.picture.rates.rows[""].service == pytest.approx(200.1, abs=1)
+    assert world.state.rates.rows[""].service == pytest.approx(200.1, abs=1)
     for number in range(4):
         world.waits(f"train{number}", "node0", *pool_results(number))
     assert world.events(e.AttachOrdered)[-1].size == 2, "540 s of budget hold two attaches of 200 s"
@@ -289,7 +289,7 @@ def test_a_device_that_goes_is_not_the_one_that_was_ordered_since() -> None:
     world.carry_out()
     world.relabel("node0", {"looked": "at"})
     assert [(one.previous, one.size) for one in world.events(e.AttachOrdered)] == [(0, 1)]
-    assert world.state("train") == "Attaching"
+    assert world.state_of("train") == "Attaching"
 
 
 def test_nothing_is_ordered_while_the_operator_counts_one_that_goes() -> None:
@@ -300,7 +300,7 @@ def test_nothing_is_ordered_while_the_operator_counts_one_that_goes() -> None:
     world.update(world.get(AttachRequest, "ours"), size=0, acted_size=0)
     world.resource("res", "node0", deleting=True)
     world.waits("train", "node0", *pool_results(0))
-    assert not world.events(e.AttachOrdered) and world.state("train") == "Pending"
+    assert not world.events(e.AttachOrdered) and world.state_of("train") == "Pending"
     world.resource("res", "node0", state="Deleting")
     assert [(one.previous, one.size) for one in world.events(e.AttachOrdered)] == [(0, 1)]
 
@@ -319,7 +319,7 @@ def test_nothing_is_ordered_while_a_device_of_the_model_is_taken_off() -> None:
     """The fabric gave it to the same node again; the operator, which saw it there, took it off once more."""
     world = one_is_taken_off()
     world.tick(61)
-    assert not world.events(e.AttachOrdered) and world.state("train") == "Pending"
+    assert not world.events(e.AttachOrdered) and world.state_of("train") == "Pending"
     world.take_away("res")
     assert world.only(e.AttachOrdered).size == 1
 
@@ -439,8 +439,8 @@ def test_devices_that_are_not_listed_yet_go_to_claims_by_their_age() -> None:
         world.tick(1)
     world.claim("train", 12)
     world.allocate("train", "node0")
-    (covered,) = cover(world.picture, "node0")
-    assert [uid for _, uid in covered.attaching] == names
+    (assignment,) = assign(world.state, "node0")
+    assert [uid for _, uid in assignment.attaching] == names
 
 
 def test_what_the_operator_is_about_to_take_is_handed_out_last_whoever_has_marked_it() -> None:
@@ -463,8 +463,8 @@ def test_an_order_whose_claim_went_before_it_was_written_is_taken_back() -> None
     world.finish("train")
     first, back = world.events(e.AttachOrdered)
     assert (back.request, back.size, back.previous) == (first.request, 0, None)
-    assert not world.picture.orders.rows
-    assert not world.picture.units_coming
+    assert not world.state.orders.rows
+    assert not world.state.units_coming
 
 
 def test_only_what_nobody_else_waits_for_is_taken_back() -> None:
@@ -481,7 +481,7 @@ def test_only_what_nobody_else_waits_for_is_taken_back() -> None:
     back = world.events(e.AttachOrdered)[-1]
     assert (back.size, back.previous) == (1, 1)
     world.feed(e.WriteDone("", "AttachOrdered", back.request))
-    assert not world.picture.orders.rows
+    assert not world.state.orders.rows
     ordered = len(world.events(e.AttachOrdered))
     world.tick(600)
     assert len(world.events(e.AttachOrdered)) == ordered
@@ -512,8 +512,8 @@ def test_what_was_written_and_not_seen_yet_comes_and_idles() -> None:
     world.finish("train")
     world.request(order.request, "node0", size=1, labels={"app.kubernetes.io/managed-by": "dds"})
     world.operate()
-    assert not world.picture.orders.rows
-    (resource,) = world.picture.resources
+    assert not world.state.orders.rows
+    (resource,) = world.state.resources
     assert world.device(resource) == "Idle"
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from dds_core.model import PUBLISHER, Model, Node, Slice, Taint
 from dds_core.publisher.model import MANAGED_BY, PoolModel
 from dds_core.publisher.rules import pools
-from dds_core.publisher.state import PoolPicture
+from dds_core.publisher.state import PoolState
 from dds_core.scaler import events as e
 from dds_core.scaler.deadlines import deadlines
 from dds_core.scaler.policy import read_policy
@@ -36,7 +36,7 @@ def fabric(nodes: int = 3, *, mode: str = "attach", ours: bool = True, **policy:
 
 
 def pool_slice(world: World, model: Model = A100, fabric: int = 1) -> Slice:
-    return world.picture.slices.rows[f"pool-{model.device}-fabric{fabric}"]
+    return world.state.slices.rows[f"pool-{model.device}-fabric{fabric}"]
 
 
 def close(world: World, but: Collection[int] = (), taint: Taint = CLOSED) -> None:
@@ -64,12 +64,12 @@ def labels(world: World, node: int) -> dict[str, str]:
 
 def cooling(world: World) -> list[str]:
     """The nodes by which the publisher is asked to close the pool."""
-    return [node.name for node in world.picture.nodes.rows.values() if COOLING in node.labels]
+    return [node.name for node in world.state.nodes.rows.values() if COOLING in node.labels]
 
 
 def told(world: World) -> list[str]:
     """The nodes on which a failure was told to the scheduler."""
-    claims = world.picture.failures.rows
+    claims = world.state.failures.rows
     return [claims[signalled.claim].node for signalled in world.events(e.FailureSignalled)]
 
 
@@ -100,7 +100,7 @@ def test_the_node_that_fails_last_gets_both_labels_in_one_decision() -> None:
     before = len(world.events(e.NodeLabelled))
     fail(world, 1)
     last = {label.node: label for label in world.events(e.NodeLabelled)[before:]}
-    ends = {cell[0]: str(-(-row.until // SECOND)) for cell, row in world.picture.cooling.rows.items()}
+    ends = {cell[0]: str(-(-row.until // SECOND)) for cell, row in world.state.cooling.rows.items()}
     assert last["node1"].labels == {LABEL: None, COOLING: ends["node1"]}
     assert last["node0"].labels[COOLING] == ends["node0"], "where no scaler takes it off, it is over then"
     assert "fails on several nodes" in last["node1"].reason
@@ -197,9 +197,9 @@ def test_a_picture_from_a_checkpoint_knows_which_fabric_fails() -> None:
     world = fabric()
     fail(world, 0)
     fail(world, 1)
-    again = load(dump(world.picture))
-    assert again.fabric_of == world.picture.fabric_of
-    assert again.fabric_failed == world.picture.fabric_failed
+    again = load(dump(world.state))
+    assert again.fabric_of == world.state.fabric_of
+    assert again.fabric_failed == world.state.fabric_failed
     assert again.fails("1", A100.model)
 
 
@@ -268,7 +268,7 @@ def test_a_model_that_is_not_configured_any_more_takes_its_label_along() -> None
     fail(world, 0)
     fail(world, 1)
     world.carry_out()
-    world.update(world.picture.config, models=(H100,))
+    world.update(world.state.config, models=(H100,))
     world.carry_out()
     assert not cooling(world)
 
@@ -408,7 +408,7 @@ def test_while_a_view_is_stale_the_time_does_not_come() -> None:
 def test_what_was_told_is_waited_for_no_more() -> None:
     world = failing()
     close(world)
-    assert not [one for one in deadlines(world.picture) if one.kind == "publisher"]
+    assert not [one for one in deadlines(world.state) if one.kind == "publisher"]
 
 
 def test_a_fabric_that_recovers_meanwhile_lets_the_failure_go() -> None:
@@ -473,12 +473,12 @@ def test_no_device_is_freed_elsewhere_for_a_fabric_that_fails() -> None:
 
 def test_the_publisher_reads_what_the_scaler_writes_and_the_scaler_what_the_publisher_does() -> None:
     world = failing()
-    picture = PoolPicture()
+    state = PoolState()
     model = PoolModel(A100.index, A100.model, A100.device, A100.driver)
-    until = world.picture.cooling.rows["node0", A100.model].until
-    assert 0 <= pools.cooling_until(picture, labels(world, 0), model) - until < SECOND
-    assert pools.cooling_until(picture, labels(world, 2), model) == 0
-    assert CLOSED.key == f"{picture.prefix}/{pools.COOLING}"
+    until = world.state.cooling.rows["node0", A100.model].until
+    assert 0 <= pools.cooling_until(state, labels(world, 0), model) - until < SECOND
+    assert pools.cooling_until(state, labels(world, 2), model) == 0
+    assert CLOSED.key == f"{state.prefix}/{pools.COOLING}"
     assert MANAGED_BY == PUBLISHER
 
 

@@ -16,7 +16,7 @@ def plain(mode: str = "attach") -> World:
 
 
 def config(world: World) -> Config:
-    return world.picture.config
+    return world.state.config
 
 
 def test_d01_a_name_is_a_place_and_not_a_device() -> None:
@@ -38,7 +38,7 @@ def test_d02_a_count_that_falls_with_the_attach_orders_nothing_twice() -> None:
     world.pool(A100, 3, generation=2)
     world.online("res1", "node0", request=request)
     world.pool(A100, 2, generation=3)
-    assert world.state("train") == "Attached"
+    assert world.state_of("train") == "Attached"
     assert len(world.events(e.AttachOrdered)) == 1
 
 
@@ -47,9 +47,9 @@ def test_d03_a_changed_configuration_takes_effect_at_once() -> None:
     world.node("node0", labels={"cohdi.io/nvidia-a100-40": "true"})
     world.pool(A100, 4)
     world.waits("train", "node0", *pool_results(0))
-    assert world.state("train") == ""
+    assert world.state_of("train") == ""
     world.update(config(world), models=(A100, H100))
-    assert world.state("train") == "Attaching"
+    assert world.state_of("train") == "Attaching"
 
 
 def test_d03_a_changed_class_changes_what_a_claim_may_have() -> None:
@@ -57,7 +57,7 @@ def test_d03_a_changed_class_changes_what_a_claim_may_have() -> None:
     world.waits("train", "node0")
     revised = replace(A100, attributes={"productName": "A100 rev B"})
     world.plug("node0", "gpu-0", "GPU-fixed", revised)
-    assert world.state("train") == "Attaching"
+    assert world.state_of("train") == "Attaching"
     world.observe(class_of(revised))
     assert world.reserved("train") == ["GPU-fixed"]
 
@@ -129,7 +129,7 @@ def test_d08_a_fabric_that_publishes_nothing_stops_no_other() -> None:
     world.waits("stuck", "far", *pool_results(0, fabric=2))
     world.waits("train", "node0")
     world.settle()
-    assert (world.state("stuck"), world.state("train")) == ("Pending", "Attached")
+    assert (world.state_of("stuck"), world.state_of("train")) == ("Pending", "Attached")
 
 
 def test_d09_a_node_that_left_its_fabric_is_labelled_no_more() -> None:
@@ -148,6 +148,6 @@ def test_d13_an_attribute_that_the_pool_leaves_empty_is_no_mark_of_a_model() -> 
     world.pool(A100, 4)
     world.waits("train", "node0")
     world.plug("node0", "other", "GPU-x", H100)
-    assert world.state("train") == "Attaching"
+    assert world.state_of("train") == "Attaching"
     world.plug("node0", "gpu-0", "GPU-y", replace(A100, attributes={"productName": "A100"}))
     assert world.reserved("train") == ["GPU-y"]

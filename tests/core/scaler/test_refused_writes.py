@@ -68,9 +68,9 @@ def test_a_write_that_went_through_ends_the_pause() -> None:
     request = world.only(e.AttachOrdered).request
     refused(world, "AttachOrdered", request)
     world.feed(e.WriteDone("id", "AttachOrdered", request))
-    assert not world.picture.refusals.rows
+    assert not world.state.refusals.rows
     refused(world, "AttachOrdered", request)
-    assert world.picture.refusals.rows["AttachOrdered", request].count == 1
+    assert world.state.refusals.rows["AttachOrdered", request].count == 1
 
 
 def test_a_refused_hand_over_is_tried_again() -> None:
@@ -79,7 +79,7 @@ def test_a_refused_hand_over_is_tried_again() -> None:
     world.operate()
     assert len(world.events(e.HandOver)) == 1
     refused(world, "HandOver", world.uid("train"), 422)
-    assert world.uid("train") not in world.picture.hand_overs
+    assert world.uid("train") not in world.state.hand_overs
     assert len(world.events(e.HandOver)) == 1
     world.tick(31)
     assert len(world.events(e.HandOver)) == 2
@@ -128,7 +128,7 @@ def test_a_mark_that_could_not_be_taken_off_is_taken_off_later() -> None:
     world.tick(3600)
     assert len(world.events(e.VictimUnmarked)) == 3, "its outcome is waited for"
     world.carry_out()
-    assert not world.picture.resources.rows["res"].marked and not world.picture.unmarked
+    assert not world.state.resources.rows["res"].marked and not world.state.unmarked
 
 
 def obsolete(world: World, action: str, target: str) -> None:
@@ -154,7 +154,7 @@ def test_a_hand_over_that_nobody_was_told_of_is_void_for_the_whole_group(outcome
     told = world.only(e.HandOver)
     assert len(told.signals) == 2
     (refused if outcome == "refused" else obsolete)(world, "HandOver", told.subject)
-    assert not world.picture.hand_overs.rows
+    assert not world.state.hand_overs.rows
     assert len(world.events(e.HandOver)) == 1, "the pause is the group's"
     world.tick(31)
     assert len(world.events(e.HandOver)) == 2
@@ -165,7 +165,7 @@ def test_a_detach_that_was_not_carried_out_is_ordered_again(outcome: type[e.Writ
     world = marked()
     order_the_detach(world)
     world.feed(outcome("id", "DetachOrdered", "ours"))
-    assert not any(fence.ordered for fence in world.picture.fences.rows.values())
+    assert not any(fence.ordered for fence in world.state.fences.rows.values())
     if outcome is e.WriteObsolete:
         world.tick(3)
         assert len(world.events(e.DetachOrdered)) == 2
@@ -179,7 +179,7 @@ def test_what_was_superseded_keeps_the_newer_intent() -> None:
     assert [o.size for o in world.events(e.AttachOrdered)] == [1, 2]
     world.carry_out()
     assert world.get(AttachRequest, request).size == 2
-    assert not world.picture.orders.rows
+    assert not world.state.orders.rows
     assert world.get(Node, "node0").labels["cohdi.io/nvidia-a100-40"] == "true"
 
 
@@ -189,8 +189,8 @@ def test_what_was_refused_of_objects_long_gone_is_forgotten() -> None:
         refused(world, "UsedStamped", f"res-{number}", 404)
         world.tick(3700)
     refused(world, "UsedStamped", "last", 404)
-    assert len(world.picture.refusals) <= 2
-    assert sum(kind == "retry" for kind, _ in world.picture.passed.rows) <= 2
+    assert len(world.state.refusals) <= 2
+    assert sum(kind == "retry" for kind, _ in world.state.fired_deadlines.rows) <= 2
 
 
 def test_what_may_be_tried_again_is_looked_at_and_nothing_else() -> None:

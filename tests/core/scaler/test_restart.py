@@ -10,7 +10,7 @@ from tests.support.world import World, one_node
 def restart(world: World) -> list[e.Decision]:
     """The process is gone with its unsent writes, another takes over; what it decides at once."""
     world.carry_out(e.Alerted)  # the writes that were under way are lost
-    world.feed(e.Started("2", "f", 1, 2, world.picture.mode))
+    world.feed(e.Started("2", "f", 1, 2, world.state.mode))
     return world.feed(e.Synced()).decisions
 
 
@@ -112,7 +112,7 @@ def test_a_fence_that_nobody_watched_starts_anew() -> None:
     world.carry_out()
     world.tick(3)
     assert restart(world) == []
-    since = world.picture.fences.rows["res"].since
+    since = world.state.fences.rows["res"].since
     assert since == world.now
     world.tick(4)
     assert not world.events(e.ClaimsListWanted)
@@ -142,7 +142,7 @@ def test_a_mark_that_was_to_come_off() -> None:
     again = restart(world)
     assert [type(d) for d in again] == [e.VictimUnmarked]
     world.carry_out()
-    assert not world.picture.resources.rows["res"].marked
+    assert not world.state.resources.rows["res"].marked
     assert restart(world) == []
 
 
@@ -152,9 +152,9 @@ def test_restarting_twice_changes_nothing_more(mode: str) -> None:
     world.settle()
     restart(world)
     world.settle()
-    before = dict(world.picture.lives.rows), dict(world.picture.reservations.rows)
+    before = dict(world.state.lives.rows), dict(world.state.reservations.rows)
     assert restart(world) == []
-    assert (dict(world.picture.lives.rows), dict(world.picture.reservations.rows)) == before
+    assert (dict(world.state.lives.rows), dict(world.state.reservations.rows)) == before
 
 
 def test_what_changed_while_nobody_watched_is_decided_at_synced_and_not_before() -> None:

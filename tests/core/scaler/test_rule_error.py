@@ -13,7 +13,7 @@ from dds_core.scaler import events as e
 from dds_core.scaler import rules
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.rules import claims, labels
-from dds_core.scaler.rules.assignment import Cover
+from dds_core.scaler.rules.assignment import Assignment
 from dds_core.scaler.state import Work
 from tests.core.scaler.test_holds import up_to
 from tests.support.world import A100, GPU, World
@@ -37,7 +37,7 @@ def test_an_error_for_one_claim_is_told_once_and_stops_no_other(monkeypatch: pyt
     alerts = [alert for alert in world.events(e.Alerted) if alert.reason == RULE_ERROR]
     assert [alert.of for alert in alerts] == [world.uid("broken")]
     assert "ZeroDivisionError" in alerts[0].text and "a fault of ours" not in alerts[0].text
-    assert world.state("fine") == "Attaching"
+    assert world.state_of("fine") == "Attaching"
     assert world.only(e.AttachOrdered).claims == (world.uid("fine"),)
 
     log = MemoryLog("c/scaler", cluster="cluster", recorded_at=0)
@@ -47,7 +47,7 @@ def test_an_error_for_one_claim_is_told_once_and_stops_no_other(monkeypatch: pyt
 
     monkeypatch.undo()
     world.unreserve("broken")
-    assert world.state("broken") == "Attaching", "it goes on where it stopped"
+    assert world.state_of("broken") == "Attaching", "it goes on where it stopped"
 
 
 def test_rules_that_keep_undoing_each_other_end_and_stop_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,10 +55,10 @@ def test_rules_that_keep_undoing_each_other_end_and_stop_no_other(monkeypatch: p
     world.rules_may_fail = True
     healthy = labels.label
 
-    def restless(work: Work, name: str, covers: list[Cover]) -> None:
+    def restless(work: Work, name: str, assignments: list[Assignment]) -> None:
         if name == "node1":
-            work.picture.dirty.nodes.add(name)
-        healthy(work, name, covers)
+            work.state.dirty.nodes.add(name)
+        healthy(work, name, assignments)
 
     monkeypatch.setattr(rules, "label", restless)
     world.node("node0")
@@ -67,7 +67,7 @@ def test_rules_that_keep_undoing_each_other_end_and_stop_no_other(monkeypatch: p
     world.waits("fine", "node0")
     alert = world.only(e.Alerted)
     assert (alert.of, alert.reason) == ("node1", RULE_ERROR) and "does not settle" in alert.text
-    assert world.state("fine") == "Attaching"
+    assert world.state_of("fine") == "Attaching"
 
 
 # -- invariants --------------------------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ def _promises_twice(monkeypatch: pytest.MonkeyPatch) -> tuple[World, str]:
 def test_what_would_break_an_invariant_is_refused_and_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     world, second = _promises_twice(monkeypatch)
     assert [one.claim for one in world.events(e.Reserved)] == [world.uid("first")]
-    assert [*world.picture.reservations] == [world.uid("first")]
+    assert [*world.state.reservations] == [world.uid("first")]
     world.unreserve("second")
     alert = world.only(e.Alerted)
     assert (alert.of, alert.reason) == (second, INVARIANT_BROKEN)
@@ -105,15 +105,15 @@ def test_what_would_break_an_invariant_is_refused_and_told_once(monkeypatch: pyt
 
     monkeypatch.undo()
     world.waits("third", "node1")
-    assert world.state("third") == "Attaching", "everything else goes on"
+    assert world.state_of("third") == "Attaching", "everything else goes on"
     world.reserve("second")
-    assert world.state("second") == "Attaching", "and so does the claim, once the fault is gone"
+    assert world.state_of("second") == "Attaching", "and so does the claim, once the fault is gone"
 
 
 def test_another_broken_invariant_of_the_same_thing_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
     world, second = _promises_twice(monkeypatch)
     world.plug("node0", "fixed", "GPU-1")
-    promise = e.Promise(0, "GPU-1", GPU, "node0", "fixed", "r0")
+    promise = e.ReservedDevice(0, "GPU-1", GPU, "node0", "fixed", "r0")
     world.holds("third", "node0", "fixed")
 
     def another(work: Work, uid: str) -> None:
@@ -133,7 +133,7 @@ def test_what_is_refused_at_a_node_stops_nothing_else_there(monkeypatch: pytest.
     world = up_to(e.DetachOrdered)
     world.rules_may_fail = True
 
-    def refused(work: Work, node: str, covers: list[Cover]) -> None:
+    def refused(work: Work, node: str, assignments: list[Assignment]) -> None:
         work.emit(
             e.AttachOrdered(
                 node=node, model=A100.model, mode="detach", request="r", type="gpu", size=99, reason="demand"
@@ -179,10 +179,10 @@ def promised_to_mine() -> World:
 
 def test_what_is_broken_already_is_told_and_everything_goes_on() -> None:
     world = promised_to_mine()
-    row = world.picture.reservations.rows[world.uid("mine")]
+    row = world.state.reservations.rows[world.uid("mine")]
     for other in ("one", "two"):  # as a fault in a fold would leave them
         promises = tuple(replace(promise, uuid="GPU-X") for promise in row.promises)
-        world.picture.reservations.put(other, replace(row, claim=other, promises=promises))
+        world.state.reservations.put(other, replace(row, claim=other, promises=promises))
     world.feed(e.Synced())
     alert = world.only(e.Alerted)
     assert (alert.of, alert.reason) == ("GPU-X", INVARIANT_BROKEN) and "everything goes on" in alert.text
@@ -193,8 +193,8 @@ def test_what_is_broken_already_is_told_and_everything_goes_on() -> None:
 def test_a_step_that_finds_something_broken_is_taken_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     world = promised_to_mine()
     mine = world.uid("mine")
-    row = world.picture.reservations.rows[mine]
-    world.picture.reservations.put("ghost", replace(row, claim="ghost"))
+    row = world.state.reservations.rows[mine]
+    world.state.reservations.put("ghost", replace(row, claim="ghost"))
     healthy = claims.step
 
     def again(work: Work, uid: str) -> None:

@@ -47,11 +47,11 @@ def test_a_claim_that_vanishes_leaves_no_promise_and_no_holder(state: str, mode:
     uid = world.uid("train")
     world.gone(world.get(Claim, "train"))
     world.tick(300)
-    picture = world.picture
-    assert not picture.reservations.rows
-    assert uid not in picture.failures and uid not in picture.hand_overs
-    assert not picture.holders
-    if "res" in picture.resources:
+    known = world.state
+    assert not known.reservations.rows
+    assert uid not in known.failures and uid not in known.hand_overs
+    assert not known.holders
+    if "res" in known.resources:
         assert world.device("res") in ("Idle", "Marked")
 
 
@@ -60,16 +60,16 @@ def test_a_claim_that_vanishes_leaves_no_promise_and_no_holder(state: str, mode:
 def test_a_node_that_vanishes_takes_its_devices_and_nobody_elses(state: str, mode: str) -> None:
     world = in_state(state, mode)
     world.gone(world.get(Node, "node0"))
-    for resource in list(world.picture.resources):
+    for resource in list(world.state.resources):
         world.take_away(resource)
-    for request in list(world.picture.requests.rows.values()):
+    for request in list(world.state.requests.rows.values()):
         world.gone(request)
     world.node("node1")
     world.waits("next", "node1")
     world.settle()
-    assert world.state("next") == ("Attached" if mode != "observe" else "Pending")
-    assert not [row for (node, _), row in world.picture.orders.rows.items() if node == "node0"]
-    assert not world.picture.devices.rows or mode != "observe"
+    assert world.state_of("next") == ("Attached" if mode != "observe" else "Pending")
+    assert not [row for (node, _), row in world.state.orders.rows.items() if node == "node0"]
+    assert not world.state.devices.rows or mode != "observe"
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -77,29 +77,29 @@ def test_a_node_that_vanishes_takes_its_devices_and_nobody_elses(state: str, mod
 def test_all_objects_in_reverse_order(state: str, mode: str) -> None:
     """Whatever goes first, nothing is left over in the end and no rule stumbles."""
     world = in_state(state, mode)
-    for node in list(world.picture.nodes.rows.values()):
+    for node in list(world.state.nodes.rows.values()):
         world.gone(node)
-    for one in list(world.picture.slices.rows.values()):
+    for one in list(world.state.slices.rows.values()):
         world.gone(one)
-    for resource in list(world.picture.resources.rows.values()):
+    for resource in list(world.state.resources.rows.values()):
         world.gone(resource)
-    for request in list(world.picture.requests.rows.values()):
+    for request in list(world.state.requests.rows.values()):
         world.gone(request)
-    for claim in list(world.picture.claims.rows.values()):
+    for claim in list(world.state.claims.rows.values()):
         world.gone(claim)
-    for pod in list(world.picture.pods.rows.values()):
+    for pod in list(world.state.pods.rows.values()):
         world.gone(pod)
-    picture = world.picture
+    known = world.state
     for table in (
-        picture.lives,
-        picture.devices,
-        picture.reservations,
-        picture.orders,
-        picture.fences,
-        picture.failures,
+        known.lives,
+        known.devices,
+        known.reservations,
+        known.orders,
+        known.fences,
+        known.failures,
     ):
         assert not table.rows
-    assert not picture.pools
+    assert not known.pools
 
 
 def test_a_node_made_anew_under_its_name_starts_clean() -> None:
@@ -108,10 +108,10 @@ def test_a_node_made_anew_under_its_name_starts_clean() -> None:
     world.tick(541)
     assert world.events(e.CoolDown)
     world.gone(node)
-    assert not world.picture.cooling.rows
+    assert not world.state.cooling.rows
     world.observe(Node("other-uid", "node0", labels=node.labels))
     world.waits("next", "node0")
-    assert world.state("next") == "Attaching"
+    assert world.state_of("next") == "Attaching"
 
 
 def test_a_request_that_somebody_deletes_is_made_again_while_a_claim_waits() -> None:
@@ -136,7 +136,7 @@ def test_a_claim_allocated_before_its_pool_was_seen_is_served() -> None:
     world = World("attach", scan_interval_seconds=0)
     world.node("node0")
     world.waits("train", "node0", *pool_results(0))
-    assert world.state("train") == "Attaching"
+    assert world.state_of("train") == "Attaching"
     world.pool(A100, 8)
     assert world.only(e.AttachOrdered).size == 1
 
@@ -162,7 +162,7 @@ def test_slices_that_come_in_pieces_count_when_they_are_whole() -> None:
     world.tick(5)
     world.pool(A100, 8, generation=7)
     world.online("res", "node0", request="ours")
-    assert world.state("train") == "Attached"
+    assert world.state_of("train") == "Attached"
 
 
 @pytest.mark.parametrize("said_first", [True, False])
@@ -176,13 +176,15 @@ def test_a_device_that_went_back_is_not_taken_for_one_that_is_built_in(said_firs
         world.resource("res", "node0", state="Deleting", uuid="")
     world.gone(world.get(FabricResource, "res"))
     world.waits("train", "node0", *pool_results(0))
-    assert world.state("train") == "Attaching", "a device has to come"
+    assert world.state_of("train") == "Attaching", "a device has to come"
     assert not world.events(e.Reserved)
     world.unplug("node0", "gpu-GPU-1")
-    assert not [kind for kind, _ in world.picture.passed if kind == "departed"], "nothing is remembered for nothing"
+    assert not [kind for kind, _ in world.state.fired_deadlines if kind == "departed"], (
+        "nothing is remembered for nothing"
+    )
     world.online("new", "node0", uuid="GPU-1")
     world.settle()
-    assert world.state("train") == "Attached"
+    assert world.state_of("train") == "Attached"
     assert world.only(e.Reserved).promises[0].uuid == "GPU-1"
 
 

@@ -106,7 +106,7 @@ def test_devices_that_the_fabric_names_are_told_by_their_ids() -> None:
 def test_a_log_that_begins_with_a_checkpoint_speaks_in_the_same_names() -> None:
     story = told_story()
     story.feed(e.FabricFailed("machines", "no answer"))
-    checkpoint = Moment(1, story.now, e.Checkpoint(PUBLISHER.projection, PUBLISHER.dump(story.picture)), [])
+    checkpoint = Moment(1, story.now, e.Checkpoint(PUBLISHER.projection, PUBLISHER.dump(story.state)), [])
     story.steps.clear()
     story.feed(e.FabricAnswered("machines"))
     story.stock("1", A100, 1)

@@ -74,7 +74,7 @@ def test_what_a_checkpoint_holds_is_found() -> None:
     world = World("observe")
     world.node("node0")
     world.claim("train")
-    fact = e.Checkpoint(projection=PROJECTION, picture=dump(world.picture))
+    fact = e.Checkpoint(projection=PROJECTION, picture=dump(world.state))
     told = [Moment(1, world.now, fact, [])]
     assert Directory().read(told).find("default/train").uids == {"uid-default-train"}
 

@@ -58,7 +58,7 @@ def test_what_was_erased_is_said() -> None:
 
 def test_a_log_that_begins_with_a_checkpoint_goes_on_telling() -> None:
     made = world()
-    checkpoint = Moment(1, made.now, e.Checkpoint(projection=PROJECTION, picture=dump(made.picture)), [])
+    checkpoint = Moment(1, made.now, e.Checkpoint(projection=PROJECTION, picture=dump(made.state)), [])
     before = len(made.steps)
     made.condition("train", "FabricDeviceReschedule")
     rows = [checkpoint, *of_steps(made.steps[before:], 2)]

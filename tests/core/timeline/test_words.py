@@ -239,7 +239,7 @@ def test_what_the_api_keeps_is_told_of_a_publisher_without_what_it_has_no_use_fo
 
 SIGNAL = e.Signal("c", (e.Entry("d", "p", "gpu-0", "FabricDeviceReschedule", "r", "m"),))
 SWAP = e.Swap("c", (Result("r0", "d", "node0", "gpu-0"),), ())
-PROMISE = e.Promise(0, "GPU-1", "d", "p", "gpu-0")
+PROMISE = e.ReservedDevice(0, "GPU-1", "d", "p", "gpu-0")
 DECISIONS: list[tuple[Any, str]] = [
     (e.AttachOrdered("node0", "A100", "attach", "req", "gpu", 1, "demand", None, "", ("c",)), "make request req: 1 of"),
     (

@@ -353,7 +353,7 @@ def test_a_definition_is_established_with_its_names() -> None:
         ),
         (
             f"{V0}.additionalPrinterColumns.0.type",
-            "picture",
+            "state",
             [("NotSupported", f"{AT}.additionalPrinterColumns[0].type")],
         ),
         (f"{V0}.additionalPrinterColumns.0.jsonPath", "", [("Required", f"{AT}.additionalPrinterColumns[0].jsonPath")]),

@@ -105,9 +105,9 @@ def idle_minutes(pods: int) -> tuple[Counter[str], int, int]:
         run.lab.run(300)
         rows = Counter(row.type for row in run.log.read(after=before))
         rows.update({f"{method} {path}": 1 for method, path in made})
-        agenda: Any = run.ours.scaler._engine.agenda
-        waiting = len(agenda._due)
-        known = len(run.ours.scaler.picture.claims.rows) + len(run.ours.scaler.picture.lives.rows)
+        deadline_queue: Any = run.ours.scaler._engine.deadline_queue
+        waiting = len(deadline_queue._due)
+        known = len(run.ours.scaler.state.claims.rows) + len(run.ours.scaler.state.lives.rows)
         return rows, waiting, known
 
 
@@ -196,7 +196,7 @@ def test_b13_a_node_that_may_have_more_is_used_within_a_second() -> None:
 def test_b13_a_request_that_somebody_changes_is_known_within_a_second() -> None:
     with running(told_to_us("ready_mode"), policy_for("ready_mode", **NO_SCANS)) as run:
         run.lab.run(3)
-        picture = run.ours.scaler.picture
+        state = run.ours.scaler.state
         (request,) = run.lab.client("test").list("composabilityrequests")
         uid = request["metadata"]["uid"]
 
@@ -205,7 +205,7 @@ def test_b13_a_request_that_somebody_changes_is_known_within_a_second() -> None:
             run.lab.client("somebody").patch("composabilityrequests", request["metadata"]["name"], body)
 
         def seen() -> bool:
-            known = picture.requests.get(uid)
+            known = state.requests.get(uid)
             return known is not None and known.size == request["spec"]["resource"]["size"] + 1
 
         assert latency(run, resized, seen) < 1.0
@@ -321,15 +321,15 @@ def test_nothing_is_kept_of_what_is_gone(name: str) -> None:
     with running(told_to_us(name)) as run:
         run.lab.run()
         run.lab.run(400)
-        scaler, picture = run.ours.scaler, run.ours.scaler.picture
+        scaler, state = run.ours.scaler, run.ours.scaler.state
         there = {
             obj["metadata"]["uid"]
             for kind in ("pods", "resourceclaims", "composableresources")
             for obj in run.lab.client("somebody").list(kind)
         }
-        assert set(picture.pods) | set(picture.claims) | set(picture.resources) <= there
-        assert set(picture.lives) | set(picture.devices) | set(picture.erring) | set(picture.fences) <= there
-        for table in (picture.hand_overs, picture.failures, picture.reservations, picture.orders, picture.refusals):
+        assert set(state.pods) | set(state.claims) | set(state.resources) <= there
+        assert set(state.lives) | set(state.devices) | set(state.erring) | set(state.fences) <= there
+        for table in (state.hand_overs, state.failures, state.reservations, state.orders, state.refusals):
             assert not table
         assert not scaler._wishes and not scaler._questions._naming and len(run.ours.outbox) == 0
-        assert all(of in ("fleet", "") or of in there for kind, of in picture.passed if kind != "cooling")
+        assert all(of in ("fleet", "") or of in there for kind, of in state.fired_deadlines if kind != "cooling")

@@ -412,21 +412,15 @@ RESTARTS = {"scheduler_restart": (2.0, 4.3)}
 """Seconds after the start when the scheduler went and came back. It polls every 5 s from its start, and bound at 19.36 s."""
 
 DIFFERENCES = {
-    "Numbers of pool devices": "Two pods that the real scheduler tried within one millisecond took a pool's devices in the other "
-    "order now and then. Devices of one pool are equal, so claims are compared without their numbers.",
-    "Who of two waiting pods is first": "Where a freed device could serve either of two waiting pods, the order of two "
-    "goroutines decided. About one seed in twenty has burst-028 before burst-033 and differs from there on.",
-    "Equal nodes": "The real one takes the first node whose filters are through, of nodes looked at side by side on two cores. "
-    "Which of the two it was is told from the recording; without that the lab draws lots among the first `finders` of them.",
-    "The claim that PostFilter clears": "The real one takes a random one; it is told from the recording.",
-    "Time of a turn and of a write": "Drawn from the gaps that the recordings show, not from what a turn has to do.",
-    "Devices are tried lazily": "Nodes are tried in the order of their other scores and no further than needed; a search that "
-    "ends early counts nodes that fit but for devices, so that on 100 and more nodes the next one may start elsewhere.",
-    "Filters and scores left out": "Volumes, PodTopologySpread, ImageLocality, preferred affinity between pods, disruption "
-    "budgets, extenders, and PodGroups: no pod of a lab has them.",
-    "Events": "One for each pod and reason, counted once when it is repeated; the real recorder goes on counting in long series.",
-    "When the scheduler was restarted": "The recordings do not show it; 4.3 s agree with its polls in the first, and in "
-    "the two of the exchange what it did as soon as it was there.",
+    "Numbers of pool devices": "Not compared: real pods of one millisecond may come in the other order.",
+    "First of two waiting pods": "Decided by goroutines. About one seed in twenty differs at burst-028 and burst-033.",
+    "Equal nodes": "Real: the first through its filters, in parallel. Lab: as recorded, else drawn among `finders` nodes.",
+    "The claim that PostFilter clears": "Real: random. Lab: as recorded.",
+    "Time of a turn and of a write": "Drawn from the recordings.",
+    "Nodes tried": "By other scores, no further than needed; on 100 and more nodes the next search may start elsewhere.",
+    "Left out": "Volumes, PodTopologySpread, ImageLocality, preferred pod affinity, disruption budgets, extenders, PodGroups.",
+    "Events": "One per pod and reason, counted once when repeated; the real recorder goes on counting.",
+    "Restart": "Its instant is not recorded; tests take one that agrees with the scheduler's polls.",
 }
 """What is different from the real scheduler, and why."""
 

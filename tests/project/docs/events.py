@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Iterable, Iterator
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 from msgspec import NODEFAULT, Struct, UnsetType, structs
@@ -15,9 +15,19 @@ from msgspec import NODEFAULT, Struct, UnsetType, structs
 from dds_core import PUBLISHER, SCALER
 from dds_core import events as e
 from dds_core.autoscaler.component import AUTOSCALER
+from dds_core.model import DeviceKey
 from tests.project.docs.markdown import table
 
-_WORDS = {str: "text", int: "integer", bool: "yes or no", float: "number", type(None): "null", Any: "anything"}
+_WORDS = {
+    str: "string",
+    int: "integer",
+    bool: "boolean",
+    float: "number",
+    type(None): "null",
+    Any: "any",
+    DeviceKey: "DeviceKey",
+}
+"""`DeviceKey` is said once, above the tables."""
 
 EVENTS = tuple(dict.fromkeys((*SCALER.events, *PUBLISHER.events, *AUTOSCALER.events)))
 """Every event that a log may hold, each once."""
@@ -84,12 +94,13 @@ def _section(kinds: Iterable[type[Struct]]) -> str:
 
 
 def _row(kind: type[Struct]) -> tuple[str, str, str]:
-    fields = [field for field in structs.fields(kind) if not (issubclass(kind, e.Decision) and field.name in _OF_ALL)]
+    fields = [field for field in structs.fields(kind) if not _of_all(kind, field.name)]
     return f"`{kind.__name__}`", meaning(kind), "<br>".join(_field(field) for field in fields) or "none"
 
 
-_OF_ALL = ("mode", "reissued")
-"""Fields of every decision; the page tells of them once."""
+def _of_all(kind: type[Struct], field: str) -> bool:
+    """Whether every event of this sort has the field; the page says so once."""
+    return field in ("mode", "reissued") if issubclass(kind, e.Decision) else field == "uid" and kind in e.KIND_OF
 
 
 def meaning(kind: type[Struct]) -> str:
@@ -107,7 +118,7 @@ def _field(field: structs.FieldInfo) -> str:
 
 def _default(field: structs.FieldInfo) -> str:
     value = field.default
-    if value is msgspec.UNSET or value is NODEFAULT or value in ("", None, (), {}):
+    if value is msgspec.UNSET or value is NODEFAULT or value in ("", None, (), {}, 0, False):
         return "?"
     return f" = {msgspec.json.encode(value).decode()}" if not isinstance(value, Struct) else "?"
 
@@ -121,8 +132,10 @@ def form(kind: Any) -> str:
         return " or ".join(form(one) for one in inside if one is not UnsetType)
     if origin is tuple:
         same = len(inside) == 2 and inside[1] is Ellipsis
-        return f"list of {form(inside[0])}" if same else f"({', '.join(form(one) for one in inside)})"
+        return f"list[{form(inside[0])}]" if same else f"({', '.join(form(one) for one in inside)})"
     if origin is dict:
-        return f"table of {form(inside[1])}"
+        return f"map[{form(inside[1])}]"
+    if origin is Literal:
+        return "/".join(f'"{one}"' for one in inside)
     name = kind.__name__
-    return f"changes of {name.removesuffix('Changes')}" if name.endswith("Changes") else name
+    return f"changes[{name.removesuffix('Changes')}]" if name.endswith("Changes") else name

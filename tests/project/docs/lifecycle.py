@@ -1,4 +1,4 @@
-"""The lifecycle page's tables and pictures, made from the tables of `dds_core.lifecycle`."""
+"""The lifecycle page's tables and states, made from the tables of `dds_core.lifecycle`."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from tests.project.docs.markdown import table
 _GUARDS = {"": "", "nothing_ordered": " *(nothing ordered)*", "something_ordered": " *(something ordered)*"}
 
 
-def claim_picture() -> str:
-    return _picture(CLAIM_TABLE)
+def claim_chart() -> str:
+    return _state(CLAIM_TABLE)
 
 
 def claim_table() -> str:
     return _edges(CLAIM_TABLE)
 
 
-def device_picture() -> str:
-    return _picture(DEVICE_TABLE)
+def device_chart() -> str:
+    return _state(DEVICE_TABLE)
 
 
 def device_table() -> str:
     return _edges(DEVICE_TABLE)
 
 
-def _picture(edges: Sequence[Edge]) -> str:
+def _state(edges: Sequence[Edge]) -> str:
     return f"```mermaid\n{mermaid(edges)}```"
 
 

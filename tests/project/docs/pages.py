@@ -16,9 +16,9 @@ ROOT = Path(__file__).resolve().parents[3]
 
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/lifecycle.md": {
-        "claim picture": lifecycle.claim_picture,
+        "claim state": lifecycle.claim_chart,
         "claim table": lifecycle.claim_table,
-        "device picture": lifecycle.device_picture,
+        "device state": lifecycle.device_chart,
         "device table": lifecycle.device_table,
     },
     "docs/policy.md": {

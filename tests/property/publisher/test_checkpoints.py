@@ -42,7 +42,7 @@ def something(board: PublisherWorld, random: Random) -> None:
         case 8:
             prefix, mode = random.choice(["cohdi.io", "example.com"]), random.choice(["", "", "observe"])
             board.see(PoolConfig("config", prefix, random.choice(MODELS), mode))
-        case 9 if slices := list(board.picture.slices):
+        case 9 if slices := list(board.state.slices):
             board.gone(PoolSlice, random.choice(slices))
         case 10:
             of = "pool/gpu.nvidia.com/nvidia-a100-fabric0"
@@ -65,10 +65,10 @@ def test_a_checkpoint_anywhere_changes_nothing(seed: int) -> None:
     board.synced()
     for _ in range(60):
         something(board, random)
-        again = load(dump(board.picture))
-        assert dump(again) == dump(board.picture)
-        due = deadlines(board.picture)
-        assert deadlines(again) == due and all(board.engine.agenda.has(one) for one in due)
+        again = load(dump(board.state))
+        assert dump(again) == dump(board.state)
+        due = deadlines(board.state)
+        assert deadlines(again) == due and all(board.engine.deadline_queue.has(one) for one in due)
         if random.random() < 0.1:
             board.engine = EngineOf(PUBLISHER, again)
     board.verified()

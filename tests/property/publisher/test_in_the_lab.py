@@ -180,7 +180,7 @@ def held_to(scenario: Scenario, drawn: list[tuple[str, int, int]]) -> None:
         for verb, which, how in drawn:
             world.do(verb, which, how)
         world.end()
-        most = run.ours.publisher.picture.policy.pool_devices
+        most = run.ours.publisher.state.policy.pool_devices
         assert run.judge.differences(most) == []
         before = len(run.judge.writes)
         run.lab.run(60)

@@ -73,8 +73,8 @@ class World:
 
     def _allocate(self, which: int, how: int) -> None:
         """The scheduler takes a listed device that nobody holds and that has no taint."""
-        held = self.board.picture.held(A100_0)
-        row = self.board.picture.pools.get(A100_0)
+        held = self.board.state.held(A100_0)
+        row = self.board.state.pools.get(A100_0)
         free = [name for name in self.board.names() if name not in held]
         if not free or (row is not None and row.taint) or len(self.claims) > 12:
             return
@@ -119,7 +119,7 @@ class World:
     def _move_on(self, which: int, how: int) -> None:
         """A waiting claim is allocated anew, on a device of its node."""
         for name, (node, held) in self.claims.items():
-            shown = self.board.picture.object(PoolSlice, f"l-{node}")
+            shown = self.board.state.object(PoolSlice, f"l-{node}")
             there = [one for one in self.devices if one.node == node and one.arrived and self._idle(one)]
             seen = [one for one in there if shown is not None and f"gpu-{one.id}" in shown.devices]
             if held.startswith("nvidia") and seen:
@@ -190,7 +190,7 @@ class World:
             self.survey()
 
     def _label(self, node: str, on: bool) -> None:
-        host = self.board.picture.host(node)
+        host = self.board.state.host(node)
         if host is not None:
             key = "cohdi.io/nvidia-a100-cooling"
             labels = {name: value for name, value in host.labels.items() if name != key} | ({key: "true"} if on else {})
@@ -221,7 +221,7 @@ class World:
             self.board.gone(PoolSlice, live[which % len(live)].uid)
 
     def _stale(self, which: int, how: int) -> None:
-        if self.board.picture.synced:
+        if self.board.state.synced:
             self.board.feed(e.Stale("resourceclaims", 200))
 
     def _fresh(self, which: int, how: int) -> None:
@@ -233,12 +233,12 @@ class World:
     # -- what must hold ---------------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        picture = self.board.picture
-        row = picture.pools.get(A100_0)
-        held = set(picture.held(A100_0))
+        state = self.board.state
+        row = state.pools.get(A100_0)
+        held = set(state.held(A100_0))
         names = self.board.names()
         assert len(names) == len(set(names)), "a device is listed twice"
-        if row is not None and not picture.stale:
+        if row is not None and not state.stale:
             # What was refused is not written any more; until it may be decided again, the pool stays as it is in the cluster.
             assert row.void or held <= set(row.names), "a device that a claim holds is not to be listed any more"
             assert all(len(one.devices) <= (64 if row.taint else 128) for one in row.slices)
@@ -246,10 +246,10 @@ class World:
         if generations:
             assert max(generations) >= self.generation or not names, "the generation went back"
         assert not withdrawn(self.board.decided) or not held & set(names) or row is not None
-        if picture.live and picture.synced and not picture.stale:
-            picture.dirty.everything = True
-            assert decide(picture, self.board.now).emitted == [], "a look at everything finds what was not looked at"
-            picture.dirty.clear()
+        if state.live and state.synced and not state.stale:
+            state.dirty.everything = True
+            assert decide(state, self.board.now).emitted == [], "a look at everything finds what was not looked at"
+            state.dirty.clear()
 
     def settle(self) -> None:
         """Everything calms down: what was withheld is told, what was decided is written."""
@@ -271,7 +271,7 @@ class World:
 
     def expected(self) -> int:
         """How many the pool is to list: what is held there, and what is free and promised to nobody."""
-        held = self.board.picture.held(A100_0)
+        held = self.board.state.held(A100_0)
         free = sum(one.healthy for one in self.devices if not one.arrived)
         waiting = 0
         for node in NODES:
@@ -289,7 +289,7 @@ def play(story: list[tuple[str, int, int]], *, named: bool) -> None:
     names = world.board.names()
     if named:
         assert len(names) <= world.expected()
-        held = world.board.picture.held(A100_0)
+        held = world.board.state.held(A100_0)
         free = {f"nvidia-a100-{one.id}" for one in world.devices if one.healthy and not one.arrived}
         assert set(names) <= free | set(held)
         if not held:

@@ -24,7 +24,7 @@ from dds_core.kit import work
 from dds_core.kit.deadlines import Deadline
 from dds_core.kit.invariants import NONE
 from dds_core.kit.policy import MICROSECONDS, PositiveSeconds, Seconds, Strict, read
-from dds_core.kit.state import Form, Remembered, Table
+from dds_core.kit.state import Form, StateBase, Table
 from dds_core.model import Claim
 from dds_core.timeline.telling import (
     DecisionTeller,
@@ -69,7 +69,7 @@ class Dirty:
         self.claims, self.everything = set(), False
 
 
-class Waiting(Remembered[Any]):
+class Waiting(StateBase[Any]):
     """Every claim, and since when those without a device wait (microseconds)."""
 
     claims: Table[str, Claim]
@@ -93,37 +93,37 @@ class Waiting(Remembered[Any]):
 # -- apply: what is known ----------------------------------------------------------------------------------------------
 
 
-def _observed(picture: Waiting, event: Any, at: int) -> None:
-    work.observed(picture, event, at)
-    if picture.claims.rows[event.uid].allocation is not None:
-        _served(picture, event.uid)
-    elif event.uid not in picture.since:
-        picture.since.put(event.uid, at)
+def _observed(state: Waiting, event: Any, at: int) -> None:
+    work.observed(state, event, at)
+    if state.claims.rows[event.uid].allocation is not None:
+        _served(state, event.uid)
+    elif event.uid not in state.since:
+        state.since.put(event.uid, at)
 
 
-def _gone(picture: Waiting, event: Any, at: int) -> None:
-    work.gone(picture, event, at)
-    _served(picture, event.uid)
+def _gone(state: Waiting, event: Any, at: int) -> None:
+    work.gone(state, event, at)
+    _served(state, event.uid)
 
 
-def _served(picture: Waiting, uid: str) -> None:
-    picture.since.drop(uid)
-    picture.passed.drop(("patience", uid))
-    work.forget_words(picture, uid)
+def _served(state: Waiting, uid: str) -> None:
+    state.since.drop(uid)
+    state.fired_deadlines.drop(("patience", uid))
+    work.forget_words(state, uid)
 
 
-def _policy(picture: Waiting, event: PolicyChanged, at: int) -> None:
-    picture.policy, picture.dirty.everything = _read(event.policy), True
+def _policy(state: Waiting, event: PolicyChanged, at: int) -> None:
+    state.policy, state.dirty.everything = _read(event.policy), True
 
 
-def _synced(picture: Waiting, event: Synced, at: int) -> None:
-    work.synced(picture, at, lambda picture, at: ())
-    picture.dirty.everything = True
+def _synced(state: Waiting, event: Synced, at: int) -> None:
+    work.synced(state, at, lambda state, at: ())
+    state.dirty.everything = True
 
 
-def _passed(picture: Waiting, event: DeadlinePassed, at: int) -> None:
-    picture.passed.put((event.kind, event.of), event.due)
-    picture.dirty.claims.add(event.of)
+def _passed(state: Waiting, event: DeadlinePassed, at: int) -> None:
+    state.fired_deadlines.put((event.kind, event.of), event.due)
+    state.dirty.claims.add(event.of)
 
 
 apply = work.folding(
@@ -141,40 +141,40 @@ apply = work.folding(
 # -- decide: what follows ----------------------------------------------------------------------------------------------
 
 
-def decide(picture: Waiting, at: int, *, keep: bool = False) -> work.Work[Waiting]:
-    return work.Work(picture, at, apply, chained=False).decide(_run, keep)
+def decide(state: Waiting, at: int, *, keep: bool = False) -> work.Work[Waiting]:
+    return work.Work(state, at, apply, chained=False).decide(_run, keep)
 
 
 def _run(work: work.Work[Waiting]) -> None:
-    picture = work.picture
-    dirty = picture.dirty.take()
+    state = work.state
+    dirty = state.dirty.take()
     work.touched.add(dirty)
-    if picture.synced:
-        for uid in sorted(picture.since if dirty.everything else dirty.claims):
+    if state.synced:
+        for uid in sorted(state.since if dirty.everything else dirty.claims):
             work.guarded("patience.tell", _tell, uid)
-        work.touched.add(picture.dirty.take())
+        work.touched.add(state.dirty.take())
 
 
 def _tell(work: work.Work[Waiting], uid: str) -> None:
-    if uid in work.picture.since and work.has_come(_due(work.picture, uid)):
-        claim, seconds = work.picture.claims.rows[uid], work.picture.policy.patience_seconds
+    if uid in work.state.since and work.has_come(_due(work.state, uid)):
+        claim, seconds = work.state.claims.rows[uid], work.state.policy.patience_seconds
         work.alert(uid, "WaitsLong", f"claim {claim.namespace}/{claim.name} waits for a device since {seconds} s")
 
 
-def _due(picture: Waiting, uid: str) -> int:
-    return int(picture.since.rows[uid] + picture.policy.patience_seconds * MICROSECONDS)
+def _due(state: Waiting, uid: str) -> int:
+    return int(state.since.rows[uid] + state.policy.patience_seconds * MICROSECONDS)
 
 
-class Agenda(kit.Agenda[Waiting]):
+class DeadlineQueue(kit.DeadlineQueue[Waiting]):
     @classmethod
-    def found(cls, picture: Waiting) -> Iterator[Deadline]:
-        for uid in picture.since:
-            yield Deadline(_due(picture, uid), "patience", uid)
+    def found(cls, state: Waiting) -> Iterator[Deadline]:
+        for uid in state.since:
+            yield Deadline(_due(state, uid), "patience", uid)
 
     def look(self, touched: Dirty) -> None:
         for uid in touched.claims:
-            waits = uid in self._picture.since
-            due = [Deadline(_due(self._picture, uid), "patience", uid)] if waits else []
+            waits = uid in self._state.since
+            due = [Deadline(_due(self._state, uid), "patience", uid)] if waits else []
             self._replace((("patience", uid),), due)
 
 
@@ -209,7 +209,7 @@ class OneClaim(Everything):
         return decision.subject in self._uids
 
 
-def _teller(subject: Subject | None, picture: Any) -> DecisionTeller[Known]:
+def _teller(subject: Subject | None, state: Any) -> DecisionTeller[Known]:
     return DecisionTeller(Known(), OneClaim(subject) if subject is not None else Everything())
 
 
@@ -222,11 +222,11 @@ PATIENCE: Component[Waiting] = Component(
     name="patience",
     fingerprint="1",
     projection=1,
-    picture=Waiting,
+    state=Waiting,
     apply=apply,
     decide=decide,
     invariants=NONE,
-    agenda=Agenda,
+    deadline_queue=DeadlineQueue,
     dump=_FORM.dump,
     load=_FORM.load,
     same=_FORM.same,

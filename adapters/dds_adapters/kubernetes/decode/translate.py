@@ -1,6 +1,6 @@
 """Raw watch events to facts: at most one for each change of an object, none when nothing changed that matters.
 
-What was seen before is asked of a `View` (the engine's picture); a `Translator` itself remembers nothing, so that it
+What was seen before is asked of a `View` (the engine's state); a `Translator` itself remembers nothing, so that it
 can be thrown away and made anew at any time. One object that is not as expected becomes one `Rejected` and stops
 nothing else. This module must never look into a Secret and never raise for an object's content.
 """
@@ -22,15 +22,15 @@ from dds_core.text import same_words, scrub
 
 
 class View(Protocol):
-    """What the translation asks of the picture."""
+    """What the translation asks of the state."""
 
     def object(self, kind: Any, uid: str) -> Any:
         """The object of this kind of the core as last seen; None when it is not there."""
 
-    def told(self, uid: str, field: str, reason: str) -> bool:
+    def is_rejected(self, uid: str, field: str, reason: str) -> bool:
         """Whether a `Rejected` with these three was a fact already."""
 
-    def rejected(self, uid: str) -> bool:
+    def has_rejections(self, uid: str) -> bool:
         """Whether any `Rejected` of this object was."""
 
 
@@ -170,7 +170,7 @@ class Translator:
         who = who_is(raw)
         if not who.uid:
             return self._rejected(resource, who, (Fault("metadata.uid", "is missing"),))
-        known = self._view.object(resource.kind, who.uid) is not None or self._view.rejected(who.uid)
+        known = self._view.object(resource.kind, who.uid) is not None or self._view.has_rejections(who.uid)
         if not known:
             return ()
         return (ConfigMissing(who.uid) if resource.decode is None else _gone(resource.kind, who.uid),)
@@ -178,7 +178,7 @@ class Translator:
     def _rejected(self, resource: Resource, who: Who, faults: tuple[Fault, ...]) -> tuple[Event, ...]:
         """One fact for each fault not told before; what cannot be identified is told in the scaler's own stream."""
         uid = who.uid or SCALER
-        new = {(f.field, f.reason): None for f in faults if not self._view.told(uid, f.field, f.reason)}
+        new = {(f.field, f.reason): None for f in faults if not self._view.is_rejected(uid, f.field, f.reason)}
         return tuple(Rejected(resource.name, uid, who.name, field, reason, who.namespace) for field, reason in new)
 
 

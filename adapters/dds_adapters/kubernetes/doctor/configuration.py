@@ -20,7 +20,7 @@ from dds_core.model import Config, Slice
 from dds_core.publisher.policy import PublishPolicy
 from dds_core.scaler.model import Timeout, model_of_pool
 from dds_core.scaler.policy import Policy
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 from dds_core.timeline.clock import duration, rfc3339
 
 _CONFIG_MAP = "config map"
@@ -163,13 +163,13 @@ def of_autoscaler(policy: AutoscalePolicy) -> Iterator[Finding]:
         yield note(check, "in mode observe no group is shown", "set mode to autoscale once you trust it")
 
 
-def timeouts(policy: Policy, picture: Picture | None) -> Iterator[Finding]:
+def timeouts(policy: Policy, state: State | None) -> Iterator[Finding]:
     """For each scheduler the binding timeout, which no API tells, what is left of it for an attach, and what was observed."""
-    seen = dict(picture.timeouts.rows) if picture is not None else {}
+    seen = dict(state.timeouts.rows) if state is not None else {}
     for scheduler in sorted({"", *policy.schedulers, *seen}):
         yield from _of_scheduler(policy, scheduler, seen.get(scheduler))
-    if picture is not None:
-        yield from _pace(policy, picture)
+    if state is not None:
+        yield from _pace(policy, state)
 
 
 def _of_scheduler(policy: Policy, scheduler: str, seen: Timeout | None) -> Iterator[Finding]:
@@ -197,11 +197,11 @@ def _of_scheduler(policy: Policy, scheduler: str, seen: Timeout | None) -> Itera
     )
 
 
-def _pace(policy: Policy, picture: Picture) -> Iterator[Finding]:
-    rate = picture.rates.get("")
+def _pace(policy: Policy, state: State) -> Iterator[Finding]:
+    rate = state.rates.get("")
     if rate is None or rate.count < _MEASURED:
         return
-    learned = [one.learned for one in picture.timeouts.rows.values() if one.learned]
+    learned = [one.learned for one in state.timeouts.rows.values() if one.learned]
     budget = policy.attach_budget("", min(learned, default=None)) / MICROSECONDS
     what = f"an attach takes {rate.service:.1f} s of the fabric, {budget:.0f} s are left for one"
     if rate.service > budget:
@@ -228,7 +228,7 @@ class Journal(Protocol):
     def heads(self) -> list[Head]:
         """The heads of all logs in it."""
 
-    def picture(self, name: str) -> Picture:
+    def state(self, name: str) -> State:
         """What a log amounts to. Raises DdsError."""
 
 

@@ -29,7 +29,7 @@ from dds_core.autoscaler.policy import AutoscalePolicy
 from dds_core.errors import DdsError
 from dds_core.publisher.policy import PublishPolicy
 from dds_core.scaler.policy import Policy
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 
 _P = TypeVar("_P")
 Check = Callable[[ExaminationContext], Iterable[Finding]]
@@ -220,7 +220,7 @@ def _fabric(examined: Publisher, context: ExaminationContext | None, now: Callab
 
 def _records(examined: Examined, context: ExaminationContext | None, rules: Policy) -> Iterator[Finding]:
     """The logs, and what the scaler's has learned."""
-    picture: Picture | None = None
+    state: State | None = None
     if examined.journal is None:
         yield unknown("log", "no log was named", "give --log URL")
     else:
@@ -230,14 +230,14 @@ def _records(examined: Examined, context: ExaminationContext | None, rules: Poli
                 told = list(configuration.log(opened, examined.log, _uid(context), examined.now()))
                 yield from told
                 if sound(told) and any(one.log == examined.log for one in opened.heads()):
-                    picture = opened.picture(examined.log)
+                    state = opened.state(examined.log)
             for one in (examined.publisher, examined.autoscaler):
                 if one is not None:
                     yield from configuration.log(opened, one.log, _uid(context), examined.now())
         except DdsError as problem:
             yield failed("log", problem, "error")
     if examined.policy is not None:
-        yield from alone("binding timeout", partial(configuration.timeouts, rules, picture))
+        yield from alone("binding timeout", partial(configuration.timeouts, rules, state))
 
 
 def _uid(context: ExaminationContext | None) -> str | None:

@@ -16,15 +16,15 @@ from dds_core.events import Alerted, Decision, Event, NodeLabelled, Rejected
 from dds_core.publisher.events import PoolPublished, PoolWithdrawn
 from dds_core.publisher.model import PoolKey
 from dds_core.publisher.rules.pools import COOLING, cooling_until
-from dds_core.publisher.state import PoolPicture
+from dds_core.publisher.state import PoolState
 
 
-def plan(decision: Decision, event_id: str, at: int, picture: PoolPicture) -> tuple[Task, ...]:
+def plan(decision: Decision, event_id: str, at: int, state: PoolState) -> tuple[Task, ...]:
     """The tasks of a decision of the publisher, as `write.plan.planned`."""
-    return planned(_PLANS, decision, event_id, at, picture)
+    return planned(_PLANS, decision, event_id, at, state)
 
 
-def _publish(decision: PoolPublished, at: int, picture: PoolPicture) -> Task:
+def _publish(decision: PoolPublished, at: int, state: PoolState) -> Task:
     work = PublishPool(
         driver=decision.driver,
         pool=decision.pool,
@@ -41,9 +41,9 @@ def _publish(decision: PoolPublished, at: int, picture: PoolPicture) -> Task:
     return Task(work, (thing,), target=decision.subject, replaces=thing)
 
 
-def _withdraw(decision: PoolWithdrawn, at: int, picture: PoolPicture) -> Task:
+def _withdraw(decision: PoolWithdrawn, at: int, state: PoolState) -> Task:
     drop = tuple(sorted(decision.drop.items()))
-    work = WithdrawPool(decision.driver, decision.pool, drop, adopt=picture.policy.adopt == "reference")
+    work = WithdrawPool(decision.driver, decision.pool, drop, adopt=state.policy.adopt == "reference")
     thing = _pool_object(decision)
     return Task(work, (thing,), target=decision.subject, replaces=thing)
 
@@ -52,11 +52,11 @@ def _pool_object(decision: PoolPublished | PoolWithdrawn) -> str:
     return f"{SLICES}/{decision.driver}/{decision.pool}"
 
 
-def _label(decision: NodeLabelled, at: int, picture: PoolPicture) -> Task:
-    return label(decision, picture.host(decision.node))
+def _label(decision: NodeLabelled, at: int, state: PoolState) -> Task:
+    return label(decision, state.host(decision.node))
 
 
-_PLANS: Plans[PoolPicture] = {
+_PLANS: Plans[PoolState] = {
     PoolPublished: _publish,
     PoolWithdrawn: _withdraw,
     NodeLabelled: _label,
@@ -78,82 +78,80 @@ class PoolNews:
         self._namespace = config_namespace
         self._withheld: dict[PoolKey, bool] = {}
 
-    def tell(self, event: Event, at: int, picture: PoolPicture) -> tuple[Task, ...]:
-        """The Kubernetes Events for a fact or decision of the log, seen or decided at `at` (microseconds); the picture has folded
+    def tell(self, event: Event, at: int, state: PoolState) -> tuple[Task, ...]:
+        """The Kubernetes Events for a fact or decision of the log, seen or decided at `at` (microseconds); the state has folded
         it, and does not show yet what comes of it."""
-        if not picture.live:
+        if not state.live:
             return ()
         if isinstance(event, Rejected):
-            return tuple(self._rejected(event, at, picture))
-        if picture.config is None or getattr(event, "mode", "observe") == "observe":
+            return tuple(self._rejected(event, at, state))
+        if state.config is None or getattr(event, "mode", "observe") == "observe":
             return ()
         if isinstance(event, PoolPublished):
-            return tuple(self._published(event, at, picture))
+            return tuple(self._published(event, at, state))
         if isinstance(event, PoolWithdrawn):
-            return tuple(self._withdrawn(event, at, picture))
+            return tuple(self._withdrawn(event, at, state))
         if isinstance(event, Alerted):
-            return (self._said(event.reason, "Check", event.text, event.of, at, picture, "Warning"),)
+            return (self._said(event.reason, "Check", event.text, event.of, at, state, "Warning"),)
         return ()
 
-    def _published(self, event: PoolPublished, at: int, picture: PoolPicture) -> Iterator[Task]:
+    def _published(self, event: PoolPublished, at: int, state: PoolState) -> Iterator[Task]:
         key = (event.driver, event.pool)
-        was, now = self._was_withheld(key, picture), _is_withheld(event, at, picture)
+        was, now = self._was_withheld(key, state), _is_withheld(event, at, state)
         self._withheld[key] = now
         pool = f"pool {event.pool} of {event.driver}"
-        if not picture.own_slices(key) and not event.reissued:
+        if not state.own_slices(key) and not event.reissued:
             number = sum(len(one.devices) for one in event.slices)
             note = f"{pool} is published with {_devices(number)}: {event.why}"
-            yield self._said("PoolPublished", "Publish", note, event.pool, at, picture)
+            yield self._said("PoolPublished", "Publish", note, event.pool, at, state)
         if now and not was:
             note = f"{pool} is kept from new claims: {event.why}"
-            yield self._said("PoolCooling", "Withhold", note, event.pool, at, picture, "Warning")
+            yield self._said("PoolCooling", "Withhold", note, event.pool, at, state, "Warning")
         if was and not now:
-            yield self._said(
-                "PoolAvailable", "Publish", f"{pool} is there for new claims again", event.pool, at, picture
-            )
+            yield self._said("PoolAvailable", "Publish", f"{pool} is there for new claims again", event.pool, at, state)
 
-    def _withdrawn(self, event: PoolWithdrawn, at: int, picture: PoolPicture) -> Iterator[Task]:
+    def _withdrawn(self, event: PoolWithdrawn, at: int, state: PoolState) -> Iterator[Task]:
         self._withheld.pop((event.driver, event.pool), None)
         if event.drop and not event.reissued:
             note = f"pool {event.pool} of {event.driver} is withdrawn: {event.why}"
-            yield self._said("PoolWithdrawn", "Withdraw", note, event.pool, at, picture)
+            yield self._said("PoolWithdrawn", "Withdraw", note, event.pool, at, state)
 
-    def _was_withheld(self, key: PoolKey, picture: PoolPicture) -> bool:
+    def _was_withheld(self, key: PoolKey, state: PoolState) -> bool:
         told = self._withheld.get(key)
         if told is not None:
             return told
-        taint = f"{picture.prefix}/{COOLING}"
-        return any(one.key == taint for live in picture.own_slices(key) for one in live.taints)
+        taint = f"{state.prefix}/{COOLING}"
+        return any(one.key == taint for live in state.own_slices(key) for one in live.taints)
 
-    def _rejected(self, event: Rejected, at: int, picture: PoolPicture) -> Iterator[Task]:
+    def _rejected(self, event: Rejected, at: int, state: PoolState) -> Iterator[Task]:
         """Of the ConfigMap alone: what else is not as expected is the scaler's to tell."""
         if event.kind == CONFIG_MAP and event.name:
             regarding = Regarding(CONFIG_MAP, "configmaps", event.name, event.uid, event.namespace, "v1")
             note = f"{event.field} {event.reason}; it is left aside until that is mended"
-            yield _task(regarding, "Rejected", "Read", note, event.field, at, picture, "Warning")
+            yield _task(regarding, "Rejected", "Read", note, event.field, at, state, "Warning")
 
     def _said(
-        self, reason: str, action: str, note: str, part: str, at: int, picture: PoolPicture, type: Type = "Normal"
+        self, reason: str, action: str, note: str, part: str, at: int, state: PoolState, type: Type = "Normal"
     ) -> Task:
-        found = picture.config
+        found = state.config
         uid = found.uid if found is not None else ""
         regarding = Regarding(CONFIG_MAP, "configmaps", config.NAME, uid, self._namespace, "v1")
-        return _task(regarding, reason, action, note, part, at, picture, type)
+        return _task(regarding, reason, action, note, part, at, state, type)
 
 
 def _task(
-    regarding: Regarding, reason: str, action: str, note: str, part: str, at: int, picture: PoolPicture, type: Type
+    regarding: Regarding, reason: str, action: str, note: str, part: str, at: int, state: PoolState, type: Type
 ) -> Task:
-    instance = f"dds-publisher-epoch-{picture.epoch}"
+    instance = f"dds-publisher-epoch-{state.epoch}"
     work = TellPeople(regarding, reason, action, note, type, at, instance, part=part)
     return Task(work, (f"{EVENTS}/{regarding.uid}/{part}",), at=at)
 
 
-def _is_withheld(event: PoolPublished, at: int, picture: PoolPicture) -> bool:
+def _is_withheld(event: PoolPublished, at: int, state: PoolState) -> bool:
     """Whether the pool is kept from new claims, by a taint or by listing only what claims hold."""
     if event.taint:
         return True
-    return any(cooling_until(picture, host.labels, event.model) > at for host in picture.hosts_in(event.fabric))
+    return any(cooling_until(state, host.labels, event.model) > at for host in state.hosts_in(event.fabric))
 
 
 def _devices(number: int) -> str:

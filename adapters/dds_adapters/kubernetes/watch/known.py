@@ -184,19 +184,19 @@ def _remains(uid: str, known: Seen) -> bytes:
 
 
 class Rows(Protocol):
-    """A picture, as far as its objects are concerned: `table(kind).rows` are they, by uid."""
+    """A state, as far as its objects are concerned: `table(kind).rows` are they, by uid."""
 
     def table(self, kind: Any) -> Any: ...
 
 
-def seeds(picture: Rows, resources: Mapping[str, Resource] = RESOURCES) -> dict[str, list[Identity]]:
-    """By resource the objects that a picture has, for those who listen anew: what their first list does not have is gone.
+def seeds(state: Rows, resources: Mapping[str, Resource] = RESOURCES) -> dict[str, list[Identity]]:
+    """By resource the objects that a state has, for those who listen anew: what their first list does not have is gone.
 
     Of pods only those without a node, since only these are listed (`watched.PENDING`): no list could say that the others are
     there. One that got its node while nobody listened is asked for, like any that leaves that scope."""
     found: dict[str, list[Identity]] = {}
     for resource, known in resources.items():
-        rows = picture.table(known.kind).rows.values()
+        rows = state.table(known.kind).rows.values()
         found[resource] = [
             Identity(one.uid, getattr(one, "namespace", ""), getattr(one, "name", ""))
             for one in rows

@@ -20,7 +20,7 @@ from dds_core.kit.policy import MICROSECONDS
 from dds_core.lifecycle import ATTACHED, IDLE
 from dds_core.model import FINISHED, Claim, Pod
 from dds_core.scaler import events as e
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 from dds_core.text import scrub
 
 EVENTS = "events"
@@ -119,10 +119,10 @@ _KIND = {one.kind: one.name for one in RESOURCES.values()}
 class Words:
     """Makes the tasks of one event: who says it, and when."""
 
-    def __init__(self, at: int, picture: Picture) -> None:
-        self.picture = picture
+    def __init__(self, at: int, state: State) -> None:
+        self.state = state
         self._at = at
-        self._instance = f"dds-epoch-{picture.epoch}"
+        self._instance = f"dds-epoch-{state.epoch}"
 
     def tell(
         self,
@@ -140,13 +140,13 @@ class Words:
         return self.tell(regarding, reason, action, note, related, "Warning")
 
 
-def announce(event: Event, at: int, picture: Picture) -> tuple[Task, ...]:
+def announce(event: Event, at: int, state: State) -> tuple[Task, ...]:
     """The Kubernetes Events for a fact, decision or transition of the log, decided or seen at `at` (microseconds): each step of a
     claim's life once, on the object that its user looks at. Nothing is told in mode `observe`."""
     say = _WORDS.get(type(event))
-    if say is None or not picture.live or (isinstance(event, Decision) and getattr(event, "mode", "") == "observe"):
+    if say is None or not state.live or (isinstance(event, Decision) and getattr(event, "mode", "") == "observe"):
         return ()
-    return tuple(say(event, Words(at, picture)))
+    return tuple(say(event, Words(at, state)))
 
 
 def _regarding(found: Any) -> Regarding:
@@ -155,9 +155,9 @@ def _regarding(found: Any) -> Regarding:
     return Regarding(kind, _PLURAL[kind], found.name, found.uid, getattr(found, "namespace", ""), version)
 
 
-def _waiting_pod(picture: Picture, claim: Claim) -> Pod | None:
+def _waiting_pod(state: State, claim: Claim) -> Pod | None:
     """The first of the claim's pods that has no node yet."""
-    waiting = (pod for pod in picture.pods_of(claim) if not pod.node and not pod.deleting and pod.phase not in FINISHED)
+    waiting = (pod for pod in state.pods_of(claim) if not pod.node and not pod.deleting and pod.phase not in FINISHED)
     return next(waiting, None)
 
 
@@ -166,11 +166,11 @@ def _waiting_pod(picture: Picture, claim: Claim) -> Pod | None:
 
 def _attach_ordered(event: e.AttachOrdered, words: Words) -> Iterator[Task]:
     for uid in event.claims:
-        claim = words.picture.claims.get(uid)
+        claim = words.state.claims.get(uid)
         if claim is None:
             continue
         note = f"asked the fabric for {event.model} on node {event.node}, for claim {claim.namespace}/{claim.name}"
-        pod = _waiting_pod(words.picture, claim)
+        pod = _waiting_pod(words.state, claim)
         if pod is None:
             yield words.tell(_regarding(claim), "AttachOrdered", "Attach", note)
         else:
@@ -178,17 +178,17 @@ def _attach_ordered(event: e.AttachOrdered, words: Words) -> Iterator[Task]:
 
 
 def _claim_moved(event: e.ClaimMoved, words: Words) -> Iterator[Task]:
-    claim = words.picture.claims.get(event.claim)
+    claim = words.state.claims.get(event.claim)
     if claim is None or event.trigger != "device_ready" or event.target != ATTACHED:
         return
     names = ", ".join(f"{promise.device} ({promise.uuid})" for promise in event.promises)
-    node = words.picture.node_of(claim)
+    node = words.state.node_of(claim)
     note = f"attached to node {node}: {names}" if names else f"its devices are attached to node {node}"
     yield words.tell(_regarding(claim), "DeviceAttached", "Attach", note)
 
 
 def _hand_over(event: e.HandOver, words: Words) -> Iterator[Task]:
-    pod = words.picture.pods.get(event.pod)
+    pod = words.state.pods.get(event.pod)
     if pod is not None:
         note = (
             f"its devices are attached to node {event.node}; the scheduler is told to schedule the pod again, "
@@ -198,34 +198,34 @@ def _hand_over(event: e.HandOver, words: Words) -> Iterator[Task]:
 
 
 def _devices_given(event: e.DevicesGiven, words: Words) -> Iterator[Task]:
-    claim = words.picture.claims.get(event.claim)
+    claim = words.state.claims.get(event.claim)
     if claim is None:
         return
     given = ", ".join(one.device for one in event.swap.results)
     what = f"given {given} on node {event.node} instead of {', '.join(event.instead)}"
     note = f"{what}; its pod is bound when the scheduler looks next"
-    pod = _waiting_pod(words.picture, claim)
+    pod = _waiting_pod(words.state, claim)
     yield words.tell(_regarding(claim), "Exchanged", "HandOver", note, _regarding(pod) if pod is not None else None)
 
 
 def _claim_failed(event: e.ClaimFailed, words: Words) -> Iterator[Task]:
-    claim = words.picture.claims.get(event.claim)
+    claim = words.state.claims.get(event.claim)
     if claim is None:
         return
     where = f" on node {event.node}" if event.node else ""
     note = f"{event.model or 'its device'} cannot be attached{where}: {event.message or event.reason}"
     yield words.warn(_regarding(claim), event.reason, "Attach", note)
-    pod = _waiting_pod(words.picture, claim)
+    pod = _waiting_pod(words.state, claim)
     if pod is not None:
         told = f"claim {claim.name}: {note}"
         yield words.warn(_regarding(pod), event.reason, "Attach", told, _regarding(claim))
 
 
 def _detach_ordered(event: e.DetachOrdered, words: Words) -> Iterator[Task]:
-    request = words.picture.requests.get(event.uid)
+    request = words.state.requests.get(event.uid)
     if request is None:
         return
-    known = (words.picture.resources.get(uid) for uid in event.victims)
+    known = (words.state.resources.get(uid) for uid in event.victims)
     names = ", ".join(one.name for one in known if one is not None) or f"{event.previous - event.size} devices"
     came = event.victims and not event.unattached
     what = "back to the pool from" if came else "taken back, as the fabric has none and nobody waits, for"
@@ -234,29 +234,29 @@ def _detach_ordered(event: e.DetachOrdered, words: Words) -> Iterator[Task]:
 
 
 def _device_moved(event: e.DeviceMoved, words: Words) -> Iterator[Task]:
-    resource = words.picture.resources.get(event.resource)
+    resource = words.state.resources.get(event.resource)
     if resource is None or event.trigger != "freed" or event.target != IDLE:
         return
-    seconds = words.picture.idle_time(resource.node, resource.model) // MICROSECONDS
+    seconds = words.state.idle_time(resource.node, resource.model) // MICROSECONDS
     note = f"{resource.model} on node {resource.node} is in no claim's hands; it may go back to the pool in {seconds} s"
     yield words.tell(_regarding(resource), "DeviceIdle", "Release", note)
 
 
 def _alerted(event: e.Alerted, words: Words) -> Iterator[Task]:
-    regarding = _object(words.picture, event.of)
+    regarding = _object(words.state, event.of)
     if regarding is not None:
         yield words.warn(regarding, event.reason, "Check", event.text)
-    for pod in _users(words.picture, event.of):
+    for pod in _users(words.state, event.of):
         yield words.warn(pod, event.reason, "Check", event.text, regarding)
 
 
-def _users(picture: Picture, of: str) -> Iterator[Regarding]:
+def _users(state: State, of: str) -> Iterator[Regarding]:
     """The pods that run on the device of a resource, or the one that waits for a claim."""
-    if (waiting := picture.claims.get(of)) is not None and (pod := _waiting_pod(picture, waiting)) is not None:
+    if (waiting := state.claims.get(of)) is not None and (pod := _waiting_pod(state, waiting)) is not None:
         yield _regarding(pod)
-    resource = picture.resources.get(of)
-    faces = picture.keys_of[resource.uuid] if resource is not None and resource.uuid else ()
-    claims = {uid: picture.claims.rows[uid] for key in sorted(faces) for uid in sorted(picture.holders[key])}
+    resource = state.resources.get(of)
+    faces = state.keys_of[resource.uuid] if resource is not None and resource.uuid else ()
+    claims = {uid: state.claims.rows[uid] for key in sorted(faces) for uid in sorted(state.holders[key])}
     for claim in claims.values():
         for one in claim.consumers:
             if one.resource == "pods":
@@ -274,17 +274,17 @@ def _rejected(event: e.Rejected, words: Words) -> Iterator[Task]:
     )
 
 
-def _object(picture: Picture, of: str) -> Regarding | None:
+def _object(state: State, of: str) -> Regarding | None:
     """The object that an alert is about, by its uid or a node's name; None when it is none, or gone."""
     tables: tuple[Any, ...] = (
-        picture.claims,
-        picture.resources,
-        picture.pods,
-        picture.requests,
-        picture.nodes,
-        picture.rules,
+        state.claims,
+        state.resources,
+        state.pods,
+        state.requests,
+        state.nodes,
+        state.rules,
     )
-    found = next((one for table in tables if (one := table.get(of)) is not None), None) or picture.node(of)
+    found = next((one for table in tables if (one := table.get(of)) is not None), None) or state.node(of)
     return _regarding(found) if found is not None else None
 
 

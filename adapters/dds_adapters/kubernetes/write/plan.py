@@ -1,6 +1,6 @@
 """From a committed decision to the writes that it means, with everything in them that was decided on.
 
-Runs on the engine's thread; asks nobody and decides nothing. Whatever the picture no longer bears out becomes a task that ends
+Runs on the engine's thread; asks nobody and decides nothing. Whatever the state no longer bears out becomes a task that ends
 at once, so that each decision has its outcome.
 """
 
@@ -41,7 +41,7 @@ from dds_core.scaler import events as e
 from dds_core.scaler.events import Signal
 from dds_core.scaler.rules.exchange import LAST_MOMENT
 from dds_core.scaler.rules.orders import request_name
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,39 +59,39 @@ Plans = Mapping[type[Decision], Callable[[Any, int, P], Task]]
 """By kind of decision its task; the numbers are instants in microseconds."""
 
 
-def plan(decision: Decision, event_id: str, at: int, picture: Picture) -> tuple[Task, ...]:
+def plan(decision: Decision, event_id: str, at: int, state: State) -> tuple[Task, ...]:
     """The tasks of a decision of the scaler, as `planned`."""
-    return planned(_PLANS, decision, event_id, at, picture)
+    return planned(_PLANS, decision, event_id, at, state)
 
 
-def planned(plans: Plans[P], decision: Decision, event_id: str, at: int, picture: P) -> tuple[Task, ...]:
+def planned(plans: Plans[P], decision: Decision, event_id: str, at: int, state: P) -> tuple[Task, ...]:
     """The tasks of a decision, none for one that writes nothing or was decided in mode `observe`.
 
-    `event_id` is the decision's in the log, `at` its instant in microseconds; the picture has folded it, and may have folded
+    `event_id` is the decision's in the log, `at` its instant in microseconds; the state has folded it, and may have folded
     more.
     """
     draw = plans.get(type(decision))
     if draw is None or getattr(decision, "mode", "observe") == "observe":
         return ()
-    task = draw(decision, at, picture)
+    task = draw(decision, at, state)
     return (replace(task, decision=event_id, action=type(decision).__name__, at=at),)
 
 
-def stamps(picture: Picture) -> tuple[Task, ...]:
+def stamps(state: State) -> tuple[Task, ...]:
     """A new leader's epoch on each request of ours: a write that the leader before it read for finds another version. However
     long the server is in trouble, what follows for the request waits behind it."""
     ours = (
-        request for request in picture.requests.rows.values() if _is_ours(picture, request.uid) and not request.deleting
+        request for request in state.requests.rows.values() if _is_ours(state, request.uid) and not request.deleting
     )
-    key = epoch_key(picture)
+    key = epoch_key(state)
     return tuple(
-        Task(StampEpoch(request.name, request.uid, key, picture.epoch), (request_object(request.name),), lasting=True)
+        Task(StampEpoch(request.name, request.uid, key, state.epoch), (request_object(request.name),), lasting=True)
         for request in sorted(ours, key=lambda one: one.name)
     )
 
 
-def epoch_key(picture: Picture) -> str:
-    return f"{picture.config.prefix}/epoch"
+def epoch_key(state: State) -> str:
+    return f"{state.config.prefix}/epoch"
 
 
 def request_object(name: str) -> str:
@@ -102,16 +102,16 @@ def _resource_object(uid: str) -> str:
     return f"{RESOURCES}/{uid}"
 
 
-def _is_ours(picture: Picture, uid: str) -> bool:
+def _is_ours(state: State, uid: str) -> bool:
     """By its label or its name; one that is only adopted is left as it is."""
-    one = picture.requests.rows[uid]
+    one = state.requests.rows[uid]
     return one.labels.get(OWNER_LABEL) == OWNER or one.name == request_name(one.node, one.type, one.model)
 
 
 # --- requests ----------------------------------------------------------------------------------------------------------
 
 
-def _attach(decision: e.AttachOrdered, at: int, picture: Picture) -> Task:
+def _attach(decision: e.AttachOrdered, at: int, state: State) -> Task:
     work = RaiseRequest(
         name=decision.request,
         uid=decision.uid,
@@ -120,15 +120,15 @@ def _attach(decision: e.AttachOrdered, at: int, picture: Picture) -> Task:
         node=decision.node,
         size=decision.size,
         previous=decision.previous,
-        epoch_key=epoch_key(picture),
-        epoch=picture.epoch,
+        epoch_key=epoch_key(state),
+        epoch=state.epoch,
         force_detach=decision.force_detach,
     )
     thing = request_object(decision.request)
     return Task(work, (thing,), target=decision.request, replaces=thing)
 
 
-def _detach(decision: e.DetachOrdered, at: int, picture: Picture) -> Task:
+def _detach(decision: e.DetachOrdered, at: int, state: State) -> Task:
     work = LowerRequest(
         name=decision.request,
         uid=decision.uid,
@@ -145,33 +145,33 @@ def _detach(decision: e.DetachOrdered, at: int, picture: Picture) -> Task:
 # --- claims ------------------------------------------------------------------------------------------------------------
 
 
-def _hand_over(decision: e.HandOver, at: int, picture: Picture) -> Task:
+def _hand_over(decision: e.HandOver, at: int, state: State) -> Task:
     target = decision.signals[0].claim
-    stands = all(_hand_over_stands(picture, signal.claim, decision.node) for signal in decision.signals)
-    task = _tell(decision.signals, at, picture, target, stands)
-    promised = max(1.0, picture.policy.no_allocation_seconds)
+    stands = all(_hand_over_stands(state, signal.claim, decision.node) for signal in decision.signals)
+    task = _tell(decision.signals, at, state, target, stands)
+    promised = max(1.0, state.policy.no_allocation_seconds)
     return replace(task, within=promised)  # then the devices are free for others, and nobody is to be told of them
 
 
-def _hand_over_stands(picture: Picture, uid: str, node: str) -> bool:
+def _hand_over_stands(state: State, uid: str, node: str) -> bool:
     """Whether it is still this attempt of the claim that is handed over."""
-    row, life = picture.hand_overs.get(uid), picture.lives.get(uid)
+    row, life = state.hand_overs.get(uid), state.lives.get(uid)
     return row is not None and life is not None and (row.attempt, row.node) == (life.attempt, node)
 
 
-def _failure(decision: e.FailureSignalled, at: int, picture: Picture) -> Task:
-    failure, told = picture.failures.get(decision.claim), picture.lives.get(decision.signal.claim)
+def _failure(decision: e.FailureSignalled, at: int, state: State) -> Task:
+    failure, told = state.failures.get(decision.claim), state.lives.get(decision.signal.claim)
     stands = failure is not None and failure.attempt == decision.attempt
     if failure is not None and told is not None:  # it may be told on another claim of the pod
         stands = stands and told.node == failure.node
-    return _tell((decision.signal,), at, picture, decision.claim, stands)
+    return _tell((decision.signal,), at, state, decision.claim, stands)
 
 
-def _tell(signals: tuple[Signal, ...], at: int, picture: Picture, target: str, stands: bool) -> Task:
+def _tell(signals: tuple[Signal, ...], at: int, state: State, target: str, stands: bool) -> Task:
     tellings = tuple(
         Telling(_claim_ref(claim), claim.allocation, signal.entries)
         for signal in signals
-        if (claim := picture.claims.get(signal.claim)) is not None and _is_on(claim, signal)
+        if (claim := state.claims.get(signal.claim)) is not None and _is_on(claim, signal)
     )
     objects = tuple(_claim_object(signal.claim) for signal in signals)
     work: Work = TellClaims(tellings, rfc3339(at))
@@ -186,9 +186,9 @@ def _is_on(claim: Claim, signal: Signal) -> bool:
     return {(entry.driver, entry.pool, entry.device) for entry in signal.entries} <= allocated
 
 
-def _steer(decision: e.Steered, at: int, picture: Picture) -> Task:
-    pod = picture.pods.get(decision.pod)
-    claims = tuple(_signalled(picture, decision.claims, decision.node))
+def _steer(decision: e.Steered, at: int, state: State) -> Task:
+    pod = state.pods.get(decision.pod)
+    claims = tuple(_signalled(state, decision.claims, decision.node))
     objects = (f"pods/{decision.pod}", *(_claim_object(uid) for uid in decision.claims))
     work: Work = Overtaken("the pod or one of its claims has moved on")
     if pod is not None and len(claims) == len(decision.claims):
@@ -196,11 +196,11 @@ def _steer(decision: e.Steered, at: int, picture: Picture) -> Task:
     return Task(work, objects, target=decision.pod)
 
 
-def _signalled(picture: Picture, uids: Iterable[str], node: str) -> Iterable[Signalled]:
+def _signalled(state: State, uids: Iterable[str], node: str) -> Iterable[Signalled]:
     for uid in uids:
-        claim = picture.claims.get(uid)
-        if claim is not None and claim.allocation is not None and _hand_over_stands(picture, uid, node):
-            devices = frozenset(result.key for _, result, _ in picture.pool_results(claim.allocation))
+        claim = state.claims.get(uid)
+        if claim is not None and claim.allocation is not None and _hand_over_stands(state, uid, node):
+            devices = frozenset(result.key for _, result, _ in state.pool_results(claim.allocation))
             yield Signalled(_claim_ref(claim), claim.allocation, devices)
 
 
@@ -220,23 +220,23 @@ NO_PLACE = "it is not known any more where devices are guarded"
 NO_EXCHANGE = "the exchange of this claim is over"
 
 
-def _begin(decision: e.ExchangeBegun, at: int, picture: Picture) -> Task:
-    task = _guard(decision, decision.guarded, decision.until, decision.node, picture)
+def _begin(decision: e.ExchangeBegun, at: int, state: State) -> Task:
+    task = _guard(decision, decision.guarded, decision.until, decision.node, state)
     return replace(task, objects=(*task.objects, *(_claim_object(uid) for uid in decision.for_claims())))
 
 
-def _guard(decision: Decision, devices: tuple[DeviceKey, ...], until: int, node: str, picture: Picture) -> Task:
+def _guard(decision: Decision, devices: tuple[DeviceKey, ...], until: int, node: str, state: State) -> Task:
     # The admission policy compares the end of a guard with allocationTimestamp, which the scheduler's clock gives.
-    ahead = max(0, -(picture.skew or 0))
-    work: Work = GuardDevices(picture.guards, devices, until + ahead, node)
-    if not picture.guards:
+    ahead = max(0, -(state.skew or 0))
+    work: Work = GuardDevices(state.guards, devices, until + ahead, node)
+    if not state.guards:
         work = Overtaken(NO_PLACE)
     late = not_guarded(GUARDED_SECONDS)
     return Task(work, _guard_objects(devices), target=decision.subject, within=GUARDED_SECONDS, too_late=late)
 
 
-def _clear(decision: e.AllocationCleared, at: int, picture: Picture) -> Task:
-    claim, row = picture.claims.get(decision.claim), picture.exchanges.get(decision.claim)
+def _clear(decision: e.AllocationCleared, at: int, state: State) -> Task:
+    claim, row = state.claims.get(decision.claim), state.exchanges.get(decision.claim)
     objects = (_claim_object(decision.claim),)
     if row is None or (row.node, row.attempt) != (decision.node, decision.attempt):
         return Task(Overtaken(NO_EXCHANGE), objects, target=decision.claim)
@@ -246,8 +246,8 @@ def _clear(decision: e.AllocationCleared, at: int, picture: Picture) -> Task:
     return Task(work, objects, target=decision.claim, within=(row.until - at) / MICROSECONDS)
 
 
-def _give(decision: e.DevicesGiven, at: int, picture: Picture) -> Task:
-    claim, row = picture.claims.get(decision.claim), picture.exchanges.get(decision.claim)
+def _give(decision: e.DevicesGiven, at: int, state: State) -> Task:
+    claim, row = state.claims.get(decision.claim), state.exchanges.get(decision.claim)
     objects = (_claim_object(decision.claim),)
     if claim is None or row is None or (row.node, row.attempt) != (decision.node, decision.attempt):
         return Task(Overtaken(NO_EXCHANGE), objects, target=decision.claim)
@@ -255,8 +255,8 @@ def _give(decision: e.DevicesGiven, at: int, picture: Picture) -> Task:
     return Task(work, objects, target=decision.claim, within=(row.until - at) / MICROSECONDS)
 
 
-def _lift_guards(decision: e.GuardLifted, at: int, picture: Picture) -> Task:
-    work: Work = LiftGuards(picture.guards, decision.devices) if picture.guards else Overtaken(NO_PLACE)
+def _lift_guards(decision: e.GuardLifted, at: int, state: State) -> Task:
+    work: Work = LiftGuards(state.guards, decision.devices) if state.guards else Overtaken(NO_PLACE)
     objects = (
         *_guard_objects(decision.devices),
         _claim_object(decision.claim),
@@ -264,30 +264,30 @@ def _lift_guards(decision: e.GuardLifted, at: int, picture: Picture) -> Task:
     return Task(work, objects, target=decision.claim, needs="observe")
 
 
-def _begin_hold(decision: e.HoldBegun, at: int, picture: Picture) -> Task:
-    task = _guard(decision, decision.devices, decision.until, decision.node, picture)
+def _begin_hold(decision: e.HoldBegun, at: int, state: State) -> Task:
+    task = _guard(decision, decision.devices, decision.until, decision.node, state)
     return replace(task, objects=(*task.objects, _resource_object(decision.resource)), needs="detach")
 
 
-def _hold(decision: e.DeviceHeld, at: int, picture: Picture) -> Task:
-    row = picture.holds.get(decision.resource)
+def _hold(decision: e.DeviceHeld, at: int, state: State) -> Task:
+    row = state.holds.get(decision.resource)
     objects = (*_guard_objects(decision.devices), _resource_object(decision.resource))
-    if not picture.guards or row is None or row.stage not in ("holding", "held"):
+    if not state.guards or row is None or row.stage not in ("holding", "held"):
         return Task(Overtaken("the device is not to be held any more"), objects, target=decision.resource)
     owner = Ref(RESOURCES, decision.name, uid=decision.resource)
-    work = HoldDevice(Ref(CLAIMS, decision.hold, picture.guards), owner, decision.devices, decision.node)
+    work = HoldDevice(Ref(CLAIMS, decision.hold, state.guards), owner, decision.devices, decision.node)
     within = max(0, row.until - LAST_MOMENT - at) / MICROSECONDS
     return Task(work, objects, target=decision.resource, needs="detach", within=within)
 
 
-def _end_hold(decision: e.HoldEnded, at: int, picture: Picture) -> Task:
+def _end_hold(decision: e.HoldEnded, at: int, state: State) -> Task:
     objects = (*_guard_objects(decision.devices), _resource_object(decision.resource))
-    claims = (picture.claims.rows[uid] for uid in sorted(picture.claims_holding[decision.resource]))
-    namespace = next((claim.namespace for claim in claims), picture.guards)
-    row = picture.holds.get(decision.resource)
+    claims = (state.claims.rows[uid] for uid in sorted(state.claims_holding[decision.resource]))
+    namespace = next((claim.namespace for claim in claims), state.guards)
+    row = state.holds.get(decision.resource)
     young = row is not None and at < row.until
     work: Work = EndHold(Ref(CLAIMS, decision.hold, namespace), decision.resource, decision.devices, young)
-    if not namespace and picture.unanswered:  # its guard may stand: decided again once it is known where
+    if not namespace and state.unanswered:  # its guard may stand: decided again once it is known where
         work = Overtaken(NO_PLACE)
     return Task(work, objects, target=decision.resource, needs="observe")
 
@@ -300,8 +300,8 @@ def _guard_objects(devices: tuple[DeviceKey, ...]) -> tuple[str, ...]:
 # --- nodes and devices -------------------------------------------------------------------------------------------------
 
 
-def _label(decision: e.NodeLabelled, at: int, picture: Picture) -> Task:
-    return label(decision, picture.node(decision.node))
+def _label(decision: e.NodeLabelled, at: int, state: State) -> Task:
+    return label(decision, state.node(decision.node))
 
 
 def label(decision: e.NodeLabelled, node: Node | Host | None) -> Task:
@@ -312,29 +312,29 @@ def label(decision: e.NodeLabelled, node: Node | Host | None) -> Task:
     return Task(work, (thing,), target=decision.node, replaces=f"{thing}: {','.join(sorted(decision.labels))}")
 
 
-def _mark(decision: e.VictimMarked, at: int, picture: Picture) -> Task:
+def _mark(decision: e.VictimMarked, at: int, state: State) -> Task:
     thing = _resource_object(decision.resource)
     work = MarkVictim(decision.name, decision.resource, decision.uuid)
     return Task(work, (thing,), target=decision.resource, replaces=f"{thing}: mark", needs="detach")
 
 
-def _unmark(decision: e.VictimUnmarked, at: int, picture: Picture) -> Task:
+def _unmark(decision: e.VictimUnmarked, at: int, state: State) -> Task:
     thing = _resource_object(decision.resource)
     work = UnmarkVictim(decision.name, decision.resource)
     return Task(work, (thing,), target=decision.resource, replaces=f"{thing}: mark")
 
 
-def _lift(decision: e.TaintLifted, at: int, picture: Picture) -> Task:
+def _lift(decision: e.TaintLifted, at: int, state: State) -> Task:
     return Task(LiftTaint(decision.name, decision.rule), (f"devicetaintrules/{decision.name}",), target=decision.rule)
 
 
-def _stamp(decision: e.UsedStamped, at: int, picture: Picture) -> Task:
+def _stamp(decision: e.UsedStamped, at: int, state: State) -> Task:
     thing = _resource_object(decision.resource)
     work = StampUse(decision.name, decision.resource, rfc3339(decision.at))
     return Task(work, (thing,), target=decision.resource, replaces=f"{thing}: used")
 
 
-_PLANS: Plans[Picture] = {
+_PLANS: Plans[State] = {
     e.AttachOrdered: _attach,
     e.DetachOrdered: _detach,
     e.HandOver: _hand_over,

@@ -1,5 +1,5 @@
 """What is to be written, as the engine's thread hands it over: everything a task needs is in it, so that whoever carries it out
-never looks into the picture.
+never looks into the state.
 
 Pure data; nothing here sends anything.
 """

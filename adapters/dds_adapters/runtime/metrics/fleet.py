@@ -1,5 +1,5 @@
 """How long each stage of a claim's wait took, how many claims and devices are in which state, and how long devices idled: kept
-event by event, so that a scrape never looks into the picture.
+event by event, so that a scrape never looks into the state.
 
 The thread that decides writes, the one that scrapes reads; a lock keeps them apart.
 """
@@ -22,7 +22,7 @@ from dds_core.events import ObjectObserved
 from dds_core.lifecycle import CLAIM_STATES, GONE, IDLE, MARKED, RELEASED, WAITING
 from dds_core.model import FAILED_CONDITION, Condition
 from dds_core.scaler.events import ClaimMoved, HandOver
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 
 SECOND = 1_000_000
 NO_STEERING = "none"
@@ -170,19 +170,19 @@ class Fleet(Collector):
 
     # -- the thread that decides ---------------------------------------------------------------------------------------
 
-    def recount(self, picture: Picture) -> None:
-        """Take over the picture as it is: at the start, and after it was folded anew. Idle time counts from here for what was not
+    def recount(self, state: State) -> None:
+        """Take over the state as it is: at the start, and after it was folded anew. Idle time counts from here for what was not
         known to idle."""
-        self._now = max(self._now, picture.now)
-        for uid in self._claims.keys() | picture.lives.rows.keys():
-            life = picture.lives.get(uid)
+        self._now = max(self._now, state.now)
+        for uid in self._claims.keys() | state.lives.rows.keys():
+            life = state.lives.get(uid)
             known = self._claims.get(uid)
             if life is None:
                 self._claim(uid, None)
             elif known is None or known.state != life.state:
                 self._claim(uid, InState(life.state, life.since))
-        for uid in self._devices.keys() | picture.devices.rows.keys():
-            device, stood = picture.devices.get(uid), self._devices.get(uid)
+        for uid in self._devices.keys() | state.devices.rows.keys():
+            device, stood = state.devices.get(uid), self._devices.get(uid)
             if device is None:
                 self._device(uid, None, self._now)
             elif stood is None or (stood.state, stood.model, stood.node) != (device.state, device.model, device.node):
@@ -192,11 +192,11 @@ class Fleet(Collector):
         """Time went on to this instant."""
         self._now = max(self._now, at)
 
-    def spent(self, picture: Picture, logged: int) -> None:
-        """Take over the device-time of a picture that knows no more than what is in the log, up to the instant `logged`: what the
+    def spent(self, state: State, logged: int) -> None:
+        """Take over the device-time of a state that knows no more than what is in the log, up to the instant `logged`: what the
         next process finds there must not be less than what was shown."""
-        if picture.now <= logged:
-            self._spent = {key: row.until(logged) for key, row in picture.spending.rows.items()}
+        if state.now <= logged:
+            self._spent = {key: row.until(logged) for key, row in state.spending.rows.items()}
 
     def claim(self, uid: str) -> InState | None:
         return self._claims.get(uid)
@@ -204,33 +204,33 @@ class Fleet(Collector):
     def device(self, uid: str) -> Standing | None:
         return self._devices.get(uid)
 
-    def claim_moved(self, uid: str, state: str, at: int, picture: Picture) -> None:
-        """A claim's step to `state`; one that the picture has forgotten is counted no more."""
+    def claim_moved(self, uid: str, target: str, at: int, state: State) -> None:
+        """A claim's step to `state`; one that the state has forgotten is counted no more."""
         known = self._claims.get(uid)
-        if known is None or known.state != state:
-            self._claim(uid, InState(state, at))
-        self.claim_gone(uid, picture)
+        if known is None or known.state != target:
+            self._claim(uid, InState(target, at))
+        self.claim_gone(uid, state)
 
-    def claim_gone(self, uid: str, picture: Picture) -> None:
+    def claim_gone(self, uid: str, state: State) -> None:
         """A claim may have been deleted: forgotten once its life has ended."""
         known = self._claims.get(uid)
-        if known is not None and known.state == RELEASED and uid not in picture.lives:
+        if known is not None and known.state == RELEASED and uid not in state.lives:
             self._claim(uid, None)
 
-    def device_moved(self, uid: str, state: str, at: int, picture: Picture) -> None:
+    def device_moved(self, uid: str, target: str, at: int, state: State) -> None:
         """A device's step to `state`."""
-        if state == GONE:
+        if target == GONE:
             self._device(uid, None, at)
             return
-        life, known = picture.devices.get(uid), self._devices.get(uid)
+        life, known = state.devices.get(uid), self._devices.get(uid)
         model = life.model if life is not None else known.model if known is not None else ""
         node = life.node if life is not None else known.node if known is not None else ""
-        self._device(uid, Standing(state, at, model, node), at)
+        self._device(uid, Standing(target, at, model, node), at)
 
-    def node_gone(self, picture: Picture) -> None:
+    def node_gone(self, state: State) -> None:
         """A node was deleted: what is told of nodes that are there no more, and have no device, is told no longer."""
         for key, idle in list(self._idle.items()):
-            if not idle.spells and key[1] not in picture.node_named:
+            if not idle.spells and key[1] not in state.node_named:
                 del self._idle[key]
 
     def _claim(self, uid: str, new: InState | None) -> None:

@@ -39,16 +39,16 @@ class GroupMetrics(ShownMetrics[Fleet]):
         self._age = age
         super().__init__(registry, AUTOSCALER, AUTOSCALE_MODES, version=version, sources=sources)
 
-    def numbers(self, picture: Fleet) -> Mapping[Named, Values]:
-        groups = picture.groups.rows
-        advised: Counter[str] = Counter(one.case for one in picture.advice.rows.values())
+    def numbers(self, state: Fleet) -> Mapping[Named, Values]:
+        groups = state.groups.rows
+        advised: Counter[str] = Counter(one.case for one in state.advice.rows.values())
         return {
             c.GROUP_TARGET: {(name,): one.target for name, one in groups.items()},
             c.GROUP_MAXIMUM: {(name,): one.maximum for name, one in groups.items()},
             c.GROUP_MEMBERS: {(name,): len(one.members) for name, one in groups.items()},
             c.GROUP_CLOSED: {(name,): bool(one.closed) for name, one in groups.items()},
-            c.GROUP_SERVERS: dict(Counter((one.group, one.state) for one in picture.servers.rows.values())),
-            c.GROUP_ORDERS: dict(Counter((one.group, _state(one)) for one in picture.orders.rows.values())),
+            c.GROUP_SERVERS: dict(Counter((one.group, one.state) for one in state.servers.rows.values())),
+            c.GROUP_ORDERS: dict(Counter((one.group, _state(one)) for one in state.orders.rows.values())),
             c.PODS_WAITING: {(case,): advised[case] for case in CASES},
         }
 

@@ -1,7 +1,7 @@
 """`Metrics`: a watcher of commits that counts what was committed.
 
-Work is in proportion to the events of a commit; only a picture that was folded anew is counted through, on the thread that
-decides. Scrapes come from another thread and never see the picture.
+Work is in proportion to the events of a commit; only a state that was folded anew is counted through, on the thread that
+decides. Scrapes come from another thread and never see the state.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from dds_adapters.runtime.metrics.fleet import Fleet, Stages
 from dds_core.engine import Step
 from dds_core.events import Decision, Event
 from dds_core.kit.policy import MODES
-from dds_core.kit.state import Remembered
-from dds_core.lifecycle import GONE, LEAVING, REQUESTED
+from dds_core.kit.state import StateBase
+from dds_core.lifecycle import DEVICE_DETACHING, GONE, REQUESTED
 from dds_core.log.envelope import Envelope
 from dds_core.scaler import events as e
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 
 LOG = logging.getLogger("dds.metrics")
 
@@ -149,15 +149,15 @@ class Common:
             if isinstance(step.fact, e.DeadlinePassed):
                 self._lateness[(step.fact.kind,)].observe(max(0, recorded - step.fact.due) / SECOND)
 
-    def show(self, steps: Sequence[Row], picture: Remembered[Any]) -> None:
+    def show(self, steps: Sequence[Row], state: StateBase[Any]) -> None:
         """How the writing fares after a commit."""
-        self._epoch.set(picture.epoch)
-        self._synced.set(picture.synced)
-        self._stale.set(len(picture.stale))
-        if picture.mode != self._shown_mode:
-            self._shown_mode = picture.mode
+        self._epoch.set(state.epoch)
+        self._synced.set(state.synced)
+        self._stale.set(len(state.stale))
+        if state.mode != self._shown_mode:
+            self._shown_mode = state.mode
             for mode in self._modes:
-                self._mode.labels(mode).set(mode == picture.mode)
+                self._mode.labels(mode).set(mode == state.mode)
         if steps and steps[-1].envelopes:
             self._position.set(steps[-1].envelopes[-1].position)
 
@@ -206,7 +206,7 @@ class Metrics:
         self, registry: CollectorRegistry, *, version: str, fingerprint: str, sources: Sources = MappingProxyType({})
     ) -> None:
         self._common = Common(registry, version=version, fingerprint=fingerprint, modes=MODES)
-        self._picture: Picture | None = None
+        self._state: State | None = None
         self._fleet = Fleet(registry)
         self._stages = Stages(registry)
         self._transitions = counters(c.TRANSITIONS, registry)
@@ -218,10 +218,10 @@ class Metrics:
         self._hand_overs = counters(c.HAND_OVERS, registry)
         self._gauges = tuple((gauge(named, registry), read) for named, read in _FROM_PICTURE)
         Asked(sources, registry)
-        self._take: dict[type[Event], Callable[[Any, int, Picture], None]] = {
-            e.ClaimObserved: lambda fact, at, picture: self._stages.observed(fact, at),
+        self._take: dict[type[Event], Callable[[Any, int, State], None]] = {
+            e.ClaimObserved: lambda fact, at, state: self._stages.observed(fact, at),
             e.ClaimGone: self._claim_gone,
-            e.NodeGone: lambda fact, at, picture: self._fleet.node_gone(picture),
+            e.NodeGone: lambda fact, at, state: self._fleet.node_gone(state),
             e.ClaimMoved: self._claim_moved,
             e.DeviceMoved: self._device_moved,
             e.HandOver: self._handed_over,
@@ -229,77 +229,77 @@ class Metrics:
 
     # -- the thread that decides ---------------------------------------------------------------------------------------
 
-    def committed(self, steps: Sequence[Row], picture: Picture) -> None:
-        """Count what is in the log now. `picture` may already know more than that."""
+    def committed(self, steps: Sequence[Row], state: State) -> None:
+        """Count what is in the log now. `state` may already know more than that."""
         with self._fleet.lock:
             for one in steps:
-                self._counted(one, picture)
-            if picture is not self._picture:
-                self._picture = picture
-                self._fleet.recount(picture)
+                self._counted(one, state)
+            if state is not self._state:
+                self._state = state
+                self._fleet.recount(state)
             if steps:
-                self._fleet.spent(picture, steps[-1].step.at)
+                self._fleet.spent(state, steps[-1].step.at)
         for instrument, read in self._gauges:
-            instrument.set(read(picture))
-        self._common.show(steps, picture)
+            instrument.set(read(state))
+        self._common.show(steps, state)
 
-    def _counted(self, one: Row, picture: Picture) -> None:
+    def _counted(self, one: Row, state: State) -> None:
         """A fault of ours must not reach the thread that decides: it costs what it could not count."""
         try:
-            self._group(one, picture)
+            self._group(one, state)
         except Exception as error:
-            self._picture = None  # count through what stands now
+            self._state = None  # count through what stands now
             self._common.uncounted.inc()
             LOG.error("a group cannot be counted (%s); please report it", type(error).__name__)
 
-    def _group(self, one: Row, picture: Picture) -> None:
+    def _group(self, one: Row, state: State) -> None:
         step, at = one.step, one.step.at
         self._fleet.passed(at)
         self._common.count(one)
-        self._follow(step.fact, at, picture)
+        self._follow(step.fact, at, state)
         for event, _ in step.caused:
-            self._follow(event, at, picture)
+            self._follow(event, at, state)
 
-    def _follow(self, event: Event, at: int, picture: Picture) -> None:
+    def _follow(self, event: Event, at: int, state: State) -> None:
         take = self._take.get(type(event))
         if take is not None:
-            take(event, at, picture)
+            take(event, at, state)
 
-    def _handed_over(self, decision: e.HandOver, at: int, picture: Picture) -> None:
+    def _handed_over(self, decision: e.HandOver, at: int, state: State) -> None:
         self._hand_overs[(decision.steering, decision.mode)].inc()
         if decision.mode != MODES[0]:
             self._stages.handed_over(decision)
 
-    def _claim_gone(self, fact: e.ObjectGone, at: int, picture: Picture) -> None:
-        self._fleet.claim_gone(fact.uid, picture)
+    def _claim_gone(self, fact: e.ObjectGone, at: int, state: State) -> None:
+        self._fleet.claim_gone(fact.uid, state)
         self._stages.forget(fact.uid)
 
-    def _claim_moved(self, move: e.ClaimMoved, at: int, picture: Picture) -> None:
+    def _claim_moved(self, move: e.ClaimMoved, at: int, state: State) -> None:
         self._transitions[("claim", move.trigger)].inc()
         if move.source and move.source != move.target:
             known = self._fleet.claim(move.claim)
             if known is not None and known.state == move.source:
                 self._states[(move.source,)].observe((at - known.since) / SECOND)
         if move.trigger == "pod_bound":
-            self._count_bound(move.claim, picture)
+            self._count_bound(move.claim, state)
         self._stages.moved(move, at)
-        self._fleet.claim_moved(move.claim, move.target, at, picture)
+        self._fleet.claim_moved(move.claim, move.target, at, state)
 
-    def _count_bound(self, uid: str, picture: Picture) -> None:
-        life = picture.lives.get(uid)
+    def _count_bound(self, uid: str, state: State) -> None:
+        life = state.lives.get(uid)
         if life is None or life.allocation is None:
             return
-        for _, _, model in picture.pool_results(life.allocation):
+        for _, _, model in state.pool_results(life.allocation):
             self._bound[(model.model,)].inc()
-        for result in picture.local_results(life.allocation):
-            resource = picture.resource_of(result.key)
+        for result in state.local_results(life.allocation):
+            resource = state.resource_of(result.key)
             if resource is not None:
                 self._bound[(resource.model,)].inc()
 
-    def _device_moved(self, move: e.DeviceMoved, at: int, picture: Picture) -> None:
+    def _device_moved(self, move: e.DeviceMoved, at: int, state: State) -> None:
         self._transitions[("device", move.trigger)].inc()
         known = self._fleet.device(move.resource)
-        self._fleet.device_moved(move.resource, move.target, at, picture)
+        self._fleet.device_moved(move.resource, move.target, at, state)
         now = self._fleet.device(move.resource) or known
         model = now.model if now is not None else ""
         if move.source == REQUESTED and move.trigger in ("online", "taken"):
@@ -307,13 +307,13 @@ class Metrics:
             if known is not None:
                 self._attach[(model,)].observe((at - known.since) / SECOND)
         elif move.target == GONE and move.source != REQUESTED:
-            self._departures[(model, "detached" if move.source == LEAVING else "lost")].inc()
+            self._departures[(model, "detached" if move.source == DEVICE_DETACHING else "lost")].inc()
 
 
-_FROM_PICTURE: tuple[tuple[c.Named, Callable[[Picture], float]], ...] = (
-    (c.ORDERS, lambda picture: len(picture.orders)),
-    (c.RESERVATIONS, lambda picture: len(picture.reservations)),
-    (c.VICTIMS, lambda picture: len(picture.fences)),
-    (c.COOLING, lambda picture: len(picture.cooling)),
+_FROM_PICTURE: tuple[tuple[c.Named, Callable[[State], float]], ...] = (
+    (c.ORDERS, lambda state: len(state.orders)),
+    (c.RESERVATIONS, lambda state: len(state.reservations)),
+    (c.VICTIMS, lambda state: len(state.fences)),
+    (c.COOLING, lambda state: len(state.cooling)),
 )
-"""What one look at the picture's tables tells, after each commit."""
+"""What one look at the state's tables tells, after each commit."""

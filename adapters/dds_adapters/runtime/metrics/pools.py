@@ -15,10 +15,10 @@ from dds_adapters.runtime.metrics.metrics import Sources
 from dds_adapters.runtime.metrics.shown import ShownMetrics, Values
 from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.policy import PUBLISH_MODES
-from dds_core.publisher.state import PoolPicture
+from dds_core.publisher.state import PoolState
 
 
-class PoolMetrics(ShownMetrics[PoolPicture]):
+class PoolMetrics(ShownMetrics[PoolState]):
     """Those of a publisher. `ages` gives the seconds since each question was last answered (`Answers.ages`), `rounds` how many
     rounds there were and how long the last one took."""
 
@@ -39,8 +39,8 @@ class PoolMetrics(ShownMetrics[PoolPicture]):
         self._rounds = rounds
         super().__init__(registry, PUBLISHER, PUBLISH_MODES, version=version, sources=sources)
 
-    def numbers(self, picture: PoolPicture) -> Mapping[Named, Values]:
-        return _numbers(picture)
+    def numbers(self, state: PoolState) -> Mapping[Named, Values]:
+        return _numbers(state)
 
     def now(self) -> Mapping[Named, Values]:
         return {p.ANSWER_AGE: _ages(self._ages()), p.ROUND: {(): self._rounds()[1]}}
@@ -67,35 +67,35 @@ class Calls:
         self._seconds[(call,)].observe(seconds)
 
 
-def _numbers(picture: PoolPicture) -> dict[Named, Values]:
-    """Everything that the picture says, by metric and labels."""
+def _numbers(state: PoolState) -> dict[Named, Values]:
+    """Everything that the state says, by metric and labels."""
     free: Values = {}
-    for (fabric, model), stock in picture.stocks.rows.items():
+    for (fabric, model), stock in state.stocks.rows.items():
         healthy = stock.free if stock.devices is None else sum(one.healthy for one in stock.devices)
         free[(fabric, model)] = healthy
-    failing = Counter(of.partition("/")[0] for of in picture.failures.rows)
-    kept = picture.capabilities
+    failing = Counter(of.partition("/")[0] for of in state.failures.rows)
+    kept = state.capabilities
     return {
         p.FREE: free,
-        p.MACHINES: {(fabric,): len(uuids) for fabric, uuids in picture.machines_in.items()},
+        p.MACHINES: {(fabric,): len(uuids) for fabric, uuids in state.machines_in.items()},
         p.FAILING: {(kind,): failing[kind] for kind in ("machines", "stock", "limits")},
         p.KEPT: {
             ("binding_conditions",): kept.binding_conditions,
             ("device_taints",): kept.device_taints,
             ("shared_devices",): kept.shared_devices,
         },
-        **_of_pools(picture),
+        **_of_pools(state),
     }
 
 
-def _of_pools(picture: PoolPicture) -> dict[Named, Values]:
+def _of_pools(state: PoolState) -> dict[Named, Values]:
     found: dict[Named, Values] = {one: {} for one in (p.POOL_SLICES, p.POOL_DEVICES, p.POOL_HELD, p.POOL_TAINTED)}
-    for key in picture.slices_of:
-        own = picture.own_slices(key)
+    for key in state.slices_of:
+        own = state.own_slices(key)
         if own:
             found[p.POOL_SLICES][key] = len(own)
             found[p.POOL_DEVICES][key] = sum(len(one.devices) for one in own)
-            found[p.POOL_HELD][key] = len(picture.held_in[key])
+            found[p.POOL_HELD][key] = len(state.held_in[key])
             found[p.POOL_TAINTED][key] = any(one.taints for one in own)
     return found
 

@@ -1,6 +1,6 @@
-"""Metrics of a component whose picture is small: a watcher of its commits, and gauges of what it knows.
+"""Metrics of a component whose state is small: a watcher of its commits, and gauges of what it knows.
 
-The thread that decides looks at the picture now and then and leaves numbers behind; scrapes read these and never the picture.
+The thread that decides looks at the state now and then and leaves numbers behind; scrapes read these and never the state.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Values = dict[Labels, float]
 
 
 class ShownMetrics(Collector, ABC, Generic[P]):
-    """All metrics of a component that shows its picture in gauges, in the registry that is given."""
+    """All metrics of a component that shows its state in gauges, in the registry that is given."""
 
     gauges: Sequence[Named]
-    """What the picture and others say."""
+    """What the state and others say."""
 
     def __init__(
         self,
@@ -49,8 +49,8 @@ class ShownMetrics(Collector, ABC, Generic[P]):
         registry.register(self)
 
     @abstractmethod
-    def numbers(self, picture: P) -> Mapping[Named, Values]:
-        """Everything that the picture says, by metric and labels."""
+    def numbers(self, state: P) -> Mapping[Named, Values]:
+        """Everything that the state says, by metric and labels."""
 
     def now(self) -> Mapping[Named, Values]:
         """What others say at each scrape."""
@@ -58,7 +58,7 @@ class ShownMetrics(Collector, ABC, Generic[P]):
 
     # -- the thread that decides ---------------------------------------------------------------------------------------
 
-    def committed(self, steps: Sequence[Row], picture: P) -> None:
+    def committed(self, steps: Sequence[Row], state: P) -> None:
         """Count what is in the log now."""
         self._changed = True
         for one in steps:
@@ -67,13 +67,13 @@ class ShownMetrics(Collector, ABC, Generic[P]):
             except Exception as error:  # must not reach the thread that decides: it costs what it could not count
                 self._common.uncounted.inc()
                 LOG.error("a group cannot be counted (%s); please report it", type(error).__name__)
-        self._common.show(steps, picture)
+        self._common.show(steps, state)
 
-    def look(self, picture: P) -> None:
+    def look(self, state: P) -> None:
         """Take over the numbers as they are now, if anything has happened."""
         if self._changed:
             self._changed = False
-            self._seen = self.numbers(picture)
+            self._seen = self.numbers(state)
 
     # -- the thread that scrapes ---------------------------------------------------------------------------------------
 

@@ -252,7 +252,7 @@ def _resources(pod: Pod, node: Node) -> int:
 
 @lru_cache(maxsize=65_536)
 def _balance(used_cpu: int, cpu: int, used_memory: int, memory: int, best_effort: bool) -> int:
-    """Remembered, since most nodes of a fleet are alike."""
+    """StateBase, since most nodes of a fleet are alike."""
     least = (_left(used_cpu, cpu) + _left(used_memory, memory)) // 2
     if best_effort:
         return least

@@ -203,14 +203,14 @@ def test_one_broken_object_stops_no_other() -> None:
 
 def test_the_end_of_an_object_that_was_only_ever_rejected_is_told_once_and_forgets_it() -> None:
     engine = Engine()
-    translator = Translator(engine.picture)
+    translator = Translator(engine.state)
     broken = raw_of(put(sample("resourceclaims"), "spec", 5))
     for round in range(2):
         told = [
             type(event) for type_ in ("ADDED", "DELETED", "DELETED") for event in fed(engine, translator, type_, broken)
         ]
         assert told == [Rejected, ClaimGone], round
-        assert not engine.picture.rejections.rows
+        assert not engine.state.rejections.rows
 
 
 def fed(engine: Engine, translator: Translator, type: str, raw: bytes) -> tuple[Event, ...]:

@@ -18,7 +18,7 @@ from dds_core.errors import DatabaseMissing, InputError, LogUnreachable, PolicyE
 from dds_core.log import Head
 from dds_core.scaler.model import Rate, Timeout
 from dds_core.scaler.policy import Policy, SchedulerPolicy
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import State
 from dds_lab.driver import Direct
 from tests.support.commands import RECORDINGS
 from tests.support.doctor_lab import WHERE, DoctorLab, levels, worst
@@ -32,12 +32,12 @@ UID = "uid-of-kube-system"
 # -- policy and binding timeouts ---------------------------------------------------------------------------------------
 
 
-def learned(**seconds: tuple[float, float]) -> Picture:
-    """A picture in which schedulers were seen to give up: (last, learned) seconds by scheduler."""
-    picture = Picture()
+def learned(**seconds: tuple[float, float]) -> State:
+    """A state in which schedulers were seen to give up: (last, learned) seconds by scheduler."""
+    state = State()
     for name, (last, agreed) in seconds.items():
-        picture.timeouts.put(name, Timeout(round(last * SECOND), round(agreed * SECOND)))
-    return picture
+        state.timeouts.put(name, Timeout(round(last * SECOND), round(agreed * SECOND)))
+    return state
 
 
 def test_a_policy_in_short() -> None:
@@ -69,11 +69,11 @@ def test_a_scheduler_that_gives_up_earlier_than_the_policy_says() -> None:
 
 
 def test_what_a_recorded_cluster_taught() -> None:
-    picture = Recording(str(RECORDINGS / "binding_timeout.jsonl.gz")).picture(None, None)
-    (wrong,) = worst(configuration.timeouts(Policy(), picture), "warning")
+    state = Recording(str(RECORDINGS / "binding_timeout.jsonl.gz")).state(None, None)
+    (wrong,) = worst(configuration.timeouts(Policy(), state), "warning")
     assert wrong.startswith("scheduler default-scheduler gave up after 30 s twice, the policy says 600 s")
     fitting = Policy(scheduler=SchedulerPolicy(binding_timeout_seconds=30), hand_over_margin_seconds=7)
-    assert worst(configuration.timeouts(fitting, picture), "warning") == []
+    assert worst(configuration.timeouts(fitting, state), "warning") == []
 
 
 def test_one_wait_that_ended_early_is_only_noted() -> None:
@@ -84,9 +84,9 @@ def test_one_wait_that_ended_early_is_only_noted() -> None:
 
 @pytest.mark.parametrize(("service", "count", "expected"), [(4.0, 9, "ok"), (900.0, 9, "warning"), (900.0, 4, None)])
 def test_the_pace_of_the_fabric(service: float, count: int, expected: Level | None) -> None:
-    picture = Picture()
-    picture.rates.put("", Rate(service, count))
-    rest = levels(configuration.timeouts(Policy(), picture))[1:]
+    state = State()
+    state.rates.put("", Rate(service, count))
+    rest = levels(configuration.timeouts(Policy(), state))[1:]
     assert rest == ([expected] if expected else [])
 
 
@@ -103,8 +103,8 @@ class InDatabase:
     def heads(self) -> list[Head]:
         return self.database.heads()
 
-    def picture(self, name: str) -> Picture:
-        return Picture()
+    def state(self, name: str) -> State:
+        return State()
 
 
 @pytest.fixture
@@ -231,7 +231,7 @@ def test_a_log_that_cannot_be_folded_is_an_error(database: InDatabase, monkeypat
     clinic = DoctorLab()
     uid = clinic.admin.get("namespaces", "kube-system")["metadata"]["uid"]
     database.database.open_log(NAME, cluster=uid, recorded_at=NOON)
-    monkeypatch.setattr(database, "picture", raising(LogUnreachable("the server went away", where="the log")))
+    monkeypatch.setattr(database, "state", raising(LogUnreachable("the server went away", where="the log")))
     found = [one for one in examine(examined(clinic, journal=lambda: database)) if one.check == "log"]
     assert found[0].what == f"{NAME} in the log belongs to this cluster"
     assert (found[-1].level, found[-1].what) == ("error", "the log: the server went away")

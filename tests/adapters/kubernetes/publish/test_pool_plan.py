@@ -21,7 +21,7 @@ from dds_core.publisher.events import MachineObserved, PoolPublished, PoolWithdr
 from dds_core.publisher.fold import apply
 from dds_core.publisher.model import MANAGED_BY, Host, Machine, PoolConfig, PoolSlice
 from dds_core.publisher.policy import PublishPolicy
-from dds_core.publisher.state import PoolPicture
+from dds_core.publisher.state import PoolState
 from tests.adapters.kubernetes.publish.booth import A100, NAME, Booth, layouts, pool
 from tests.support.fed_engine import START
 from tests.support.roles import ALL_OF_PUBLISHER, publisher_role
@@ -47,10 +47,10 @@ def published(*sizes: int, **changes: Any) -> PoolPublished:
 
 
 class World:
-    """A publisher's picture, the decisions that it folds, and what comes of them."""
+    """A publisher's state, the decisions that it folds, and what comes of them."""
 
     def __init__(self, mode: str = "publish", adopt: str = "none", *objects: Seen) -> None:
-        self.picture = PoolPicture()
+        self.state = PoolState()
         self.news = PoolNews()
         policy = PublishPolicy.model_validate({"mode": mode, "adopt": adopt})
         self.folds(
@@ -62,21 +62,21 @@ class World:
 
     def folds(self, *events: Event) -> None:
         for event in events:
-            apply(self.picture, event, START)
+            apply(self.state, event, START)
 
     def sees(self, *objects: Seen) -> None:
         for one in objects:
-            fact = difference(self.picture.object(type(one), one.uid), one)
+            fact = difference(self.state.object(type(one), one.uid), one)
             if fact is not None:
                 self.folds(fact)
 
     def plans(self, decision: Any) -> tuple[Task, ...]:
-        apply(self.picture, decision, START)
-        return plan(decision, "id-1", START, self.picture)
+        apply(self.state, decision, START)
+        return plan(decision, "id-1", START, self.state)
 
     def tells(self, event: Event, at: int = START) -> list[TellPeople]:
-        apply(self.picture, event, at)
-        works = [task.work for task in self.news.tell(event, at, self.picture)]
+        apply(self.state, event, at)
+        works = [task.work for task in self.news.tell(event, at, self.state)]
         assert all(isinstance(work, TellPeople) for work in works)
         return [work for work in works if isinstance(work, TellPeople)]
 

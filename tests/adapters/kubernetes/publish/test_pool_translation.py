@@ -18,7 +18,7 @@ from dds_core.model import Requirement, Taint
 from dds_core.publisher.describe import digest_of
 from dds_core.publisher.events import HostObserved, PoolSliceObserved
 from dds_core.publisher.model import Host, PoolSlice
-from dds_core.publisher.state import PoolPicture
+from dds_core.publisher.state import PoolState
 from tests.adapters.kubernetes.decode.test_canaries import CANARY, SECRETS, at, matches, places, planted, said
 from tests.adapters.kubernetes.decode.test_garbage import json_values, yaml_texts
 from tests.adapters.kubernetes.samples import ONE_NODE, RECORDINGS, NamingView, Watched, raw_of, sample
@@ -63,8 +63,8 @@ def test_all_that_is_translated_is_followed_in_the_versions_that_are_understood(
 
 
 def test_the_picture_is_a_view_that_finds_objects_by_name() -> None:
-    assert isinstance(PoolPicture(), NamedView)
-    facts = PublisherTranslator(PoolPicture()).translate("nodes", "ADDED", raw_of(sample("nodes")))
+    assert isinstance(PoolState(), NamedView)
+    facts = PublisherTranslator(PoolState()).translate("nodes", "ADDED", raw_of(sample("nodes")))
     assert [type(fact) for fact in facts] == [HostObserved]
 
 

@@ -47,7 +47,7 @@ def test_what_is_known_from_before_is_what_a_list_would_have() -> None:
     for name in ("waits", "runs"):
         world.waits(name, "node0")
     world.bind("runs")
-    found = seeds(world.picture)
+    found = seeds(world.state)
     assert [one.name for one in found["pods"]] == ["waits"]
     assert [(one.namespace, one.name) for one in found["resourceclaims"]] == [("default", "waits"), ("default", "runs")]
     assert [one.name for one in found["nodes"]] == ["node0"] and len(found["configmaps"]) == 1

@@ -49,12 +49,12 @@ class Desk:
 
     def all(self) -> list[Task]:
         steps, self._seen = self.world.steps[self._seen :], len(self.world.steps)
-        picture = self.world.picture
+        state = self.world.state
         found: list[Task] = []
         for step in steps:
             for number, event in enumerate((step.fact, *(event for event, _ in step.caused))):
-                tasks = plan(event, f"id-{number}", step.at, picture) if isinstance(event, e.Decision) else ()
-                found += [*tasks, *announce(event, step.at, picture)]
+                tasks = plan(event, f"id-{number}", step.at, state) if isinstance(event, e.Decision) else ()
+                found += [*tasks, *announce(event, step.at, state)]
         return found
 
     def of(self, kind: type[Any]) -> Task:
@@ -124,14 +124,14 @@ def test_a_hand_over_tells_every_claim_of_the_group_with_its_allocation() -> Non
     task = desk.of(TellClaims)
     work = task.work
     assert isinstance(work, TellClaims)
-    claims = [world.picture.claims.rows[world.uid(name)] for name in ("a", "b")]
+    claims = [world.state.claims.rows[world.uid(name)] for name in ("a", "b")]
     assert [(one.ref.name, one.ref.uid, one.allocation) for one in work.claims] == [
         (claim.name, claim.uid, claim.allocation) for claim in claims
     ]
     assert [len(one.entries) for one in work.claims] == [1, 2]
     assert task.objects == tuple(f"resourceclaims/{claim.uid}" for claim in claims)
     assert (task.action, task.target) == ("HandOver", claims[0].uid) and work.when.endswith("Z")
-    assert task.within == world.picture.policy.no_allocation_seconds, "then the devices are promised to nobody"
+    assert task.within == world.state.policy.no_allocation_seconds, "then the devices are promised to nobody"
 
 
 def test_a_hand_over_that_was_overtaken_before_it_was_planned_writes_nothing() -> None:
@@ -157,7 +157,7 @@ def test_steering_clears_what_was_signalled() -> None:
     pod = world.get(Pod, "train")
     assert (work.pod.name, work.pod.namespace, work.pod.uid, work.node) == ("train", "default", pod.uid, "node0")
     (one,) = work.claims
-    claim = world.picture.claims.rows[world.uid("train")]
+    claim = world.state.claims.rows[world.uid("train")]
     assert one.allocation == claim.allocation and {(*key, RESCHEDULE) for key in one.devices} == claim.true_conditions
     assert (task.target, task.objects) == (pod.uid, (f"pods/{pod.uid}", f"resourceclaims/{claim.uid}"))
 
@@ -201,12 +201,12 @@ def test_a_failure_of_an_attempt_that_is_over_tells_nobody() -> None:
     world, _ = failed()
     world.carry_out(e.NodeLabelled)
     told = world.only(e.FailureSignalled)
-    (task,) = plan(replace(told, attempt=told.attempt + 1), "id", 1, world.picture)
+    (task,) = plan(replace(told, attempt=told.attempt + 1), "id", 1, world.state)
     assert isinstance(task.work, Overtaken)
     world.node("node1")
-    life = world.picture.lives.rows[world.uid("train")]
-    world.picture.lives.put(world.uid("train"), replace(life, node="node1"))
-    (task,) = plan(told, "id", 1, world.picture)
+    life = world.state.lives.rows[world.uid("train")]
+    world.state.lives.put(world.uid("train"), replace(life, node="node1"))
+    (task,) = plan(told, "id", 1, world.state)
     assert isinstance(task.work, Overtaken)
 
 
@@ -215,9 +215,9 @@ def test_what_is_said_of_a_device_that_is_not_allocated_any_more_is_overtaken() 
     told = world.only(e.HandOver)
     (signal,) = told.signals
     other = replace(signal, entries=(replace(signal.entries[0], device="another"),))
-    (task,) = plan(replace(told, signals=(other,)), "id", 1, world.picture)
+    (task,) = plan(replace(told, signals=(other,)), "id", 1, world.state)
     assert isinstance(task.work, Overtaken)
-    (task,) = plan(told, "id", 1, world.picture)
+    (task,) = plan(told, "id", 1, world.state)
     assert isinstance(task.work, TellClaims)
 
 
@@ -226,7 +226,7 @@ def test_label_decisions_replace_only_those_about_the_same_labels() -> None:
     one = e.NodeLabelled(node="node0", labels={"a": "1"}, mode="detach", reason="")
     two = e.NodeLabelled(node="node0", labels={"a": None}, mode="detach", reason="")
     other = e.NodeLabelled(node="node0", labels={"a": "1", "b": "1"}, mode="detach", reason="")
-    ((first,), (second,), (third,)) = (plan(decision, "id", 1, world.picture) for decision in (one, two, other))
+    ((first,), (second,), (third,)) = (plan(decision, "id", 1, world.state) for decision in (one, two, other))
     assert first.replaces == second.replaces != third.replaces
     assert first.objects == third.objects
 
@@ -331,7 +331,7 @@ def test_nothing_of_a_hold_is_sent_where_devices_cannot_be_guarded_any_more() ->
     world.feed(e.Capabilities(version="1.36", unguarded="the policy is gone"))
     stage = WrittenObjects()
     for decision in (begun, held, ended):
-        (task,) = plan(decision, "id", 1, world.picture)
+        (task,) = plan(decision, "id", 1, world.state)
         assert isinstance(stage.carry_out(task.work), Done if decision is ended else Obsolete), decision
         assert task.objects == OF_DEVICE and task.target == "res0"
     assert stage.writer.requests == {}
@@ -342,14 +342,14 @@ def test_the_end_of_a_hold_is_decided_again_once_it_is_known_where_devices_are_g
     world.change_policy(mode="attach")
     ended = world.only(e.HoldEnded)
     world.feed(e.Capabilities(version="1.36", unguarded="not answered yet", unanswered=True))
-    (task,) = plan(ended, "id", 1, world.picture)
+    (task,) = plan(ended, "id", 1, world.state)
     assert isinstance(WrittenObjects().carry_out(task.work), Obsolete)  # done, it would leave its guard behind
     world.refused(ended, obsolete=True)
     world.feed(e.Capabilities(version="1.36", guards="dds"))
     decided = len(world.decisions(e.HoldEnded))
     world.tick(60)
     again = world.decisions(e.HoldEnded)[decided:]
-    (task,) = plan(again[0], "id", 1, world.picture)
+    (task,) = plan(again[0], "id", 1, world.state)
     assert isinstance(task.work, EndHold) and task.work.claim.namespace == "dds"
 
 
@@ -360,8 +360,8 @@ def test_a_hold_that_is_being_given_up_is_not_made(over: str) -> None:
     world.change_policy(mode="attach")
     if over == "gone":
         world.carry_out(e.HoldEnded)
-        assert "res0" not in world.picture.holds
-    (task,) = plan(held, "id", 1, world.picture)
+        assert "res0" not in world.state.holds
+    (task,) = plan(held, "id", 1, world.state)
     assert isinstance(task.work, Overtaken) and task.objects == OF_DEVICE
 
 
@@ -396,7 +396,7 @@ def test_what_writes_nothing_plans_nothing() -> None:
         e.ClaimsListWanted(resource="r", mode="detach", fenced=1),
         e.Alerted(of="o", reason="r", text="t", mode="detach"),
     )
-    assert [plan(decision, "id", 1, world.picture) for decision in quiet] == [()] * len(quiet)
+    assert [plan(decision, "id", 1, world.state) for decision in quiet] == [()] * len(quiet)
 
 
 # --- a new leader ------------------------------------------------------------------------------------------------------
@@ -407,7 +407,7 @@ def test_a_new_leader_stamps_its_own_requests_only() -> None:
     world.request("ours", "node0", labels=OURS)
     world.request("composability-x7k2q", "node1", generate_name="composability-")
     world.request("leaving", "node2", labels=OURS, deleting=True)
-    (task,) = stamps(world.picture)
+    (task,) = stamps(world.state)
     assert task.lasting
     assert task.work == StampEpoch("ours", "request-ours", "cohdi.io/epoch", 7)
     assert task.decision == "" and task.objects == ("composabilityrequests/ours",)
@@ -435,8 +435,8 @@ def test_a_life_is_told_once_at_each_step_where_its_user_looks() -> None:
     ]
     world.carry_out()
     world.clear("train")
-    (resource,) = world.picture.resources.rows.values()
-    (device,) = (key[2] for key in world.picture.keys_of[resource.uuid])
+    (resource,) = world.state.resources.rows.values()
+    (device,) = (key[2] for key in world.state.keys_of[resource.uuid])
     world.allocate_local("train", "node0", device)
     world.bind("train")
     assert desk.told() == []
@@ -462,7 +462,7 @@ def test_an_alert_about_a_device_is_told_on_the_pods_that_run_on_it_too() -> Non
     world.holds("train", "node0", "gpu-GPU-res0")
     world.bind("train")
     alert = e.Alerted(of="res0", reason="DeviceError", text="it is sick", mode="attach")
-    tasks = announce(alert, 5, world.picture)
+    tasks = announce(alert, 5, world.state)
     told = [task.work for task in tasks if isinstance(task.work, TellPeople)]
     assert reasons(told) == [("ComposableResource", "res0", "DeviceError"), ("Pod", "train", "DeviceError")]
     assert told[1].namespace == "default" and told[1].note == "it is sick"
@@ -471,7 +471,7 @@ def test_an_alert_about_a_device_is_told_on_the_pods_that_run_on_it_too() -> Non
 def test_an_alert_about_a_claim_is_told_on_the_pod_that_waits_for_it_too() -> None:
     world = one_node("attach", 4)
     world.waits("train", "node0")
-    tasks = announce(e.Alerted(of=world.uid("train"), reason="NoProgress", text="", mode="attach"), 5, world.picture)
+    tasks = announce(e.Alerted(of=world.uid("train"), reason="NoProgress", text="", mode="attach"), 5, world.state)
     told = [task.work for task in tasks if isinstance(task.work, TellPeople)]
     assert reasons(told) == [("ResourceClaim", "train", "NoProgress"), ("Pod", "train", "NoProgress")]
 
@@ -479,14 +479,14 @@ def test_an_alert_about_a_claim_is_told_on_the_pod_that_waits_for_it_too() -> No
 def test_alerts_and_rejected_objects_are_warnings_on_them() -> None:
     world = world_of()
     alert = e.Alerted(of="node-node0", reason="Odd", text="look at it", mode="detach")
-    (task,) = announce(alert, 5, world.picture)
+    (task,) = announce(alert, 5, world.state)
     assert isinstance(task.work, TellPeople) and reasons([task.work]) == [("Node", "node0", "Odd")]
-    assert announce(e.Alerted(of="unknown", reason="Odd", text="", mode="detach"), 5, world.picture) == ()
+    assert announce(e.Alerted(of="unknown", reason="Odd", text="", mode="detach"), 5, world.state) == ()
     rejected = e.Rejected("ResourceClaim", "u", "c", "spec.devices", "is missing", "default")
-    (task,) = announce(rejected, 5, world.picture)
+    (task,) = announce(rejected, 5, world.state)
     assert isinstance(task.work, TellPeople) and task.work.type == "Warning" and task.decision == ""
     observing = world_of("observe")
-    assert announce(rejected, 5, observing.picture) == ()
+    assert announce(rejected, 5, observing.state) == ()
     assert (task.work.regarding.namespace, task.work.note.startswith("spec.devices is missing")) == ("default", True)
 
 
@@ -498,7 +498,7 @@ def test_a_whole_life_stays_within_twelve_writes() -> None:
         world.operate,
         lambda: world.unreserve("train"),
         lambda: world.pod("train", waiting="SchedulerError", nominated=""),
-        lambda: world.allocate_local("train", "node0", "gpu-" + next(iter(world.picture.resources.rows.values())).uuid),
+        lambda: world.allocate_local("train", "node0", "gpu-" + next(iter(world.state.resources.rows.values())).uuid),
         lambda: world.bind("train"),
         lambda: world.finish("train"),
         lambda: world.tick(610),

@@ -1,4 +1,4 @@
-"""What the steps of an exchange mean in writes. What the picture has of it stands in a picture of its own here."""
+"""What the steps of an exchange mean in writes. What the state has of it stands in a state of its own here."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ GIVEN = e.DevicesGiven(claim="u", mode="attach", node="node0", attempt=1, swap=S
 LIFTED = e.GuardLifted(claim="u", devices=(KEY,), mode="attach")
 
 
-def picture(**given: Any) -> Any:
+def state(**given: Any) -> Any:
     row = SimpleNamespace(swap=SWAP, pod="uid-p", node="node0", attempt=1, until=UNTIL)
     usual = {"guards": "composable-dra", "claims": {"u": CLAIM}, "exchanges": {"u": row}, "skew": None}
     return SimpleNamespace(**{**usual, **given})
 
 
 def planned(decision: Any, at: int = AT, **given: Any) -> Task:
-    (task,) = plan(decision, "id-1", at, picture(**given))
+    (task,) = plan(decision, "id-1", at, state(**given))
     assert (task.decision, task.action, task.at) == ("id-1", type(decision).__name__, at)
     assert task.target == "u" and task.needs == ("observe" if decision is LIFTED else "attach"), (
         "a guard goes in any mode"
@@ -90,4 +90,4 @@ def test_what_the_picture_bears_out_no_more_ends_at_once(decision: Any, given: d
 def test_observe_writes_nothing() -> None:
     for decision in (BEGUN, CLEARED, GIVEN, LIFTED):
         fields = {name: getattr(decision, name) for name in decision.__struct_fields__}
-        assert plan(type(decision)(**{**fields, "mode": "observe"}), "id-1", AT, picture()) == ()
+        assert plan(type(decision)(**{**fields, "mode": "observe"}), "id-1", AT, state()) == ()

@@ -1,4 +1,4 @@
-"""What the history says of claims agrees, instant by instant, with the lives in the picture; stages and attempts are those that a
+"""What the history says of claims agrees, instant by instant, with the lives in the state; stages and attempts are those that a
 person would read off the log."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dds_core.lifecycle import WAITING
 from dds_core.scaler.fold import apply
 from dds_core.scaler.history import BOUND, ClaimHistory, History, Span
 from dds_core.scaler.history.words import advice, folded, summary
-from dds_core.scaler.state import PROJECTION, Picture, dump
+from dds_core.scaler.state import PROJECTION, State, dump
 from dds_core.scaler.timeline import Directory, timeline
 from dds_core.timeline import Moment
 from tests.core.scaler.history.told import LOGS, RECORDINGS, begins_anew, told
@@ -27,16 +27,16 @@ def of(name: str, claim: str) -> ClaimHistory:
 
 @pytest.mark.parametrize("name", [*RECORDINGS, *LOGS])
 def test_at_each_instant_it_waits_or_is_in_use_as_the_picture_says(name: str) -> None:
-    picture, history = Picture(), History()
+    state, history = State(), History()
     for moment in told(name):
-        picture = begins_anew(picture, moment, first=not history.first)
+        state = begins_anew(state, moment, first=not history.first)
         history.take(moment)
         for event in (moment.fact, *moment.caused):
             if event is not None:
-                apply(picture, event, moment.at)
-                picture.dirty.clear()
-        for uid, life in picture.lives.rows.items():
-            if uid in picture.claims:
+                apply(state, event, moment.at)
+                state.dirty.clear()
+        for uid, life in state.lives.rows.items():
+            if uid in state.claims:
                 one = history.claims[uid]
                 assert one.state == life.state
                 assert (one.stage == BOUND) == (life.state == IN_USE), one.name
@@ -89,26 +89,26 @@ def test_waiting_for_the_pool_is_told_from_waiting_for_the_scheduler() -> None:
     assert stages["pool"] > sum(stages.values()) / 2
 
 
-def beginning_later(name: str, where: Callable[[Picture], bool]) -> Iterator[list[Moment]]:
-    """The moments from each one on before which the picture is so, after a checkpoint."""
-    moments, picture = list(told(name)), Picture()
+def beginning_later(name: str, where: Callable[[State], bool]) -> Iterator[list[Moment]]:
+    """The moments from each one on before which the state is so, after a checkpoint."""
+    moments, state = list(told(name)), State()
     for place, moment in enumerate(moments):
-        picture = begins_anew(picture, moment, first=not place)
+        state = begins_anew(state, moment, first=not place)
         for event in (moment.fact, *moment.caused):
             if event is not None:
-                apply(picture, event, moment.at)
-                picture.dirty.clear()
-        if where(picture):
-            checkpoint = Checkpoint(projection=PROJECTION, picture=dump(picture))
+                apply(state, event, moment.at)
+                state.dirty.clear()
+        if where(state):
+            checkpoint = Checkpoint(projection=PROJECTION, picture=dump(state))
             yield [Moment(moment.position, moment.at, checkpoint, []), *moments[place + 1 :]]
 
 
-def new_states() -> Callable[[Picture], bool]:
+def new_states() -> Callable[[State], bool]:
     """True where a claim is in a state in which none was before."""
     seen: set[str] = set()
 
-    def new(picture: Picture) -> bool:
-        states = {life.state for uid, life in picture.lives.rows.items() if uid in picture.claims}
+    def new(state: State) -> bool:
+        states = {life.state for uid, life in state.lives.rows.items() if uid in state.claims}
         found = not states <= seen
         seen.update(states)
         return found
@@ -117,7 +117,7 @@ def new_states() -> Callable[[Picture], bool]:
 
 
 def since(one: ClaimHistory, at: int) -> list[Span]:
-    """Its spans from an instant on; while its device is being attached, the picture does not know how far that was."""
+    """Its spans from an instant on; while its device is being attached, the state does not know how far that was."""
     attaching = ("order", "fabric", "driver")
     spans = (span._replace(since=max(span.since, at)) for span in one.spans if not 0 < span.until <= at)
     return list(
@@ -141,11 +141,11 @@ def test_a_log_that_begins_in_the_middle_tells_what_follows(name: str) -> None:
                 assert one.waited(rest.now) <= other.waited(rest.now), one.name
 
 
-def first_lines(name: str, state: str) -> str:
+def first_lines(name: str, claim_state: str) -> str:
     """What is said of the claim that is in the state when the log begins."""
 
-    def there(picture: Picture) -> bool:
-        return any(life.state == state for uid, life in picture.lives.rows.items() if uid in picture.claims)
+    def there(state: State) -> bool:
+        return any(life.state == claim_state for uid, life in state.lives.rows.items() if uid in state.claims)
 
     history = History().read(next(beginning_later(name, there)))
     (one,) = [one for one in history.claims.values() if one.early and one.attempts]

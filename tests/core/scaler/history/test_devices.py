@@ -1,4 +1,4 @@
-"""What the history says of devices is what a second fold, made of whole pictures, says of them: to the microsecond."""
+"""What the history says of devices is what a second fold, made of whole states, says of them: to the microsecond."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from dds_core.scaler.fold import apply
 from dds_core.scaler.history import History
 from dds_core.scaler.history.usage import shares
 from dds_core.scaler.spending import STATES, USED
-from dds_core.scaler.state import Picture, dump, load
+from dds_core.scaler.state import State, dump, load
 from tests.core.scaler.history.told import LOGS, RECORDINGS, begins_anew, told
 
 SPENT = {"Attaching": "attaching", "Idle": "idle", "Marked": "idle", "Used": "used", "Detaching": "detaching"}
 
 
-def by_pictures(name: str) -> Counter[tuple[str, str, str]]:
-    """Microseconds by device, state and claim: the pictures of all instants, one after the other."""
-    picture, spent, since = Picture(), Counter[tuple[str, str, str]](), 0
+def by_states(name: str) -> Counter[tuple[str, str, str]]:
+    """Microseconds by device, state and claim: the states of all instants, one after the other."""
+    state, spent, since = State(), Counter[tuple[str, str, str]](), 0
     for moment in told(name):
         if since:
-            for device, state, claims in standing(picture):
+            for device, doing, claims in standing(state):
                 for claim, share in shares(claims, moment.at - since):
-                    spent[device, state, claim] += share
-        picture = begins_anew(picture, moment, first=not since)
+                    spent[device, doing, claim] += share
+        state = begins_anew(state, moment, first=not since)
         for event in (moment.fact, *moment.caused):
             if event is not None:
-                apply(picture, event, moment.at)
-                picture.dirty.clear()
+                apply(state, event, moment.at)
+                state.dirty.clear()
         since = moment.at
     return +spent
 
 
-def standing(picture: Picture) -> Iterator[tuple[str, str, list[str]]]:
-    for uid, life in picture.devices.rows.items():
-        resource = picture.resources.get(uid)
-        state = SPENT[life.state]
-        if resource is not None and resource.error and state != USED:
-            state = "error"
+def standing(state: State) -> Iterator[tuple[str, str, list[str]]]:
+    for uid, life in state.devices.rows.items():
+        resource = state.resources.get(uid)
+        doing = SPENT[life.state]
+        if resource is not None and resource.error and doing != USED:
+            doing = "error"
         keys = {life.key} if life.key is not None else set()
-        keys |= picture.names_of(resource) if resource is not None else set()
-        claims = sorted({claim for key in keys for claim in picture.holders[key]})
-        yield uid, state, claims if state == USED else []
+        keys |= state.names_of(resource) if resource is not None else set()
+        claims = sorted({claim for key in keys for claim in state.holders[key]})
+        yield uid, doing, claims if doing == USED else []
 
 
 @pytest.mark.parametrize("name", [*RECORDINGS, *LOGS])
@@ -55,7 +55,7 @@ def test_the_time_of_each_device_in_each_state_is_that_of_the_pictures(name: str
         for span in device.spans:
             for claim, share in shares(span.claims, span.length(history.now)):
                 found[device.uid, span.state, claim] += share
-    expected = by_pictures(name)
+    expected = by_states(name)
     assert {key: value for key, value in (+found).items() if expected[key] != value} == {}
     assert +found == expected
 
@@ -72,16 +72,16 @@ def test_the_spans_of_a_device_follow_one_another(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*RECORDINGS, *LOGS])
 def test_a_device_is_of_the_fabric_that_its_node_is_in(name: str) -> None:
-    picture, history = Picture(), History()
+    state, history = State(), History()
     for moment in told(name):
-        picture = begins_anew(picture, moment, first=not history.first)
+        state = begins_anew(state, moment, first=not history.first)
         history.take(moment)
         for event in (moment.fact, *moment.caused):
             if event is not None:
-                apply(picture, event, moment.at)
-                picture.dirty.clear()
-        for uid, resource in picture.resources.rows.items():
-            fabric = picture.fabric_of.get(resource.node)
+                apply(state, event, moment.at)
+                state.dirty.clear()
+        for uid, resource in state.resources.rows.items():
+            fabric = state.fabric_of.get(resource.node)
             assert fabric is None or history.devices[uid].fabric == fabric
     assert all(one.fabric for one in history.devices.values())
 
@@ -89,19 +89,19 @@ def test_a_device_is_of_the_fabric_that_its_node_is_in(name: str) -> None:
 @pytest.mark.parametrize("name", [*RECORDINGS, *LOGS])
 def test_a_picture_counts_the_same_time_and_keeps_it_in_a_checkpoint(name: str) -> None:
     """A log that begins with a checkpoint of a version that did not count is counted from the last event before that."""
-    picture, history, spent = Picture(), History(), Counter[tuple[str, str]]()
+    state, history, spent = State(), History(), Counter[tuple[str, str]]()
     for moment in told(name):
-        picture = begins_anew(picture, moment, first=not history.first)
+        state = begins_anew(state, moment, first=not history.first)
         if not history.first:
-            spent.update({key: row.until(moment.at) for key, row in picture.spending.rows.items()})
+            spent.update({key: row.until(moment.at) for key, row in state.spending.rows.items()})
         history.take(moment)
         for event in (moment.fact, *moment.caused):
             if event is not None:
-                apply(picture, event, moment.at)
-                picture.dirty.clear()
-        picture = load(dump(picture)) if len(picture.devices) % 3 == 2 else picture
+                apply(state, event, moment.at)
+                state.dirty.clear()
+        state = load(dump(state)) if len(state.devices) % 3 == 2 else state
     for device in history.devices.values():
-        spent.update({(state, device.model): micros for state, micros in device.spent(history.now).items()})
-    counted = Counter({key: row.until(picture.now) for key, row in picture.spending.rows.items()})
+        spent.update({(doing, device.model): micros for doing, micros in device.spent(history.now).items()})
+    counted = Counter({key: row.until(state.now) for key, row in state.spending.rows.items()})
     assert +counted == +spent
     assert counted or not history.devices

@@ -11,7 +11,7 @@ from dds_core.events import Checkpoint
 from dds_core.replay import moments, of_steps
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.policy import Policy
-from dds_core.scaler.state import Picture, load
+from dds_core.scaler.state import State, load
 from dds_core.timeline import Moment
 
 DATA = Path(__file__).parents[3] / "data"
@@ -29,6 +29,6 @@ def told(name: str) -> Iterator[Moment]:
     return moments(log.read_lean(log.span()[0] - 1), SCALER)
 
 
-def begins_anew(picture: Picture, moment: Moment, *, first: bool) -> Picture:
-    """The picture of a checkpoint that a log begins with, else the same."""
-    return load(moment.fact.picture) if first and isinstance(moment.fact, Checkpoint) else picture
+def begins_anew(state: State, moment: Moment, *, first: bool) -> State:
+    """The state of a checkpoint that a log begins with, else the same."""
+    return load(moment.fact.picture) if first and isinstance(moment.fact, Checkpoint) else state

@@ -1,0 +1,82 @@
+"""The folds of facts about ourselves: start, policy, what the API keeps, the whole cluster seen, deadlines."""
+
+from __future__ import annotations
+
+from dds_core.events import Event
+from dds_core.kit import work as kit
+from dds_core.kit.deadlines import DeadlineKind
+from dds_core.kit.work import Fold
+from dds_core.publisher import events as e
+from dds_core.publisher.fold.decisions import void_unseen
+from dds_core.publisher.model import FABRIC_
+from dds_core.publisher.policy import read_publish_policy
+from dds_core.publisher.state import PoolState
+
+
+def _started(state: PoolState, event: e.Started, at: int) -> None:
+    kit.started(state, event, at)
+    state.listed_at = 0
+
+
+def _policy(state: PoolState, event: e.PolicyChanged, at: int) -> None:
+    state.policy = read_publish_policy(event.policy)
+    state.dirty.everything = True
+
+
+def _capabilities(state: PoolState, event: e.Capabilities, at: int) -> None:
+    if event.binding_conditions:
+        state.clear_alert(e.FABRIC, e.DROPPED)
+    if event != state.capabilities:
+        state.capabilities = event
+        state.dirty.everything = True
+
+
+def _synced(state: PoolState, event: e.Synced, at: int) -> None:
+    kit.synced(state, at, void_unseen)
+    state.dirty.everything = True
+
+
+def _deadline(state: PoolState, event: e.DeadlinePassed, at: int) -> None:
+    state.fired_deadlines.put((event.kind, event.of), event.due)
+    match event.kind:
+        case DeadlineKind.LEVEL:
+            state.level_at = at
+            state.dirty.everything = True
+            state.labelled.drop_where(lambda label: True)  # one that was taken off again at once was perhaps never seen
+        case DeadlineKind.GONE:
+            _touch_gone(state, event.of)
+        case DeadlineKind.COOLING:
+            state.touch_node(event.of)
+        case DeadlineKind.RETRY:
+            _touch_target(state, event.of.partition("/")[2])
+        case _:
+            _touch_target(state, event.of)
+
+
+def _touch_gone(state: PoolState, name: str) -> None:
+    """Who is absent counts as gone from now on; one that is not known to be absent stands for all that were never seen."""
+    absent = state.absent.get(name)
+    if absent is None:
+        state.dirty.everything = True
+    elif name.startswith(FABRIC_):
+        state.touch_fabric(absent.fabric)
+    else:
+        state.dirty.hosts |= state.nodes_of(name)
+
+
+def _touch_target(state: PoolState, target: str) -> None:
+    """What a write was about may be decided again: the stream of a pool, or a node."""
+    pool = e.pool_of(target)
+    if pool is not None:
+        state.dirty.pools.add(pool)
+    else:
+        state.dirty.hosts.add(target)
+
+
+FOLDS: dict[type[Event], Fold] = {
+    e.Started: _started,
+    e.PolicyChanged: _policy,
+    e.Capabilities: _capabilities,
+    e.Synced: _synced,
+    e.DeadlinePassed: _deadline,
+}

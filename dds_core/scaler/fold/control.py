@@ -1,0 +1,132 @@
+"""The folds of facts about ourselves: what the API can, the policy, the whole cluster seen, deadlines."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from dds_core.events import Event
+from dds_core.kit import work as kit
+from dds_core.kit.deadlines import DeadlineKind
+from dds_core.kit.policy import MICROSECONDS
+from dds_core.kit.work import Fold
+from dds_core.scaler import events as e
+from dds_core.scaler.fold import reuse
+from dds_core.scaler.fold.decisions import RELISTED, go_on, hold_is, settled_due, void_unseen
+from dds_core.scaler.policy import read_policy
+from dds_core.scaler.state import State
+
+
+def _policy(state: State, event: e.PolicyChanged, at: int) -> None:
+    before, state.policy = state.policy, read_policy(event.policy)
+    for name in list(state.timeouts):  # what the scheduler itself was given may be new too
+        said, says = (one.scheduler_of(name).binding_timeout_seconds for one in (before, state.policy))
+        if said != says:
+            state.timeouts.drop(name)
+    if not state.policy.learns_idle or before.longest_idle != state.policy.longest_idle:
+        reuse.forget(state)
+    state.rebuild()
+
+
+def _capabilities(state: State, event: e.Capabilities, at: int) -> None:
+    changed = (state.guards, state.unanswered) != (event.guards, event.unanswered)
+    state.dirty.everything = changed or state.dirty.everything
+    state.version, state.guards, state.unguarded = event.version, event.guards, event.unguarded
+    state.unanswered = event.unanswered
+
+
+def _synced(state: State, event: e.Synced, at: int) -> None:
+    kit.synced(state, at, void_unseen)
+    state.dirty.everything = True
+
+
+def _claims_listed(state: State, event: e.ClaimsListed, at: int) -> None:
+    exchange = state.exchanges.get(event.resource)
+    if exchange is not None and exchange.stage == "listing" and event.started >= settled_due(state, exchange.since):
+        go_on(state, exchange.group, "listing", "listed", at)
+    hold, fence = state.holds.get(event.resource), state.fences.get(event.resource)
+    if hold is not None and hold.stage == "listing" and event.started >= settled_due(state, hold.since):
+        hold_is(state, event.resource, "listed", at)
+    settled = state.policy.fence_settle_seconds * MICROSECONDS
+    if fence is not None and event.started >= fence.since + settled:
+        state.fences.put(event.resource, replace(fence, confirmed=at))
+        state.touch_device(event.resource)
+
+
+def _claims_relisted(state: State, event: e.ClaimsRelisted, at: int) -> None:
+    state.fired_deadlines.put(RELISTED, at)
+
+
+def _deadline(state: State, event: e.DeadlinePassed, at: int) -> None:
+    state.fired_deadlines.put((event.kind, event.of), event.due)
+    match event.kind:
+        case DeadlineKind.LEVEL:
+            state.level_at = at
+            state.dirty.everything = True
+        case (
+            DeadlineKind.IDLE
+            | DeadlineKind.FENCE
+            | DeadlineKind.GRACE
+            | DeadlineKind.HOLD
+            | DeadlineKind.UNLISTED
+            | DeadlineKind.PROGRESS
+        ):
+            state.touch_device(event.of)
+        case DeadlineKind.SETTLE if event.of in state.holds:
+            state.touch_device(event.of)
+        case DeadlineKind.RULES:
+            state.dirty.rules |= state.our_rules
+        case DeadlineKind.COOLING:
+            state.dirty.nodes.add(event.of.partition("/")[0])
+        case DeadlineKind.RETRY:
+            action, _, target = event.of.partition("/")
+            refusal = state.refusals.get((action, target))
+            if refusal is not None and refusal.node:
+                state.dirty.nodes.add(refusal.node)
+            else:
+                _touch_target(state, target)
+        case DeadlineKind.DETACHES | DeadlineKind.PREWARM:
+            state.dirty.everything = True
+        case DeadlineKind.PUBLISHER:
+            failure = state.failures.get(event.of)
+            if failure is not None:
+                state.dirty.nodes.add(failure.node)
+        case DeadlineKind.RESERVATION:
+            state.dirty.claims.add(event.of)
+            state.dirty.nodes |= {state.reservations.rows[key].node for key in state.reservations_for[event.of]}
+        case _:
+            state.dirty.claims.add(event.of)
+            life = state.lives.get(event.of)
+            if life is not None and life.node:
+                state.dirty.nodes.add(life.node)
+
+
+def _touch_target(state: State, target: str) -> None:
+    """What a refused write was about may be decided again: a claim, pod, device, rule, node, cell or request."""
+    dirty = state.dirty
+    claim, pod = state.claims.get(target), state.pods.get(target)
+    request = state.requests.get(state.request_named.get(target, ""))
+    if claim is not None:
+        dirty.claims.add(target)
+        dirty.nodes.add(state.node_of(claim))
+    elif pod is not None:
+        dirty.claims |= {one.uid for one in state.claims_of(pod)}
+    elif target in state.resources:
+        state.touch_device(target)
+    elif target in state.rules:
+        dirty.rules.add(target)
+    elif request is not None:
+        dirty.nodes.add(request.node)
+    elif (name := target.partition("/")[0]) in state.node_named:
+        dirty.nodes.add(name)
+    else:
+        dirty.everything = True
+
+
+FOLDS: dict[type[Event], Fold] = {
+    e.PolicyChanged: _policy,
+    e.Capabilities: _capabilities,
+    e.Synced: _synced,
+    e.ClaimsListed: _claims_listed,
+    e.ClaimsRelisted: _claims_relisted,
+    e.DeadlinePassed: _deadline,
+}
