@@ -26,8 +26,8 @@ from benchmarks.measure import Row, short
 from dds_lab.api.gates import Gates
 from dds_lab.api.server import ApiServer
 from dds_lab.client import Client
-from dds_lab.face.credentials import Credentials
-from dds_lab.face.serving import Face, calm_collector, run
+from dds_lab.http_frontend.credentials import Credentials
+from dds_lab.http_frontend.serving import HttpFrontend, calm_collector, run
 from dds_lab.time import RealTime, VirtualTime
 
 CLAIMS, NAMESPACES, WATCHES, WRITES = 20_000, 100, 100, 2_000
@@ -143,7 +143,7 @@ def serve() -> None:
         for at in range(CLAIMS):
             client.create("resourceclaims", {"metadata": {"name": f"c{at}"}, "spec": spec}, f"ns{at % NAMESPACES}")
         credentials = Credentials()
-        face = Face(server, clock, credentials)
+        face = HttpFrontend(server, clock, credentials)
         await face.listen(tls=False)
         calm_collector()
         print(json.dumps([face.url.partition("://")[2], credentials.tokens["admin"]]), flush=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.measure import Row
-from dds_adapters.fabric.settings import FabricSettings
+from dds_adapters.fabric.fabric_settings import FabricSettings
 from dds_adapters.sql import Database, upgrade
 from dds_core.log import EventLog
 from dds_core.publisher.policy import PublishPolicy

@@ -27,8 +27,8 @@ from dds_lab.api.server import ApiServer
 from dds_lab.api.store import ADDED, DELETED, Change
 from dds_lab.client import Client
 from dds_lab.crds import DEFINITIONS
-from dds_lab.face.credentials import ADMIN, Credentials
-from dds_lab.face.serving import Face, calm_collector, run
+from dds_lab.http_frontend.credentials import ADMIN, Credentials
+from dds_lab.http_frontend.serving import HttpFrontend, calm_collector, run
 from dds_lab.time import RealTime
 
 OURS = "dds"
@@ -145,7 +145,7 @@ async def _allocations(others: Others, pace: float, count: int) -> dict[str, Any
     return {"delays": others.delays, "bound": others.bound - before}
 
 
-def _counted(face: Face) -> Counter[str]:
+def _counted(face: HttpFrontend) -> Counter[str]:
     """Counts requests by HTTP method."""
     counts: Counter[str] = Counter()
     respond: Callable[[Any], Any] = face.server.respond
@@ -172,7 +172,7 @@ def serve(size: Size, waiting: int, kubeconfig: str) -> None:
         others = Others(client, clock, size, waiting)
         for _ in range(waiting):  # who waits already when a scaler starts
             others.demand(0.0)
-        face = Face(server, clock, Credentials({OURS: User(OURS, ADMIN.groups)}))
+        face = HttpFrontend(server, clock, Credentials({OURS: User(OURS, ADMIN.groups)}))
         counts = _counted(face)
         await face.listen(tls=False)
         face.kubeconfig(kubeconfig)

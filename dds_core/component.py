@@ -32,7 +32,7 @@ class Component(Generic[P]):
 
     `decide` gives what follows from the fact that was folded last, and with `keep` folds it; `load` raises InputError for data
     that `dump` did not give; `same` compares two states; `policy` reads what a person wrote; `events` are the types that its
-    log may hold; `told` is how it is told (`dds_core.timeline`); `usual` says that a log whose name names no component is its.
+    log may hold; `telling` is how it is told (`dds_core.timeline`); `usual` says that a log whose name names no component is its.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Component(Generic[P]):
     same: Callable[[P, P], bool]
     policy: Callable[[Mapping[str, Any]], BaseModel]
     events: tuple[type[Event], ...]
-    told: Telling
+    telling: Telling
     usual: bool = False
 
     def __post_init__(self) -> None:

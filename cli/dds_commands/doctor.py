@@ -25,7 +25,7 @@ from dds_adapters.kubernetes.decode.config import NAMESPACE
 from dds_adapters.kubernetes.doctor import LEVELS, Autoscaler, Examined, Finding, Machines, Publisher, examine, sound
 from dds_adapters.kubernetes.doctor.fabric import Certificate, Login, certificate_of
 from dds_adapters.machines.inventory import Inventory
-from dds_adapters.machines.settings import ClusterApiSettings, InventorySettings, read_settings
+from dds_adapters.machines.machine_settings import ClusterApiSettings, InventorySettings, read_settings
 from dds_adapters.sql import Database
 from dds_adapters.sql.urls import as_url
 from dds_commands.live import (
@@ -42,7 +42,7 @@ from dds_commands.live import (
 from dds_commands.parameters import default_path, output_options, without_password
 from dds_commands.running import FINE, INPUT, require
 from dds_commands.screen import show, show_data, style, width
-from dds_commands.settings import FLAG, setting, settings
+from dds_commands.serve_options import FLAG, setting, settings
 from dds_commands.sources import Log
 from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.autoscaler.policy import AUTOSCALE_MODES, AutoscaleMode

@@ -18,10 +18,10 @@ from dds_commands.running import FINE
 from dds_commands.screen import show
 from dds_core.errors import InputError
 from dds_lab import shipped
-from dds_lab.face import Face
-from dds_lab.face.serving import LOOPBACK, run
+from dds_lab.http_frontend import HttpFrontend
+from dds_lab.http_frontend.serving import LOOPBACK, run
 from dds_lab.lab import Lab
-from dds_lab.manager.face import ManagerFace
+from dds_lab.manager.frontend import ManagerFrontend
 from dds_lab.scenario import Scenario
 from dds_lab.serving import Address, serve
 
@@ -69,13 +69,13 @@ async def _serve(
         loop.add_signal_handler(name, stop.set)
     lines: list[str] = []
 
-    def managed(face: ManagerFace) -> None:
+    def managed(face: ManagerFrontend) -> None:
         lines.extend(_managed(face, secret))
 
     await serve(scenario, address, stop, _announce(kubeconfig, lines), speed=speed, seed=seed, managed=managed)
 
 
-def _managed(face: ManagerFace, secret: Path) -> list[str]:
+def _managed(face: ManagerFrontend, secret: Path) -> list[str]:
     """How to reach the manager of the hardware; what may log in to it is in a folder."""
     settings = face.manager.settings
     told = [f"the hardware's manager ({settings.api}) is at {face.url}"]
@@ -86,8 +86,8 @@ def _managed(face: ManagerFace, secret: Path) -> list[str]:
     return told
 
 
-def _announce(kubeconfig: Path, manager: Sequence[str]) -> Callable[[Face, Lab], None]:
-    def announce(face: Face, lab: Lab) -> None:
+def _announce(kubeconfig: Path, manager: Sequence[str]) -> Callable[[HttpFrontend, Lab], None]:
+    def announce(face: HttpFrontend, lab: Lab) -> None:
         face.kubeconfig(kubeconfig)
         contexts = ", ".join(face.credentials.tokens)
         show(f"{lab.scenario.name} is served at {face.url}, {lab.scenario.about or 'a lab'}")

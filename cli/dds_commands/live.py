@@ -18,12 +18,12 @@ from pydantic import BaseModel
 
 from dds_adapters import plugins
 from dds_adapters.fabric import APIS, FabricSettings
-from dds_adapters.fabric.settings import check
+from dds_adapters.fabric.fabric_settings import check
 from dds_adapters.kubernetes import access
 from dds_adapters.kubernetes.decode.config import NAMESPACE
 from dds_adapters.kubernetes.lease.elector import new_identity
 from dds_adapters.kubernetes.lease.state import LeaseSettings
-from dds_adapters.runtime.settings import (
+from dds_adapters.runtime.serve_settings import (
     CHECKPOINT_EVENTS,
     CONNECTIONS,
     SCAN_SECONDS,
@@ -36,7 +36,7 @@ from dds_adapters.sql import Database, upgrade
 from dds_adapters.sql.urls import as_url
 from dds_commands.parameters import default_path, made, policy_read, state_folder, without_password
 from dds_commands.screen import note
-from dds_commands.settings import DEFAULT, Row, origin, setting, text
+from dds_commands.serve_options import DEFAULT, Row, origin, setting, text
 from dds_core.autoscaler.policy import AutoscaleMode, AutoscalePolicy, read_autoscale_policy
 from dds_core.errors import DatabaseMissing, InputError, LogUnavailable, SchemaMissing, SchemaOlder
 from dds_core.kit.policy import Mode

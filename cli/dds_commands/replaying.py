@@ -254,7 +254,7 @@ def sealed(name: str, cluster: str, groups: Iterable[Group], recorded_at: int, s
 # -- what is shown -------------------------------------------------------------------------------------------------------
 
 
-class View(Protocol):
+class LogPrinter(Protocol):
     """What of a component's log is wanted."""
 
     def things(self, state: Any) -> Things:
@@ -270,7 +270,7 @@ class View(Protocol):
 def _show(
     source: Recording | Log,
     policy: BaseModel | None,
-    view: View,
+    view: LogPrinter,
     at: str | None,
     since: str | None,
     until: str | None,
@@ -389,7 +389,7 @@ def _show_told(at: int, told: Mapping[str, list[dict[str, Any]]], form: str, **m
 # -- of a scaler ---------------------------------------------------------------------------------------------------------
 
 
-class _ScalerView:
+class _ScalerPrinter:
     """Claims and devices."""
 
     def __init__(self, source: Source, claim: str | None, node: str | None, state: str | None) -> None:
@@ -423,7 +423,7 @@ class _ScalerView:
             raise InputError("--claim and --node do not go together here", fix="give one of them, or --at as well")
         subject = next(iter(self._wanted.subjects), None)
         counts = _CountedClaims(told(), since)
-        entries = self._chosen(SCALER.told.timeline(counts, subject))
+        entries = self._chosen(SCALER.telling.timeline(counts, subject))
         _show_entries(entries, subject, counts, form)
 
     def _chosen(self, entries: Iterator[Entry]) -> Iterator[Entry]:
@@ -461,7 +461,7 @@ class _CountedClaims(_Counted):
 # -- of a publisher ------------------------------------------------------------------------------------------------------
 
 
-class _PublisherView:
+class _PublisherPrinter:
     """Pools and machines, and the questions that the fabric did not answer."""
 
     def __init__(self, source: Source, claim: str | None, node: str | None, state: str | None) -> None:
@@ -495,7 +495,7 @@ class _PublisherView:
             require_path(self._source)
         subject = of_kind(self._source, self._node, "node") if self._node else None
         counts = _CountedPools(told(), since)
-        _show_entries(PUBLISHER.told.timeline(counts, subject), subject, counts, form)
+        _show_entries(PUBLISHER.telling.timeline(counts, subject), subject, counts, form)
 
 
 class _CountedPools(_Counted):
@@ -601,7 +601,7 @@ def _said(value: Any) -> str:
 # -- of an autoscaler ----------------------------------------------------------------------------------------------------
 
 
-class _AutoscalerView:
+class _AutoscalerPrinter:
     """Groups, servers that come and go, and pods that wait."""
 
     def __init__(self, source: Source, claim: str | None, node: str | None, state: str | None) -> None:
@@ -629,7 +629,7 @@ class _AutoscalerView:
 
     def show_changes(self, told: Callable[[], Iterator[Moment]], since: Place, form: str) -> None:
         counts = _CountedGroups(told(), since)
-        _show_entries(AUTOSCALER.told.timeline(counts, None), None, counts, form)
+        _show_entries(AUTOSCALER.telling.timeline(counts, None), None, counts, form)
 
 
 class _CountedGroups(_Counted):
@@ -644,7 +644,7 @@ class _CountedGroups(_Counted):
         yield self._said(self._KINDS)
 
 
-Views = Callable[[Source, str | None, str | None, str | None], View]
+Views = Callable[[Source, str | None, str | None, str | None], LogPrinter]
 
 
 def _view_of(source: Source) -> Views:
@@ -657,7 +657,7 @@ def _view_of(source: Source) -> Views:
 
 
 _VIEWS: dict[str, Views] = {
-    SCALER.name: _ScalerView,
-    PUBLISHER.name: _PublisherView,
-    AUTOSCALER.name: _AutoscalerView,
+    SCALER.name: _ScalerPrinter,
+    PUBLISHER.name: _PublisherPrinter,
+    AUTOSCALER.name: _AutoscalerPrinter,
 }

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import click
 
-from dds_adapters.fabric.settings import FabricSettings
+from dds_adapters.fabric.fabric_settings import FabricSettings
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.machines.settings import MachinesSettings, read_settings
-from dds_adapters.runtime.settings import AUTOSCALER_LEASE, LEASE, PUBLISHER_LEASE, Listen, LiveSettings
+from dds_adapters.machines.machine_settings import MachinesSettings, read_settings
+from dds_adapters.runtime.serve_settings import AUTOSCALER_LEASE, LEASE, PUBLISHER_LEASE, Listen, LiveSettings
 from dds_adapters.sql.urls import as_url
 from dds_commands.live import (
     ANSWERING,
@@ -44,7 +44,7 @@ from dds_commands.live import (
 )
 from dds_commands.running import FINE, INPUT, require
 from dds_commands.screen import table
-from dds_commands.settings import FLAG, Row, Setting, config_option, origin, rows, setting, settings
+from dds_commands.serve_options import FLAG, Row, Setting, config_option, origin, rows, setting, settings
 from dds_commands.ui import Beside, Shown
 from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.autoscaler.policy import AUTOSCALE_MODES, AutoscalePolicy

@@ -174,7 +174,7 @@ class Log:
         return [(row.position, row.occurred_at) for row in rows]
 
     def named(self) -> Iterator[Moment]:
-        telling = self.component.told
+        telling = self.component.telling
         return moments(telling.naming(self.source.read_lean(self.after, types=telling.names)), self.component)
 
     def find(self, text: str) -> Subject | None:

@@ -483,7 +483,7 @@ class LogView:
 
     def _begin_news(self) -> None:
         """What is told from here on speaks in the names that the state knows."""
-        self._teller = self.component.told.teller(None, self.state)
+        self._teller = self.component.telling.teller(None, self.state)
         self.news = []
 
 

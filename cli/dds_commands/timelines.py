@@ -83,11 +83,11 @@ class Account:
 
     def __init__(self, component: Component[Any], told: Iterable[Moment], subject: Subject) -> None:
         self.subject = subject
-        teller = component.told.teller(subject, None)
+        teller = component.telling.teller(subject, None)
         self.history = History(teller.known) if component is SCALER else None
         named = self.history is not None and subject.kind == "pod"
         self.pod = PodHistory(subject.name, teller.known) if named else None
-        self.entries = list(component.told.timeline(self._followed(told), subject, teller))
+        self.entries = list(component.telling.timeline(self._followed(told), subject, teller))
         known = self.history if self.history is not None else History()
         self.claims = [known.claims[uid] for uid in sorted(subject.uids) if uid in known.claims]
         self.claims.sort(key=lambda one: one.first)
@@ -145,7 +145,7 @@ def find(source: Source, text: str) -> Subject:
     quickly = source.find(text)
     if quickly is not None:
         return quickly
-    directory = source.component.told.directory().read(progress(source.named(), None, "looking"))
+    directory = source.component.telling.directory().read(progress(source.named(), None, "looking"))
     try:
         return directory.find(text)
     except NoSuchSubject as error:

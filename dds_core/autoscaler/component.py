@@ -27,5 +27,5 @@ AUTOSCALER: Component[Fleet] = Component(
     same=same,
     policy=read_autoscale_policy,
     events=EVENTS,
-    told=TOLD,
+    telling=TOLD,
 )

@@ -1,6 +1,6 @@
 """What Cluster Autoscaler is shown: groups of servers, their instances, and what a fresh server of a group is.
 
-A `View` is frozen between two of its refreshes. Which servers it holds, and why, is decided elsewhere.
+A `GroupsView` is frozen between two of its refreshes. Which servers it holds, and why, is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class NodeRef(Record, frozen=True):
     provider_id: str
 
 
-class View(Record, frozen=True, gc=True, dict=True):
+class GroupsView(Record, frozen=True, gc=True, dict=True):
     """All groups, and of which group each node is a member, by the node's name. A node that is in neither is not autoscaled."""
 
     groups: tuple[Group, ...] = ()

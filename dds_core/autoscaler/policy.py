@@ -45,7 +45,9 @@ class ServerTemplate(Strict):
 
     capacity: dict[str, str] = Field(description="Allocatable quantities; cpu, memory and pods are required.")
     labels: dict[str, str] = Field(default={}, description="All labels of a fresh node, also those of device pools.")
-    taints: tuple[KeptTaint, ...] = Field(default=(), description="Taints that a fresh node keeps.")
+    taints: tuple[KeptTaint, ...] = Field(
+        default=(), description="Taints (key, value, effect) that a fresh node keeps."
+    )
     os: str = Field(default="linux", description="kubernetes.io/os.")
     arch: str = Field(default="amd64", description="kubernetes.io/arch.")
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dds_core.autoscaler.model import Group, Instance, View
+from dds_core.autoscaler.model import Group, GroupsView, Instance
 from dds_core.autoscaler.records import Shown
 from dds_core.autoscaler.rules.asks import INSTANCE
 from dds_core.autoscaler.state import Fleet
 
 
-def view_of(state: Fleet) -> View:
+def view_of(state: Fleet) -> GroupsView:
     """All groups as they were shown last. A caller keeps it until the next refresh or the next accepted call."""
     groups = tuple(_group(state, name, shown) for name, shown in sorted(state.groups.rows.items()))
     members = {node: name for name, shown in state.groups.rows.items() for node in shown.members}
-    return View(groups, members)
+    return GroupsView(groups, members)
 
 
 def _group(state: Fleet, name: str, shown: Shown) -> Group:

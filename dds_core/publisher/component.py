@@ -27,5 +27,5 @@ PUBLISHER: Component[PoolState] = Component(
     same=same,
     policy=read_publish_policy,
     events=EVENTS,
-    told=TOLD,
+    telling=TOLD,
 )

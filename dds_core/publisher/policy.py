@@ -25,7 +25,7 @@ class PublishPolicy(Strict):
     )
     gone_seconds: Seconds = Field(
         default=60,
-        description="How long a fabric or machine is missing from whole answers before it is withdrawn.",
+        description="How long a fabric or machine is missing before it is withdrawn.",
     )
     while_cooling: Literal["taint", "withdraw"] = Field(
         default="taint",
@@ -41,7 +41,7 @@ class PublishPolicy(Strict):
         "More free devices of a model in a fabric are not believed: its pool stays as it is.",
     )
     read_back_seconds: PositiveSeconds = Field(
-        default=30, description="A pool that does not show what was written after this time is written again."
+        default=30, description="After this time a pool that does not show what was written is written again."
     )
     scan_interval_seconds: Seconds = Field(
         default=300, description="Interval of level passes over pools and nodes; 0 = never."

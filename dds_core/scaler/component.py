@@ -28,7 +28,7 @@ SCALER: Component[State] = Component(
     same=same,
     policy=read_policy,
     events=EVENTS,
-    told=TOLD,
+    telling=TOLD,
     usual=True,
 )
 

@@ -26,12 +26,12 @@ class SchedulerPolicy(Strict):
     )
     hand_over: Literal["exchange", "clear"] | None = Field(
         default=None,
-        description="In `schedulers` only: overrides the policy's `hand_over`. Without it, schedulers other than "
-        "the kube-scheduler get `clear`.",
+        description="In `schedulers` only: overrides the policy's `hand_over`. Without it, only the kube- "
+        "scheduler gets `exchange`.",
     )
     attach_budget_seconds: PositiveSeconds | None = Field(
         default=None,
-        description="Time for an attach; default: binding timeout less the margin.",
+        description="Time for an attach, then `AttachTimeout`; default: timeout less margin.",
     )
 
     @model_validator(mode="after")
@@ -87,7 +87,7 @@ class Policy(Strict):
 
     mode: Mode = Field(
         default="observe",
-        description="`observe`: write nothing; `attach`: all but detaches; `detach`: everything.",
+        description="What is carried out ([modes](#modes)).",
     )
     scan_interval_seconds: Seconds = Field(
         default=60,
@@ -100,7 +100,7 @@ class Policy(Strict):
     )
     idle: Literal["fixed", "adaptive"] = Field(
         default="fixed",
-        description="`fixed`: `no_removal_seconds`; `adaptive`: learned, at most attach_cost / idle_hour_cost hours.",
+        description="For `no_removal_seconds`, or learned ([above](#how-long-a-device-idles)).",
     )
     attach_cost: Cost = Field(
         default=1.0,
@@ -127,46 +127,43 @@ class Policy(Strict):
     )
     cool_down_seconds: PositiveSeconds = Field(
         default=120,
-        description="How long a model that failed a claim is kept from the scheduler on the node; longer for "
-        "repeated failures.",
+        description="How long a model that failed a claim is kept from the scheduler on the node; longer when "
+        "repeated.",
     )
     pool_cool_down_nodes: Count = counted(
         2,
         "nodes",
-        "From this number of failed nodes of one fabric on, its pool cools down too; 0 = never.",
+        "Failed nodes of one fabric from which on its pool cools down too; 0 = never.",
     )
     cool_down_read_back_seconds: Seconds = Field(
         default=15,
-        description="Longest time that a failure waits for the publisher to close the pool.",
+        description="Longest wait of a failure for the publisher to close the pool.",
     )
     unlisted_grace_seconds: PositiveSeconds = Field(
         default=300,
-        description="How long an attached device may be missing from its node's whole pools before another is "
-        "ordered in its place.",
+        description="How long an attached device may be missing from its node's whole pools before it is given up.",
     )
     fence_settle_seconds: PositiveSeconds = Field(
         default=30, description="How long a fence must hold before a LIST confirms it."
     )
-    detaches_per_hour: Count = counted(60, "devices an hour", "Devices marked to go back, over the fleet.")
+    detaches_per_hour: Count = counted(60, "devices an hour", "Devices marked to go back in the fleet.")
     detach_without_fence: Literal["best_effort", "never"] = Field(
         default="best_effort",
         description="Whether to detach where devices cannot be held; the fence then relies on watching.",
     )
     rebalance: bool = Field(
         default=True,
-        description="When a claim waits and the pool is empty, free the longest-idle device elsewhere (mode "
-        "`detach`).",
+        description="When a claim waits and the pool is empty, free the longest-idle device elsewhere (mode `detach`).",
     )
     orders_in_flight: Annotated[int, Field(ge=1, le=10_000)] = counted(
         16,
         "attaches",
-        "Most attaches under way while models without a pool are ordered, until the fabric's rate is "
-        "measured.",
+        "Most attaches under way for models without a pool, until the fabric's rate is measured.",
     )
     hand_over: Literal["exchange", "clear"] = Field(
         default="exchange",
-        description="`exchange`: dds gives the claim the device while its pod waits, where possible; `clear`: the "
-        "scheduler is signalled and steered.",
+        description="`exchange`: dds gives the claim the device, where possible; `clear`: the scheduler is "
+        "signalled and steered.",
     )
     guard_seconds: PositiveSeconds = Field(
         default=60,
@@ -175,7 +172,7 @@ class Policy(Strict):
     guard_settle_milliseconds: Annotated[int, Field(ge=0, le=10_000)] = counted(
         500,
         "milliseconds",
-        "Time after which all API servers are taken to obey a guard that one obeys; 0 with only one.",
+        "Time until all API servers are taken to obey a guard that one obeys; 0 with only one.",
     )
     adoption: Literal["none", "reference", "all"] = Field(
         default="reference", description="Requests that dds may resize: its own (`none`), the reference's too, or all."

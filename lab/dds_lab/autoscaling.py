@@ -10,7 +10,7 @@ from dds_adapters.fabric.provider import FabricError
 from dds_adapters.machines.provider import Machines, ServersPartly
 from dds_adapters.runtime.autoscaler import NOT_YET, Ask, Autoscaler, Inbox, Outside
 from dds_core.autoscaler import events as e
-from dds_core.autoscaler.model import NodeRef, View
+from dds_core.autoscaler.model import GroupsView, NodeRef
 from dds_core.autoscaler.policy import AutoscalePolicy
 from dds_core.autoscaler.state import Fleet
 from dds_core.log import EventLog
@@ -45,7 +45,7 @@ class OurAutoscaler(OurProcess[Fleet]):
         inbox = Inbox(self._now, self.wake)
         beside = _ServersTimer(self, machines, inbox, interval)
         self.controller = self.autoscaler = Autoscaler(
-            log, policy, Outside(machines, inbox, beside), code=code, told=self.faults.append
+            log, policy, Outside(machines, inbox, beside), code=code, on_error=self.faults.append
         )
         self.provider: Provider = _Called(self, inbox)
 
@@ -66,7 +66,7 @@ class _Called(Provider):
     def refresh(self) -> None:
         self._ask(e.Refreshed())
 
-    def view(self) -> View:
+    def view(self) -> GroupsView:
         shown = self._ours.autoscaler.shown if self._ours.alive else None
         if shown is None:
             raise Away(NOT_YET, fix="ask again")

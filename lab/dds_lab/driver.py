@@ -18,9 +18,9 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from dds_adapters.fabric.fabric_settings import FabricSettings, Outside
 from dds_adapters.fabric.provider import Provider
 from dds_adapters.fabric.registry import open_provider
-from dds_adapters.fabric.settings import FabricSettings, Outside
 from dds_adapters.fabric.survey import Answer, Question, survey
 from dds_adapters.kubernetes.cluster import Answer as HttpAnswer
 from dds_adapters.kubernetes.cluster import Unreachable, path_of
@@ -633,7 +633,7 @@ class _ProbeTimer(ApiProbe):
 
     def __init__(self, ours: OurProcess[PoolState], answers: Answers) -> None:
         version = partial(ours.version, "resourceslices")
-        super().__init__(ours.requests, version, answers, told=ours.faults.append, random=ours._random)
+        super().__init__(ours.requests, version, answers, on_error=ours.faults.append, random=ours._random)
         self._ours = ours
         self._waits = False
 
@@ -678,5 +678,5 @@ class OurPublisher(OurProcess[PoolState]):
         self.rounds = Rounds(lab.time, reach, pace, answers.put, answers.ended, self._now)
         askers = Askers(answers, self.rounds, _ProbeTimer(self, answers))
         self.controller = self.publisher = Publisher(
-            log, policy, code=code, watchers=watchers, told=self.faults.append, askers=askers
+            log, policy, code=code, watchers=watchers, on_error=self.faults.append, askers=askers
         )

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dds_lab import settings, setup
+from dds_lab import lab_settings, setup
 from dds_lab.actors.claims import Claims, ClaimsSettings
 from dds_lab.actors.fabric import Fabric
 from dds_lab.actors.garbage import Garbage, GarbageSettings
@@ -72,13 +72,13 @@ class Lab:
         self.scenario = scenario
         self.time = time
         self.server = ApiServer(
-            gates=settings.api_gates(scenario),
+            gates=lab_settings.api_gates(scenario),
             now=time.now,
             random=time.random("api"),
             history=history,
             track_updates=track_updates,
         )
-        self.fabric = Fabric(time, settings.fabric(scenario))
+        self.fabric = Fabric(time, lab_settings.fabric(scenario))
         self.manager = self._managed(login or Login())
         self.exits: list[str] = []
         self.tell: Callable[[str], None] = lambda text: None
@@ -98,7 +98,7 @@ class Lab:
             self.workloads,
             fabric_faults(time, self.fabric, scenario.faults.fabric),
             *self._manager_faults(),
-            *(Mix(self.workloads, time, settings.mix(one)) for one in scenario.mix),
+            *(Mix(self.workloads, time, lab_settings.mix(one)) for one in scenario.mix),
             *self._arrivals(scenario.workload),
             self.steps,
             Chaos(self, scenario.faults.chaos),
@@ -138,7 +138,7 @@ class Lab:
             fixed = [model for model, count in group.fixed.items() for _ in range(count)]
             for name in group.names():
                 self.fabric.connect(name, "" if group.fabric is None else str(group.fabric), fixed)
-        for driver in settings.node_drivers(self.scenario):
+        for driver in lab_settings.node_drivers(self.scenario):
             devices = NodeDevices(self.client(driver.driver), self.time, driver)
             self._drivers[driver.driver] = devices
             self._begin("drivers", devices)
@@ -271,7 +271,7 @@ class Lab:
     def _scheduler(self, knobs: written.Scheduler) -> Iterator[Actor]:
         client = self._client_of("scheduler", "system:kube-scheduler")
         yield Scheduler(
-            client, self.time, settings.scheduler(self.scenario, knobs, self._stalled), self._scheduler_exited
+            client, self.time, lab_settings.scheduler(self.scenario, knobs, self._stalled), self._scheduler_exited
         )
 
     def _scheduler_exited(self, why: str) -> None:
@@ -287,34 +287,34 @@ class Lab:
 
     def _claims(self, knobs: written.Claims) -> Iterator[Actor]:
         client = self._client_of("claims", "system:serviceaccount:kube-system:resource-claim-controller")
-        yield Claims(client, self.time, settings.taken(ClaimsSettings, knobs))
+        yield Claims(client, self.time, lab_settings.taken(ClaimsSettings, knobs))
 
     def _controllers(self, knobs: written.Controllers) -> Iterator[Actor]:
         client = self._client_of("controllers", "system:kube-controller-manager")
-        yield NodeLifecycle(client, self.time, settings.taken(NodesSettings, knobs, grace=knobs.silent))
+        yield NodeLifecycle(client, self.time, lab_settings.taken(NodesSettings, knobs, grace=knobs.silent))
         yield Garbage(client, self.time, GarbageSettings())
         rules = self.scenario.cluster.taint_rules is not None
         yield TaintEviction(client, self.time, TaintsSettings(rules=rules))
 
     def _kubelet(self, knobs: written.Kubelet) -> Iterator[Actor]:
         client = self._client_of("kubelet", "system:nodes")
-        yield Kubelet(client, self.time, settings.taken(KubeletSettings, knobs), self.fabric, self._drivers)
+        yield Kubelet(client, self.time, lab_settings.taken(KubeletSettings, knobs), self.fabric, self._drivers)
 
     def _vendor(self, knobs: written.Vendor) -> Iterator[Actor]:
-        for one in settings.vendors(self.scenario, knobs):
+        for one in lab_settings.vendors(self.scenario, knobs):
             driver = VendorDriver(self._client_of("vendor", f"{one.driver}-plugin"), self.time, one, self.fabric)
             self._drivers[one.driver] = driver
             yield driver
 
     def _publisher(self, knobs: written.Publisher) -> Iterator[Actor]:
         client = self._client_of("publisher", "composable-dra-driver")
-        yield Publisher(client, self.time, settings.publisher(self.scenario, knobs), self.fabric)
+        yield Publisher(client, self.time, lab_settings.publisher(self.scenario, knobs), self.fabric)
 
     def _managed(self, login: Login) -> Manager | None:
         knobs = self.scenario.parts.manager
         if knobs is None:
             return None
-        return Manager(self.time, self.fabric, settings.manager(self.scenario, knobs, login))
+        return Manager(self.time, self.fabric, lab_settings.manager(self.scenario, knobs, login))
 
     def _manager_faults(self) -> Iterator[Actor]:
         if self.manager is not None:
@@ -326,17 +326,19 @@ class Lab:
 
     def _arrivals(self, path: str | None) -> Iterator[Actor]:
         if path is not None:
-            yield Arrivals(self.workloads, self.time, lambda: settings.arrivals(path))
+            yield Arrivals(self.workloads, self.time, lambda: lab_settings.arrivals(path))
 
     def _operator(self, knobs: written.Operator) -> Iterator[Actor]:
         client = self._client_of("operator", "composable-resource-operator")
-        operator = Operator(client, self.time, settings.operator(self.scenario, knobs), self.fabric, self)
+        operator = Operator(client, self.time, lab_settings.operator(self.scenario, knobs), self.fabric, self)
         if knobs.webhook:
             yield _Webhook(self.server, operator)
         yield operator
 
     def _scaler(self, knobs: written.Scaler) -> Iterator[Actor]:
-        yield Scaler(self._client_of("scaler", "reference-scaler"), self.time, settings.taken(ScalerSettings, knobs))
+        yield Scaler(
+            self._client_of("scaler", "reference-scaler"), self.time, lab_settings.taken(ScalerSettings, knobs)
+        )
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from dds_lab import setup
 from dds_lab.api.requests import User
-from dds_lab.face import Credentials, Face
-from dds_lab.face.credentials import ADMIN
 from dds_lab.faults import wire
+from dds_lab.http_frontend import Credentials, HttpFrontend
+from dds_lab.http_frontend.credentials import ADMIN
 from dds_lab.lab import Lab
 from dds_lab.manager import Login
-from dds_lab.manager.face import ManagerFace
+from dds_lab.manager.frontend import ManagerFrontend
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.trouble import WireFault
 from dds_lab.time import RealTime, Time
@@ -36,11 +36,11 @@ async def serve(
     scenario: Scenario,
     address: Address,
     stop: asyncio.Event,
-    ready: Callable[[Face, Lab], None],
+    ready: Callable[[HttpFrontend, Lab], None],
     *,
     speed: float | None = None,
     seed: int | None = None,
-    managed: Callable[[ManagerFace], None] = lambda face: None,
+    managed: Callable[[ManagerFrontend], None] = lambda face: None,
 ) -> None:
     """Serve until `stop` is set; `ready` is called once it answers, and before that `managed` if the scenario has a manager of
     the hardware, which always listens on loopback and knows a login of its own at each start. The administrator can guard devices
@@ -54,7 +54,7 @@ async def serve(
         scenario.speed if speed is None else speed,
     )
     lab = Lab(scenario, time, track_updates=True, history=HISTORY, login=_login())
-    face = Face(lab.server, time, _credentials(scenario), plan(scenario, time))
+    face = HttpFrontend(lab.server, time, _credentials(scenario), plan(scenario, time))
     await face.listen(address.host, address.port, address.tls)
     manager_face = None
     try:
@@ -72,12 +72,12 @@ async def serve(
         await face.stop()
 
 
-async def _managed(lab: Lab) -> ManagerFace | None:
+async def _managed(lab: Lab) -> ManagerFrontend | None:
     """The manager's own address, where the scenario has one."""
     knobs = lab.scenario.parts.manager
     if lab.manager is None or knobs is None:
         return None
-    face = ManagerFace(lab.manager, lab.time)
+    face = ManagerFrontend(lab.manager, lab.time)
     await face.listen(tls=knobs.api != "nec", certificate=knobs.certificate)
     return face
 

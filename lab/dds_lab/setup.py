@@ -16,9 +16,9 @@ from dds_lab.actors.objects import ready_condition
 from dds_lab.api.kinds import Object, Resource
 from dds_lab.client import ApiError, Client, instants
 from dds_lab.crds import DEFINITIONS
+from dds_lab.lab_settings import SCHEME, device_info
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.cluster import Class, Model, Nodes
-from dds_lab.settings import SCHEME, device_info
 
 
 class BadObject(InputError):

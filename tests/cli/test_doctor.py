@@ -20,9 +20,9 @@ from dds_lab.api.gates import Gates
 from dds_lab.api.requests import MASTERS, User
 from dds_lab.api.server import ApiServer
 from dds_lab.crds import DEFINITIONS
-from dds_lab.face import Credentials, Served, serving
+from dds_lab.http_frontend import Credentials, Served, serving
 from dds_lab.manager import Manager, ManagerSettings
-from dds_lab.manager.face import serving_manager
+from dds_lab.manager.frontend import serving_manager
 from dds_lab.time import Time
 from tests.support.commands import dds, one_line, program, refused
 from tests.support.doctor_lab import DoctorLab

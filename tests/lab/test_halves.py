@@ -16,8 +16,8 @@ FOR_ACTORS = {f"{ROOT}.client", f"{ROOT}.time", f"{ROOT}.latency"}
 # What the API server may know besides its own parts: nothing of the lab.
 FOR_THE_SERVER: set[str] = set()
 # What the manager of the hardware may know: the hardware, and what serves it.
-FOR_THE_MANAGER = {f"{ROOT}.{name}" for name in ("actors.fabric", "api.requests", "face", "latency", "time")}
-OVER_SOCKETS = "manager.face"
+FOR_THE_MANAGER = {f"{ROOT}.{name}" for name in ("actors.fabric", "api.requests", "http_frontend", "latency", "time")}
+OVER_SOCKETS = "manager.frontend"
 PURE = {"os", "socket", "threading", "asyncio", "subprocess", "time", "pathlib", "requests", "urllib.request"}
 
 

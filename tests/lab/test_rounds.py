@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dds_adapters.fabric import FabricAway
-from dds_adapters.fabric.settings import Outside
+from dds_adapters.fabric.fabric_settings import Outside
 from dds_adapters.fabric.survey import Answer, MachinesAnswer, NoAnswer, StockAnswer
 from dds_core.publisher.model import Limit, Machine, PoolModel, Stock
 from dds_lab.driver import Pace, Rounds

@@ -167,8 +167,8 @@ for mode in ("observe", "attach"):
     assert verify(log.read(), SCALER).ok
     (polished,) = [one for step in steps for one in step.decisions if type(one).__name__ == "Polished"]
     assert (polished.level, polished.about(Known())) == ("warning", {"mode": mode, "device": "uid"})
-    subject = SCALER.told.directory().read(moments(log.read(), SCALER)).find("gpu-0")
-    text = render_text(SCALER.told.timeline(moments(log.read(), SCALER), subject))
+    subject = SCALER.telling.directory().read(moments(log.read(), SCALER)).find("gpu-0")
+    text = render_text(SCALER.telling.timeline(moments(log.read(), SCALER), subject))
     assert ("dds would" if mode == "observe" else "dds decided to") + " polish gpu-0 with silk" in text, text
     state = engine.state
     assert (polished.key in state.last_emitted, ("Polished", "uid") in state.refusals) == (mode == "observe", mode == "attach")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from dds_lab.client import Client
-from dds_lab.face import Served
+from dds_lab.http_frontend import Served
 from tests.support.served import client_of
 
 GROUP = "cluster.x-k8s.io"

@@ -15,8 +15,8 @@ from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.kubernetes.lease.elector import Elector, LeaseLost
 from dds_adapters.kubernetes.lease.state import LeaseSettings
 from dds_lab.api.requests import MASTERS, User
-from dds_lab.face import Credentials, Served, serving
 from dds_lab.faults.wire import FaultPlan, Rule
+from dds_lab.http_frontend import Credentials, Served, serving
 from tests.support.served import client_of, new_server, wall
 
 NAMES = ("a", "b", "c")
@@ -51,7 +51,7 @@ class Arena:
         self._clusters.append(cluster)
         elector = Elector(
             cluster, NAMESPACE, LEASE, name, settings,
-            on_lost=lambda lost: self.losses.append((name, lost)), told=lambda line: self.told.append((name, line)), **more,
+            on_lost=lambda lost: self.losses.append((name, lost)), on_error=lambda line: self.told.append((name, line)), **more,
         )  # fmt: skip
         self.electors[name] = elector
         elector.start()

@@ -14,14 +14,14 @@ from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.runtime.loop import P
 from dds_adapters.runtime.process import Process
 from dds_adapters.runtime.scaler import make_scaler
-from dds_adapters.runtime.settings import LiveSettings
+from dds_adapters.runtime.serve_settings import LiveSettings
 from dds_core.errors import DdsError
 from dds_core.log import EventLog
 from dds_core.scaler.policy import Policy, SchedulerPolicy
 from dds_core.scaler.state import State
-from dds_lab.face import Face
+from dds_lab.http_frontend import HttpFrontend
 from dds_lab.lab import Lab
-from dds_lab.manager.face import ManagerFace
+from dds_lab.manager.frontend import ManagerFrontend
 from dds_lab.scenario import Scenario
 from dds_lab.serving import Address, serve
 
@@ -90,8 +90,8 @@ class LiveLab(Lasting):
         self._stop: asyncio.Event | None = None
         self._error: BaseException | None = None
         self.lab: Lab
-        self.face: Face
-        self.manager: ManagerFace
+        self.face: HttpFrontend
+        self.manager: ManagerFrontend
         """Where the scenario has one."""
         self.credentials = folder / "manager"
         """What a client needs to log in to the manager, as the files of a Secret."""
@@ -156,11 +156,11 @@ class LiveLab(Lasting):
             self._loop.run_until_complete(asyncio.sleep(0.02))  # what was closed is gone a turn later
             self._loop.close()
 
-    def _managed(self, face: ManagerFace) -> None:
+    def _managed(self, face: ManagerFrontend) -> None:
         self.manager = face
         face.write_credentials(self.credentials)
 
-    def _up(self, face: Face, lab: Lab) -> None:
+    def _up(self, face: HttpFrontend, lab: Lab) -> None:
         self.face, self.lab = face, lab
         self._first_face = face
         face.kubeconfig(self.kubeconfig)

@@ -21,8 +21,8 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 
+from dds_adapters.fabric.fabric_settings import Outside
 from dds_adapters.fabric.provider import Provider
-from dds_adapters.fabric.settings import Outside
 from dds_adapters.runtime.metrics import Calls, Metrics, PoolMetrics, Program
 from dds_adapters.runtime.operation import sources_of
 from dds_core.log import MemoryLog

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from dds_adapters.fabric.settings import FabricSettings
+from dds_adapters.fabric.fabric_settings import FabricSettings
 from dds_core.component import component_named
 from dds_core.events import Event
 from dds_core.log import EventLog, MemoryLog

@@ -21,8 +21,8 @@ from dds_core.errors import DdsError
 from dds_lab.api.requests import MASTERS, User
 from dds_lab.api.server import ApiServer
 from dds_lab.client import Client
-from dds_lab.face import Credentials, Served, serving
 from dds_lab.faults.wire import FaultPlan, Rule
+from dds_lab.http_frontend import Credentials, Served, serving
 from tests.support.served import client_of, new_server, wall
 
 QUICK = Timing(

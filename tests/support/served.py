@@ -12,8 +12,8 @@ from dds_lab.api.requests import MASTERS, User
 from dds_lab.api.server import ApiServer
 from dds_lab.client import Client
 from dds_lab.crds import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
-from dds_lab.face import Credentials, Served, serving
 from dds_lab.faults.wire import FaultPlan, Rule
+from dds_lab.http_frontend import Credentials, Served, serving
 from dds_lab.time import VirtualTime
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from dds_lab.api.paths import Query, place
 from dds_lab.api.requests import Request
-from dds_lab.face import Face
+from dds_lab.http_frontend import HttpFrontend
 from tests.support.live_lab import LiveLab
 
 WINDOW = 10.0
@@ -41,7 +41,7 @@ class Traffic:
         self.came: list[Came] = []
         self.follow(lab.face)
 
-    def follow(self, face: Face) -> None:
+    def follow(self, face: HttpFrontend) -> None:
         """Count what comes to this face too."""
         answer: Callable[[Any, Request], None] = face.answer
 
@@ -81,7 +81,7 @@ class Traffic:
         self.came.append(Came(time.monotonic(), verb, resource, where.name, struck))
 
 
-def _strokes(face: Face) -> int:
+def _strokes(face: HttpFrontend) -> int:
     return sum(face.faults.struck) if face.faults is not None else 0
 
 
@@ -109,7 +109,7 @@ def away(lab: LiveLab, *followed: Traffic) -> Iterator[None]:
 
 async def _back(lab: LiveLab, port: int, followed: tuple[Traffic, ...]) -> None:
     before = lab.face
-    face = lab.face = Face(before.server, before.time, before.credentials, before.faults)
+    face = lab.face = HttpFrontend(before.server, before.time, before.credentials, before.faults)
     for traffic in followed:
         traffic.follow(face)
     await face.listen(port=port, tls=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from dds_core.autoscaler.model import NodeRef, View
+from dds_core.autoscaler.model import GroupsView, NodeRef
 from dds_core.errors import DdsError
 
 
@@ -40,7 +40,7 @@ class Provider(Protocol):
         """Begin the next view. It is never called twice at a time. If it takes long, only its caller waits, some seconds."""
         ...
 
-    def view(self) -> View:
+    def view(self) -> GroupsView:
         """The view of the last refresh, changed since by accepted calls alone. Never waits, not for a refresh either."""
         ...
 

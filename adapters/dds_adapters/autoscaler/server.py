@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
-from dds_adapters.autoscaler.face import Face
+from dds_adapters.autoscaler.grpc_frontend import GrpcFrontend
 from dds_core.errors import InputError
 
 LOG = logging.getLogger("dds.autoscaler")
@@ -115,7 +115,7 @@ def check(address: str, tls: TlsFiles | None) -> int:
 class Server:
     """Serves a face from `start` until `stop`; it is started once. `port` is where it listens."""
 
-    def __init__(self, face: Face, address: str = ADDRESS, *, tls: TlsFiles | None = None) -> None:
+    def __init__(self, face: GrpcFrontend, address: str = ADDRESS, *, tls: TlsFiles | None = None) -> None:
         """Port 0 means any that is free. Raises InputError as `check`."""
         self.port = check(address, tls)
         self._address = address

@@ -3,6 +3,7 @@
 Nothing here knows of Kubernetes, and nothing decides. `open_provider` is where to begin; `docs/fabric.md` tells of every call.
 """
 
+from dds_adapters.fabric.fabric_settings import APIS, Api, FabricSettings, Outside
 from dds_adapters.fabric.provider import (
     FabricAway,
     FabricDenied,
@@ -13,7 +14,6 @@ from dds_adapters.fabric.provider import (
     Provider,
 )
 from dds_adapters.fabric.registry import open_provider
-from dds_adapters.fabric.settings import APIS, Api, FabricSettings, Outside
 
 __all__ = [
     "APIS",

@@ -10,8 +10,8 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
+from dds_adapters.fabric.fabric_settings import FABRIC_ID, checked_id
 from dds_adapters.fabric.provider import FabricOdd, FabricPartly
-from dds_adapters.fabric.settings import FABRIC_ID, checked_id
 from dds_core.publisher.model import Machine
 
 

@@ -22,8 +22,8 @@ from pydantic import (
 )
 
 from dds_adapters.fabric.documents import Strict, of_form, read_document
+from dds_adapters.fabric.fabric_settings import FABRIC_ID, checked_id
 from dds_adapters.fabric.provider import InventoryFault
-from dds_adapters.fabric.settings import FABRIC_ID, checked_id
 from dds_core.publisher.model import FreeDevice, Limit, Machine, PoolModel, Stock, by_name
 
 _MEND = "correct it; see docs/fabric.md"

@@ -19,6 +19,7 @@ from typing import Any
 import httpx
 
 from dds_adapters.fabric.answers import odd
+from dds_adapters.fabric.fabric_settings import Outside
 from dds_adapters.fabric.provider import (
     FabricAway,
     FabricBusy,
@@ -28,7 +29,6 @@ from dds_adapters.fabric.provider import (
     FabricRefused,
     FabricUnreachable,
 )
-from dds_adapters.fabric.settings import Outside
 from dds_adapters.fabric.words import said
 from dds_core import __version__
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dds_adapters import plugins
+from dds_adapters.fabric.fabric_settings import FabricSettings, Outside, check
 from dds_adapters.fabric.file import FileProvider
 from dds_adapters.fabric.provider import Provider
-from dds_adapters.fabric.settings import FabricSettings, Outside, check
 from dds_core.errors import InputError, install_hint
 
 Opener = Callable[[FabricSettings, Outside], Provider]

@@ -228,7 +228,7 @@ class _Round:
 # -- what is new in answers, as facts ------------------------------------------------------------------------------------
 
 
-class View(Protocol):
+class FabricKnowledge(Protocol):
     """What is known of a fabric: a state of the publisher."""
 
     def machine(self, uuid: str) -> Machine | None: ...
@@ -253,7 +253,7 @@ class View(Protocol):
         ...
 
 
-def facts_of(answer: Answer, view: View) -> tuple[Event, ...]:
+def facts_of(answer: Answer, view: FabricKnowledge) -> tuple[Event, ...]:
     """What is new against the view; an answer that says what is known already makes no fact. A question that fails is told
     once, and once more when it is answered again; a fault of an inventory also when it is another one than before: somebody is
     at it."""
@@ -270,13 +270,13 @@ def facts_of(answer: Answer, view: View) -> tuple[Event, ...]:
             return tuple(_failed(of, error, view))
 
 
-def _failed(of: str, error: FabricError, view: View) -> Iterable[Event]:
+def _failed(of: str, error: FabricError, view: FabricKnowledge) -> Iterable[Event]:
     text, known = scrub(str(error)), view.failure(of)
     if not known or (error.lasting and text != known):
         yield FabricFailed(of, text)
 
 
-def _moved(machines: tuple[Machine, ...], view: View) -> Iterable[Event]:
+def _moved(machines: tuple[Machine, ...], view: FabricKnowledge) -> Iterable[Event]:
     """Machines that are new or other than before. A list says nothing of limits: what is known of them stays."""
     for machine in machines:
         known = view.machine(machine.uuid)
@@ -285,23 +285,23 @@ def _moved(machines: tuple[Machine, ...], view: View) -> Iterable[Event]:
             yield MachineObserved(now)
 
 
-def _gone(machines: tuple[Machine, ...], view: View) -> Iterable[Event]:
+def _gone(machines: tuple[Machine, ...], view: FabricKnowledge) -> Iterable[Event]:
     for uuid in sorted(set(view.machines()) - {machine.uuid for machine in machines}):
         yield MachineGone(uuid)
 
 
-def _counted(stock: Stock, view: View) -> Iterable[Event]:
+def _counted(stock: Stock, view: FabricKnowledge) -> Iterable[Event]:
     if stock != view.stock(stock.fabric, stock.model) or view.in_doubt(stock.fabric, stock.model):
         yield StockObserved(stock.fabric, stock.model, stock.free, stock.devices, stock.whole)
 
 
-def _limited(answer: LimitsAnswer, view: View) -> Iterable[Event]:
+def _limited(answer: LimitsAnswer, view: FabricKnowledge) -> Iterable[Event]:
     """A machine that is gone meanwhile has no limits any more."""
     known = view.machine(answer.machine)
     if known is not None and known.limits != answer.limits:
         yield MachineObserved(msgspec.structs.replace(known, limits=answer.limits))
 
 
-def _answered(of: str, view: View, first: bool = False) -> Iterable[Event]:
+def _answered(of: str, view: FabricKnowledge, first: bool = False) -> Iterable[Event]:
     if first or view.failure(of):
         yield FabricAnswered(of)

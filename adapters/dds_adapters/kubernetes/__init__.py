@@ -8,11 +8,11 @@ no Secret, environment value or opaque device configuration can get into an even
 from dds_adapters.kubernetes.decode.decoding import Fault
 from dds_adapters.kubernetes.decode.translate import (
     RESOURCES,
-    NamedView,
+    KnownObjects,
+    NamedObjects,
     Translator,
     UnknownResource,
     UnknownWatchType,
-    View,
     WatchFailed,
 )
 from dds_adapters.kubernetes.recording import EVALUATOR, NotARecording, RecordedEvent, read_recording
@@ -21,13 +21,13 @@ __all__ = [
     "EVALUATOR",
     "RESOURCES",
     "Fault",
-    "NamedView",
+    "KnownObjects",
+    "NamedObjects",
     "NotARecording",
     "RecordedEvent",
     "Translator",
     "UnknownResource",
     "UnknownWatchType",
-    "View",
     "WatchFailed",
     "read_recording",
 ]

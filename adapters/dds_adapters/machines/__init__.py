@@ -3,9 +3,7 @@
 Nothing here decides. `open_machines` is where to begin; docs/machines.md says what each provider needs and does.
 """
 
-from dds_adapters.machines.provider import Machines, ServersPartly
-from dds_adapters.machines.registry import open_machines
-from dds_adapters.machines.settings import (
+from dds_adapters.machines.machine_settings import (
     CdiSettings,
     ClusterApiSettings,
     File,
@@ -15,6 +13,8 @@ from dds_adapters.machines.settings import (
     Scalable,
     read_settings,
 )
+from dds_adapters.machines.provider import Machines, ServersPartly
+from dds_adapters.machines.registry import open_machines
 
 __all__ = [
     "CdiSettings",

@@ -24,14 +24,14 @@ from urllib.parse import quote
 from pydantic import Field
 
 from dds_adapters.fabric.answers import Items, Part, Text, Uuid, odd
+from dds_adapters.fabric.fabric_settings import Outside
 from dds_adapters.fabric.fsas.credentials import Folder
 from dds_adapters.fabric.fsas.managers import MAX_GROUPS, ROOT, CmGroupMembers, Session
 from dds_adapters.fabric.provider import FabricError, FabricRefused, FabricUnreachable
-from dds_adapters.fabric.settings import Outside
 from dds_adapters.fabric.words import said
 from dds_adapters.machines import provider
+from dds_adapters.machines.machine_settings import CdiSettings
 from dds_adapters.machines.provider import CONFLICT, NOT_FOUND, checked_order, id_of, parts_of
-from dds_adapters.machines.settings import CdiSettings
 from dds_core.autoscaler.fold.decisions import FULL
 from dds_core.autoscaler.records import Server, ServerState
 

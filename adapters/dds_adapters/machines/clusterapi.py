@@ -43,8 +43,8 @@ from dds_adapters.machines.capi import (
 )
 from dds_adapters.machines.capi import out_of_resources as short_of
 from dds_adapters.machines.ledger import ANNOTATION, Ledger, read_ledger
+from dds_adapters.machines.machine_settings import Scalable
 from dds_adapters.machines.provider import CONFLICT, NOT_FOUND, checked_order, id_of, id_of_order, parts_of
-from dds_adapters.machines.settings import Scalable
 from dds_core.autoscaler import records
 from dds_core.autoscaler.records import ServerState
 

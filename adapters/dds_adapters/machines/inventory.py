@@ -19,8 +19,8 @@ from pydantic import Field, StringConstraints, model_validator
 from dds_adapters.fabric.documents import Strict, of_form, read_document
 from dds_adapters.fabric.provider import FabricUnreachable, InventoryFault
 from dds_adapters.fabric.words import said
+from dds_adapters.machines.machine_settings import InventorySettings
 from dds_adapters.machines.provider import KEPT, checked_order, id_of, id_of_order, parts_of
-from dds_adapters.machines.settings import InventorySettings
 from dds_core.autoscaler.policy import GroupName
 from dds_core.autoscaler.records import Server, ServerState
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from dds_adapters.fabric.fabric_settings import Outside
 from dds_adapters.fabric.registry import require_http
-from dds_adapters.fabric.settings import Outside
 from dds_adapters.machines.inventory import Inventory
-from dds_adapters.machines.provider import Machines
-from dds_adapters.machines.settings import (
+from dds_adapters.machines.machine_settings import (
     CdiSettings,
     ClusterApiSettings,
     InventorySettings,
     MachinesSettings,
     plugin_of,
 )
+from dds_adapters.machines.provider import Machines
 from dds_core.errors import InputError
 
 

@@ -23,10 +23,10 @@ from dds_adapters.kubernetes.watch.watched import OPTIONAL, WatchSpec, watched_b
 from dds_adapters.kubernetes.write.tasks import Task
 from dds_adapters.machines.provider import Machines
 from dds_adapters.runtime.fleet_plan import announce, plan
-from dds_adapters.runtime.loop import Arriving, Controller, Effective, Told, Watcher
+from dds_adapters.runtime.loop import Arriving, Controller, Effective, OnError, Watcher
 from dds_core.autoscaler import events as e
 from dds_core.autoscaler.component import AUTOSCALER
-from dds_core.autoscaler.model import View
+from dds_core.autoscaler.model import GroupsView
 from dds_core.autoscaler.records import Server
 from dds_core.autoscaler.rules.asks import is_news
 from dds_core.autoscaler.state import Fleet
@@ -134,9 +134,9 @@ class Autoscaler(Controller[Fleet]):
         code: str,
         config_namespace: str = config.NAMESPACE,
         watchers: Sequence[Watcher[Fleet]] = (),
-        told: Told = lambda error: None,
+        on_error: OnError = lambda error: None,
     ) -> None:
-        self.shown: View | None = None
+        self.shown: GroupsView | None = None
         self._outside = outside
         self._config_namespace = config_namespace
         self._follows = watched_by_autoscaler(config_namespace)
@@ -145,7 +145,7 @@ class Autoscaler(Controller[Fleet]):
         """By the fact's identity who waits for its group to be in the log."""
         self._unchanged: list[Asked] = []
         self._answered = False
-        super().__init__(AUTOSCALER, log, policy, code=code, watchers=watchers, told=told)
+        super().__init__(AUTOSCALER, log, policy, code=code, watchers=watchers, on_error=on_error)
 
     # -- what is followed and asked ------------------------------------------------------------------------------
 
@@ -251,7 +251,7 @@ class Autoscaler(Controller[Fleet]):
             self.shown = self._changed(one.fact)
             one.answer.set_result(None)
 
-    def _changed(self, fact: Ask) -> View:
+    def _changed(self, fact: Ask) -> GroupsView:
         """The view that is seen from now on: between two refreshes only the group that was asked about changes."""
         fresh, shown = view_of(self.state), self.shown
         if isinstance(fact, e.Refreshed) or shown is None:

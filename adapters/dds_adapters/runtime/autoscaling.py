@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import TimeoutError as TooLate
 
-from dds_adapters.autoscaler.face import Face, Observe
+from dds_adapters.autoscaler.grpc_frontend import GrpcFrontend, Observe
 from dds_adapters.autoscaler.provider import Away, Provider
 from dds_adapters.autoscaler.server import Server
 from dds_adapters.fabric.provider import FabricError
@@ -19,9 +19,9 @@ from dds_adapters.machines.provider import Machines, ServersPartly
 from dds_adapters.runtime.asking import PollingThread
 from dds_adapters.runtime.autoscaler import NOT_YET, Ask, Autoscaler, Inbox, Outside
 from dds_adapters.runtime.loop import Effective, Make, Surroundings
-from dds_adapters.runtime.settings import SERVERS_SECONDS
+from dds_adapters.runtime.serve_settings import SERVERS_SECONDS
 from dds_core.autoscaler import events as e
-from dds_core.autoscaler.model import NodeRef, View
+from dds_core.autoscaler.model import GroupsView, NodeRef
 from dds_core.autoscaler.state import Fleet
 from dds_core.errors import DdsError
 from dds_core.log import EventLog
@@ -40,14 +40,14 @@ class ServersAsker(PollingThread):
         inbox: Inbox,
         *,
         interval: float = SERVERS_SECONDS,
-        told: Callable[[DdsError], None] = lambda error: None,
+        on_error: Callable[[DdsError], None] = lambda error: None,
     ) -> None:
-        """`told` is told of failures."""
+        """`on_error` gets failures."""
         super().__init__("servers")
         self._machines = machines
         self._inbox = inbox
         self._interval = interval
-        self._told = told
+        self._on_error = on_error
         self._wanted = False
         self.answered: float | None = None
         """When all servers were last told, on the clock that nobody sets."""
@@ -71,19 +71,21 @@ class ServersAsker(PollingThread):
             self.answered = time.monotonic()
         except ServersPartly as error:
             self._inbox.tell(error.servers, error.groups)
-            self._told(error)
+            self._on_error(error)
         except FabricError as error:
-            self._told(error)
+            self._on_error(error)
         except Exception as error:  # a fault of ours must not end the asking
             what = f"the question for servers ended with {type(error).__name__}"
-            self._told(DdsError(what, where="the provider of servers", fix="please report it; it is asked again"))
+            self._on_error(DdsError(what, where="the provider of servers", fix="please report it; it is asked again"))
 
 
 class Counter(Provider):
     """Where Cluster Autoscaler's calls are handed to the one who decides. What is not answered in time may have been taken all
     the same: its caller asks for the target, which is true."""
 
-    def __init__(self, inbox: Inbox, shown: Callable[[], View | None], *, patience: float = ANSWER_SECONDS) -> None:
+    def __init__(
+        self, inbox: Inbox, shown: Callable[[], GroupsView | None], *, patience: float = ANSWER_SECONDS
+    ) -> None:
         """`shown` is what is seen, None while nothing is; `patience` bounds how long a caller waits, in seconds."""
         self._inbox = inbox
         self._shown = shown
@@ -92,7 +94,7 @@ class Counter(Provider):
     def refresh(self) -> None:
         self._ask(e.Refreshed())
 
-    def view(self) -> View:
+    def view(self) -> GroupsView:
         shown = self._shown()
         if shown is None:
             raise Away(NOT_YET, fix="ask again")
@@ -149,7 +151,7 @@ class _Beside:
         return None if answered is None else time.monotonic() - answered
 
 
-Listen = Callable[[Face], Server]
+Listen = Callable[[GrpcFrontend], Server]
 """Makes the server for a face; it does not listen yet."""
 
 
@@ -168,8 +170,10 @@ def make_autoscaler(
 
     def make(log: EventLog, policy: Effective, around: Surroundings[Fleet]) -> Autoscaler:
         inbox = Inbox(around.arrivals.instant, around.arrivals.wake)
-        asker = ServersAsker(machines, inbox, interval=interval, told=lambda error: around.trouble("servers", error))
-        face = Face(Counter(inbox, lambda: controller.shown), observe=observe)
+        asker = ServersAsker(
+            machines, inbox, interval=interval, on_error=lambda error: around.trouble("servers", error)
+        )
+        face = GrpcFrontend(Counter(inbox, lambda: controller.shown), observe=observe)
         controller = Autoscaler(
             log,
             policy,
@@ -177,7 +181,7 @@ def make_autoscaler(
             code=code,
             config_namespace=config_namespace,
             watchers=around.watchers,
-            told=lambda error: around.trouble("decisions", error),
+            on_error=lambda error: around.trouble("decisions", error),
         )
         return controller
 

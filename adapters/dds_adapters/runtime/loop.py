@@ -75,7 +75,7 @@ class Watcher(Protocol[P_contra]):
     def committed(self, steps: Sequence[Committed], state: P_contra, /) -> None: ...
 
 
-Told = Callable[[DdsError], None]
+OnError = Callable[[DdsError], None]
 """Is told what went wrong with one thing while everything else goes on."""
 
 
@@ -218,7 +218,7 @@ class Controller(ABC, Generic[P]):
         *,
         code: str,
         watchers: Sequence[Watcher[P]] = (),
-        told: Told = lambda error: None,
+        on_error: OnError = lambda error: None,
     ) -> None:
         self.lost: frozenset[str] = frozenset()  # frozen, as other threads look at them
         self.synced_resources: frozenset[str] = frozenset()
@@ -229,7 +229,7 @@ class Controller(ABC, Generic[P]):
         self._policy = policy
         self._code = code
         self._watchers = watchers
-        self._told = told
+        self._on_error = on_error
         self._seen_capabilities: Capabilities | None = None
         self._arrivals, self._facts = deque[Arriving](), deque[Event]()
         self._tasks: list[Task] = []
@@ -559,7 +559,7 @@ class Controller(ABC, Generic[P]):
                 try:
                     watcher.committed(committed, self.state)
                 except Exception as error:  # who only looks on must not stop what it looks at
-                    self._told(fault_of(type(watcher).__name__, error))
+                    self._on_error(fault_of(type(watcher).__name__, error))
 
     def _carry_out(self, one: Committed) -> None:
         """Tasks for the decisions of a group, in its order; what people are told comes behind."""
@@ -568,7 +568,7 @@ class Controller(ABC, Generic[P]):
         try:
             self._tasks.extend(self.announce(one.step))
         except Exception as error:
-            self._told(fault_of(type(one.step.fact).__name__, error))
+            self._on_error(fault_of(type(one.step.fact).__name__, error))
 
     def _planned(self, decision: Decision, event_id: str, at: int) -> None:
         """The tasks of a decision. One that cannot even be drawn up is void, as if it had been refused."""
@@ -576,14 +576,14 @@ class Controller(ABC, Generic[P]):
             self._tasks.extend(self.plan(decision, event_id, at))
         except Exception as error:
             action = type(decision).__name__
-            self._told(fault_of(f"{action} {decision.subject}", error))
+            self._on_error(fault_of(f"{action} {decision.subject}", error))
             self._facts.append(
                 WriteRefused(event_id, action, decision.subject, 0, "InternalError", type(error).__name__)
             )
 
     def _leave_out(self, fault: DdsError, at: int) -> None:
         """What could not be taken in has left its traces in memory: the log is the truth."""
-        self._told(fault)
+        self._on_error(fault)
         self._spoilt = True
         self._append(at)
         self._rebuild()

@@ -25,7 +25,7 @@ from dds_adapters.kubernetes.watch.arrivals import Arrival, DeltaQueue
 from dds_adapters.kubernetes.watch.reflector import Reflector, stop_all
 from dds_adapters.kubernetes.write.writer import Writer
 from dds_adapters.runtime.loop import BATCH, Controller, Effective, Make, P, P_contra, Stall, Surroundings, Watcher
-from dds_adapters.runtime.settings import LiveSettings
+from dds_adapters.runtime.serve_settings import LiveSettings
 from dds_core.errors import DdsError, LogUnavailable, PolicyError
 from dds_core.log import EventLog
 
@@ -186,7 +186,7 @@ class Process(Generic[P]):
             threads=settings.writers,
             permit=self._permit,
             wake=self.arrivals.wake,
-            told=lambda line: observer.trouble("writer", DdsError(line)),
+            on_error=lambda line: observer.trouble("writer", DdsError(line)),
         )
 
     # -- what others ask -----------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ class Process(Generic[P]):
             settings.identity,
             settings.lease,
             on_lost=self._lost,
-            told=lambda line: self._observer.trouble("lease", DdsError(line)),
+            on_error=lambda line: self._observer.trouble("lease", DdsError(line)),
         )
         elector.start()
         ends.callback(self._released, elector)

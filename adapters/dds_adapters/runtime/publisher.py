@@ -20,7 +20,7 @@ from dds_adapters.kubernetes.publish.pools import NOT_KEPT
 from dds_adapters.kubernetes.watch.known import Identity, seeds
 from dds_adapters.kubernetes.watch.watched import PUBLISHER_OPTIONAL, WatchSpec, watched_by_publisher
 from dds_adapters.kubernetes.write.tasks import Task
-from dds_adapters.runtime.loop import Arriving, Controller, Effective, Told, Watcher
+from dds_adapters.runtime.loop import Arriving, Controller, Effective, OnError, Watcher
 from dds_adapters.runtime.preflight import pool_lacks
 from dds_core.engine import Step
 from dds_core.errors import DdsError
@@ -208,7 +208,7 @@ class Publisher(Controller[PoolState]):
         config_namespace: str = config.NAMESPACE,
         bare_metal_hosts: bool = False,
         watchers: Sequence[Watcher[PoolState]] = (),
-        told: Told = lambda error: None,
+        on_error: OnError = lambda error: None,
         askers: Askers | None = None,
     ) -> None:
         """With `bare_metal_hosts` these are followed, too: they say which machine a node is. Without `askers` answers come
@@ -226,7 +226,7 @@ class Publisher(Controller[PoolState]):
         """A write was kept otherwise than the API server said: it has to be asked again."""
         self._came_last: dict[StockKey, int] = {}  # when a device last did
         self._kept: Capabilities | None = None  # nobody said: what the log knows stands
-        super().__init__(PUBLISHER, log, policy, code=code, watchers=watchers, told=told)
+        super().__init__(PUBLISHER, log, policy, code=code, watchers=watchers, on_error=on_error)
 
     # -- what is followed and asked ------------------------------------------------------------------------------
 

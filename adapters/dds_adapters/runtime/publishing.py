@@ -20,7 +20,7 @@ from dds_adapters.kubernetes.publish.probe import probe
 from dds_adapters.runtime.asking import PollingThread
 from dds_adapters.runtime.loop import Effective, Make, Surroundings
 from dds_adapters.runtime.publisher import DRIVER, Answers, Askers, Publisher
-from dds_adapters.runtime.settings import CONNECTIONS, SCAN_SECONDS
+from dds_adapters.runtime.serve_settings import CONNECTIONS, SCAN_SECONDS
 from dds_core.errors import DdsError
 from dds_core.log import EventLog
 from dds_core.publisher.model import Machine, PoolModel
@@ -44,15 +44,15 @@ class ApiProbe(PollingThread):
         version: Callable[[], str],
         answers: Answers,
         *,
-        told: Callable[[DdsError], None] = lambda error: None,
+        on_error: Callable[[DdsError], None] = lambda error: None,
         random: Random | None = None,
     ) -> None:
-        """`version` is that in which ResourceSlices are followed, "" before it is known. `told` is told of failures."""
+        """`version` is that in which ResourceSlices are followed, "" before it is known. `on_error` gets failures."""
         super().__init__("probe")
         self._api = api
         self._version = version
         self._answers = answers
-        self._told = told
+        self._on_error = on_error
         self._backoff = Backoff(random or SystemRandom(), longest=30.0)
         self._driver: str | None = None
         self.answered = False
@@ -78,11 +78,11 @@ class ApiProbe(PollingThread):
         try:
             kept = probe(self._api, version, self._driver or DRIVER)
         except Unreachable as error:  # nothing is decided either, as long as nothing is listed
-            self._told(error)
+            self._on_error(error)
             return self._backoff.failed(time.monotonic())
         except Exception as error:
             fault = error if isinstance(error, DdsError) else DdsError(f"the probe failed: {type(error).__name__}")
-            self._told(fault)
+            self._on_error(fault)
             self._answers.probed(None)
             return FAILED_SECONDS
         self.answered = True
@@ -112,7 +112,7 @@ class FabricPoller(PollingThread):
         *,
         interval: float = SCAN_SECONDS,
         connections: int = CONNECTIONS,
-        told: Callable[[DdsError], None] = lambda error: None,
+        on_error: Callable[[DdsError], None] = lambda error: None,
     ) -> None:
         """A round begins `interval` seconds after the one before began. `connections` questions run side by side. `told` is told
         of faults of the program."""
@@ -121,7 +121,7 @@ class FabricPoller(PollingThread):
         self._answers = answers
         self._interval = interval
         self._connections = connections
-        self._told = told
+        self._on_error = on_error
         self._models: tuple[PoolModel, ...] | None = None
         self._machines: tuple[Machine, ...] = ()
         self.rounds = 0
@@ -157,7 +157,7 @@ class FabricPoller(PollingThread):
                 )
             except Exception as error:  # a fault of ours must not end the asking
                 what = f"a round of questions ended with {type(error).__name__}"
-                self._told(DdsError(what, where="the fabric", fix="please report it; the next round goes on"))
+                self._on_error(DdsError(what, where="the fabric", fix="please report it; the next round goes on"))
             self.rounds += 1
             self.seconds = time.monotonic() - began
             self._ended(models)
@@ -221,11 +221,13 @@ def make_publisher(
     def make(log: EventLog, policy: Effective, around: Surroundings[PoolState]) -> Publisher:
         answers = Answers(around.arrivals.instant, around.arrivals.wake)
 
-        def told(part: str) -> Callable[[DdsError], None]:
+        def on_error(part: str) -> Callable[[DdsError], None]:
             return lambda error: around.trouble(part, error)
 
-        fabric = FabricPoller(provider, answers, interval=interval, connections=connections, told=told("fabric"))
-        probe = ApiProbe(around.api, lambda: around.version("resourceslices"), answers, told=told("probe"))
+        fabric = FabricPoller(
+            provider, answers, interval=interval, connections=connections, on_error=on_error("fabric")
+        )
+        probe = ApiProbe(around.api, lambda: around.version("resourceslices"), answers, on_error=on_error("probe"))
         return Publisher(
             log,
             policy,
@@ -233,7 +235,7 @@ def make_publisher(
             config_namespace=config_namespace,
             bare_metal_hosts=bare_metal_hosts,
             watchers=around.watchers,
-            told=told("decisions"),
+            on_error=on_error("decisions"),
             askers=Askers(answers, fabric, probe),
         )
 

@@ -23,7 +23,7 @@ from dds_adapters.kubernetes.write.guarding import Guarding, ask_guarding
 from dds_adapters.kubernetes.write.plan import plan, stamps
 from dds_adapters.kubernetes.write.pods import Sink, ask_pod, tell_gone
 from dds_adapters.kubernetes.write.tasks import Task
-from dds_adapters.runtime.loop import Arriving, Controller, Effective, Surroundings, Told, Watcher
+from dds_adapters.runtime.loop import Arriving, Controller, Effective, OnError, Surroundings, Watcher
 from dds_adapters.runtime.preflight import preflight
 from dds_core.engine import Step
 from dds_core.errors import DdsError
@@ -127,9 +127,9 @@ class GuardQuestion:
         self._heard: deque[Heard] = deque(maxlen=1)
 
     def task(self) -> Task:
-        return ask_guarding(self.namespace, self._told)
+        return ask_guarding(self.namespace, self._on_guarding)
 
-    def _told(self, found: Guarding) -> None:
+    def _on_guarding(self, found: Guarding) -> None:
         self._heard.append(Heard(found, self._instant()))
         self._wake()
 
@@ -158,7 +158,7 @@ class Scaler(Controller[State]):
         outlet: Sink | None = None,
         guards: GuardQuestion | None = None,
         watchers: Sequence[Watcher[State]] = (),
-        told: Told = lambda error: None,
+        on_error: OnError = lambda error: None,
     ) -> None:
         """`outlet` takes the answers about pods that have to be asked for; without one none is. `guards` asks whether devices can
         be guarded, which is known before anything is decided; without it they cannot."""
@@ -168,7 +168,7 @@ class Scaler(Controller[State]):
         self._config_namespace = config_namespace
         self._questions = PodQuestions(outlet)
         self._wishes: dict[str, int] = {}
-        super().__init__(SCALER, log, policy, code=code, watchers=watchers, told=told)
+        super().__init__(SCALER, log, policy, code=code, watchers=watchers, on_error=on_error)
 
     def watched(self) -> Sequence[WatchSpec]:
         return watched(self._config_namespace)
@@ -275,7 +275,7 @@ def make_scaler(
             outlet=around.arrivals,
             guards=GuardQuestion(namespace, around.arrivals.instant, around.arrivals.wake),
             watchers=around.watchers,
-            told=lambda error: around.trouble("decisions", error),
+            on_error=lambda error: around.trouble("decisions", error),
         )
 
     return make

@@ -17,8 +17,8 @@ from typing import Any
 from dds_adapters.fabric import FabricSettings, Outside, open_provider
 from dds_adapters.jsonl import archive
 from dds_adapters.kubernetes.cluster import Cluster
+from dds_adapters.machines.machine_settings import MachinesSettings
 from dds_adapters.machines.registry import open_machines
-from dds_adapters.machines.settings import MachinesSettings
 from dds_adapters.runtime.health import Endpoints
 from dds_adapters.runtime.loop import Make
 from dds_adapters.runtime.metrics import Calls, Rpcs
@@ -26,7 +26,7 @@ from dds_adapters.runtime.operation import AutoscalerOperation, Operation, Publi
 from dds_adapters.runtime.process import Process
 from dds_adapters.runtime.publishing import make_publisher
 from dds_adapters.runtime.scaler import make_scaler
-from dds_adapters.runtime.settings import CONNECTIONS, SCAN_SECONDS, SERVERS_SECONDS, LiveSettings
+from dds_adapters.runtime.serve_settings import CONNECTIONS, SCAN_SECONDS, SERVERS_SECONDS, LiveSettings
 from dds_core import __version__
 from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.autoscaler.policy import AutoscalePolicy

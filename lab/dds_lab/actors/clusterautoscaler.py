@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dds_adapters.autoscaler.provider import Away, Provider, ProviderError
-from dds_core.autoscaler.model import Group, NodeRef, Template, View
+from dds_core.autoscaler.model import Group, GroupsView, NodeRef, Template
 from dds_core.autoscaler.records import DELETED_BY_CA, STARTING
 from dds_core.matching.allocator import Allocator, Gates, InUse, NodeSelector
 from dds_core.matching.claims import Claim
@@ -89,7 +89,7 @@ class ClusterAutoscaler:
         provider: Callable[[], Provider],
         settings: CaSettings,
         told: Told = lambda did: None,
-        saw: Callable[[View], None] = lambda view: None,
+        saw: Callable[[GroupsView], None] = lambda view: None,
     ) -> None:
         self.stopped = 0
         """Loops that ended because a node of a group has a pod with a device of a pool."""
@@ -148,13 +148,13 @@ class ClusterAutoscaler:
             return
         self._shrink(provider, view, groups, cluster)
 
-    def _clean(self, view: View, cluster: Cluster) -> None:
+    def _clean(self, view: GroupsView, cluster: Cluster) -> None:
         """Delete taints of a process before this one, from members only."""
         for node in cluster.nodes.values():
             if _tainted(node, DELETED_BY_CA) and view.group_of(_ref(node)) is not None:
                 self._untaint(node)
 
-    def _members(self, view: View, group: Group, cluster: Cluster) -> list[Object]:
+    def _members(self, view: GroupsView, group: Group, cluster: Cluster) -> list[Object]:
         return [
             node for node in cluster.nodes.values() if (found := view.group_of(_ref(node))) and found.id == group.id
         ]
@@ -170,7 +170,7 @@ class ClusterAutoscaler:
 
     # -- servers that come
 
-    def _failed_are_deleted(self, provider: Provider, view: View, cluster: Cluster) -> bool:
+    def _failed_are_deleted(self, provider: Provider, view: GroupsView, cluster: Cluster) -> bool:
         """Instances in error, and those that never registered, are given up; the group is backed off."""
         known = {one["spec"].get("providerID") for one in cluster.nodes.values()}
         creating = {}
@@ -203,7 +203,7 @@ class ClusterAutoscaler:
         good = next((one for one in members if _ready(one) and not _tainted(one, DELETED_BY_CA)), None)
         return cluster.pools_of(_name(good)) if good is not None else self._pools.get(group, 0)
 
-    def _grow(self, provider: Provider, view: View, simulated: Simulation, left: list[Object]) -> bool:
+    def _grow(self, provider: Provider, view: GroupsView, simulated: Simulation, left: list[Object]) -> bool:
         """One group grows by as many as its template says, for the pods that fit into it."""
         best: tuple[int, Group, list[Object]] | None = None
         for group in view.groups:
@@ -236,7 +236,7 @@ class ClusterAutoscaler:
 
     # -- servers that go
 
-    def _shrink(self, provider: Provider, view: View, groups: dict[str, list[Object]], cluster: Cluster) -> None:
+    def _shrink(self, provider: Provider, view: GroupsView, groups: dict[str, list[Object]], cluster: Cluster) -> None:
         now, settings = self._time.now(), self._settings
         unneeded: dict[str, int] = {}
         for group in view.groups:

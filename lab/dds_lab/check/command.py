@@ -22,12 +22,12 @@ from dds_lab.api.paths import place
 from dds_lab.api.requests import MASTERS, Request, Response, User
 from dds_lab.api.status import ApiError
 from dds_lab.api.watches import BOOKMARK, ERROR, Notice, Watch
-from dds_lab.check.oracle import WAITING, State, Waits, differences, state_of
+from dds_lab.check.oracle import WAITING, EndState, Waits, differences, state_of
 from dds_lab.check.perturb import AWAY, HEALED, Choose, Gone, Perturber
 from dds_lab.check.running import NEWS, Run
-from dds_lab.face import Credentials, Face
-from dds_lab.face.connection import Connection
-from dds_lab.face.credentials import ADMIN
+from dds_lab.http_frontend import Credentials, HttpFrontend
+from dds_lab.http_frontend.connection import Connection
+from dds_lab.http_frontend.credentials import ADMIN
 from dds_lab.judge.scaler import Judge, Measure
 from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario
@@ -149,7 +149,7 @@ class Watched:
         self._watch.close()
 
 
-class DisturbedFace(Face):
+class DisturbedFrontend(HttpFrontend):
     """What one user asks for passes the tap of a program."""
 
     program: Program
@@ -206,7 +206,7 @@ async def played(
         time = RealTime(asyncio.get_running_loop(), lambda: wall.time_ns() // 1000, seed, speed)
         lab = Lab(later(scenario, LEAD * speed), time, track_updates=True, history=HISTORY)
         program = Program(command, Path(name), time, choose)
-        face = DisturbedFace(lab.server, time, Credentials({USER: User(USER, (MASTERS,)), "admin": ADMIN}))
+        face = DisturbedFrontend(lab.server, time, Credentials({USER: User(USER, (MASTERS,)), "admin": ADMIN}))
         face.program = program
         await face.listen()
         face.kubeconfig(Path(name) / "kubeconfig")
@@ -240,7 +240,7 @@ async def _pass(lab: Lab, program: Program, seconds: float) -> None:
             lab.time.after(AWAY, program.begin)
 
 
-async def _rest(lab: Lab, program: Program, judge: Judge, calm: Run | None) -> State:
+async def _rest(lab: Lab, program: Program, judge: Judge, calm: Run | None) -> EndState:
     """The state in which all comes to rest, or what there is when it has taken too long."""
     state, since, began = state_of(judge.view), lab.time.now(), lab.time.now()
     while lab.time.now() < min(since + REST * MICROSECONDS, began + LATEST * MICROSECONDS):

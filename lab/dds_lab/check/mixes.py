@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from dds_core.autoscaler.component import AUTOSCALER
-from dds_core.autoscaler.model import View
+from dds_core.autoscaler.model import GroupsView
 from dds_core.autoscaler.policy import AutoscalePolicy, read_autoscale_policy
 from dds_core.autoscaler.records import DELETED_BY_CA, STARTING
 from dds_core.log import MemoryLog
@@ -243,7 +243,7 @@ class MixRun:
         if phase:
             self.ran.add(name)
 
-    def _saw(self, view: View) -> None:
+    def _saw(self, view: GroupsView) -> None:
         for group in view.groups:
             counted = sum(one.state in ("running", "creating") for one in group.instances)
             if counted != group.target:

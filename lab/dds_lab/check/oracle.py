@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from dds_adapters.kubernetes import guard
 from dds_core.scaler.model import COOLING, hold_name
 from dds_lab.actors.objects import reservations, results
-from dds_lab.actors.operator.settings import DELETE_DEVICE, MANAGED_BY
+from dds_lab.actors.operator.operator_settings import DELETE_DEVICE, MANAGED_BY
 from dds_lab.client import Object
-from dds_lab.judge.claims import View
+from dds_lab.judge.claims import ClusterView
 from dds_lab.lab import Lab
 from dds_lab.time import MICROSECONDS
 
@@ -22,7 +22,7 @@ COOLED = "a label of a cool-down"
 
 
 @dataclass(frozen=True)
-class State:
+class EndState:
     """`pods` and `claims` by name, in a word each; `attached` counts moved devices by model; `left` are words about what somebody
     who is done should have taken away."""
 
@@ -63,7 +63,7 @@ class Waits:
             del self._since[uid]
 
 
-def state_of(view: View) -> State:
+def state_of(view: ClusterView) -> EndState:
     """As things stand."""
     lab = view.lab
     client = lab.client("oracle")
@@ -73,7 +73,7 @@ def state_of(view: View) -> State:
         for one in lab.fabric.plugged(machine.node)
     }
     claims = [one for one in client.list("resourceclaims") if not one["metadata"]["name"].startswith("dds-")]
-    return State(
+    return EndState(
         {_name(one): _pod(one) for one in client.list("pods")},
         {_name(one): _claim(one) for one in claims},
         Counter(models.get(serial, "") for serial in lab.ledger.attached()),
@@ -87,7 +87,7 @@ def something_leaves(lab: Lab) -> bool:
     return any(one["metadata"].get("deletionTimestamp") for one in resources)
 
 
-def differences(wanted: State, found: State) -> Iterator[str]:
+def differences(wanted: EndState, found: EndState) -> Iterator[str]:
     """In what one state is not as another, names and places apart."""
     for what, before, after in (("pod", wanted.pods, found.pods), ("claim", wanted.claims, found.claims)):
         for name in sorted(before.keys() | after.keys()):
@@ -141,7 +141,7 @@ def _left(lab: Lab) -> Iterator[str]:
             yield COOLED
 
 
-def _spare(view: View) -> Iterator[str]:
+def _spare(view: ClusterView) -> Iterator[str]:
     """Devices that went nowhere although nobody needs them, in whole numbers of a model. Where the operator waits for ever until
     a driver lists what came, no other device of the request can go: it would take that one first."""
     resources = view.lab.client("oracle").list("composableresources")
@@ -154,7 +154,7 @@ def _spare(view: View) -> Iterator[str]:
         yield from [SPARE] * sum(max(0, view.spare(cell) - kept[cell]) for cell in cells)
 
 
-def _is_waited_for(view: View, resource: Object) -> bool:
+def _is_waited_for(view: ClusterView, resource: Object) -> bool:
     """Whether the operator waits until its device is listed, and has done so for long."""
     state = (resource.get("status") or {}).get("state")
     return (

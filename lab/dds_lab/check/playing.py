@@ -16,14 +16,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from dds_adapters.fabric.settings import FabricSettings
+from dds_adapters.fabric.fabric_settings import FabricSettings
 from dds_core.component import Component
 from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.model import MANAGED_BY
 from dds_core.scaler.component import SCALER
 from dds_lab.actors.objects import claim_names
 from dds_lab.check.fleets import PART, REST, SERVED, STAYS, Blow, Fleet, Program, fleet_of
-from dds_lab.check.oracle import COOLED, SPARE, State, differences, something_leaves, state_of
+from dds_lab.check.oracle import COOLED, SPARE, EndState, differences, something_leaves, state_of
 from dds_lab.check.replicas import Replica, ShakyLog, Wire
 from dds_lab.check.subjects import CLUSTER, unsound
 from dds_lab.client import ApiError, Object
@@ -32,7 +32,7 @@ from dds_lab.judge import Finding
 from dds_lab.judge import publisher as pools
 from dds_lab.judge.scaler import Judge, Measure
 from dds_lab.lab import Lab
-from dds_lab.manager.face import write_credentials
+from dds_lab.manager.frontend import write_credentials
 from dds_lab.serving import plan
 from dds_lab.setup import install_guard
 from dds_lab.time import MICROSECONDS, VirtualTime
@@ -209,7 +209,7 @@ class FleetRun:
             found += self._unsound("publisher", PUBLISHER)
         return tuple(found)
 
-    def _at_rest(self) -> State:
+    def _at_rest(self) -> EndState:
         """As things stand once nothing is left over and nothing has changed for a while, or the time for it is over. An operator
         that could not detach a device, as a claim had it, tries again after minutes."""
         state = state_of(self.judge.view)

@@ -17,8 +17,8 @@ from dds_lab.api.requests import Call, Request, Response
 from dds_lab.api.status import ApiError
 from dds_lab.api.watches import Stream
 from dds_lab.driver import Direct, OurProcess
-from dds_lab.face.serving import effects_of, refusal
 from dds_lab.faults.wire import NOTHING, FaultPlan
+from dds_lab.http_frontend.serving import effects_of, refusal
 from dds_lab.lab import Lab
 from dds_lab.time import MICROSECONDS, Timers
 

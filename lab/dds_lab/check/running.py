@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from dds_adapters.kubernetes import guard
-from dds_lab.check.oracle import GUARD, State, Waits, differences, state_of
+from dds_lab.check.oracle import GUARD, EndState, Waits, differences, state_of
 from dds_lab.check.perturb import HEALED, Choose, Gone, Perturbation, Perturber, nothing
 from dds_lab.check.subjects import Cast
 from dds_lab.judge.scaler import Judge, Measure
@@ -34,7 +34,7 @@ class Run:
     disturbed: Perturbation | None
     found: tuple[tuple[str, str], ...]
     waited: dict[str, float] = field(default_factory=dict)
-    state: State = field(default_factory=State)
+    state: EndState = field(default_factory=EndState)
 
 
 def played(scenario: Scenario, cast: Cast, original: Scenario, seed: int, choose: Choose = nothing) -> Run:
@@ -73,7 +73,7 @@ def _run(lab: Lab, until: int) -> None:
             continue
 
 
-def excused(state: State, tap: Perturber) -> State:
+def excused(state: EndState, tap: Perturber) -> EndState:
     """A guard that a dead process's write sets too late is known to nobody: it ends by itself, and its key goes with a later
     guard."""
     if tap.chosen is None or tap.chosen.kind != "too-late" or not tap.path.endswith(f"/{guard.CONFIG_MAP}"):

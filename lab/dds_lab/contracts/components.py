@@ -85,4 +85,4 @@ class ComponentContract:
             component.load({"no such field": 1})
 
     def test_it_is_told(self, component: Component[Any], facts: Facts) -> None:
-        assert list(component.told.timeline(moments(logged(component, facts).read_lean(0), component)))
+        assert list(component.telling.timeline(moments(logged(component, facts).read_lean(0), component)))

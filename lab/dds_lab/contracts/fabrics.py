@@ -12,8 +12,8 @@ from typing import Protocol
 
 import pytest
 
+from dds_adapters.fabric.fabric_settings import FABRIC_ID, checked_id
 from dds_adapters.fabric.provider import FabricError, Provider
-from dds_adapters.fabric.settings import FABRIC_ID, checked_id
 from dds_core.publisher.model import Machine, PoolModel
 
 

@@ -13,11 +13,11 @@ from typing import Generic, Protocol, TypeVar
 from dds_lab.actors.fabric import Fabric, Fault
 from dds_lab.actors.workloads import Workloads
 from dds_lab.client import Client, tolerating
+from dds_lab.lab_settings import taken
 from dds_lab.manager import Fault as CallFault
 from dds_lab.manager import Manager
 from dds_lab.scenario import trouble as written
 from dds_lab.scenario.parts import PartName
-from dds_lab.settings import taken
 from dds_lab.time import MICROSECONDS, Time, Timer, Timers
 
 _FaultT = TypeVar("_FaultT")

@@ -13,7 +13,7 @@ from itertools import chain
 
 from dds_lab.actors.ledger import Entry
 from dds_lab.actors.objects import Key, allocation_of, claim_names, key_of, node_of, results
-from dds_lab.actors.operator.settings import DELETE_DEVICE, DETACH_DEVICE
+from dds_lab.actors.operator.operator_settings import DELETE_DEVICE, DETACH_DEVICE
 from dds_lab.client import Object, instants
 from dds_lab.lab import Lab
 from dds_lab.time import MICROSECONDS
@@ -71,7 +71,7 @@ class Held:
 Changed = Callable[[Held | None, Held | None], None]
 
 
-class View:
+class ClusterView:
     """The claims, pods and labels of a lab that has started, and what was moved on its fabric."""
 
     def __init__(self, lab: Lab, *, forgives: bool = False) -> None:
@@ -464,7 +464,7 @@ class Elsewhere:
     """Devices that claims came to wait for anew, on another node than before: a hand-over that nobody steered in time lands where
     chance wants it. It makes each such device a need of its own. `devices` is their number so far."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: ClusterView) -> None:
         self.devices = 0
         self._waited: dict[str, Counter[Cell]] = {}  # claim uid → what it waited for last
         view.on_claim.append(self._claim)

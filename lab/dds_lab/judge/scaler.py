@@ -10,7 +10,7 @@ from typing import Literal
 from dds_core.timeline.clock import duration
 from dds_lab.actors.ledger import Entry
 from dds_lab.actors.objects import Key
-from dds_lab.judge.claims import WRITTEN, Cell, Finding, Held, View
+from dds_lab.judge.claims import WRITTEN, Cell, ClusterView, Finding, Held
 from dds_lab.lab import Lab
 from dds_lab.time import MICROSECONDS
 
@@ -76,7 +76,7 @@ class Judge:
     devices that another claim took before the one they were announced to (B10: a transfer of demand, no fault of a scaler)."""
 
     def __init__(self, lab: Lab, measure: Measure = Measure()) -> None:
-        self.view = View(lab, forgives=measure.twice)
+        self.view = ClusterView(lab, forgives=measure.twice)
         self.measure = measure
         self.findings: list[Finding] = []
         self.thefts: list[Finding] = []

@@ -43,7 +43,7 @@ class Model(Written):
 
     model: Text = Field(description="The fabric's name (cdi-model-name), and the name in this file.")
     device: Annotated[DnsLabel, Field(max_length=50)] = Field(
-        description="The name in Kubernetes (k8s-device-name): stem of pool, label and class."
+        description="Kubernetes' name (k8s-device-name): stem of pool, label and class."
     )
     driver: DnsName = Field(default="gpu.nvidia.com", description="DRA driver.")
     product: Annotated[str, StringConstraints(min_length=1, max_length=64)] = Field(
@@ -111,11 +111,9 @@ class Nodes(Written):
     cpu: Amount = Field(default="64", description="CPUs for pods.")
     memory: Amount = Field(default="512Gi", description="Memory for pods.")
     pods: Annotated[int, Field(ge=1, le=1000)] = Field(default=250, description="Maximum number of pods.")
-    fabric: Annotated[int, Field(ge=0, le=100_000)] | None = Field(
-        default=1, description="Fabric of the machine; null: none."
-    )
+    fabric: Annotated[int, Field(ge=0, le=100_000)] | None = Field(default=1, description="Its fabric; null: none.")
     limits: dict[Text, Limit] = Field(
-        default={}, description="Limits of attached devices, by model (the labels -size-min and -size-max)."
+        default={}, description="By model: limits of attached devices (labels -size-min, -size-max)."
     )
     fixed: dict[Text, Annotated[int, Field(ge=0, le=64)]] = Field(
         default={}, description="Built-in devices that never move, by model."
@@ -159,16 +157,14 @@ class Cluster(Written):
     prefix: DnsName = Field(default="cohdi.io", description="Prefix of the fabric's labels (label-prefix).")
     config: bool = Field(default=True, description="Create the ConfigMap composable-dra/composable-dra-dds.")
     models: tuple[Model, ...] = Field(
-        default=(), max_length=1000, description="Device models, each an entry of device-info in the ConfigMap."
+        default=(), max_length=1000, description="Device models, the entries of device-info."
     )
     classes: tuple[Class, ...] | None = Field(
         default=None,
         max_length=1000,
         description="DeviceClasses; by default one per model, named like its `device`.",
     )
-    fabrics: tuple[Fabric, ...] = Field(
-        default=(), max_length=1000, description="Machines that are cabled together, and their shared pool."
-    )
+    fabrics: tuple[Fabric, ...] = Field(default=(), max_length=1000, description="Fabrics.")
     nodes: tuple[Nodes, ...] = Field(
         default=(), max_length=10_000, description="Groups of equal nodes: node0000, node0001, …"
     )

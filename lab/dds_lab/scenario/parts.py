@@ -61,12 +61,12 @@ class Fabrics(Written):
     detach_of: dict[Text, Delay] = Field(default={}, description="By model, where it differs.")
     refusal: Delay = Field(default=fixed(0.01), description="Time until the fabric refuses.")
     in_flight: Annotated[int, Field(ge=0, le=10_000)] = Field(
-        default=0, description="Maximum of parallel orders, others wait; 0: no limit."
+        default=0, description="Maximum parallel orders, others wait; 0: no limit."
     )
     in_flight_per_machine: Annotated[int, Field(ge=0, le=64)] = Field(
         default=0, description="The same for one machine."
     )
-    timeout: Period = Field(default=180.0, description="How long the operator waits for a missing answer.")
+    timeout: Period = Field(default=180.0, description="The operator's wait for an answer.")
 
 
 class Operator(Written):
@@ -74,15 +74,13 @@ class Operator(Written):
 
     workers: Annotated[int, Field(ge=1, le=64)] = Field(default=1, description="Parallel orders.")
     look: Delay = Field(default=between(0.005, 0.015), description="Time to process an object.")
-    poll: Period = Field(default=30.0, description="Interval of retries while an object is not as it should be.")
-    watch_slices: bool = Field(
-        default=False, description="React as soon as a slice shows the device, not at the next poll."
-    )
-    plugin_rest: Duration = Field(default=10.0, description="Do not restart a vendor's plugin younger than this.")
-    sync: Duration = Field(default=60.0, description="Interval of asking the fabric what is attached; 0s: never.")
+    poll: Period = Field(default=30.0, description="Retry interval.")
+    watch_slices: bool = Field(default=False, description="React to slices at once, not at the next poll.")
+    plugin_rest: Duration = Field(default=10.0, description="Minimum age of a vendor's plugin before a restart.")
+    sync: Duration = Field(default=60.0, description="Interval of asking the fabric; 0s: never.")
     orphan: Duration = Field(default=600.0, description="Detach an unknown device after this.")
     stale_writes: bool = Field(
-        default=True, description="A change at the wrong moment makes it order a second device (real fault)."
+        default=True, description="A badly timed change makes it order a second device (real fault)."
     )
     webhook: bool = Field(default=True, description="Run its validating webhook.")
     deletes_with_node: bool = Field(default=True, description="Delete requests and resources with their node.")
@@ -100,7 +98,7 @@ class Manager(Written):
     token_life: Period = Field(default=300.0, description="Lifetime of a login.")
     answer: Delay = Field(default=between(0.005, 0.02), description="Response time.")
     quotas: dict[Text, Number] = Field(
-        default={}, description="Maximum of devices attached for the tenant, by model; by default no limit."
+        default={}, description="Maximum attached devices of the tenant, by model; by default no limit."
     )
     certificate: Literal["good", "expired", "other_name", "unknown_authority"] = Field(
         default="good", description="With `fm` and `cm`: the certificate that `dds lab up` shows."
@@ -127,7 +125,7 @@ class Publisher(Written):
     interval: Duration = Field(default=5.0, description="Interval of asking the fabric; 0s: at every change.")
     reaction: Delay = Field(default=between(0.005, 0.02), description="With interval 0s: delay after a change.")
     stable_names: bool = Field(
-        default=False, description="A device keeps its name. The reference numbers the free devices (real fault)."
+        default=False, description="Keep device names; the reference numbers free devices (real fault)."
     )
 
 
@@ -135,17 +133,15 @@ class Scaler(Written):
     """A stand-in for the reference scaler, with its faults."""
 
     interval: Period = Field(default=5.0, description="SCAN_INTERVAL.")
-    removal: Duration = Field(
-        default=15.0, description="DEVICE_NO_REMOVAL_DURATION: an idle device goes back after this."
-    )
+    removal: Duration = Field(default=15.0, description="DEVICE_NO_REMOVAL_DURATION: idle time before a detach.")
     allocation: Duration = Field(
-        default=5.0, description="DEVICE_NO_ALLOCATION_DURATION: a device is not promised again for this long."
+        default=5.0, description="DEVICE_NO_ALLOCATION_DURATION: time until a device is promised again."
     )
     refresh: bool = Field(
         default=True,
-        description="Write the time of last use at every scan, like the reference; if false, when use begins and ends.",
+        description="Write the time of last use at every scan, like the reference, not only at begin and end.",
     )
-    ready: bool = Field(default=False, description="Set FabricDeviceReady, so that pods keep the pool's device.")
+    ready: bool = Field(default=False, description="Set FabricDeviceReady: pods keep the pool's device.")
 
 
 class Kubelet(Written):
@@ -174,7 +170,7 @@ class Parts(Written):
     scheduler: Part[Scheduler] = Field(default=Scheduler(), description="The scheduler.")
     claims: Part[Claims] = Field(
         default=Claims(),
-        description="ResourceClaim controller: creates claims from templates, releases and deallocates them.",
+        description="ResourceClaim controller.",
     )
     controllers: Part[Controllers] = Field(
         default=Controllers(), description="Node lifecycle, garbage collection, eviction by device taints."
@@ -188,11 +184,9 @@ class Parts(Written):
     )
     vendor: Part[Vendor] = Field(
         default=Vendor(),
-        description="The vendor's DRA driver on each node. It lists its devices only when its plugin starts.",
+        description="Vendor's DRA driver on each node; lists devices only when its plugin starts.",
     )
-    publisher: Part[Publisher] = Field(
-        default=Publisher(), description="Publisher of the pools' slices and the fabric's node labels."
-    )
+    publisher: Part[Publisher] = Field(default=Publisher(), description="Publisher of pool slices and node labels.")
     scaler: Part[Scaler] = Field(default=Scaler(), description="Stand-in for the reference scaler, with its faults.")
 
 

@@ -58,8 +58,7 @@ class WireFault(Window):
     code: Literal[409, 429, 500, 503] = Field(default=503, description="With `status`.")
     wait: Delay = Field(
         default=fixed(1.0),
-        description="With `slow` and `delay`: how late; with `cut` and `half_open`: age of the watch; with `status` 429: "
-        "Retry-After.",
+        description="`slow`, `delay`: lateness; `cut`, `half_open`: age of the watch; `status` 429: Retry-After.",
     )
     mid_line: bool = Field(default=False, description="With `cut`: in the middle of a line.")
     users: tuple[Text, ...] = Field(default=(), max_length=100, description="Only of these users.")
@@ -92,8 +91,8 @@ class ManagerFault(Window):
     code: Annotated[int, Field(ge=400, le=599)] = Field(default=500, description="With `error`.")
     odd: Literal["types", "missing", "html", "truncated", "null", "list"] = Field(
         default="types",
-        description="With `odd`, `types`: a value of another type; `missing`: a missing field; `html`: no JSON; `truncated`: "
-        "half of it; `null`: null; `list`: a list.",
+        description="`types`: a value of another type; `missing`: a missing field; `html`: no JSON; "
+        "`truncated`: half; `null`: null; `list`: a list.",
     )
     field: str = Field(default="", max_length=100, description="With `odd`: the field; by default drawn each time.")
     share: Share = Field(default=1.0, description="Share of what matches.")
@@ -120,7 +119,7 @@ class Faults(Written):
         default=(), max_length=1000, description="The operator's orders to the fabric."
     )
     allocations: tuple[Stalled, ...] = Field(
-        default=(), max_length=100, description="Decided allocations that the scheduler writes late."
+        default=(), max_length=100, description="Allocations that the scheduler writes late."
     )
     wire: tuple[WireFault, ...] = Field(
         default=(), max_length=1000, description="Requests and watches of clients of `dds lab up`."
@@ -130,5 +129,5 @@ class Faults(Written):
     )
     chaos: Chaos = Field(
         default=Chaos(),
-        description="World faults at random instants: the mean time between two (exponential distribution).",
+        description="Random faults: mean time between two (exponential).",
     )

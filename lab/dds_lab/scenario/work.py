@@ -65,10 +65,8 @@ class Run(Written):
     shares: dict[DnsName, dict[Text, Amount]] = Field(
         default={}, max_length=32, description="For shared devices: amount by DeviceClass and capacity."
     )
-    lasts: Duration | None = Field(default=None, description="The pod ends this long after it starts running.")
-    delete_after: Duration | None = Field(
-        default=None, description="Pod and claim are deleted this long after the pod starts running."
-    )
+    lasts: Duration | None = Field(default=None, description="Run time; then the pod ends.")
+    delete_after: Duration | None = Field(default=None, description="Run time; then pod and claim are deleted.")
     template: bool = Field(default=False, description="Create the claim from a ResourceClaimTemplate.")
     cpu: Amount | None = Field(default=None, description="CPU request.")
     memory: Amount | None = Field(default=None, description="Memory request.")
@@ -84,7 +82,7 @@ class Condition(Written):
     claim: ClaimName | None = Field(default=None, description="The claim.")
     pod: ClaimName | None = Field(
         default=None,
-        description="Instead: the pod of a claim from a template or extended resource.",
+        description="Instead of claim: the pod of a generated one.",
     )
     type: Text = Field(description="Such as FabricDeviceReady, FabricDeviceReschedule, FabricDeviceFailed.")
     status: Literal["True", "False", "Unknown"] = Field(default="True", description="Status.")
@@ -179,7 +177,7 @@ class Step(Written):
     A step comes when the one before it is done: at once, `after` a while, or when the lab's clock shows `at`.
     """
 
-    at: Duration | None = Field(default=None, description="Earliest time after the start.")
+    at: Duration | None = Field(default=None, description="Earliest time.")
     after: Duration | None = Field(default=None, description="Delay after the previous step.")
 
     run: Run | None = Field(default=None, description="Create a pod with its claim.")
@@ -196,22 +194,16 @@ class Step(Written):
         default=None,
         description="Silence kubelet and plugins: no pod starts or ends; pods must leave an unreachable node.",
     )
-    condition: Condition | None = Field(
-        default=None, description="Set a condition on a claim's devices, as a scaler would."
-    )
+    condition: Condition | None = Field(default=None, description="Set a condition on a claim's devices.")
     attach: Move | None = Field(default=None, description="Attach a device by hand, without the operator.")
     detach: Move | None = Field(default=None, description="Detach a device by hand.")
     resize: Resize | None = Field(default=None, description="Add devices to a pool, or remove free ones.")
     drop_out: DropOut | None = Field(default=None, description="A device falls off its bus.")
     partition: Partition | None = Field(
-        default=None, description="Cut a device into partitions (MIG), or make it whole; the vendor's plugin restarts."
+        default=None, description="Partition a device (MIG), or make it whole; the vendor's plugin restarts."
     )
-    restart: Restart | None = Field(
-        default=None, description="Stop a component, which forgets everything, and start it again."
-    )
-    relist: Relist | None = Field(
-        default=None, description="Break a component's watches: it goes on with its cache, then lists again."
-    )
+    restart: Restart | None = Field(default=None, description="Restart a component, which forgets everything.")
+    relist: Relist | None = Field(default=None, description="Break a component's watches; later it lists again.")
     wait_for: WaitFor | None = Field(default=None, description="Wait for a state of an object.")
 
     @model_validator(mode="after")
@@ -246,7 +238,7 @@ class Mix(Written):
     """Random pods with claims: how many, when, what they ask for, and how long they run."""
 
     pods: Count = Field(description="Number of pods.")
-    start: Duration = Field(default=0.0, description="Earliest arrival after the start.")
+    start: Duration = Field(default=0.0, description="Earliest arrival.")
     over: Period = Field(description="Pods arrive within this time, at random.")
     lasts: Delay = Field(default=between(60.0, 600.0), description="Run time of each pod.")
     asks: tuple[Ask, ...] = Field(min_length=1, max_length=1000, description="What pods ask for.")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dds_adapters.autoscaler.face import Face
+from dds_adapters.autoscaler.grpc_frontend import GrpcFrontend
 from dds_adapters.autoscaler.server import TlsFiles
 from tests.adapters.autoscaler.caller import Caller, calling
 from tests.adapters.autoscaler.served import Pki, serving, write
@@ -31,5 +31,8 @@ def shelf() -> Shelf:
 @pytest.fixture
 def ca(shelf: Shelf, pki: Pki) -> Iterator[Caller]:
     """Cluster Autoscaler, connected over mTLS; a refresh may take a quarter of a second."""
-    with serving(Face(shelf, patience=0.25), pki.files) as server, calling(server.port, pki.ca, pki.own) as caller:
+    with (
+        serving(GrpcFrontend(shelf, patience=0.25), pki.files) as server,
+        calling(server.port, pki.ca, pki.own) as caller,
+    ):
         yield caller

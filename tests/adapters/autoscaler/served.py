@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from dds_adapters.autoscaler.face import Face
+from dds_adapters.autoscaler.grpc_frontend import GrpcFrontend
 from dds_adapters.autoscaler.server import Server, TlsFiles
 from tests.support.certificates import Authority
 
@@ -28,7 +28,7 @@ def write(files: TlsFiles, server: tuple[bytes, bytes], ca: Authority) -> None:
 
 
 @contextmanager
-def serving(face: Face, tls: TlsFiles | None, address: str = "127.0.0.1:0") -> Iterator[Server]:
+def serving(face: GrpcFrontend, tls: TlsFiles | None, address: str = "127.0.0.1:0") -> Iterator[Server]:
     server = Server(face, address, tls=tls)
     server.start()
     try:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from dds_adapters.autoscaler.provider import Refused, Unknown
-from dds_core.autoscaler.model import Group, Instance, NodeRef, Template, View
+from dds_core.autoscaler.model import Group, GroupsView, Instance, NodeRef, Template
 from dds_core.model import Taint
 
 TEMPLATE = Template(
@@ -30,13 +30,13 @@ INTAKE = Group(
     TEMPLATE,
 )
 BARE = Group("bare", 0, 3, 0)
-START = View((INTAKE, BARE), {"node-1": "intake"})
+START = GroupsView((INTAKE, BARE), {"node-1": "intake"})
 
 
 class Shelf:
     """`before` is called at the start of each method but `view`, with the method's name."""
 
-    def __init__(self, view: View = START) -> None:
+    def __init__(self, view: GroupsView = START) -> None:
         self._view = self.next = view
         self._lock = threading.Lock()
         self.before: Callable[[str], None] = lambda name: None
@@ -49,7 +49,7 @@ class Shelf:
             self._view = self.next
             self.refreshed += 1
 
-    def view(self) -> View:
+    def view(self) -> GroupsView:
         return self._view
 
     def increase(self, group: str, delta: int) -> None:

@@ -15,7 +15,7 @@ import grpc
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from dds_adapters.autoscaler.face import Face
+from dds_adapters.autoscaler.grpc_frontend import GrpcFrontend
 from dds_adapters.autoscaler.server import Server, TlsFiles
 from dds_core.errors import InputError
 from tests.adapters.autoscaler.caller import Caller, ask, calling
@@ -32,7 +32,7 @@ INTAKE = ask.OfGroup(id="intake")
 
 @pytest.fixture
 def port(shelf: Shelf, pki: Pki) -> Iterator[int]:
-    with serving(Face(shelf), pki.files) as server:
+    with serving(GrpcFrontend(shelf), pki.files) as server:
         yield server.port
 
 
@@ -79,7 +79,7 @@ def test_renewed_files_are_used_by_new_connections(port: int, pki: Pki, caplog: 
 
 def test_on_loopback_plain_text_may_be_had(shelf: Shelf) -> None:
     for address in ("127.0.0.1:0", "localhost:0"):
-        with serving(Face(shelf), None, address) as server, calling(server.port) as caller:
+        with serving(GrpcFrontend(shelf), None, address) as server, calling(server.port) as caller:
             assert caller.NodeGroups().groups
 
 
@@ -89,7 +89,7 @@ def test_on_loopback_plain_text_may_be_had(shelf: Shelf) -> None:
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "10.1.2.3:8086", "example.invalid:8086"])
 def test_beyond_loopback_only_with_certificates(shelf: Shelf, address: str) -> None:
     with pytest.raises(InputError) as refused:
-        Server(Face(shelf), address)
+        Server(GrpcFrontend(shelf), address)
     assert str(refused.value) == (
         f"{address}: without TLS anyone who reaches this address could remove servers; "
         "give a certificate, its key and the CA of the clients' certificates, or a loopback address"
@@ -102,12 +102,12 @@ def test_beyond_loopback_only_with_certificates(shelf: Shelf, address: str) -> N
 )
 def test_what_is_no_address(shelf: Shelf, address: str) -> None:
     with pytest.raises(InputError, match="is no address to listen on; write HOST:PORT"):
-        Server(Face(shelf), address)
+        Server(GrpcFrontend(shelf), address)
 
 
 def test_an_address_that_is_taken(shelf: Shelf, pki: Pki) -> None:
-    with serving(Face(shelf), pki.files) as server, pytest.raises(InputError) as refused:
-        Server(Face(shelf), f"127.0.0.1:{server.port}", tls=pki.files).start()
+    with serving(GrpcFrontend(shelf), pki.files) as server, pytest.raises(InputError) as refused:
+        Server(GrpcFrontend(shelf), f"127.0.0.1:{server.port}", tls=pki.files).start()
     assert str(refused.value).startswith(f"127.0.0.1:{server.port}: cannot listen; choose another address")
 
 
@@ -115,7 +115,7 @@ def test_an_address_that_is_taken(shelf: Shelf, pki: Pki) -> None:
 def test_files_that_cannot_be_used(shelf: Shelf, pki: Pki, tmp_path: Path, which: str) -> None:
     def said(files: TlsFiles) -> str:
         with pytest.raises(InputError) as refused:
-            Server(Face(shelf), "127.0.0.1:0", tls=files)
+            Server(GrpcFrontend(shelf), "127.0.0.1:0", tls=files)
         return str(refused.value)
 
     assert said(replace(pki.files, **{which: tmp_path / "none"})).startswith(
@@ -133,14 +133,14 @@ def test_a_key_of_another_certificate_or_with_a_password(shelf: Shelf, pki: Pki)
     _, other = pki.ca.issued()
     pki.files.key.write_bytes(other)
     with pytest.raises(InputError, match="the key is not that of the certificate; give the key that it was issued for"):
-        Server(Face(shelf), "127.0.0.1:0", tls=pki.files)
+        Server(GrpcFrontend(shelf), "127.0.0.1:0", tls=pki.files)
     pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     locked = serialization.load_pem_private_key(other, None).private_bytes(
         pem, form, serialization.BestAvailableEncryption(b"s3cret")
     )
     pki.files.key.write_bytes(locked)
     with pytest.raises(InputError, match="the key has a password; give it without one"):
-        Server(Face(shelf), "127.0.0.1:0", tls=pki.files)
+        Server(GrpcFrontend(shelf), "127.0.0.1:0", tls=pki.files)
 
 
 # -- a slow provider -------------------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ def test_while_a_refresh_hangs_all_else_is_answered(ca: Caller, shelf: Shelf) ->
 
 def test_a_change_that_is_slow_is_made_once(pki: Pki, shelf: Shelf) -> None:
     """The caller gives up on it; the target tells it what became of the change."""
-    with serving(Face(shelf), pki.files) as server, calling(server.port, pki.ca, pki.own) as caller:
+    with serving(GrpcFrontend(shelf), pki.files) as server, calling(server.port, pki.ca, pki.own) as caller:
         with held(shelf, "increase") as called:
             caller.seconds = 0.3
             assert (
@@ -216,10 +216,10 @@ def test_calls_from_many_threads_are_each_counted(ca: Caller) -> None:
 
 
 def test_after_a_restart_the_same_caller_goes_on(shelf: Shelf, pki: Pki) -> None:
-    with serving(Face(shelf), pki.files) as first, calling(first.port, pki.ca, pki.own) as caller:
+    with serving(GrpcFrontend(shelf), pki.files) as first, calling(first.port, pki.ca, pki.own) as caller:
         caller.NodeGroupIncreaseSize(ask.Change(id="intake", delta=1))
         first.stop(0)
         assert caller.refused("Refresh")[0] is CODE.UNAVAILABLE
-        with serving(Face(shelf), pki.files, f"127.0.0.1:{first.port}"):
+        with serving(GrpcFrontend(shelf), pki.files, f"127.0.0.1:{first.port}"):
             grpc.channel_ready_future(caller.channel).result(20)
             assert caller.NodeGroupTargetSize(INTAKE).size == 5

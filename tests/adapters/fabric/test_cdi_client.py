@@ -30,8 +30,8 @@ from dds_core.publisher.model import FreeDevice, Limit, Machine, PoolModel, Stoc
 from dds_lab.actors.fabric import Fabric, Pool
 from dds_lab.actors.fabric import FabricSettings as FabricOfLab
 from dds_lab.latency import Fixed
-from dds_lab.manager.face import ServedManager, serving_manager
 from dds_lab.manager.faults import Fault
+from dds_lab.manager.frontend import ServedManager, serving_manager
 from dds_lab.manager.inventory import Limit as LimitOfLab
 from dds_lab.manager.inventory import Login, ManagerSettings, NodeGroup
 from dds_lab.manager.manager import Manager, Seen

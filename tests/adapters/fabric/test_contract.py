@@ -17,7 +17,7 @@ from dds_lab.actors.fabric import FabricSettings as FabricOfLab
 from dds_lab.contracts.fabrics import FabricContract, World
 from dds_lab.latency import Fixed
 from dds_lab.manager import Fault, Manager, ManagerSettings
-from dds_lab.manager.face import write_credentials
+from dds_lab.manager.frontend import write_credentials
 from dds_lab.manager.transport import ManagerTransport
 from dds_lab.time import MICROSECONDS, VirtualTime
 from tests.adapters.fabric.rig import A100

@@ -20,8 +20,8 @@ from dds_adapters.kubernetes.access import InCluster, Kubeconfig
 from dds_adapters.kubernetes.cluster import Cluster, Refused, Scope, Unreachable, path_of
 from dds_core.errors import InputError
 from dds_lab.api.requests import MASTERS, User
-from dds_lab.face import Served
-from dds_lab.face.credentials import write_kubeconfig
+from dds_lab.http_frontend import Served
+from dds_lab.http_frontend.credentials import write_kubeconfig
 from tests.support.http_server import Asked, HttpServer, Said, http_server
 from tests.support.served import client_of, served
 

@@ -21,10 +21,10 @@ from dds_adapters.machines import CdiSettings, InventorySettings, Machines, Scal
 from dds_adapters.machines.clusterapi import ClusterApi as Provider
 from dds_lab.actors.fabric import Fabric, FabricSettings
 from dds_lab.actors.fabric import Fault as HardwareFault
-from dds_lab.face import Served
+from dds_lab.http_frontend import Served
 from dds_lab.latency import Fixed
 from dds_lab.manager import Fault, Manager, ManagerSettings, NodeGroup, Stock
-from dds_lab.manager.face import write_credentials
+from dds_lab.manager.frontend import write_credentials
 from dds_lab.manager.transport import ManagerTransport
 from dds_lab.time import MICROSECONDS, VirtualTime
 from tests.support.cluster_api import NAMESPACE, ClusterApi

@@ -16,7 +16,7 @@ from dds_lab.actors.fabric import Fabric, FabricSettings
 from dds_lab.contracts.machines import of
 from dds_lab.latency import Fixed
 from dds_lab.manager import Fault, Manager, ManagerSettings, Stock
-from dds_lab.manager.face import serving_manager
+from dds_lab.manager.frontend import serving_manager
 from dds_lab.time import Time
 from tests.adapters.machines.rig import BIG, CdiWorld
 

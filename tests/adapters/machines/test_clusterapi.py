@@ -18,7 +18,7 @@ from dds_adapters.machines.capi import ORDER
 from dds_adapters.machines.clusterapi import ClusterApi
 from dds_adapters.machines.ledger import ANNOTATION, Ledger
 from dds_lab.contracts.machines import of
-from dds_lab.face import Served
+from dds_lab.http_frontend import Served
 from tests.adapters.machines.rig import BIG, CapiWorld
 from tests.support.cluster_api import MARK
 from tests.support.served import served

@@ -10,7 +10,7 @@ import yaml
 
 from dds_adapters.fabric.provider import FabricUnreachable, InventoryFault
 from dds_adapters.machines import open_machines
-from dds_adapters.machines.settings import InventorySettings
+from dds_adapters.machines.machine_settings import InventorySettings
 from dds_lab.contracts.machines import of
 from tests.adapters.machines.rig import BIG, FileWorld
 

@@ -199,7 +199,7 @@ def test_machines_of_the_log_speak_for_their_fabrics_while_the_list_is_away(aski
 
 def test_a_fault_of_the_program_ends_a_round_and_not_the_asking() -> None:
     told: list[DdsError] = []
-    one = Asking(interval=0.05, told=told.append)
+    one = Asking(interval=0.05, on_error=told.append)
 
     one.fabric.machines = lambda: [None]  # type: ignore[method-assign,list-item]
     one.surveyor.look_for((A100,), ())
@@ -265,7 +265,7 @@ class Probing:
         self.api, self.version = Api(), version
         self.told: list[DdsError] = []
         self.answers = Answers(lambda: 0, lambda: None)
-        self.prober = ApiProbe(self.api, lambda: self.version, self.answers, told=self.told.append)
+        self.prober = ApiProbe(self.api, lambda: self.version, self.answers, on_error=self.told.append)
         self.prober.start()
 
     def taken(self) -> Any:

@@ -11,8 +11,8 @@ import pytest
 from dds_adapters.runtime.health import Endpoints
 from dds_adapters.runtime.operation import ScalerOperation
 from dds_adapters.runtime.preflight import preflight
+from dds_adapters.runtime.serve_settings import LiveSettings
 from dds_adapters.runtime.serving import archive_into
-from dds_adapters.runtime.settings import LiveSettings
 from dds_core.errors import FileError
 from dds_core.events import Event, PolicyChanged, Synced
 from dds_core.model import Config

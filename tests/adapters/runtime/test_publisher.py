@@ -60,7 +60,7 @@ class Run:
         self.told: list[DdsError] = []
         self.tasks: list[Task] = []
         self.now = START
-        self.publisher = Publisher(self.log, PublishPolicy(mode=mode), code="t", told=self.told.append, **more)
+        self.publisher = Publisher(self.log, PublishPolicy(mode=mode), code="t", on_error=self.told.append, **more)
         self.publisher.open(self.now)
 
     def turn(self, *came: Arriving) -> None:

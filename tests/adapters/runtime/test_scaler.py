@@ -57,7 +57,7 @@ class Run:
         self.log = log or Shaky("test/scaler", cluster="c", recorded_at=START)
         self.told: list[DdsError] = []
         self.now = START
-        self.scaler = Scaler(self.log, policy or Policy(mode="attach"), code="t", told=self.told.append, **more)
+        self.scaler = Scaler(self.log, policy or Policy(mode="attach"), code="t", on_error=self.told.append, **more)
         self.scaler.open(self.now)
 
     def turn(self, *arrivals: Arrival) -> None:
@@ -95,7 +95,7 @@ class Guarded(Run):
         """It is told that devices can be guarded there, "" for nowhere."""
         work = self.question.task().work
         assert isinstance(work, AskGuarding)
-        work.told(Guarding("1.36", guards, "" if guards else "the policy is gone"))
+        work.on_answer(Guarding("1.36", guards, "" if guards else "the policy is gone"))
 
 
 def node(name: str) -> dict[str, Any]:
@@ -274,7 +274,7 @@ def test_nothing_is_decided_before_it_is_known_whether_devices_can_be_guarded() 
     run.now += SECOND
     (task,) = run.scaler.turn([Arrival(one, SYNCED, b"", run.now) for one in VERSIONS], (), run.now)
     assert isinstance(task.work, AskGuarding) and "Synced" not in run.types()
-    task.work.told(Guarding("1.36", "composable-dra", ""))
+    task.work.on_answer(Guarding("1.36", "composable-dra", ""))
     assert woken == [run.now]
     run.turn()
     assert run.scaler.synced and run.types()[-2:] == ["Capabilities", "Synced"]
@@ -283,8 +283,8 @@ def test_nothing_is_decided_before_it_is_known_whether_devices_can_be_guarded() 
     run.turn(Arrival("pods", LOST, b"", run.now))
     again = run.scaler.turn([Arrival("pods", SYNCED, b"", run.now)], (), run.now)
     assert [type(one.work) for one in again] == [AskGuarding], "what was lost may have been installed anew"
-    task.work.told(Guarding("1.36", "composable-dra", ""))
-    task.work.told(Guarding("1.36", "", "the policy is gone"))
+    task.work.on_answer(Guarding("1.36", "composable-dra", ""))
+    task.work.on_answer(Guarding("1.36", "", "the policy is gone"))
     run.turn()
     assert run.types().count("Capabilities") == 2 and run.types()[-1] == "Capabilities"
     assert verify(run.log.read(), SCALER).ok

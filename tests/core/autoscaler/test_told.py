@@ -45,7 +45,7 @@ def founding() -> Yard:
 
 def told(moments: list[Moment], name: str) -> list[str]:
     subject = AutoscalerDirectory().read(moments).find(name)
-    entries = AUTOSCALER.told.timeline(moments, subject)
+    entries = AUTOSCALER.telling.timeline(moments, subject)
     return [text for entry in entries for text in (*(note.text for note in entry.notes), entry.cause) if text]
 
 
@@ -76,7 +76,7 @@ def test_each_thing_has_its_story() -> None:
 def test_everything_is_told_in_order_and_from_a_checkpoint_on() -> None:
     yard = founding()
     moments = list(of_steps(yard.steps))
-    everything = [entry.cause for entry in AUTOSCALER.told.timeline(moments)]
+    everything = [entry.cause for entry in AUTOSCALER.telling.timeline(moments)]
     assert len(everything) == sum(len(step.decisions) for step in yard.steps)
     checkpoint = Moment(1, yard.now, e.Checkpoint(PROJECTION, dump(yard.state)), [])
     assert told([checkpoint], "node0") == []

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from dds_core.autoscaler import events as e
 from dds_core.autoscaler.component import AUTOSCALER
-from dds_core.autoscaler.model import Group, Instance, NodeRef, View
+from dds_core.autoscaler.model import Group, GroupsView, Instance, NodeRef
 from dds_core.autoscaler.records import DELETED_BY_CA, Load, Server, Worker
 from dds_core.autoscaler.rules.asks import is_news
 from dds_core.autoscaler.state import dump, load, same
@@ -127,7 +127,7 @@ class Yard:
 
     # -- what Cluster Autoscaler does
 
-    def refresh(self) -> View:
+    def refresh(self) -> GroupsView:
         """A loop begins."""
         if is_news(self.state):
             self.feed(e.Refreshed())
@@ -155,7 +155,7 @@ class Yard:
         return self.engine.state
 
     @property
-    def view(self) -> View:
+    def view(self) -> GroupsView:
         return view_of(self.state)
 
     @property

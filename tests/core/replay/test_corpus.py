@@ -314,9 +314,9 @@ def test_the_same_is_decided_again(kept: Kept, rows: list[Envelope]) -> None:
 def process(kept: Kept, log: EventLog, state: Any, faults: list[DdsError]) -> Controller[Any]:
     """A new one, under the policy that the log has and on an API server that serves what it did."""
     if kept.component == "publisher":
-        return Publisher(log, state.policy, code="a later version", told=faults.append)
+        return Publisher(log, state.policy, code="a later version", on_error=faults.append)
 
-    return Scaler(log, state.policy, code="a later version", told=faults.append)
+    return Scaler(log, state.policy, code="a later version", on_error=faults.append)
 
 
 def all_listed(controller: Controller[Any], at: int) -> list[Arriving]:

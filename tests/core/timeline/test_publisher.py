@@ -12,7 +12,7 @@ from dds_core.replay import moments, of_steps
 from dds_core.timeline import AmbiguousSubject, Entry, Moment, NoSuchSubject, as_data
 from tests.support.pool_story import A100, POOL, PoolStory, told_story
 
-TELLING = PUBLISHER.told
+TELLING = PUBLISHER.telling
 
 
 def told(story: PoolStory, subject: str = "") -> list[Entry]:

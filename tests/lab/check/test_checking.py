@@ -20,7 +20,7 @@ from dds_lab.check import campaign
 from dds_lab.check.branches import Branches, Outcome
 from dds_lab.check.campaign import Case, Found, cases, play
 from dds_lab.check.fleets import fleet_of
-from dds_lab.check.oracle import GUARD, State, differences
+from dds_lab.check.oracle import GUARD, EndState, differences
 from dds_lab.check.perturb import KINDS, Choose, Gone, Kind, Perturbation, nothing, only
 from dds_lab.check.playing import UNANSWERED, fleet_run
 from dds_lab.check.results import Results
@@ -183,7 +183,7 @@ def test_a_guard_is_excused_where_its_own_write_came_too_late(path: str, left: t
     tap = Ours(Lab(found, VirtualTime(1, found.start)), found, only(Perturbation("too-late", 0))).tap
     with pytest.raises(Gone):
         tap.write(lambda: None, path)
-    assert excused(State(left=(GUARD,)), tap).left == left
+    assert excused(EndState(left=(GUARD,)), tap).left == left
 
 
 def test_a_pod_that_waits_for_long_is_found() -> None:
@@ -196,8 +196,8 @@ def test_a_pod_that_waits_for_long_is_found() -> None:
 
 
 def test_what_differs_is_said_in_words() -> None:
-    wanted = State({"default/a": "Running"}, {"default/a": "not allocated"})
-    found = State({}, {"default/a": "not allocated"}, left=("a hold",))
+    wanted = EndState({"default/a": "Running"}, {"default/a": "not allocated"})
+    found = EndState({}, {"default/a": "not allocated"}, left=("a hold",))
     assert list(differences(wanted, found)) == [
         "pod default/a is gone in the end, not Running",
         "left over: a hold",

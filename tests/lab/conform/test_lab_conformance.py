@@ -11,7 +11,7 @@ from dds_lab.client import Client
 from dds_lab.conform.asking import Report, run
 from dds_lab.conform.questions import REWORDED, questions, questions_after_restart, questions_of_exchange
 from dds_lab.conform.transport import Kubeconfig
-from dds_lab.face import Served
+from dds_lab.http_frontend import Served
 from dds_lab.latency import NONE
 from tests.support.served import served
 

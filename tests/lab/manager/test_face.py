@@ -17,10 +17,10 @@ import httpx
 import pytest
 
 from dds_lab.actors.fabric import Fabric, FabricSettings, Pool
-from dds_lab.face import Exposed
+from dds_lab.http_frontend import Exposed
 from dds_lab.latency import Fixed
 from dds_lab.manager import Fault, Login, Manager, ManagerSettings
-from dds_lab.manager.face import Certificate, ManagerFace, ServedManager, serving_manager
+from dds_lab.manager.frontend import Certificate, ManagerFrontend, ServedManager, serving_manager
 from dds_lab.time import RealTime, Time
 
 A100 = "A100 40G"
@@ -184,7 +184,7 @@ def test_it_listens_on_loopback_alone() -> None:
     async def listen() -> None:
         loop = asyncio.get_running_loop()
         clock = RealTime(loop, lambda: 0, 1)
-        await ManagerFace(made(clock), clock).listen("0.0.0.0")
+        await ManagerFrontend(made(clock), clock).listen("0.0.0.0")
 
     with pytest.raises(Exposed, match="this machine alone"):
         asyncio.run(listen())

@@ -15,7 +15,7 @@ from dds_lab.actors.scheduler.feasibility import Diagnosis, fits, static
 from dds_lab.actors.scheduler.finding import Alone, Nominations, Search
 from dds_lab.actors.scheduler.nodes import Node, Nodes
 from dds_lab.actors.scheduler.pods import Pod, read
-from dds_lab.actors.scheduler.settings import GATES, SchedulerSettings
+from dds_lab.actors.scheduler.scheduler_settings import GATES, SchedulerSettings
 from tests.lab.scheduler.test_feasibility import node_object, pod
 
 

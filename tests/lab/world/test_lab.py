@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dds_lab import settings, shipped
+from dds_lab import lab_settings, shipped
 from dds_lab.api.discovery import Discovery
 from dds_lab.api.status import ApiError
 from dds_lab.lab import Lab
@@ -161,7 +161,7 @@ def test_a_scheduler_that_a_taint_rule_ends_comes_back_each_time_later(version: 
         lab.run(seconds=62)
 
         assert lab.steps.failures == []
-        served = Discovery(lab.server.registry, settings.api_gates(lab.scenario)).version()["gitVersion"]
+        served = Discovery(lab.server.registry, lab_settings.api_gates(lab.scenario)).version()["gitVersion"]
         assert served == ("v1.36.2" if exits else "v1.36.3")
         assert [int(one.partition("restarted after ")[2].partition(" ")[0]) for one in lab.exits] == exits
         assert heard == lab.exits
@@ -268,9 +268,9 @@ def test_every_scenario_says_what_it_shows_and_its_settings_can_be_made(name: st
     scenario = shipped.find(name)
     assert scenario.about
     assert scenario.name == name
-    settings.fabric(scenario)
-    settings.device_info(scenario)
-    assert settings.api_gates(scenario).version == scenario.cluster.version
+    lab_settings.fabric(scenario)
+    lab_settings.device_info(scenario)
+    assert lab_settings.api_gates(scenario).version == scenario.cluster.version
 
 
 # -- virtual time: it goes from timer to timer, and nowhere else

@@ -283,16 +283,14 @@ def page(text: str) -> str:
 
 
 def permissions(component: Component) -> str:
-    """Every rule with its call."""
-    rows = (
-        (
-            rule.feature,
-            f"`{rule.power}`" if rule.power else "-",
-            f"`{rule.resource}`" + (f" ({rule.group})" if rule.group else ""),
-            ", ".join(f"`{verb}`" for verb in rule.verbs),
-            rule.call,
-        )
-        for _, some in roles_.sections(component.table)
-        for rule in some
-    )
-    return table(("feature", "power", "resource", "verbs", "for"), rows)
+    """Every rule with its call; feature and power stand in the first row of the feature's rules."""
+    rows = []
+    before = ""
+    for rule in (rule for _, some in roles_.sections(component.table) for rule in some):
+        feature = rule.feature + (f" (`{rule.power}`)" if rule.power else "")
+        verbs = ", ".join(f"`{verb}`" for verb in rule.verbs)
+        resource, slash, part = rule.resource.partition("/")
+        named = ".".join(filter(None, (resource, rule.group))) + slash + part  # as in `kubectl create role --resource`
+        rows.append(("" if feature == before else feature, f"`{named}`: {verbs}", rule.call))
+        before = feature
+    return table(("feature (power)", "resource: verbs", "for"), rows)

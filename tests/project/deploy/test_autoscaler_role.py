@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import pytest
 
-from dds_adapters.autoscaler.face import Face
+from dds_adapters.autoscaler.grpc_frontend import GrpcFrontend
 from dds_adapters.autoscaler.server import Server
 from dds_adapters.kubernetes import rbac
 from dds_adapters.kubernetes.doctor import autoscaling
@@ -22,7 +22,7 @@ from dds_adapters.machines import ClusterApiSettings
 from dds_adapters.machines.clusterapi import ClusterApi as Provider
 from dds_adapters.runtime.autoscaling import make_autoscaler
 from dds_adapters.runtime.process import Process
-from dds_adapters.runtime.settings import LiveSettings
+from dds_adapters.runtime.serve_settings import LiveSettings
 from dds_adapters.web.reviews import ALLOWED, Reviews
 from dds_core.autoscaler.policy import AutoscalePolicy, read_autoscale_policy
 from dds_core.autoscaler.records import STARTING
@@ -118,7 +118,7 @@ def running(folder: Path, uses: Uses, *without: str) -> Iterator[tuple[Site, Run
     cluster = scenario.cluster.model_copy(update={"users": users, "taint_rules": "resource.k8s.io/v1beta2"})
     servers: list[Server] = []
 
-    def listen(face: Face) -> Server:
+    def listen(face: GrpcFrontend) -> Server:
         servers.append(Server(face, "127.0.0.1:0"))
         return servers[-1]
 

@@ -18,7 +18,7 @@ from dds_commands.doctor import doctor
 from dds_commands.live import COMPONENT
 from dds_commands.parameters import NAME_VARIABLE
 from dds_commands.serve import autoscale, publish, serve
-from dds_commands.settings import Setting
+from dds_commands.serve_options import Setting
 from dds_core import read_policy
 from tests.project.deploy.chart import AUTOSCALES, CHART, Values, held_to, manifests, of_kind, rendered
 from tests.support.roles import EVERYTHING, NOTHING, POWERS, role

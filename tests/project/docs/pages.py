@@ -16,9 +16,9 @@ ROOT = Path(__file__).resolve().parents[3]
 
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/lifecycle.md": {
-        "claim state": lifecycle.claim_chart,
+        "claim chart": lifecycle.claim_chart,
         "claim table": lifecycle.claim_table,
-        "device state": lifecycle.device_chart,
+        "device chart": lifecycle.device_chart,
         "device table": lifecycle.device_table,
     },
     "docs/policy.md": {
@@ -55,6 +55,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/metrics.md": {
         "metrics": metrics.metrics_table,
+        "metrics of every component": metrics.shared_metrics_table,
         "publisher metrics": metrics.pool_metrics_table,
         "autoscaler metrics": metrics.group_metrics_table,
     },

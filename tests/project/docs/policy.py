@@ -1,4 +1,4 @@
-"""The policy page's tables, made from the pydantic models of `dds_core.scaler.policy`: unit, default, bounds, description."""
+"""The policy page's tables, made from the pydantic models of `dds_core.scaler.policy`: default, bounds, unit, description."""
 
 from __future__ import annotations
 
@@ -48,12 +48,11 @@ def template_table() -> str:
 def _table(model: type[BaseModel]) -> str:
     schema = model.model_json_schema()
     rows = [_row(name, field, schema) for name, field in schema["properties"].items()]
-    return table(("knob", "unit", "default", "bounds", "what it does"), rows)
+    return table(("knob", "default", "takes", "what it does"), rows)
 
 
 def _row(name: str, field: dict[str, Any], schema: dict[str, Any]) -> tuple[str, ...]:
-    form = _form(field)
-    return f"`{name}`", _unit(name, field, form), _default(field), _bounds(form, schema), field["description"]
+    return f"`{name}`", _default(field), _takes(name, field, _form(field), schema), field["description"]
 
 
 def _form(field: dict[str, Any]) -> dict[str, Any]:
@@ -62,42 +61,43 @@ def _form(field: dict[str, Any]) -> dict[str, Any]:
     return choices[0] if choices else field
 
 
-def _unit(name: str, field: dict[str, Any], form: dict[str, Any]) -> str:
-    if name.endswith("_seconds"):
-        return "seconds"
-    match form.get("type"):
-        case "integer" | "number":
-            return str(field["unit"])
-        case "boolean":
-            return "yes or no"
-        case "array":
-            return "names"
-        case "object":
-            return "table of sections"
-        case "string":
-            return "word" if "enum" in form else "name"
-        case _:
-            return "section"
-
-
 def _default(field: dict[str, Any]) -> str:
     value = field.get("default")
     if isinstance(value, dict):
-        return "its own defaults" if value else "none"
+        return "its own" if value else "none"
     return "none" if value is None else f"`{json.dumps(value)}`"
 
 
-def _bounds(form: dict[str, Any], schema: dict[str, Any]) -> str:
+def _takes(name: str, field: dict[str, Any], form: dict[str, Any], schema: dict[str, Any]) -> str:
     if "enum" in form:
         return ", ".join(f"`{word}`" for word in form["enum"])
-    if "minimum" in form and "maximum" in form:
-        return f"{form['minimum']} to {form['maximum']}"
+    match form.get("type"):
+        case "integer" | "number":
+            return f"{_bounds(form)}{_unit(name, field)}"
+        case "boolean":
+            return "`true`, `false`"
+        case "array":
+            return f"list of {_named(form['items'], schema)}"
+        case "object":
+            return f"table of {_named(form['additionalProperties'], schema)}"
+        case "string":
+            return "name, not empty" if "minLength" in form else "name"
+        case _:
+            return _named(form, schema)
+
+
+def _unit(name: str, field: dict[str, Any]) -> str:
+    unit = "seconds" if name.endswith("_seconds") else field["unit"]
+    return "" if unit == "any" else f" {unit}"
+
+
+def _bounds(form: dict[str, Any]) -> str:
     if "exclusiveMinimum" in form:
         return f"above {form['exclusiveMinimum']:g}, up to {form['maximum']:g}"
-    if "minLength" in form:
-        return "not empty"
-    if form.get("type") == "boolean":
-        return "`true`, `false`"
-    named = form.get("$ref") or form.get("additionalProperties", {}).get("$ref", "")
-    section = schema.get("$defs", {}).get(named.rpartition("/")[2])
-    return f"a `{section['title']}`" if section else "any"
+    return f"{form['minimum']} to {form['maximum']}"
+
+
+def _named(form: dict[str, Any], schema: dict[str, Any]) -> str:
+    """The section that is meant, or a name."""
+    section = schema.get("$defs", {}).get(form.get("$ref", "").rpartition("/")[2])
+    return f"`{section['title']}`" if section else "names"

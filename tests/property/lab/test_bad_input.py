@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from dds_lab.api.requests import Request, Response
 from dds_lab.api.server import ApiServer
 from dds_lab.conform.questions import questions
-from dds_lab.face import Served
+from dds_lab.http_frontend import Served
 from tests.support.served import client_of, new_server, served, users
 
 GROUPS = ["", "api", "apis", "apis/resource.k8s.io", "apis/cro.hpsys.ibm.ie.com", "apis/no.such", "openapi"]

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dds_core.publisher.policy import PublishPolicy
-from dds_lab import settings as lab_settings
+from dds_lab import lab_settings as lab_settings
 from dds_lab.driver import PUBLISHER_USER
 from dds_lab.manager import Fault
 from dds_lab.scenario import Scenario

@@ -24,7 +24,7 @@ PAUSE_S = 0.01
 def main(kubeconfig: str, context: str, name: str, path: str, settings: LeaseSettings) -> int:
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda number, frame: ended.set())
-    elector = Elector(Cluster(kubeconfig, context), NAMESPACE, LEASE, name, settings, told=say)
+    elector = Elector(Cluster(kubeconfig, context), NAMESPACE, LEASE, name, settings, on_error=say)
     elector.start()
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:

@@ -248,7 +248,7 @@ class Broken:
 
 def test_no_exception_ends_an_election(tmp_path: Path) -> None:
     told: list[str] = []
-    elector = Elector(Broken(), NAMESPACE, LEASE, "a", QUICK, told=told.append)
+    elector = Elector(Broken(), NAMESPACE, LEASE, "a", QUICK, on_error=told.append)
     elector.start()
     assert not elector.lead(0.5)
     assert told == ["lease default/dds: no answer (ValueError); check network and address of the API server"]
@@ -261,7 +261,7 @@ def test_who_fails_when_it_is_told_of_the_loss_is_told_on(tmp_path: Path) -> Non
 
     with arena(tmp_path) as place:
         told: list[str] = []
-        elector = Elector(Cluster(place.config, "a"), NAMESPACE, LEASE, "a", QUICK, on_lost=fails, told=told.append)
+        elector = Elector(Cluster(place.config, "a"), NAMESPACE, LEASE, "a", QUICK, on_lost=fails, on_error=told.append)
         elector.start()
         assert elector.lead(20)
         place.strike(Rule(Refuse(500)))
@@ -287,7 +287,7 @@ def test_what_is_no_lease_is_neither_taken_nor_stormed(tmp_path: Path) -> None:
         electors = []
         for n, server in enumerate(servers):
             cluster = Cluster(server.kubeconfig(tmp_path / str(n)))
-            electors.append(Elector(cluster, NAMESPACE, LEASE, "a", QUICK, told=told[n].append))
+            electors.append(Elector(cluster, NAMESPACE, LEASE, "a", QUICK, on_error=told[n].append))
             electors[-1].start()
         assert [elector.lead(0.2) for elector in electors] == [False] * len(electors)
         seconds = 0.2 * len(electors)

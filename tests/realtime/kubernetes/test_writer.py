@@ -31,8 +31,8 @@ from dds_adapters.kubernetes.write.tasks import (
 )
 from dds_adapters.kubernetes.write.writer import THREADS, Writer
 from dds_core.events import Event, Superseded, WriteDone, WriteRefused
-from dds_lab.face import Served, serving
 from dds_lab.faults.wire import Action, FaultPlan, Lost, Refuse, Rule, Slow
+from dds_lab.http_frontend import Served, serving
 from dds_lab.latency import Fixed
 from tests.support.contenders import QUICK, Arena, arena
 from tests.support.served import client_of, new_server, users, wall
@@ -101,7 +101,7 @@ class Desk:
         self._wake = threading.Event()
         self.writer = Writer(
             self.noted, lambda resource: "v1", permit=lambda: self.left, wake=self._wake.set,
-            told=self.told.append, random=Random(1),
+            on_error=self.told.append, random=Random(1),
         )  # fmt: skip
 
     def until(self, enough: Callable[[], bool], seconds: float = 60.0) -> None:
@@ -366,7 +366,7 @@ def test_all_threads_work_and_a_wake_that_fails_ends_none() -> None:
     def fails() -> None:
         raise RuntimeError("nobody is there")
 
-    writer = Writer(Nowhere(), lambda resource: "v1", permit=lambda: 60.0, wake=fails, told=told.append)
+    writer = Writer(Nowhere(), lambda resource: "v1", permit=lambda: 60.0, wake=fails, on_error=told.append)
     writer.start()
     work = Counting()
     writer.put([])

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from dds_lab.face import Served
+from dds_lab.http_frontend import Served
 from tests.support.served import served
 
 VARIABLE = "KUBECTLS"

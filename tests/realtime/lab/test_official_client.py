@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dds_lab.face import Served
+from dds_lab.http_frontend import Served
 from tests.support.served import client_of, served
 
 k8s: Any = import_module("kubernetes")  # typed in part only

@@ -24,9 +24,9 @@ from dds_lab.api.requests import User
 from dds_lab.api.server import ApiServer
 from dds_lab.client import Client
 from dds_lab.crds import DEFINITIONS
-from dds_lab.face import Credentials, Served, serving
-from dds_lab.face.credentials import ADMIN
 from dds_lab.faults.wire import Cut, Expire, FaultPlan, Rule
+from dds_lab.http_frontend import Credentials, Served, serving
+from dds_lab.http_frontend.credentials import ADMIN
 from dds_lab.latency import Fixed
 from dds_lab.record import RESOURCES, Cluster, Recorded, Unreachable, record
 from dds_lab.record.recorded import RecordingFile

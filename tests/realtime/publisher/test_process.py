@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dds_adapters.fabric.provider import FabricAway, Provider
-from dds_adapters.runtime.settings import LiveSettings
+from dds_adapters.runtime.serve_settings import LiveSettings
 from dds_adapters.sql import Database
 from dds_core.publisher.model import Limit, Machine, PoolModel, Stock
 from dds_lab.shipped import find

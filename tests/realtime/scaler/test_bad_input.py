@@ -18,7 +18,7 @@ from dds_adapters.kubernetes.watch.watched import OPERATOR
 from dds_adapters.sql import Database
 from dds_core.scaler.policy import Policy
 from dds_lab.api.requests import MASTERS, User
-from dds_lab.face.credentials import write_kubeconfig
+from dds_lab.http_frontend.credentials import write_kubeconfig
 from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario
 from dds_lab.shipped import find

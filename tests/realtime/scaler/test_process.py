@@ -14,7 +14,7 @@ from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.kubernetes.watch.arrivals import Arrival
 from dds_adapters.kubernetes.watch.watched import VERSIONS
 from dds_adapters.runtime import process as module
-from dds_adapters.runtime.settings import LiveSettings
+from dds_adapters.runtime.serve_settings import LiveSettings
 from dds_adapters.sql import Database
 from dds_core.errors import DdsError, ForeignLog
 from dds_core.replay import verify

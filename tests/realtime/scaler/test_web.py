@@ -21,7 +21,7 @@ from dds_adapters.runtime.health import Endpoints
 from dds_adapters.runtime.operation import ScalerOperation
 from dds_adapters.runtime.process import Process
 from dds_adapters.runtime.scaler import make_scaler
-from dds_adapters.runtime.settings import Listen, LiveSettings
+from dds_adapters.runtime.serve_settings import Listen, LiveSettings
 from dds_core.log import EventLog, MemoryLog
 from dds_lab.shipped import find
 from tests.adapters.web.asking import Said, ask

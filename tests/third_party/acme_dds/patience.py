@@ -232,6 +232,6 @@ PATIENCE: Component[Waiting] = Component(
     same=_FORM.same,
     policy=_read,
     events=(*shared.EVENTS,),
-    told=Telling(frozenset({ClaimObserved.__name__}), iter, Claims, _teller),
+    telling=Telling(frozenset({ClaimObserved.__name__}), iter, Claims, _teller),
 )
 assert Alerted in PATIENCE.events

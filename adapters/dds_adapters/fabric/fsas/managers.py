@@ -17,11 +17,11 @@ from pydantic import Field
 
 from dds_adapters.fabric.answers import MAX_MACHINES, FabricId, Free, Items, Part, Text, Uuid, each, odd, partly, read
 from dds_adapters.fabric.connections import Connections
+from dds_adapters.fabric.fabric_settings import FabricSettings, Outside
 from dds_adapters.fabric.fsas.credentials import Folder
 from dds_adapters.fabric.fsas.token import ErrorBody, Token, denied_again, redirected
 from dds_adapters.fabric.http import LARGEST, LARGEST_OF_MANY, Call, Http, Reply, refusal
 from dds_adapters.fabric.provider import FabricError, FabricRefused, FabricUnreachable
-from dds_adapters.fabric.settings import FabricSettings, Outside
 from dds_adapters.fabric.words import named
 from dds_core.publisher.model import Limit, Machine, PoolModel, Stock
 

@@ -17,10 +17,10 @@ from urllib.parse import quote
 from pydantic import Field, StringConstraints
 
 from dds_adapters.fabric.answers import Part, odd, read
+from dds_adapters.fabric.fabric_settings import Outside
 from dds_adapters.fabric.fsas.credentials import Credentials, Folder
 from dds_adapters.fabric.http import Call, Http, Reply
 from dds_adapters.fabric.provider import FabricDenied, FabricError, FabricOdd, FabricRefused
-from dds_adapters.fabric.settings import Outside
 
 AccessToken = Annotated[str, StringConstraints(pattern=r"^[!-~]{1,16384}$")]
 """Goes into a header as it is."""

@@ -14,9 +14,9 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from dds_adapters.fabric.answers import MAX_MACHINES, DeviceId, Items, Part, Text, Uuid, each, odd, partly, read
 from dds_adapters.fabric.connections import Connections
+from dds_adapters.fabric.fabric_settings import FabricSettings, Outside
 from dds_adapters.fabric.http import LARGEST, Call, Http, refusal
 from dds_adapters.fabric.provider import FabricError
-from dds_adapters.fabric.settings import FabricSettings, Outside
 from dds_adapters.fabric.words import named
 from dds_core.publisher.model import FreeDevice, Limit, Machine, PoolModel, Stock
 

@@ -1,6 +1,6 @@
 """Raw watch events to facts: at most one for each change of an object, none when nothing changed that matters.
 
-What was seen before is asked of a `View` (the engine's state); a `Translator` itself remembers nothing, so that it
+What was seen before is asked of `KnownObjects` (the engine's state); a `Translator` itself remembers nothing, so that it
 can be thrown away and made anew at any time. One object that is not as expected becomes one `Rejected` and stops
 nothing else. This module must never look into a Secret and never raise for an object's content.
 """
@@ -21,7 +21,7 @@ from dds_core.model import AttachRequest, Claim, Config, DeviceClass, FabricReso
 from dds_core.text import same_words, scrub
 
 
-class View(Protocol):
+class KnownObjects(Protocol):
     """What the translation asks of the state."""
 
     def object(self, kind: Any, uid: str) -> Any:
@@ -35,7 +35,7 @@ class View(Protocol):
 
 
 @runtime_checkable
-class NamedView(View, Protocol):
+class NamedObjects(KnownObjects, Protocol):
     """A view that also finds objects by name, and so notices one that was made anew while nobody watched."""
 
     def uid_of(self, kind: Any, namespace: str, name: str) -> str | None:
@@ -99,13 +99,13 @@ class Translator:
 
     def __init__(
         self,
-        view: View,
+        view: KnownObjects,
         config_namespace: str = config.NAMESPACE,
         resources: Mapping[str, Resource] = RESOURCES,
         namespace: str = config.NAMESPACE,
     ) -> None:
         self._view = view
-        self._named = view if isinstance(view, NamedView) else None
+        self._named = view if isinstance(view, NamedObjects) else None
         self._config_namespace = config_namespace
         self._resources = resources
         self._namespace = namespace

@@ -46,7 +46,7 @@ class Elector:
         settings: LeaseSettings | None = None,
         *,
         on_lost: Callable[[LeaseLost], None] | None = None,
-        told: Callable[[str], None] | None = None,
+        on_error: Callable[[str], None] | None = None,
         clock: Callable[[], float] | None = None,
         wall: Callable[[], int] | None = None,
     ) -> None:
@@ -56,7 +56,7 @@ class Elector:
         self._server = server
         self._namespace, self._name = namespace, name
         self._on_lost = on_lost
-        self._told = told
+        self._on_error = on_error
         self._clock = clock or steady
         self._wall = wall or _wall
         self._state = LeaseState(namespace, name, identity, settings or LeaseSettings(), SystemRandom().random)
@@ -215,9 +215,9 @@ class Elector:
         return str(DdsError(what, where=self._state.where, fix="an error of the program: report it"))
 
     def _say(self, line: str) -> None:
-        if self._told is not None:
+        if self._on_error is not None:
             with suppress(Exception):
-                self._told(line)
+                self._on_error(line)
 
 
 def new_identity() -> str:

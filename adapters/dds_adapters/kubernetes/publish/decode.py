@@ -15,7 +15,7 @@ from msgspec import structs
 from dds_adapters.kubernetes.decode import config, decoding
 from dds_adapters.kubernetes.decode import objects as raw_
 from dds_adapters.kubernetes.decode.decoding import Fault, read, well_formed
-from dds_adapters.kubernetes.decode.translate import Resource, Translator, View, who_is
+from dds_adapters.kubernetes.decode.translate import KnownObjects, Resource, Translator, who_is
 from dds_adapters.kubernetes.publish.device_info import read_pool_config
 from dds_core.events import Event, difference
 from dds_core.model import Claim, FabricResource, Taint
@@ -188,7 +188,7 @@ class PublisherTranslator(Translator):
     says, and until one was seen what the view has."""
 
     def __init__(
-        self, view: View, config_namespace: str = config.NAMESPACE, hosts: BareMetalHosts | None = None
+        self, view: KnownObjects, config_namespace: str = config.NAMESPACE, hosts: BareMetalHosts | None = None
     ) -> None:
         self._hosts = hosts if hosts is not None else BareMetalHosts()
         more = {"nodes": Resource("Node", Host, self._host), BARE_METAL_HOSTS: Resource(KIND, Host)}

@@ -40,22 +40,22 @@ class Guarding(NamedTuple):
     unanswered: bool = False
 
 
-Told = Callable[[Guarding], None]
+OnAnswer = Callable[[Guarding], None]
 
 
 @dataclass(frozen=True, slots=True)
 class AskGuarding(Write):
-    """`namespace` is that of dds; `told` gets the answer, on whatever thread this runs. A server in trouble keeps nobody waiting:
-    as long as it has not answered everything, no device can be guarded. `answers` are those of earlier tries, by path."""
+    """`namespace` is that of dds. `on_answer` gets the answer, on any thread. It does not wait for a server in trouble: until the
+    server has answered every question, no device can be guarded. `answers` are those of earlier tries, by path."""
 
     namespace: str
-    told: Told
+    on_answer: OnAnswer
     answers: dict[str, Answer] = dataclass_field(default_factory=dict, compare=False)
 
     def carry_out(self, api: Asking, versions: Versions) -> Result:
         result = Write.carry_out(self, api, versions)
         if isinstance(result, Later):
-            self.told(Guarding("", "", "the API server has not answered yet whether they can", unanswered=True))
+            self.on_answer(Guarding("", "", "the API server has not answered yet whether they can", unanswered=True))
         return result
 
     def _once(self, server: Server) -> Result:
@@ -67,7 +67,7 @@ class AskGuarding(Write):
         version = _release(ask("/version"))
         why = _against(ask, self.namespace)
         self.answers.clear()
-        self.told(Guarding(version, "" if why else self.namespace, why))
+        self.on_answer(Guarding(version, "" if why else self.namespace, why))
         return Done(written=False)
 
 
@@ -77,10 +77,10 @@ class Ask(Protocol):
     def __call__(self, path: str, body: Mapping[str, object] | None = None) -> Answer: ...
 
 
-def ask_guarding(namespace: str, told: Told) -> Task:
+def ask_guarding(namespace: str, on_answer: OnAnswer) -> Task:
     """It is asked until it is answered, and only once at a time."""
     thing = f"{MAPS}/{guard.CONFIG_MAP}"
-    return Task(AskGuarding(namespace, told), (thing,), replaces=f"ask/{thing}", needs="observe", lasting=True)
+    return Task(AskGuarding(namespace, on_answer), (thing,), replaces=f"ask/{thing}", needs="observe", lasting=True)
 
 
 class _Release(Struct):
@@ -127,11 +127,11 @@ _object = msgspec.json.Decoder(_Object)
 def _release(answer: Answer) -> str:
     """As `Guarding` has it. Some hosted servers write the minor number as "36+"."""
     try:
-        told = _release_of.decode(answer.body)
+        release = _release_of.decode(answer.body)
     except ValueError:
         return ""
-    digits = re.match(r"\d{1,4}", told.minor)
-    return f"1.{digits[0]}" if told.major == "1" and digits else ""
+    digits = re.match(r"\d{1,4}", release.minor)
+    return f"1.{digits[0]}" if release.major == "1" and digits else ""
 
 
 class _Lacking(Exception):

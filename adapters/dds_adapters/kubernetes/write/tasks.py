@@ -166,7 +166,7 @@ class Guard:
         return answer
 
 
-def carry_out(task: Task, guard: Guard, versions: Versions, told: Callable[[str], None]) -> Result:
+def carry_out(task: Task, guard: Guard, versions: Versions, on_error: Callable[[str], None]) -> Result:
     """What became of it. Raises NotLeading. A fault of the program is told as one line, and the task declined."""
     try:
         result = task.work.carry_out(guard, versions)
@@ -177,7 +177,7 @@ def carry_out(task: Task, guard: Guard, versions: Versions, told: Callable[[str]
     except Exception as error:
         line = fault(error, f"{task.action or type(task.work).__name__} {task.target}".rstrip())
         with suppress(Exception):
-            told(line)
+            on_error(line)
         return Declined(0, INTERNAL_ERROR, line)
     return replace(result, trouble=True) if isinstance(result, Later) and guard.trouble else result
 

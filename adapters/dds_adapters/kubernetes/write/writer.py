@@ -39,7 +39,7 @@ class Writer:
         permit: Permit,
         wake: Callable[[], None],
         threads: int = THREADS,
-        told: Callable[[str], None] = lambda line: None,
+        on_error: Callable[[str], None] = lambda line: None,
         random: Random | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -49,7 +49,7 @@ class Writer:
         self._versions = versions
         self._permit = permit
         self._wake = wake
-        self._told = told
+        self._on_error = on_error
         self._clock = clock
         self._outbox = Outbox(random or SystemRandom())
         self._changed = Condition()
@@ -118,7 +118,7 @@ class Writer:
                     self._carry_out(task)
             except Exception as error:
                 with suppress(Exception):
-                    self._told(fault(error, "writer"))
+                    self._on_error(fault(error, "writer"))
                 time.sleep(GLANCE)
 
     def _taken(self) -> Task | None:
@@ -140,7 +140,7 @@ class Writer:
     def _carry_out(self, task: Task) -> None:
         guard = Guard(self._api, self._permit, partial(self._another, task))
         try:
-            result = carry_out(task, guard, self._versions, self._told)
+            result = carry_out(task, guard, self._versions, self._on_error)
         except NotLeading:
             self._change(lambda: [self._outbox.returned(task)])
         else:

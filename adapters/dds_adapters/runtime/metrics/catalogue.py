@@ -31,153 +31,146 @@ _LIVES: Final = (0.1, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_4
 
 # -- claims -----------------------------------------------------------------------------------------------------------
 
-CLAIMS = Named("dds_claims", "gauge", "Claims by the state of their life.", ("state",))
+CLAIMS = Named("dds_claims", "gauge", "Claims by state.", ("state",))
 CLAIM_STATE = Named(
     "dds_claim_state_seconds",
     "histogram",
-    "Seconds that claims were in a state, once they left it.",
+    "Seconds that claims spent in a state, counted when they leave it.",
     ("state",),
     _LIVES,
 )
 STAGE = Named(
     "dds_claim_stage_seconds",
     "histogram",
-    "Seconds of each stage of a claim that waits for a device from the pool. order: from the allocation until the fabric was "
-    "asked; attach: until the device was ready; signal: until the scheduler was told, by anybody; bind: until the pod was bound; "
-    "total: from the cycle's first allocation from the pool until the pod was bound.",
+    "Seconds of each stage of a claim that waits for a pool device. order: from the allocation until the request; attach: until "
+    "the device is ready; signal: until the scheduler is signalled; bind: until the pod is bound; total: from the cycle's first "
+    "pool allocation until the pod is bound.",
     ("stage",),
     _WAITS,
 )
 BOUND = Named(
     "dds_devices_bound_total",
     "counter",
-    "Devices of the fabric that claims had when their pods were bound. Attaches divided by it tells what a device in use costs.",
+    "Fabric devices that claims had when their pods were bound.",
     ("model",),
 )
-TRANSITIONS = Named(
-    "dds_transitions_total", "counter", "Steps of lives, of a claim or of a device, by trigger.", ("life", "trigger")
-)
+TRANSITIONS = Named("dds_transitions_total", "counter", "Transitions of claims and devices.", ("life", "trigger"))
 
 # -- devices ----------------------------------------------------------------------------------------------------------
 
-DEVICES = Named("dds_devices", "gauge", "Devices of the fabric by the state of their life.", ("state", "model", "node"))
+DEVICES = Named("dds_devices", "gauge", "Fabric devices by state.", ("state", "model", "node"))
 IDLE = Named(
     "dds_device_idle_seconds_total",
     "counter",
-    "Device-seconds on a node without a claim, marked ones included, up to the last event and since this process started.",
+    "Device-seconds on a node without a claim, marked devices included.",
     ("model", "node"),
 )
 SPENDING = Named(
     "dds_device_seconds_total",
     "counter",
-    "Device-seconds by what the device was: used, idle, attaching, detaching, or in error without a user. Up to the last event, "
-    "and since the log began, or its first checkpoint of an older version: a new process goes on where the one before ended.",
+    "Device-seconds by state: used, idle, attaching, detaching, or in error without a user; since the log began, or its first "
+    "checkpoint of an older version.",
     ("state", "model"),
 )
-ATTACHES = Named("dds_device_attaches_total", "counter", "Devices that came to a node.", ("model",))
+ATTACHES = Named("dds_device_attaches_total", "counter", "Devices attached to a node.", ("model",))
 ATTACH = Named(
     "dds_device_attach_seconds",
     "histogram",
-    "Seconds from the operator's resource until its device was on the node.",
+    "Seconds from the ComposableResource until its device is on the node.",
     ("model",),
     _WAITS,
 )
 DEPARTURES = Named(
     "dds_device_departures_total",
     "counter",
-    "Devices that left their node: detached, or lost without a detach.",
+    "Devices that left their node: detached or lost.",
     ("model", "how"),
 )
 
 # -- the hand-over ----------------------------------------------------------------------------------------------------
 
-HAND_OVERS = Named(
-    "dds_hand_overs_total", "counter", "Hand-overs decided, by how the pod is steered.", ("steering", "mode")
-)
+HAND_OVERS = Named("dds_hand_overs_total", "counter", "Hand-overs decided.", ("steering", "mode"))
 LANDINGS = Named(
     "dds_hand_over_landings_total",
     "counter",
-    "Where the allocation after a hand-over landed: here (devices of the node), pool (on the node, from the pool again), "
-    'elsewhere. steering is "none" where no hand-over of ours stands behind it.',
+    "Allocations after a hand-over: here (devices of the node), pool (on the node, from the pool again) or elsewhere. steering "
+    '"none": no hand-over of dds preceded it.',
     ("steering", "landing"),
 )
 
 # -- what is decided, what comes of it --------------------------------------------------------------------------------
 
-FACTS = Named("dds_facts_total", "counter", "Facts in the log.", ("type",))
-DECISIONS = Named(
-    "dds_decisions_total", "counter", "Decisions in the log, by the mode they were made in.", ("type", "mode")
-)
-REISSUED = Named("dds_decisions_reissued_total", "counter", "Decisions that were made again after a start.", ("type",))
+FACTS = Named("dds_facts_total", "counter", "Facts logged.", ("type",))
+DECISIONS = Named("dds_decisions_total", "counter", "Decisions logged, by their mode.", ("type", "mode"))
+REISSUED = Named("dds_decisions_reissued_total", "counter", "Decisions made again after a start.", ("type",))
 WRITES = Named(
     "dds_writes_total",
     "counter",
-    "What became of decisions that write: done, refused for good, superseded by a newer one.",
+    "Outcomes of decisions that write: done, refused for good, superseded.",
     ("action", "outcome"),
 )
 REFUSALS = Named("dds_write_refusals_total", "counter", "Writes refused for good, by HTTP status.", ("action", "code"))
 ATTEMPTS = Named(
     "dds_write_attempts_total",
     "counter",
-    "How attempts to write ended, transient failures (later) included; action is empty for what nobody decided, such as "
-    "Kubernetes Events.",
+    "Outcomes of write attempts, transient failures (later) included; action is empty for writes without a decision, such as "
+    "Events.",
     ("action", "outcome"),
 )
-REJECTED = Named(
-    "dds_rejected_total", "counter", "Objects, or fields of them, that are not as expected.", ("resource", "reason")
-)
-ALERTS = Named("dds_alerts_total", "counter", "Things that a person should look at.", ("reason",))
+REJECTED = Named("dds_rejected_total", "counter", "Objects or fields that are not as expected.", ("resource", "reason"))
+ALERTS = Named("dds_alerts_total", "counter", "Alerts for a person.", ("reason",))
 BROKEN = Named(
     "dds_invariants_broken_total",
     "counter",
-    "Times that an invariant did not hold, or would not have held: then what would have broken it was refused. A fault of dds.",
+    "Invariants that did not hold, or decisions refused because they would break one: a fault of dds.",
     ("invariant",),
 )
-ORDERS = Named(
-    "dds_orders_in_flight", "gauge", "Sizes of requests that were ordered and that the cluster does not show yet."
-)
-RESERVATIONS = Named("dds_reservations", "gauge", "Promises of devices to claims that stand.")
-VICTIMS = Named("dds_victims", "gauge", "Devices that are fenced, to go back to the pool.")
-COOLING = Named("dds_cooling_cells", "gauge", "Models on nodes that the scheduler is kept from after a failure.")
+ORDERS = Named("dds_orders_in_flight", "gauge", "Ordered request sizes that the cluster does not show yet.")
+RESERVATIONS = Named("dds_reservations", "gauge", "Devices reserved for claims.")
+VICTIMS = Named("dds_victims", "gauge", "Devices fenced for a detach.")
+COOLING = Named("dds_cooling_cells", "gauge", "Models on nodes that cool down after a failure.")
 
 # -- how the scaler fares ---------------------------------------------------------------------------------------------
 
-BUILD = Named("dds_build_info", "gauge", "Always 1: which code runs, which rules decide.", ("version", "fingerprint"))
-MODE = Named("dds_mode", "gauge", "1 for the mode that is in effect, ConfigMap included.", ("mode",))
-LEADER = Named(
-    "leader_election_master_status", "gauge", "1 while this process leads; `name` is that of the Lease.", ("name",)
+BUILD = Named(
+    "dds_build_info", "gauge", "Always 1: version of the code, fingerprint of the rules.", ("version", "fingerprint")
 )
-EPOCH = Named("dds_epoch", "gauge", "The epoch that this process writes in.")
-SYNCED = Named("dds_synced", "gauge", "1 once the whole cluster was seen, so that decisions are taken.")
-STALE = Named("dds_stale_resources", "gauge", "Resources whose view is too old to let deadlines pass.")
+MODE = Named("dds_mode", "gauge", "1 for the effective mode, ConfigMap included.", ("mode",))
+LEADER = Named("leader_election_master_status", "gauge", "1 while this process leads; name of the Lease.", ("name",))
+EPOCH = Named("dds_epoch", "gauge", "The epoch of this process.")
+SYNCED = Named("dds_synced", "gauge", "1 once all resources were listed and decisions are taken.")
+STALE = Named("dds_stale_resources", "gauge", "Resources with a stale view; deadlines wait.")
 WATCH_AGE = Named(
-    "dds_watch_age_seconds", "gauge", "Seconds since the API server was last heard about a resource.", ("resource",)
+    "dds_watch_age_seconds",
+    "gauge",
+    "Seconds since the API server last sent something about a resource.",
+    ("resource",),
 )
-QUEUE = Named("dds_queue_objects", "gauge", "Objects that came from the API server and wait to be looked at.")
-OUTBOX = Named("dds_outbox_tasks", "gauge", "Writes that wait, and that are being carried out.", ("state",))
-POSITION = Named("dds_log_position", "gauge", "Position of the last event that this process appended.")
-BEHIND = Named("dds_log_groups_behind", "gauge", "Groups that are decided and not in the log yet.")
-LAG = Named("dds_log_lag_seconds", "gauge", "Age of the oldest fact that is not in the log yet; 0 when all are.")
+QUEUE = Named("dds_queue_objects", "gauge", "Objects from the API server that wait to be processed.")
+OUTBOX = Named("dds_outbox_tasks", "gauge", "Writes that wait or are being carried out.", ("state",))
+POSITION = Named("dds_log_position", "gauge", "Position of the last appended event.")
+BEHIND = Named("dds_log_groups_behind", "gauge", "Decided groups not in the log yet.")
+LAG = Named("dds_log_lag_seconds", "gauge", "Age of the oldest fact not in the log yet, or 0.")
 AVAILABLE = Named("dds_log_available", "gauge", "0 while the log cannot be written.")
 COMMIT = Named(
-    "dds_commit_delay_seconds", "histogram", "Seconds from the arrival of a fact until it was in the log.", (), _QUICK
+    "dds_commit_delay_seconds", "histogram", "Seconds from a fact's arrival until it is in the log.", (), _QUICK
 )
 LATENESS = Named(
-    "dds_deadline_lateness_seconds", "histogram", "Seconds from a deadline until it was in the log.", ("kind",), _QUICK
+    "dds_deadline_lateness_seconds", "histogram", "Seconds from a deadline until it is in the log.", ("kind",), _QUICK
 )
 REQUESTS = Named(
     "rest_client_requests_total", "counter", "Requests to the API server; code 0: no answer.", ("method", "code")
 )
 REQUEST = Named(
-    "rest_client_request_duration_seconds", "histogram", "Seconds that the API server took.", ("verb",), _QUICK
+    "rest_client_request_duration_seconds", "histogram", "Seconds of requests to the API server.", ("verb",), _QUICK
 )
 SCRAPE_ERRORS = Named(
-    "dds_scrape_errors_total", "counter", "Gauges that could not be read; the others are not affected.", ("metric",)
+    "dds_scrape_errors_total", "counter", "Gauges that could not be read; others are not affected.", ("metric",)
 )
 UNCOUNTED = Named(
     "dds_uncounted_groups_total",
     "counter",
-    "Groups that could not be counted, which is a fault of dds; they are in the log.",
+    "Logged groups that could not be counted: a fault of dds.",
 )
 
 CATALOGUE: Final[tuple[Named, ...]] = tuple(one for one in list(globals().values()) if isinstance(one, Named))
@@ -191,46 +184,44 @@ _CALLS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 
 FREE = Named(
     "dds_publisher_free_devices",
     "gauge",
-    "Healthy devices that a fabric last said to have free, or in all where it is an inventory.",
+    "Healthy devices that a fabric last reported free; of an inventory, all.",
     ("fabric", "model"),
 )
 MACHINES = Named("dds_publisher_machines", "gauge", "Machines by the fabric that reaches them.", ("fabric",))
 ANSWER_AGE = Named(
     "dds_publisher_answer_age_seconds",
     "gauge",
-    "Seconds since the last good answer about machines, about what a fabric has free of a model (stock), and, the oldest of "
-    "them, about machines' limits.",
+    "Seconds since the last good answer: machines, stock (free devices of a model), limits (the oldest).",
     ("question", "fabric", "model"),
 )
 FAILING = Named(
     "dds_publisher_failing_questions",
     "gauge",
-    "Questions to the fabric whose last answer was none, by what they are about: machines, stock, limits.",
+    "Unanswered questions to the fabric: machines, stock, limits.",
     ("question",),
 )
-ROUNDS = Named("dds_publisher_rounds_total", "counter", "Rounds of questions to the fabric that have ended.")
-ROUND = Named("dds_publisher_round_seconds", "gauge", "How long the last round took.")
+ROUNDS = Named("dds_publisher_rounds_total", "counter", "Completed rounds of questions to the fabric.")
+ROUND = Named("dds_publisher_round_seconds", "gauge", "Seconds of the last round.")
 CALLS = Named(
     "dds_publisher_fabric_calls_total",
     "counter",
-    "Calls of the fabric's API, each try for itself; im.token is a login. outcome is the HTTP status, or why there is none.",
+    "Tries of calls of the fabric's API; im.token is a login. outcome is the HTTP status, or the reason for none.",
     ("call", "outcome"),
 )
-CALL = Named("dds_publisher_fabric_call_duration_seconds", "histogram", "Seconds that a call took.", ("call",), _CALLS)
+CALL = Named("dds_publisher_fabric_call_duration_seconds", "histogram", "Seconds of a call.", ("call",), _CALLS)
 
 # -- the pools --------------------------------------------------------------------------------------------------------
 
-POOL_SLICES = Named("dds_publisher_pool_slices", "gauge", "Slices of ours that a pool has.", ("driver", "pool"))
-POOL_DEVICES = Named("dds_publisher_pool_devices", "gauge", "Devices that a pool lists.", ("driver", "pool"))
-POOL_HELD = Named("dds_publisher_pool_devices_held", "gauge", "Devices of them that claims hold.", ("driver", "pool"))
+POOL_SLICES = Named("dds_publisher_pool_slices", "gauge", "The publisher's slices of a pool.", ("driver", "pool"))
+POOL_DEVICES = Named("dds_publisher_pool_devices", "gauge", "Listed devices of a pool.", ("driver", "pool"))
+POOL_HELD = Named("dds_publisher_pool_devices_held", "gauge", "Listed devices that claims hold.", ("driver", "pool"))
 POOL_TAINTED = Named(
-    "dds_publisher_pool_tainted", "gauge", "1 while the scheduler is kept from a pool by taints.", ("driver", "pool")
+    "dds_publisher_pool_tainted", "gauge", "1 while taints keep the scheduler from a pool.", ("driver", "pool")
 )
 KEPT = Named(
     "dds_publisher_api_keeps",
     "gauge",
-    "1 when the API server keeps a field of a slice: binding_conditions (without them nothing is published), device_taints, "
-    "shared_devices.",
+    "1 if the API server keeps a field of slices: binding_conditions (else nothing is published), device_taints, shared_devices.",
     ("field",),
 )
 
@@ -257,46 +248,47 @@ POOL_CATALOGUE: Final[tuple[Named, ...]] = (
 # -- the autoscaler ---------------------------------------------------------------------------------------------------
 
 GROUP_TARGET = Named(
-    "dds_autoscaler_group_target", "gauge", "Servers that a group has and gets, as it is shown.", ("group",)
+    "dds_autoscaler_group_target",
+    "gauge",
+    "Servers that a group has and gets, as shown to Cluster Autoscaler.",
+    ("group",),
 )
-GROUP_MAXIMUM = Named(
-    "dds_autoscaler_group_maximum", "gauge", "Servers that a group may have at most, as it is shown.", ("group",)
-)
-GROUP_MEMBERS = Named("dds_autoscaler_group_members", "gauge", "Nodes that a group is shown with.", ("group",))
+GROUP_MAXIMUM = Named("dds_autoscaler_group_maximum", "gauge", "Maximum size of a group, as shown.", ("group",))
+GROUP_MEMBERS = Named("dds_autoscaler_group_members", "gauge", "Nodes of a group, as shown.", ("group",))
 GROUP_CLOSED = Named(
     "dds_autoscaler_group_closed", "gauge", "1 while a group takes fewer servers because a device will do.", ("group",)
 )
 GROUP_SERVERS = Named(
     "dds_autoscaler_servers",
     "gauge",
-    "Servers as their provider tells: creating, running, deleting, failed.",
+    "Servers reported by their provider: creating, running, deleting, failed.",
     ("group", "state"),
 )
 GROUP_ORDERS = Named(
     "dds_autoscaler_orders",
     "gauge",
-    "Servers that were ordered and whose nodes are not there: creating, failed, returned.",
+    "Ordered servers without a node: creating, failed, returned.",
     ("group", "state"),
 )
 PODS_WAITING = Named(
     "dds_autoscaler_waiting_pods",
     "gauge",
-    "Pods that wait, by what would let them run: device, server, nothing.",
+    "Waiting pods by what would let them run: device, server, nothing.",
     ("case",),
 )
 SERVERS_AGE = Named(
-    "dds_autoscaler_servers_answer_age_seconds", "gauge", "Seconds since the provider last told all its servers."
+    "dds_autoscaler_servers_answer_age_seconds", "gauge", "Seconds since the provider's last complete answer."
 )
 RPCS = Named(
     "dds_autoscaler_rpcs_total",
     "counter",
-    "Calls of Cluster Autoscaler by what they were answered with, a code of gRPC.",
+    "Calls of Cluster Autoscaler by gRPC code.",
     ("method", "code"),
 )
 RPC = Named(
     "dds_autoscaler_rpc_duration_seconds",
     "histogram",
-    "Seconds until a call of Cluster Autoscaler was answered.",
+    "Seconds to answer a call of Cluster Autoscaler.",
     ("method",),
     _CALLS,
 )

@@ -2,5 +2,5 @@
 fabric."""
 
 from dds_lab.actors.operator.operator import Operator as Operator
-from dds_lab.actors.operator.settings import OperatorSettings as OperatorSettings
-from dds_lab.actors.operator.settings import Plugins as Plugins
+from dds_lab.actors.operator.operator_settings import OperatorSettings as OperatorSettings
+from dds_lab.actors.operator.operator_settings import Plugins as Plugins

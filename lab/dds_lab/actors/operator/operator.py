@@ -8,10 +8,7 @@ from random import Random
 
 from dds_lab.actors.fabric import Attached, Fabric
 from dds_lab.actors.objects import has_resource
-from dds_lab.actors.operator.planning import refusal
-from dds_lab.actors.operator.requests import Requests
-from dds_lab.actors.operator.resources import Resources
-from dds_lab.actors.operator.settings import (
+from dds_lab.actors.operator.operator_settings import (
     API_VERSION,
     DETACH_DEVICE,
     DETACH_RESOURCE,
@@ -19,7 +16,10 @@ from dds_lab.actors.operator.settings import (
     OperatorSettings,
     Plugins,
 )
-from dds_lab.actors.operator.view import View
+from dds_lab.actors.operator.planning import refusal
+from dds_lab.actors.operator.requests import Requests
+from dds_lab.actors.operator.resources import Resources
+from dds_lab.actors.operator.view import OperatorView
 from dds_lab.client import ApiError, Client, Object
 from dds_lab.time import Time, Timer
 
@@ -30,7 +30,9 @@ class Syncer:
     It asks at every multiple of `sync` seconds, but only while there is something that is not accounted for. It cannot tell a
     device that somebody attached by hand from one whose answer was lost. Its clock is in memory: a restart starts it anew."""
 
-    def __init__(self, client: Client, time: Time, settings: OperatorSettings, view: View, fabric: Fabric) -> None:
+    def __init__(
+        self, client: Client, time: Time, settings: OperatorSettings, view: OperatorView, fabric: Fabric
+    ) -> None:
         self._client = client
         self._time = time
         self._settings = settings
@@ -111,7 +113,7 @@ class Operator:
     ) -> None:
         self._settings = settings
         self._fabric = fabric
-        self._view = View(client)
+        self._view = OperatorView(client)
         self._requests = Requests(client, time, settings, self._view)
         self._resources = Resources(client, time, settings, self._view, fabric, plugins)
         self._syncer = Syncer(client, time, settings, self._view, fabric)

@@ -11,7 +11,7 @@ from fractions import Fraction
 from dds_core.errors import DdsError
 from dds_core.matching.quantities import amount
 from dds_lab.actors.objects import said
-from dds_lab.actors.operator.settings import DELETE_DEVICE, LAST_USED
+from dds_lab.actors.operator.operator_settings import DELETE_DEVICE, LAST_USED
 from dds_lab.client import Object, instants
 
 GOING = ("Detaching", "Deleting")

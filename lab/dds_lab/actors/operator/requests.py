@@ -10,9 +10,9 @@ from functools import partial
 from random import Random
 
 from dds_lab.actors.objects import said
+from dds_lab.actors.operator.operator_settings import API_VERSION, MANAGED_BY, REQUESTS, RESOURCES, OperatorSettings
 from dds_lab.actors.operator.planning import NoNode, Plan, node_of, plan
-from dds_lab.actors.operator.settings import API_VERSION, MANAGED_BY, REQUESTS, RESOURCES, OperatorSettings
-from dds_lab.actors.operator.view import View, kept_back, let_go, owner
+from dds_lab.actors.operator.view import OperatorView, kept_back, let_go, owner
 from dds_lab.actors.workqueue import Finish, WorkQueue
 from dds_lab.client import ApiError, Client, Object, tolerating
 from dds_lab.time import Time
@@ -21,7 +21,7 @@ from dds_lab.time import Time
 class Requests:
     """The controller of one kind."""
 
-    def __init__(self, client: Client, time: Time, settings: OperatorSettings, view: View) -> None:
+    def __init__(self, client: Client, time: Time, settings: OperatorSettings, view: OperatorView) -> None:
         self._client = client
         self._settings = settings
         self._view = view

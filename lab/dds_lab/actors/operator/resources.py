@@ -13,8 +13,14 @@ from random import Random
 
 from dds_lab.actors.fabric import Answer, Fabric
 from dds_lab.actors.objects import said
-from dds_lab.actors.operator.settings import DETACH_DEVICE, DETACH_RESOURCE, RESOURCES, OperatorSettings, Plugins
-from dds_lab.actors.operator.view import Shown, View, kept_back, let_go
+from dds_lab.actors.operator.operator_settings import (
+    DETACH_DEVICE,
+    DETACH_RESOURCE,
+    RESOURCES,
+    OperatorSettings,
+    Plugins,
+)
+from dds_lab.actors.operator.view import OperatorView, Shown, kept_back, let_go
 from dds_lab.actors.workqueue import Finish, WorkQueue
 from dds_lab.client import ApiError, Client, Object, tolerating
 from dds_lab.time import Time
@@ -69,7 +75,13 @@ class Resources:
     """The controller of one kind."""
 
     def __init__(
-        self, client: Client, time: Time, settings: OperatorSettings, view: View, fabric: Fabric, plugins: Plugins
+        self,
+        client: Client,
+        time: Time,
+        settings: OperatorSettings,
+        view: OperatorView,
+        fabric: Fabric,
+        plugins: Plugins,
     ) -> None:
         self._client = client
         self._settings = settings

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from dds_lab.actors.objects import Formed, has_resource, has_spec, said, with_finalizer, without_finalizer
+from dds_lab.actors.operator.operator_settings import FINALIZER, MANAGED_BY, REQUESTS, RESOURCES
 from dds_lab.actors.operator.planning import kin
-from dds_lab.actors.operator.settings import FINALIZER, MANAGED_BY, REQUESTS, RESOURCES
 from dds_lab.client import Client, Mirror, Object
 
 Key = TypeVar("Key", str, tuple[str, ...])
@@ -23,7 +23,7 @@ class Shown:
     device: str
 
 
-class View:
+class OperatorView:
     """Mirrors with indexes; whoever wants to be called at changes says so before `start`."""
 
     def __init__(self, client: Client) -> None:

@@ -18,8 +18,8 @@ from dds_lab.actors.scaler.view import (
     Claim,
     ClaimKey,
     ScalerSettings,
+    ScalerView,
     Unreadable,
-    View,
     last_used,
     model_of,
 )
@@ -39,7 +39,7 @@ class NodeScan:
     shrinks, and an object that cannot be read ends the scan."""
 
     client: Client
-    view: View
+    view: ScalerView
     settings: ScalerSettings
     info: DeviceInfo
     node: str
@@ -287,7 +287,7 @@ class Scaler:
         self._settings = settings
         self._random: Random = time.random("scaler")
         self._began = time.now()
-        self._view = View(client, self._noted)
+        self._view = ScalerView(client, self._noted)
         self._stale: dict[str, None] = {}  # nodes that a scan has to look at
         self._in_use: dict[str, dict[str, None]] = {}  # node → resources that were used when it was looked at
         self._later = Timers(time)  # by node

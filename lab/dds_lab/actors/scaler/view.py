@@ -70,7 +70,7 @@ class Claim:
         return all(one.state == PREPARING for one in self.devices)
 
 
-class View:
+class ScalerView:
     """Indexes over mirrors. `changed(nodes, soon)` is called with the nodes that a change is about; `soon` if it starts
     a scan."""
 

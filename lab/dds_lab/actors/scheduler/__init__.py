@@ -5,6 +5,6 @@ finds a node, and what it forgets. It knows the cluster from its mirrors alone a
 """
 
 from dds_lab.actors.scheduler.scheduler import Scheduler
-from dds_lab.actors.scheduler.settings import Latencies, Profile, SchedulerSettings
+from dds_lab.actors.scheduler.scheduler_settings import Latencies, Profile, SchedulerSettings
 
 __all__ = ["Latencies", "Profile", "Scheduler", "SchedulerSettings"]

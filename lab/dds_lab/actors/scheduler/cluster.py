@@ -18,7 +18,7 @@ from dds_lab.actors.scheduler.finding import Nominations
 from dds_lab.actors.scheduler.nodes import Node, Nodes
 from dds_lab.actors.scheduler.pods import Object, Pod, read
 from dds_lab.actors.scheduler.queue import SchedulingQueue
-from dds_lab.actors.scheduler.settings import SchedulerSettings
+from dds_lab.actors.scheduler.scheduler_settings import SchedulerSettings
 from dds_lab.client import ApiError, Client, Mirror, OnChange
 
 # -- the queueing hints of kube-scheduler 1.36: a pod is tried again when a plugin that refused it says that the change may help

@@ -21,7 +21,7 @@ from dds_lab.actors.scheduler.devices import NOT_AVAILABLE, PodDevices
 from dds_lab.actors.scheduler.feasibility import Affinity, Diagnosis, Refusal, fits, score, static
 from dds_lab.actors.scheduler.nodes import Node, Nodes
 from dds_lab.actors.scheduler.pods import Pod
-from dds_lab.actors.scheduler.settings import SchedulerSettings
+from dds_lab.actors.scheduler.scheduler_settings import SchedulerSettings
 
 KEPT = 128
 LEAST_NODES = 100

@@ -17,7 +17,7 @@ from dds_lab.actors.scheduler.feasibility import NO_VICTIMS, Diagnosis, Refusal
 from dds_lab.actors.scheduler.finding import Nominations
 from dds_lab.actors.scheduler.nodes import Node, Nodes
 from dds_lab.actors.scheduler.pods import Object, Pod
-from dds_lab.actors.scheduler.settings import Tie
+from dds_lab.actors.scheduler.scheduler_settings import Tie
 from dds_lab.client import ApiError
 
 MOST_CANDIDATES = 100

@@ -18,7 +18,7 @@ from dds_lab.actors.scheduler.nodes import Node
 from dds_lab.actors.scheduler.pods import Object, Pod
 from dds_lab.actors.scheduler.preemption import Outcome, Refused, make_room, preempt
 from dds_lab.actors.scheduler.queue import SchedulingQueue, Waiting
-from dds_lab.actors.scheduler.settings import SchedulerSettings
+from dds_lab.actors.scheduler.scheduler_settings import SchedulerSettings
 from dds_lab.actors.scheduler.writing import PodWrites
 from dds_lab.client import Client
 from dds_lab.latency import NONE

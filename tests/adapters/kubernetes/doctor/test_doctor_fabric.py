@@ -19,7 +19,7 @@ from dds_core.errors import DdsError
 from dds_core.publisher.model import FreeDevice, Limit, Machine, PoolModel, Stock
 from dds_lab.manager import Fault, Manager, ManagerSettings
 from dds_lab.manager import Limit as ManagerLimit
-from dds_lab.manager.face import serving_manager, write_credentials
+from dds_lab.manager.frontend import serving_manager, write_credentials
 from dds_lab.manager.transport import ManagerTransport
 from dds_lab.time import VirtualTime
 from tests.support.doctor_lab import DoctorLab, levels, worst

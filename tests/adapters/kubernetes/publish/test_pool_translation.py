@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dds_adapters.kubernetes import NamedView, read_recording
+from dds_adapters.kubernetes import NamedObjects, read_recording
 from dds_adapters.kubernetes.publish.decode import PUBLISHED, PublisherTranslator, host
 from dds_adapters.kubernetes.watch.watched import PUBLISHER, PUBLISHER_OPTIONAL, VERSIONS, watched, watched_by_publisher
 from dds_core.events import Event, Rejected, decode, encode
@@ -63,7 +63,7 @@ def test_all_that_is_translated_is_followed_in_the_versions_that_are_understood(
 
 
 def test_the_picture_is_a_view_that_finds_objects_by_name() -> None:
-    assert isinstance(PoolState(), NamedView)
+    assert isinstance(PoolState(), NamedObjects)
     facts = PublisherTranslator(PoolState()).translate("nodes", "ADDED", raw_of(sample("nodes")))
     assert [type(fact) for fact in facts] == [HostObserved]
 

@@ -26,9 +26,9 @@ import httptools
 
 from dds_core.errors import InputError
 from dds_lab.api.requests import Request, Response
-from dds_lab.face.credentials import Identity
-from dds_lab.face.delivery import Delivery, Pulse
 from dds_lab.faults.wire import Lines
+from dds_lab.http_frontend.credentials import Identity
+from dds_lab.http_frontend.delivery import Delivery, Pulse
 from dds_lab.time import Time
 
 CHUNK_END = b"\r\n"

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from dds_core.errors import InputError
-from dds_lab.face import Credentials, Exposed, Face, write_kubeconfig
-from dds_lab.face.credentials import identity
+from dds_lab.http_frontend import Credentials, Exposed, HttpFrontend, write_kubeconfig
+from dds_lab.http_frontend.credentials import identity
 from dds_lab.time import VirtualTime
 from tests.support.served import new_server, users
 
@@ -50,7 +50,7 @@ def test_a_certificate_is_new_each_time_and_its_key_is_no_file(tmp_path: Path, m
 
 
 async def _listened(host: str, tls: bool, credentials: Credentials) -> str:
-    face = Face(new_server(), VirtualTime(0, 0), credentials)
+    face = HttpFrontend(new_server(), VirtualTime(0, 0), credentials)
     await face.listen(host, 0, tls)
     try:
         return face.url
@@ -80,10 +80,10 @@ def test_loopback_needs_neither(host: str) -> None:
 
 def test_a_port_that_is_taken_is_said() -> None:
     async def twice() -> None:
-        first = Face(new_server(), VirtualTime(0, 0), Credentials())
+        first = HttpFrontend(new_server(), VirtualTime(0, 0), Credentials())
         await first.listen(tls=False)
         try:
-            second = Face(new_server(), VirtualTime(0, 0), Credentials())
+            second = HttpFrontend(new_server(), VirtualTime(0, 0), Credentials())
             await second.listen(port=int(first.url.rpartition(":")[2]), tls=False)
         finally:
             await first.stop()

@@ -51,7 +51,7 @@ _CODES: dict[type[ProviderError], grpc.StatusCode] = {
 }
 
 
-class Face:
+class GrpcFrontend:
     """The service. Each method is an rpc of the protocol under its name there."""
 
     def __init__(

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from dds_lab.face import Served
 from dds_lab.faults.wire import Cut, Delay, Duplicate, Expire, HalfOpen, Lost, Refuse, Rule, Slow
+from dds_lab.http_frontend import Served
 from dds_lab.latency import Fixed
-from tests.lab.face.wire import Wire
+from tests.lab.http_frontend.wire import Wire
 from tests.support.served import client_of, served
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"

@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
 from dds_adapters import plugins
 from dds_adapters.fabric.documents import Strict, load_document, of_form, validated
-from dds_adapters.fabric.settings import FabricSettings, Outside, check
+from dds_adapters.fabric.fabric_settings import FabricSettings, Outside, check
 from dds_adapters.machines.provider import Machines
 from dds_core.autoscaler.policy import GroupName
 from dds_core.errors import InputError

@@ -6,7 +6,7 @@ import socket
 from dataclasses import dataclass
 from types import TracebackType
 
-from dds_lab.face import Served
+from dds_lab.http_frontend import Served
 
 CLAIMS = "/apis/resource.k8s.io/v1/resourceclaims"
 

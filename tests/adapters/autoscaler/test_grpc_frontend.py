@@ -10,10 +10,10 @@ import grpc
 import pytest
 from msgspec.structs import replace
 
-from dds_adapters.autoscaler.face import SERVICE as OURS
-from dds_adapters.autoscaler.face import Face
+from dds_adapters.autoscaler.grpc_frontend import SERVICE as OURS
+from dds_adapters.autoscaler.grpc_frontend import GrpcFrontend
 from dds_adapters.autoscaler.provider import Away, BadRequest, Refused, Unknown
-from dds_core.autoscaler.model import NodeRef, View
+from dds_core.autoscaler.model import GroupsView, NodeRef
 from tests.adapters.autoscaler.caller import SERVICE, Caller, ask, calling, core, refusal
 from tests.adapters.autoscaler.served import Pki, serving
 from tests.adapters.autoscaler.shelf import BARE, INTAKE, TEMPLATE, Shelf
@@ -150,7 +150,7 @@ def test_sizes_change_by_what_is_asked(ca: Caller, shelf: Shelf) -> None:
 
 
 def test_a_view_stays_until_the_next_refresh(ca: Caller, shelf: Shelf) -> None:
-    shelf.next = View((replace(BARE, target=2),))
+    shelf.next = GroupsView((replace(BARE, target=2),))
     assert [one.id for one in ca.NodeGroups().groups] == ["intake", "bare"]
     ca.Refresh()
     assert [one.id for one in ca.NodeGroups().groups] == ["bare"]
@@ -267,7 +267,7 @@ def test_an_error_of_ours_is_told_without_its_words(
 
 
 def test_a_view_that_cannot_be_told_is_an_error_of_ours(ca: Caller, shelf: Shelf) -> None:
-    shelf.next = View((replace(INTAKE, target=2**31), BARE))
+    shelf.next = GroupsView((replace(INTAKE, target=2**31), BARE))
     ca.Refresh()
     assert ca.refused("NodeGroupTargetSize", ask.OfGroup(id="intake"))[0] is CODE.INTERNAL
     assert ca.NodeGroupTargetSize(ask.OfGroup(id="bare")).size == 0
@@ -296,7 +296,7 @@ def test_each_call_is_one_line_at_debug_without_its_content(
     shelf: Shelf, pki: Pki, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "dds.autoscaler")
-    with serving(Face(shelf), pki.files) as server, calling(server.port, pki.ca, pki.own) as caller:
+    with serving(GrpcFrontend(shelf), pki.files) as server, calling(server.port, pki.ca, pki.own) as caller:
         caller.Refresh()
         caller.refused("NodeGroupTargetSize", ask.OfGroup(id="somewhere"))
     _, first, second = (record.getMessage() for record in caplog.records if record.name == "dds.autoscaler")

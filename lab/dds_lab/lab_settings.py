@@ -14,7 +14,7 @@ from dds_lab.actors.fabric import FabricSettings, Pool
 from dds_lab.actors.models import DeviceInfo, Model
 from dds_lab.actors.operator import OperatorSettings
 from dds_lab.actors.publisher import Limits, PublisherSettings
-from dds_lab.actors.scheduler.settings import GATES, Profile, SchedulerSettings
+from dds_lab.actors.scheduler.scheduler_settings import GATES, Profile, SchedulerSettings
 from dds_lab.actors.vendor import DeviceModel, NodeDevicesSettings, VendorSettings
 from dds_lab.actors.workloads import Ask, MixSettings, Run
 from dds_lab.api.gates import Gates

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Literal
 
 from dds_lab.api.requests import Request, Response
-from dds_lab.face.connection import LOOPBACK, Connection, Exposed, InThread, Listener, in_thread, is_loopback
-from dds_lab.face.credentials import Identity, identity
+from dds_lab.http_frontend.connection import LOOPBACK, Connection, Exposed, InThread, Listener, in_thread, is_loopback
+from dds_lab.http_frontend.credentials import Identity, identity
 from dds_lab.manager.calls import Call, Reply, query_of
 from dds_lab.manager.inventory import Login
 from dds_lab.manager.manager import Manager
@@ -29,7 +29,7 @@ Certificate = Literal["good", "expired", "other_name", "unknown_authority"]
 _BROKEN = Response(500, b"the simulated manager failed at this call", {"Content-Type": "text/plain"})
 
 
-class ManagerFace(Listener):
+class ManagerFrontend(Listener):
     """One manager, listening. `ca` is the certificate that its clients are given (PEM), None without TLS.
 
     A manager that is away takes the connection and ends it, as a lost answer does.
@@ -76,7 +76,7 @@ class ManagerFace(Listener):
 class ServedManager(InThread):
     """A face that runs in another thread."""
 
-    def __init__(self, face: ManagerFace) -> None:
+    def __init__(self, face: ManagerFrontend) -> None:
         super().__init__(face)
         self.face = face
         self.manager = face.manager
@@ -94,9 +94,9 @@ def serving_manager(
 ) -> Iterator[ServedManager]:
     """Serve what `make` makes in a thread of its own, on real time, until the block ends."""
 
-    async def begin() -> ManagerFace:
+    async def begin() -> ManagerFrontend:
         time = RealTime(asyncio.get_running_loop(), lambda: wall.time_ns() // 1000, 1)
-        face = ManagerFace(make(time), time)
+        face = ManagerFrontend(make(time), time)
         await face.listen(port=port, tls=tls, certificate=certificate)
         return face
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from dds_lab.face import Served
-from tests.lab.face.wire import CLAIMS, Wire
+from dds_lab.http_frontend import Served
+from tests.lab.http_frontend.wire import CLAIMS, Wire
 from tests.support.served import client_of, new_server, served
 
 

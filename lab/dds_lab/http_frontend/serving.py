@@ -21,7 +21,8 @@ from dds_lab.api.requests import Request, Response
 from dds_lab.api.server import ApiServer
 from dds_lab.api.status import ApiError
 from dds_lab.api.watches import Stream
-from dds_lab.face.connection import (
+from dds_lab.faults.wire import NOTHING, Asked, Effects, FaultPlan, FaultyStream
+from dds_lab.http_frontend.connection import (
     LOOPBACK,
     Connection,
     Exposed,
@@ -32,11 +33,10 @@ from dds_lab.face.connection import (
     names,
     run,
 )
-from dds_lab.face.credentials import Credentials, identity, write_kubeconfig
-from dds_lab.faults.wire import NOTHING, Asked, Effects, FaultPlan, FaultyStream
+from dds_lab.http_frontend.credentials import Credentials, identity, write_kubeconfig
 from dds_lab.time import RealTime, Time
 
-__all__ = ["LOOPBACK", "Exposed", "Face", "Served", "calm_collector", "run", "serving"]
+__all__ = ["LOOPBACK", "Exposed", "HttpFrontend", "Served", "calm_collector", "run", "serving"]
 
 LOG = logging.getLogger("dds.lab")
 
@@ -71,7 +71,7 @@ def refusal(error: ApiError) -> Response:
     return Response(error.code, msgspec.json.encode(error.status), headers)
 
 
-class Face(Listener):
+class HttpFrontend(Listener):
     """HTTP over one API server, on a running loop."""
 
     def __init__(
@@ -136,7 +136,7 @@ class Face(Listener):
 class Served(InThread):
     """A face that runs in another thread."""
 
-    def __init__(self, face: Face) -> None:
+    def __init__(self, face: HttpFrontend) -> None:
         super().__init__(face)
         self.face = face
         self.server = face.server
@@ -161,9 +161,9 @@ def serving(
 ) -> Iterator[Served]:
     """Serve in a thread of its own, on real time, until the block ends."""
 
-    async def begin() -> Face:
+    async def begin() -> HttpFrontend:
         time = RealTime(asyncio.get_running_loop(), lambda: wall.time_ns() // 1000, 0)
-        face = Face(server, time, credentials or Credentials(), faults)
+        face = HttpFrontend(server, time, credentials or Credentials(), faults)
         await face.listen(host, port, tls)
         return face
 
