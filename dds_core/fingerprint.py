@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "ea969e6b77c9920ae1c7e7799b4001ad2ffed5ff4dc5dafe40562c4bfcbc5b63"
+FINGERPRINT = "d402fb143e81d09610a3e7c2d6faf1e95818ce322fbd23c960b7982722a483c6"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "40f03ae4b685fdcd4976a865f1c89b378d3af13f518bd9dc6b17d3f5c8e79451"
+PUBLISHER_FINGERPRINT = "cdf222522d22dc2dbb4aed4428046b76e0bb4fa1786ba35116935141396e3bac"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "7267b4ca41525a6c3a5ea905bb5649f253a0a1d31c91c9da46e0c7c94784e3ae"
+AUTOSCALER_FINGERPRINT = "0cc2f5f02ba054a2cc7b627cb9b4e60b48dcd2e9dd0889328f9fa23b70eb50af"
 """That of the autoscaler."""

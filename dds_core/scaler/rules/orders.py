@@ -31,7 +31,7 @@ from dds_core.scaler.model import DEPARTED, Pool, PoolKey, model_of_device
 from dds_core.scaler.model import Cell as NodeModel
 from dds_core.scaler.rules.assignment import Assignment, ordered_not_made, size_wanted
 from dds_core.scaler.rules.choice import models_for
-from dds_core.scaler.rules.devices import is_given_up, staying_of
+from dds_core.scaler.rules.devices import is_given_up, progress_due, staying_of
 from dds_core.scaler.rules.failures import fail, fail_unschedulable
 from dds_core.scaler.state import State, Work
 
@@ -381,8 +381,10 @@ def _goes(state: State, resource: FabricResource) -> bool:
 
 
 def _is_stuck(state: State, resource: FabricResource) -> bool:
-    """Whether its detach fails while its node lists it."""
-    return resource.state == RESOURCE_DETACHING and bool(resource.error and state.names_of(resource))
+    """Whether its detach fails, or hangs, while its node lists it."""
+    passed = state.fired_deadlines.get((DeadlineKind.PROGRESS, resource.uid))
+    hangs = passed is not None and passed == progress_due(state, resource.uid)
+    return resource.state == RESOURCE_DETACHING and bool((resource.error or hangs) and state.names_of(resource))
 
 
 def _still_shown(state: State, node: str, cell: Cell) -> int:
@@ -525,7 +527,8 @@ def prewarm(work: Work, node: str, assignments: list[Assignment]) -> None:
             return
         low, top = limits_of(state, node, model.model)
         cell = cell_of(state, node, model)
-        short = cell.foreign is None and cell.size + cell.others < min(low, top) and bool(pools_for(state, node, model))
-        if short and not conflicting_model(state, node, model) and _there_is(state, node, cell, 1):
+        short = cell.foreign is None and cell.size + cell.others < low and cell.filled < top
+        possible = pools_for(state, node, model) and not conflicting_model(state, node, model)
+        if short and possible and _there_is(state, node, cell, 1):
             cell.size += 1
             ask(work, cell, "prewarm")

@@ -424,9 +424,14 @@ def idle_due(state: State, uid: str) -> int:
 
 def _next_attempt_due(state: State, life: DeviceLife) -> int:
     """The instant by which a claim for which such devices came too late has had another attempt, 0 without one. A claim of
-    several would begin from nothing each time, on a fabric that brings one after the other."""
-    failures = (state.failures.rows[claim] for claim in state.failed_at[life.node])
-    late = (one.since for one in failures if one.model == life.model and one.late)
+    several would begin from nothing each time, on a fabric that brings one after the other; one of several requests may have
+    got a device of another model than the one that was late."""
+    failures = ((state.claims.get(claim), state.failures.rows[claim]) for claim in state.failed_at[life.node])
+    late = (
+        one.since
+        for claim, one in failures
+        if one.late and (one.model == life.model or (claim is not None and len(claim.requests) > 1))
+    )
     pause = state.policy.cool_down_seconds * MICROSECONDS + _RESCHEDULED
     return max((since + pause for since in late), default=0)
 

@@ -28,6 +28,9 @@ WRITTEN = 1 * MICROSECONDS
 HIDDEN = 300 * MICROSECONDS
 """So long an attached device that no driver lists is waited for (`unlisted_grace_seconds`)."""
 
+HANGS = 310 * MICROSECONDS
+"""So long after a detach began its device may still take no place of the node's limit: the scaler's `SLOW`, and some seconds."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -107,7 +110,9 @@ class ClusterView:
         self._names: dict[str, str] = {}  # by the operator's resource: the serial of its device
         self._came: dict[str, int] = {}  # serial → when it was attached
         self.leaving: dict[str, Cell] = {}  # by the operator's resource: where a device is marked to go, or goes
-        self._going: dict[str, Cell] = {}  # by the operator's resource: where the operator is to take a device off
+        self._going: dict[
+            str, tuple[Cell, int]
+        ] = {}  # by the operator's resource: where it is to take a device off, since when
         self.unheard: set[str] = set()  # devices that came and whose orderer was told they did not: nobody's
         self.too_late: set[str] = set()  # devices that came when their order was taken back: they go
         self.orphans: set[str] = (
@@ -149,10 +154,12 @@ class ClusterView:
         return there + coming["attach"] - coming["detach"]
 
     def about_to_go(self, cell: Cell, lately: int) -> int:
-        """Those of them that the operator takes off, of which the fabric has not been told yet, or said no only lately."""
+        """Those of them that the operator takes off, of which the fabric has not been told yet, or said no only lately; one that
+        hangs for longer than the scaler waits for it takes its place of the node's limit."""
         detached = {one.serial for one in self.under_way.values() if one.operation == "detach"}
         here = {one.device.serial for one in self.lab.fabric.attached(cell[0])} - detached
-        going = [uid for uid, where in self._going.items() if where == cell and self._names.get(uid) in here]
+        leaving = (uid for uid, (at, since) in self._going.items() if at == cell and since >= self.now - HANGS)
+        going = [uid for uid in leaving if self._names.get(uid) in here]
         return sum(self.refused_at.get(uid, self.now) >= lately for uid in going)
 
     def dropped(self, cell: Cell, since: int) -> int:
@@ -306,8 +313,9 @@ class ClusterView:
     def _resource(self, old: Object | None, new: Object | None) -> None:
         resource = new or old or {}
         uid, cell = resource["metadata"]["uid"], (resource["spec"]["target_node"], resource["spec"]["model"])
-        for where in (self.erring, self.sick, self.leaving, self._made, self._going):
+        for where in (self.erring, self.sick, self.leaving, self._made):
             where.pop(uid, None)
+        _, since = self._going.pop(uid, (cell, self.now))
         if new is not None:
             self._made[uid] = cell
         status = (new or {}).get("status") or {}
@@ -331,7 +339,7 @@ class ClusterView:
         if new is not None and (marked or resource["metadata"].get("deletionTimestamp")):
             self.leaving[uid] = cell
         if new is not None and going:
-            self._going[uid] = cell
+            self._going[uid] = cell, since
         came = old is not None and not (old.get("status") or {}).get("device_id")
         if new is not None and came and new["metadata"].get("deletionTimestamp"):
             self.too_late |= {(new.get("status") or {}).get("device_id", "")} - {""}

@@ -60,7 +60,7 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class ReservedDevice:
+class Announcement:
     """What was announced to a claim, when (`told`), since when it could be taken, and the serials of the devices that it could
     have meant. `claim` is without what was stolen since; it needs that all the same (`needs`)."""
 
@@ -82,7 +82,7 @@ class Judge:
         self.thefts: list[Finding] = []
         self._demand: Counter[Cell] = Counter()
         self._peaks: defaultdict[Cell, deque[tuple[int, int]]] = defaultdict(deque)
-        self._promised: dict[str, ReservedDevice] = {}  # by claim uid
+        self._promised: dict[str, Announcement] = {}  # by claim uid
         self._served_since: dict[str, int] = {}  # claim uid → since when it could have been served
         self._rounds: defaultdict[tuple[str, str], deque[int]] = defaultdict(deque)
         self._unnamed: set[int] = set()  # detaches of devices that no driver had listed for long
@@ -194,7 +194,7 @@ class Judge:
         self._expire()
         open_to = frozenset().union(claim.serials, *(self.view.unheld(cell) for cell in claim.waits))
         self._promised.pop(claim.uid, None)
-        self._promised[claim.uid] = ReservedDevice(claim, self.view.now, self.view.now, open_to, claim.cells)
+        self._promised[claim.uid] = Announcement(claim, self.view.now, self.view.now, open_to, claim.cells)
         for cell, count in claim.waits.items():
             lately = self.view.now - round(self.measure.news * MICROSECONDS)
             free = len(self.view.unheld(cell)) + self.view.parted(self.view.in_parts(cell), lately)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from dds_core.model import Claim, Pod, Slice
 from dds_core.scaler import events as e
-from tests.support.world import FAILED, SECOND, World, one_node
+from tests.support.world import A100, FAILED, H100, SECOND, World, asks, one_node
 
 
 def waiting(**policy: Any) -> World:
@@ -251,6 +251,27 @@ def came_in_part(**policy: Any) -> World:
 def test_what_came_for_a_claim_too_late_stays_for_its_next_attempt() -> None:
     """A claim of several on a fabric that brings one after the other would begin from nothing each time."""
     world = came_in_part()
+    world.tick(119)
+    assert not world.events(e.VictimMarked)
+    world.tick(40)
+    assert world.events(e.VictimMarked)
+
+
+def test_what_came_in_time_stays_when_the_other_request_of_the_claim_was_late() -> None:
+    world = World("detach", no_removal_seconds=0, scan_interval_seconds=0, scheduler={"binding_timeout_seconds": 60})
+    world.node("node0")
+    world.pool(A100, 4)
+    world.pool(H100, 4)
+    world.claim("a", pod="p", requests=(asks("r0", A100.device), asks("r1", H100.device)))
+    world.allocate("a", "node0", (A100, 1), (H100, 1))
+    world.carry_out()
+    request = {one.model: one.request for one in world.events(e.AttachOrdered)}
+    world.resource("slow", "node0", H100, request=request[H100.model], state="Attaching")
+    world.online("soon", "node0", request=request[A100.model])
+    world.tick(46)
+    world.carry_out()
+    assert world.only(e.ClaimFailed).model == H100.model
+    world.clear("a")
     world.tick(119)
     assert not world.events(e.VictimMarked)
     world.tick(40)

@@ -305,9 +305,9 @@ def test_nothing_is_ordered_while_the_operator_counts_one_that_goes() -> None:
     assert [(one.previous, one.size) for one in world.events(e.AttachOrdered)] == [(0, 1)]
 
 
-def one_is_taken_off() -> World:
+def one_is_taken_off(**policy: Any) -> World:
     """A claim comes to a node which a device of the model is just leaving."""
-    world = one_node("detach", 4, scan_interval_seconds=60)
+    world = one_node("detach", 4, scan_interval_seconds=60, **policy)
     world.request("ours", "node0", size=0, acted_size=0, generate_name="composability-", state="Running")
     world.online("res", "node0", request="ours")
     world.resource("res", "node0", state="Detaching", deleting=True)
@@ -367,6 +367,13 @@ def test_a_device_that_cannot_be_taken_off_keeps_no_claim_waiting() -> None:
     assert world.only(e.AttachOrdered).size == 1
 
 
+def test_a_device_whose_detach_hangs_takes_its_place_of_the_nodes_limit() -> None:
+    """The operator reports no error, and the device stays on the node: another would be one over the limit."""
+    world = one_is_taken_off(limit={"max": 1})
+    world.tick(310)
+    assert not world.events(e.AttachOrdered)
+
+
 def test_who_takes_a_request_beyond_our_order_before_it_is_seen_has_the_last_word() -> None:
     world = one_node("attach", 8, scan_interval_seconds=0)
     world.request("ours", "node0", size=1, generate_name="composability-", state="Running", acted_size=1)
@@ -416,6 +423,16 @@ def test_prewarm_leaves_unusable_nodes_alone(why: str) -> None:
     world = World("attach", prewarm=True, limit={"min": 1}, scan_interval_seconds=0)
     world.node("node0", **UNUSABLE[why])
     world.pool(A100, 8)
+    world.tick(600)
+    assert not world.events(e.AttachOrdered)
+
+
+def test_prewarm_counts_a_device_that_cannot_be_taken_off() -> None:
+    world = one_node("detach", 8, scan_interval_seconds=0)
+    world.request("ours", "node0", size=0, acted_size=0, generate_name="composability-", state="Running")
+    world.online("res", "node0", request="ours")
+    world.resource("res", "node0", state="Detaching", deleting=True, error="compute processes are still running")
+    world.change_policy(prewarm=True, prewarm_interval_seconds=30, limit={"min": 1, "max": 1})
     world.tick(600)
     assert not world.events(e.AttachOrdered)
 
