@@ -374,7 +374,7 @@ def _show_path(path: list[Entry]) -> None:
     names = sorted({entry.name for entry in path})
     if len(names) > 1:
         some = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
-        what = f"one state shows one claim, there are {len(names)}: {some}"
+        what = f"one picture shows one claim, there are {len(names)}: {some}"
         raise InputError(what, fix="choose one with --claim")
     show(path_diagram(path).rstrip("\n"))
 

@@ -88,13 +88,13 @@ def test_the_curves_of_another_source_are_under_its_own(window: Browser, tmp_pat
 
 def test_the_scrubber_shows_the_picture_at_an_instant(window: Browser, pages: Path) -> None:
     page = Page(window, pages / "burst.html")
-    before = page.texts("#state li")
+    before = page.texts("#picture li")
     window.drag(page.place("#scrubber", 0.5), page.place("#scrubber", 0.6))
     page.ready()
     at = page("dds.instant")
     x = page.place("#scrubber", 0.6)[0]
     assert abs(page(f"dds.axis.instant(dds.placeAt({x}))") - at) < 500
-    shown = page.texts("#state li")
+    shown = page.texts("#picture li")
     expected = page(f"""(() => {{ const found = new Map();
       for (const one of [...dds.model.claims, ...dds.model.devices]) for (const span of one.spans)
         if (span.since <= {at} && {at} < (span.until ?? Infinity)) {{
@@ -104,7 +104,7 @@ def test_the_scrubber_shows_the_picture_at_an_instant(window: Browser, pages: Pa
     assert sorted(shown) == expected != sorted(before)
     assert (
         page("document.getElementById('scrubber').getAttribute('aria-valuetext')")
-        in page.texts("#state h2")[0] + " UTC"
+        in page.texts("#picture h2")[0] + " UTC"
     )
     window.run("document.getElementById('scrubber').focus()")
     window.type("Home")
@@ -199,7 +199,7 @@ def test_a_click_opens_a_timeline_and_links_lead_on(window: Browser, pages: Path
     window.run(f"{device}.click()")
     assert page.ready().texts("#detail h2") == [f"device {name}"]
     window.run("document.querySelector('#detail .entries .time').click()")
-    assert page.ready()("document.querySelector('#state h2').textContent").endswith(
+    assert page.ready()("document.querySelector('#picture h2').textContent").endswith(
         page.texts("#detail .entries .time")[0]
     )
 
@@ -241,9 +241,9 @@ def test_it_can_be_used_by_keyboard_alone(window: Browser, pages: Path) -> None:
     order = [
         one
         for one in seen
-        if one in ("search", "theme", "tab-waits", "sort", "gaps", "out", "scrubber", "rows", "state")
+        if one in ("search", "theme", "tab-waits", "sort", "gaps", "out", "scrubber", "rows", "picture")
     ]
-    assert order[:9] == ["search", "theme", "tab-waits", "sort", "gaps", "out", "scrubber", "rows", "state"]
+    assert order[:9] == ["search", "theme", "tab-waits", "sort", "gaps", "out", "scrubber", "rows", "picture"]
     window.run("document.getElementById('tab-waits').focus()")
     window.type("Right")
     assert page.ready()(focused) == "tab-claims" and page("dds.state.tab") == "claims"

@@ -83,7 +83,7 @@ def told_group(ordinal: int, streams: int = 5) -> Group:
     return Group(ordinal, tuple(events[: 1 + ordinal % 3]))
 
 
-def checkpoint(ordinal: int, data: bytes = b'{"state":{}}') -> Group:
+def checkpoint(ordinal: int, data: bytes = b'{"picture":{}}') -> Group:
     return Group(ordinal, (NewEvent("scaler", "Checkpoint", 1, NOON + ordinal, data),))
 
 
