@@ -134,7 +134,7 @@ CHANGES = {
     "scaler/rules/devices.py": {
         "import DeviceMoved, UsedStamped": "import DeviceMoved, Polished, UsedStamped",
         '        if move.trigger == "freed":': """        if move.trigger == "requested":
-            work.want(Polished(resource=uid, mode=work.state.mode, cloth="silk"), uid)
+            work.emit_once(Polished(resource=uid, mode=work.state.mode, cloth="silk"), uid)
         if move.trigger == "freed":""",
     },
 }

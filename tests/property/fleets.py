@@ -268,7 +268,7 @@ class Maker:
             self.case.put("fences", uid, Fence(1, key, "request", ordered=self.chance(0.5)))
         if self.chance(0.03):
             del self.case.tables["resources"][uid]
-            self.case.put("passed", (DEPARTED, uuid), 1)
+            self.case.put("fired_deadlines", (DEPARTED, uuid), 1)
 
     def _publish(self, pool: tuple[str, str], devices: dict[str, Device], counters: dict[str, dict[str, str]]) -> None:
         """In one slice or in two, with those of an older generation around, or without one of them."""

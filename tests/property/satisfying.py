@@ -176,7 +176,7 @@ class Judge:
         case = self.case
         if resource is None:
             uuid = (self.uuids(key) or [""])[0]
-            return (DEPARTED, uuid) not in case.rows("passed") and not self._may_be_coming(key)
+            return (DEPARTED, uuid) not in case.rows("fired_deadlines") and not self._may_be_coming(key)
         life, fence = case.rows("devices").get(resource.uid), case.rows("fences").get(resource.uid)
         if resource.state != "Online" or resource.error or resource.deleting or (fence is not None and fence.ordered):
             return False

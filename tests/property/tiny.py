@@ -446,7 +446,7 @@ def beginning(size: Size) -> tuple[Situation, Any]:
 
 # -- states told apart -------------------------------------------------------------------------------------------------
 
-_LEFT_OUT = ("counters", "rates", "shown", "epoch", "configs", "classes", "marks", "passed", "now", "timeouts")
+_LEFT_OUT = ("counters", "rates", "last_emitted", "epoch", "configs", "classes", "marks", "fired_deadlines", "now", "timeouts")
 _LONG = 700 * SECOND
 """What was so long ago is all one."""
 _NUMBER = re.compile(r"-(7\d{3})(?![0-9a-f])")
@@ -457,8 +457,8 @@ def key_of(world: World) -> bytes:
     """The same for states that differ in nothing that counts."""
     state = world.left()
     parts = {name: value for name, value in state.state.items() if name not in _LEFT_OUT}
-    passed = state.state["passed"].items()
-    parts["passed"] = {key: 0 if key[0] in KINDS else due for key, due in passed if key[0] != "retry"}
+    passed = state.state["fired_deadlines"].items()
+    parts["fired_deadlines"] = {key: 0 if key[0] in KINDS else due for key, due in passed if key[0] != "retry"}
     rows = {
         name: sorted(map(_plain, value.items())) if isinstance(value, dict) else value for name, value in parts.items()
     }

@@ -84,7 +84,7 @@ def test_secrets_in_a_detail_are_not_shown() -> None:
 
 def test_a_loop_that_stands_still_is_dead() -> None:
     assert turning(5.0, 30.0).ok
-    assert turning(31.0, 30.0) == (False, "the loop has not come round for 31 s")
+    assert turning(31.0, 30.0) == (False, "the loop has not run for 31 s")
 
 
 def test_a_dead_thread_is_named() -> None:

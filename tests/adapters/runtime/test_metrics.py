@@ -344,7 +344,7 @@ def test_a_gauge_that_fails_does_not_break_the_scrape(caplog: pytest.LogCaptureF
     assert "dds_queue_objects" not in samples
     assert value(samples, "dds_log_groups_behind") == 1
     assert value(samples, "dds_scrape_errors_total", metric="dds_queue_objects") >= 1
-    assert caplog.messages == ["dds_queue_objects cannot be read (RuntimeError); told once"]
+    assert caplog.messages == ["dds_queue_objects cannot be read (RuntimeError); logged once"]
 
 
 def test_a_group_that_cannot_be_counted_does_not_reach_who_decides(caplog: pytest.LogCaptureFixture) -> None:
