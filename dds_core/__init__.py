@@ -1,8 +1,7 @@
-"""The pure core of the dynamic device scaler: it decides, and never does I/O, reads a clock or starts a thread.
+"""The pure core of the dynamic device scaler: it decides. It does no I/O, reads no clock and starts no thread.
 
-Facts go in (`Engine.feed`), decisions and transitions come out (`Step`), and both belong into one log (`EventLog`). What is
-exported here, and in `events`, `model`, `errors`, `lifecycle`, `log` and `replay`, is the public interface; docs/api.md tells it
-with examples.
+Facts go in (`Engine.feed`); decisions and transitions come out (`Step`); all belong into one log (`EventLog`). The public
+interface is what is exported here and in `events`, `model`, `errors`, `lifecycle`, `log` and `replay`; docs/api.md has examples.
 """
 
 from dds_core import errors, events, lifecycle, log, model, replay
@@ -19,7 +18,7 @@ from dds_core.scaler.policy import Policy, from_reference, read_policy
 from dds_core.scaler.state import State
 
 __version__ = "0.1.0.dev0"
-"""Of the whole distribution; pyproject.toml reads it here."""
+"""Version of the whole distribution; pyproject.toml reads it here."""
 
 __all__ = [
     "AUTOSCALER",

@@ -1,9 +1,7 @@
-"""A component: who keeps a log. What differs between the scaler and the publisher for everything that feeds, folds, verifies,
-decides again or tells: how its state is made, how an event is folded into it, what follows, which instants it waits for, how
-it is dumped, which events its log may hold, and in which words they are told. A log says in its name whose it is
-(`<cluster>/<component>`).
+"""Components: programs that keep a log of their own (scaler, publisher, autoscaler, or one of another package).
 
-This module knows no component: each registers itself (`dds_core.scaler.component`, `dds_core.publisher.component`).
+`Component` holds all that differs between them for the code that feeds, folds, replays, verifies and tells a log. A log is named
+`<cluster>/<component>`. This module knows no component: each registers itself (`dds_core.scaler.component` and so on).
 """
 
 from __future__ import annotations
@@ -28,12 +26,10 @@ P_contra = TypeVar("P_contra", bound=StateBase[Any], contravariant=True)
 
 @dataclass(frozen=True)
 class Component(Generic[P]):
-    """One kind of log. `fingerprint` is that of the code that decides, `projection` the version of what `dump` gives.
-
-    `decide` gives what follows from the fact that was folded last, and with `keep` folds it; `load` raises InputError for data
-    that `dump` did not give; `same` compares two states; `policy` reads what a person wrote; `events` are the types that its
-    log may hold; `telling` is how it is told (`dds_core.timeline`); `usual` says that a log whose name names no component is its.
-    """
+    """One component. `fingerprint`: of the code that decides. `projection`: version of the form that `dump` gives. `decide`: what
+    follows from the fact folded last; with `keep` it folds that, too. `load`: raises InputError for data that `dump` did not
+    give. `same`: compares two states. `policy`: reads what a person wrote. `events`: the types that its log may hold. `telling`:
+    its timelines (`dds_core.timeline`). `usual`: logs whose name names no component are this one's."""
 
     name: str
     fingerprint: str
@@ -64,7 +60,7 @@ COMPONENTS: dict[str, Component[Any]] = {}
 
 
 def component_named(name: str) -> Component[Any]:
-    """The component of that name. Raises InputError for one that this version does not have."""
+    """The component of that name. Raises InputError if this version has none."""
     found = COMPONENTS.get(name)
     if found is None:
         known = sorted(COMPONENTS, key=lambda one: not COMPONENTS[one].usual)
@@ -73,7 +69,7 @@ def component_named(name: str) -> Component[Any]:
 
 
 def component_of(log: str) -> Component[Any]:
-    """The component whose log that is, by the end of the log's name: `…/publisher` is a publisher's, any other the scaler's, as
-    people name the logs that they write from recordings."""
+    """The component of a log, by the last part of the log's name: `…/publisher` is a publisher's. Any other name is the scaler's,
+    because people choose the names of logs that they write from recordings."""
     found = COMPONENTS.get(log.rpartition("/")[2])
     return found if found is not None else next(one for one in COMPONENTS.values() if one.usual)

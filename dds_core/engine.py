@@ -1,7 +1,7 @@
-"""The engine: takes one fact at a time, folds it, decides, and gives back the atomic group to be logged.
+"""The engine: takes one fact, folds it, decides, and returns the group of events to append to the log.
 
-It owns the state and the agenda. It has no clock: who calls it says when a fact happened and asks for the deadlines that
-are due before. It does no I/O: who calls it appends the group and carries decisions out after the commit.
+It owns the state and the deadlines. It has no clock and does no I/O: the caller says when a fact happened, feeds the deadlines
+that are due before it, appends the group, and carries out decisions after the commit.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from dds_core.log.envelope import Group, NewEvent
 
 
 class Step(NamedTuple):
-    """One fact at its instant and all that it caused, each with the index in the group of what caused it; `broken` names the
-    invariants that did not hold: what would have broken one was not decided."""
+    """A fact at its instant and all that it caused, each event with the index of its cause in the group. `broken` names the
+    invariants that did not hold; a step that would have broken one was undone."""
 
     at: int
     fact: Event
@@ -42,7 +42,7 @@ class Step(NamedTuple):
 
 
 def new_event(event: Event, at: int, cause: int | None) -> NewEvent:
-    """The row of an event: its stream, type, states and exact bytes."""
+    """The row of an event in the log."""
     moved = isinstance(event, Transition)
     return NewEvent(
         stream=event.subject,
@@ -57,7 +57,7 @@ def new_event(event: Event, at: int, cause: int | None) -> NewEvent:
 
 
 class EngineOf(Generic[P]):
-    """Folds and decides for a component. `state` may come from a log; by default nothing is known yet."""
+    """Folds and decides for a component. `state` may come from a log; the default is an empty one."""
 
     def __init__(self, component: Component[P], state: P | None = None) -> None:
         self.component = component
@@ -65,11 +65,11 @@ class EngineOf(Generic[P]):
         self.deadline_queue = component.deadline_queue(self.state)
 
     def feed(self, fact: Event, at: int) -> Step:
-        """Take in a fact that happened at `at` (microseconds; never before the last one: time does not run back here).
+        """Fold a fact that happened at `at` (microseconds; an earlier instant than the last fact's counts as the last fact's),
+        and decide.
 
-        An error in a rule becomes an `Alerted` about the one object that it was deciding for. Whatever is raised (the policy
-        of a `PolicyChanged` that is not valid, a transition from outside that is none) leaves the fact out of the log; the
-        state is then to be rebuilt from there.
+        An error in a rule becomes an `Alerted` about the object it was deciding for. If this method raises (a policy that is not
+        valid, an illegal transition from outside), the caller must not log the fact and must rebuild the state from the log.
         """
         at = max(at, self.state.now)
         self.component.apply(self.state, fact, at)
@@ -78,15 +78,14 @@ class EngineOf(Generic[P]):
         return Step(at, fact, work.emitted, work.broken)
 
     def due(self, until: int) -> DeadlinePassed | None:
-        """The earliest deadline that is due at `until` or before, to be fed at its instant `due`; None when there is none."""
+        """The earliest deadline that is due at `until` or before, to be fed at its instant `due`; None if there is none."""
         first = self.deadline_queue.next()
         if first is None or first.due > until:
             return None
         return DeadlinePassed(kind=first.kind, of=first.of, due=first.due)
 
     def run(self, facts: Iterable[tuple[int, Event]]) -> Iterator[Step]:
-        """Feed facts in order of their instants, each after the deadlines that are due before it or with it: the virtual
-        timer of a recording."""
+        """Feed facts in the order of their instants, each after the deadlines due by then. This is the timer of a recording."""
         for at, fact in facts:
             while (deadline := self.due(at)) is not None:
                 yield self.feed(deadline, deadline.due)

@@ -1,8 +1,7 @@
-"""Every exception of the project: one line that says where, what is wrong and what to do about it.
+"""Every exception of the project. A message is one line: where, what is wrong, and what to do about it.
 
-Grouped by blame. `InputError` is the caller's or the user's doing, `VerificationFailed` says that recorded truth and
-what was found differ, `LogUnavailable` is the world's doing and passes by itself; the rest is said in each docstring.
-This module must never import anything of the project.
+`InputError`: an input of the caller or user is wrong. `VerificationFailed`: recorded and found data differ. `LogUnavailable`: an
+outage that passes by itself. The rest is said in each docstring. This module must not import anything of the project.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ class DdsError(Exception):
     """Base of all exceptions of the project; the message is always one line."""
 
     def __init__(self, what: str, *, where: str = "", fix: str = "") -> None:
-        """`where` names the file, log, database or object; `fix` says what to do. The message reads `where:
-        what; fix`."""
+        """`where` names the file, log, database or object; `fix` says what to do. The message reads `where: what; fix`."""
         self.what = what
         self.where = where
         self.fix = fix
@@ -22,22 +20,21 @@ class DdsError(Exception):
 
 
 def _one_line(text: str) -> str:
-    """Foreign words (a driver's, a file's) may hold line breaks; the promise of one line is kept here and nowhere
-    else."""
+    """Texts of other systems may hold line breaks; this is the only place that removes them."""
     return " ".join(text.split())
 
 
 def install_hint(extra: str) -> str:
-    """How an extra of ours is installed. The distribution is on no package index, so it comes from a checkout."""
+    """How to install an extra: from a checkout, since the distribution is on no package index."""
     return f"in a checkout of dds: pip install '.[{extra}]'"
 
 
 class InputError(DdsError):
-    """What was given (a file, a name, a value, an event) cannot be used as it is."""
+    """An input (a file, a name, a value, an event) cannot be used as it is."""
 
 
 class VerificationFailed(DdsError):
-    """What was recorded and what was found differ."""
+    """Recorded data and found data differ."""
 
 
 # -- the log: what a caller did ------------------------------------------------------------------------------
@@ -83,11 +80,11 @@ class NotACheckpoint(LogError, InputError):
     """Only a prefix that ends in a checkpoint can be archived."""
 
 
-# -- the log: truth that does not hold -----------------------------------------------------------------------
+# -- the log: verification -----------------------------------------------------------------------------------
 
 
 class BrokenChain(LogError, VerificationFailed):
-    """The chain of hashes breaks; `position` is the first event that does not hold, `reason` says how."""
+    """The chain of hashes breaks at event `position`, the first that does not verify; `reason` says how."""
 
     def __init__(self, log: str, position: int, reason: str) -> None:
         self.position = position
@@ -99,16 +96,15 @@ class BrokenChain(LogError, VerificationFailed):
         )
 
 
-# -- the log: the world --------------------------------------------------------------------------------------
+# -- the log: outages ----------------------------------------------------------------------------------------
 
 
 class LogUnavailable(LogError):
-    """The log cannot be reached or written just now; the same call may be made again, with the same groups,
-    without doubling."""
+    """The log cannot be reached or written now. The same call with the same groups may be repeated; nothing is doubled."""
 
 
 class LogLocked(LogUnavailable):
-    """Somebody else holds the lock for longer than the time-out."""
+    """Another process holds the lock for longer than the time-out."""
 
 
 class LogFull(LogUnavailable):
@@ -135,7 +131,7 @@ class NotADatabase(DatabaseError):
 
 
 class SchemaMissing(DatabaseError):
-    """The database has no tables of ours yet."""
+    """The database has no tables of dds yet."""
 
 
 class SchemaOlder(DatabaseError):
@@ -174,7 +170,7 @@ class UnknownEvent(InputError):
 
 
 class MalformedEvent(UnknownEvent, VerificationFailed):
-    """An event of a known type and version is not of its form: nobody's version has written it so."""
+    """An event of a known type and version does not have its form; no version of dds has written it so."""
 
 
 # -- the engine ----------------------------------------------------------------------------------------------------------------
@@ -185,4 +181,4 @@ class PolicyError(InputError):
 
 
 class IllegalTransition(DdsError):
-    """A transition that its lifecycle table does not have; nothing was changed."""
+    """A transition that the lifecycle table does not have; nothing was changed."""

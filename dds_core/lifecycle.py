@@ -1,11 +1,11 @@
-"""The two lives: of a claim and of a device. Each literal table is the only definition of its life.
+"""The lifecycles of a claim and of a device. Each is defined by one table, and only there.
 
-The machine of `transitions` (callbacks and guards for custom controllers), the states in the docs and the check of every
-fold are made from these tables. A fold is one dictionary lookup, never a machine per claim. Nothing here reads a state.
+The charts in the docs, the `transitions` machine for custom controllers, and the check in every fold are made from these tables.
+A fold is one dictionary lookup; there is no machine for each claim. Nothing here reads a state.
 
-A claim goes through Pending, Attaching, Attached, Bound and Detaching, with the resting states Released and Failed. Its
-triggers are observed, whoever acted; a trigger that a state does not name changes nothing. A device is one
-ComposableResource; node-local devices that no resource names are fixed and have no life here.
+A claim goes through Pending, Attaching, Attached, Bound and Detaching, and rests in Released or Failed. Triggers are observed,
+whichever client acted; a trigger that a state does not name changes nothing. A device is one ComposableResource. Node-local
+devices without a ComposableResource are fixed and have no lifecycle here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from transitions import Machine
 
 NEW: Final = ""
-"""The state of what was not seen before."""
+"""State of a claim or device that was not seen before."""
 
 PENDING: Final = "Pending"
 ATTACHING: Final = "Attaching"
@@ -32,7 +32,7 @@ WAITING: Final = frozenset({PENDING, ATTACHING, ATTACHED})
 
 
 class Edge(NamedTuple):
-    """One row of a life: `trigger` takes `source` to `target`. `guard` tells apart rows of equal trigger and source."""
+    """One row of a table: `trigger` takes `source` to `target`. `guard` distinguishes rows with the same trigger and source."""
 
     trigger: str
     source: str
@@ -185,9 +185,9 @@ _DEVICE: Final[dict[tuple[str, str], str]] = {(e.trigger, e.source): e.target fo
 
 
 def claim_target(trigger: str, state: str, *, ordered: bool = True) -> str | None:
-    """Where `trigger` takes a claim in `state`, or None when that state does not name it.
+    """Where `trigger` takes a claim in `state`; None when that state does not name it.
 
-    `ordered` says whether anything ordered for the claim is still under way; only `released` from Attaching asks.
+    `ordered`: whether anything ordered for the claim is still under way; only `released` from Attaching depends on it.
     """
     found = _CLAIM.get((trigger, state, ""))
     if found is None:
@@ -196,12 +196,12 @@ def claim_target(trigger: str, state: str, *, ordered: bool = True) -> str | Non
 
 
 def claim_edge_exists(trigger: str, source: str, target: str) -> bool:
-    """Whether the table has a row that takes `source` to `target` on `trigger`; the check of every fold."""
+    """Whether the table has a row that takes `source` to `target` on `trigger`; every fold checks this."""
     return target in (claim_target(trigger, source), claim_target(trigger, source, ordered=False))
 
 
 def device_target(trigger: str, state: str) -> str | None:
-    """Where `trigger` takes a device in `state`, or None when that state does not name it."""
+    """Where `trigger` takes a device in `state`; None when that state does not name it."""
     return _DEVICE.get((trigger, state))
 
 

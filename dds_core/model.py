@@ -16,23 +16,23 @@ DeviceKey = tuple[str, str, str]
 
 
 RESCHEDULE = "FabricDeviceReschedule"
-"""Failure condition by which a waiting pod is scheduled again, now that its device is on the node: the hand-over."""
+"""Failure condition with which dds has a waiting pod scheduled again, because its device is now on the node: the hand-over."""
 
 FAILED_CONDITION = "FabricDeviceFailed"
 """Failure condition of a device that will not come."""
 
 OWNER_LABEL = "app.kubernetes.io/managed-by"
 OWNER = "dds"
-"""How objects that we make are labelled."""
+"""Label of the objects that dds makes."""
 
 PUBLISHER = "dds-publisher"
-"""The same label's value on the slices of our publisher."""
+"""Value of that label on the slices of the publisher."""
 
 BLOCKING = ("NoSchedule", "NoExecute")
-"""The effects of a taint by which the scheduler leaves a node or a device alone."""
+"""Effects of a taint that keep the scheduler from a node or a device."""
 
 FINISHED = ("Succeeded", "Failed")
-"""Phases of a pod that needs its devices no more."""
+"""Phases of a pod that no longer needs its devices."""
 
 
 class Record(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
@@ -49,7 +49,7 @@ class Taint(Record, frozen=True):
 
 _CONDITIONS = "node.kubernetes.io"
 CORDON = Taint(f"{_CONDITIONS}/unschedulable", "", "NoSchedule")
-"""What a pod has to tolerate to be put on a node that is cordoned (Kubernetes, plugin NodeUnschedulable)."""
+"""The taint that a pod must tolerate to be placed on a cordoned node (Kubernetes, plugin NodeUnschedulable)."""
 
 
 class Toleration(Record, frozen=True):
@@ -107,7 +107,7 @@ class Requirement(Record, frozen=True):
 
 class Slice(Record, frozen=True):
     """A ResourceSlice. `slices`: spec.pool.resourceSliceCount. `node`: empty for a pool of several nodes. `counters`:
-    sharedCounters by set and counter. `owner`: "dds-publisher" on a slice of our publisher."""
+    sharedCounters by set and counter. `owner`: "dds-publisher" on a slice of dds's publisher."""
 
     uid: str
     name: str = ""
@@ -143,7 +143,7 @@ class Result(Record, frozen=True):
 
     @property
     def whole(self) -> bool:
-        """It is had as a whole: neither as a share, nor to look on as an administrator."""
+        """Whether the claim has all of the device: not a share of it, and not admin access."""
         return not (self.share or self.admin)
 
 
@@ -235,12 +235,12 @@ class Claim(Record, frozen=True):
 
     @property
     def known(self) -> bool:
-        """Whether all that it asks for is known; not so of a claim in a log of before 2026-11, until it is listed again."""
+        """Whether all its requests are known. False for a claim of a log before 2026-11, until it is listed again."""
         return bool(self.requests) and all(request.alternatives for request in self.requests)
 
     @property
     def true_conditions(self) -> set[tuple[str, str, str, str]]:
-        """(driver, pool, device, type) of each condition that is True: all that the scheduler reads of them."""
+        """(driver, pool, device, type) of each condition that is True: the scheduler reads nothing else of them."""
         return {(c.driver, c.pool, c.device, c.type) for c in self.conditions if c.status == "True"}
 
 
@@ -264,7 +264,7 @@ class Pod(Record, frozen=True):
 
     @property
     def pending(self) -> bool:
-        """The scheduler has still to find a node for it."""
+        """Whether the scheduler has still to find a node for it."""
         return not self.node and not self.deleting and self.phase not in FINISHED
 
 
@@ -279,12 +279,12 @@ class Node(Record, frozen=True):
     deleting: bool = False
 
     def takes(self, tolerations: tuple[Toleration, ...]) -> bool:
-        """Whether the scheduler could put a pod with these here."""
+        """Whether the scheduler could place a pod with these tolerations here."""
         return not self.against(tolerations)
 
     def against(self, tolerations: tuple[Toleration, ...], *, passing: bool = True) -> str:
-        """Why the scheduler could not put a pod with these here, "" when it could. A cordon is tolerated like a taint; taints by
-        which the control plane tells of a condition of the node (it is not ready, say) count only with `passing`."""
+        """Why the scheduler could not place a pod with these tolerations here, "" when it could. A cordon counts as a taint. The
+        control plane's taints for conditions of the node (such as not ready) count only with `passing`."""
         if self.deleting:
             return f"{self.name} is being deleted"
         blocking = [
@@ -369,9 +369,9 @@ class AttachRequest(Record, frozen=True):
 
 
 RESOURCE_DETACHING = "Detaching"
-"""State of a ComposableResource whose device is still on its node, but not for long."""
+"""State of a ComposableResource whose device is still on its node, but about to leave."""
 GOING = (RESOURCE_DETACHING, "Deleting")
-"""States of a ComposableResource whose device is on its way back; its operator counts it no more."""
+"""States of a ComposableResource whose device is on its way back; the operator no longer counts it."""
 
 
 class FabricResource(Record, frozen=True):
@@ -396,7 +396,7 @@ class FabricResource(Record, frozen=True):
 
     @property
     def leaving(self) -> bool:
-        """It is on its way back, or gone from its node."""
+        """Whether the device is on its way back, or has left its node."""
         return self.deleting or self.state in GOING
 
 

@@ -1,7 +1,7 @@
-"""Foreign words (a fabric's or an operator's error text), made safe to keep, and compared as a reader would.
+"""Makes texts of other systems (a fabric's or an operator's error text) safe to keep, and compares such texts.
 
-Everything that another system says passes `scrub` before it gets into an event. The rules would rather remove a
-harmless word than keep a secret. Nothing here may quote what it removed.
+Every such text passes `scrub` before it enters an event. The rules remove a harmless word rather than keep a secret. Nothing here
+may quote what it removed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     for pattern, replacement in (
         # a PEM block, closed or cut off
         (r"-----BEGIN [A-Z0-9 ]+-----.*?(?:-----END [A-Z0-9 ]+-----|\Z)", REMOVED),
-        # user and password of a URL; the password may hold "/" or "@" if somebody forgot to encode it
+        # user and password of a URL; the password may hold "/" or "@" if it is not encoded
         (r"\b([a-z][a-z0-9+.-]{0,30}://)[^\s\"'<>]{0,2048}@", rf"\1{REMOVED}@"),
         # headers whose whole value is secret, up to the end of the line or of the quoted string
         (rf"\b((?:proxy-)?authorization|(?:set-)?cookie)({_QUOTE}?\s*[:=]\s*{_QUOTE}?)[^\r\n\"']+", rf"\1\2{REMOVED}"),
@@ -93,7 +93,7 @@ _CALENDAR = re.compile(
 
 
 def same_words(one: str, other: str) -> bool:
-    """Whether two texts say the same, apart from ids, numbers and times. An empty text is like no other."""
+    """Whether two texts are equal but for ids, numbers and times. An empty text equals only an empty one."""
     if one == other:
         return True
     if not one or not other:

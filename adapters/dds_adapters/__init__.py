@@ -1,6 +1,6 @@
 """Adapters: one package for each outside system that the core talks to. They carry out and never decide.
 
-`run_scaler` runs the live scaler in a program of one's own."""
+`run_scaler` runs the live scaler in another program."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["run_scaler"]
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded when it is asked for: it needs the extra `serve`, which a program that only reads logs does not have."""
+    """Load `run_scaler` when it is used: it needs the extra `serve`, which a program that only reads logs does not have."""
     if name == "run_scaler":
         from dds_adapters.embed import run_scaler
 

@@ -1,5 +1,4 @@
-"""The live scaler inside a program of one's own: `run_scaler`. `dds serve` is the same with settings, metrics, health and a lease
-around it."""
+"""`run_scaler`: the live scaler inside another program. `dds serve` adds settings, metrics, health and a lease."""
 
 from __future__ import annotations
 
@@ -75,7 +74,7 @@ def _stop_when(stop: threading.Event, process: Process[State]) -> None:
 
 
 class _Told:
-    """Passes on what an embedding program wants to hear (`dds_adapters.runtime.process.Observer`)."""
+    """Passes events and errors to the embedding program (`dds_adapters.runtime.process.Observer`)."""
 
     def __init__(self, on_commit: OnCommit, on_error: OnError) -> None:
         self._on_commit = on_commit

@@ -1,6 +1,6 @@
-"""What other packages add to dds, by entry points: fabrics, providers of machines and components. docs/extending.md tells how.
+"""Additions of other packages, by entry points: fabrics, providers of machines and components. See docs/extending.md.
 
-An entry point's name is what people write in settings. A name of dds itself cannot be taken: it is looked for first.
+An entry point's name is what people write in settings. It cannot replace a name of dds, which is looked up first.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def names(group: str) -> list[str]:
 
 
 def load(group: str, name: str) -> Any:
-    """What the entry point of that name gives, None without one. Raises InputError when it cannot be imported, or when two
+    """The object of the entry point of that name, None without one. Raises InputError if it cannot be imported, or if two
     packages have that name."""
     found = list(entry_points(group=group, name=name))
     if not found:
@@ -38,7 +38,7 @@ def load(group: str, name: str) -> Any:
 
 
 def component_of(log: str) -> Component[Any]:
-    """As `dds_core.component_of`, also for the component of another package. Raises InputError when that cannot be loaded."""
+    """As `dds_core.component_of`, also for the component of another package. Raises InputError if that cannot be loaded."""
     name, known = log.rpartition("/")[2], dict(component.COMPONENTS)
     if name not in known:
         found = load(COMPONENTS, name)

@@ -1,4 +1,4 @@
-"""The autoscaler: what the engine, replay, verification and timelines need to know of it."""
+"""Registers the autoscaler: what the engine, replay, verification and timelines need to know of it."""
 
 from __future__ import annotations
 

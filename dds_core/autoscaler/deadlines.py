@@ -1,4 +1,4 @@
-"""The instants that the autoscaler's state waits for, and what each of them means."""
+"""The deadlines of the autoscaler, and what each of them means."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ KINDS = kit.KINDS | {DeadlineKind.COMPOSE: "a server that was ordered should be 
 
 
 class DeadlineQueue(kit.DeadlineQueue[Fleet]):
-    """The deadlines of a state in order; `refresh` after each group."""
-
     @classmethod
     def found(cls, state: Fleet) -> Iterator[Deadline]:
         for order in state.orders:

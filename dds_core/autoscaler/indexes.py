@@ -1,5 +1,5 @@
-"""The autoscaler's tables and the indexes over them, kept right by the tables' hooks, and `dirty`: what a change makes necessary
-to look at again. Indexes are never stored: they are built anew from the rows."""
+"""The autoscaler's tables and indexes, kept up to date by hooks of the tables; and `dirty`: what the rules must look at again.
+Indexes are never stored: they are rebuilt from the rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dds_core.model import AttachRequest, Claim, Config, DeviceClass, DeviceKey,
 
 
 class Dirty:
-    """What has to be looked at again: orders and servers by name, what Cluster Autoscaler asks now, or everything."""
+    """What the rules must look at again: orders, servers and nodes, calls of Cluster Autoscaler to answer, or everything."""
 
     __slots__ = ("asked", "everything", "nodes", "orders", "servers")
 
@@ -28,7 +28,7 @@ class Dirty:
         return bool(self.orders or self.servers or self.nodes or self.asked or self.everything)
 
     def take(self) -> Dirty:
-        """A copy of what is dirty; this one is clean afterwards."""
+        """Return a copy and become clean."""
         taken = Dirty()
         taken.add(self)
         self.clear()
@@ -46,7 +46,7 @@ class Dirty:
 
 
 class Indexes(StateBase[Any]):
-    """Tables and indexes. All changes go through the tables' `put` and `drop`."""
+    """All changes go through `put` and `drop` of the tables."""
 
     configs: Table[str, Config]
     workers: Table[str, Worker]
@@ -131,7 +131,7 @@ class Indexes(StateBase[Any]):
                 self.dirty.orders.add(row.order)
             if (
                 node := self.worker_of.get(row.provider_id)
-            ) is not None:  # it may have registered before its server is told
+            ) is not None:  # it may have registered before its provider reports it
                 self.dirty.nodes.add(node)
         self.dirty.servers.add(uid)
 

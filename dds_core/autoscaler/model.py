@@ -1,7 +1,5 @@
-"""What Cluster Autoscaler is shown: groups of servers, their instances, and what a fresh server of a group is.
-
-A `GroupsView` is frozen between two of its refreshes. Which servers it holds, and why, is decided elsewhere.
-"""
+"""What Cluster Autoscaler is shown: groups of servers, their instances, and templates of fresh servers. A `GroupsView` does not
+change between two refreshes. Which servers it has, and why, is decided elsewhere."""
 
 from __future__ import annotations
 
@@ -15,11 +13,8 @@ InstanceState = Literal["creating", "running", "deleting"]
 
 
 class Instance(Record, frozen=True):
-    """A server of a group. `id` is its Node's spec.providerID, also before there is a Node.
-
-    `code` is not empty when the server failed; `message` says why, and `out_of_resources` that no server could be had, which is
-    counted apart from other failures.
-    """
+    """A server of a group. `id`: its Node's spec.providerID, also before there is a Node. `code`: not empty if the server failed;
+    `message` says why, and `out_of_resources` that no server could be had, which Cluster Autoscaler counts apart."""
 
     id: str
     state: InstanceState
@@ -29,8 +24,7 @@ class Instance(Record, frozen=True):
 
 
 class Template(Record, frozen=True):
-    """What a fresh server is once it has registered. `capacity` holds quantities by resource: cpu, memory, pods,
-    ephemeral-storage. `taints` are those that it keeps."""
+    """A fresh server, once registered. `capacity`: quantities of cpu, memory, pods, ephemeral-storage. `taints`: lasting ones."""
 
     labels: Mapping[str, str] = {}
     taints: tuple[Taint, ...] = ()
@@ -41,8 +35,8 @@ class Template(Record, frozen=True):
 
 
 class Group(Record, frozen=True):
-    """Servers that are alike. `target` counts the running and the creating ones; `debug` is for people. Without a `template`
-    nothing is known of a fresh server, and an empty group is not scaled up."""
+    """Servers that are alike. `target`: running and creating ones. `debug`: for people. Without a `template` a fresh server is
+    unknown, and an empty group is not scaled up."""
 
     id: str
     minimum: int
@@ -61,7 +55,7 @@ class NodeRef(Record, frozen=True):
 
 
 class GroupsView(Record, frozen=True, gc=True, dict=True):
-    """All groups, and of which group each node is a member, by the node's name. A node that is in neither is not autoscaled."""
+    """All groups, and the group of each member node by the node's name. A node without a group is not autoscaled."""
 
     groups: tuple[Group, ...] = ()
     members: Mapping[str, str] = {}
@@ -70,7 +64,7 @@ class GroupsView(Record, frozen=True, gc=True, dict=True):
         return self._groups.get(id)
 
     def group_of(self, node: NodeRef) -> Group | None:
-        """The group of a node, by its name; of one that is no member, and of an instance without a Node, by the instance's id."""
+        """The group of a node by its name; of a node that is no member, and of an instance without a Node, by the id."""
         owner = self.members.get(node.name) or self._owners.get(node.provider_id)
         return None if owner is None else self._groups.get(owner)
 

@@ -1,5 +1,4 @@
-"""An autoscaler's log in sentences: servers that were ordered and what came of them, groups that were closed for a device, and
-what Cluster Autoscaler was refused."""
+"""The autoscaler's log in sentences: ordered servers and what came of them, groups closed for a device, and refusals."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from dds_core.timeline.clock import duration
 
 
 def overview(told: Iterable[Moment], since: int = 0) -> list[str]:
-    """The sentences; of what was decided at an instant or later. None for a log in which nothing of that kind happened."""
+    """The sentences on what was decided at an instant or later; empty if nothing of that kind happened."""
     seen = _Seen(since)
     for moment in told:
         for event in (moment.fact, *moment.caused):
@@ -35,7 +34,7 @@ class _Seen:
 
     def take(self, event: Event, at: int) -> None:
         self._now = at
-        if isinstance(event, e.GroupShown):  # whenever it was: it may be closed since before
+        if isinstance(event, e.GroupShown):  # also before `since`: it may have been closed then
             self._show(event, at)
         if at < self._since:
             return

@@ -1,5 +1,5 @@
-"""What the autoscaler reads of the cluster and of machine providers, and what it remembers of its own: one frozen struct a kind,
-holding only what a rule uses.
+"""What the autoscaler reads of the cluster and of machine providers, and its own rows: one frozen struct per kind, with only the
+fields that a rule uses.
 
 Claims, slices, device classes, the ConfigMap, requests and devices are those of `dds_core.model`. Amounts are integers:
 millicores of cpu, bytes of memory, numbers of pods.
@@ -14,7 +14,7 @@ from dds_core.model import CORDON, FINISHED, Record, Requirement, Taint, Tolerat
 DELETED_BY_CA = "ToBeDeletedByClusterAutoscaler"
 """Key of the taint that Cluster Autoscaler puts on a node before it asks for its removal."""
 STARTING = Taint("startup-taint.cluster-autoscaler.kubernetes.io/dds", "", "NoSchedule")
-"""The taint with which a new server registers; Cluster Autoscaler counts the node as upcoming until it is off."""
+"""The taint with which a new server registers; until it is removed, Cluster Autoscaler counts the node as upcoming."""
 
 Amounts = dict[str, int]
 
@@ -63,11 +63,11 @@ class Load(Record, frozen=True):
 
     @property
     def is_pending(self) -> bool:
-        """The scheduler has found no node for it, and none is chosen."""
+        """Whether the scheduler has neither bound nor nominated it to a node."""
         return not (self.node or self.nominated or self.deleting or self.is_over)
 
     def tolerates(self, worker: Worker) -> bool:
-        """Whether no taint of the node keeps it away."""
+        """Whether no taint of the node keeps the pod away."""
         taints = (*worker.taints, *([CORDON] if worker.unschedulable else ()))
         hard = (taint for taint in taints if taint.effect in ("NoSchedule", "NoExecute"))
         return all(any(one.tolerates(taint) for one in self.tolerations) for taint in hard)
@@ -90,12 +90,12 @@ class Server(Record, frozen=True):
     out_of_resources: bool = False
 
 
-# -- what is remembered of its own ---------------------------------------------------------------------------------------
+# -- own rows ------------------------------------------------------------------------------------------------------------
 
 
 class Order(Record, frozen=True):
-    """A server that was asked for and whose node is not there yet. `since` is the instant of the decision; `code` and `message`
-    say why it will not come; `over` that it is being taken back, `void` that a write of that came to nothing."""
+    """A server that was ordered and whose node is not there yet. `since`: when it was decided. `code`, `message`: why it will not
+    come. `over`: it is being taken back; `void`: a write for that failed."""
 
     group: str
     since: int
@@ -107,8 +107,8 @@ class Order(Record, frozen=True):
 
 
 class Leaving(Record, frozen=True):
-    """A server that is being given back: its group, and its node's name, "" for one that had none. `removing`: it is gone, and
-    its Node is being deleted. `void`: a write of that came to nothing."""
+    """A server that is being given back; `node` is "" if it had none. `removing`: the server is gone and its Node is being
+    deleted. `void`: a write for that failed."""
 
     group: str
     node: str
@@ -118,8 +118,7 @@ class Leaving(Record, frozen=True):
 
 
 class Shown(Record, frozen=True):
-    """A group as it was shown last. `members` are the names of its nodes; `closed` says why nothing may be added, "" when it
-    may."""
+    """A group as it was shown last. `members`: names of its nodes. `closed`: why no server may be added, "" if one may."""
 
     minimum: int
     maximum: int
@@ -129,11 +128,11 @@ class Shown(Record, frozen=True):
 
 
 Case = Literal["device", "server", "nothing", ""]
-"""What would let a pod run: a device on a node that is there, another server, neither; "" where it is not known yet."""
+"""What would let a pod run: a device on an existing node, another server, or nothing; "" while unknown."""
 
 
 class Advice(Record, frozen=True):
-    """Which case a pending pod is, and in words why."""
+    """The case of a pending pod, and why."""
 
     case: Case
     words: str

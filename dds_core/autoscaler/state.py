@@ -1,5 +1,4 @@
-"""The autoscaler's state: everything that its rules know, folded from its log, with the questions that several of them ask; and
-how it is dumped and loaded."""
+"""The autoscaler's state, folded from its log: all that its rules know, questions that several of them ask, dump and load."""
 
 from __future__ import annotations
 
@@ -18,15 +17,13 @@ _NOTHING = Config(uid="")
 
 
 class Fleet(Indexes):
-    """Tables, indexes, and questions."""
-
     @property
     def config(self) -> Config:
-        """The ConfigMap; an empty one while there is none."""
+        """The ConfigMap; an empty one if there is none."""
         return next(iter(self.configs.rows.values()), _NOTHING)
 
     def uid_of(self, kind: type[Any], namespace: str, name: str) -> str | None:
-        """The uid of the object of that name, None when not known. Of the ConfigMap there is only one."""
+        """As in the base class; of the ConfigMap there is only one, whatever its name."""
         return next(iter(self.configs), None) if kind is Config else super().uid_of(kind, namespace, name)
 
     @property
@@ -46,22 +43,22 @@ class Fleet(Indexes):
         return self.workers.get(uid) if uid is not None else None
 
     def server(self, worker: Worker) -> Server | None:
-        """The server that a node is."""
+        """The server of a node."""
         uid = self.server_of.get(worker.provider_id) if worker.provider_id else None
         return self.servers.get(uid) if uid is not None else None
 
     def node_of(self, server: Server) -> Worker | None:
-        """The node of a server, None as long as it has not registered."""
+        """The node of a server; None until it has registered."""
         uid = self.worker_of.get(server.provider_id) if server.provider_id else None
         return self.workers.get(uid) if uid is not None else None
 
     def of_group(self, group: str) -> list[Worker]:
-        """The nodes of a group's servers, in the order of their names."""
+        """The nodes of a group's servers, by name."""
         found = (self.node_of(one) for one in self.servers.rows.values() if one.group == group)
         return sorted((one for one in found if one is not None), key=lambda one: one.name)
 
     def coming(self, group: str) -> list[str]:
-        """The orders of a group that stand, oldest first."""
+        """The standing orders of a group, oldest first."""
         rows = (
             (order.since, name) for name, order in self.orders.rows.items() if order.group == group and not order.over
         )
@@ -72,7 +69,7 @@ class Fleet(Indexes):
         return [self.loads.rows[uid] for uid in sorted(self.loads_on[node])]
 
     def claims_of(self, load: Load) -> list[Claim] | None:
-        """The claims of a pod in their order, None while one of them is not there."""
+        """The claims of a pod in order; None if one of them does not exist yet."""
         names = [*load.claims, *([load.extended_claim] if load.extended_claim else [])]
         found = [self.uid_of(Claim, load.namespace, name) for name in names]
         claims = [self.claims.get(uid) if uid is not None else None for uid in found]
@@ -82,17 +79,17 @@ class Fleet(Indexes):
     # -- changes -------------------------------------------------------------------------------------------------------
 
     def touch_everything(self) -> None:
-        """A level pass looks at every order, server and node."""
+        """Look at every order, server and node: a level pass."""
         self.dirty.orders |= self.orders.rows.keys()
         self.dirty.servers |= self.servers.rows.keys() | self.leaving.rows.keys()
         self.dirty.nodes |= self.workers.rows.keys()
 
     def compose_due(self, order: str) -> int:
-        """The instant from which an order whose node is not there has failed."""
+        """The instant from which an order without a node has failed."""
         return self.orders.rows[order].since + self.policy.compose_seconds * MICROSECONDS
 
     def own_groups(self) -> Iterator[ServerGroup]:
-        """Those that are shown."""
+        """The groups to show."""
         if self.live:
             yield from self.policy.groups
 

@@ -1,4 +1,4 @@
-"""Timelines of the autoscaler: what happened to a group, a node, a pod that waits, or a server that was ordered."""
+"""Timelines of the autoscaler: of a group, a node, a waiting pod, or an ordered server."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _server(before: Server | None, server: Server, known: Known) -> Iterator[str
 
 
 class AutoscalerKnown(Known):
-    """Also nodes, pods and servers."""
+    """Adds nodes, pods and servers."""
 
     guards = False
     deadlines = KINDS
@@ -87,7 +87,7 @@ class AutoscalerKnown(Known):
 
 _NAMING = (e.Checkpoint, e.WorkerObserved, e.LoadObserved, e.ServerObserved, e.GroupShown, e.ServerOrdered)
 NAMING = frozenset(one.__name__ for one in _NAMING)
-"""The types of events that names come from: all that has to be read to find a subject."""
+"""The types of events that hold names: only these have to be read to find a subject."""
 
 
 class AutoscalerDirectory(Directory):
@@ -132,7 +132,7 @@ class AutoscalerDirectory(Directory):
 
 
 class OneThing:
-    """A group, a node, a pod or an order: what is about it, and what it was asked for."""
+    """A group, a node, a pod or an order, and the calls about it."""
 
     gathers = True
 

@@ -11,7 +11,7 @@ from dds_core.autoscaler.state import Fleet
 
 
 def view_of(state: Fleet) -> GroupsView:
-    """All groups as they were shown last. A caller keeps it until the next refresh or the next accepted call."""
+    """All groups as they were shown last. The caller keeps it until the next refresh or the next accepted call."""
     groups = tuple(_group(state, name, shown) for name, shown in sorted(state.groups.rows.items()))
     members = {node: name for name, shown in state.groups.rows.items() for node in shown.members}
     return GroupsView(groups, members)

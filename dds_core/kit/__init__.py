@@ -1,1 +1,1 @@
-"""What every component is built from: tables with a journal, the state over them, deadlines, one run of rules."""
+"""Building blocks of components: tables with a journal, the base of states, deadlines, invariants, policies, runs of rules."""

@@ -1,6 +1,7 @@
-"""The instants that a state waits for. Each is (due, kind, of) and comes back as a `DeadlinePassed` fact, once; a deadline that
-moves is another deadline. They are a pure function of the state, in every mode. `DeadlineQueue` keeps them in order; it looks
-again only at what changed, so that the next one is found at no cost.
+"""Deadlines: the instants at which a component decides again although nothing in the cluster has changed.
+
+A deadline is (due, kind, of). When it is due, the caller of the engine feeds it as a `DeadlinePassed` fact, once. Deadlines are a
+pure function of the state, in every mode. `DeadlineQueue` keeps them in order and recomputes only what a group touched.
 """
 
 from __future__ import annotations
@@ -15,12 +16,11 @@ from dds_core.kit.policy import MICROSECONDS
 from dds_core.kit.state import StateBase
 
 Name = tuple[str, str]
-"""(kind, of): what a deadline is told apart by; one that moves is another deadline of the same name."""
+"""(kind, of): the identity of a deadline. One with another `due` replaces the former of the same name."""
 
 
 class DeadlineKind(StrEnum):
-    """What a deadline of dds's own components is for. Every component has the first two; a component of another package names its
-    own kinds with plain strings."""
+    """Why a component waits. All components have the first two; one of another package names its own kinds with plain strings."""
 
     RETRY = "retry"
     LEVEL = "level"
@@ -53,13 +53,13 @@ KINDS: dict[str, str] = {
     DeadlineKind.RETRY: "a refused write may be tried again",
     DeadlineKind.LEVEL: "a pass over the whole fleet is due",
 }
-"""What every component waits for, in words; each adds its own."""
+"""The kinds of every component, in words; each component adds its own."""
 
 P = TypeVar("P", bound=StateBase[Any])
 
 
 class Deadline(NamedTuple):
-    """An instant that the state waits for: `kind` says why, `of` for which object, cell, or the fleet."""
+    """An instant (`due`, microseconds) that the state waits for; `kind` says why, `of` for which object, cell, or "fleet"."""
 
     due: int
     kind: str
@@ -77,7 +77,7 @@ def retries(state: StateBase[Any]) -> Iterator[Deadline]:
 
 
 class DeadlineQueue(ABC, Generic[P]):
-    """The deadlines of a state in order; `refresh` after each group."""
+    """The pending deadlines of a state, in order. Call `refresh` after each group."""
 
     def __init__(self, state: P) -> None:
         self._state = state
@@ -86,27 +86,25 @@ class DeadlineQueue(ABC, Generic[P]):
     @classmethod
     @abstractmethod
     def found(cls, state: P) -> Iterator[Deadline]:
-        """Every deadline of the component's own."""
+        """All deadlines of the component's own kinds."""
 
     @abstractmethod
     def look(self, touched: Any) -> None:
-        """Look again at what a group touched (`_replace`)."""
+        """Recompute the component's own deadlines of what a group touched, with `_replace`."""
 
     @classmethod
     def deadlines(cls, state: P) -> set[Deadline]:
-        """Every deadline of the state that has not come back yet."""
+        """All deadlines of the state that have not passed yet."""
         found = {*of_fleet(state), *retries(state), *cls.found(state)}
         return {one for one in found if state.fired_deadlines.get((one.kind, one.of)) != one.due}
 
     def rebuild(self) -> None:
-        """Look at everything again."""
         self._heap = list(self.deadlines(self._state))
         self._due: dict[Name, int] = {(one.kind, one.of): one.due for one in self._heap}
         heapq.heapify(self._heap)
         self._retries = {name for name in self._due if name[0] == DeadlineKind.RETRY}
 
     def refresh(self, touched: Any) -> None:
-        """Look again at what a group touched."""
         if touched.everything:
             self.rebuild()
             return
@@ -119,7 +117,7 @@ class DeadlineQueue(ABC, Generic[P]):
             self._retries = {(one.kind, one.of) for one in now}
 
     def _replace(self, names: Iterable[Name], now: Iterable[Deadline]) -> None:
-        """Of these names, only what is in `now` stays due."""
+        """Make `now` the only pending deadlines among these names."""
         due = self._due
         left = {name for name in names if name in due}
         for one in now:
@@ -134,11 +132,11 @@ class DeadlineQueue(ABC, Generic[P]):
             del due[name]
 
     def has(self, one: Deadline) -> bool:
-        """Whether this very deadline is still to come back."""
+        """Whether exactly this deadline is still pending."""
         return self._due.get((one.kind, one.of)) == one.due
 
     def next(self) -> Deadline | None:
-        """The earliest deadline, None when there is none, or while the state is not whole or a view is stale."""
+        """The earliest pending deadline; None if there is none, before the state is synced, and while a watch is stale."""
         if not self._state.synced or self._state.stale:
             return None
         heap = self._heap

@@ -1,6 +1,5 @@
-"""Invariants: what holds of a component's state and decisions whatever happens; a broken one is a fault of ours. Every process
-looks at them, only for what a decision touches.
-"""
+"""Invariants: conditions that always hold of a component's state and decisions. A broken invariant is a bug in dds. Every process
+checks them, but only for what a decision touches."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ P = TypeVar("P", bound=StateBase[Any])
 
 
 class OfDecision(NamedTuple):
-    """What holds of an event in the state that it is emitted into. `broken` says what does not hold, or ""."""
+    """A condition on an event, checked in the state just before the event is folded. `broken` returns what is wrong, or ""."""
 
     name: str
     of: tuple[type[Event], ...]
@@ -22,7 +21,8 @@ class OfDecision(NamedTuple):
 
 
 class OfState(NamedTuple):
-    """What holds of a row, by its key, once a step is over; `after` gives the keys that an event touches, `keys` all."""
+    """A condition on one row of the state, checked after a step. `after` returns the keys of the rows that an event touches,
+    `keys` all keys; `broken` returns what is wrong with the row of a key, or ""."""
 
     name: str
     after: dict[type[Event], Callable[[Any], Iterable[str]]]
@@ -31,7 +31,7 @@ class OfState(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """An invariant that does not hold. `of` is the key of the row, "" where it is the event itself that breaks it."""
+    """A broken invariant. `of` is the key of the row, or "" if the event itself breaks it."""
 
     name: str
     of: str
@@ -42,7 +42,7 @@ class Broken(NamedTuple):
 
 
 class Invariants(Generic[P]):
-    """Those of a component."""
+    """The invariants of a component, by the type of the event that can break them."""
 
     def __init__(self, decisions: Iterable[OfDecision] = (), states: Iterable[OfState] = ()) -> None:
         self._states = tuple(states)
@@ -56,12 +56,12 @@ class Invariants(Generic[P]):
                 self.of_rows.setdefault(event, []).append((state, keys))
 
     def against(self, state: P, event: Event) -> list[Broken]:
-        """What an event that is about to be folded breaks."""
+        """The invariants that this event breaks if it is folded now."""
         found = self.of_decisions.get(type(event), ())
         return [Broken(one.name, "", text) for one in found if (text := one.broken(state, event))]
 
     def after(self, state: P, events: Iterable[Event]) -> list[Broken]:
-        """What does not hold of the rows that these events, all folded, have touched."""
+        """The broken invariants of the rows that these events, already folded, have touched."""
         found: list[Broken] = []
         for event in events:
             for one, keys in self.of_rows.get(type(event), ()):
@@ -71,11 +71,11 @@ class Invariants(Generic[P]):
         return found
 
     def is_broken(self, state: P, one: Broken) -> bool:
-        """Whether that row breaks it now."""
+        """Whether the row still breaks this invariant."""
         return any(each.name == one.name and each.broken(state, one.of) for each in self._states)
 
     def everywhere(self, state: P) -> Iterator[Broken]:
-        """What does not hold of any row: O(cluster)."""
+        """All broken invariants of all rows: O(cluster)."""
         for one in self._states:
             for key in one.keys(state):
                 if text := one.broken(state, key):

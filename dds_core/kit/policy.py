@@ -1,4 +1,4 @@
-"""What the policies of all components are written with: bounds, a strict base, and one way to read what a person wrote."""
+"""What all policies are built from: bounded types, a strict base class, and one function that reads what a person wrote."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOUR = 3_600 * MICROSECONDS
 
 
 class Strict(BaseModel):
-    """A policy, or a section of one: nothing is guessed, and nothing changes."""
+    """Base of policies and their sections: unknown fields are errors, types are not converted, instances are immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -32,21 +32,19 @@ M = TypeVar("M", bound=Strict)
 
 
 def counted(default: int, of: str, description: str) -> Any:
-    """A knob that is a number of something; `of` is the unit that the documentation shows."""
+    """A field that counts something; `of` is the unit that the documentation shows."""
     return Field(default=default, description=description, json_schema_extra={"unit": of})
 
 
 def lower(mode: str, other: str) -> Mode:
-    """The weaker of two modes; an empty one does not count. The kill switch can only lower."""
+    """The weaker of two modes; an empty one is ignored. So the ConfigMap's kill switch can only lower the mode."""
     ranked = [name for name in (mode, other) if name]
     return min((m for m in MODES if m in ranked), key=MODES.index)
 
 
 def read(model: type[M], written: Mapping[str, Any], whose: str = "the policy") -> M:
-    """A policy from what a person wrote.
-
-    Raises PolicyError: one line naming each wrong field, what is wrong with it, and what it takes.
-    """
+    """The policy that a person wrote. Raises PolicyError: one line that begins with `whose` and names each wrong field, what is
+    wrong with it, and what it takes."""
     try:
         return model.model_validate_json(msgspec.json.encode(written))
     except TypeError as error:

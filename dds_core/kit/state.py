@@ -1,8 +1,8 @@
-"""What a component knows: tables of rows with a journal that can take changes back, and the state over them as plain data.
+"""The base of every component's state: tables of rows with a journal that can undo changes, and the state as plain data.
 
-A state declares its tables as annotations of its class (`claims: Table[str, Claim]`); they are made from there, and so is
-the form in which a checkpoint holds them. Every change goes through `put` or `drop` of a table. Indexes are kept right by
-hooks and are never stored: they are built again from the rows.
+A state class declares its tables as annotations (`claims: Table[str, Claim]`). The tables and the form of a checkpoint follow
+from these annotations. Every change goes through `put` or `drop` of a table. Hooks of the tables keep indexes up to date; indexes
+are never stored, a load rebuilds them from the rows.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Hook = Callable[[K, V | None, V | None], None]
 
 
 class Journal:
-    """The changes made since the last `start`, newest last; off until started. It lets `decide` try steps and leave no trace, and
-    take back a step that breaks an invariant."""
+    """The table changes since the last `start`, newest last; off until started. With it `decide` leaves no trace in its caller's
+    state, and a step that breaks an invariant is undone."""
 
     __slots__ = ("changes", "on")
 
@@ -46,7 +46,7 @@ class Journal:
         self.changes = []
 
     def undo(self, since: int = 0) -> None:
-        """Take every change after the first `since` back, newest first."""
+        """Undo all changes but the first `since`, newest first."""
         self.on = False
         while len(self.changes) > since:
             self.changes.pop()()
@@ -54,14 +54,13 @@ class Journal:
 
 
 class Table(Generic[K, V]):
-    """Rows of one kind by key, and hooks that are called with (key, old row, new row) after every change, also one that is taken
-    back."""
+    """Rows of one kind by key. After every change, also an undone one, hooks are called with (key, old row, new row)."""
 
     __slots__ = ("_hooks", "_journal", "get", "rows")
 
     def __init__(self, journal: Journal) -> None:
         self.rows: dict[K, V] = {}
-        self.get: Callable[[K], V | None] = self.rows.get  # the dictionary's own: it is asked a hundred times a fact
+        self.get: Callable[[K], V | None] = self.rows.get  # the dictionary's, for speed: called a hundred times a fact
         self._journal = journal
         self._hooks: tuple[Hook[K, V], ...] = ()
 
@@ -104,7 +103,7 @@ class Table(Generic[K, V]):
 
 
 class Index(dict[K, "set[V] | frozenset[V]"], Generic[K, V]):
-    """For each key the set of members; an empty set takes no room. A dictionary, since it is asked forty times a fact."""
+    """For each key a set of members; empty sets are not kept. A dictionary for speed: it is read forty times a fact."""
 
     __slots__ = ()
 
@@ -129,11 +128,11 @@ class Index(dict[K, "set[V] | frozenset[V]"], Generic[K, V]):
 # -- the state -------------------------------------------------------------------------------------------------------
 
 Key = tuple[str, str]
-"""(type of decision, what it was about) as `Decision.key` gives it; of deadlines (kind, of)."""
+"""(type of a decision, its subject), as `Decision.key`; of deadlines (kind, of)."""
 
 
 class Refusal(Record, frozen=True):
-    """A write that was refused for good: not decided again before `until`. `node` is where an order was for."""
+    """A write that failed `count` times in a row; it is not decided again before `until`. `node`: that of an order."""
 
     count: int
     until: int
@@ -141,10 +140,12 @@ class Refusal(Record, frozen=True):
 
 
 class StateBase(Generic[Kind]):
-    """What every component remembers of its own: what it labelled, and which of that is under a prefix of before, what was
-    refused, what was shown (in mode observe, and alerts), which deadlines came back, what is to be issued again after a restart,
-    and the rejections that are facts already. `Kind` are the kinds of objects that are observed, `dirty` is what the fold of the
-    current group touched, in a class of the component's own (with `everything`, `add`, `take`, `clear`, true when not empty)."""
+    """The tables that every component has. `labelled`: by (node, label) the value that dds decided and has not observed yet.
+    `left_labels`: by node the labels of dds under an earlier label-prefix. `refusals`: failed writes, by decision.
+    `last_emitted`: what was shown already (decisions in mode observe, and alerts). `fired_deadlines`: by (kind, of) the `due` of
+    deadlines that have passed, and other instants to remember. `reissue`: decisions to make again after a restart. `rejections`:
+    rejected fields that are facts already. `Kind` is the union of the observed object kinds. `dirty` is what the fold of the
+    current group touched, in a class of the component (with `everything`, `add`, `take`, `clear`; true when not empty)."""
 
     labelled: Table[tuple[str, str], str]
     left_labels: Table[str, tuple[str, ...]]
@@ -162,11 +163,11 @@ class StateBase(Generic[Kind]):
         "epoch": int,
         "restarted": bool,
     }
-    """What is kept in a checkpoint beside the tables, with its type."""
+    """Attributes that a checkpoint holds beside the tables, with their types."""
     gone_scalars: ClassVar[frozenset[str]] = frozenset()
-    """What older checkpoints have, and nothing rests on any more."""
+    """Fields of older checkpoints that are ignored."""
     aside: ClassVar[frozenset[str]] = frozenset()
-    """Tables that no rule reads and that older checkpoints lack: states that differ in them alone hold the same."""
+    """Tables that no rule reads and that older checkpoints lack; `Form.same` ignores them."""
 
     dirty: Any
     policy: Any
@@ -201,7 +202,7 @@ class StateBase(Generic[Kind]):
         self.rejections.watch(self._rejection_changed)
 
     def _observe(self, tables: dict[type[Kind], Table[str, Any]]) -> None:
-        """These are the tables of observed objects; keep their objects findable by name."""
+        """Register the tables of observed objects, and index these objects by name."""
         self._tables = tables
         for kind, table in tables.items():
             table.watch(self._naming(kind))
@@ -228,18 +229,17 @@ class StateBase(Generic[Kind]):
         (self.rejections_of.add if new is not None else self.rejections_of.discard)(key[0], key)
 
     def rebuild(self) -> None:
-        """Make anew what is derived from several rows at once, after a load."""
+        """After a load: recompute what is derived from several rows at once."""
 
     def table(self, kind: type[Kind]) -> Table[str, Any]:
-        """The table of an object kind."""
         return self._tables[kind]
 
     def object(self, kind: type[Kind], uid: str) -> Any:
-        """The object as last observed, None when not known."""
+        """The object as last observed; None if unknown."""
         return self._tables[kind].get(uid)
 
     def uid_of(self, kind: type[Any], namespace: str, name: str) -> str | None:
-        """The uid of the object of that name, None when not known."""
+        """The uid of the object of that name; None if unknown."""
         return self.named.get((kind, namespace, name))
 
     def is_rejected(self, uid: str, field: str, reason: str) -> bool:
@@ -247,16 +247,16 @@ class StateBase(Generic[Kind]):
         return (uid, field, reason) in self.rejections
 
     def has_rejections(self, uid: str) -> bool:
-        """Whether anything of the object was rejected; of some that is all that is known."""
+        """Whether anything of the object was rejected. Of an object that was rejected as a whole nothing else is known."""
         return bool(self.rejections_of[uid])
 
     def clear_alert(self, of: str, reason: str) -> None:
-        """It is over: a person is told when it begins again."""
+        """Forget the alert, so that a person is alerted again when the condition returns."""
         self.last_emitted.drop(("Alerted", f"{of}:{reason}"))
 
     @contextmanager
     def trial(self) -> Iterator[None]:
-        """Changes made inside leave no trace."""
+        """Undo all changes made inside the block."""
         kept = type(self.dirty)()
         kept.add(self.dirty)
         self.journal.start()
@@ -270,7 +270,7 @@ class StateBase(Generic[Kind]):
 
 @cache
 def tables_of(state: Any) -> dict[str, tuple[Any, Any]]:
-    """The tables that a state declares, by name: the types of their keys and rows."""
+    """The tables that a state class declares: by name the types of key and row."""
     hints = get_type_hints(state)
     return {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Table}
 
@@ -281,12 +281,12 @@ S = TypeVar("S", bound=StateBase[Any])
 
 _KEPT_OTHERWISE = ("last_emitted", "rejections", "reissue")
 _STORED_AS = {"fired_deadlines": "passed"}
-"""Names of tables in a checkpoint where they differ: stored data keep the name that they were written with."""
+"""Names of tables in a checkpoint where they differ: stored data keep their name."""
 
 
 class Form(Generic[S]):
-    """A state as plain data, for checkpoints and comparisons, and back. A table whose keys are texts is a mapping, any other
-    a list of (key, row), both in the order of their keys. `projection` is the version of this form: a change to what a state
+    """Converts a state to plain data and back, for checkpoints and comparisons. A table whose keys are texts becomes a mapping,
+    any other a list of (key, row), both sorted by key. `projection` is the version of this form: a change to what a state
     declares needs a new number and an upcasting step for `Checkpoint`."""
 
     def __init__(self, state: Callable[[], S], projection: int, policy: Callable[[dict[str, Any]], Any]) -> None:
@@ -310,13 +310,12 @@ class Form(Generic[S]):
         self._struct = msgspec.defstruct("Snapshot", fields, bases=(Record,), frozen=True)
 
     def dump(self, state: S) -> dict[str, Any]:
-        """The state as plain data."""
         plain: dict[str, Any] = msgspec.to_builtins(self._snapshot(state))
         return plain
 
     def same(self, one: S, other: S) -> bool:
-        """Whether two states hold the same. What they are dumped as may differ: a text that is a default is left out only where
-        it is the default's own object, and one that was read from a log is not."""
+        """Whether two states are equal. Their dumps may differ all the same: a default text is left out of a dump only if it is
+        the default's own object, and a text read from a log is not."""
         return bool(self._snapshot(one, self._aside) == self._snapshot(other, self._aside))
 
     def _snapshot(self, state: S, without: frozenset[str] = frozenset()) -> Any:
@@ -335,7 +334,7 @@ class Form(Generic[S]):
         return self._struct(**fields)
 
     def load(self, plain: dict[str, Any]) -> S:
-        """The state that `dump` gave. Raises InputError when the data is not of that form."""
+        """The state from the data of `dump`. Raises InputError for data of another form."""
         try:
             known = {name: value for name, value in plain.items() if name not in self._gone}
             snapshot: Any = msgspec.convert(known, self._struct)

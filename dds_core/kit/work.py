@@ -1,8 +1,8 @@
-"""What a component does with events: it folds each into its state, and lets its rules run over it.
+"""What a component does with events: it folds them into its state and runs its rules.
 
-A component has a table of folds by event type; those that all components have in common are here, and what its own are made
-of. A fold never decides. In a run of the rules whatever is emitted is folded at once, so that the next rule sees it; every
-decision passes one gate, and an error in a rule stops one object and nothing else.
+A component has a fold for each event type. Here are the folds that all components share, and the parts that other folds are made
+of. A fold never decides. In a run of the rules (`Work`) every emitted event is folded at once, so that the next rule sees it.
+Decisions pass `Work.emit_once`. An error in a rule stops the decisions for one object only.
 """
 
 from __future__ import annotations
@@ -25,15 +25,10 @@ State = StateBase[Any]
 
 
 def folding(folds: Mapping[type[Event], Fold]) -> Callable[[P, Event, int], P]:
-    """The `apply` of a component with these folds."""
-
     def apply(state: P, event: Event, at: int) -> P:
-        """Fold `event`, which happened at the instant `at`, into `state`; the same state is returned. Facts, decisions and
-        transitions alike: loading a log is this and nothing else. Decisions made in mode `observe` are folded only as "already
-        shown".
-
-        Raises IllegalTransition for a transition that its table does not have; the state is then as before.
-        """
+        """Fold `event`, which happened at the instant `at`, into `state`; returns the same state. Facts, decisions and
+        transitions alike: loading a log is only this. A decision of mode observe is folded only as "already shown". Raises
+        IllegalTransition for a transition that its lifecycle table does not have."""
         if state.reissue and isinstance(event, e.Fact):
             state.reissue.drop_where(lambda key: True)
         if isinstance(event, e.Decision) and getattr(event, "mode", "") == "observe":
@@ -48,11 +43,11 @@ def folding(folds: Mapping[type[Event], Fold]) -> Callable[[P, Event, int], P]:
 
 
 CONFIG_MISSING = "ConfigMissing"
-"""Reason of an alert; under (it, "") `fired_deadlines` remembers since when there is no ConfigMap."""
+"""Reason of an alert; `fired_deadlines` has under (CONFIG_MISSING, "") the instant since which there is no ConfigMap."""
 
 
 def config_observed(state: Any, event: Any, at: int) -> None:
-    """There is one ConfigMap: a new one takes the place of one that was deleted."""
+    """There is only one ConfigMap: a new one replaces one that was deleted."""
     observed(state, event, at)
     for uid in [uid for uid in state.configs if uid != event.uid]:
         state.configs.drop(uid)
@@ -62,18 +57,18 @@ def config_observed(state: Any, event: Any, at: int) -> None:
 
 
 def config_missing(state: Any, event: e.ConfigMissing, at: int) -> None:
-    """It may be a slip, or about to be made anew, and its devices are in use: it stays in force."""
+    """Keep the last ConfigMap in force: its devices are in use, and the deletion may be a mistake or precede a new one."""
     state.fired_deadlines.put((CONFIG_MISSING, ""), at)
     if event.uid not in state.configs:
         forget_rejections(state, event.uid)
 
 
-# -- labels of nodes under a prefix that was ours ------------------------------------------------------------------------
+# -- labels of nodes under an earlier label-prefix -----------------------------------------------------------------------
 
 
 def leave_labels(state: State, node: str, labels: Mapping[str, str], ours: Iterable[str], prefix: str) -> None:
-    """The label-prefix has become `prefix`: remember the labels `ours` of the node under the old prefix, to be taken off once
-    each. A label that somebody sets again afterwards is left alone."""
+    """The label-prefix has become `prefix`: remember the node's labels `ours` under the old prefix, each to be removed once. A
+    label that another client sets again afterwards is left alone."""
     before = state.left_labels.get(node) or ()
     state.left_labels.put(
         node, tuple(key for key in dict.fromkeys((*before, *ours)) if not key.startswith(f"{prefix}/"))
@@ -82,7 +77,7 @@ def leave_labels(state: State, node: str, labels: Mapping[str, str], ours: Itera
 
 
 def forget_left_labels(state: State, node: str, labels: Mapping[str, str]) -> None:
-    """Those that the node has no more, and that are not about to be written, need not go."""
+    """Forget left labels that the node no longer has, unless a decided write is about to set them."""
     known = state.left_labels.get(node)
     if known is None:
         return
@@ -94,13 +89,13 @@ def forget_left_labels(state: State, node: str, labels: Mapping[str, str]) -> No
 
 
 def left_labels_refused(state: State, node: str) -> None:
-    """Whoever may not take them off leaves them: the pause after a refusal would hold up the labels of today."""
+    """Leave the old labels where they are if their removal is refused: the pause after a refusal would hold up today's labels."""
     if any(state.labelled.get((node, key)) == "" for key in state.left_labels.get(node) or ()):
         state.left_labels.drop(node)
 
 
 def nothing(state: State, event: Event, at: int) -> None:
-    """Told for people; nothing rests on it."""
+    """For events that only inform people: the state does not depend on them."""
 
 
 def alerted(state: State, event: e.Alerted, at: int) -> None:
@@ -120,7 +115,7 @@ def gone(state: State, event: Any, at: int) -> None:
 
 
 def ending(fold: Fold = gone) -> Fold:
-    """The fold of an object's end: what was rejected of it is forgotten, also when nothing else of it was ever taken in."""
+    """The fold of an object's end: its rejections are forgotten too, even if nothing else of it was ever folded."""
 
     def folded(state: State, event: Any, at: int) -> None:
         fold(state, event, at)
@@ -139,18 +134,18 @@ def forget_rejections(state: State, uid: str) -> None:
 
 
 def forget_words(state: State, of: str) -> None:
-    """What was told of something that is gone: if it comes again, it is told again."""
+    """Forget what was reported about an object that is gone: if it comes again, it is reported again."""
     forget_rejections(state, of)
     for alert in list(state.alerts_of[of]):
         state.last_emitted.drop(alert)
 
 
 def gone_with(events: Iterable[type[Event]], kind: str) -> list[str]:
-    """The types of decisions of which it is forgotten with an object of that kind that they were shown."""
+    """Types of the decisions that are forgotten as "already shown" when an object of this kind is gone."""
     return [one.__name__ for one in events if issubclass(one, e.Decision) and one.gone_with == kind]
 
 
-# -- ourselves ---------------------------------------------------------------------------------------------------------
+# -- the process -------------------------------------------------------------------------------------------------------
 
 
 def started(state: State, event: e.Started, at: int) -> None:
@@ -160,8 +155,8 @@ def started(state: State, event: e.Started, at: int) -> None:
 
 
 def synced(state: P, at: int, void_unseen: Callable[[P, int], Iterable[Key]]) -> None:
-    """The whole cluster was seen. After a restart a decision whose outcome it does not show is void, so that the level pass that
-    follows decides it again; `void_unseen` gives the keys of those."""
+    """The whole cluster was listed. After a restart, decisions whose outcome the cluster does not show are void, and the level
+    pass that follows makes them again. `void_unseen` voids them and returns their keys."""
     state.synced = True
     state.stale.clear()
     state.synced_at = state.synced_at or at
@@ -182,11 +177,11 @@ def write_done(state: State, event: e.WriteDone) -> None:
 
 
 _FIRST_PAUSE = {e.WriteRefused: 30 * MICROSECONDS, e.WriteObsolete: 2 * MICROSECONDS}
-"""Pauses double from here to 10 minutes. What made a write obsolete is observed sooner than the pause is over."""
+"""Pauses double from here to 10 minutes. The change that made a write obsolete is observed before its pause is over."""
 
 
 def try_later(state: State, event: e.WriteRefused | e.WriteObsolete, at: int, node: str = "") -> None:
-    """The write came to nothing; the same is not decided again before a pause. `node` is where an order was for."""
+    """The write failed: do not decide the same again before a pause. `node`: that of an order."""
     if isinstance(event, e.WriteRefused) and event.action == e.NodeLabelled.__name__:
         left_labels_refused(state, event.target)
     key = (event.action, event.target)
@@ -198,7 +193,7 @@ def try_later(state: State, event: e.WriteRefused | e.WriteObsolete, at: int, no
 
 
 def forget_old_refusals(state: State, at: int) -> None:
-    """What was refused so long ago and not tried again is wanted no more: its object may be gone."""
+    """Forget writes not tried again for an hour after their pause: they are no longer wanted, their object may be gone."""
     for key, refusal in list(state.refusals.rows.items()):
         if refusal.until <= at - HOUR:
             state.refusals.drop(key)
@@ -214,19 +209,19 @@ FOLDS: dict[type[Event], Fold] = {
     e.Checkpoint: nothing,
     e.Alerted: alerted,
 }
-"""Those that are the same in every component, unless it has its own."""
+"""The folds that all components share; a component's own fold of the same event wins."""
 
 
 # -- one run of the rules ----------------------------------------------------------------------------------------------
 
 RULE_ERROR, INVARIANT_BROKEN = "RuleError", "InvariantBroken"
 FAULTS = (RULE_ERROR, INVARIANT_BROKEN)
-"""Reasons of the alerts that an error in a rule and a broken invariant become: faults of ours."""
+"""Reasons of the alerts about bugs of dds: an error in a rule, and a broken invariant."""
 
 _STEPS = 50
-"""Steps of one rule for one object in one group; a handful is what it takes."""
+"""Most steps of one rule for one object in one group; normally a handful."""
 _REFUSED = 1_000 * _STEPS
-"""Counted from here, a step that was refused is not taken again in the group."""
+"""Count of a step that was refused: in this group it is not taken again, and no further alert says so."""
 
 Caused = tuple[Event, int]
 """An event and the index in its group of the event that caused it; the fact has index 0."""
@@ -235,8 +230,8 @@ Of = TypeVar("Of")
 
 
 class Work(Generic[P]):
-    """`emitted` holds what follows from the fact that started the run; `touched` is all that was looked at. With `chained` the
-    cause of an event is the newest one of its stream in the group, else it is always the fact. `broken` names the invariants that
+    """One run of the rules. `emitted`: what follows from the fact. `touched`: everything that was looked at. With `chained` the
+    cause of an event is the newest event of its stream in the group, else always the fact. `broken`: names of the invariants that
     did not hold."""
 
     def __init__(
@@ -263,7 +258,7 @@ class Work(Generic[P]):
         self._known: frozenset[Broken] = frozenset()
 
     def decide(self, run: Callable[[Work[P]], None], keep: bool) -> Work[P]:
-        """Let the rules run; without `keep` the state is afterwards as it was."""
+        """Run the rules. Without `keep` the state is afterwards as it was."""
         if keep:
             self.state.journal.start()
             try:
@@ -282,7 +277,7 @@ class Work(Generic[P]):
                 self._tell(broken)
 
     def emit(self, event: Event) -> None:
-        """Record and fold."""
+        """Add an event to the run and fold it."""
         stream = event.subject
         if type(event) in self._invariants.of_decisions:
             self._against = (*self._against, *self._invariants.against(self.state, event))
@@ -292,10 +287,9 @@ class Work(Generic[P]):
             self._newest[stream] = len(self.emitted)
 
     def emit_once(self, decision: e.Decision, target: str = "", *, at_once: bool = False) -> bool:
-        """Emit a decision unless it was already shown (mode observe) or, without `at_once`, its write was refused lately.
-
-        target: what the adapter will name in the outcome of the write; the decision's subject when left out.
-        """
+        """Emit a decision. False if it is suppressed: because it was shown already (mode observe), or because its write was
+        refused lately (unless `at_once`). `target`: what the adapter names in the write's outcome; default: the decision's
+        subject."""
         state = self.state
         if getattr(decision, "mode", "observe") == "observe":
             if state.last_emitted.get(decision.key) == e.encode(decision):
@@ -311,18 +305,17 @@ class Work(Generic[P]):
         return True
 
     def has_come(self, due: int) -> bool:
-        """Whether an instant has come. While a view is stale none has: what would keep the step from being taken may not be
-        seen."""
+        """Whether an instant has come. Never while a watch is stale: what would forbid the step may not be seen."""
         return self.at >= due and not self.state.stale
 
     def check_config(self, uid: str) -> None:
-        """Tell that the ConfigMap, of which `uid` is the last one's, was deleted."""
+        """Alert that the ConfigMap was deleted; `uid` is that of the last one."""
         if uid and (CONFIG_MISSING, "") in self.state.fired_deadlines:
             text = "the ConfigMap composable-dra-dds was deleted; what it said last stays in force: create it again"
             self.alert(uid, CONFIG_MISSING, text)
 
     def take_off_left_labels(self, node: str) -> None:
-        """What we labelled a node with under a prefix of before has to go. In a write of its own, which may be refused."""
+        """Remove the node's labels under an earlier prefix: in a write of its own, because it may be refused."""
         state = self.state
         left = state.left_labels.get(node) or ()
         changes: dict[str, str | None] = {key: None for key in left if state.labelled.get((node, key)) != ""}
@@ -331,16 +324,16 @@ class Work(Generic[P]):
             self.emit_once(e.NodeLabelled(node=node, labels=changes, mode=state.mode, reason=reason), node)
 
     def alert(self, of: str, reason: str, text: str) -> None:
-        """Tell a person, once for each thing and reason."""
+        """Alert a person, once for each object and reason."""
         alert = e.Alerted(of=of, reason=reason, text=text, mode=self.state.mode)
         if alert.key not in self.state.last_emitted:
             self.emit_once(alert)
 
     def guarded(self, rule: str, step: Callable[..., None], of: Of, *rest: Any, subject: str = "") -> None:
-        """Take a step, `step(self, of, *rest)`; none is taken within another. An error in a rule stops what is decided for one
-        object, and is told; all else goes on. What the step had emitted stands: each event is folded whole, and what is left is
-        decided when the object changes or at the next level pass. One that keeps undoing what another does for the object is
-        left alone too, so that a run always ends."""
+        """Run `step(self, of, *rest)`; guarded steps do not nest. An error stops the decisions for this object, with an alert;
+        all others go on. What the step emitted before the error stays, since each event is folded whole; the rest is decided when
+        the object changes, or at the next level pass. A step that breaks an invariant is undone. A step that is taken too often
+        for one object, because two rules keep undoing each other, is stopped too, so that a run always ends."""
         key = (rule, of)
         taken = self._steps[key] = self._steps.get(key, 0) + 1
         if taken > _STEPS:
@@ -374,15 +367,14 @@ class Work(Generic[P]):
     # -- invariants ------------------------------------------------------------------------------------------------------
 
     def _take_back(self, changes: int, events: int) -> None:
-        """Nothing was decided in this step. What it touched stays to be looked at."""
+        """Undo the step; what it touched is looked at again."""
         self.state.journal.undo(changes)
         del self.emitted[events:]
         if self._chained:
             self._newest = {event.subject: place for place, (event, _) in enumerate(self.emitted, 1)}
 
     def _is_refused(self, rows: Sequence[Broken], rule: str, whose: str) -> bool:
-        """Tell of a step that was taken back; False when nothing is broken but what was so before it: then it is to be taken all
-        the same."""
+        """Report a step that was undone. False if it broke only what was broken before it: then it is taken all the same."""
         before = [one for one in rows if one not in self._known and self._invariants.is_broken(self.state, one)]
         new, self._against = (
             (*self._against, *(one for one in rows if one not in before and one not in self._known)),
@@ -398,13 +390,13 @@ class Work(Generic[P]):
         return bool(new)
 
     def _tell(self, one: Broken) -> None:
-        """It was so before anything was decided: everything goes on."""
+        """Alert about an invariant that was broken before anything was decided; decisions go on."""
         self.broken += (one.name,)
         what = f"an invariant does not hold: {one}"
         self._alert_broken(one.of, one, f"{what}; everything goes on; report this with the log")
 
     def _alert_broken(self, of: str, broken: Broken, text: str) -> None:
-        """Tell it once, and again when another invariant is broken for the same thing."""
+        """Alert once for each object, and again when it breaks another invariant."""
         alert = e.Alerted(of=of, reason=INVARIANT_BROKEN, text=text, mode=self.state.mode)
         if broken.name.encode() not in (self.state.last_emitted.get(alert.key) or b""):
             self.emit_once(alert)

@@ -1,4 +1,4 @@
-"""The event log, without what stores it: envelopes, the chain, the contract, the line codec, and the log in memory."""
+"""The event log without durable storage: envelopes, the hash chain, the contract of every log, the line codec, `MemoryLog`."""
 
 from dds_core.log.chain import (
     Anchor,

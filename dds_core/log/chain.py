@@ -1,14 +1,14 @@
-"""The chain of hashes: how it is made, how it is checked, and what redaction leaves of it.
+"""The chain of hashes: how it is made, how it is checked, and how it survives redaction.
 
     digest = sha256(salt + data)
     hash   = sha256(prev_hash + canonical envelope with digest)
 
-The canonical envelope is a JSON array (UTF-8, no spaces) of the envelope's fields up to `to_state` and the digest in
-hex. Data enters only by its salted digest, so erasing data and salt leaves every hash in place, and a digest tells
-nothing about what was erased. This module draws no random numbers: whoever appends passes a salt source in.
+The canonical envelope is a JSON array (UTF-8, no spaces) of the envelope's fields up to `to_state` and the digest in hex.
+The hash contains data only as a salted digest. So erasing data and salt leaves every hash valid, and the digest reveals nothing
+about the erased data. This module draws no random numbers: the log that appends passes in a source of salts.
 
-Here are also the steps of an append that do not depend on where the log is stored: what is refused, what is there already,
-what is new. An implementation locks the head, looks up what `to_look_up` names, and stores what `prepare` gives.
+The module also holds the steps of an append that are the same for every storage. An implementation locks the head, looks up the
+event ids that `to_look_up` returns, and stores what `prepare` returns.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from dds_core.log.envelope import CHECKPOINT, GENESIS, LOG_OPENED, Envelope, Gro
 from dds_core.log.interface import EventLog
 
 SaltSource = Callable[[str], bytes]
-"""Gives the salt (16 bytes) of the event with this id."""
+"""Returns the salt (16 bytes) of the event with this id."""
 
 SALT_BYTES = 16
 
@@ -42,7 +42,7 @@ _INDEXED = re.compile(r"\.[0-9]{1,9}$")
 
 
 class Anchor(msgspec.Struct, frozen=True, gc=False):
-    """A position and its hash, kept elsewhere: the only defence against a cut tail or a chain made anew."""
+    """A position and its hash, kept outside the log: the only defence against a cut tail or a rebuilt chain."""
 
     log: str
     position: int
@@ -50,8 +50,8 @@ class Anchor(msgspec.Struct, frozen=True, gc=False):
 
 
 class ChainReport(msgspec.Struct, frozen=True):
-    """What was checked: positions `first` to `last`, `hash` of the last, and the ranges whose data were erased,
-    inclusive."""
+    """The result of a check: positions `first` to `last` hold, `hash` is that of the last. `unjudged` has the ranges (inclusive)
+    whose data were erased."""
 
     log: str
     first: int
@@ -62,19 +62,16 @@ class ChainReport(msgspec.Struct, frozen=True):
 
 
 def fixed_salts(seed: bytes) -> SaltSource:
-    """Salts that depend on the seed and the event's id alone: for golden files, never for a log that may be
-    redacted."""
+    """Salts from the seed and the event's id alone, for golden files. Never use them for a log that may be redacted."""
     return lambda name: sha256(seed + name.encode()).digest()[:SALT_BYTES]
 
 
 def digest_of(salt: bytes, data: bytes) -> bytes:
-    """The salted digest of an event's data."""
     return sha256(salt + data).digest()
 
 
 def event_id(log: str, epoch: int, ordinal: int, index: int) -> str:
-    """The id of an event: it depends on the group's place in its writer's epoch, never on batches, positions or
-    chance."""
+    """The id of an event. It depends on the group's place in its writer's epoch, not on batches, positions or random numbers."""
     return f"{log}:{epoch}.{ordinal}.{index}"
 
 
@@ -82,7 +79,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def hash_of(e: Envelope) -> bytes:
-    """The hash that `e` must carry, from its other fields."""
+    """The hash that `e` must have, computed from its other fields."""
     return _hash(
         e.prev_hash,
         e.log,
@@ -111,8 +108,7 @@ def _hash(prev_hash: bytes, *canonical: str | int | None) -> bytes:
 def seal(
     head: Head, epoch: int, groups: Iterable[Group], versions: dict[str, int], recorded_at: int, salts: SaltSource
 ) -> list[Envelope]:
-    """The envelopes of `groups`, to stand after `head`. `versions` must hold each stream's version before, and is
-    moved on."""
+    """The envelopes of `groups`, chained after `head`. `versions` must hold the current version of each stream and is updated."""
     log, position, prev_hash = head.log, head.position, head.hash
     sealed: list[Envelope] = []
     for group in groups:
@@ -148,13 +144,12 @@ def _sealed(
 
 
 def causation_of(ids: list[str], index: int, new: NewEvent) -> str | None:
-    """The id of the event that caused `new`: none for the fact itself, else the one named, by default the fact."""
+    """The id of the event that caused `new`: `new.cause`, by default the group's fact. None for the fact itself."""
     return None if index == 0 else ids[new.cause or 0]
 
 
 class ChainCheck:
-    """Checks envelopes one after the other, in constant memory; `feed` raises `BrokenChain` at the first that
-    does not hold."""
+    """Checks envelopes one after the other, in constant memory. `feed` raises `BrokenChain` for the first wrong one."""
 
     def __init__(self, anchors: Iterable[Anchor] = ()) -> None:
         self._anchors = {(anchor.log, anchor.position): anchor.hash for anchor in anchors}
@@ -164,18 +159,17 @@ class ChainCheck:
         self._unjudged: list[tuple[int, int]] = []
 
     def feed(self, e: Envelope) -> None:
-        """Check that `e` follows what was fed before it; the first one fed may stand anywhere in the log."""
+        """Check that `e` follows the envelope fed before it. The first envelope may be at any position of the log."""
         self._check_place(e)
         try:
             self._check_id(e)
             self._check_content(e)
-        except (TypeError, ValueError, AttributeError):  # a damaged database gives back anything
+        except (TypeError, ValueError, AttributeError):  # a damaged database returns values of any type
             raise BrokenChain(e.log, e.position, "a field is of another kind than was written") from None
         self._previous = e
 
     def report(self) -> ChainReport:
-        """What was checked. Raises `BrokenChain` when an anchor of the log lies beyond the last event: the
-        tail was cut."""
+        """What was checked. Raises `BrokenChain` when an anchor lies beyond the last event: the tail was cut."""
         last = self._previous
         if last is None:
             for log, position in self._anchors:
@@ -202,7 +196,7 @@ class ChainCheck:
 
     def _check_id(self, e: Envelope) -> None:
         previous = self._previous
-        if previous is None:  # a part of a log may start inside a group
+        if previous is None:  # a part of a log may start in the middle of a group
             self._index = int(e.event_id.rpartition(".")[2]) if _INDEXED.search(e.event_id) else 0
         else:
             same_group = (previous.epoch, previous.group) == (e.epoch, e.group)
@@ -231,15 +225,14 @@ class ChainCheck:
 
 
 def checked(envelopes: Iterable[Envelope], check: ChainCheck) -> Iterator[Envelope]:
-    """The same envelopes, each one checked before it is handed on."""
+    """The same envelopes, each checked before it is yielded."""
     for envelope in envelopes:
         check.feed(envelope)
         yield envelope
 
 
 def verify_chain(envelopes: Iterable[Envelope], *, anchors: Iterable[Anchor] = ()) -> ChainReport:
-    """Check a whole log, or a part of it that starts anywhere; raises `BrokenChain` naming the first position
-    that does not hold."""
+    """Check a whole log, or a part of it that starts anywhere. Raises `BrokenChain` with the first wrong position."""
     check = ChainCheck(anchors)
     for envelope in envelopes:
         check.feed(envelope)
@@ -247,27 +240,23 @@ def verify_chain(envelopes: Iterable[Envelope], *, anchors: Iterable[Anchor] = (
 
 
 def anchor_of(head: Head) -> Anchor:
-    """Where the log stands now, to be kept elsewhere."""
+    """The log's current position and hash, to be kept outside the log."""
     return Anchor(head.log, head.position, head.hash)
 
 
 def verify_log(log: EventLog, *, after: int | None = None, anchors: Iterable[Anchor] = ()) -> ChainReport:
-    """Check all that the log holds, or what comes after position `after`; its head serves as one more anchor.
-
-    Raises `BrokenChain` naming the first position that does not hold.
-    """
+    """Check the whole log, or the events after position `after`. The log's head is used as one more anchor. Raises `BrokenChain`
+    with the first wrong position."""
     head = log.head()
     start = head.archived if after is None else after
     return verify_chain(log.read(start), anchors=[*anchors, anchor_of(head)])
 
 
-# -- checks ------------------------------------------------------------------------------------------------------------
-
-# What every log refuses, and in which words.
+# -- checks that every implementation of a log makes ------------------------------------------------------------------
 
 
 def check_groups(groups: Sequence[Group]) -> None:
-    """Refuse with `InvalidEvent` what no log may hold, before anything is locked."""
+    """Raise `InvalidEvent` for groups that no log may hold. Called before anything is locked."""
     previous = -1
     for group in groups:
         if group.ordinal <= previous:
@@ -300,7 +289,7 @@ def _check_event(group: Group, index: int, event: NewEvent) -> None:
 
 
 def check_epoch(head: Head, epoch: int) -> None:
-    """Raise `Fenced` unless `epoch` is the newest that the log gave out."""
+    """Raise `Fenced` unless `epoch` is the newest epoch that the log has given to a writer."""
     if epoch != head.epoch or epoch < 1:
         raise Fenced(
             f"epoch {epoch} may not write, the newest is {head.epoch}",
@@ -310,13 +299,12 @@ def check_epoch(head: Head, epoch: int) -> None:
 
 
 def check_not_archived(head: Head, after: int) -> None:
-    """Raise `Archived` when reading from `after` on would silently leave something out of the log."""
+    """Raise `Archived` when a read of the events after `after` would need events that were archived."""
     check_part(head.log, head.archived, after)
 
 
 def check_part(log: str, before: int, after: int) -> None:
-    """Raise `Archived` when a source that begins after position `before` is asked for what comes after `after`
-    already."""
+    """Raise `Archived` when `after` < `before`. The source holds the events after `before`; those after `after` are asked for."""
     if after < before:
         raise Archived(
             f"positions {after + 1} to {before} are not here, they were moved to an archive",
@@ -339,7 +327,7 @@ def check_cluster(head: Head, cluster: str) -> None:
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """`fresh` has to be stored, together with the new `head`; `answer` is what the append gives back."""
+    """`fresh` is to be stored, together with the new `head`. `answer` is what the append returns."""
 
     fresh: list[Envelope]
     head: Head
@@ -347,12 +335,12 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 def to_look_up(head: Head, epoch: int, groups: Sequence[Group]) -> list[str]:
-    """The event ids that may be in the log already; usually none, since ordinals grow."""
+    """The event ids that may already be in the log. Usually there are none, since ordinals grow."""
     return [
         event_id(head.log, epoch, group.ordinal, index)
         for group in groups
         if group.ordinal <= head.ordinal
-        for index in range(len(group.events) + 1)  # one more: a stored group that is longer is another content
+        for index in range(len(group.events) + 1)  # one more, to detect a stored group that is longer
     ]
 
 
@@ -366,10 +354,10 @@ def prepare(
     salts: SaltSource,
     expected: Mapping[str, int] | None,
 ) -> Prepared:
-    """Sort `groups` into repeated and new ones and seal the new ones.
+    """Separate `groups` that are already in the log from new ones, and seal the new ones.
 
-    `stored` holds what was found of `to_look_up`, `versions` the present version of every stream in `groups` and
-    `expected`; it is moved on.
+    `stored` holds those events of `to_look_up` that were found, by id. `versions` must hold the current version of every stream
+    in `groups` and `expected`; it is updated.
     """
     repeated: dict[int, list[Envelope]] = {}
     for group in groups:
@@ -391,7 +379,7 @@ def prepare(
 
 
 def _stored_group(head: Head, epoch: int, group: Group, stored: Mapping[str, Envelope]) -> list[Envelope]:
-    """The group as stored, empty when it is not; raises `EventConflict` when it is another."""
+    """The group as stored, empty when it is not in the log. Raises `EventConflict` when its content differs."""
     ids = [event_id(head.log, epoch, group.ordinal, index) for index in range(len(group.events) + 1)]
     found = [stored[name] for name in ids if name in stored]
     if found and (len(found) != len(group.events) or not all(map(_same, found, group.events, [ids] * len(found)))):
@@ -404,7 +392,7 @@ def _stored_group(head: Head, epoch: int, group: Group, stored: Mapping[str, Env
 
 
 def _same(stored: Envelope, new: NewEvent, ids: list[str]) -> bool:
-    """Whether the stored event is the new one; erased data are compared by nothing, their salt is gone."""
+    """Whether the stored event is the new one. Erased data cannot be compared, since their salt is gone."""
     index = ids.index(stored.event_id)
     cause = causation_of(ids, index, new)
     return (
@@ -418,7 +406,7 @@ def _same(stored: Envelope, new: NewEvent, ids: list[str]) -> bool:
 def _check_versions(
     log: str, expected: Mapping[str, int], versions: Mapping[str, int], repeated: Mapping[int, list[Envelope]]
 ) -> None:
-    """What an earlier try of the same batch has written does not count against it."""
+    """Events that an earlier attempt to append the same batch has written are not counted."""
     own = Counter(envelope.stream for envelopes in repeated.values() for envelope in envelopes)
     for stream, version in expected.items():
         if versions[stream] - own[stream] != version:
@@ -439,7 +427,7 @@ def _in_order(groups: Sequence[Group], repeated: Mapping[int, list[Envelope]], f
 
 
 def advanced(head: Head, fresh: Sequence[Envelope]) -> Head:
-    """The head after `fresh` was appended; also how an import computes the head it has to leave behind."""
+    """The head after `fresh` was appended. An import computes its final head with it, too."""
     if not fresh:
         return head
     last = fresh[-1]
@@ -456,13 +444,13 @@ def advanced(head: Head, fresh: Sequence[Envelope]) -> Head:
 
 
 def with_epoch(head: Head, recorded_at: int) -> Head:
-    """The head after the next epoch was given out."""
+    """The head after a writer has taken the next epoch."""
     return msgspec.structs.replace(head, epoch=head.epoch + 1, ordinal=-1, archived_ordinal=-1, epoch_at=recorded_at)
 
 
 def truncated(head: Head, checkpoint: Envelope | None, position: int, removed_ordinals: Iterable[int]) -> Head:
-    """The head after everything before the checkpoint was removed; `removed_ordinals` are those of the current
-    epoch."""
+    """The head after everything before the checkpoint was removed. `removed_ordinals` are the removed groups of the current
+    epoch. Raises `NotACheckpoint`."""
     if checkpoint is None or checkpoint.type != CHECKPOINT:
         raise NotACheckpoint(
             f"the event at position {position} is no checkpoint",

@@ -1,14 +1,13 @@
-"""Envelopes as lines of JSON: the form of exports, imports and archives.
+"""Envelopes as lines of JSON: the format of exports, imports and archives.
 
-A file is a header line, one line an envelope, and a closing line, so that a file that was cut is told from one that
-is whole:
+A file has a header line, one line for each envelope, and a closing line that shows that the file is complete:
 
     {"dds_log":1,"log":"prod/scaler","cluster":"<uid>","component":"scaler","after":0,"until":1}
     {"log":"prod/scaler","position":1,...,"data":"<the exact text>","salt":"<hex>",...,"hash":"<hex>"}
     {"end":1,"hash":"<hex>"}
 
-Keys stand in this order, without spaces; bytes other than data are hex. Data stays text inside text: parsing and
-writing it again could change a byte, and the chain would no longer hold. This module reads and writes no file.
+Keys are in this order, without spaces. Bytes are hex, except data: they are the exact JSON text as one string, since parsing
+and writing them again could change a byte and break the chain. This module reads and writes no file.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ FORMAT = 1
 """Version of the file format, in the header."""
 
 CLOSING = b'{"end":'
-"""What a closing line, and no other, starts with."""
+"""A closing line starts with this, and no other line does."""
 
 HEADING = b'{"dds_log":'
-"""What a file of this format starts with."""
+"""A file of this format starts with this."""
 
 
 class Heading(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The first line. The file holds the positions after `after` up to and with `until`."""
+    """The first line. The file holds the positions after `after`, up to and including `until`."""
 
     dds_log: int
     log: str
@@ -45,8 +44,7 @@ class Heading(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Closing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The last line: position and hash of the last event before it (of `after`, and 32 zero bytes, when there is
-    none)."""
+    """The last line: position and hash of the last event. In a file without events: `after` and 32 zero bytes."""
 
     end: int
     hash: str
@@ -59,7 +57,7 @@ class _AnchorLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _line_of(kind: type[msgspec.Struct], *, strict: bool) -> Any:
-    """The form of a line: the fields of an envelope, those that are bytes as text."""
+    """The type of a line: the fields of an envelope, with bytes as text."""
     text = {bytes: str, bytes | None: str | None}
     fields = [(field.name, text.get(field.type, field.type)) for field in structs.fields(kind)]
     return msgspec.defstruct("_Line", fields, frozen=True, forbid_unknown_fields=strict, gc=False)
@@ -68,7 +66,7 @@ def _line_of(kind: type[msgspec.Struct], *, strict: bool) -> Any:
 _Line, _LeanLine = _line_of(Envelope, strict=True), _line_of(LeanEvent, strict=False)
 
 _plain: Callable[[Any], tuple[Any, ...]] = attrgetter(*ENVELOPE_FIELDS[: ENVELOPE_FIELDS.index("data")])
-"""The fields of an envelope or a line that are no bytes; they come first."""
+"""The values of an envelope's or line's fields before `data`, none of which is bytes."""
 
 _encode = msgspec.json.Encoder().encode
 _decode_line = msgspec.json.Decoder(_Line).decode
@@ -78,8 +76,7 @@ _decode_closing = msgspec.json.Decoder(Closing).decode
 
 
 class BadLine(ValueError):
-    """A line is not of the form it should have; whoever knows the file and the line's number says so in its own
-    error."""
+    """A line is malformed. The reader of the file turns this into an error with the file's name and the line's number."""
 
 
 def encode_heading(heading: Heading) -> bytes:
@@ -93,13 +90,13 @@ def encode_closing(closing: Closing) -> bytes:
 
 
 def encode_envelope(e: Envelope) -> bytes:
-    """The line of one envelope, without the line break; JSON escapes keep line breaks out of it."""
+    """The line of one envelope, without the line break. Line breaks in data are escaped by JSON."""
     data, salt = None if e.data is None else e.data.decode(), None if e.salt is None else e.salt.hex()
     return _encode(_Line(*_plain(e), data, salt, e.digest.hex(), e.prev_hash.hex(), e.hash.hex()))
 
 
 def decode_envelope(line: bytes) -> Envelope:
-    """The envelope of a line; raises `BadLine`."""
+    """The envelope of a line. Raises `BadLine`."""
     try:
         x = _decode_line(line)
         data, salt = None if x.data is None else x.data.encode(), None if x.salt is None else bytes.fromhex(x.salt)
@@ -110,7 +107,7 @@ def decode_envelope(line: bytes) -> Envelope:
 
 
 def decode_lean(line: bytes) -> LeanEvent:
-    """What a fold needs of a line; raises `BadLine`."""
+    """The part of a line that a fold needs. Raises `BadLine`."""
     try:
         x = _decode_lean(line)
     except (msgspec.DecodeError, ValueError) as error:

@@ -1,10 +1,8 @@
-"""What the log stores about an event, and the names that are derived from it.
+"""The rows of a log: events as a writer appends them, as they are stored, and as a fold reads them; and the head of a log.
 
-An `Envelope` is one row of the log exactly as stored. `NewEvent` and `Group` are what a writer hands over; everything
-else in the envelope is added by the log. This module must never change a stored byte: `data` is kept as written,
-upcasting happens on read.
-
-Instants are microseconds since 1970-01-01 UTC. `data` is UTF-8 JSON text as bytes; the log never parses it.
+An `Envelope` is one row of the log exactly as stored. A writer appends `NewEvent`s in `Group`s; the log adds the other fields of
+the envelope. `data` is UTF-8 JSON text as bytes. The log never parses or changes it: events of older versions are converted when
+they are read. Instants are microseconds since 1970-01-01 UTC.
 """
 
 from __future__ import annotations
@@ -19,8 +17,7 @@ LOG_OPENED = "LogOpened"
 """Type of the first event of every log: `{"cluster": uid of the namespace kube-system, "component": name}`."""
 
 CHECKPOINT = "Checkpoint"
-"""Type of the event that holds the whole state; alone in its group, and the only place where a log may be cut for
-the archive."""
+"""Type of the event that holds the whole state. It is alone in its group. Only a prefix that ends with one can be archived."""
 
 LOG_STREAM = "log"
 """The stream of events about the log itself."""
@@ -32,7 +29,7 @@ _LOG_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,100}/[a-z][a-z0-9-]{0,40}")
 
 
 class Envelope(msgspec.Struct, frozen=True, gc=False):
-    """One event as stored. `data` and `salt` are None once redacted; `digest`, `prev_hash` and `hash` are 32 bytes."""
+    """One event as stored. `data` and `salt` are None after redaction. `digest`, `prev_hash` and `hash` are 32 bytes."""
 
     log: str
     position: int
@@ -57,12 +54,11 @@ class Envelope(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def redacted(self) -> bool:
-        """True once data and salt were erased."""
         return self.data is None
 
 
 class LeanEvent(msgspec.Struct, frozen=True, gc=False):
-    """The part of an envelope that a fold needs; much faster to read than envelopes."""
+    """The fields of an envelope that a fold needs. Much faster to read than envelopes."""
 
     position: int
     stream: str
@@ -79,13 +75,11 @@ LEAN_FIELDS: tuple[str, ...] = LeanEvent.__struct_fields__
 
 
 def lean(e: Envelope) -> LeanEvent:
-    """What a fold needs of an envelope."""
     return LeanEvent(*[getattr(e, field) for field in LEAN_FIELDS])
 
 
 class NewEvent(msgspec.Struct, frozen=True, gc=False):
-    """An event to be appended. `cause` is the index, within the group, of the event that caused it; None means
-    the fact (index 0)."""
+    """An event to append. `cause` is the index, in the group, of the event that caused it. None means the fact (index 0)."""
 
     stream: str
     type: str
@@ -98,21 +92,19 @@ class NewEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """One fact (index 0) and all that it caused. `ordinal` counts a writer's groups within its epoch and never
-    repeats there."""
+    """One fact (index 0) and all that it caused. `ordinal` counts a writer's groups within its epoch and is unique there."""
 
     ordinal: int
     events: tuple[NewEvent, ...]
 
 
 class Head(msgspec.Struct, frozen=True, gc=False):
-    """Where a log stands.
+    """The current end of a log.
 
-    `position` and `hash` are those of the newest event; `epoch` is the newest given out (0: none yet) and
-    `ordinal` the highest group of it in the log (-1: none); `checkpoint` is the position of the newest checkpoint
-    (0: none); positions up to `archived` were moved to an archive, and `archived_ordinal` is the highest group of
-    the current epoch among them (-1: none). `recorded_at` is the newest event's, `epoch_at` when the epoch was
-    taken.
+    `position`, `hash` and `recorded_at` are those of the newest event. `epoch` is the newest that a writer took (0: none yet),
+    at `epoch_at`; `ordinal` is the highest group of that epoch in the log (-1: none). `checkpoint` is the position of the newest
+    checkpoint (0: none). Positions up to `archived` were moved to an archive; `archived_ordinal` is the highest group of the
+    current epoch among them (-1: none).
     """
 
     log: str
@@ -133,8 +125,7 @@ HEAD_FIELDS: tuple[str, ...] = Head.__struct_fields__
 
 
 def component_name(log: str) -> str:
-    """The component part of a log's name `<cluster>/<component>`; raises `InvalidEvent` when the name is of
-    another form."""
+    """The component in a log's name, `<cluster>/<component>`. Raises `InvalidEvent` for a name of another form."""
     if not _LOG_NAME.fullmatch(log):
         raise InvalidEvent(
             f"{log!r} is no name of a log",
@@ -144,7 +135,7 @@ def component_name(log: str) -> str:
 
 
 def opening(log: str, cluster: str, recorded_at: int) -> Group:
-    """The group that every log starts with (epoch 0): it names the cluster (UID of kube-system) and the component."""
+    """The first group of every log (epoch 0). It names the cluster (UID of kube-system) and the component."""
     if not cluster:
         raise InvalidEvent(
             "the identity of the cluster is empty", where=f"log {log}", fix="give the UID of namespace kube-system"
@@ -154,5 +145,5 @@ def opening(log: str, cluster: str, recorded_at: int) -> Group:
 
 
 def unopened(log: str, cluster: str) -> Head:
-    """The head of a log that does not hold its first event yet."""
+    """The head of a log that has no event yet."""
     return Head(log, cluster, component_name(log), 0, GENESIS, 0, -1, 0, 0, -1, 0, 0)

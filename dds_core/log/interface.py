@@ -1,8 +1,7 @@
-"""What every event log does, whatever stores it: the contract that memory, SQLite and PostgreSQL are held to by one
-test suite.
+"""The contract of every event log. One test suite checks it for memory, SQLite and PostgreSQL.
 
-Positions are contiguous from 1 and become visible in order, so a reader that remembers the last position it saw
-misses nothing. Nothing here does anything; implementations share the steps of `dds_core.log.chain`.
+Positions are contiguous from 1 and become visible in order, so a reader that continues after its last position misses nothing.
+Implementations share the steps in `dds_core.log.chain`.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from dds_core.errors import InputError
 from dds_core.log.envelope import Envelope, Group, Head, LeanEvent
 
 BATCH = 2000
-"""Events that a reader fetches at a time; it holds no more than these in memory."""
+"""Number of events that a reader fetches at a time and holds in memory."""
 
 
 class EventSource(Protocol):
-    """Where envelopes are read from: a log, a file, or several of them joined.
+    """A source of envelopes: a log, a file, or several of them joined.
 
-    `after` is exclusive and `until` inclusive; `stream` and `types` leave out what is not asked for. Events come
-    in the order of positions, `batch` at a time. A read ends at the newest event there was when it began. Raises
-    `Archived` when the first positions asked for are not here any more.
+    `after` is exclusive, `until` is inclusive, `stream` and `types` filter. Events come in the order of positions and are
+    fetched `batch` at a time. A read ends at the event that was the newest when the read began. Raises `Archived` when the
+    first positions asked for were moved to an archive.
     """
 
     @property
@@ -32,7 +31,7 @@ class EventSource(Protocol):
         """The log's name, `<cluster>/<component>`."""
 
     def head(self) -> Head:
-        """Where the log stands now; of a file where it stood, as far as the file says."""
+        """The current end of the log; of a file the end when it was written, as far as the file says."""
 
     def span(self) -> tuple[int, int]:
         """First and last position that can be read, inclusive."""
@@ -45,7 +44,7 @@ class EventSource(Protocol):
         types: Collection[str] | None = None,
         batch: int = BATCH,
     ) -> Iterator[Envelope]:
-        """The events as they are stored."""
+        """The events as stored."""
 
     def read_lean(
         self,
@@ -55,15 +54,14 @@ class EventSource(Protocol):
         types: Collection[str] | None = None,
         batch: int = BATCH,
     ) -> Iterator[LeanEvent]:
-        """The same events without what only the chain and the idempotence need."""
+        """The same events without the fields that only the chain and repeated appends need."""
 
 
 class EventLog(EventSource, Protocol):
-    """One log: many readers, and one writer at a time, which the epoch makes sure of."""
+    """One log with many readers and one writer at a time. The epoch keeps out older writers."""
 
     def take_epoch(self, recorded_at: int) -> int:
-        """Give out the next epoch; from here on every append with an older one is refused. To be taken after
-        winning the lease."""
+        """Take the next epoch. From then on the log refuses every append with an older one. Call it after winning the lease."""
 
     def append(
         self,
@@ -73,50 +71,45 @@ class EventLog(EventSource, Protocol):
         recorded_at: int,
         expected: Mapping[str, int] | None = None,
     ) -> list[Envelope]:
-        """Append whole groups in one transaction and give back their envelopes, in the order of the groups.
+        """Append whole groups in one transaction and return their envelopes, in the order of the groups.
 
-        May be called again with the same groups, batched in any way, after a failure of unknown outcome:
-        groups that are there already with the same content are given back as they are stored. `expected`
-        names the version that a stream must have before.
+        After a failure of unknown outcome, call it again with the same groups, batched in any way: groups that are already in the
+        log with the same content are returned as stored. `expected` has the version that a stream must have before the append.
 
-        Raises `Fenced` (the epoch is not the newest), `EventConflict` (an id is taken by another content),
-        `WrongVersion`, `InvalidEvent`, `Archived` (a group that may have been archived cannot be compared),
-        and `LogUnavailable` when nothing is known to be wrong but the storage. Whatever is raised, no group
-        was written in part.
+        Raises `Fenced` (the epoch is not the newest), `EventConflict` (an event with this id has another content),
+        `WrongVersion`, `InvalidEvent`, `Archived` (the group may have been archived and cannot be compared), and
+        `LogUnavailable` (the storage failed). After any error, no group was written in part.
         """
 
     def stream_version(self, stream: str) -> int:
-        """The number of events of the stream, archived ones included; 0 when there is none."""
+        """The number of events of the stream, including archived ones."""
 
     def redact(self, *, positions: Iterable[int] = (), stream: str | None = None) -> int:
-        """Erase data and salt of the events at `positions` and of the whole `stream`, for good; the chain
-        holds. Gives how many.
+        """Erase data and salt of the events at `positions` and of the whole `stream`. The chain stays valid. Returns how many.
 
-        The first event names the log and is kept. A checkpoint may repeat what is erased elsewhere and has to
-        be named by its own position; archives and exports are files of their own.
+        The first event, which names the log, is kept. A later checkpoint may contain the same data: erase it by its position.
+        Archives and exports are not changed.
         """
 
     def truncate(self, checkpoint: int, archived_hash: bytes) -> int:
-        """Remove what stands before the checkpoint at this position, after it was archived; gives how many events went.
+        """Remove the events before the checkpoint at this position, after they were archived. Returns the number of events
+        removed.
 
-        `archived_hash` is the hash of that checkpoint as found in the archive. The checkpoint itself stays:
-        the log starts with it, the archive ends with it. Raises `NotACheckpoint`, and `BrokenChain` when the
-        archive's hash is another.
+        `archived_hash` is the hash of that checkpoint in the archive. The checkpoint itself stays: the log starts with it, the
+        archive ends with it. Raises `NotACheckpoint`, and `BrokenChain` when the hashes differ.
         """
 
 
 # -- joined ------------------------------------------------------------------------------------------------------------
 
-# Several sources read as one log: its archives, oldest first, and the log itself.
-#
-# An archive ends with the checkpoint that the next source starts with, so neighbours overlap; the overlap is read once,
-# from the older one. Nothing may be missing in between. That the parts belong together is shown by the chain, which
-# runs across them.
-
 
 class JoinedSource:
-    """An `EventSource` over the given ones. Raises `InputError` when they are no contiguous parts of one log in
-    the order of positions."""
+    """Several sources read as one log: its archives, oldest first, then the log itself. An `EventSource`.
+
+    An archive ends with the checkpoint that the next source starts with. This overlap is read once, from the older source. Only
+    names and positions are compared here; the chain, which runs across the parts, shows that they belong together. Raises
+    `InputError` when the sources are not contiguous parts of one log.
+    """
 
     def __init__(self, sources: Sequence[EventSource]) -> None:
         if not sources:
@@ -136,15 +129,13 @@ class JoinedSource:
 
     @property
     def name(self) -> str:
-        """`<cluster>/<component>`."""
         return self._parts[0][0].name
 
     def head(self) -> Head:
-        """That of the last part; what the first one has is not archived."""
+        """The head of the last part. The events of the first part count as not archived."""
         return msgspec.structs.replace(self._parts[-1][0].head(), archived=self._parts[0][1] - 1)
 
     def span(self) -> tuple[int, int]:
-        """First and last position, inclusive."""
         return self._parts[0][1], self._parts[-1][2]
 
     def read(
@@ -155,7 +146,6 @@ class JoinedSource:
         types: Collection[str] | None = None,
         batch: int = BATCH,
     ) -> Iterator[Envelope]:
-        """As in `EventSource`."""
         for source, begin, end in self._ranges(after, until):
             yield from source.read(begin, end, stream, types, batch)
 
@@ -167,12 +157,11 @@ class JoinedSource:
         types: Collection[str] | None = None,
         batch: int = BATCH,
     ) -> Iterator[LeanEvent]:
-        """As in `EventSource`."""
         for source, begin, end in self._ranges(after, until):
             yield from source.read_lean(begin, end, stream, types, batch)
 
     def _ranges(self, after: int, until: int | None) -> Iterator[tuple[EventSource, int, int]]:
-        """Which source gives what: exclusive begin and inclusive end."""
+        """For each source that is read: its range, begin exclusive, end inclusive."""
         newest = self._parts[-1][2] if until is None else until
         for source, _, last in self._parts:
             end = min(last, newest)

@@ -1,6 +1,6 @@
-"""The log in memory: the same contract as the durable ones, for tests, examples and replays that keep nothing.
+"""The log in memory, for tests, examples and replays. It fulfils the same contract as the durable logs.
 
-One thread at a time; nothing outlives the object.
+Use it from one thread at a time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FIXED = fixed_salts(b"memory")
 
 
 class MemoryLog:
-    """An `EventLog` that lives as long as the process. Salts are fixed unless a random source is given."""
+    """An `EventLog` that ends with its object. Salts are fixed unless a random source is given."""
 
     def __init__(self, name: str, *, cluster: str, recorded_at: int, salts: SaltSource = _FIXED) -> None:
         self._salts = salts

@@ -1,8 +1,8 @@
 """The scheduler's choice of devices: which ones the claims of a pod get on a node, or why none.
 
-A re-statement of Kubernetes 1.36's structured allocator. The caller feeds slices, classes and taint rules as they change, owns
-what is in use, and asks node by node; the answer for the same input is always the same. Identifiers of shares come from the
-caller, since chance has no place here.
+A reimplementation of Kubernetes 1.36's structured allocator. The caller passes in slices, classes and taint rules as they
+change, keeps `InUse`, and asks node by node. The same input always gives the same answer. The caller also supplies the
+identifiers of shares, because they are random.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ __all__ = [
 ]
 
 SELECTORS_KEPT = 4096
-"""Sets of selectors whose answers are kept; then all are forgotten and found out anew."""
+"""Number of sets of selectors whose results are cached. When it is reached, the cache is emptied."""
 
 
 Given = tuple[int, Alternative, DeviceKey]
-"""A device that the claim of this place has for this alternative."""
+"""(index of a claim, alternative, device): a device that the claim already has for this alternative."""
 
 
 class Fit(Struct, frozen=True):
-    """What a node offers: an allocation for each claim, in their order, and the score of early choices; or, when `reason`
-    is not empty, nothing. True when it fits."""
+    """The answer for a node. True when the claims fit: an allocation for each claim, in their order, and the score of the
+    chosen alternatives. Otherwise `reason` says why not."""
 
     allocations: tuple[Allocation, ...] = ()
     score: int = 0
@@ -66,7 +66,7 @@ class Fit(Struct, frozen=True):
 
 
 class Allocator:
-    """Chooses devices. Slices, classes and rules are kept by name; `in_use` is the caller's and only read."""
+    """Chooses devices. It keeps slices, classes and rules by name, and only reads `in_use`, which the caller changes."""
 
     def __init__(
         self,
@@ -80,8 +80,8 @@ class Allocator:
         steps: int = 1_000_000,
         forgiving: bool = False,
     ) -> None:
-        """`share_id` gives a new UUID for each share (needed as soon as a device is shared); `steps` bounds one search:
-        devices looked at, up to some 10 µs each (a scheduler's filterTimeout, without a clock). `forgiving`: a selector that
+        """`share_id` returns a new UUID for each share (needed as soon as a device is shared). `steps` limits one search: the
+        number of devices tried, up to 10 µs each (the scheduler's filterTimeout without a clock). `forgiving`: a selector that
         fails on a device does not select it, instead of failing the pod."""
         self.in_use = in_use if in_use is not None else InUse()
         self.gates = gates if gates is not None else Gates()
@@ -98,7 +98,7 @@ class Allocator:
     # -- what is there --------------------------------------------------------------------------------------
 
     def put_slice(self, slice_: Slice) -> None:
-        """Add a slice, or put it in the place of the one of this name."""
+        """Add a slice, or replace the slice of this name."""
         self._inventory.put(slice_)
 
     def remove_slice(self, name: str) -> None:
@@ -113,7 +113,7 @@ class Allocator:
         self._planned = ((), ())
 
     def put_rule(self, rule: TaintRule) -> None:
-        """Add a taint rule; without the gate it is kept and not obeyed."""
+        """Add or replace a taint rule. It has an effect only when the gates of taints and taint rules are on."""
         self._rules[rule.name] = rule
 
     def remove_rule(self, name: str) -> None:
@@ -131,15 +131,16 @@ class Allocator:
         given: Sequence[Given] = (),
         apart: Mapping[DeviceKey, Collection[DeviceKey]] | None = None,
     ) -> Fit:
-        """Devices for these claims, none of which has an allocation yet, on this node. `tables`, empty at first, is what 1.36.2
-        keeps from one node to the next while it looks for a pod's; it counts with `Gates.faults` only. `among`: only these
-        devices, and in this order, for who knows better which are free: who wants all of a kind gets none when one is missing.
-        `given` are devices that a claim has already and keeps, for its constraints. `apart`: by device those of which none is
-        given together with it.
+        """Devices on this node for these claims of a pod, none of which has an allocation yet.
 
-        AllocationError when the pod cannot be served anywhere before something is changed: a selector fails, a class is not
-        there, a gate is off, all devices are asked for while a pool is being updated. Costs least when the same claims are
-        asked for on one node after the other.
+        `tables`, empty at first, holds the counters that 1.36.2 keeps from one node to the next during the attempt for a pod;
+        it is used with `Gates.faults` only. `among`: choose only from these devices, in this order. A request for all devices
+        then fails if one of them is not in `among`. `given` are devices that a claim already has and keeps; they count for its
+        constraints. `apart` has for each device the devices that may not be allocated together with it.
+
+        AllocationError when the pod fits no node until something is changed: a selector fails, a class does not exist, a gate
+        is off, or a request asks for all devices while a pool is being updated. Fastest when the same claims are asked for on
+        one node after the other.
         """
         plans = self._plans(tuple(claims))
         pools = self._inventory.pools(node)
@@ -171,20 +172,19 @@ class Allocator:
         return newest is not None and search.give(claim, asked, newest)
 
     def reachable(self, node: Node) -> tuple[Pool, ...]:
-        """The pools that can give the node anything, in the order of choice; the same objects until their slices change."""
+        """The pools with devices for the node, in the order of choice. The same objects until their slices change."""
         return tuple(self._inventory.pools(node).pool_of.values())
 
     def selects(self, claim: Claim, key: DeviceKey) -> bool:
-        """Whether some request of the claim could be given this device, were it free: by class and selectors alone.
+        """Whether class and selectors of some request of the claim accept this device, free or not.
 
-        True as well for what cannot be judged: a class that is not there, a selector that fails, a device not in any slice.
+        Also true when that cannot be judged: the class does not exist, a selector fails, or no slice lists the device.
         """
         return self.refusal(claim, key) is None
 
     def refusal(self, claim: Claim, key: DeviceKey, *, doubt: bool = False) -> str | None:
-        """Why no request of the claim could be given this device, were it free, by class and selectors alone: the selector that
-        does not select it for the request that comes first. None when one could; what cannot be judged refuses only in
-        `doubt`."""
+        """Why class and selectors of no request of the claim accept this device: the selector of the first request that refuses
+        it. None when one accepts it. What cannot be judged counts as refused only with `doubt`."""
         found = self._inventory.named(key)
         if not found:
             return "no slice lists it" if doubt else None
@@ -203,7 +203,7 @@ class Allocator:
     # -- claims made ready ----------------------------------------------------------------------------------
 
     def _plans(self, claims: tuple[Claim, ...]) -> tuple[Plan, ...]:
-        """Kept for the last claims, since a scheduler asks for the same on many nodes."""
+        """The plans of the last claims are cached, since the caller asks for the same claims on many nodes."""
         if self._planned[0] != claims or not claims:
             if self._numbers_used_up():
                 self._forget_selectors()
@@ -243,7 +243,7 @@ class Allocator:
     # -- selectors ------------------------------------------------------------------------------------------
 
     def _number(self, of_class: tuple[str, ...], own: tuple[str, ...]) -> int:
-        """The number under which candidates keep whether these selectors select them; never used twice."""
+        """The number under which candidates cache whether these selectors select them. It is never used again."""
         found = self._selectors.get((of_class, own))
         if found is None:
             self._numbers += 1
@@ -259,7 +259,7 @@ class Allocator:
             candidate.matches.clear()
 
     def _selected(self, candidate: Candidate, wanted: Wanted, claim: Claim) -> bool:
-        """Whether the class's selectors and the request's all select the device, in this order."""
+        """Whether all selectors, first of the class and then of the request, select the device."""
         try:
             return self._refused(candidate, wanted, claim) is None
         except AllocationError:
@@ -268,7 +268,7 @@ class Allocator:
             raise
 
     def _refused(self, candidate: Candidate, wanted: Wanted, claim: Claim) -> str | None:
-        """The first selector that does not select the device."""
+        """The first selector that does not select the device; None when all do. AllocationError when one fails."""
         view = candidate.view()
         try:
             for expression in (*wanted.device_class.selectors, *wanted.asked.selectors):

@@ -1,13 +1,13 @@
 """CEL selectors of DeviceClasses and requests, as Kubernetes 1.36 compiles and evaluates them on a device.
 
-`compile` gives a `Program`; `Program.matches(device)` says whether the device is selected. The environment is that of
-k8s.io/dynamic-resource-allocation/cel: `device.driver`, `device.attributes`, `device.capacity`,
-`device.allowMultipleAllocations`, a domain that the device does not have being an empty map, quantities, versions,
-`cel.bind`, the string functions, sets, optionals. Not there, so refused when compiled: the libraries for lists, regular
-expressions beyond `matches`, IP addresses and URLs, the alpha `includes()`, and `device` alone as a value. Kubernetes counts
-costs (at most 1,000,000 units a run); here the library's own bound on iterations stands for it.
+`compile` returns a `Program`; `Program.matches(device)` says whether the device is selected. The environment is that of
+k8s.io/dynamic-resource-allocation/cel: `device.driver`, `device.attributes`, `device.capacity` (an empty map for a domain that
+the device does not have), `device.allowMultipleAllocations`, quantities, versions, `cel.bind`, string functions, sets,
+optionals. Not supported, so refused by `compile`: the libraries for lists, regular expressions beyond `matches`, IP addresses
+and URLs, the alpha `includes()`, and `device` alone as a value. Kubernetes limits the cost of a run (1,000,000 units); here the
+library's own limit on iterations applies.
 
-The library (`cel-expr-python`, Google's C++ CEL) is loaded when the first selector is compiled, never by importing this.
+The library (`cel-expr-python`, Google's C++ CEL) is loaded when the first selector is compiled, not when this is imported.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from cel_expr_python import cel
 
 LONGEST = 10 * 1024
-"""Bytes that an expression may have (resource.k8s.io: CELSelectorExpressionMaxLength)."""
+"""Longest expression, in bytes (resource.k8s.io: CELSelectorExpressionMaxLength)."""
 
 CACHED = 1024
-"""Compiled expressions that are kept; the least recently used go first."""
+"""Number of compiled expressions that are cached. The least recently used is dropped first."""
 
 Attribute = str | int | bool | Version
 
@@ -43,8 +43,8 @@ _NO_KEY = re.compile(r'Key not found in map : "?(.*?)"?$')
 
 
 class DeviceView:
-    """A device as an expression sees it. `attributes` and `capacity` have the published names; one without a domain has the
-    driver's. Immutable; what the library is given is made once."""
+    """A device as an expression sees it. `attributes` and `capacity` have the published names; a name without a domain belongs
+    to the driver's domain. Immutable; the values for the library are made once."""
 
     __slots__ = ("_attributes", "_capacity", "_values", "allow_multiple", "attributes", "capacity", "driver")
 
@@ -64,7 +64,7 @@ class DeviceView:
         self._capacity: dict[str, dict[str, Any]] = {}
 
     def values(self, domains: Mapping[str, Any]) -> dict[str, Any]:
-        """The variables of an expression that looks these domains up."""
+        """The variables for an expression that looks up these domains."""
         if self._values is None:
             self._values = self._made()
         nothing: dict[str, Any] = {self.driver: {}, **domains}
@@ -103,8 +103,8 @@ class Program:
         self._domains = domains
 
     def matches(self, device: DeviceView) -> bool:
-        """Whether the device is selected. SelectorError when the expression fails on it or gives no boolean; the
-        scheduler then gives the whole pod up."""
+        """Whether the device is selected. SelectorError when the expression fails on it or gives no boolean; the scheduler then
+        fails the whole pod."""
         try:
             found = self._run.eval(data=device.values(self._domains))
             value = found.value()
@@ -121,7 +121,7 @@ class Program:
 
 @lru_cache(maxsize=CACHED)
 def compile(expression: str) -> Program:
-    """Compile a selector. SelectorError when it is too long, does not compile, or cannot give a boolean."""
+    """Compile a selector. SelectorError when it is too long, does not compile, or can never give a boolean."""
     if len(expression.encode("utf-8", "surrogatepass")) > LONGEST:
         raise SelectorError(expression, f"is longer than {LONGEST} bytes")
     checked, run = _environments()
@@ -137,7 +137,7 @@ def compile(expression: str) -> Program:
 
 @lru_cache(maxsize=1)
 def _environments() -> tuple[cel.Env, cel.Env]:
-    """One environment that checks types as Kubernetes does, and one that runs."""
+    """Two environments: one to check types as Kubernetes does, one to run."""
     from cel_expr_python import cel
     from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
 
@@ -163,10 +163,10 @@ def _environments() -> tuple[cel.Env, cel.Env]:
 
 
 def _rewritten(expression: str) -> tuple[str, dict[str, Any]]:
-    """The expression with its look-ups of domains led to maps that have every domain it could name, and those domains.
+    """The expression, changed so that look-ups of domains read `__attributes` and `__capacity`; and the domains that it may name.
 
-    Kubernetes gives an empty map for a domain that the device does not have, but only when it is looked up: `in` and the
-    macros still see what is there. The library's maps cannot do that, so a look-up reads another variable.
+    When an expression looks up a domain that the device does not have, Kubernetes gives an empty map; `in` and the macros see
+    only the existing domains. The library's maps cannot do both. So a look-up reads another variable, whose map has every domain.
     """
     tokens = [(found.lastgroup, found[0]) for found in _TOKEN.finditer(expression)]
     solid = [index for index, (kind, _) in enumerate(tokens) if kind != "space"]
@@ -187,12 +187,12 @@ def _rewritten(expression: str) -> tuple[str, dict[str, Any]]:
 
 
 def _looks_up(ahead: list[str]) -> bool:
-    """Whether what follows a map is an index or a field, and not a call or the end."""
+    """Whether the tokens after a map are an index or a field, and not a call or the end."""
     return ahead[0] == "[" or (ahead[0] == "." and ahead[2] != "(")
 
 
 def _literal(token: str) -> str:
-    """The text of a string literal. Escapes other than of quotes and backslashes do not occur in domains."""
+    """The text of a string literal. Only escaped quotes and backslashes are handled; others do not occur in domains."""
     raw = token[0] in "rR"
     body = token[1:] if raw else token
     body = body[3:-3] if len(body) >= 6 and body[:3] in ('"""', "'''") else body[1:-1]
@@ -205,7 +205,7 @@ def _qualified(name: str, driver: str) -> tuple[str, str]:
 
 
 def reason(text: str) -> str:
-    """The library's words without its status codes, and a missing key in Kubernetes' words."""
+    """The library's message without its status codes; a missing key in the words of Kubernetes."""
     text = " ".join(re.sub(r"^[A-Z_]+: |\s*\[[A-Z_]+\]$", "", text).split())
     found = _NO_KEY.search(text)
     return f"no such key: {found[1]}" if found else text

@@ -1,6 +1,6 @@
-"""What device choice reads of a ResourceClaim's spec; from the API's JSON, immutable, compared by identity.
+"""The parts of a ResourceClaim's spec that the choice of devices reads. Immutable and compared by identity.
 
-A request is a row of alternatives: one for `exactly`, several for `firstAvailable`. This module must not decide anything.
+A request has alternatives: one for `exactly`, several for `firstAvailable`. This module only holds data.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ EXACT_COUNT, ALL = "ExactCount", "All"
 
 
 class Alternative(Struct, frozen=True, eq=False):
-    """A request that is asked for exactly, or one of several that would do.
+    """The content of `exactly`, or one entry of `firstAvailable`.
 
-    `name` is what the result calls it (`request` or `request/subrequest`), `request` the name of the request it belongs to.
-    `written_tolerations` are those of the spec as they stand, for the result.
+    `name` is its name in results (`request` or `request/subrequest`), `request` the name of its request. `says_admin`: the spec
+    sets adminAccess, to true or false. `written_tolerations` are those of the spec, unchanged, for the result.
     """
 
     name: str
@@ -44,10 +44,8 @@ class Request(Struct, frozen=True, eq=False):
 
 
 class Constraint(Struct, frozen=True, eq=False):
-    """Devices of these requests (of all, when none is named) must agree on an attribute, or all differ in it.
-
-    Both names empty: of a kind that nobody here knows.
-    """
+    """All devices of these requests (of every request when none is named) have the same value of the attribute `match`, or
+    different values of `distinct`. Both are empty for a constraint of an unknown kind."""
 
     requests: frozenset[str] = frozenset()
     match: str = ""
@@ -55,7 +53,7 @@ class Constraint(Struct, frozen=True, eq=False):
 
 
 class Claim(Struct, frozen=True, eq=False):
-    """A claim to allocate. `config` holds its entries as they are written."""
+    """A claim to allocate. `config` has the entries of its spec unchanged."""
 
     name: str
     namespace: str = ""

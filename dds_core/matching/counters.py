@@ -1,6 +1,5 @@
-"""What is left of a pool's shared counters while devices are chosen (KEP-4815): `take` charges a device, `give_back` takes the
-charge back. A device that may be shared is charged once, with its first share.
-"""
+"""The rest of a pool's shared counters while devices are chosen (KEP-4815). A shared device is charged once, with its first
+share."""
 
 from __future__ import annotations
 
@@ -13,21 +12,21 @@ from dds_core.matching.usage import InUse
 from dds_core.model import DeviceKey
 
 Tables = dict[str, Counters]
-"""By name of a pool what is left of its counters, as 1.36.2 keeps it for all nodes while it looks for a pod's devices."""
+"""Pool name → the rest of its counters, as 1.36.2 keeps it for all nodes during the attempt for a pod."""
 
 
 class Ledger(Protocol):
-    """Counters at work."""
+    """Charges devices to the counters of their pools."""
 
     def take(self, candidate: Candidate, *, shared: bool) -> bool:
-        """Whether the counters allow the device, or a share of it; if so it is charged."""
+        """Charge the device, or a share of it, if the counters allow it. Returns whether they do."""
 
     def give_back(self, candidate: Candidate, *, shared: bool) -> None:
-        """What was charged last for the device is charged no more."""
+        """Undo the last charge of the device."""
 
 
 class Exact:
-    """As the rule says it. `promised` are the devices of which this search has promised a share."""
+    """A ledger that follows the rule exactly. `promised` are the devices of which this search has promised a share."""
 
     def __init__(self, pools: NodePools, in_use: InUse, promised: Collection[DeviceKey]) -> None:
         self._pools = pools
@@ -60,11 +59,11 @@ class Exact:
 
 
 class AsIn1362:
-    """As Kubernetes 1.36.2 keeps them, whose faults decide what its scheduler does.
+    """A ledger with the faults of Kubernetes 1.36.2, to predict its scheduler. The numbers are issues of Kubernetes.
 
-    The table is that of the first pool of a name, whoever's it is, on whichever node of the attempt it was made (issue 140434).
-    A counter below zero closes the whole pool. What a share was charged stays charged when the share is taken back (140436). A
-    share that is out without a consumed capacity does not count as paid for (140433).
+    Pools of the same name share one table, whatever their driver; it is the one of the first node of the attempt (140434). One
+    counter below zero blocks the whole pool. The charge of a share stays when the share is given back (140436). A share in use
+    without a consumed capacity does not count as charged (140433).
     """
 
     def __init__(self, pools: NodePools, in_use: InUse, promised: Collection[DeviceKey], tables: Tables) -> None:
@@ -99,7 +98,7 @@ class AsIn1362:
 
 
 def left(pool: Pool, in_use: InUse) -> Counters:
-    """What the devices in use leave of the pool's counters; below zero when too much was given away."""
+    """The pool's counters less the consumption of its devices in use. Below zero when too many devices are in use."""
     free = {name: dict(counters) for name, counters in pool.counters.items()}
     for candidate in pool.consumers:
         if in_use.takes(candidate.key):
@@ -108,7 +107,7 @@ def left(pool: Pool, in_use: InUse) -> Counters:
 
 
 def _charge(free: Counters, candidate: Candidate, by: int) -> None:
-    """Counters that the table does not have are nobody's."""
+    """Counters that are missing in the table are ignored."""
     for name, counters in candidate.device.consumes.items():
         for counter, amount in counters.items():
             if counter in free.get(name, {}):

@@ -1,4 +1,4 @@
-"""What goes wrong in choosing devices: all of it is in what was given, a selector, a claim or a class."""
+"""Errors in the choice of devices. All are errors in the input: a selector, a claim or a class."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class SelectorError(InputError):
 
 
 class AllocationError(InputError):
-    """The pod's allocation is at an end on every node: its claims, a class or a selector cannot be obeyed as they are."""
+    """The pod can be allocated on no node: its claims, a class or a selector are not valid as they are."""
 
     def __init__(
         self, what: str, *, claim: str = "", request: str = "", device: str = "", expression: str = "", fix: str = ""

@@ -1,8 +1,9 @@
-"""Kubernetes' own CEL functions, for the C++ library that evaluates selectors: quantities, versions, sets.
+"""The CEL functions that Kubernetes adds (quantities, versions, sets), for the C++ library that evaluates selectors.
 
-The library has no values of foreign types, so a quantity and a version travel as tagged bytes, which no attribute can be: two
-that are equal are equal bytes, and a function finds its own by the tag. Checking (`CHECKED`) sees them as types of their own;
-running (`RUN`) sees bytes. This module must not be imported before a selector is compiled: it loads the library.
+The library has no custom types of values. So quantities and versions are passed as bytes with a tag in front; no attribute is
+of type bytes. Equal values are equal bytes, and functions read the type from the tag. The environment that checks (`declared`)
+has them as types of their own, the one that runs (`runnable`) as bytes. Import this module only to compile a selector: it loads
+the library.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ _RUN_TYPES = _TYPES | {"Q": _T.BYTES, "V": _T.BYTES}
 
 
 def quantity_value(quantity: Quantity) -> bytes:
-    """A quantity as the library is given it."""
+    """A quantity as a value for the library."""
     return QUANTITY + b"%d" % quantity.nanos
 
 
 def semver_value(text: str) -> bytes:
-    """A version as the library is given it; InputError when it is none."""
+    """A version as a value for the library. InputError when the text is no version."""
     return SEMVER + versions.canonical(text).encode()
 
 
@@ -134,11 +135,11 @@ _FUNCTIONS: tuple[tuple[str, tuple[tuple[str, str, bool, Callable[..., Any]], ..
     ("sets.equivalent", (("b", "LL", False, lambda a, b: _contains(a, b) and _contains(b, a)),)),
     ("sets.intersects", (("b", "LL", False, lambda a, b: any(_same(x, y) for x in a for y in b)),)),
 )
-"""Name, and of each overload: result, parameters, whether it is a method, what it does. Letters are those of `_TYPES`."""
+"""Name, and for each overload: result, parameters, whether it is a method, implementation. The letters are keys of `_TYPES`."""
 
 
 def declared() -> Sequence[cel.FunctionDecl]:
-    """The functions for checking: quantities and versions are types of their own."""
+    """The functions for the environment that checks: quantities and versions are types of their own."""
     return [
         cel.FunctionDecl(name, [_overload(name, each, _TYPES, run=False) for each in overloads])
         for name, overloads in _FUNCTIONS
@@ -146,7 +147,7 @@ def declared() -> Sequence[cel.FunctionDecl]:
 
 
 def runnable() -> Sequence[cel.FunctionDecl]:
-    """The functions for running: overloads that differ only by quantity and version are one."""
+    """The functions for the environment that runs: overloads that differ only in quantity or version are merged."""
     found = []
     for name, overloads in _FUNCTIONS:
         by_form = {each[1].replace("V", "Q"): each for each in overloads}

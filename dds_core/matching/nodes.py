@@ -1,7 +1,4 @@
-"""Which nodes a selector means (v1.NodeSelector), and how the selectors of several devices become one.
-
-This module must know nothing of devices.
-"""
+"""Node selectors (v1.NodeSelector): which nodes they select, and how the selectors of several devices are merged."""
 
 from __future__ import annotations
 
@@ -14,13 +11,13 @@ from msgspec import Struct
 from dds_core.model import Requirement
 
 Object = dict[str, Any]
-"""An API object, or a part of one, in its JSON form; never changed in place."""
+"""An API object, or a part of one, as decoded JSON. Never changed in place."""
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 class Node(Struct, frozen=True, eq=False):
-    """What device choice reads of a node."""
+    """The parts of a node that the choice of devices reads."""
 
     name: str
     labels: Mapping[str, str] = {}
@@ -32,14 +29,14 @@ class Node(Struct, frozen=True, eq=False):
 
 
 class Term(Struct, frozen=True):
-    """One term: all of its requirements must hold; without any it means no node."""
+    """A node must satisfy all requirements of a term. A term without requirements selects no node."""
 
     expressions: tuple[Requirement, ...] = ()
     fields: tuple[Requirement, ...] = ()
 
 
 class NodeSelector(Struct, frozen=True):
-    """Terms of which one must hold."""
+    """A node must satisfy one of the terms."""
 
     terms: tuple[Term, ...] = ()
 
@@ -65,19 +62,19 @@ class NodeSelector(Struct, frozen=True):
 
 
 def node_matches(selector: NodeSelector, node: Node) -> bool:
-    """Whether the selector means this node. What a server would not have let in (an unknown operator or field) means none."""
+    """Whether the selector selects this node. Unknown operators and fields, which the API server refuses, select no node."""
     return any(_term_matches(term, node) for term in selector.terms)
 
 
 def only(node: str) -> NodeSelector:
-    """The selector that means the node of this name and no other."""
+    """The selector for exactly the node of this name."""
     return NodeSelector((Term(fields=(Requirement("metadata.name", "In", (node,)),)),))
 
 
 def merged(selectors: Iterable[NodeSelector]) -> NodeSelector | None:
-    """One selector of one term with all requirements of these, each once; None when there are none.
+    """A selector whose one term has all requirements of these, without duplicates. None when there are none.
 
-    Slices have selectors of one term (ResourceSlice validation); the first counts.
+    Only the first term of each is used: ResourceSlice validation allows just one.
     """
     expressions: list[Requirement] = []
     fields: list[Requirement] = []
@@ -126,7 +123,7 @@ def _holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
 
 
 def _difference(value: str | None, bounds: tuple[str, ...]) -> int:
-    """Label minus bound; 0, so neither more nor less, where one of them is no integer."""
+    """Label minus bound. 0 when one of them is no integer, so that neither Gt nor Lt holds."""
     if value is None or len(bounds) != 1 or not _INTEGER.fullmatch(value) or not _INTEGER.fullmatch(bounds[0]):
         return 0
     return int(value) - int(bounds[0])

@@ -1,8 +1,8 @@
-"""What device choice reads of ResourceSlices, DeviceClasses and DeviceTaintRules (resource.k8s.io/v1, domain rules of 1.36).
+"""The parts of ResourceSlices, DeviceClasses and DeviceTaintRules that the choice of devices reads (resource.k8s.io/v1 of 1.36).
 
-Made from the API's JSON by `from_object`; immutable and compared by identity: a changed slice is a new object, so what was
-found out about one stays true. Amounts are in 10⁻⁹. What of it a scheduler
-has switched on is in `Gates`. This module must not decide anything.
+The objects are made from the API's JSON by `from_object`. They are immutable and compared by identity: a changed slice is a new
+object, so results cached for an object stay valid. Amounts are in 10⁻⁹. `Gates` are the scheduler's feature gates. This module
+only holds data.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Counters = dict[str, dict[str, int]]
 
 
 class RequestPolicy(Struct, frozen=True, eq=False):
-    """What a share may take of a capacity: one of `values`, or from `minimum` in steps up to `maximum`; the default if the
-    request does not say."""
+    """The amounts of a capacity that a share can have: one of `values`, or (`ranged`) `minimum` to `maximum` in steps.
+    `default` is used when the request names no amount."""
 
     default: Quantity | None = None
     values: tuple[Quantity, ...] = ()
@@ -35,14 +35,14 @@ class RequestPolicy(Struct, frozen=True, eq=False):
 
 
 class Capacity(Struct, frozen=True, eq=False):
-    """The full amount that a device has, and how it is shared out."""
+    """The full amount that a device has, and the policy by which it is shared."""
 
     value: Quantity
     policy: RequestPolicy | None = None
 
 
 class Device(Struct, frozen=True, eq=False):
-    """One device. `node`, `selector` and `all_nodes` count only where its slice selects nodes by device."""
+    """One device. `node`, `selector` and `all_nodes` are used only when its slice selects nodes by device (`per_device`)."""
 
     name: str
     attributes: Mapping[str, Attribute] = {}
@@ -50,7 +50,7 @@ class Device(Struct, frozen=True, eq=False):
     taints: tuple[Taint, ...] = ()
     consumes: Counters = {}
     shared: bool = False
-    """allowMultipleAllocations: never in use as a whole."""
+    """allowMultipleAllocations: allocations get shares of it, never the whole device."""
     binds_to_node: bool = False
     conditions: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class Device(Struct, frozen=True, eq=False):
         )
 
     def lookup(self, name: str, driver: str) -> Attribute | None:
-        """The attribute of a fully qualified name; one published without a domain has the driver's."""
+        """The attribute with this fully qualified name. An attribute published without a domain has the driver's domain."""
         found = self.attributes.get(name)
         if found is not None:
             return found
@@ -86,7 +86,7 @@ class Device(Struct, frozen=True, eq=False):
 
 
 class Slice(Struct, frozen=True, eq=False):
-    """A ResourceSlice; `slices` is how many its pool has at this generation."""
+    """A ResourceSlice. `slices` is the number of slices of its pool in this generation."""
 
     name: str
     driver: str
@@ -120,7 +120,7 @@ class Slice(Struct, frozen=True, eq=False):
 
 
 class DeviceClass(Struct, frozen=True, eq=False):
-    """A DeviceClass. `config` holds its entries as they are written."""
+    """A DeviceClass. `config` has the entries of its spec unchanged."""
 
     name: str
     selectors: tuple[str, ...] = ()
@@ -139,7 +139,7 @@ class DeviceClass(Struct, frozen=True, eq=False):
 
 
 class TaintRule(Struct, frozen=True, eq=False):
-    """A DeviceTaintRule: a taint on every device that the selector means; without a selector on none."""
+    """A DeviceTaintRule: a taint on every device that its selector selects. Without a selector (`selects` false) on none."""
 
     name: str
     taint: Taint
@@ -163,12 +163,12 @@ class TaintRule(Struct, frozen=True, eq=False):
 
 
 def expressions(selectors: Iterable[Object] | None) -> tuple[str, ...]:
-    """The CEL expressions of a list of selectors; "" for one of another kind, which nobody can obey."""
+    """The CEL expressions of a list of selectors; "" for a selector of another kind, which is not supported."""
     return tuple((each.get("cel") or {}).get("expression", "") for each in selectors or ())
 
 
 def _attribute(value: Mapping[str, Any]) -> Attribute | None:
-    """The one value of an attribute; None for kinds that 1.36 does not serve by default (lists)."""
+    """The value of an attribute. None for kinds that 1.36 does not serve by default (lists)."""
     if "string" in value:
         return str(value["string"])
     if "int" in value:
@@ -210,30 +210,30 @@ def _selector(holder: Object) -> NodeSelector | None:
 
 
 class Gates(Struct, frozen=True):
-    """The scheduler's feature gates; each is named in its line. The defaults are those of 1.36."""
+    """The scheduler's feature gates, with the defaults of 1.36. The text of each says what happens when it is off."""
 
     admin_access: bool = True
-    """DRAAdminAccess: off, a request for it fails the pod."""
+    """DRAAdminAccess. Off: a request with admin access fails the pod."""
     prioritized_list: bool = True
-    """DRAPrioritizedList: off, a request with firstAvailable fails the pod."""
+    """DRAPrioritizedList. Off: a request with firstAvailable fails the pod."""
     partitionable_devices: bool = True
-    """DRAPartitionableDevices: off, slices with shared counters or node selection by device are not seen, and devices that
-    consume counters are not taken."""
+    """DRAPartitionableDevices. Off: slices with shared counters or node selection by device are ignored, and devices that
+    consume counters are not allocated."""
     device_taints: bool = True
-    """DRADeviceTaints: off, no taint keeps anybody away."""
+    """DRADeviceTaints. Off: taints have no effect."""
     device_taint_rules: bool = False
-    """DRADeviceTaintRules: off, the rules are there but not obeyed (the default even where their API is served)."""
+    """DRADeviceTaintRules. Off (the default, even where the API is served): taint rules have no effect."""
     binding_conditions: bool = True
-    """DRADeviceBindingConditions: off, devices with binding conditions are skipped."""
+    """DRADeviceBindingConditions. Off: devices with binding conditions are skipped."""
     consumable_capacity: bool = True
-    """DRAConsumableCapacity: off, a request for capacity fails the pod, and a device that may be shared is taken whole."""
+    """DRAConsumableCapacity. Off: a request for capacity fails the pod, and a shared device is allocated as a whole."""
     faults: bool = False
-    """No gate: whether the faults of 1.36.2 are repeated, for who asks what that scheduler does and not what satisfies a claim.
-    Of a distinctAttribute it remembers one value a request; counters and constraints: see `counters.AsIn1362` and `search`."""
+    """Not a gate: repeat the faults of 1.36.2, to predict that scheduler instead of finding what satisfies a claim. See
+    `counters.AsIn1362`, and in `search` `_DistinctByRequest` and `_take`."""
 
     @classmethod
     def read(cls, on: Callable[[str], bool], *, faults: bool = False) -> Gates:
-        """The gates as `on("DRA…")` tells them, by the names of Kubernetes."""
+        """The gates, by `on("DRA…")`, which is called with the names of Kubernetes."""
         return cls(
             admin_access=on("DRAAdminAccess"),
             prioritized_list=on("DRAPrioritizedList"),

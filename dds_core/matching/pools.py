@@ -1,10 +1,10 @@
 """Which pools a node reaches, and their devices in the order of choice.
 
-Slices go in and out one at a time; what was found out about an unchanged slice, pool or node is kept. The rules are those of
-Kubernetes 1.36 (structured allocator, GatherPools): only the highest generation counts; a pool of which slices are missing gives
-nothing; one with a device or counter set named twice, or counters that it lacks, is invalid. Pools without binding conditions
-come first, each group by driver and pool name; in a pool slices by name, in a slice devices as listed. Slices with counters are
-looked at for every node, so that a fault of theirs counts where none of their devices can be had.
+The caller adds and removes single slices; results for unchanged slices, pools and nodes are cached. The rules are those of
+Kubernetes 1.36 (structured allocator, GatherPools). Only the highest generation of a pool is used. A pool with missing slices
+gives no devices. A pool is invalid when it names a device or counter set twice or consumes a counter that it lacks. Order:
+pools without binding conditions first, then by driver and pool name; in a pool slices by name; in a slice devices as listed.
+Slices with counters are checked for every node, so a fault in them matters even on nodes that reach none of their devices.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ PoolKey = tuple[str, str]
 """(driver, pool)."""
 
 Reach = NodeSelector | bool
-"""Nodes that a selector means, or all of them, or none."""
+"""The nodes that reach something: those of a selector, all (True) or none (False)."""
 
 
 class Candidate:
-    """A device of a slice, and what was found out about it: `matches` says by number of a set of selectors whether they
-    select it."""
+    """A device of a slice. `matches` caches whether selectors select it, by the number of a set of selectors."""
 
     __slots__ = ("device", "key", "matches", "slice")
 
@@ -37,14 +36,14 @@ class Candidate:
         self.matches: dict[int, bool] = {}
 
     def view(self) -> DeviceView:
-        """The device as selectors see it; made anew, since each looks but once."""
+        """The device as selectors see it. Not cached, since each selector reads it only once."""
         capacity = {name: each.value for name, each in self.device.capacity.items()}
         return DeviceView(self.slice.driver, self.device.attributes, capacity, self.device.shared)
 
 
 class Pool:
-    """A pool as one or more nodes see it. `consumers` are all devices of the pool that draw on its counters, also those
-    that the node does not reach."""
+    """A pool as one or more nodes see it. `consumers` are all its devices that consume counters, also those that the node does
+    not reach."""
 
     __slots__ = ("binding", "candidates", "consumers", "counters", "incomplete", "invalid", "key")
 
@@ -62,7 +61,7 @@ class Pool:
 
 
 class NodePools:
-    """The pools of a node in the order of choice, and the candidates of those that can give any."""
+    """The pools of a node in the order of choice, and the candidates of the complete and valid ones."""
 
     __slots__ = ("any_invalid", "candidates", "pool_of", "pools")
 
@@ -75,7 +74,7 @@ class NodePools:
 
 
 class _Slices:
-    """All slices of one pool, and the pools that were built from some of them."""
+    """All slices of one pool, and the `Pool`s built from them, by the names of the slices that a node sees."""
 
     __slots__ = ("built", "candidates", "reaches", "slices")
 
@@ -95,13 +94,13 @@ class _Slices:
         self._changed()
 
     def _changed(self) -> None:
-        """Slices of other nodes are not among those a node looks at; the others by name, with who reaches them."""
         self.built = {}
         self.reaches = [(name, _reaches(self.slices[name])) for name in sorted(self.slices)]
 
 
 class _View:
-    """What is kept of a node: which selectors mean it, and its pools as of change number `seen`, those in `stale` excepted."""
+    """The cache for a node: which selectors select it, and its pools as of change number `seen`, except the outdated ones in
+    `stale`."""
 
     __slots__ = ("by_key", "means", "node", "pools", "seen", "stale")
 
@@ -124,7 +123,7 @@ class _View:
 
 
 class Inventory:
-    """All slices, and from them the pools of a node."""
+    """All slices; gives the pools of a node."""
 
     def __init__(self, slices: Iterable[Slice], gates: Gates) -> None:
         self._gates = gates
@@ -139,7 +138,7 @@ class Inventory:
             self.put(each)
 
     def put(self, slice_: Slice) -> None:
-        """Add a slice, or put it in the place of the one of this name."""
+        """Add a slice, or replace the slice of this name."""
         self.remove(slice_.name)
         key = (slice_.driver, slice_.pool)
         self._where[slice_.name] = slice_
@@ -148,7 +147,7 @@ class Inventory:
         self._touch(key)
 
     def remove(self, name: str) -> None:
-        """Forget a slice; one that is not there is no error."""
+        """Remove a slice. An unknown name is no error."""
         slice_ = self._where.pop(name, None)
         if slice_ is None:
             return
@@ -165,13 +164,13 @@ class Inventory:
                 yield from candidates
 
     def named(self, key: DeviceKey) -> list[Candidate]:
-        """The devices of this name: one, or one of each generation that is still around."""
+        """The devices with this key: one for each generation that still has slices."""
         pool = self._pools.get(key[:2])
         found = [] if pool is None else pool.candidates.values()
         return [each for candidates in found for each in candidates if each.key == key]
 
     def pools(self, node: Node) -> NodePools:
-        """The pools that the node reaches, incomplete and invalid ones included."""
+        """The pools that the node reaches, including incomplete and invalid ones."""
         view = self._views.get(node.name)
         if view is None or view.node.labels != node.labels:
             view = self._views[node.name] = _View(node)
@@ -184,7 +183,7 @@ class Inventory:
         return view.pools
 
     def _count(self, slice_: Slice, key: PoolKey, by: int) -> None:
-        """Keep which pools have slices of a node, and which have slices that every node looks at."""
+        """Count for each pool the slices that only one node sees, by node, and the slices that all nodes check."""
         node = _node(slice_)
         counts = self._local.setdefault(node, {}) if node else self._shared
         counts[key] = counts.get(key, 0) + by
@@ -194,7 +193,7 @@ class Inventory:
             del self._local[node]
 
     def _touch(self, key: PoolKey) -> None:
-        """Nodes that have a slice in the pool must look again; all must, when a slice of it is for all to see."""
+        """Mark the pool as outdated for the nodes of its slices, or for all nodes if all nodes check one of them."""
         nodes = {_node(each) for each in self._pools[key].slices.values()}
         if "" in nodes:
             self._changes += 1
@@ -205,7 +204,7 @@ class Inventory:
                 self._views[node].stale.add(key)
 
     def _look_again(self, view: _View) -> None:
-        """Bring the node's pools up to date; the order is made anew only if one of them is another."""
+        """Update the node's outdated pools. Sort only if one of them is a different object."""
         other = False
         for key in view.stale:
             pool = self._pool(key, view)
@@ -241,12 +240,12 @@ class Inventory:
 
 
 def _node(slice_: Slice) -> str:
-    """Whose own a slice is, "" when others look at it too: at counters everyone does, wherever their devices are."""
+    """The only node that checks the slice; "" when several do. All nodes check slices with counters."""
     return "" if slice_.counters else slice_.node
 
 
 def _reaches(slice_: Slice) -> tuple[Reach, ...]:
-    """Who reaches at least one device of a slice that is no node's own."""
+    """The nodes that reach at least one device of a slice that names no node."""
     if slice_.all_nodes:
         return (True,)
     if slice_.selector is not None:
@@ -260,15 +259,15 @@ def _reaches(slice_: Slice) -> tuple[Reach, ...]:
 
 
 def device_reach(device: Device) -> Reach:
-    """Who reaches a device whose slice selects nodes by device."""
+    """The nodes that reach a device whose slice selects nodes by device."""
     if device.node:
         return only(device.node)
     return device.selector if device.selector is not None and not device.all_nodes else device.all_nodes
 
 
 def _built(key: PoolKey, slices: _Slices, names: tuple[str, ...], gates: Gates) -> Pool | None:
-    """The pool of the slices that a node looks at, without devices when it can give none; None when a newer generation is around
-    that the node does not see."""
+    """The pool of the slices that a node checks; without devices when it is incomplete or invalid. None when slices are missing
+    and a newer generation exists that the node does not see."""
     relevant = [slices.slices[name] for name in names]
     generation = max(each.generation for each in relevant)
     current = [each for each in relevant if each.generation == generation]
@@ -294,7 +293,7 @@ def _built(key: PoolKey, slices: _Slices, names: tuple[str, ...], gates: Gates) 
 
 
 def _fault(current: list[Slice], everything: list[Slice], gates: Gates) -> str:
-    """Why the pool is invalid; "" when it is not."""
+    """Why the pool is invalid; "" when it is valid."""
     if name := _named_twice(device.name for slice_ in current for device in slice_.devices):
         return f"duplicate device name {name}"
     if not gates.partitionable_devices:

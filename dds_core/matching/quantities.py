@@ -1,4 +1,4 @@
-"""Kubernetes quantities as exact integers of 10⁻⁹, the finest that the API keeps, and the text in which it writes them."""
+"""Kubernetes quantities as exact integers in 10⁻⁹, the finest unit that the API keeps, and their canonical text."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _DECIMAL_SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}
 _BINARY_SUFFIX = {power: suffix for suffix, power in _BINARY.items()}
 _LARGEST = (2**63 - 1) * NANO
 _LONGEST = 400
-"""Characters; a longer text is no quantity that anybody means, and its digits would only cost."""
+"""Characters. A longer text is refused, since parsing its digits costs time."""
 
 
 class Quantity(Struct, frozen=True, gc=False):
-    """An amount in 10⁻⁹ and the form it was written in (`decimal`, `binary`, `exponent`); compare the `nanos`."""
+    """An amount in 10⁻⁹ and the form of its text (`decimal`, `binary`, `exponent`). To compare amounts, compare `nanos`."""
 
     nanos: int
     form: str = DECIMAL
@@ -35,7 +35,7 @@ class Quantity(Struct, frozen=True, gc=False):
 
     @property
     def integer(self) -> int:
-        """The amount as an integer, a fraction counting as one more (away from zero, as Go's Value() has it)."""
+        """The amount as an integer, rounded away from zero, as Value() in Go."""
         return _away_from_zero(self.nanos, NANO)
 
     def __str__(self) -> str:
@@ -57,9 +57,9 @@ class Quantity(Struct, frozen=True, gc=False):
 
 @lru_cache(maxsize=8192)
 def parse(text: str) -> Quantity:
-    """The quantity that a text such as `40Gi`, `2500Mi`, `100m` or `1e3` writes; InputError when it is none.
+    """The quantity of a text such as `40Gi`, `2500Mi`, `100m` or `1e3`. InputError when the text is no quantity.
 
-    What is finer than 10⁻⁹ is rounded away from zero, and what is larger than 2⁶³−1 is that (resource.ParseQuantity).
+    As in resource.ParseQuantity, amounts finer than 10⁻⁹ are rounded away from zero, and 2⁶³−1 is the largest amount.
     """
     found = _FORM.fullmatch(text) if len(text) <= _LONGEST else None
     if found is None or (found[2] is None and not found[3]):
@@ -81,7 +81,7 @@ def parse(text: str) -> Quantity:
 
 
 def parsed(value: object) -> Quantity:
-    """The quantity of a JSON value: a string, or a number as a person may write it."""
+    """The quantity of a JSON value: a string or a number."""
     return parse(str(value))
 
 
@@ -90,7 +90,7 @@ def _away_from_zero(number: int, divisor: int) -> int:
 
 
 def amount(text: str) -> Fraction | None:
-    """The value of a quantity; None for a text that is none."""
+    """The value of a quantity. None when the text is no quantity."""
     try:
         return Fraction(parse(text).nanos, NANO)
     except InputError:

@@ -1,4 +1,4 @@
-"""What device choice reads, made from the records of the state (`dds_core.model`) instead of the API's JSON."""
+"""The input of the choice of devices, made from the records of the state (`dds_core.model`) instead of the API's JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dds_core.matching.versions import Version
 
 
 def slice_of(found: model.Slice) -> Slice:
-    """A node's own slice; which nodes another reaches is not asked here."""
+    """A slice of one node. Node selectors, allNodes and node selection by device are not converted."""
     return Slice(
         found.name or found.uid,
         found.driver,

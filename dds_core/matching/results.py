@@ -1,4 +1,4 @@
-"""What a search found, as status.allocation has it: results, configuration, and the nodes where the claim can be used."""
+"""The result of a search in the form of status.allocation: results, configuration, and the nodes where the claim can be used."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from dds_core.matching.search import Plan, Taken, Wanted
 from dds_core.model import DeviceKey
 
 MOST_ALTERNATIVES = 8
-"""Alternatives that a request can have; the first of them scores so many points (FirstAvailableDeviceRequestMaxSize)."""
+"""Most alternatives of a request (FirstAvailableDeviceRequestMaxSize), and the score of the first of them."""
 
 
 class Result(Struct, frozen=True):
-    """A device given to a request. `share` and `consumed` only where it is shared."""
+    """A device allocated to a request. `share` and `consumed` are set only for a shared device."""
 
     request: str
     device: DeviceKey
@@ -71,14 +71,14 @@ class Allocation(Struct, frozen=True):
 def allocation(
     plan: Plan, taken: Sequence[Taken], chosen: Sequence[Wanted], node: str, gates: Gates, share_id: Callable[[], str]
 ) -> Allocation:
-    """Write down what was taken for one claim; `chosen` names the alternative of each of its requests."""
+    """The allocation of one claim from its taken devices. `chosen` has the alternative of each of its requests."""
     results = tuple(_result(each, gates, share_id) for each in taken)
     config = _config(plan.claim, [(wanted.asked, wanted.device_class) for wanted in chosen])
     return Allocation(plan.claim, results, config, _selector(taken, node))
 
 
 def chosen_of(claim: Claim, names: Collection[str]) -> tuple[Alternative, ...]:
-    """By request the alternative that is chosen where results have these names. AllocationError when they do not tell it."""
+    """For each request the alternative that results with these names chose. AllocationError when that is not exactly one."""
     found = []
     for request in claim.requests:
         named = [one for one in request.alternatives if one.name in names]
@@ -91,7 +91,7 @@ def chosen_of(claim: Claim, names: Collection[str]) -> tuple[Alternative, ...]:
 
 def configuration(claim: Claim, names: Collection[str], classes: Iterable[DeviceClass]) -> tuple[Object, ...]:
     """status.allocation.devices.config for a claim whose results have these names, as the allocator writes it. AllocationError
-    when the names do not fit the claim, or a class that is needed is not among these."""
+    when the names do not fit the claim or a class is missing."""
     by_name = {one.name: one for one in classes}
     chosen = []
     for asked in chosen_of(claim, names):
@@ -104,7 +104,7 @@ def configuration(claim: Claim, names: Collection[str], classes: Iterable[Device
 
 
 def score(plans: Sequence[Plan], chosen: Mapping[tuple[int, int], int]) -> int:
-    """Points for early choices: of each request with firstAvailable 8 less the index of the alternative (KEP-4816)."""
+    """The score of the chosen alternatives: for each request with firstAvailable 8 less the index of its choice (KEP-4816)."""
     return sum(
         MOST_ALTERNATIVES - index
         for (claim, request), index in chosen.items()
@@ -128,8 +128,8 @@ def _result(taken: Taken, gates: Gates, share_id: Callable[[], str]) -> Result:
 
 
 def _config(claim: Claim, chosen: Sequence[tuple[Alternative, DeviceClass]]) -> tuple[Object, ...]:
-    """The configuration of each class, once, then that of the claim as far as it concerns what was chosen: an entry for each
-    request that it concerns, with the names of all of them."""
+    """First the entries of each class, once, with the names of its requests. Then the entries of the claim, each once for every
+    chosen request that it names, or once when it names none."""
     by_class: dict[str, list[str]] = {}
     of_class: list[Object] = []
     for asked, device_class in chosen:
@@ -146,13 +146,13 @@ def _config(claim: Claim, chosen: Sequence[tuple[Alternative, DeviceClass]]) -> 
 
 
 def _configuration(source: str, names: list[str], entry: Object) -> Object:
-    """`names` may grow until all requests are known."""
+    """`names` is the caller's list and may still grow, if it is not copied."""
     found: Object = {"source": source, "requests": names} if source == "FromClass" or names else {"source": source}
     return found | {kind: value for kind, value in entry.items() if kind != "requests"}
 
 
 def _selector(taken: Sequence[Taken], node: str) -> NodeSelector | None:
-    """This node alone when a device is its own or binds to it; else all that the devices' selectors ask for."""
+    """This node alone when a device belongs or binds to it; otherwise the merged selectors of the devices."""
     selectors: list[NodeSelector] = []
     for each in taken:
         device, slice_ = each.candidate.device, each.candidate.slice

@@ -1,8 +1,7 @@
-"""The search for devices on one node: first fit, depth first, claim by claim, request by request, with every step taken back.
+"""The search for devices on one node: first fit with backtracking, claim by claim, request by request.
 
-The order of attempts is that of Kubernetes 1.36 (structured allocator, allocateOne), and so is the first solution. Within a
-request devices are taken in their order only, so no set of devices is tried twice. This module must not look at anything
-but what it is given.
+The order of attempts, and so the first solution, is that of Kubernetes 1.36 (structured allocator, allocateOne). Within a
+request devices are taken in ascending order only, so no set of devices is tried twice.
 """
 
 from __future__ import annotations
@@ -22,22 +21,20 @@ from dds_core.matching.pools import Candidate, NodePools, device_reach
 from dds_core.matching.usage import Amounts, InUse, consumption, fits
 from dds_core.model import DeviceKey, Taint, Toleration
 
-# -- taints ------------------------------------------------------------------------------------------------------------
-
-# Which taints of a device keep a request away (KEP-5055).
+# -- taints (KEP-5055) -------------------------------------------------------------------------------------------------
 
 
 BLOCKING = ("NoSchedule", "NoExecute")
-"""Effects that stop an allocation; None and whatever is unknown only inform."""
+"""Effects that prevent an allocation. The effect `None` and unknown effects do not."""
 
 
 def prevented(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> bool:
-    """Whether a taint stops the allocation that no toleration accepts."""
+    """Whether a taint prevents the allocation and no toleration accepts it."""
     return any(taint.effect in BLOCKING and not any(tolerates(each, taint) for each in tolerations) for taint in taints)
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether the toleration accepts the taint; an empty effect or key accepts every one."""
+    """Whether the toleration accepts the taint. An empty effect or key accepts all."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -47,22 +44,21 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 # -- constraints -------------------------------------------------------------------------------------------------------
 
-# matchAttribute and distinctAttribute, while the devices of one claim are chosen one after the other. A constraint is told of
-# each device (`add`) and may refuse it; what it accepted is taken back in reverse order (`remove`).
+# matchAttribute and distinctAttribute. The search adds the devices of a claim one by one and removes them in reverse order.
 
 
 class Rule(Protocol):
-    """A constraint at work."""
+    """A constraint with the devices added so far."""
 
     def add(self, asked: Alternative, device: Device, driver: str) -> bool:
-        """Whether the device may join; if so it has."""
+        """Add the device if the constraint allows it. Returns whether it does."""
 
     def remove(self, asked: Alternative) -> None:
-        """Take back the device that joined last."""
+        """Remove the device that was added last."""
 
 
 def rules_of(claim: Claim, gates: Gates) -> Sequence[Rule]:
-    """The claim's constraints, with no device yet. AllocationError for one of an unknown kind."""
+    """The claim's constraints, still without devices. AllocationError for one of an unknown kind."""
     found: list[Rule] = []
     for index, constraint in enumerate(claim.constraints):
         if constraint.match:
@@ -85,7 +81,7 @@ def _equal(one: Attribute, other: Attribute) -> bool:
 
 
 class _Values(ABC):
-    """An attribute that all devices must have, and what is asked of its values, which come and go like a stack."""
+    """A stack with the attribute's values of the added devices. A device without the attribute is refused."""
 
     def __init__(self, constraint: Constraint, attribute: str) -> None:
         self._constraint = constraint
@@ -107,11 +103,11 @@ class _Values(ABC):
 
     @abstractmethod
     def _fits(self, value: Attribute) -> bool:
-        """Whether the value may join those that are there."""
+        """Whether the value may be added to the present ones."""
 
 
 class _Match(_Values):
-    """All devices have one value."""
+    """All devices have the same value."""
 
     def _fits(self, value: Attribute) -> bool:
         return not self._values or _equal(value, self._values[0])
@@ -125,8 +121,8 @@ class _Distinct(_Values):
 
 
 class _DistinctByRequest:
-    """The same as 1.36 does it: the value of the last device is remembered by request, so that of three devices of one
-    request the first and the third may be equal, and a device taken back leaves its request without a memory."""
+    """`_Distinct` with the fault of 1.36: it keeps only the last value of each request. So the first and third device of a
+    request may be equal, and after a removal no value of the request is left."""
 
     def __init__(self, constraint: Constraint) -> None:
         self._constraint = constraint
@@ -149,19 +145,19 @@ class _DistinctByRequest:
 # -- search ------------------------------------------------------------------------------------------------------------
 
 MOST_RESULTS = 32
-"""Devices that one claim can get (AllocationResultsMaxSize)."""
+"""Most devices of one claim (AllocationResultsMaxSize)."""
 
 _DONE, _DEAD_END, _TOO_MANY = "done", "dead end", "too many"
-"""How an attempt ends; with the last no other device would help, only another alternative that needs fewer."""
+"""How an attempt ends. After "too many" another device does not help, only an alternative that needs fewer devices."""
 
 
 class OutOfSteps(Exception):
-    """The search was given up; what a scheduler's filterTimeout is, without a clock."""
+    """The search took too many steps. It stands for the scheduler's filterTimeout, without a clock."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wanted:
-    """An alternative of a request, made ready for the search. `selectors` numbers the set of its class's and its own."""
+    """An alternative of a request, prepared for the search. `selectors` is the number of its set of selectors (class and own)."""
 
     asked: Alternative
     device_class: DeviceClass
@@ -170,7 +166,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """A claim made ready: by request its alternatives."""
+    """A claim prepared for the search: the alternatives of each request."""
 
     claim: Claim
     requests: tuple[tuple[Wanted, ...], ...]
@@ -178,7 +174,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A device chosen for an alternative; `amounts` only where it is shared."""
+    """A device chosen for an alternative. `amounts` is set only for a shared device."""
 
     wanted: Wanted
     candidate: Candidate
@@ -187,14 +183,14 @@ class Taken:
 
 @dataclass(slots=True)
 class _State:
-    """What this allocation has promised so far."""
+    """The devices and shares that this search has promised so far."""
 
     devices: dict[DeviceKey, list[int]] = field(default_factory=dict)
     shares: dict[DeviceKey, list[Amounts]] = field(default_factory=dict)
 
 
 class Search:
-    """One search on one node; use it once."""
+    """One search on one node. Use it once."""
 
     def __init__(
         self,
@@ -234,10 +230,8 @@ class Search:
         self.chosen: dict[tuple[int, int], int] = {}
 
     def run(self) -> bool:
-        """Whether there is a solution: then `taken` holds it by claim, and `chosen` the alternative by claim and request.
-
-        AllocationError when the pod is to be given up, OutOfSteps when the search takes too long.
-        """
+        """Whether there is a solution. Then `taken` has the devices by claim, `chosen` the alternatives by claim and request.
+        AllocationError when the pod fails on every node, OutOfSteps when the search takes too long."""
         for plan in self._plans:
             self._check_size(plan)
         return self._request(0, 0) == _DONE
@@ -245,7 +239,7 @@ class Search:
     # -- before the search ----------------------------------------------------------------------------------
 
     def give(self, claim: int, asked: Alternative, candidate: Candidate) -> bool:
-        """The claim has this device for this alternative already: whether it may join the constraints of those to come."""
+        """Add a device that the claim already has to its constraints. Returns whether they allow it."""
         return self._joins(claim, asked, candidate)
 
     def _check_size(self, plan: Plan) -> None:
@@ -255,7 +249,7 @@ class Search:
             raise AllocationError(what, claim=str(plan.claim), fix="ask for fewer devices, or in several claims")
 
     def _needs(self, wanted: Wanted, claim: Claim) -> int:
-        """How many devices an alternative takes; for all of them they are found here."""
+        """The number of devices that an alternative takes. For mode All, find them and keep them."""
         if wanted.asked.mode != ALL:
             return wanted.asked.count
         found: list[Candidate] = []
@@ -291,7 +285,7 @@ class Search:
         return _TOO_MANY if ends == {_TOO_MANY} else _DEAD_END
 
     def _device(self, claim: int, request: int, wanted: Wanted, had: int, start: int) -> str:
-        """Take the device after the `had` first of an alternative, from place `start` on."""
+        """Take the next device of an alternative, which has `had` devices, from place `start` on; then go on with the search."""
         everything = self._all.get(wanted)
         count = wanted.asked.count if everything is None else len(everything)
         if everything is not None and not everything:
@@ -310,8 +304,8 @@ class Search:
         return self._first_fit(claim, request, wanted, had, start)
 
     def _first_fit(self, claim: int, request: int, wanted: Wanted, had: int, start: int) -> str:
-        """Try the devices from place `start` on. Every one that is free is looked at once, as the original does it, since
-        a selector may fail; once all are known, the search is cut where fewer are left than needed."""
+        """Try the devices from place `start` on. As in Kubernetes, each free device is checked once, since a failing selector
+        must be noticed. When all are known (`_eligible`), a branch ends as soon as fewer are left than needed."""
         candidates = self._candidates
         whole, promised, admin = self._in_use.devices, self._promised.devices, wanted.asked.admin
         place, needed = start, wanted.asked.count - had
@@ -344,8 +338,8 @@ class Search:
                 return end
 
     def _places(self, claim: int, wanted: Wanted) -> list[int]:
-        """Where the devices are that an alternative could get, as far as others and selectors are concerned. What this search
-        has taken is not looked at: a selector may fail on it, and nobody would have asked."""
+        """The places of the devices that are not in use and that the selectors select. Devices promised by this search are
+        included without a check: a selector may fail on them, and Kubernetes would not evaluate it."""
         taken, promised = ((), ()) if wanted.asked.admin else (self._in_use.devices, self._promised.devices)
         return [
             place
@@ -355,7 +349,7 @@ class Search:
         ]
 
     def _usable(self, candidate: Candidate, wanted: Wanted, claim: Claim) -> bool:
-        """Whether the selectors select the device, whatever has been taken."""
+        """Whether the selectors select the device and the node reaches it, in use or not."""
         device = candidate.device
         if device.conditions and not self._gates.binding_conditions:
             return False
@@ -370,8 +364,8 @@ class Search:
     # -- one device -----------------------------------------------------------------------------------------
 
     def _take(self, claim: int, wanted: Wanted, candidate: Candidate, *, must: bool) -> bool:
-        """Reserve the device to the alternative, if nothing speaks against it. With its faults 1.36.2 leaves charged and joined
-        what was so when something speaks against it (Kubernetes issue 140436)."""
+        """Promise the device to the alternative if possible. With `faults`, the charges and constraints of a device that is
+        refused late stay, as in 1.36.2 (Kubernetes issue 140436)."""
         if self._is_taken(claim, wanted, candidate):
             return False
         amounts = self._amounts(candidate, wanted)
@@ -394,7 +388,7 @@ class Search:
         return True
 
     def _refuse(self, claim: int, wanted: Wanted, candidate: Candidate) -> None:
-        """All devices are wanted, and the capacity of one of them is gone since they were counted."""
+        """Mode All: the capacity of a device was used up by this search after the devices were counted."""
         shared = self._is_shared(candidate)
         if self._gates.faults:
             if not shared:
@@ -403,14 +397,14 @@ class Search:
         self._undo(claim, wanted, candidate, shared=shared)
 
     def _undo(self, claim: int, wanted: Wanted, candidate: Candidate, *, shared: bool) -> None:
-        """Take back what the device was charged, and let it leave every constraint."""
+        """Undo the charges of the device and remove it from the constraints."""
         self._ledger.give_back(candidate, shared=shared)
         for constraint in reversed(self._constraints[claim]):
             constraint.remove(wanted.asked)
 
     def _is_taken(self, claim: int, wanted: Wanted, candidate: Candidate) -> bool:
-        """Whether somebody has the device, or it is none of those to choose among, of which all that are wanted may be more. An
-        administrator's request sees only what its own claim has taken."""
+        """Whether the device is in use or promised, not in `among` (mode All may want others), or kept apart from a promised
+        one. A request with admin access sees only the devices of its own claim."""
         if self._among is not None and candidate.key not in self._among:
             return True
         if self._apart and any(self._is_promised(other) for other in self._apart.get(candidate.key, ())):
@@ -426,7 +420,7 @@ class Search:
         return key in self._promised.devices or key in self._promised.shares
 
     def _amounts(self, candidate: Candidate, wanted: Wanted) -> Amounts | None:
-        """What the device would give of its capacities; None if it cannot."""
+        """What the request takes of the device's capacities; None if the device cannot give it."""
         device, asked = candidate.device, wanted.asked
         if not self._gates.consumable_capacity or not (device.shared or asked.capacity):
             return {}
@@ -453,7 +447,8 @@ class Search:
         return (*own, *(rule.taint for rule in self._rules if rule.covers(candidate.key)))
 
     def _join(self, claim: int, wanted: Wanted, candidate: Candidate, *, must: bool) -> bool:
-        """Let the device join every constraint of the claim, or none."""
+        """Add the device to all constraints of the claim, or to none. AllocationError in mode All (`must`) when one refuses
+        it."""
         joins = self._joins(claim, wanted.asked, candidate)
         if must and not joins:
             what = f"cannot add device {'/'.join(candidate.key)} because a claim constraint would not be satisfied"
@@ -484,7 +479,7 @@ class Search:
             self.taken[claim].append(Taken(wanted, candidate, None))
 
     def _give_back(self, claim: int) -> None:
-        """Take back what was promised last."""
+        """Undo the last promise."""
         taken = self.taken[claim].pop()
         candidate = taken.candidate
         holders: dict[DeviceKey, list[int]] | dict[DeviceKey, list[Amounts]] = (
@@ -497,6 +492,6 @@ class Search:
 
 
 def _in_order(candidates: Iterable[Candidate], keys: Iterable[DeviceKey]) -> list[Candidate]:
-    """Those of these keys, in their order."""
+    """The candidates with these keys, in the order of the keys."""
     named = {candidate.key: candidate for candidate in candidates}
     return [named[key] for key in keys if key in named]

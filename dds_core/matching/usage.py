@@ -1,7 +1,6 @@
-"""What allocations hold: devices as a whole, and shares of those that may be shared; and how much of a device a request takes.
+"""The devices in use, whole or in shares, and how much of a shared device a request takes.
 
-`InUse` is owned by the caller, who adds each allocation that is seen or in flight and removes it when it ends; the allocator
-reads it and never changes it.
+The caller owns `InUse`: it adds each allocation that is seen or in flight and removes it when it ends. The allocator only reads.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from dds_core.model import DeviceKey
 
 
 class InUse:
-    """Devices in use. `devices` counts the allocations that hold a device whole, `shares` those that hold a share of it,
-    `consumed` says what all shares together take of each capacity, in 10⁻⁹."""
+    """Devices in use. `devices` counts the allocations that hold the whole device, `shares` those that hold a share of it.
+    `consumed` is what all shares together take of each capacity, in 10⁻⁹."""
 
     __slots__ = ("consumed", "devices", "shares")
 
@@ -26,19 +25,18 @@ class InUse:
         self.consumed: dict[DeviceKey, dict[str, int]] = {}
 
     def add(self, allocation: Object) -> None:
-        """Take in what an allocation (status.allocation) holds."""
+        """Count the devices of an allocation (status.allocation)."""
         self._change(allocation, 1)
 
     def remove(self, allocation: Object) -> None:
-        """Give up what an allocation held; it must have been added."""
+        """Count the devices of an allocation no longer. It must have been added before."""
         self._change(allocation, -1)
 
     def takes(self, key: DeviceKey) -> bool:
-        """Whether anybody holds the device or a share of it."""
+        """Whether an allocation holds the device or a share of it."""
         return key in self.devices or key in self.shares
 
     def copy(self) -> InUse:
-        """The same, to try something on."""
         twin = InUse()
         twin.devices = dict(self.devices)
         twin.shares = dict(self.shares)
@@ -52,7 +50,8 @@ class InUse:
             self.count(key, consumed, by)
 
     def count(self, key: DeviceKey, consumed: Mapping[str, object] | None, by: int = 1) -> None:
-        """One holder of the device more, or less: whole, or (`consumed`: quantities as written) of a share."""
+        """Count one holder more (or less, `by` -1): of the whole device, or of a share that takes the quantities in
+        `consumed`."""
         if consumed is None:
             _count(self.devices, key, by)
             return
@@ -65,7 +64,7 @@ class InUse:
 
 
 def held(allocation: Object) -> Iterator[Object]:
-    """The results that hold something: administrators look on and take nothing."""
+    """The results that hold a device. Results with admin access hold none."""
     for result in (allocation.get("devices") or {}).get("results") or ():
         if not result.get("adminAccess"):
             yield result
@@ -81,15 +80,14 @@ def _count(counts: dict[DeviceKey, int], key: DeviceKey, by: int) -> None:
 
 # -- what a request takes of a device --------------------------------------------------------------------------------------
 
-# KEP-5075, consumable_capacity.go of 1.36. Names are compared as they are written: a request for `memory` does not mean
-# `gpu.example.com/memory`.
+# KEP-5075, consumable_capacity.go of 1.36. Names are compared unchanged: `memory` does not match `gpu.example.com/memory`.
 
 Amounts = dict[str, Quantity]
 
 
 def consumption(requests: Mapping[str, Quantity] | None, capacity: Mapping[str, Capacity]) -> Amounts | None:
-    """What the request takes of each capacity that the device has; None when the device cannot give it: it lacks a capacity
-    that is asked for, or its policy does not allow the amount."""
+    """What the request takes of each capacity of the device. None when the device lacks a requested capacity or its policy does
+    not allow the amount."""
     wanted = requests or {}
     if not wanted.keys() <= capacity.keys():
         return None
@@ -105,7 +103,7 @@ def consumption(requests: Mapping[str, Quantity] | None, capacity: Mapping[str, 
 def fits(
     amounts: Amounts, capacity: Mapping[str, Capacity], consumed: Mapping[str, int], promised: Mapping[str, int]
 ) -> bool:
-    """Whether the amounts fit beside what others consume and what this allocation has promised already (both in 10⁻⁹)."""
+    """Whether the capacity suffices for the amounts, what others consume and what this search has promised (both in 10⁻⁹)."""
     return all(
         consumed.get(name, 0) + promised.get(name, 0) + amount.nanos <= capacity[name].value.nanos
         for name, amount in amounts.items()
@@ -113,7 +111,8 @@ def fits(
 
 
 def _amount(requested: Quantity | None, capacity: Capacity) -> Quantity:
-    """Nothing asked: the default, else all. Asked: as it is without a policy, else rounded up to what the policy has."""
+    """Without a request the policy's default, or everything. A request is rounded up to an amount of the policy, if there is
+    one."""
     policy = capacity.policy
     if requested is None:
         return capacity.value if policy is None or policy.default is None else policy.default
@@ -125,7 +124,7 @@ def _amount(requested: Quantity | None, capacity: Capacity) -> Quantity:
 
 
 def _rounded(requested: Quantity, minimum: Quantity, step: Quantity | None) -> Quantity:
-    """At least the minimum, and from there whole steps up; with integers, a fraction counting as one more."""
+    """Rounded up to the minimum plus whole steps. Steps are computed with integers; a fraction counts as one more."""
     if requested.nanos < minimum.nanos:
         return minimum
     if step is None or step.integer <= 0:

@@ -1,4 +1,4 @@
-"""Semantic versions 2.0.0 as the attributes of devices and the selectors' `semver()` have them: order, not meaning."""
+"""Semantic versions 2.0.0, as in attributes of devices and in the selectors' `semver()`: parsing and order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 from dds_core.errors import InputError
 
 Order = tuple[int, int, int, bool, tuple[tuple[bool, int, str], ...]]
-"""Sorts as versions do: the three numbers, a pre-release before its release, its parts by number or by text."""
+"""A sort key: the three numbers; a pre-release before its release; its parts by number or by text."""
 
 _NUMBER = r"0|[1-9]\d*"
 _PART = rf"(?:{_NUMBER}|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
@@ -19,14 +19,14 @@ _FORM = re.compile(
 
 
 class Version(str):
-    """An attribute of type version: never equal to a string attribute of the same text."""
+    """An attribute of type version. Constraints never treat it as equal to a string attribute of the same text."""
 
     __slots__ = ()
 
 
 @lru_cache(maxsize=4096)
 def order(text: str) -> Order:
-    """By what a version is compared; build metadata counts for nothing. InputError when the text is no version."""
+    """The sort key of a version; build metadata are ignored. InputError when the text is no version."""
     found = _FORM.fullmatch(text)
     if found is None:
         raise InputError(f"{text[:80]!r} is no semantic version", fix="write three numbers, as 1.2.3 or 1.2.3-rc.1")
@@ -36,15 +36,15 @@ def order(text: str) -> Order:
 
 
 def canonical(text: str) -> str:
-    """The version without its build metadata: equal versions have equal texts."""
+    """The version without its build metadata, so that equal versions have equal texts. InputError as in `order`."""
     order(text)
     return text.partition("+")[0]
 
 
 def normalized(text: str) -> str:
-    """A version written in short, made whole: `v1.2` → `1.2.0`, `01.2.3` → `1.2.3`; what stays wrong, `order` refuses.
+    """A short version completed: `v1.2` → `1.2.0`, `01.2.3` → `1.2.3`. A text that is no version even so is refused by `order`.
 
-    As Kubernetes' `semver(text, true)`: only what has all three numbers may have a pre-release or build metadata.
+    As `semver(text, true)` of Kubernetes: a version with a pre-release or build metadata must have all three numbers.
     """
     parts = text.removeprefix("v").split(".", 2)
     parts = [_without_zeros(part) for part in parts]

@@ -1,4 +1,4 @@
-"""The pool publisher: what the engine, replay, verification and timelines need to know of it."""
+"""Registers the publisher: what the engine, replay, verification and timelines need to know of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The instants that the publisher's state waits for, and what each of them means."""
+"""The deadlines of the publisher, and what each of them means."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS = kit.KINDS | {
 }
 
 _UNKNOWN = "unknown"
-"""Fabrics that no answer since the start has had."""
+"""Stands for all fabrics that no answer since the start has named."""
 
 
 def _of(state: PoolState, kind: str, of: str) -> Iterator[Deadline]:
@@ -40,8 +40,6 @@ def _of(state: PoolState, kind: str, of: str) -> Iterator[Deadline]:
 
 
 class DeadlineQueue(kit.DeadlineQueue[PoolState]):
-    """The deadlines of a state in order; `refresh` after each group."""
-
     @classmethod
     def found(cls, state: PoolState) -> Iterator[Deadline]:
         for name in (_UNKNOWN, *state.absent):

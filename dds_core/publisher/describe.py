@@ -1,8 +1,5 @@
-"""What is published of a device, as the API's JSON, and how slices are told apart: one normal form for what is wanted and what is
-there.
-
-Shapes are those of resource.k8s.io/v1. Nothing here knows which devices there are.
-"""
+"""How a device is published (the API's JSON, resource.k8s.io/v1), names of pools, slices and devices, and digests: one normal
+form of slices, to compare what is wanted with what is there. Nothing here knows which devices there are."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ _KINDS = {"string": "string", "integer": "int", "boolean": "bool", "version": "v
 
 
 def pool_name(device: str, fabric: str) -> str:
-    """The pool of a model (by its k8s-device-name) in a fabric, as existing scalers know it."""
+    """Name of the pool of a model (k8s-device-name) in a fabric, the same as existing scalers use."""
     return f"{device}-fabric{fabric}"
 
 
@@ -43,7 +40,7 @@ def selector(prefix: str, device: str, fabric: str) -> tuple[Requirement, ...]:
 
 
 def node_selector(prefix: str, device: str, fabric: str) -> dict[str, Any]:
-    """The same as the slice's JSON (spec.nodeSelector)."""
+    """The same as JSON (spec.nodeSelector)."""
     expressions = [
         {"key": one.key, "operator": one.operator, "values": list(one.values)}
         for one in selector(prefix, device, fabric)
@@ -71,7 +68,7 @@ def device_of(model: PoolModel, name: str, taint: str = "") -> dict[str, Any]:
 def devices_of(
     model: PoolModel, names: Iterable[str], taint: str = "", closed: Iterable[str] = (), prefix: str = ""
 ) -> list[dict[str, Any]]:
-    """The devices of a slice. `taint` is one of all of them; without it those that are `closed` have one of their own."""
+    """The devices of a slice. `taint`: for all of them; without it, those that are `closed` have a taint of their own."""
     template, special = device_of(model, "", taint), device_of(model, "", taint or let_go(prefix))
     marked = frozenset(closed)
     return [{**(special if name in marked else template), "name": name} for name in names]
@@ -99,7 +96,7 @@ def _capacity(one: Capacity) -> dict[str, Any]:
 
 
 def as_exclusive(model: PoolModel) -> PoolModel:
-    """The model where the API drops what makes a device shared: one claim takes all of it."""
+    """The model for an API that drops what makes a device shared: one claim takes all of it."""
     capacity = {key: Capacity(one.value) for key, one in model.capacity.items()}
     return msgspec.structs.replace(model, shared=False, capacity=capacity)
 
@@ -108,9 +105,9 @@ def as_exclusive(model: PoolModel) -> PoolModel:
 
 
 def digest_of(devices: Iterable[Mapping[str, Any]]) -> str:
-    """What devices of a slice are told apart by: 32 hex digits over all that they say, in the order of the slice.
+    """A digest (32 hex digits) of the devices of a slice, in order.
 
-    What the server adds or writes in another way does not count: when a taint was added, how a quantity is spelt, empty fields.
+    What the server adds or spells in another way does not count: when a taint was added, how a quantity is written, empty fields.
     """
     return _digest(map(_normal, devices))
 
@@ -118,7 +115,7 @@ def digest_of(devices: Iterable[Mapping[str, Any]]) -> str:
 def digest_of_pool(
     model: PoolModel, names: Iterable[str], taint: str = "", closed: Iterable[str] = (), prefix: str = ""
 ) -> str:
-    """The same of `devices_of`, without looking at what all of them have in common again and again."""
+    """The digest of `devices_of`, computed faster."""
     template, special = _normal(device_of(model, "-", taint)), _normal(device_of(model, "-", taint or let_go(prefix)))
     marked = frozenset(closed)
     return _digest({**(special if name in marked else template), "name": name} for name in names)
@@ -161,16 +158,15 @@ def _normal_capacity(one: Any) -> Any:
 # -- names ----------------------------------------------------------------------------------------------------------------
 
 VENDOR_WORDS = frozenset({"gpu"})
-"""k8s-device-names after which a vendor calls its own devices (gpu-0): its plugin looks a device up by its name alone."""
+"""k8s-device-names that a vendor uses for its own devices (gpu-0): its plugin looks up a device by its name alone."""
 _POOLED = "pool-"
-"""What stands behind the word of such a device in the names of a pool's; no id may look so (`need.stem`)."""
+"""Follows such a word in the names of a pool's devices; no device id may begin so (`need.stem`)."""
 _LONGEST = 63
 _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
 
 
 def stem_of(device: str, local: Iterable[str] = ()) -> str:
-    """What the names of a pool's devices begin with. `local` are names of devices that a vendor lists on nodes: none of them may
-    be a name of the pool's."""
+    """What the names of a pool's devices begin with. `local`: names that a vendor lists on nodes; the pool uses none of them."""
     if device in VENDOR_WORDS or any(_is_numbered(name, device) for name in local):
         return f"{device}-{_POOLED[:-1]}"
     return device
@@ -192,8 +188,8 @@ def number_of(stem: str, name: str) -> int | None:
 
 
 def name_of_id(stem: str, identity: str) -> str:
-    """The name of a device that the fabric names: its id where that may stand in a name (a DNS label), else a short form of it
-    that no other id has. Never one that a counted device could have, nor one that begins as if the pool had the other stem."""
+    """The name of a device that the fabric names: its id if it is a valid part of a name (DNS label), else a short form that no
+    other id has. Never the name of a counted device, nor one that begins as if the pool had the other stem."""
     text = identity.lower()
     name = f"{stem}-{text}"
     usual = not text.isdigit() and not text.startswith(_POOLED)
@@ -205,7 +201,7 @@ def name_of_id(stem: str, identity: str) -> str:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Names as people sort them, 2 before 10."""
+    """Names in natural order, 2 before 10."""
     return sorted(names, key=_natural)
 
 
@@ -215,5 +211,5 @@ def _natural(name: str) -> tuple[str, int]:
 
 
 def slice_name(pool: str, driver: str, index: int) -> str:
-    """The object name of a slice of ours; slices of a pool are taken in the order of their names."""
+    """Object name of a slice; slices of a pool are used in the order of their names."""
     return f"{pool}-{driver.replace('.', '-')}-{index:03d}"

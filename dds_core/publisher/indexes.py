@@ -1,6 +1,5 @@
-"""The publisher's tables and the indexes over them, kept right by the tables' hooks, and `dirty`: what a change makes
-necessary to look at again. Indexes are never stored: they are built anew from the rows.
-"""
+"""The publisher's tables and indexes, kept up to date by hooks of the tables; and `dirty`: what the rules must look at again.
+Indexes are never stored: they are rebuilt from the rows."""
 
 from __future__ import annotations
 
@@ -18,8 +17,7 @@ StockKey = tuple[str, str]
 
 
 class Dirty:
-    """What has to be looked at again: pools, nodes by name, or everything; and `due`, the deadlines (kind, of) that may be others
-    now."""
+    """What the rules must look at again: pools, nodes by name, or everything; `due`: deadlines (kind, of) to recompute."""
 
     __slots__ = ("due", "everything", "hosts", "pools")
 
@@ -33,7 +31,7 @@ class Dirty:
         return bool(self.pools or self.hosts or self.due or self.everything)
 
     def take(self) -> Dirty:
-        """A copy of what is dirty; this one is clean afterwards."""
+        """Return a copy and become clean."""
         taken = Dirty()
         taken.add(self)
         self.clear()
@@ -50,7 +48,7 @@ class Dirty:
 
 
 class Indexes(StateBase[Any]):
-    """Tables and indexes. All changes go through the tables' `put` and `drop`."""
+    """All changes go through `put` and `drop` of the tables."""
 
     configs: Table[str, PoolConfig]
     hosts: Table[str, Host]
@@ -176,11 +174,11 @@ def is_under_way(one: FabricResource) -> bool:
 
 
 def machines_of(host: Host) -> list[str]:
-    """How a fabric may name the machine of a node; what comes first counts."""
+    """The names that a fabric may have for a node's machine; the first that it has counts."""
     return [host.machine, by_name(host.name)] if host.machine else [by_name(host.name)]
 
 
 def results_of(claim: Claim | None) -> list[DeviceKey]:
-    """What a claim has been given."""
+    """The devices that a claim is allocated, without admin access."""
     allocation = claim.allocation if claim is not None else None
     return [one.key for one in allocation.results if not one.admin] if allocation is not None else []

@@ -1,7 +1,7 @@
-"""What the publisher reads and writes, as its rules see it: one frozen struct per kind, holding only what a rule uses.
+"""The publisher's view of what it reads and writes: one frozen struct per kind, with only the fields that a rule uses.
 
-Claims (`Claim`) and attached devices (`FabricResource`) are those of `dds_core.model`. What stands here is either smaller than
-there (a slice is names and a digest, however many devices it has) or of no interest to the scaler (what a fabric has free).
+Claims (`Claim`) and attached devices (`FabricResource`) are those of `dds_core.model`. The structs here are either smaller than
+there (a slice is names and a digest, however many devices it has), or not needed by the scaler (what a fabric has free).
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from dds_core.kit.policy import HOUR, MICROSECONDS
 from dds_core.model import Record, Requirement, Taint
 
 MANAGED_BY = "dds-publisher"
-"""Value of the label `app.kubernetes.io/managed-by` on every slice that is ours; nothing else is ever changed or deleted."""
+"""Value of the label `app.kubernetes.io/managed-by` on the slices of this publisher; it changes and deletes no others."""
 SLICE_DEVICES, TAINTED_SLICE_DEVICES = 128, 64
-"""The most devices of a slice; the smaller number as soon as one of them has a taint (resource.k8s.io, ResourceSliceSpec)."""
+"""The most devices of a slice; the smaller number if any of them has a taint (resource.k8s.io, ResourceSliceSpec)."""
 
 
-# -- what the ConfigMap says of a model --------------------------------------------------------------------------------
+# -- the ConfigMap -----------------------------------------------------------------------------------------------------
 
 
 class Attribute(Record, frozen=True):
@@ -74,7 +74,7 @@ class PoolConfig(Record, frozen=True):
 
 
 def by_name(node: str) -> str:
-    """The machine that a node is, where an inventory says which by the node's name."""
+    """Stands for a machine's UUID where an inventory names the machine by its node."""
     return f"node:{node}"
 
 
@@ -137,10 +137,8 @@ class FreeDevice(Record, frozen=True):
 
 
 class Stock(Record, frozen=True):
-    """What a fabric has free of a model: how many, and which, where its API says which (None: it only counts).
-
-    `whole`: what is attached to machines is counted too, because who says it cannot know what is (an inventory in a file).
-    """
+    """What a fabric has free of a model: how many, and which, if its API says so (None: it only counts). `whole`: attached
+    devices are counted too, because the source cannot know what is attached (an inventory in a file)."""
 
     fabric: str
     model: str
@@ -161,20 +159,16 @@ class SliceLayout(Record, frozen=True):
     closed: tuple[str, ...] = ()
 
 
-# -- what the publisher remembers of its own, folded from its decisions and from what became of them ------------------------
+# -- the publisher's own rows, folded from its decisions and their outcomes -----------------------------------------------
 
 PoolKey = tuple[str, str]
 """(driver, pool)."""
 
 
 class PoolRow(Record, frozen=True):
-    """A pool as it was decided last: the names that it has, in which slices, how described.
-
-    `digests` belong to `slices`. `since` is the instant of the decision, `done` that of its write, 0 before. `settled`: the
-    cluster showed it so. `void`: the write is not under way any more and did not come about. `misses` counts how often it had
-    come about and had to be written again though nothing else was wanted. `open`: so many of its devices were offered, and
-    nobody has taken them.
-    """
+    """A pool as it was decided last. `digests` belong to `slices`. `since`: when it was decided; `done`: when that was written, 0
+    before. `settled`: the cluster showed it so. `void`: the write failed or was lost. `misses`: how often the cluster ceased to
+    show it and it had to be written again unchanged. `open`: how many of its devices are offered and not taken yet."""
 
     fabric: str
     prefix: str
@@ -192,30 +186,29 @@ class PoolRow(Record, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every device of the pool."""
         return tuple(name for one in self.slices for name in one.devices)
 
     @property
     def came_about(self) -> bool:
-        """Whether it was written, or seen so: then it is missed when it does not show."""
+        """Whether it was written or seen: if the cluster does not show it then, that is a miss."""
         return self.settled or self.done > 0
 
     @property
     def pause(self) -> int:
-        """Microseconds until a pool missed so often may be written again: none at first, then 30 s doubling to an hour."""
+        """Microseconds before a pool with these misses may be written again: none at first, then 30 s doubling to an hour."""
         return min(30 * MICROSECONDS << min(self.misses - 1, 10), HOUR) if self.misses else 0
 
     def place(self, name: str) -> int | None:
-        """Where among the slices the one of this name is."""
+        """The place of the slice of this name; None if there is none."""
         return next((place for place, one in enumerate(self.slices) if one.name == name), None)
 
 
 FABRIC_ = "fabric/"
-"""Before a fabric's id in the table of what is absent; a machine's UUID stands there as it is."""
+"""Prefix of a fabric's id in the table `absent`; a machine's UUID has none."""
 
 
 class Absent(Record, frozen=True):
-    """A machine that whole answers no longer have, and the fabric it was in."""
+    """A machine or fabric that complete answers no longer have, since an instant."""
 
     fabric: str
     since: int

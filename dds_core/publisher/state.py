@@ -1,8 +1,7 @@
-"""The publisher's state: everything that its rules know, folded from its log, with the questions that several of them ask;
-and how it is dumped and loaded.
+"""The publisher's state, folded from its log: all that its rules know, questions that several of them ask, dump and load.
 
-One owner holds it and changes it only through `dds_core.publisher.fold.apply`. `dirty` names what the fold of the current group
-touched, so that the rules look at nothing else.
+One owner holds it, and only `dds_core.publisher.fold.apply` changes it. Rules look only at what `dirty` names: what the current
+group touched.
 """
 
 from __future__ import annotations
@@ -35,16 +34,14 @@ _NOTHING = PoolConfig(uid="")
 
 
 class PoolState(Indexes):
-    """Tables, indexes, and questions."""
-
-    # -- what the translation asks ---------------------------------------------------------------------------------
+    # -- questions of the adapter's translation to facts -----------------------------------------------------------
 
     def uid_of(self, kind: type[Any], namespace: str, name: str) -> str | None:
-        """The uid of the object of that name, None when not known. Of the ConfigMap there is only one."""
+        """As in the base class; of the ConfigMap there is only one, whatever its name."""
         return next(iter(self.configs), None) if kind is PoolConfig else super().uid_of(kind, namespace, name)
 
     def machine(self, uuid: str) -> Machine | None:
-        """A machine as the fabric last told."""
+        """The machine as the fabric last reported it."""
         return self.machines_by_uuid.get(uuid)
 
     def machines(self) -> Sequence[str]:
@@ -52,15 +49,15 @@ class PoolState(Indexes):
         return tuple(self.machines_by_uuid)
 
     def stock(self, fabric: str, model: str) -> Stock | None:
-        """What a fabric last had free of a model."""
+        """What the fabric last had free of the model."""
         return self.stocks.get((fabric, model))
 
     def in_doubt(self, fabric: str, model: str) -> bool:
-        """Whether devices have arrived since a fabric last said what it has free: nobody knows whether it counted them."""
+        """Whether devices have arrived since the fabric last reported its free ones: it may not have counted them."""
         return any(key == (fabric, model) for key in self.uncounted.rows.values())
 
     def failure(self, of: str) -> str:
-        """Why this question was not answered the last time; empty when it was, or was not asked yet."""
+        """Why this question had no answer the last time; empty if it had, or was not asked yet."""
         return self.failures.get(of) or ""
 
     @property
@@ -99,7 +96,7 @@ class PoolState(Indexes):
         return self.hosts.get(uid) if uid is not None else None
 
     def fabric_of(self, node: str) -> str:
-        """The fabric that reaches a node: as the fabric says, else as its label does."""
+        """The fabric of a node: by the fabric's answer, else by the node's label."""
         host = self.host(node)
         if host is None:
             return ""
@@ -107,21 +104,21 @@ class PoolState(Indexes):
         return machine.fabric if machine is not None else host.labels.get(f"{self.prefix}/fabric", "")
 
     def machine_of(self, host: Host) -> Machine | None:
-        """The machine that a node is; None while the fabric knows none such."""
+        """The machine of a node; None while the fabric knows none."""
         return next((one for uuid in machines_of(host) if (one := self.machine(uuid)) is not None), None)
 
     def hosts_in(self, fabric: str) -> list[Host]:
-        """The nodes that a fabric reaches."""
+        """The nodes of a fabric."""
         uids = {uid for uuid in self.machines_in[fabric] for uid in self.hosts_of[uuid]}
         found = (host for uid in uids if self.fabric_of((host := self.hosts.rows[uid]).name) == fabric)
         return sorted(found, key=lambda one: one.name)
 
     def nodes_of(self, machine: str) -> set[str]:
-        """The names of the nodes that a fabric may mean by this machine."""
+        """The names of the nodes that the fabric may mean by this machine."""
         return {self.hosts.rows[uid].name for uid in self.hosts_of[machine]}
 
     def fabrics(self) -> set[str]:
-        """The ids of all fabrics that machines are in."""
+        """The ids of all fabrics that have machines."""
         return {fabric for fabric in self.machines_in if fabric}
 
     def model_of_pool(self, key: PoolKey) -> PoolModel | None:
@@ -133,27 +130,27 @@ class PoolState(Indexes):
         return next((one for one in self.models if (one.driver, one.device) == (driver, head)), None)
 
     def slices_in(self, key: PoolKey) -> list[PoolSlice]:
-        """The slices of a pool, everybody's, in the order of their names."""
+        """The slices of a pool, also other publishers', by name."""
         return sorted((self.slices.rows[uid] for uid in self.slices_of[key]), key=lambda one: one.name)
 
     def own_slices(self, key: PoolKey) -> list[PoolSlice]:
-        """Those that are ours: by our mark, or taken over by policy."""
+        """The slices of a pool that are dds's own, or adopted by policy."""
         return [one for one in self.slices_in(key) if self.is_ours(one)]
 
     def is_ours(self, one: PoolSlice) -> bool:
-        """Whether a slice of a pool may be changed by us."""
+        """Whether dds may change this slice of a pool."""
         return one.owner == MANAGED_BY or (self.policy.adopt == "reference" and not one.owner and self._is_pools(one))
 
     def _is_pools(self, one: PoolSlice) -> bool:
-        """Whether an unmarked slice is of a pool as ours are: of a configured model, or on nodes as the reference selects
-        them for one that was. Most slices that several nodes reach carry nobody's mark, whoever makes them."""
+        """Whether an unmarked slice is of a pool like dds's: of a configured model, or with the node selector that the reference
+        uses for a model that was configured. Most slices that several nodes reach have no owner's label, whoever makes them."""
         if self.model_of_pool((one.driver, one.pool)) is not None:
             return True
         device, found, fabric = one.pool.rpartition("-fabric")
         return bool(found) and set(one.selector) == set(selector(self.prefix, device, fabric))
 
     def shows(self, key: PoolKey, row: PoolRow) -> bool:
-        """Whether the cluster shows a pool as it was decided."""
+        """Whether the cluster shows the pool as it was decided."""
         live = {one.name: one for one in self.own_slices(key)}
         if live.keys() != {one.name for one in row.slices}:
             return False
@@ -166,7 +163,7 @@ class PoolState(Indexes):
         return sum(name not in held for name in row.names)
 
     def held(self, key: PoolKey) -> dict[str, str]:
-        """The devices of a pool that claims hold, each with the node that the first of its claims is on ("" for none)."""
+        """The devices of a pool that claims hold, each with the node of the first of its claims ("" for none)."""
         found: dict[str, str] = {}
         for device in self.held_in[key]:
             first = self.claims.rows[min(self.holders[device])]
@@ -174,15 +171,15 @@ class PoolState(Indexes):
         return found
 
     def pools_of(self, fabric: str, model: str) -> list[PoolKey]:
-        """The pools of a model (its cdi-model-name) in a fabric: several while claims hold what had another name or driver."""
+        """The pools of a model (cdi-model-name) in a fabric: several while claims hold devices under another name or driver."""
         return [key for key in self.pools_in[fabric] if self.pools.rows[key].model.model == model]
 
     def promised(self, key: PoolKey, fabric: str, model: str) -> list[str]:
-        """For each device of a model that claims hold of this pool, or of another one of the model, the claim's node."""
+        """The node of the claim for each device of the model that claims hold, in this pool or another one of the model."""
         return [node for one in {key, *self.pools_of(fabric, model)} for node in self.held(one).values()]
 
     def let_go(self, key: PoolKey) -> set[str]:
-        """Devices of a pool that claims are about to give back: the scheduler was told that there are others, or none."""
+        """Devices of a pool that claims are about to give back: a condition tells the scheduler to allocate again."""
         found: set[str] = set()
         for device in self.held_in[key]:
             told = (self.claims.rows[uid].true_conditions for uid in self.holders[device])
@@ -195,14 +192,14 @@ class PoolState(Indexes):
         return bool(uuid) and any(self.holders[key] for key in self.keys_of[uuid])
 
     def held_unlisted(self, node: str, driver: str) -> int:
-        """How many devices of a driver claims hold on a node that are of no pool, and that no slice of the node lists."""
+        """How many devices of the driver claims hold on the node that are of no pool and in no slice of the node."""
         slices = [self.slices.rows[uid] for uid in self.local_slices[node]]
         listed = {(one.driver, one.pool, name) for one in slices for name in one.devices}
         held = {key for uid in self.claims_at[node] for key in results_of(self.claims.rows[uid])} - listed
         return sum(key[0] == driver and key[:2] not in self.pools for key in held)
 
     def local_names(self, driver: str) -> Iterator[str]:
-        """The names under which a vendor's driver lists devices on nodes."""
+        """The names of the devices that a vendor's driver lists on nodes."""
         for uids in self.local_slices.values():
             for uid in uids:
                 one = self.slices.rows[uid]
@@ -213,8 +210,8 @@ class PoolState(Indexes):
         return (model.driver, pool_name(model.device, fabric))
 
     def gone_due(self, name: str) -> int:
-        """The instant from which a machine, or fabric, that answers leave out counts as gone; 0 when nobody waits for that. Of
-        what no answer since the start has had it is the first whole one that counts."""
+        """The instant from which a machine or fabric that answers leave out counts as gone. If no answer since the start has
+        named it, the time counts from the first complete answer; 0 before that."""
         absent = self.absent.get(name)
         since = absent.since if absent is not None else self.listed_at
         return since + self.policy.gone_seconds * MICROSECONDS if since else 0
@@ -222,7 +219,7 @@ class PoolState(Indexes):
     # -- changes -------------------------------------------------------------------------------------------------------
 
     def touch_everything(self) -> None:
-        """A level pass looks at every pool that is or could be, and at every node."""
+        """Look at every pool that is or could be, and at every node: a level pass."""
         dirty = self.dirty
         dirty.pools |= self.pools.rows.keys()
         dirty.pools |= {self.pool_of(model, fabric) for model in self.models for fabric in self.fabrics()}
@@ -230,7 +227,7 @@ class PoolState(Indexes):
         dirty.hosts |= {one.name for one in self.hosts.rows.values()}
 
     def forget_answers(self, which: Callable[[str, str], bool]) -> None:
-        """What was answered of these fabrics and models was true long ago when they are asked about again, and so was why not."""
+        """Forget the answers about these fabrics and models, and why there were none: they would be old when asked again."""
         self.stocks.drop_where(lambda key: which(*key))
         for of in list(self.failures):
             kind, _, rest = of.partition("/")
@@ -243,12 +240,12 @@ class PoolState(Indexes):
         self.fired_deadlines.drop((DeadlineKind.GONE, name))
 
     def touch_fabric(self, fabric: str) -> None:
-        """Every pool of a fabric."""
+        """Look at every pool of a fabric."""
         if fabric:
             self.dirty.pools |= self.pools_in[fabric] | {self.pool_of(model, fabric) for model in self.models}
 
     def touch_node(self, node: str, driver: str = "") -> None:
-        """Every pool whose devices may be on a node; of one driver or of all."""
+        """Look at every pool whose devices may be on the node; of one driver or of all."""
         fabric = self.fabric_of(node)
         if fabric:
             wanted = (model for model in self.models if driver in ("", model.driver))
@@ -256,7 +253,7 @@ class PoolState(Indexes):
 
 
 def is_so(found: PoolSlice, row: PoolRow, place: int, wanted: tuple[Requirement, ...]) -> bool:
-    """Whether a slice is as the one at this place was decided. `wanted` is the pool's selector."""
+    """Whether a slice is as the one at this place was decided. `wanted`: the pool's selector."""
     return (
         found.digest == row.digests[place]
         and found.devices == row.slices[place].devices
@@ -267,7 +264,6 @@ def is_so(found: PoolSlice, row: PoolRow, place: int, wanted: tuple[Requirement,
 
 
 def stream_of(key: PoolKey) -> str:
-    """The stream of a pool."""
     return pool_stream(*key)
 
 

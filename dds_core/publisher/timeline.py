@@ -1,5 +1,4 @@
-"""Timelines of the publisher: what happened to a pool, a node or a machine of the fabric; what the fabric has and answers,
-what was refused, and every decision."""
+"""Timelines of the publisher (a pool, a node, a machine): what the fabric has and answers, refused writes, every decision."""
 
 from __future__ import annotations
 
@@ -83,13 +82,13 @@ FAILS = "fails"
 
 
 def question(of: str) -> str:
-    """What `PublisherKnown.states` has a question to the fabric under."""
+    """Key of a question to the fabric in `PublisherKnown.states`."""
     return f"answer/{of}"
 
 
 class PublisherKnown(Known):
-    """Also machines by UUID and stocks by stream. `states` is what was told last of stocks, machines and questions, with
-    the instant since when it is so, 0 where nobody knows."""
+    """Adds machines by UUID and stocks by stream. `states`: the last state of stocks, machines and questions, each with the
+    instant since when it is so (0: unknown)."""
 
     guards = False
     deadlines = KINDS
@@ -107,7 +106,6 @@ class PublisherKnown(Known):
         self._hosts: dict[str, str] = {}
 
     def _learnt(self, fact: Event) -> Pair:
-        """Take a fact in; gives what it is about, before and after."""
         match fact:
             case e.Checkpoint():
                 self.begin_with(load(fact.picture))
@@ -131,7 +129,7 @@ class PublisherKnown(Known):
             self._hosts[row.name] = row.uid
 
     def begin_with(self, state: PoolState) -> None:
-        """Begin in the middle: the state holds everything so far."""
+        """Begin in the middle of a log: the state holds everything before."""
         for table in (state.configs, state.hosts, state.slices, state.claims, state.resources):
             for row in table.rows.values():
                 self._keep(row)
@@ -140,12 +138,11 @@ class PublisherKnown(Known):
         self.states.update({question(of): (FAILS, 0) for of in state.failures})
 
     def host(self, node: str) -> Host | None:
-        """The node of that name, as it was last."""
         found = self.objects.get(self._hosts.get(node, ""))
         return found if isinstance(found, Host) else None
 
     def stock_of(self, pool: str) -> str:
-        """The stream of what a pool is made from, by its stream; "" where the ConfigMap has no such model."""
+        """The stream of the stock that a pool (by its stream) is made from; "" if the ConfigMap has no such model."""
         _, _, rest = pool.partition("/")
         driver, _, name = rest.partition("/")
         device, _, fabric = name.rpartition("-fabric")
@@ -159,7 +156,7 @@ class PublisherKnown(Known):
 
 _NAMING = (e.Checkpoint, e.HostObserved, e.MachineObserved, e.PoolSliceObserved)
 NAMING = frozenset(one.__name__ for one in e.EVENTS if issubclass(one, (*_NAMING, e.OfPool)))
-"""The types of events that names come from: all that has to be read to find a subject."""
+"""The types of events that hold names: only these have to be read to find a subject."""
 
 
 class PublisherDirectory(Directory):
@@ -199,7 +196,7 @@ class PublisherDirectory(Directory):
                 self._add(("machine", row.uuid), row.uuid, *filter(None, (row.name,)))
 
     def _things(self, text: str) -> set[tuple[str, str]]:
-        """A machine is often called as its node is: then the node is meant."""
+        """Machines often have the name of their node: then the node is meant."""
         found = super()._things(text)
         exact = {thing for thing in found if thing[1] == text}
         return exact if len(exact) == 1 else found
@@ -222,7 +219,7 @@ def scope_of(subject: Subject | None, known: PublisherKnown) -> Scope:
 
 
 class _Scope:
-    """Nothing in the publisher's log goes through a life."""
+    """The publisher's log has no transitions."""
 
     gathers = True
 
@@ -267,7 +264,7 @@ class PoolScope(_Scope):
 
 
 class HostScope(_Scope):
-    """A node: its labels, what its vendor lists on it, its machine, and the claims that are on it."""
+    """A node: its labels, the devices that its vendor lists, its machine, and its claims."""
 
     def __init__(self, node: str, known: PublisherKnown) -> None:
         self._node = node
@@ -299,7 +296,7 @@ class HostScope(_Scope):
 
 
 class MachineScope(_Scope):
-    """A machine of the fabric, and the nodes that it is."""
+    """A machine of the fabric, and its nodes."""
 
     def __init__(self, uuid: str, known: PublisherKnown) -> None:
         self._uuid = uuid
@@ -327,11 +324,10 @@ NEW, GONE = "New", "Gone"
 
 
 class PublisherTeller(Teller[PublisherKnown]):
-    """Tells one moment after the other. Entries are of kind stock, machine, fabric (an answer about something failed, or came
-    again), write (one was refused) and decision."""
+    """Entries: stock, machine, fabric (a question failed, or has an answer again), write (one was refused), and decision."""
 
     def _tell(self, moment: Moment) -> list[Entry]:
-        """A change that its fact is, with what was decided; else each decision."""
+        """The change that the fact is, with the decisions as its notes; else an entry for each decision."""
         change = self._change(moment)
         entries = [self._closed(change)] if change is not None else []
         if moment.erased:
@@ -351,7 +347,7 @@ class PublisherTeller(Teller[PublisherKnown]):
             entries.append(self._closed(Entry(moment.at, moment.position, DECISION, cause=text)))
 
     def _change(self, moment: Moment) -> Entry | None:
-        """The entry that the fact is; None, and a note of it, where it only leads to one."""
+        """The entry that the fact is; None if it is only a note to the next one."""
         fact = moment.fact
         if fact is None:
             return None
@@ -365,7 +361,7 @@ class PublisherTeller(Teller[PublisherKnown]):
         return None
 
     def _turned(self, told: Entry | None, moment: Moment) -> Entry | None:
-        """The entry in its place, with the time that it was as before; how it is now is kept."""
+        """The entry with its position and the time spent in the state before; the new state is kept."""
         if told is None or not told.uid:
             return told._replace(at=moment.at, position=moment.position) if told is not None else None
         states = self._known.states
@@ -380,7 +376,7 @@ class PublisherTeller(Teller[PublisherKnown]):
 
 
 def _told(fact: Event, pair: Pair) -> Entry | None:
-    """A fact as an entry without its place, None for one that is none."""
+    """The entry of a fact, without its position; None if it has none."""
     match fact, pair:
         case e.StockObserved(), (before, Stock() as stock):
             was = before if isinstance(before, Stock) else None
@@ -422,7 +418,7 @@ def _fabric(machine: Machine) -> str:
 
 
 def _which(before: Stock | None, stock: Stock) -> str:
-    """Which devices came, went, or are not healthy, where the fabric names them."""
+    """Which devices came, went, or are not healthy, if the fabric names them."""
     if stock.devices is None:
         return ""
     ids = tuple(one.id for one in stock.devices)

@@ -1,7 +1,7 @@
-"""Replay: a log folded into a state, verified against the rules, or decided again under another policy.
+"""Replay of a log: fold it into a state, verify it against the rules, or decide again under another policy.
 
-Works on envelopes in the order of their positions, wherever they were read from, and holds one group at a time. `component` is
-the one whose log it is.
+All functions take rows in the order of their positions, from any source, and hold one group at a time. `component` is the owner
+of the log.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ Rows = Iterable[Envelope] | Iterable[LeanEvent]
 
 
 def fold_log(rows: Rows, component: Component[P], state: P | None = None) -> P:
-    """The state that a log of that component amounts to: `apply` and nothing else. It may start with a checkpoint. Redacted
-    events are passed over."""
+    """The state after all events of the log: only `apply`, no decisions. The log may start with a checkpoint. Redacted events are
+    skipped."""
     apply = component.apply
     result = state if state is not None else component.state()
     first = state is None
@@ -59,16 +59,16 @@ def fold_log(rows: Rows, component: Component[P], state: P | None = None) -> P:
 
 
 class Redecided(NamedTuple):
-    """A step under another policy; `differs` once anything decided so far is not what was recorded."""
+    """A step under another policy. `differs` is true from the first decision or transition on that differs from the log."""
 
     step: Step
     differs: bool
 
 
 def re_decide(rows: Iterable[Envelope], policy: BaseModel, component: Component[Any]) -> Iterator[Redecided]:
-    """Feed a log's facts to the rules under another policy. Recorded deadlines and outcomes are dropped, the virtual timer
-    gives its own. From the first difference on the loop is open: the world did not follow. `policy` is one
-    of the component whose log it is."""
+    """Feed a log's facts to the rules under another policy of the component. Recorded deadlines and outcomes of writes are left
+    out; the engine makes its own deadlines. From the first difference on the loop is open: the recorded facts do not react to the
+    new decisions."""
     engine: EngineOf[Any] = EngineOf(component)
     comparison = _Comparison()
     changed = PolicyChanged(policy=policy.model_dump(mode="json"))
@@ -93,7 +93,7 @@ def re_decide(rows: Iterable[Envelope], policy: BaseModel, component: Component[
 
 
 class _Comparison:
-    """Whether two sequences of caused events, which come in turns, are alike so far."""
+    """Compares the recorded and the new sequence of caused events, which arrive alternately."""
 
     def __init__(self) -> None:
         self._recorded: list[bytes] = []

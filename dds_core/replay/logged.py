@@ -1,7 +1,7 @@
-"""A stored log as events: each row decoded and brought to the current schema, group by group or moment by moment.
+"""A stored log as events: rows decoded and converted to the current schema, by group (`groups`) or by moment (`moments`).
 
-Works on envelopes in the order of their positions, wherever they were read from, and holds one group at a time. It folds nothing.
-Stored bytes never change: old events are lifted when they are read, by pure steps from version n of a type to n+1.
+It takes rows in the order of their positions, from any source, holds one group at a time and folds nothing. Stored bytes never
+change: events of an older version are converted on reading, by one pure step from each version n of a type to n+1.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Upcasts:
-    """`current` names the newest version of each type, `steps[type, n]` goes from version n to n+1; raises
-    `UpcastError` on a gap."""
+    """Converts old events. `current` has the newest version of each type, `steps[type, n]` converts version n to n+1. Raises
+    `UpcastError` when a step is missing or has no use."""
 
     def __init__(
         self, current: Mapping[str, int], steps: Mapping[tuple[str, int], Lift] = MappingProxyType({})
@@ -45,8 +45,7 @@ class Upcasts:
         self._steps = dict(steps)
 
     def __call__(self, type: str, version: int, data: Data) -> Data:
-        """The data as the current version has them; raises `UnknownEvent` for a type or version that this
-        code does not know."""
+        """The data in the current version. Raises `UnknownEvent` for a type or version that this code does not know."""
         newest = self._current.get(type)
         if newest is None or not 1 <= version <= newest:
             known = f"up to version {newest}" if newest else "not at all"
@@ -59,7 +58,6 @@ class Upcasts:
         return data
 
     def decoded(self, type: str, version: int, data: bytes) -> Data:
-        """The stored bytes decoded and brought to the current version."""
         return self(type, version, _decode(data))
 
 
@@ -69,7 +67,7 @@ UPCASTS = Upcasts(dict.fromkeys(TYPES, SCHEMA_VERSION))
 
 
 class LoggedGroup(NamedTuple):
-    """A fact and what it caused, as stored. `events` is None for an event whose data was redacted."""
+    """A fact and all that it caused. `events` has None for an event whose data was redacted."""
 
     envelopes: list[Envelope]
     events: list[Event | None]
@@ -84,11 +82,10 @@ class LoggedGroup(NamedTuple):
 
 
 def event_of(row: Envelope | LeanEvent, component: Component[Any]) -> Event | None:
-    """The event of a stored row, brought to the current schema version; None when its data was redacted. `component` is
-    the one whose log it is.
+    """The event of a stored row, in the current schema version. None when its data was redacted.
 
-    Raises UnknownEvent, naming the position, for a type or a projection that this version does not know, and
-    MalformedEvent for data that is not of the form of its type.
+    Raises UnknownEvent for a type or a projection (of a checkpoint) that this version does not know, and MalformedEvent for data
+    that do not fit the type; both with the position. `component` is the owner of the log.
     """
     if row.data is None:
         return None
@@ -118,7 +115,7 @@ def _decoded(row: Envelope | LeanEvent, data: bytes) -> Event:
 
 
 class _Opening(msgspec.Struct):
-    """The part of `LogOpened` that says whose log it is."""
+    """The field of `LogOpened` that names the log's component."""
 
     component: str = ""
 
@@ -127,8 +124,8 @@ _opening = msgspec.json.Decoder(_Opening)
 
 
 def require_component(row: Envelope | LeanEvent, component: Component[Any]) -> None:
-    """Look at the first event of a log. Raises InputError when it says that the log is another component's, and it is about to be
-    taken for one of the component whose logs may have any name."""
+    """Raise InputError when the first event of a log names another component. Checked only for the `usual` component, which is
+    assumed for every log whose name ends with no component's name."""
     whose = component_of(_opening.decode(row.data).component if row.data is not None else "")
     if component.usual and whose is not component:
         fix = f"give component={whose.name.upper()}"
@@ -136,8 +133,7 @@ def require_component(row: Envelope | LeanEvent, component: Component[Any]) -> N
 
 
 def groups(rows: Iterable[Envelope], component: Component[Any]) -> Iterator[LoggedGroup]:
-    """The groups of a log; the opening event is left out. `component` is the one whose log it is; raises InputError where
-    the log itself says otherwise."""
+    """The groups of a log, without its first event (`LogOpened`). Raises InputError when that names another component."""
     current: list[Envelope] = []
     for row in rows:
         if current and (row.epoch, row.group) != (current[0].epoch, current[0].group):
@@ -154,11 +150,11 @@ def groups(rows: Iterable[Envelope], component: Component[Any]) -> Iterator[Logg
 # -- moments -----------------------------------------------------------------------------------------------------------
 
 FIRST = 2
-"""Position of the first fact in a log; the log's own opening has position 1."""
+"""Position of the first fact in a log. Position 1 is `LogOpened`."""
 
 
 def of_steps(steps: Iterable[Step], first: int = FIRST) -> Iterator[Moment]:
-    """The moments of a replay, with the positions that they have in a log that begins with them."""
+    """The moments of a replay, with their positions in a log that starts with them."""
     position = first
     for step in steps:
         yield Moment(position, step.at, step.fact, [event for event, _ in step.caused])
@@ -166,8 +162,8 @@ def of_steps(steps: Iterable[Step], first: int = FIRST) -> Iterator[Moment]:
 
 
 def moments(rows: Iterable[Envelope] | Iterable[LeanEvent], component: Component[Any]) -> Iterator[Moment]:
-    """The moments of a log of that component. A group begins with its fact, and nothing else in it is one, so lean rows will
-    do; types are kept when data are erased."""
+    """The moments of a log. Each group has one fact, its first event, so group numbers are not needed and lean rows suffice; the
+    type of a row survives redaction."""
     current: Moment | None = None
     for row in rows:
         if row.type == LOG_OPENED:

@@ -1,7 +1,4 @@
-"""Verification: whether a log holds what the rules decide, fact by fact.
-
-It never changes a log and never judges the chain (`dds_core.log.verify_chain` does).
-"""
+"""Verification: compares a log, fact by fact, with what the rules decide. `dds_core.log.verify_chain` checks the hashes."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from dds_core.replay.logged import LoggedGroup, groups
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """At `position` the log holds something else than the rules say."""
+    """At `position` the log holds `found`, but the rules say `expected`."""
 
     position: int
     expected: str
@@ -35,8 +32,8 @@ class Difference:
 
 @dataclass(slots=True)
 class VerifyReport:
-    """What a verification saw. `unjudged` lists ranges (first, last position) that redaction keeps from being judged;
-    `fingerprints` are those of the code that wrote the log, `evaluators` what it evaluated selectors with."""
+    """The result of a verification. `unjudged` are ranges (first and last position) that cannot be judged because of redaction.
+    `fingerprints` identify the code that wrote the log; `evaluators` name the CEL evaluators that it used."""
 
     events: int = 0
     groups: int = 0
@@ -56,18 +53,16 @@ class VerifyReport:
 def verify(
     rows: Iterable[Envelope], component: Component[Any], *, fingerprint: str = "", at_most: int = 100
 ) -> VerifyReport:
-    """Walk the log, decide at each fact, compare byte for byte with what was recorded, and go on with what was recorded.
+    """Decide at each fact of the log, compare byte for byte with the recorded events, then fold the recorded events.
 
-    Ids, recording times, salts and hashes are not compared (the chain is checked by `dds_core.log.verify_chain`). Deadlines
-    are checked too: each must have been due, and none may be missing; and so are the component's invariants. Stops after
-    `at_most` differences.
-    `fingerprint` is that of the component, when left out.
+    Also checked: that each recorded deadline was due, that none is missing, and the component's invariants. Ids, recording times,
+    salts and hashes are not compared. Stops after `at_most` differences. `fingerprint` is by default that of the component.
     """
     return Verification(component, fingerprint, at_most).run(groups(rows, component))
 
 
 class Verification(Generic[P]):
-    """One walk. The state is that of the recorded events, so one difference does not cascade."""
+    """One verification. Its state folds the recorded events, so one difference does not cause others."""
 
     def __init__(self, component: Component[P], fingerprint: str, at_most: int) -> None:
         self.report = VerifyReport()
@@ -112,7 +107,7 @@ class Verification(Generic[P]):
         self._judge(group, fact)
 
     def _checkpoint(self, position: int, fact: Checkpoint) -> None:
-        """A checkpoint must hold what the events before it amount to; the walk goes on from it."""
+        """Compare a checkpoint with the state folded so far, then continue from the checkpoint."""
         component = self._component
         try:
             found = component.load(fact.picture)
@@ -126,7 +121,8 @@ class Verification(Generic[P]):
         self._blind = False
 
     def _pass_over(self, group: LoggedGroup) -> None:
-        """After a redaction nothing can be judged until the next checkpoint; what can be folded is folded."""
+        """After a redacted event nothing can be judged until the next checkpoint. Readable events are folded as far as
+        possible."""
         span = (group.position, group.envelopes[-1].position)
         unjudged = self.report.unjudged
         if unjudged and unjudged[-1][1] == span[0] - 1:
@@ -176,8 +172,8 @@ class Verification(Generic[P]):
             self._differ(group.position, _said(first), f"{type(fact).__name__} before it")
 
     def _check_form(self, row: Envelope, fact: Event) -> None:
-        """A group starts with a fact, in its own stream and caused by nothing, no earlier than the last; it is stored in its
-        one canonical form, and a policy as it was given."""
+        """A group starts with a fact in the fact's own stream, without a cause, not earlier than the fact before it, and in
+        canonical JSON. The digest of a policy fits the policy."""
         if not isinstance(fact, Fact):
             self._differ(row.position, "a fact", f"{row.type} that no fact caused")
         elif row.correlation_id != row.event_id:
@@ -204,7 +200,7 @@ class Verification(Generic[P]):
                 return
 
     def _break(self, position: int, broken: Iterable[Broken]) -> None:
-        """An invariant does not hold, whatever the rules say; each is told once for a row."""
+        """Report invariants that do not hold, each of them once."""
         for one in broken:
             if one not in self._broken:
                 self._broken.add(one)

@@ -1,4 +1,4 @@
-"""The dynamic device scaler: what the engine, replay, verification and timelines need to know of it."""
+"""Registers the scaler: what the engine, replay, verification and timelines need to know of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The instants that the scaler's state waits for, and what each of them means."""
+"""The deadlines of the scaler, and what each of them means."""
 
 from __future__ import annotations
 
@@ -122,8 +122,6 @@ def of_fleet(state: State) -> Iterator[Deadline]:
 
 
 class DeadlineQueue(kit.DeadlineQueue[State]):
-    """The deadlines of a state in order; `refresh` after each group."""
-
     def rebuild(self) -> None:
         super().rebuild()
         self._of_nodes: dict[str, list[Name]] = {}

@@ -1,9 +1,9 @@
-"""Which devices of a node are one piece of hardware: what is attached and detached is hardware, and claims hold its faces, whole,
-as partitions, or as virtual functions.
+"""Which devices of a node's pool are the same piece of hardware. dds attaches and detaches hardware; claims hold its faces: the
+whole device, partitions, or virtual functions.
 
-Two devices of a pool are faces of the same when they draw on one counter set, or have one value in any of the attributes that
-the driver's policy names (a partition's `parentUUID` is its GPU's `uuid`). A virtual function that does not say whose it is may
-be that of any device under its PCIe root.
+Two devices of a pool are faces of the same hardware if they draw on one counter set, or have the same value in any of the
+attributes that the driver's policy names (a partition's `parentUUID` is its GPU's `uuid`). A virtual function that does not say
+whose it is may be that of any device under its PCIe root.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ ROOT = "resource.kubernetes.io/pcieRoot"
 
 
 class Face(Record, frozen=True):
-    """A device as part of its hardware. `uuids` are all by which the hardware may be known, the likeliest first; `others` the
-    names of its other faces in the pool; `part` says that it is not the whole of it."""
+    """What a device is a face of. `uuids`: under which the hardware may be known, the likeliest first. `others`: names of its
+    other faces in the pool. `part`: it is not the whole hardware."""
 
     uuids: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
@@ -33,8 +33,8 @@ class Face(Record, frozen=True):
 
 
 class Traits(Record, frozen=True):
-    """What a device says of its hardware by itself. `tokens` are whatever only one piece of hardware of the node has, `root` is
-    the PCIe root of a physical device, `below` that of a virtual function; `alone` is its face when nothing else is one."""
+    """What a device says of its hardware by itself. `tokens`: values that only one piece of hardware of the node has. `root`:
+    PCIe root of a physical device; `below`: that of a virtual function. `alone`: its face if no other device is one."""
 
     uuid: str
     tokens: frozenset[str]
@@ -54,7 +54,7 @@ def traits_of(driver: str, device: Device, knobs: DriverPolicy) -> Traits:
 
 
 def faces_of(devices: Mapping[str, Device], traits: Mapping[str, Traits]) -> dict[str, Face]:
-    """By name what each device of a node's pool is a face of."""
+    """The face that each device of a node's pool is, by name."""
     together = sum(len(one.tokens) for one in traits.values()) > len({t for one in traits.values() for t in one.tokens})
     if not together and not any(one.below for one in traits.values()):
         return {name: one.alone for name, one in traits.items()}
@@ -77,7 +77,7 @@ def faces_of(devices: Mapping[str, Device], traits: Mapping[str, Traits]) -> dic
 
 
 def _virtual_functions(traits: Mapping[str, Traits], groups: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
-    """Each virtual function that does not say whose it is, with each device that it may be of."""
+    """(virtual function that does not say whose it is, device that it may be of)."""
     for function in sorted(name for name, one in traits.items() if one.below):
         if all(traits[name].below for name in groups[function]):
             yield from ((function, name) for name, one in traits.items() if one.root == traits[function].below)
@@ -89,7 +89,7 @@ def _is_part(driver: str, device: Device, knobs: DriverPolicy) -> bool:
 
 
 def _most(devices: Iterable[Device]) -> dict[tuple[str, str], Fraction]:
-    """The most that any of them draws on each counter."""
+    """For each counter the most that any of these devices draws."""
     most: dict[tuple[str, str], Fraction] = {}
     for device in devices:
         for counter, value in _drawn(device):
@@ -111,7 +111,7 @@ def _drawn(device: Device) -> Iterator[tuple[tuple[str, str], Fraction]]:
 
 
 def uuid_of(driver: str, device: Device, knobs: DriverPolicy) -> str:
-    """The UUID of the hardware as far as the device alone tells it, "" when it does not."""
+    """The UUID of the hardware by the device's own attributes, "" if they do not tell."""
     return _parent(driver, device, knobs) or text_attribute(device, driver, knobs.uuid_attribute)
 
 
@@ -129,7 +129,7 @@ def _parent(driver: str, device: Device, knobs: DriverPolicy) -> str:
 
 
 def _groups(traits: Mapping[str, Traits]) -> dict[str, list[str]]:
-    """By name those that share a token, directly or through others; the same list for all of them."""
+    """For each name those that share a token with it, directly or through others; members share one list."""
     groups: dict[str, list[str]] = {}
     first: dict[str, str] = {}
     for name, one in traits.items():

@@ -1,16 +1,16 @@
-"""How long an idle device is worth keeping (`idle: adaptive`): what is learned of when devices are wanted again, by model and
-fabric, and how much may be staked on it.
+"""How long an idle device is kept (`idle: adaptive`): learned for each model and fabric from when devices were wanted again.
 
-Keeping an idle device costs by the hour, giving it back costs an attach later on: the ski-rental problem. All costs are counted
-in idle time: `worth` is the number of microseconds of idle time that cost as much as one attach. A device that is kept for
-exactly `worth` costs at most twice the optimum in every single gap. No other time has that bound: a device that goes earlier
-may be wanted right after. So the bound is kept for all gaps of a model and fabric together: where earlier gaps cost less than
-twice the optimum, the difference is a credit, and a device goes earlier only if the credit covers the worst case. The credit
-begins with one attach. Hence, at any time: cost <= 2 * optimum + one attach. The optimum knows when each gap ends, with the
-devices used as they were. A device that goes sooner for another reason, such as `rebalance`, is not counted.
+Keeping an idle device costs by the hour, detaching it costs an attach later: the ski-rental problem. All costs are counted in
+idle time: `worth` is the number of microseconds of idle time that cost as much as one attach. A gap is the time from a device's
+last use to the next. A device that is kept for exactly `worth` costs at most twice the optimum in every single gap. No other time
+has that bound, because a device that is detached earlier may be wanted right afterwards. So the bound is kept for all gaps of a
+model and fabric together: where earlier gaps cost less than twice the optimum, the difference is a credit, and a device is
+detached earlier only if the credit covers the worst case. The credit begins with one attach. Hence, at any time: cost <= 2 *
+optimum + one attach. The optimum knows when each gap ends, with the devices used as they were. A device that is detached sooner
+for another reason, such as `rebalance`, is not counted.
 
-A gap counts as `worth` + 1 once it is longer than that. None is kept longer by this choice; what a device idles beyond because
-it may not go yet is not counted.
+A gap longer than `worth` counts as `worth` + 1. This choice keeps no device longer; time that a device idles beyond because it
+may not be detached yet is not counted.
 """
 
 from __future__ import annotations
@@ -24,30 +24,29 @@ from dds_core.kit.policy import MICROSECONDS
 from dds_core.scaler.model import Reuse
 
 LEARNED = 64
-"""So many gaps are remembered; what was usual before them counts for nothing."""
+"""The number of gaps that are remembered."""
 ENOUGH = 8
-"""Gaps before which nothing is concluded."""
+"""With fewer gaps nothing is concluded."""
 CLEAR = 0.95
-"""Of what keeping every device for as long as an attach is worth would have cost: what saves less may be chance."""
+"""A time is chosen if it would have cost less than this part of the cost of `worth`; a smaller saving may be chance."""
 STEPS = 32
-"""Idle times are rounded up to this part of `worth`. Each change of the time makes the rules look at every idle device."""
+"""Idle times are rounded up to multiples of `worth` / STEPS, because each change makes the rules look at every idle device."""
 _MOST = 16
-"""Attaches that the credit comes to at most, so that a change of habits is not paid for by all of the past."""
+"""The largest credit, in attaches: old savings must not pay for a change of habits."""
 
 
 def begun(worth: int) -> Reuse:
-    """Of what nothing is known."""
     return Reuse(credit=worth, keep=worth)
 
 
 def staked(row: Reuse, worth: int, since: int, idled: int) -> Reuse:
-    """A device that idled from `since` on was chosen to go after so long. From here on its next use is an attach."""
+    """A device that idled since `since` was chosen for a detach after `idled`. From here on its next use costs an attach."""
     row = _settled(row, worth, since + idled)
     return _concluded(replace(row, credit=row.credit - _risk(worth, idled), gone=(*row.gone, (since, idled))), worth)
 
 
 def taken_back(row: Reuse, worth: int, since: int, idled: int) -> Reuse:
-    """It did not go after all."""
+    """The device was not detached after all."""
     if (since, idled) not in row.gone:
         return row
     place = row.gone.index((since, idled))
@@ -56,13 +55,13 @@ def taken_back(row: Reuse, worth: int, since: int, idled: int) -> Reuse:
 
 
 def used_again(row: Reuse, worth: int, since: int, at: int) -> Reuse:
-    """A device that idled from `since` on was taken."""
+    """A device that idled since `since` was taken."""
     gap = at - since
     return _concluded(_counted(_settled(row, worth, at), worth, gap, min(gap, worth)), worth)
 
 
 def wanted(row: Reuse, worth: int, at: int) -> Reuse:
-    """One was attached: had the last one that went stayed, this would be its use."""
+    """A device was attached. If the last detached one had stayed, this would be its use."""
     row = _settled(row, worth, at)
     if row.gone:
         *rest, last = row.gone
@@ -71,7 +70,7 @@ def wanted(row: Reuse, worth: int, at: int) -> Reuse:
 
 
 def why(row: Reuse, worth: int) -> str:
-    """What `keep` rests on, "" when nothing has been learned."""
+    """Why `keep` is as it is, in words; "" when nothing has been learned."""
     if len(row.gaps) < ENOUGH:
         return ""
     within, beyond = sum(gap <= row.keep for gap in row.gaps), sum(gap > worth for gap in row.gaps)
@@ -82,7 +81,7 @@ def why(row: Reuse, worth: int) -> str:
 
 
 def _settled(row: Reuse, worth: int, at: int) -> Reuse:
-    """Those that went so long ago that keeping them would have been a loss."""
+    """Close the gaps of devices that were detached so long ago that keeping them would have been a loss."""
     late = [one for one in row.gone if at - one[0] > worth]
     row = replace(row, gone=tuple(one for one in row.gone if one not in late))
     for since, idled in late:
@@ -91,7 +90,7 @@ def _settled(row: Reuse, worth: int, at: int) -> Reuse:
 
 
 def _closed(row: Reuse, worth: int, since: int, idled: int, at: int) -> Reuse:
-    """The stake was for the worst case; the rest of it comes back."""
+    """The stake was for the worst case; what was not needed of it returns to the credit."""
     gap = at - since
     return _counted(row, worth, gap, 2 * (min(gap, worth) - min(idled, worth)))
 
@@ -102,12 +101,12 @@ def _counted(row: Reuse, worth: int, gap: int, saved: int) -> Reuse:
 
 
 def _risk(worth: int, idled: int) -> int:
-    """What giving back after so long costs beyond twice the best, when the device is wanted at once."""
+    """What a detach after `idled` costs beyond twice the optimum if the device is wanted at once."""
     return max(0, worth - idled)
 
 
 def _concluded(row: Reuse, worth: int) -> Reuse:
-    """How long the next one is kept: what would have cost least of late, among what the credit allows."""
+    """How long the next device is kept: what would have cost least for the last gaps, among the times that the credit allows."""
     keep = worth
     if len(row.gaps) >= ENOUGH:
         step = max(MICROSECONDS, worth // STEPS)
@@ -122,7 +121,7 @@ def _concluded(row: Reuse, worth: int) -> Reuse:
             return min(worth, -(-time // step) * step)
 
         least = rounded(max(0, worth - row.credit))
-        # An eighth more than a gap seen, as the next one like it may be a little longer.
+        # An eighth more than a known gap: the next one like it may be a little longer.
         times = {rounded(gap + gap // 8) for gap in gaps}
         best = min({least, *(time for time in times if least <= time)}, key=lambda time: (cost(time), -time))
         keep = best if cost(best) < CLEAR * cost(worth) else worth

@@ -1,6 +1,6 @@
-"""The indexes over the tables, kept right by the tables' hooks, and `dirty`: what a change makes necessary to look at again.
+"""The indexes over the scaler's tables, kept up to date by hooks of the tables; and `dirty`: what the rules must look at again.
 
-Never stored: they are built anew from the rows. They exist so that the work per change does not grow with the fleet.
+Indexes are never stored: they are rebuilt from the rows. With them the work per change does not grow with the fleet.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ Change = Callable[[Index[Any, Any], Any, Any], None]
 
 
 Fits = dict[tuple[str, ...], tuple[list[Allocation | None], Sequence[DeviceKey], Fit | None]]
-"""By claims: their allocations and the devices that were asked about last, and the answer."""
+"""For a group of claims (uids): their allocations and the devices that were offered last, and the allocator's answer."""
 
 
 class Dirty:
-    """What has to be looked at again: claims, devices and taint rules by uid, nodes by name, or everything. `freed` are cells for
-    which less is on its way than before: others may have waited for that."""
+    """What the rules must look at again: claims, devices and taint rules by uid, nodes by name, or everything. `freed`: cells for
+    which fewer devices are on their way than before; claims on other nodes may have waited for that."""
 
     __slots__ = ("claims", "devices", "everything", "freed", "nodes", "rules")
 
@@ -83,7 +83,7 @@ class Dirty:
         return bool(self.claims or self.devices or self.nodes or self.rules or self.freed or self.everything)
 
     def take(self) -> Dirty:
-        """A copy of what is dirty; this one is clean afterwards."""
+        """Return a copy and become clean."""
         taken = Dirty()
         taken.claims, taken.devices, taken.nodes = self.claims, self.devices, self.nodes
         taken.rules, taken.everything, taken.freed = self.rules, self.everything, self.freed
@@ -104,7 +104,10 @@ class Dirty:
 
 
 class Tables(StateBase[Observed]):
-    """What was observed of each object, and what the engine remembers of its own."""
+    """The observed objects, and the scaler's own rows. Of the rows with a bare number: `unmarked` is when a mark's removal was
+    decided, 0 after that write failed; `lifted`, when the deletion of a taint rule was; `marks`, when a device was chosen for a
+    detach (the last hour); `erring`, since when an attach error stands; `unlisted`, since when no slice lists an attached device.
+    `cooled`: a cell's last cool-down for a reason of the node's own."""
 
     configs: Table[str, Config]
     slices: Table[str, Slice]
@@ -177,7 +180,8 @@ class Tables(StateBase[Observed]):
 
 
 class OwnIndexes(Tables):
-    """The tables with what is derived from the engine's own."""
+    """Adds the indexes over the scaler's own rows. `taken_as`: devices by the name under which a claim took them. `returning`:
+    claims in Detaching by device. `reserved_for`, `ready_for`: reservations, and claims, by the identity of a device."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -214,11 +218,11 @@ class OwnIndexes(Tables):
         self.holds.watch(self._hold_changed)
 
     def fails(self, fabric: str, model: str) -> bool:
-        """Whether the fabric has brought no device of the model to so many of its nodes lately that it is the fabric's fault."""
+        """Whether the fabric brought no device of the model to so many of its nodes lately that the fabric counts as failing."""
         return 0 < self.policy.pool_cool_down_nodes <= len(self.fabric_failed[fabric, model])
 
     def is_given_back(self, key: DeviceKey) -> bool:
-        """Whether an exchange is between its two writes for the claim that has the device."""
+        """Whether the claim that has the device is between the two writes of an exchange."""
         guard = self.guarded.get(key)
         exchange = self.exchanges.get(guard.claim) if guard is not None else None
         return exchange is not None and exchange.open and exchange.stage != "left"
@@ -287,7 +291,7 @@ class OwnIndexes(Tables):
                 change(self.guarded_for, row.claim, key)
                 self.dirty.claims.add(row.claim)
         if new is None and old is not None and old.node:
-            self.dirty.nodes.add(old.node)  # it may be held now
+            self.dirty.nodes.add(old.node)  # a hold may begin now
 
     def _failure_changed(self, claim: str, old: Failure | None, new: Failure | None) -> None:
         for failure, change in ((old, Index.discard), (new, Index.add)):
@@ -314,8 +318,8 @@ class OwnIndexes(Tables):
         self.dirty.nodes.add(cell[0])
 
     def _count_failed(self, cell: Cell, change: Change) -> None:
-        """One node more, or less, that its fabric brought no device of a model to. When the fabric begins to count as failing, or
-        does no longer, each of them is looked at."""
+        """Add or remove a node to which its fabric brought no device of a model. If the fabric begins or ceases to count as
+        failing, all such nodes are looked at again."""
         node, model = cell
         key = (self.fabric_of.get(node, ""), model)
         if not key[0]:
@@ -331,17 +335,18 @@ _UNKNOWN = Face()
 
 
 def _counts(one: FabricResource | None) -> tuple[object, ...]:
-    """What decides whether a device that was asked for is still to come."""
+    """What decides whether a requested device is still to come."""
     return (one.node, one.model, one.request, bool(one.uuid), one.leaving) if one is not None else ()
 
 
 def _shape(pool: Pool | None) -> tuple[object, ...]:
-    """Who can have anything of a pool at all."""
+    """What decides who can have any device of a pool."""
     return (pool.usable, pool.node, pool.selector, pool.all_nodes, pool.owner) if pool is not None else ()
 
 
 class Indexes(OwnIndexes):
-    """The tables with what is derived from them; here from what was observed."""
+    """Adds the indexes over observed objects. `holders`: claims that are allocated a device; `having`: without admin access;
+    `held_by`: holds (claims of dds). `limits`, `reach`, `spoken_for` are caches of `rules.orders`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -393,10 +398,10 @@ class Indexes(OwnIndexes):
         self.requests.watch(self._request_changed)
         self.resources.watch(self._resource_changed)
 
-    # --- what the hooks ask, and the rules too -----------------------------------------------------------------------
+    # --- questions of hooks and rules --------------------------------------------------------------------------------
 
     def _rivals_of(self, model: Model) -> frozenset[str]:
-        """Models that may not share a node with this one, in whosever list it stands: it is symmetric."""
+        """Models that may not share a node with this one, whichever of the two lists the other."""
         return frozenset(
             other.model
             for other in self.config.models
@@ -404,8 +409,8 @@ class Indexes(OwnIndexes):
         ) - {model.model}
 
     def model_of_pool(self, key: PoolKey) -> Model | None:
-        """The model whose devices the pool lists by its name, None for a node's own pool. One that describes another model's was
-        published before the two swapped their names."""
+        """The model of a publisher's pool, by its name; None for a node's own pool. If the pool describes another model's
+        devices, it was published before the two models swapped names."""
         if key not in self._pool_models:
             named, pool = model_of_pool(self.config, *key), self.pools.get(key)
             self._pool_models[key] = (
@@ -414,14 +419,12 @@ class Indexes(OwnIndexes):
         return self._pool_models[key]
 
     def face(self, key: DeviceKey) -> Face:
-        """What a node's own device is a face of; of an unknown one nothing is known."""
+        """What a node's own device is a face of; an empty Face if it is unknown."""
         return self.faces.get(key, _UNKNOWN)
 
     def node_of(self, claim: Claim) -> str:
-        """The node that the claim's devices are wanted on, "" when nothing says so.
-
-        A pool device without bindsToNode leaves the allocation without a node; the pod's nomination then tells it.
-        """
+        """The node on which the claim's devices are wanted, "" if unknown. A pool device without bindsToNode leaves the
+        allocation without a node; then the pod's nomination counts."""
         if claim.allocation is None:
             return ""
         if claim.allocation.node:
@@ -430,17 +433,17 @@ class Indexes(OwnIndexes):
         return min(names) if len(names) == 1 else ""
 
     def pods_of(self, claim: Claim) -> list[Pod]:
-        """The pods that refer to the claim or are reserved for it, in a fixed order."""
+        """The pods that refer to the claim or that it is reserved for, in a fixed order."""
         uids = self.pods_naming[(claim.namespace, claim.name)] | {c.uid for c in claim.consumers}
         pods = [pod for uid in uids if (pod := self.pods.get(uid)) is not None]
         return pods if len(pods) < 2 else sorted(pods, key=lambda pod: (pod.namespace, pod.name, pod.uid))
 
     def allocator(self, node: str) -> Allocator:
-        """What chooses among the node's own devices; made when it is first asked for, and anew when they change."""
+        """The allocator for the node's own devices; made on first use, and again when they change."""
         return self._allocator(node)[0]
 
     def fits(self, node: str) -> Fits:
-        """What it has answered for devices that were promised, as long as it is the same."""
+        """Its last answers about reserved devices; they go with it."""
         return self._allocator(node)[1]
 
     def _allocator(self, node: str) -> tuple[Allocator, Fits]:
@@ -459,7 +462,7 @@ class Indexes(OwnIndexes):
         return found
 
     def _choice_changed(self) -> None:
-        """Other devices than before may be for a claim, wherever one waits."""
+        """Other devices may satisfy claims now: look at every node where a claim waits."""
         self._allocators.clear()
         self.dirty.nodes |= self.waiting_at.keys() | self.pods_nominated.keys()
 
@@ -493,7 +496,6 @@ class Indexes(OwnIndexes):
         dirty.claims.add(uid)
 
     def _keep_results(self, uid: str, allocation: Allocation, change: Change) -> None:
-        """Who has the devices of a claim; `having` leaves out who only looks on as an administrator."""
         for result in allocation.results:
             key = result.key
             change(self.holders, key, uid)
@@ -503,7 +505,7 @@ class Indexes(OwnIndexes):
             self._device_touched(key)
 
     def _keep_hold(self, claim: Claim, change: Change) -> None:
-        """A hold is no pod's claim: what it names is in use by nobody. One without an allocation holds nothing."""
+        """A hold is not a pod's claim: its devices are not in use. Without an allocation it holds nothing."""
         if claim.allocation is None:
             return
         change(self.claims_holding, claim.hold, claim.uid)
@@ -516,7 +518,7 @@ class Indexes(OwnIndexes):
         for uuid in self.face(key).uuids:
             self.dirty.devices |= self.resources_of_uuid[uuid]
         self.dirty.devices |= self.taken_as[key]  # its slice may be gone
-        if key not in self.faces:  # and with it what else it is a face of
+        if key not in self.faces:  # and then its other faces are unknown
             self.dirty.devices |= self.taken_in[key[:2]]
 
     def _pod_changed(self, uid: str, old: Pod | None, new: Pod | None) -> None:
@@ -598,7 +600,8 @@ class Indexes(OwnIndexes):
             self.dirty.nodes.add(self.failures.rows[claim].node)  # it may wait until the pool is closed
 
     def _concerned(self, key: PoolKey, before: Pool | None, after: Pool | None) -> set[str]:
-        """The claims of the model's pools when there may be more to have; else those whose device is shown otherwise."""
+        """The claims that a change of a pool concerns: those with a device of any pool of the model if more may be available;
+        else those whose own device changed."""
         if before is None or after is None or _shape(before) != _shape(after) or after.free > before.free:
             model = self.model_of_pool(key)
             pools = {key} | self.pools_of_model[model.model] if model is not None else {key}
@@ -608,12 +611,12 @@ class Indexes(OwnIndexes):
         return {uid for name in changed for uid in self.holders[(*key, name)]}
 
     def forget_reach(self) -> None:
-        """Which pools a node reaches has to be found out anew."""
+        """Which pools a node reaches must be computed again."""
         self.reach.clear()
         self.spoken_for = None
 
     def _index_devices(self, key: PoolKey, before: Pool | None, after: Pool | None) -> None:
-        """Keep a node's own devices together with the hardware that each is a face of; only those that changed are touched."""
+        """Index a node's own devices with their hardware; only those that changed are touched."""
         old = before.devices if before is not None and before.node else {}
         new = after.devices if after is not None and after.node else {}
         knobs, known = self.policy.driver_of(key[0]), self._traits.get(key, {})
@@ -627,7 +630,7 @@ class Indexes(OwnIndexes):
             self._traits.pop(key, None)
         faces = faces_of(new, traits)
         if any((*key, name) in self.holders for name in old.keys() ^ new.keys()):
-            self.dirty.devices |= self.taken_in[key]  # what is held under a name that nobody lists may be a face of any
+            self.dirty.devices |= self.taken_in[key]  # a held name that no slice lists may be a face of any
         for name, device in old.items():
             full = (*key, name)
             if new.get(name) is not device or faces[name] != self.faces[full]:
@@ -660,7 +663,7 @@ class Indexes(OwnIndexes):
         self.rebuild()
 
     def rebuild(self) -> None:
-        """Take in the ConfigMap and the policy: the mode (the kill switch only lowers it), and what every pool means."""
+        """Apply the ConfigMap and the policy: the mode (the kill switch only lowers it), and what every pool means."""
         self.config = min(self.configs.rows.values(), key=lambda config: config.uid, default=NO_CONFIG)
         self.mode = lower(self.policy.mode, self.config.mode)
         self.live = self.mode != "observe"
@@ -684,7 +687,7 @@ class Indexes(OwnIndexes):
         self.dirty.everything = True
 
     def _count_coming(self, cell: Cell) -> None:
-        """How many devices of a cell are asked for, or ordered, of which no UUID is known yet."""
+        """Count the devices of a cell that are requested or ordered and whose UUID is not known yet."""
         node, model = cell
         order = self.orders.get(cell)
         there = [self.requests.rows[uid] for uid in self.requests_at[node]]
@@ -740,7 +743,7 @@ class Indexes(OwnIndexes):
         self.dirty.devices.add(uid)
 
     def _place(self, node: str) -> None:
-        """Keep the fabric that the node's label names, and the node among those that this fabric failed."""
+        """Keep the fabric of the node's label up to date, and the node among those that this fabric failed."""
         found = self.nodes.get(self.node_named.get(node, ""))
         fabric = found.labels.get(f"{self.config.prefix}/fabric", "") if found is not None else ""
         if fabric == self.fabric_of.get(node, ""):

@@ -1,6 +1,4 @@
-"""The scaler's invariants (`dds_core.kit.invariants`). Written against rows and indexes, not with the functions of the rules, so
-that a fault there does not hide itself.
-"""
+"""The scaler's invariants (`dds_core.kit.invariants`). They read rows and indexes and call no rules: a bug there cannot hide."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from dds_core.scaler.state import State
 
 
 def _promised_free(state: State, event: e.Reserved) -> str:
-    """What is promised to a claim that has not got it yet is neither on its way back nor had by another one."""
+    """What is reserved for a claim that has not got it yet is neither leaving nor another claim's."""
     for one in event.promises:
         resource = state.resource_with(one.uuid, event.node) if one.uuid else None
         if resource is not None and resource.leaving:
@@ -28,8 +26,7 @@ def _promised_free(state: State, event: e.Reserved) -> str:
 
 
 def _given_unheld(state: State, event: e.HandOver | e.ExchangeBegun) -> str:
-    """A claim is let to a device that it has not got yet only when no hold of ours keeps everybody from it, and no guard that
-    stays keeps it for another claim."""
+    """A claim is let to a device that it has not got yet only if no hold, and no lasting guard of another claim, keeps it."""
     for uid in event.for_claims():
         for key in state.reservations_for[uid]:
             for one in state.reservations.rows[key].promises:
@@ -44,7 +41,7 @@ def _given_unheld(state: State, event: e.HandOver | e.ExchangeBegun) -> str:
 
 
 def _ready_when_told(state: State, event: e.HandOver) -> str:
-    """A claim is told to give way only when all it needs stands ready, in live modes in the log."""
+    """A claim is signalled only if it is attached and, in live modes, has a reservation."""
     for signal in event.signals:
         life = state.lives.get(signal.claim)
         if life is None or life.state != ATTACHED:
@@ -55,7 +52,7 @@ def _ready_when_told(state: State, event: e.HandOver) -> str:
 
 
 def _had_by_nobody_else(state: State, event: e.DeviceHeld | e.DevicesGiven) -> str:
-    """What we allocate is allocated to nobody else."""
+    """What dds allocates is allocated to no other claim."""
     if isinstance(event, e.DeviceHeld):
         keys, own = list(event.devices), ""
     else:
@@ -68,14 +65,14 @@ def _had_by_nobody_else(state: State, event: e.DeviceHeld | e.DevicesGiven) -> s
 
 
 def _chosen_is_free(state: State, event: e.VictimMarked | e.HoldBegun) -> str:
-    """What is chosen to go back is had by nobody and promised to nobody."""
+    """A device that is chosen to go is had by no claim and reserved for none."""
     resource = state.resources.get(event.resource)
     return _not_free(state, resource) if resource is not None else f"{event.resource} is chosen to go and unknown"
 
 
 def _victims_are_free(state: State, event: e.DetachOrdered) -> str:
-    """What is given back is had by nobody, promised to nobody, of that node and model; and the size falls by just those. With no
-    victim it is the number of those that are there."""
+    """Victims are had by no claim and reserved for none, and are of that node and model; the size falls by their number. Without
+    victims the size becomes the number of the request's resources."""
     fits = len(state.resources_of_request[event.request]) if not event.victims else event.previous - len(event.victims)
     if event.size != fits or event.size < 0:
         return f"{event.request} is lowered from {event.previous} to {event.size} for {len(event.victims)}"
@@ -114,9 +111,9 @@ def _is_number(label: str) -> bool:
 
 
 def _within_maximum(state: State, event: e.AttachOrdered) -> str:
-    """No more is asked for than the node may have, and more than before. A size that is asked back is an exception: the device is
-    in use, and a lower maximum is no reason to take it away. An order that takes back a lower size which was not written yet may
-    leave the request as it is; one that takes back an order goes not below the request."""
+    """An order raises the size, and not beyond the node's maximum. Exception: a size that is raised again to keep a victim in
+    use; a lower maximum is no reason to take it away. An order that replaces a lower size not written yet may leave the request
+    as it is; one that withdraws an order does not go below the request."""
     standing = state.orders.get((event.node, event.model))
     if event.reason == e.WITHDRAWN:
         fits = standing is not None and (event.previous or 0) <= event.size < standing.size
@@ -133,8 +130,8 @@ def _within_maximum(state: State, event: e.AttachOrdered) -> str:
 
 
 def _within_minimum(state: State, event: e.DetachOrdered) -> str:
-    """The node keeps its minimum, counted with what other requests ask for and with what no request asks for any more. What its
-    driver has not listed for long is of no use to it."""
+    """The node keeps its minimum, counted with devices of other requests, and of none. What its driver has not listed for long is
+    of no use to the node and does not count."""
     requests = [state.requests.rows[uid] for uid in state.requests_at[event.node]]
     there = [state.resources.rows[uid] for uid in state.resources_at[event.node]]
     known = {one.name for one in requests}
@@ -150,7 +147,7 @@ def _within_minimum(state: State, event: e.DetachOrdered) -> str:
 
 
 def _promised_once(state: State, identity: str) -> str:
-    """No device is promised to two, in live modes by reservations and in observe by what stands ready."""
+    """No device is reserved for two claims (in observe: stands ready for two)."""
     holders = state.promised(identity)
     if len(holders) < 2:
         return ""
@@ -162,8 +159,7 @@ def _promised_once(state: State, identity: str) -> str:
 
 
 def _life_agrees(state: State, uid: str) -> str:
-    """A claim that waits is found among those that wait on its node; one that has given all back has nothing promised or under
-    way."""
+    """A waiting claim is in the index of its node; a released one has no reservation, exchange or hand-over."""
     life = state.lives.get(uid)
     if life is None:
         return ""
@@ -177,8 +173,7 @@ def _life_agrees(state: State, uid: str) -> str:
 
 
 def _device_agrees(state: State, uid: str) -> str:
-    """A device that idles is had by nobody and its clock runs; it is found among the idle ones of its node; what is known of a
-    device is known of a resource that is there."""
+    """An idle device is had by no claim, its clock runs, and its node's index has it; every life or fence has a resource."""
     life, resource = state.devices.get(uid), state.resources.get(uid)
     if life is None or resource is None:
         left = "its life" if life is not None else "its fence" if uid in state.fences else ""
@@ -195,7 +190,6 @@ def _device_agrees(state: State, uid: str) -> str:
 
 
 def _exchange_is_whose(state: State, uid: str) -> str:
-    """An exchange is that of a claim that lives."""
     return f"{uid} is exchanged and unknown" if uid in state.exchanges and uid not in state.lives else ""
 
 

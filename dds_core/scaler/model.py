@@ -1,9 +1,9 @@
-"""What the scaler remembers of its own, folded from transitions and decisions and never from objects; and what the slices of a
-pool amount to.
+"""The rows that the scaler keeps of its own work, folded from transitions and decisions and never from objects; and `Pool`, which
+its published slices form.
 
-Each row is frozen; instants are microseconds since 1970-01-01 UTC. A cell is (node, model): the unit in which devices are
-counted, ordered and given back. A consumer uses only slices of a pool's highest generation and takes nothing from a pool that
-is not complete, as the scheduler's allocator does (Kubernetes 1.36, structured allocator).
+Rows are immutable; instants are microseconds since 1970-01-01 UTC. A cell is (node, model): the unit in which devices are
+counted, ordered and detached. As the scheduler does (Kubernetes 1.36, structured allocator), dds uses only the slices of a pool's
+highest generation, and takes nothing from an incomplete pool.
 """
 
 from __future__ import annotations
@@ -20,22 +20,20 @@ Cell = tuple[str, str]
 
 
 COOLING = "-cooling"
-"""Ends the label of a node that asks the publisher to keep the scheduler from a model's pool in the node's fabric, for as long as
-any node has it, and until the instant that is its value, in seconds since 1970-01-01 UTC."""
+"""Suffix of a node label that asks the publisher to close a model's pool in the node's fabric. The pool is closed while any node
+has the label, at the longest until the instant that is its value (seconds since 1970-01-01 UTC)."""
 NO_PROGRESS = "NoProgress"
-"""Reason of alerts about what takes long: a device on its way, or a claim whose order shows nothing."""
+"""Reason of alerts about what takes too long: a device on its way in or out, or a claim whose order has no visible effect."""
 DEPARTED = "departed"
-"""Kind under which `fired_deadlines` remembers the UUIDs of devices that went back while a slice still shows them."""
+"""Kind under which `fired_deadlines` has the UUIDs of devices that were detached while a slice still shows them."""
 
 
 class ClaimLife(Record, frozen=True):
-    """Where a claim is in its life.
-
-    `allocation`: the one last seen, None once cleared. `devices`: the resources (uids) that it has or gave back last.
-    `began`: start of the attempt; deadlines count from it. `handed`: a device was ready for it in this attempt, so its next
-    allocation says where the hand-over landed. `promises`: the devices reserved for it. `excluded`: devices, named as by
-    `ReservedDevice.identity`, that were handed over in this cycle, stayed free and were not taken; `vain` counts these
-    hand-overs. `unsuited`: devices that came for it, in any cycle, and that it may not have."""
+    """Where a claim is in its lifecycle. `allocation`: the one last seen, None once cleared. `devices`: resources (uids) that it
+    has, or that it released last. `began`: start of the attempt; deadlines count from it. `handed`: a device was ready for it in
+    this attempt, so its next allocation shows where the hand-over landed. `promises`: the devices reserved for it. `excluded`:
+    devices (as `ReservedDevice.identity`) that were handed over in this cycle, stayed free and were not taken; `vain` counts
+    these hand-overs. `unsuited`: devices that came for it, in any cycle, and do not satisfy it."""
 
     state: str
     cycle: int
@@ -56,9 +54,9 @@ class ClaimLife(Record, frozen=True):
 
 
 class DeviceLife(Record, frozen=True):
-    """Where a device is in its life. `key` is the name by which it was taken, kept even when its slice vanishes, so that
-    a claim never loses its device to a gap in what is published; `idle_since` is 0 while it is in use. `used`: a claim had it
-    before; `chosen`: when it was last chosen to go."""
+    """Where a device is in its lifecycle. `key`: the name under which a claim took it, kept when its slice vanishes, so that a
+    gap in the slices does not take a device from its claim. `idle_since`: 0 while in use. `used`: a claim had it before.
+    `chosen`: when it was last chosen for a detach."""
 
     state: str
     since: int
@@ -71,19 +69,18 @@ class DeviceLife(Record, frozen=True):
 
 
 class Spending(Record, frozen=True):
-    """Device-time (microseconds) of the devices of a model in a state, as a line over time: it rises with the number of devices
-    that are in it, and one that comes or goes bends it."""
+    """Device-time (microseconds) of a model in one state, as a line over time; its slope is the number of devices in it."""
 
     devices: int = 0
     offset: int = 0
 
     def until(self, at: int) -> int:
-        """All of it up to this instant, which is not before the last bend."""
+        """The sum up to this instant, which is not before the last change of `devices`."""
         return self.offset + self.devices * at
 
 
 class Reservation(Record, frozen=True):
-    """Devices promised to a claim before it is signalled. `signalled` is the instant of the hand-over, 0 before."""
+    """Devices reserved for a claim before it is signalled. `signalled`: instant of the hand-over, 0 before."""
 
     claim: str
     node: str
@@ -95,7 +92,7 @@ class Reservation(Record, frozen=True):
 
 
 class Order(Record, frozen=True):
-    """Our standing intent for the request of a cell: the size last ordered, when, and how many devices more it asks for."""
+    """The size that dds last ordered for the request of a cell, until the request shows it. `more`: how many devices it adds."""
 
     request: str
     size: int
@@ -104,7 +101,7 @@ class Order(Record, frozen=True):
 
 
 class HandOverRow(Record, frozen=True):
-    """A hand-over under way: to where, how, since when, for which attempt of the claim."""
+    """A hand-over by signal that is under way: where to, how, since when, for which attempt of the claim."""
 
     pod: str
     node: str
@@ -121,10 +118,11 @@ ANY_VERSION = "any"
 
 
 class Exchange(Record, frozen=True):
-    """An exchange under way for one claim, for which attempt, with the other claims of its group. `stage` is how far it is: its
-    devices are being guarded, all claims are being listed, were listed; the allocation is being cleared, was cleared, the devices
-    are being given, were given; or it was left in between. `since` is when that began. `version` is what clearing left, kept from
-    there on; ANY_VERSION where the process ended before it knew. `wanted`: the list was asked for."""
+    """An exchange under way for one claim. `group`: all claims that are exchanged together. `stage`: the devices are being
+    guarded (`guarding`), all claims are being listed (`listing`) or were listed; the allocation is being cleared (`clearing`) or
+    was cleared; the devices are being given (`giving`) or were given; or the exchange was abandoned in between (`left`). `since`:
+    start of the stage. `version`: resourceVersion after the clear, kept from then on; ANY_VERSION if the process ended before it
+    knew it. `wanted`: the list was requested."""
 
     pod: str
     node: str
@@ -139,13 +137,13 @@ class Exchange(Record, frozen=True):
 
     @property
     def open(self) -> bool:
-        """The claim has no allocation for our sake."""
+        """Whether the claim has no allocation because dds cleared it."""
         return bool(self.version) or self.stage == "clearing"
 
 
 class Guarded(Record, frozen=True):
-    """The guard of a device: until the instant `until`, or until the guard is taken off, only `claim` may be allocated it.
-    `lifting`: taking it off was decided, and is not known to be written."""
+    """The guard of a device: until the instant `until`, or until the guard is removed, only `claim` may be allocated it.
+    `lifting`: the removal is decided, its write not confirmed."""
 
     claim: str
     until: int
@@ -154,8 +152,8 @@ class Guarded(Record, frozen=True):
 
 
 class Failure(Record, frozen=True):
-    """A claim that we failed: told to the scheduler (`signalled`) only after the cool-down was read back, and then on the
-    first claim of its pod that is not ready (`on`)."""
+    """A claim that dds failed. The scheduler gets the signal (`signalled`) only after the cool-down was read back, and on the
+    first claim of the pod that is not ready (`on`)."""
 
     attempt: int
     reason: str
@@ -168,13 +166,12 @@ class Failure(Record, frozen=True):
 
     @property
     def late(self) -> bool:
-        """The fabric had not said no."""
+        """Whether the attach took too long, without an error from the fabric."""
         return self.reason == "AttachTimeout"
 
 
 class Cooling(Record, frozen=True):
-    """A model that is kept from the scheduler on a node until an instant, after a failure for this reason, the `times`-th in a
-    row."""
+    """A model kept from the scheduler on a node until an instant, after the `times`-th failure in a row for this reason."""
 
     until: int
     reason: str
@@ -182,7 +179,7 @@ class Cooling(Record, frozen=True):
 
     @property
     def of_fabric(self) -> bool:
-        """The fabric did not bring a device. Every other reason is the node's own and says nothing about the fabric."""
+        """Whether the fabric did not bring a device. All other reasons are the node's own."""
         return self.reason in ("AttachFailed", "AttachTimeout")
 
 
@@ -190,8 +187,8 @@ NO_DEVICE: DeviceKey = ("", "", "")
 
 
 class Fence(Record, frozen=True):
-    """The fence around a victim; NO_DEVICE is the key of one that hangs and has none. `confirmed` is the instant of the LIST
-    that confirmed it, 0 before; `ordered` that its detach was ordered; `held` that it rests on a hold."""
+    """The fence around a victim. `key`: NO_DEVICE if the resource has none. `wanted`: the LIST was requested. `confirmed`: the
+    instant of the LIST that confirmed the fence, 0 before. `ordered`: the detach was ordered. `held`: a hold keeps the device."""
 
     since: int
     key: DeviceKey
@@ -207,7 +204,7 @@ class Fence(Record, frozen=True):
 
 
 def hold_name(resource: str) -> str:
-    """The name of the claim that holds a FabricResource of this name."""
+    """Name of the claim that holds the device of this FabricResource."""
     return f"dds-hold-{resource}"
 
 
@@ -215,10 +212,10 @@ HoldStage = Literal["guarding", "listing", "listed", "holding", "held", "lost", 
 
 
 class Hold(Record, frozen=True):
-    """A claim of ours that keeps everybody from a device before it goes back; `devices` are all its faces. `stage` is how far it
-    is: the devices are being guarded, all claims are being listed, were listed; the claim is being made, is seen to hold them;
-    it is to be given up, is being taken away, was taken away and is still to be seen gone. Before it is seen, `until` is the end
-    of the guard. `wanted`: the list was asked for; `reason`: why the device is to go."""
+    """A claim of dds that keeps a device from all pods before its detach; `devices` are all faces. `stage`: the devices are being
+    guarded (`guarding`); all claims are being listed (`listing`) or were listed; the claim is being written (`holding`) or is
+    seen with all devices (`held`); it must be given up (`lost`), is being deleted (`ending`), or is deleted and still to be seen
+    gone (`ended`). `until`: end of the guard; matters only before `held`. `wanted`: the list was requested."""
 
     node: str
     devices: tuple[DeviceKey, ...]
@@ -230,8 +227,7 @@ class Hold(Record, frozen=True):
 
 
 class Timeout(Record, frozen=True):
-    """How long a scheduler waited before it gave up: the last observation, and what was learned from two that agree. `ended`:
-    the instant of the last one."""
+    """How long a scheduler waited before it gave up: the last wait (until `ended`), and what two that agree have taught."""
 
     last: int
     learned: int = 0
@@ -239,16 +235,16 @@ class Timeout(Record, frozen=True):
 
 
 class Rate(Record, frozen=True):
-    """The measured pace of the fabric: seconds of its time that one attach takes, smoothed over the last attaches."""
+    """The measured pace of the fabric: seconds of its time for one attach, smoothed, and the number of measurements."""
 
     service: float = 0.0
     count: int = 0
 
 
 class Reuse(Record, frozen=True):
-    """What is known of idle devices of a model on a fabric, times in microseconds (`dds_core.scaler.idleness`): how long each of
-    the last ones idled until it was wanted again; what may still be staked; from when and for how long those idled that went and
-    of which that is not known yet; how long the next one is kept."""
+    """How soon idle devices of a model on a fabric are wanted again, times in microseconds (`dds_core.scaler.idleness`).
+    `credit`: what may still be staked. `keep`: how long the next one is kept. `gaps`: how long the last ones idled until they
+    were wanted. `gone`: (idle since, idled) of detached ones that were not wanted yet."""
 
     credit: int
     keep: int
@@ -265,10 +261,9 @@ _FABRIC = "-fabric"
 
 
 class Pool(Record, frozen=True):
-    """A pool as published, its devices in the order of their names, `free` of them without a taint that keeps them from the
-    scheduler. `usable` is false while it is incomplete, names a device or a counter set twice, or has a device that draws on
-    counters that it does not list, as the scheduler sees it: then nothing new is taken from it, and what is missing counts as
-    unknown, not as gone. `owner` is that of its slices."""
+    """A published pool, its devices sorted by name; `free` of them have no taint that keeps the scheduler away. `usable` is False
+    if the pool is incomplete, names a device or a counter set twice, or has a device that draws on unlisted counters. From such a
+    pool the scheduler takes nothing, and a device that it lacks is unknown, not gone. `owner`: that of its slices."""
 
     generation: int
     usable: bool
@@ -281,7 +276,7 @@ class Pool(Record, frozen=True):
 
 
 def gather(slices: Iterable[Slice]) -> Pool | None:
-    """The pool that these slices, all of one driver and pool name, make up; None without any."""
+    """The pool that these slices, all of one driver and pool name, form; None without slices."""
     seen = list(slices)
     if not seen:
         return None
@@ -305,17 +300,17 @@ def gather(slices: Iterable[Slice]) -> Pool | None:
 
 
 def _draws(device: Device, counters: dict[str, dict[str, str]]) -> bool:
-    """Whether all that the device draws on is there."""
+    """Whether all counters that the device draws on are listed."""
     return all(name in counters and drawn.keys() <= counters[name].keys() for name, drawn in device.consumes.items())
 
 
 def is_tainted(device: Device) -> bool:
-    """Whether a taint of the device's slice keeps the scheduler from it."""
+    """Whether a taint in the slice keeps the scheduler from the device."""
     return any(taint.effect in BLOCKING for taint in device.taints)
 
 
 def model_of_pool(config: Config, driver: str, pool: str) -> Model | None:
-    """The model whose devices a pool publisher lists under this name, `<k8s-device-name>-fabric<id>`."""
+    """The model of a publisher's pool, by the pool's name `<k8s-device-name>-fabric<id>`; None for other pools."""
     word, found, fabric = pool.rpartition(_FABRIC)
     if not found or not fabric:
         return None
@@ -323,12 +318,12 @@ def model_of_pool(config: Config, driver: str, pool: str) -> Model | None:
 
 
 def model_of_device(config: Config, driver: str, device: Device) -> Model | None:
-    """The model whose dra-attributes the device carries; empty ones (a pool's `uuid: ""`) do not count."""
+    """The model whose dra-attributes the device has; empty attributes (a pool's `uuid: ""`) do not count."""
     return next((model for model in config.models if model.driver == driver and _is_of(model, device)), None)
 
 
 def described_as(config: Config, named: Model, driver: str, pool: Pool) -> Model:
-    """The model of a pool that is named after one, and whose devices may be described as those of another."""
+    """The model whose attributes the devices of a pool have; `named`, the one of the pool's name, if they have no other's."""
     first = next(iter(pool.devices.values()), None)
     if first is None or _is_of(named, first):
         return named

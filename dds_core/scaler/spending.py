@@ -1,4 +1,4 @@
-"""What the time of devices is spent on: counted here so that it goes on over restarts, told by the history span by span."""
+"""Sums the time of devices by state. The sums are part of the state, so that they go on over restarts; the history has spans."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DETACHING = "detaching"
 ERROR = "error"
 
 STATES = (USED, IDLE, ATTACHING, DETACHING, ERROR)
-"""What a device on a node can be; in error is one that reports an error and that no claim has."""
+"""States of a device on a node; `error`: it reports an error and no claim has it."""
 
 _STATE_OF = {
     lifecycle.REQUESTED: ATTACHING,
@@ -28,13 +28,13 @@ _STATE_OF = {
 
 
 def state_of(life: str, error: str) -> str:
-    """What the time of a device in that state of its life goes to, "" once it is gone; `error` is what its resource reports."""
+    """The state to which a device's time counts, "" once it is gone; by the state of its life and its resource's error."""
     state = _STATE_OF.get(life, "")
     return ERROR if error and state not in ("", USED) else state
 
 
 def counting(fold: Fold, field: str = "uid") -> Fold:
-    """The fold of an event that may change what a device's time is spent on; `field` of the event names the resource."""
+    """The fold of an event that may change to which state a device's time counts; `field` of the event names the resource."""
 
     def folded(state: Tables, event: Any, at: int) -> None:
         uid = getattr(event, field)
@@ -49,13 +49,13 @@ def counting(fold: Fold, field: str = "uid") -> Fold:
 
 
 def count_from(state: Tables, at: int) -> None:
-    """Begin to count: the state was kept by a version that did not."""
+    """Begin to count, in a state that was saved by a version without these sums."""
     for uid in state.devices.rows:
         _change(state, _spends(state, uid), 1, at)
 
 
 def _spends(state: Tables, uid: str) -> tuple[str, str] | None:
-    """State and model."""
+    """(state, model); None for an unknown device."""
     device, resource = state.devices.get(uid), state.resources.get(uid)
     if device is None:
         return None

@@ -1,8 +1,7 @@
-"""The scaler's state: everything that its rules know, folded from its log, with the questions that several of them ask; and
-how it is dumped and loaded.
+"""The scaler's state, folded from its log: all that its rules know, questions that several of them ask, dump and load.
 
-One owner holds it and changes it only through `dds_core.scaler.fold.apply`. `dirty` names what the fold of the current group
-touched, so that the rules look at nothing else.
+One owner holds it, and only `dds_core.scaler.fold.apply` changes it. Rules look only at what `dirty` names: what the current
+group touched.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from dds_core.scaler.spending import count_from
 
 
 class State(Indexes):
-    """Tables, indexes, and questions."""
+    """The tables and indexes, with questions that several rules ask."""
 
     def node(self, name: str) -> Node | None:
         uid = self.node_named.get(name)
@@ -32,7 +31,7 @@ class State(Indexes):
         return self.models.get(name)
 
     def request_type(self, model: Model) -> str:
-        """The type of the ComposabilityRequests for a model: its own, else that of its driver."""
+        """The type of the ComposabilityRequests for a model: its own, else its driver's."""
         return model.type or self.policy.driver_of(model.driver).request_type
 
     def device(self, key: DeviceKey) -> Device | None:
@@ -40,11 +39,11 @@ class State(Indexes):
         return pool.devices.get(key[2]) if pool is not None else None
 
     def somebody_waits(self, node: str) -> bool:
-        """Whether a claim may wait for a device on the node."""
+        """Whether a claim may be waiting for a device on the node."""
         return bool(self.waiting_at[node] or self.claims_on[""])
 
     def model_of_result(self, result: Result) -> Model | None:
-        """The model of a pool device that the scheduler waits for, None when it is none of ours."""
+        """The model of a pool device that the scheduler waits for; None if dds does not manage it."""
         found = self.model_of_pool((result.driver, result.pool))
         if found is None:
             device = self.device(result.key)
@@ -52,7 +51,7 @@ class State(Indexes):
         return found
 
     def pool_results(self, allocation: Allocation | None) -> list[tuple[int, Result, Model]]:
-        """Our results that wait for binding conditions, with their place in the allocation."""
+        """The results on pool devices of dds, which wait for binding conditions: (place in the allocation, result, model)."""
         found = []
         for place, result in enumerate(allocation.results if allocation is not None else ()):
             if result.binding and (model := self.model_of_result(result)) is not None:
@@ -60,7 +59,7 @@ class State(Indexes):
         return found
 
     def local_results(self, allocation: Allocation | None) -> list[Result]:
-        """Our results on devices that are on their node already."""
+        """The results on devices of dds's drivers that are on their node already."""
         return [
             r
             for r in (allocation.results if allocation is not None else ())
@@ -76,7 +75,7 @@ class State(Indexes):
         return pods[0].scheduler if pods else ""
 
     def claims_of(self, pod: Pod) -> list[Claim]:
-        """The claims of a pod, in pod order, the extended-resource claim last; those not made yet are left out."""
+        """The claims of a pod, in pod order, the extended-resource claim last; without those not created yet."""
         names = [name for name in pod.claims if name]
         if pod.extended_claim:
             names.append(pod.extended_claim)
@@ -84,7 +83,7 @@ class State(Indexes):
         return [claim for uid in uids if (claim := self.claims.get(uid)) is not None]
 
     def resource_of(self, key: DeviceKey) -> FabricResource | None:
-        """The resource behind a node-local device, None for a fixed one; an empty UUID matches nothing."""
+        """The resource of a node-local device; None for a fixed one. An empty UUID matches nothing."""
         for uuid in self.face(key).uuids:
             resource = self.resource_with(uuid, self.pools[key[:2]].node)
             if resource is not None:
@@ -92,24 +91,24 @@ class State(Indexes):
         return None
 
     def resource_with(self, uuid: str, node: str) -> FabricResource | None:
-        """The resource of a device that is on the node. One on another node may still name a device that was lost there, and one
-        on the same node a device that left and came again."""
+        """The resource of a device that is on the node. Of several, one of this node counts before one of a node that lost the
+        device, and a staying one before one of a device that was detached and attached again."""
         rows = [self.resources.rows[uid] for uid in self.resources_of_uuid[uuid]]
         return min(rows, key=lambda one: (one.node != node, one.leaving, one.uid), default=None)
 
     def is_taken_off(self, resource: FabricResource) -> bool:
-        """Whether another resource of the node that names the same device is on its way out: the device went and came again, and
-        the operator may take it off once more for that one."""
+        """Whether another resource of the node names the same device and is leaving: the device was detached and attached again,
+        and the operator may detach it once more for the old resource."""
         rows = (self.resources.rows[uid] for uid in self.resources_of_uuid[resource.uuid] if uid != resource.uid)
         return any(one.node == resource.node and one.leaving for one in rows)
 
     def names_of(self, resource: FabricResource) -> set[DeviceKey]:
-        """The names under which claims can have the device on its node; none while nothing lists it there."""
+        """The names in slices under which claims can have the device on its node; none while no slice lists it there."""
         keys = self.keys_of[resource.uuid] if resource.uuid else ()
         return {key for key in keys if self.pools[key[:2]].node in ("", resource.node)}
 
     def reserved_devices_of(self, claim: Claim) -> tuple[ReservedDevice, ...]:
-        """What is kept for the claim; for that of an extended resource, which is made anew, it is kept for its pod."""
+        """The devices reserved for the claim; of an extended resource, whose claim is recreated, those reserved for its pod."""
         if not self.live:
             life = self.lives.get(claim.uid)
             return life.promises if life is not None else ()
@@ -119,55 +118,55 @@ class State(Indexes):
         return row.promises if row is not None else ()
 
     def promised(self, identity: str) -> frozenset[str] | set[str]:
-        """Who a device is meant for: in live modes by our reservation, in observe by what stands ready for a claim."""
+        """For whom the device is meant: keys of reservations; in mode observe, claims for which it stands ready."""
         return self.reserved_for[identity] if self.live else self.ready_for[identity]
 
     def is_kept_for_one_cleared(self, resource: FabricResource) -> bool:
-        """Whether the device is promised to a claim that is cleared, to be given to it or taken by it."""
+        """Whether the device is reserved for a claim that is cleared and about to get it."""
         keys = self.promised(resource.uuid) if resource.uuid else ()
         rows = (self.reservations.get(key) for key in keys)
         claims = (self.claims.get(row.claim if row is not None else key) for key, row in zip(keys, rows, strict=True))
         return any(claim is not None and claim.allocation is None for claim in claims)
 
     def place(self, node: str, model: str) -> tuple[str, str]:
-        """Where it makes no difference which of the idle devices of a model is used: (fabric, model)."""
+        """(fabric, model): within it, it makes no difference which idle device is used."""
         return self.fabric_of.get(node, ""), model
 
     def idle_time(self, node: str, model: str) -> int:
-        """Microseconds that a device of the model on the node idles before it goes back."""
+        """Microseconds that a device of the model on the node idles before its detach."""
         row = self.reuse.get(self.place(node, model)) if self.policy.learns_idle else None
         return row.keep if row is not None else self.policy.longest_idle
 
     def is_told(self, uid: str, condition: str) -> bool:
-        """Whether the claim is there with the condition on one of its devices."""
+        """Whether the claim exists and has the condition on one of its devices."""
         claim = self.claims.get(uid)
         return claim is not None and any(one[3] == condition for one in claim.true_conditions)
 
     def is_missed(self, uid: str) -> bool:
-        """Whether an attached device has not been listed by its node's driver for too long."""
+        """Whether the node's driver has not listed the attached device for too long."""
         return uid in self.unlisted and (DeadlineKind.UNLISTED, uid) in self.fired_deadlines
 
     def is_lost(self, uid: str) -> bool:
-        """Whether it is missed, and the driver lists others: another one like it would come to be listed."""
+        """Whether the driver misses the device but lists others: a replacement would be listed."""
         return self.is_missed(uid) and self.lists_others(uid)
 
     def lists_others(self, uid: str) -> bool:
-        """Whether the driver of a device that it does not list lists any on the node."""
+        """Whether the driver of the device lists any device on the node."""
         resource = self.resources.rows[uid]
         model = self.model(resource.model)
         return any(self.pools[key].devices for key in self.pools_at[resource.node] if model and key[0] == model.driver)
 
     def claims_naming(self, key: DeviceKey) -> set[str]:
-        """The claims that are allocated the device, holds of ours among them."""
+        """The claims that are allocated the device, holds included."""
         return {*self.holders[key], *self.held_by[key]}
 
     def is_held(self, key: DeviceKey) -> bool:
-        """Whether a hold of ours keeps everybody from the device, is about to, or is not taken away yet."""
+        """Whether a hold keeps the device, is about to keep it, or is not deleted yet."""
         return bool(self.held_as[key] or self.held_by[key])
 
     @property
     def undoing_mode(self) -> Mode:
-        """The mode of a decision that takes back what we have put there: it is written whatever the mode is by now."""
+        """The mode of a decision that removes what dds has written: it is carried out even in mode observe."""
         return "attach" if self.mode == "observe" else self.mode
 
     def touch_device(self, uid: str) -> None:
@@ -177,12 +176,11 @@ class State(Indexes):
             self.dirty.nodes.add(resource.node)
 
     def touch_everything(self) -> None:
-        """A level pass looks at the whole fleet."""
         self.dirty.claims |= self.claims.rows.keys() | self.lives.rows.keys() | self.guarded_for.keys()
         self.dirty.devices |= self.resources.rows.keys() | self.devices.rows.keys()
         self.dirty.nodes |= self.node_named.keys() | {life.node for life in self.lives.rows.values() if life.node}
         self.dirty.rules |= self.rules.rows.keys()
-        self.dirty.nodes |= self.failed_at.keys() | self.holds_at.keys()  # also those that no node was found for
+        self.dirty.nodes |= self.failed_at.keys() | self.holds_at.keys()  # also if there is no such node
 
 
 PROJECTION = 1
@@ -192,7 +190,7 @@ dump, same = _FORM.dump, _FORM.same
 
 
 def load(plain: dict[str, Any]) -> State:
-    """The state that `dump` gave, maybe that of an earlier version. Raises InputError when the data is not of that form."""
+    """The state from the data of `dump`, also of an earlier version. Raises InputError for data of another form."""
     state = _FORM.load(plain)
     if not state.spending:
         count_from(state, state.now)

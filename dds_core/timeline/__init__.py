@@ -1,7 +1,7 @@
-"""Timelines: what happened to a claim, a device, a node or a pool, when, why, and who did it, in words.
+"""Timelines: in words, what happened to a claim, a device, a node or a pool, when, why, and who did it.
 
-Told from moments, which come from a replay (`of_steps`) or from a log (`moments`), by what the component brings
-(`Component.told`).
+A timeline is made from moments, which `dds_core.replay` makes of a replay (`of_steps`) or of a log (`moments`). Each component
+brings its own words (`Component.telling`).
 """
 
 from dds_core.timeline.telling import AmbiguousSubject, Directory, Entry, Moment, NoSuchSubject, Note, Subject, Telling

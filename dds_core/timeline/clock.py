@@ -1,4 +1,4 @@
-"""Instants and durations as people read them. Instants are microseconds since 1970-01-01 UTC; nothing here reads a clock."""
+"""Instants and durations as text. Instants are microseconds since 1970-01-01 UTC. Nothing here reads a clock."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def day(at: int) -> str:
 
 
 def time_of_day(at: int) -> str:
-    """Such as 02:11:05.761, cut and not rounded, so that it never shows a later instant."""
+    """Such as 02:11:05.761. Truncated, not rounded, so that it never shows a later instant."""
     return moment_of(at).strftime("%H:%M:%S.%f")[:12]
 
 

@@ -1,4 +1,4 @@
-"""Parts of sentences that several kinds of events are told with."""
+"""Parts of sentences that the words of several kinds of events share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dds_core.model import Taint
 
 MANY = 4
-"""More names than that are told by their number, the first and the last."""
+"""Lists of more names show only their number, the first and the last name."""
 
 
 def taints(found: Sequence[Taint]) -> str:
@@ -16,7 +16,7 @@ def taints(found: Sequence[Taint]) -> str:
 
 
 def labels(node: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
-    """A sentence for each label that is not as before."""
+    """A sentence for each changed label."""
     for key in sorted(after.keys() | before.keys()):
         if after.get(key) != before.get(key):
             value = after.get(key)
@@ -24,15 +24,15 @@ def labels(node: str, before: Mapping[str, str], after: Mapping[str, str]) -> It
 
 
 def listed(names: Sequence[str], noun: str = "devices") -> str:
-    """Names one by one, or how many they are."""
+    """All names, or for more than `MANY` their number, the first and the last."""
     if len(names) > MANY:
         return f"{len(names)} {noun} ({names[0]} … {names[-1]})"
     return ", ".join(names)
 
 
 def spoken(stream: str) -> str:
-    """A stream, or a question to the fabric, as people say it: `pool/DRIVER/POOL`, `stock/FABRIC/MODEL`, `limits/MACHINE`. What
-    is none of these comes back as it is."""
+    """The words for a stream or a question to the fabric: `pool/DRIVER/POOL`, `stock/FABRIC/MODEL`, `limits/MACHINE` or
+    `machines`. Any other text is returned unchanged."""
     word, _, rest = stream.partition("/")
     first, _, last = rest.partition("/")
     if word == "pool" and last:

@@ -1,9 +1,8 @@
-"""How a log is told: moments (a fact and what it caused), from which a teller makes the entries of a timeline, about a subject
-that a directory has found; and the names and words that this takes. What is particular to a component is in its own
-`timeline`.
+"""The parts from which each component builds its timelines (in its own module `timeline`).
 
-Pure and streaming: of what is told it keeps the last forms of things and the facts since the last entry. It changes nothing and
-decides nothing.
+A `Directory` finds the `Subject` (a claim, a device, ...) for a name that a person gives. A `Teller` reads one `Moment` (a fact
+and what it caused) after the other and makes the `Entry`s of the timeline. Its `Scope` says which events concern the subject; its
+`Known` has the names. All of it is streaming: it keeps the last state of each object and the facts since the last entry.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from dds_core.timeline.phrases import spoken
 
 
 class Moment(NamedTuple):
-    """A fact (None when it was erased) at its instant, what it caused, and the position of the fact in its log."""
+    """A fact (None when erased) at its instant and position, and the events that it caused. `erased` counts erased events."""
 
     position: int
     at: int
@@ -34,7 +33,7 @@ class Moment(NamedTuple):
 
     @property
     def length(self) -> int:
-        """Events in the log."""
+        """Number of its events in the log."""
         return 1 + len(self.caused) + self.erased - (self.fact is None)
 
 
@@ -49,8 +48,8 @@ FOLDED = "folded"
 
 
 class Note(NamedTuple):
-    """What is told under a change: `kind` is fact, act (somebody else did what a scaler does), decision (of dds; a wish
-    only, in mode observe) or erased."""
+    """A line under an entry. `kind` is fact, act (another client did what a scaler does), decision (of dds; not carried out in
+    mode observe) or erased."""
 
     at: int
     kind: str
@@ -58,12 +57,12 @@ class Note(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One change (`kind` is claim or device), a decision that came without one (decision), what was learned since the last entry
-    (rest), or what stands for many alike (folded).
+    """One entry of a timeline. `kind` is claim or device (a change of state), decision (one without a change of state), rest
+    (facts since the last entry) or folded (one entry for many similar ones).
 
-    at: the instant; position: that of its fact in the log; name, uid: whose change it is; source, target: the states
-    ("New" before the first); after: microseconds spent in `source`, None from New; cause: why, in this case, or the
-    decision; meaning: the sentence of the lifecycle table; notes: the facts that led to it and what was decided, in order.
+    at: the instant; position: of its fact in the log; name, uid: of the claim or device; source, target: the states ("New" before
+    the first); after: microseconds spent in `source`, None from New; cause: the reason in this case, or the decision; meaning:
+    the sentence of the lifecycle table; notes: the facts that led to it and the decisions, in order.
     """
 
     at: int
@@ -83,19 +82,18 @@ class Entry(NamedTuple):
 # -- names and words ---------------------------------------------------------------------------------------------------
 
 Row = Any
-"""What a fact can be about: an object of the cluster, or what the fabric told."""
+"""What a fact is about: an object of the cluster, or an answer of the fabric."""
 Pair = tuple[Row | None, Row | None]
-"""It before and after a fact; None: not there."""
+"""The row before and after a fact. None: it does not exist."""
 
 UNCHANGED: Pair = (None, None)
 
 Words = Callable[[Any, Any, Any], Iterator[str]]
-"""The sentences of a change: what it was (None: not there), what it is, and the names."""
+"""Makes the sentences of a change from the row before (None: it did not exist), the row after, and the names (`Known`)."""
 
 
 def fact_words(fact: Event, pair: Pair, known: Known) -> list[str]:
-    """The sentences of a fact; empty when it says nothing that a person would want to know. A fact about an object is told by its
-    differences, each in a sentence of its own; what no rule looks at is left out."""
+    """The sentences of a fact: for an object one sentence for each difference. Empty when nothing that a rule reads changed."""
     before, now = pair
     row = now if now is not None else before
     if row is None:
@@ -107,7 +105,7 @@ def fact_words(fact: Event, pair: Pair, known: Known) -> list[str]:
 
 
 def decision_words(decision: Decision, known: Known) -> str:
-    """One sentence, "dds would …" when it was decided in mode observe, "again" when it was issued again after a start."""
+    """One sentence: "dds would …" for mode observe; "dds decided again to …" for a decision repeated after a restart."""
     if getattr(decision, "mode", "") == "observe":
         return f"dds would {decision.words(known)}"
     return f"dds decided {'again ' if decision.reissued else ''}to {decision.words(known)}"
@@ -183,10 +181,12 @@ def _resource(before: FabricResource | None, row: FabricResource, known: Known) 
 
 
 class Known:
-    """What it takes to speak in names: objects by uid as they were told last, the names of those that are gone, and in
-    `states` the state of every life told so far with the instant it began. A fold of facts about objects only, much lighter
-    than the state: it has no indexes and decides nothing. `kinds` says how each kind of object is called and how its changes
-    are told; for `guards` and `deadlines` see `dds_core.events.Names`."""
+    """The names of objects: a fold of the facts about objects, much lighter than the component's state.
+
+    `objects` are the existing ones by uid, `gone` the names of deleted ones by uid. `states` has for each claim and device its
+    state and the instant at which it began. `kinds` has the noun and the words for each class of objects. For `guards` and
+    `deadlines` see `dds_core.events.Names`.
+    """
 
     guards: ClassVar[bool] = True
     deadlines: ClassVar[Mapping[str, str]] = {}
@@ -203,8 +203,8 @@ class Known:
         self._last: tuple[Event | None, Pair] = (None, UNCHANGED)
 
     def learn(self, fact: Event) -> Pair:
-        """Take a fact in; gives what it is about, before and after. Several may share what is known: the same fact, told again at
-        once, is taken in once."""
+        """Fold a fact and return its row before and after. Several tellers may share this object: the same fact, given again
+        directly afterwards, is folded once."""
         if fact is not self._last[0]:
             self._last = (fact, self._learnt(fact))
         return self._last[1]
@@ -227,28 +227,27 @@ class Known:
     def _keep(self, row: Row) -> None:
         self.objects[row.uid] = row
         if isinstance(row, FabricResource) and row.uuid:
-            self._uuids[row.uid] = row.uuid  # the resource forgets it while it is detached
+            self._uuids[row.uid] = row.uuid  # the resource loses its UUID during the detach
 
     def forget(self, most: int) -> None:
-        """Of the names of what is gone keep the newest `most`."""
+        """Keep only the newest `most` names of deleted objects."""
         for uid in list(self.gone)[: max(0, len(self.gone) - most)]:
             del self.gone[uid]
             self._uuids.pop(uid, None)
 
     @staticmethod
     def name_of(row: Row) -> str:
-        """Namespace and name, or what there is."""
         name = getattr(row, "name", "") or getattr(row, "uid", "")
         namespace = getattr(row, "namespace", "")
         return f"{namespace}/{name}" if namespace else name
 
     def name(self, uid: str) -> str:
-        """The name of an object, the uid when it was never seen."""
+        """The name of an object or stream; the uid when the object was never seen."""
         row = self.objects.get(uid)
         return self.name_of(row) if row is not None else self.gone.get(uid) or spoken(uid)
 
     def called(self, uid: str) -> str:
-        """The name of a life: a claim's, or for a resource the UUID of its device as soon as it is known."""
+        """The name for a change of state: the claim's name; for a resource its device's UUID, once known."""
         return self._uuids.get(uid) or self.name(uid)
 
     def claim_fields(self, uid: str) -> Mapping[str, Any]:
@@ -261,26 +260,22 @@ class Known:
 # -- scope -------------------------------------------------------------------------------------------------------------
 
 ABOUT_ALL = (Started, Stale, Synced, PolicyChanged)
-"""Facts that concern everybody."""
+"""Facts that concern every subject."""
 
 
 class Scope(Protocol):
-    """`gathers` says whether facts are kept until the change that they lead to."""
+    """Which events concern the subject. `gathers`: facts are kept until the next entry, instead of only for their own moment."""
 
     gathers: bool
 
-    def fact(self, fact: Event, pair: Pair) -> bool:
-        """Whether the fact concerns the subject."""
-
-    def decision(self, decision: Decision) -> bool:
-        """Whether the decision concerns it."""
-
+    def fact(self, fact: Event, pair: Pair) -> bool: ...
+    def decision(self, decision: Decision) -> bool: ...
     def transition(self, moved: Transition) -> bool:
-        """Whether the transition is its own."""
+        """Whether it is a transition of the subject itself."""
 
 
 class Everything:
-    """All lives at once: each change with the fact that it follows from."""
+    """All claims and devices at once: each change of state with the fact that caused it."""
 
     gathers = False
 
@@ -304,7 +299,7 @@ K = TypeVar("K", bound=Known)
 
 
 class Teller(ABC, Generic[K]):
-    """Tells one moment after the other."""
+    """Makes the entries of a timeline from one moment after the other."""
 
     def __init__(self, known: K, scope: Scope) -> None:
         self._known = known
@@ -314,11 +309,10 @@ class Teller(ABC, Generic[K]):
 
     @property
     def known(self) -> K:
-        """What it has learned, for others who are told the same moments."""
         return self._known
 
     def tell(self, moment: Moment) -> list[Entry]:
-        """The entries that this moment gives; often none."""
+        """The entries of this moment; often there are none."""
         if not self._scope.gathers:
             self._pending = []
         entries = self._tell(moment)
@@ -329,7 +323,7 @@ class Teller(ABC, Generic[K]):
     def _tell(self, moment: Moment) -> list[Entry]: ...
 
     def rest(self) -> list[Entry]:
-        """What was learned since the last change."""
+        """At the end: one entry with the facts since the last entry, if there are any."""
         if not self._pending or not self._scope.gathers:
             return []
         return [self._closed(Entry(*self._last, REST))]
@@ -340,7 +334,7 @@ class Teller(ABC, Generic[K]):
 
 
 class DecisionTeller(Teller[K]):
-    """Tells each decision, with the facts that came before it."""
+    """Makes an entry of each decision, with the facts that came before it."""
 
     def _tell(self, moment: Moment) -> list[Entry]:
         fact = moment.fact
@@ -365,9 +359,9 @@ _SHORTEST = 6
 
 
 class Subject(NamedTuple):
-    """`kind` is claim, device, node, pod, request, model or fabric, in the publisher's log pool, node or machine; `name` what to
-    call it: namespace/name, the UUID, the node's or pool's name. `uids` are those of its claims, resources or nodes, or the
-    pool's stream: one name may have had several lives, and a device without a resource has none."""
+    """What a timeline is about. `kind` is one of the component's, such as claim or pool. `name` is namespace/name, a UUID, or the
+    name of a node or pool. `uids` are those of its claims, resources or nodes, or the pool's stream: several when objects of the
+    same name followed one another, none for a device without a resource."""
 
     kind: str
     name: str
@@ -375,21 +369,21 @@ class Subject(NamedTuple):
 
 
 class NoSuchSubject(InputError):
-    """Nothing of this name was ever seen."""
+    """The log has no object of this name."""
 
 
 class AmbiguousSubject(InputError):
-    """Several things go by this name."""
+    """Several objects have this name."""
 
 
 class Directory(ABC):
-    """Everything that was ever seen and that a timeline can be about, by all its names; the beginning of a uid or UUID will do
-    when nothing else begins so."""
+    """All subjects of a log, by all their names. A unique prefix of a name suffices, from six characters on."""
 
     kinds: ClassVar[str]
     advice: ClassVar[str]
     order: ClassVar[tuple[str, ...]] = ()
-    """Kinds of which an earlier one is meant, where things of several kinds have the same full name; KIND/NAME names another."""
+    """Kinds by priority: when subjects of several kinds have the same full name, the first kind wins. KIND/NAME selects
+    another."""
 
     def __init__(self) -> None:
         self._names: dict[str, set[tuple[str, str]]] = {}
@@ -397,7 +391,7 @@ class Directory(ABC):
 
     @abstractmethod
     def read(self, told: Iterable[Moment]) -> Directory:
-        """Take in what is told; gives itself."""
+        """Take in the moments. Returns the directory itself."""
 
     def _add(self, thing: tuple[str, str], uid: str, *names: str) -> None:
         self._uids.setdefault(thing, set()).add(uid)
@@ -408,13 +402,13 @@ class Directory(ABC):
         self._names.setdefault(name, set()).add(thing)
 
     def subjects(self) -> list[Subject]:
-        """Everything that a timeline can be told of, by kind and name."""
+        """All subjects, sorted by kind and name."""
         return [
             self._subject(thing) for thing in sorted({thing for called in self._names.values() for thing in called})
         ]
 
     def find(self, text: str) -> Subject:
-        """The one thing that is called `text`. Raises NoSuchSubject or AmbiguousSubject, naming what comes near."""
+        """The subject with the name `text`. Raises NoSuchSubject or AmbiguousSubject, which list similar names."""
         things = self._things(text)
         if not things:
             near = self._near(text)
@@ -444,7 +438,7 @@ class Directory(ABC):
         return found
 
     def _near(self, text: str) -> list[str]:
-        """Full names of what is written nearly so, or contains it."""
+        """Full names that are spelled similarly or contain the text."""
         near = get_close_matches(text, sorted(self._names), n=5, cutoff=0.6)
         near += sorted(name for name in self._names if text and text in name)[:5]
         return list(dict.fromkeys(full for name in near for _, full in sorted(self._names[name])))[:5]
@@ -460,8 +454,9 @@ class Directory(ABC):
 
 @dataclass(frozen=True)
 class Telling:
-    """`names` are the types of events that names come from, `naming` leaves out those of them that name nothing new;
-    `directory` takes these in. `teller` tells of a subject, or of everything; a state is where it begins."""
+    """What a component brings for its timelines. `names` are the types of events that the directory reads; `naming` filters out
+    rows of them that hold no name. `teller` makes a teller for a subject, or for all (None), that starts with the given state, if
+    any."""
 
     names: frozenset[str]
     naming: Callable[[Iterable[LeanEvent]], Iterable[LeanEvent]]
@@ -471,7 +466,7 @@ class Telling:
     def timeline(
         self, told: Iterable[Moment], subject: Subject | None = None, teller: Teller[Any] | None = None
     ) -> Iterator[Entry]:
-        """The entries of a subject, or of everything, in the order of their instants."""
+        """The entries of a subject, or of all, in the order of their instants."""
         teller = teller if teller is not None else self.teller(subject, None)
         for moment in told:
             yield from teller.tell(moment)

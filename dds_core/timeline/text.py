@@ -1,5 +1,4 @@
-"""A timeline as text for people, as a diagram, and as plain data for programs. The text is stable: tests hold recordings
-against it."""
+"""A timeline as text, as a diagram, and as plain data for programs. Tests compare the text with recorded text."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ MARKS = {FACT: "·", ACT: "×", DECISION: "▸", ERASED: "⌧", FOLDED: "≡"}
 LEGEND = "· fact   × done by somebody else, not by dds   ▸ decision of dds"
 
 Style = Callable[[str, str], str]
-"""(text, role) → the text as it is shown; roles are time, state, cause, name and the kinds of notes."""
+"""(text, role) → the text with colours; roles are time, state, cause, name and the kinds of notes."""
 
 _INDENT = 14
 _STATES = 21
@@ -29,15 +28,16 @@ def plain(text: str, role: str) -> str:
 
 
 def render_text(entries: Iterable[Entry], *, width: int = WIDTH, style: Style = plain, names: bool = False) -> str:
-    """The whole timeline; `names` puts the name of the claim or device before each change."""
+    """The whole timeline as text. See `render_lines`."""
     return "".join(f"{line}\n" for line in render_lines(entries, width=width, style=style, names=names))
 
 
 def render_lines(
     entries: Iterable[Entry], *, width: int = WIDTH, style: Style = plain, names: bool = False, origin: int = 0
 ) -> Iterator[str]:
-    """The lines of a timeline, as they come: a heading for each day, an entry, its notes under it. Each change is told with the
-    time spent in the state before, and with the time since `origin` where there is one."""
+    """The lines of a timeline, as entries arrive: a heading for each day, each entry, its notes under it. Each change shows the
+    time spent in the state before, and the time since the instant `origin` unless that is 0. `names` adds the name of the claim
+    or device."""
     today = ""
     for entry in entries:
         if day(entry.at) != today:
@@ -68,7 +68,7 @@ def _entry(entry: Entry, width: int, style: Style, names: bool, origin: int) -> 
 
 
 def _states(entry: Entry, style: Style, origin: int) -> tuple[str, int]:
-    """The columns before the cause, and how many characters they take on the screen."""
+    """The columns before the cause, and their width in characters on the screen."""
     states = f"{entry.source} → {entry.target}" if entry.source != entry.target else f"{entry.target} (stays)"
     after = f"+{duration(entry.after)}" if entry.after is not None else ""
     times = [after, duration(max(0, entry.at - origin))] if origin else [after]
@@ -78,7 +78,7 @@ def _states(entry: Entry, style: Style, origin: int) -> tuple[str, int]:
 
 
 def _wrapped(start: str, column: int, text: str, role: str, width: int, style: Style) -> Iterator[str]:
-    """`start`, which takes `column` characters on the screen, and the text beside it."""
+    """`start`, which is `column` characters wide on the screen, and the text beside it."""
     lines = wrap(text, max(width - column, 20), break_long_words=False, break_on_hyphens=False) or [""]
     yield (start + style(lines[0], role)).rstrip()
     for line in lines[1:]:
@@ -86,7 +86,7 @@ def _wrapped(start: str, column: int, text: str, role: str, width: int, style: S
 
 
 def as_data(entry: Entry) -> dict[str, Any]:
-    """An entry as plain data: instants as RFC 3339, durations in seconds."""
+    """An entry as plain data, with instants in RFC 3339 and durations in seconds."""
     return {
         "at": rfc3339(entry.at),
         "position": entry.position,
@@ -104,10 +104,8 @@ def as_data(entry: Entry) -> dict[str, Any]:
 
 
 def path_diagram(entries: Iterable[Entry]) -> str:
-    """Each change an arrow, numbered in order, with its instant, its trigger and the time spent in the state before.
-
-    Takes the entries of one subject; of several lives only the order tells them apart.
-    """
+    """A Mermaid diagram of the changes of one subject: an arrow for each, with its number, instant, trigger and the time spent in
+    the state before. Several claims or devices can be told apart only by the order of the numbers."""
     lines = ["stateDiagram-v2"]
     number = 0
     for entry in entries:
@@ -116,7 +114,7 @@ def path_diagram(entries: Iterable[Entry]) -> str:
         number += 1
         source = "[*]" if entry.source == "New" else entry.source
         spent = f" after {duration(entry.after)}" if entry.after is not None else ""
-        # A colon would end the label, so times stand without.
+        # A colon would end the label, so times have the ratio sign.
         time = time_of_day(entry.at).replace(":", "∶")
         lines.append(f"    {source} --> {entry.target}: {number}. {time} {entry.trigger}{spent}")
     return "\n".join(lines) + "\n"

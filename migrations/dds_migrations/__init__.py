@@ -1,8 +1,4 @@
-"""The schema of the SQL event log, as the sum of its migrations.
-
-Everything works on a connection that the caller opened, inside the caller's transaction. Nothing here connects,
-commits, or knows what an event means.
-"""
+"""The schema of the SQL event log and its migrations. All functions use the caller's connection and transaction."""
 
 from __future__ import annotations
 
@@ -12,11 +8,11 @@ from pathlib import Path
 from sqlalchemy import Connection, inspect, text
 
 VERSION_TABLE = "dds_schema"
-"""Where a database keeps the name of its newest migration."""
+"""The table that holds the revision of a database."""
 
 
 class Status(enum.Enum):
-    """How a database's schema stands to this version of the code."""
+    """A database's schema compared with the one that this version of the code needs."""
 
     MISSING = "missing"
     OLDER = "older"
@@ -30,12 +26,12 @@ def newest() -> str:
 
 
 def revisions() -> list[str]:
-    """Every revision that this version of the code knows, oldest first: as the migrations' files are called."""
+    """Every revision that this version of the code knows, oldest first, by the names of the migrations' files."""
     return sorted(path.name[1:5] for path in (Path(__file__).parent / "versions").glob("v[0-9]*.py"))
 
 
 def current(connection: Connection) -> str | None:
-    """The revision of the database, None when it has no schema of ours."""
+    """The revision of the database. None when it has no schema of dds."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
     found = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
@@ -43,7 +39,7 @@ def current(connection: Connection) -> str | None:
 
 
 def check(connection: Connection) -> Status:
-    """Compare the database with this version of the code; changes nothing."""
+    """Compare the database with this version of the code. Changes nothing."""
     revision = current(connection)
     if revision is None:
         return Status.MISSING
@@ -54,7 +50,7 @@ def check(connection: Connection) -> Status:
 
 def upgrade(connection: Connection, revision: str = "head") -> None:
     """Run the migrations that the database lacks, up to `revision`."""
-    from alembic import command  # loaded where something is to be changed, which is seldom
+    from alembic import command  # loaded only here, since upgrades are rare
     from alembic.config import Config
 
     config = Config()

@@ -1,5 +1,4 @@
-"""What alembic runs to reach the database: it uses the connection and the transaction of `dds_migrations.upgrade`'s
-caller."""
+"""Alembic's environment. It uses the connection and the transaction of the caller of `dds_migrations.upgrade`."""
 
 from alembic import context
 

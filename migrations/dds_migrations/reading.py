@@ -1,8 +1,7 @@
-"""What only readers need: an index by which a name is found fast, and views for people. Each upgrade makes what is missing and
-brings the views up to date.
+"""What only readers need: an index that finds names quickly, and views for people. Each upgrade makes or updates them.
 
-It is no part of a revision. Who writes a log needs none of it, so that a process of an older version goes on with a database
-that a newer one has upgraded, and readers do without it, slower, where it is missing.
+They are not part of a revision, because no writer needs them: a process of an older version continues on a database that a
+newer version has upgraded. Readers work without the index, only slower.
 """
 
 from __future__ import annotations
@@ -12,11 +11,12 @@ import hashlib
 from sqlalchemy import Connection
 
 FIRST = "CREATE INDEX IF NOT EXISTS dds_events_first ON dds_events (log, type, stream) WHERE version = 1"
-"""The first event of each stream, by type: what an object is called stands there."""
+"""The first event of each stream, by type. It holds the name of the object."""
 
 
 def make(connection: Connection) -> None:
-    """Make what is missing, in the caller's transaction. Writers wait meanwhile, about a second for a million events."""
+    """Make the index and the views where missing, in the caller's transaction. Writers wait: about a second for a million
+    events."""
     connection.exec_driver_sql(FIRST)
     sqlite = connection.dialect.name == "sqlite"
     for name, query in _views(sqlite=sqlite).items():
@@ -24,8 +24,8 @@ def make(connection: Connection) -> None:
 
 
 def _bring(connection: Connection, name: str, made: str) -> None:
-    """Make the view unless it is there as it is to be: in PostgreSQL whoever reads it, in a transaction that was left open too,
-    would be waited for at each start."""
+    """Make the view unless it exists with this definition. In PostgreSQL, replacing it waits for all transactions that have
+    read it, also idle ones; this would happen at each start."""
     if connection.dialect.name == "sqlite":
         if connection.exec_driver_sql("SELECT sql FROM sqlite_master WHERE name = ?", (name,)).scalar() != made:
             connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
@@ -38,9 +38,8 @@ def _bring(connection: Connection, name: str, made: str) -> None:
 
 
 def _views(*, sqlite: bool) -> dict[str, str]:
-    """By name: the changes of claims and devices, what was decided, and the claims. What an object is called stands in the first
-    event of its stream. PostgreSQL keeps who may read a view, and so takes new columns at the end only.
-    """
+    """The queries of the views, by name. The name of an object is in the first event of its stream. Add new columns at the end
+    only: PostgreSQL can replace a view, and so keep its grants, only then."""
 
     def text(data: str) -> str:
         return f"CAST({data} AS TEXT)" if sqlite else f"convert_from({data}, 'UTF8')"

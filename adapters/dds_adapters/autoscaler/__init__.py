@@ -1,5 +1,5 @@
-"""Cluster Autoscaler's external gRPC provider: what it asks, put to a `provider.Provider`, over TLS.
+"""Cluster Autoscaler's external gRPC provider: passes its calls, over TLS, to a `provider.Provider`.
 
-This package decides nothing. `provider` is the interface that the deciding component has to implement; only `face` and `server`
+This package decides nothing. The deciding component implements the interface in `provider`; only `grpc_frontend` and `server`
 need gRPC.
 """

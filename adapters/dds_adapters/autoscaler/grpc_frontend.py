@@ -1,7 +1,8 @@
-"""Cluster Autoscaler's calls, answered from a `Provider`'s view or handed to it.
+"""Answers Cluster Autoscaler's calls from a `Provider`'s view, or passes them to it.
 
-What is optional in the protocol is answered with UNIMPLEMENTED. Options above all: an answer would replace all of Cluster
-Autoscaler's own, and set to zero those that the protocol has no field for, the time that a node may take to start among them.
+Optional parts of the protocol are answered with UNIMPLEMENTED. An answer about options would even do harm: it would replace all
+of Cluster Autoscaler's own, and set to zero those without a field in the protocol, such as the time that a node may take to
+start.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ from dds_core.autoscaler.model import Group, NodeRef
 LOG = logging.getLogger("dds.autoscaler")
 
 REFRESH_SECONDS = 4.0
-"""A caller waits at most this long for a refresh. Cluster Autoscaler's time limit for every call is five seconds by default."""
+"""The longest wait for a refresh. Cluster Autoscaler's time limit for every call is five seconds by default."""
 MOST_NODES = 1000
-"""More nodes than that are not deleted by one call; Cluster Autoscaler deletes ten at a time."""
+"""Most nodes deleted by one call; Cluster Autoscaler deletes ten at a time."""
 MOST_WORDS = 1000
-"""Bytes. Longer words are cut: they travel in a header, up to three times as long there, and clients bound headers."""
+"""Bytes of an error text, which travels in a header, up to three times as long there, and clients limit headers."""
 SERVICE = wire.DESCRIPTOR.services_by_name["CloudProvider"]
 Observe = Callable[[str, float, str], None]
-"""Is told of each call its name, the seconds that it took, and the name of the code that it was answered with."""
+"""Called with the name of each call, its seconds, and the name of its status code."""
 INTERNAL = "an error inside dds, which its log tells of"
 
 
 class NotOffered(ProviderError):
-    """An optional part of the protocol that there is no answer to."""
+    """An optional part of the protocol that dds does not support."""
 
 
 _CODES: dict[type[ProviderError], grpc.StatusCode] = {
@@ -52,7 +53,7 @@ _CODES: dict[type[ProviderError], grpc.StatusCode] = {
 
 
 class GrpcFrontend:
-    """The service. Each method is an rpc of the protocol under its name there."""
+    """The service. Each method is the rpc of that name in the protocol."""
 
     def __init__(
         self,
@@ -61,13 +62,13 @@ class GrpcFrontend:
         patience: float = REFRESH_SECONDS,
         observe: Observe = lambda method, seconds, code: None,
     ) -> None:
-        """`patience` bounds how long a caller waits for a refresh, in seconds; `observe` is told of each call."""
+        """`patience`: the longest wait for a refresh, in seconds; `observe` is called after each call."""
         self._provider = provider
         self._observe = observe
         self._refresh = _OneRefresh(provider.refresh, patience)
 
     def handler(self) -> grpc.GenericRpcHandler:
-        """All rpcs. Messages are read and written here and not by grpc, which would log a traceback for a malformed one."""
+        """All rpcs. Messages are decoded and encoded here and not by grpc, which would log a traceback for a malformed one."""
         methods: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
             method.name: grpc.unary_unary_rpc_method_handler(
                 _answering(method.name, getattr(self, method.name), GetMessageClass(method.input_type), self._observe)
@@ -90,14 +91,14 @@ class GrpcFrontend:
         return wire.NodeGroupForNodeResponse(nodeGroup=group_message(group) if group else wire.NodeGroup())
 
     def GPULabel(self, request: wire.GPULabelRequest) -> wire.GPULabelResponse:
-        """None: a node with the label and without an extended GPU resource would be held unready for ever."""
+        """None: Cluster Autoscaler would treat a node with the label and without an extended GPU resource as unready for ever."""
         return wire.GPULabelResponse()
 
     def GetAvailableGPUTypes(self, request: wire.GetAvailableGPUTypesRequest) -> wire.GetAvailableGPUTypesResponse:
         return wire.GetAvailableGPUTypesResponse()
 
     def Cleanup(self, request: wire.CleanupRequest) -> wire.CleanupResponse:
-        """Nothing ends with the caller: it may have been restarted, and what is under way goes on."""
+        """Nothing ends with the caller: it may just be restarting, and running work goes on."""
         return wire.CleanupResponse()
 
     # -- a group -------------------------------------------------------------------------------------------------------
@@ -111,7 +112,7 @@ class GrpcFrontend:
     def NodeGroupTemplateNodeInfo(
         self, request: wire.NodeGroupTemplateNodeInfoRequest
     ) -> wire.NodeGroupTemplateNodeInfoResponse:
-        """Never an answer without a Node: callers use it unchecked."""
+        """Never answers without a Node, since callers use it unchecked."""
         group = self._group(request.id)
         if group.template is None:
             raise NotOffered("nothing is known of a fresh server", where=_shown(group.id))
@@ -169,9 +170,9 @@ class GrpcFrontend:
 
 
 class _OneRefresh:
-    """Refreshes, one at a time, in a thread of its own; who comes while one is under way waits for that one.
+    """Runs one refresh at a time, in a thread of its own; further callers wait for the running one.
 
-    A refresh that hangs would else take a thread of the server with each try, until none is left for other calls.
+    Otherwise each try of a hanging refresh would occupy a thread of the server, until none is left for other calls.
     """
 
     def __init__(self, refresh: Callable[[], None], patience: float) -> None:
@@ -181,7 +182,7 @@ class _OneRefresh:
         self._under_way: Future[None] | None = None
 
     def __call__(self) -> None:
-        """Raises what the refresh raised, and Away when it takes too long."""
+        """Raises what the refresh raised, and Away if it takes too long."""
         with self._lock:
             future = self._under_way
             if future is None or future.done():
@@ -201,12 +202,12 @@ class _OneRefresh:
 
 
 def _shown(id: str) -> str:
-    """A group by its id, which may be anything that a caller sends."""
+    """A group by its id, which may be any text."""
     return f"group {id!r}" if len(id) <= 100 else f"group {id[:100]!r}…"
 
 
 def _place(error: BaseException) -> str:
-    """Where it was raised; its words may be foreign ones."""
+    """Where it was raised; its message may contain foreign text."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{Path(last.filename).name}:{last.lineno}"
 
@@ -214,7 +215,7 @@ def _place(error: BaseException) -> str:
 def _answering(
     name: str, method: Callable[..., Message], form: type[Message], observe: Observe
 ) -> Callable[[bytes, grpc.ServicerContext], bytes]:
-    """An rpc from bytes to bytes. What goes wrong becomes a code and words; an error of ours is logged, without foreign words."""
+    """An rpc from bytes to bytes. An error becomes a code and a text; an error of the program is logged, without foreign text."""
 
     def answer(payload: bytes, context: grpc.ServicerContext) -> bytes:
         begun = time.monotonic()

@@ -1,4 +1,4 @@
-"""From the core's view to the protocol's messages, and back."""
+"""Converts between the core's model and the protocol's messages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def node_ref(node: wire.ExternalGrpcNode) -> NodeRef:
 
 
 def template_bytes(group: str, template: Template) -> bytes:
-    """A fresh server of the group as a Node that has been ready for long: a clock would make the same template other bytes."""
+    """A new server of the group as a Node that has long been ready: the present time would change the bytes each time."""
     name = f"template-{group}"
     labels = {_OS: template.os, _ARCH: template.arch, _HOSTNAME: name, **template.labels}
     capacity = {resource: kube.Quantity(string=value) for resource, value in template.capacity.items()}

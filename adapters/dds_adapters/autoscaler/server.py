@@ -1,4 +1,4 @@
-"""A gRPC server for the face: on loopback, or for clients that show a certificate."""
+"""The gRPC server of the frontend: on loopback, or for clients with a certificate."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ LOG = logging.getLogger("dds.autoscaler")
 
 ADDRESS = "127.0.0.1:8086"
 MOST_RPCS = 64
-"""Calls at a time; the next one is refused with RESOURCE_EXHAUSTED. Cluster Autoscaler makes some ten at most."""
+"""Calls at once; a further one is refused with RESOURCE_EXHAUSTED. Cluster Autoscaler makes some ten at most."""
 MOST_BYTES = 4 * 2**20
-"""The longest message: a deletion of ten nodes with all their annotations, which have 256 KiB each at most, fits."""
+"""The longest message: fits a deletion of ten nodes with all their annotations, which have 256 KiB each at most."""
 OPTIONS = (
-    ("grpc.so_reuseport", 0),  # a second server on the same port must fail, and not take every other connection
+    ("grpc.so_reuseport", 0),  # a second server on the same port must fail, not share the connections
     ("grpc.max_receive_message_length", MOST_BYTES),
     ("grpc.max_concurrent_streams", MOST_RPCS),
-    ("grpc.keepalive_time_ms", 60_000),  # a client that is gone without a word is noticed
+    ("grpc.keepalive_time_ms", 60_000),  # notices a client that disappeared
     ("grpc.keepalive_timeout_ms", 20_000),
 )
 
@@ -37,14 +37,14 @@ OPTIONS = (
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """What the server shows and whom it believes, in PEM. The files may be renewed: each new connection gets what they hold."""
+    """The server's certificate and key, and its clients' CA, in PEM. Each new connection uses the files' present content."""
 
     certificate: Path
     key: Path
     client_ca: Path
 
     def read(self) -> grpc.ServerCertificateConfiguration:
-        """Raises InputError when they cannot be used; no word of it is the files'."""
+        """Raises InputError if they are unusable, without their content."""
         chain, key, authorities = (_content(one) for one in (self.certificate, self.key, self.client_ca))
         _certified(self.client_ca, authorities)
         if _certified(self.certificate, chain) != _public(self.key, key):
@@ -66,7 +66,6 @@ def _content(path: Path) -> bytes:
 
 
 def _certified(path: Path, content: bytes) -> object:
-    """The public key of the first certificate."""
     try:
         return x509.load_pem_x509_certificates(content)[0].public_key()
     except (ValueError, UnsupportedAlgorithm):
@@ -74,7 +73,6 @@ def _certified(path: Path, content: bytes) -> object:
 
 
 def _public(path: Path, content: bytes) -> object:
-    """The public key that belongs to a private one."""
     try:
         return serialization.load_pem_private_key(content, None).public_key()
     except TypeError:
@@ -102,7 +100,7 @@ def _credentials(files: TlsFiles) -> grpc.ServerCredentials:
 
 
 def check(address: str, tls: TlsFiles | None) -> int:
-    """The port. Raises InputError for an address or files that cannot be used, and for one beyond loopback without TLS."""
+    """The port. Raises InputError for an unusable address or files, and for an address beyond loopback without TLS."""
     host, port = _host_and_port(address)
     if tls is not None:
         tls.read()
@@ -113,10 +111,10 @@ def check(address: str, tls: TlsFiles | None) -> int:
 
 
 class Server:
-    """Serves a face from `start` until `stop`; it is started once. `port` is where it listens."""
+    """Serves a frontend from `start` until `stop`; start it once. `port` is the listening port."""
 
     def __init__(self, face: GrpcFrontend, address: str = ADDRESS, *, tls: TlsFiles | None = None) -> None:
-        """Port 0 means any that is free. Raises InputError as `check`."""
+        """Port 0 means any free port. Raises InputError as `check`."""
         self.port = check(address, tls)
         self._address = address
         self._credentials = None if tls is None else _credentials(tls)
@@ -126,7 +124,7 @@ class Server:
         )
 
     def start(self) -> None:
-        """Raises InputError when the address cannot be had."""
+        """Raises InputError if it cannot listen on the address."""
         try:
             if self._credentials is None:
                 self.port = self._server.add_insecure_port(self._address)
@@ -134,7 +132,7 @@ class Server:
                 self.port = self._server.add_secure_port(self._address, self._credentials)
         except RuntimeError:
             fix = "choose another address, or end what listens there"
-            if self._credentials is not None:  # gRPC tells only its own log which of both it was
+            if self._credentials is not None:  # gRPC does not say whether the address or the key was wrong
                 fix += ", or give a certificate with an RSA key or one on the curve P-256, P-384 or P-521"
             raise InputError("cannot listen", where=self._address, fix=fix) from None
         self._server.start()
@@ -142,7 +140,7 @@ class Server:
         LOG.info("gRPC served on %s:%s%s", host, self.port, "" if self._credentials is not None else ", without TLS")
 
     def stop(self, grace: float = 2.0) -> None:
-        """Take no new call, let those under way end for `grace` seconds, then cut them."""
+        """Take no new call, give running ones `grace` seconds, then end them."""
         self._server.stop(grace).wait()
         self._pool.shutdown(wait=False, cancel_futures=True)
 

@@ -1,6 +1,6 @@
-"""A fabric as the publisher sees it: a provider that answers questions, and the rounds in which it is asked.
+"""The publisher's side of a fabric: a provider that answers questions about it, and the rounds of questions.
 
-Nothing here knows of Kubernetes, and nothing decides. `open_provider` is where to begin; `docs/fabric.md` tells of every call.
+Nothing here decides or knows of Kubernetes. Start at `open_provider`; `docs/fabric.md` describes every call.
 """
 
 from dds_adapters.fabric.fabric_settings import APIS, Api, FabricSettings, Outside

@@ -1,6 +1,6 @@
-"""Answers of a manager, read into a form of their own: fields that are not used are ignored, those that are must be right.
+"""Decodes managers' answers into strict forms: unused fields are ignored, used fields must be right.
 
-What is wrong is told by call, field and request id. Values are never quoted: an answer may hold anything.
+An error names the call, the field and the request id. It never quotes a value: an answer may contain anything.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from dds_core.publisher.model import Machine
 
 
 class Part(BaseModel):
-    """Base of what is read of an answer."""
+    """Base of the forms of answers."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True, hide_input_in_errors=True)
 
 
 def _fabric_id(value: Any) -> Any:
-    """The managers number their fabrics; labels are text."""
+    """Managers number their fabrics; labels are text."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return value
@@ -34,22 +34,22 @@ FabricId = Annotated[
 ]
 Free = Annotated[int, Field(ge=0, lt=1_000_000)]
 DeviceId = Annotated[str, StringConstraints(pattern=r"^[!-~](?:[ -~]{0,251}[!-~])?$")]
-"""Of a device: printable ASCII without a space at either end."""
+"""Printable ASCII without a space at either end."""
 Text = Annotated[str, StringConstraints(max_length=1000)]
 
 P = TypeVar("P", bound=Part)
 T = TypeVar("T")
 
 Items = Annotated[list[T], Field(fail_fast=True)]
-"""The first item that is wrong is told; to count the others would take a thousand times the memory of the answer."""
+"""Reports the first wrong item only: counting the others would take a thousand times the memory of the answer."""
 MOST = 1_000_000
-"""Values of an answer, which are small and many where it means us harm: read, each takes some hundred bytes."""
+"""Most values in an answer: a malicious answer can have many small values, each of which takes some hundred bytes in memory."""
 MAX_MACHINES = 50_000
-"""Of a list."""
+"""In a list."""
 
 
 def read(form: type[P], body: bytes, where: str) -> P:
-    """The answer. `where` names the call and the request. Raises FabricOdd for the first field that is not as it should be."""
+    """The decoded answer. `where` names the call and the request. Raises FabricOdd for the first wrong field."""
     if sum(body.count(sign) for sign in (b",", b"[", b"{")) > MOST:
         raise odd(where, "", f"holds more than {MOST} values")
     try:
@@ -57,13 +57,13 @@ def read(form: type[P], body: bytes, where: str) -> P:
     except ValidationError as error:
         faults = error.errors(include_url=False, include_input=False, include_context=False)
         raise odd(where, *_first(faults), more=len(faults) - 1) from None
-    except (ValueError, RecursionError):  # text that is no Unicode
+    except (ValueError, RecursionError):  # not Unicode, or nested too deeply
         raise odd(where, "", "is not JSON") from None
 
 
 def each(form: type[P], items: Iterable[Any], field: str, where: str) -> tuple[list[tuple[int, P]], list[FabricOdd]]:
-    """Of a list under this field those entries that are of the form, with their places, and a fault for each that is not: the
-    first one's, since no other is told."""
+    """The good entries of a list under this field, with their positions, and a fault for each bad one. All faults are the first
+    one, since only that is reported."""
     good: list[tuple[int, P]] = []
     bad: list[FabricOdd] = []
     for place, item in enumerate(items):
@@ -80,7 +80,7 @@ def each(form: type[P], items: Iterable[Any], field: str, where: str) -> tuple[l
 
 
 def partly(machines: Iterable[Machine], bad: Sequence[FabricOdd]) -> tuple[Machine, ...]:
-    """The machines of a list. Raises FabricPartly when there are faults beside them."""
+    """The machines of a list. Raises FabricPartly if there were faults."""
     read = tuple(machines)
     if not bad:
         return read
@@ -90,7 +90,7 @@ def partly(machines: Iterable[Machine], bad: Sequence[FabricOdd]) -> tuple[Machi
 
 
 def odd(where: str, field: str, what: str, more: int = 0) -> FabricOdd:
-    """An answer in which `field` (its path; "": the whole) is wrong, and `more` besides."""
+    """An answer in which `field` (its path; "": the whole) is wrong, and `more` other fields."""
     besides = f" (and {more} more)" if more > 0 else ""
     about = f"field {field} {what}" if field else f"the answer {what}"
     return FabricOdd(

@@ -1,7 +1,6 @@
-"""Connections to a manager: one pool, made anew when the certificate that it is trusted by is another.
+"""Connections to a manager: one pool, replaced when the trusted certificate changes.
 
-A pool that is still in use when its certificate goes is closed by its last user. System roots are trusted when no certificate is
-given, and never besides one that is.
+A replaced pool is closed by its last user. The system's roots are trusted only if no certificate is given.
 """
 
 from __future__ import annotations
@@ -20,14 +19,13 @@ from dds_adapters.fabric.provider import FabricAway, FabricDenied
 
 
 def trusting(pem: str) -> ssl.SSLContext:
-    """A context that takes whoever has a certificate of this PEM text for the manager; "" trusts the system's roots, and only
-    that does. It checks chain and name, TLS 1.2 or newer.
+    """A TLS context that trusts the certificates of this PEM text and nothing else; "" means the system's roots. It checks chain
+    and name, TLS 1.2 or newer.
 
-    Every certificate that is given is trusted by itself, also one that is no authority of its own (an intermediate one, the
-    server's), and need not have every extension of RFC 5280: so the reference driver trusts them. Raises FabricDenied for a text
-    without a certificate.
+    Like the reference driver, it trusts every given certificate directly, also an intermediate or server certificate, and does
+    not require every extension of RFC 5280. Raises FabricDenied for a text without a certificate.
     """
-    # What stands around the certificates is for people, who may write with any letters.
+    # The text around the certificates is for people and may have any letters.
     plain = pem.encode("ascii", "ignore").decode()
     try:
         if pem and not plain:
@@ -46,17 +44,18 @@ def trusting(pem: str) -> ssl.SSLContext:
 
 
 CONNECTIONS = 64
-"""As many as may ask side by side."""
+"""The most connections at once."""
 KEPT_SECONDS = 30.0
-"""A connection that nobody uses is kept so long for the next round."""
+"""An unused connection is kept this long for the next round."""
 
 
 class Network(httpx.BaseTransport):
-    """Connections to whom `trust` trusts, on which a request with its answer is bounded as a whole. Raises httpx.TransportError.
+    """An httpx transport that limits a request with its answer as a whole, and trusts as `trust` says. Raises
+    httpx.TransportError.
 
-    The library below bounds each read by itself, so that a manager (or what stands before it) that gives a byte now and then,
-    or one interim answer after the other, would keep whoever asks for ever. Here the seconds that a request carries become
-    instants, and what comes later is late. Nothing here retries, and nothing looks at the environment."""
+    httpcore limits each read alone, so a manager (or a proxy) that sends a byte now and then, or one interim answer after the
+    other, would block the caller for ever. Here the time limits of a request become instants. Nothing here retries or reads the
+    environment."""
 
     def __init__(self, trust: ssl.SSLContext) -> None:
         self._pool = httpcore.ConnectionPool(
@@ -103,7 +102,7 @@ class _Body(httpx.SyncByteStream):
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Errors of the library below by the names that they have above it."""
+    """Turns httpcore's errors into httpx's errors of the same name."""
     try:
         yield
     except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError) as error:
@@ -112,7 +111,7 @@ def _told() -> Iterator[None]:
 
 
 def _instants(seconds: dict[str, float]) -> dict[str, float]:
-    """Until when each may take; to wait for a free connection is the pool's own affair, in seconds."""
+    """Time limits as instants; only the wait for a free connection stays in seconds, as the pool wants it."""
     now = time.monotonic()
     return {what: many if what == "pool" else now + many for what, many in seconds.items()}
 
@@ -125,7 +124,7 @@ def _left(until: float | None, late: type[Exception]) -> float:
 
 
 class _Backend(httpcore.NetworkBackend):
-    """Whose `timeout` is an instant on the steady clock."""
+    """Its `timeout` is an instant of the monotonic clock."""
 
     def __init__(self) -> None:
         self._under = httpcore.SyncBackend()
@@ -143,13 +142,13 @@ class _Backend(httpcore.NetworkBackend):
 
 
 class _Stream(httpcore.NetworkStream):
-    """Whose `timeout` is an instant, too."""
+    """Its `timeout` is an instant, too."""
 
     def __init__(self, under: httpcore.NetworkStream) -> None:
         self._under = under
         self.heard = False
-        """Whether anything was read since something was written: what answers without it came with an answer before, one too
-        many, and would be taken for the answer to another question."""
+        """Whether anything was read since the last write. An answer without it was in the buffer before, one too many, and would
+        be taken for the answer to another question."""
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         self.heard = True
@@ -187,8 +186,8 @@ class _Pool:
 
 
 class Connections:
-    """Transports for `Http`; `certificate` gives the PEM to trust, "" for the system's roots. Over `given` when that is not None:
-    it stays its owner's."""
+    """Transports for `Http`; `certificate` gives the PEM to trust, "" for the system's roots. If `given` is not None it is always
+    used, and its owner closes it."""
 
     def __init__(self, certificate: Callable[[], str], given: httpx.BaseTransport | None = None) -> None:
         self._certificate = certificate
@@ -199,7 +198,7 @@ class Connections:
 
     @contextmanager
     def way(self) -> Iterator[httpx.BaseTransport]:
-        """For one try. Raises FabricDenied for a certificate that is none, FabricAway once it is closed."""
+        """The transport for one try. Raises FabricDenied for an unusable certificate, FabricAway after `close`."""
         if self._given is not None:
             yield self._given
             return
@@ -221,7 +220,7 @@ class Connections:
 
     def _taken(self, certificate: str) -> _Pool:
         with self._lock:
-            if self._closed:  # a question that nobody waits for any more
+            if self._closed:  # no one waits for this question any more
                 raise FabricAway("nothing is asked any more", where="the fabric's client")
             before = self._pool
             if before is None or before.certificate != certificate:

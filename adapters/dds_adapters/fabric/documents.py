@@ -1,4 +1,4 @@
-"""Documents that people write, in YAML: read whole, within bounds, into a strict form, each fault with its place."""
+"""Reads YAML documents that people write: bounded, into a strict form, with the place of each fault."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ F = TypeVar("F", bound=BaseModel)
 
 
 class Strict(BaseModel):
-    """Base of what is read: no fields but its own, no values of another type."""
+    """Base of the forms: no unknown fields, no values of another type."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
@@ -46,7 +46,7 @@ def of_form(pattern: str, form: str) -> AfterValidator:
 
 
 _KEY = "[key]"
-"""What the library puts behind the place of a key."""
+"""What pydantic appends to the place of a key."""
 _WORDS = {
     "model_type": "is not a mapping",
     "model_attributes_type": "is not a mapping",
@@ -64,19 +64,19 @@ _WORDS = {
     "missing": "is missing",
     "extra_forbidden": "is no field that is known here",
 }
-"""The library's kinds of faults, as a person says them."""
+"""Plain words for pydantic's types of errors."""
 
 
 def read_document(
     path: Path, form: type[F], fault: type[DdsError], where: str, fix: str, *, empty: str, hidden: Collection[str] = ()
 ) -> F:
-    """The document. Raises `fault`: one line that begins with `where`, with the place of each fault (of five at most), in which
-    the parts `hidden` are left out. `empty` is the mend of a file without anything in it."""
+    """The document. Raises `fault`: one line that begins with `where`, with the place of each fault (five at most) without the
+    parts in `hidden`. `empty` is the mend for an empty file."""
     return validated(load_document(path, fault, where, fix, empty=empty), form, fault, where, fix, hidden=hidden)
 
 
 def load_document(path: Path, fault: type[DdsError], where: str, fix: str, *, empty: str) -> Any:
-    """What is in the file, within bounds and of any form. Raises as `read_document`."""
+    """The content of the file, bounded, in any form. Raises as `read_document`."""
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
@@ -96,7 +96,7 @@ def load_document(path: Path, fault: type[DdsError], where: str, fix: str, *, em
         raise fault(f"is not YAML{line}", where=where, fix=fix) from None
     except (yaml.YAMLError, ValueError):
         raise fault("is not YAML", where=where, fix=fix) from None
-    if found is None:  # an editor's or a copy's half work takes nothing away
+    if found is None:  # a half-written file must not remove anything
         raise fault("is empty", where=where, fix=empty)
     return found
 
@@ -104,7 +104,7 @@ def load_document(path: Path, fault: type[DdsError], where: str, fix: str, *, em
 def validated(
     found: Any, form: type[F], fault: type[DdsError], where: str, fix: str, *, hidden: Collection[str] = ()
 ) -> F:
-    """What was in a file, in its form. Raises as `read_document`."""
+    """The content of a file in its form. Raises as `read_document`."""
     try:
         return form.model_validate(found)
     except ValidationError as error:
@@ -118,20 +118,20 @@ def _faults(error: ValidationError, hidden: Collection[str]) -> str:
 
 
 def _fault(place: tuple[int | str, ...], hidden: Collection[str], words: str) -> str:
-    """One fault; what a check of ours says carries a prefix of the library's."""
+    """One fault, without pydantic's prefix for dds's own checks."""
     path = ".".join(str(part) for part in place if part != _KEY and part not in hidden)
     return f"{path}: {words.removeprefix('Value error, ')}".removeprefix(": ")
 
 
 class _Unwanted(Exception):
-    """YAML that a document has no use for."""
+    """YAML that a document may not contain."""
 
     def __init__(self, what: str, mark: Any) -> None:
         super().__init__(f"{what} (line {mark.line + 1})")
 
 
 class _Loader(_Safe):
-    """safe_load that does not let the last of two equal keys win in silence."""
+    """As safe_load, but refuses equal keys in a mapping."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -144,7 +144,7 @@ class _Loader(_Safe):
 
 
 def _look_through(text: str) -> None:
-    """Refuse, before anything is built, what would exhaust stack or memory: deep nests (the C loader would crash) and aliases."""
+    """Before building anything, refuse deep nesting (the C loader would crash) and aliases (they could fill the memory)."""
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
         if isinstance(event, yaml.AliasEvent):

@@ -1,6 +1,6 @@
-"""How a fabric is reached: what a person may set, and the checks before anything is sent.
+"""Settings of the way to a fabric's manager, and their checks before anything is sent.
 
-Nothing here opens a connection or reads a file, but what is installed.
+Nothing here opens a connection or reads a file, except the installed entry points.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ MAX_ENDPOINT = 1000
 FABRIC_ID = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 """A fabric's id is the value of a node label and a part of pool names, so it is a DNS label."""
 WORD = "-fabric"
-"""What stands before the id in the name of a pool, so that it cannot be in an id."""
+"""Precedes the id in the name of a pool, so an id may not contain it."""
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class FabricSettings:
-    """Which manager, where, as whom. Seconds bound a whole call with all its tries; `connect_seconds` one connection.
+    """Which manager, where, with which account. Seconds limit a whole call with all its tries; `connect_seconds` one connection.
 
-    fm: Fsas fabric manager (endpoint, tenant, credentials). cm: with its cluster manager, which knows limits (cluster, too).
-    nec: CDIM (endpoint; `fabric` names its one fabric). file: an inventory. Any other `api` is of another package (an entry point
-    `dds.fabrics`), which says what it needs of these.
+    fm: Fsas fabric manager (endpoint, tenant, credentials). cm: with its cluster manager, which knows limits (cluster, too). nec:
+    CDIM (endpoint; `fabric` names its one fabric). file: an inventory. Any other `api` is of another package (an entry point
+    `dds.fabrics`), which documents the settings that it needs.
     """
 
     api: str
@@ -55,17 +55,16 @@ class FabricSettings:
 
 
 Observe = Callable[[str, float, str], None]
-"""Is told the call's name, the seconds of a try, and the HTTP status or why there is none: timeout, unreachable, untrusted."""
+"""Called with the call's name, the seconds of a try, and the HTTP status or one of: timeout, unreachable, untrusted."""
 
 
-def _unobserved(call: str, seconds: float, outcome: str) -> None:
-    """Nobody measures."""
+def _unobserved(call: str, seconds: float, outcome: str) -> None: ...
 
 
 @dataclass(frozen=True)
 class Outside:
-    """The world around a provider: seconds that do not go back, seconds since 1970, waiting, chance, and the way to the manager
-    (None: the network). On virtual time all of them are the lab's."""
+    """The provider's environment: a monotonic clock in seconds, seconds since 1970, sleep, randomness, and the transport (None:
+    the network). In the lab all of them run on virtual time."""
 
     clock: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
@@ -76,14 +75,14 @@ class Outside:
 
 
 def checked_id(text: str) -> str:
-    """A fabric's id of the form above. Raises ValueError for one that cannot be told from the rest of a pool's name."""
+    """A fabric's id. Raises ValueError if it could not be separated from the rest of a pool's name."""
     if WORD in text:
         raise ValueError(f"holds {WORD}, which stands before the id in the name of a pool")
     return text
 
 
 def check(settings: FabricSettings) -> None:
-    """Raises InputError for the first setting that cannot be used. The API of another package checks its own."""
+    """Raise InputError for the first unusable setting. An API of another package checks its own settings."""
     if settings.api not in APIS:
         others = plugins.names(plugins.FABRICS)
         if settings.api not in others:
@@ -108,7 +107,7 @@ def check(settings: FabricSettings) -> None:
 
 
 def _check_endpoint(settings: FabricSettings) -> None:
-    """Never quotes it: somebody may have written a password into it."""
+    """Never quotes the endpoint: it may contain a password."""
     allowed = ("https", "http") if settings.api == "nec" else ("https",)
     where, fix = (
         "fabric endpoint",

@@ -1,7 +1,7 @@
 """A fabric without a manager's API: an inventory that a person writes, in YAML.
 
-It is read when it is opened and again when it has changed. A change that has faults is told and not taken: what was read last
-goes on. The file cannot know what is attached, so that its counts are of all devices there are (`Stock.whole`).
+The file is read at the start and after each change. A change with faults is reported and not used; the content before stays in
+force. The file cannot know what is attached, so its counts include attached devices (`Stock.whole`).
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class DevicesEntry(Strict):
 
 
 _HOW = COUNTED, NAMED = "(counted)", "(named)"
-"""How a model's devices are given; told apart first, so that a fault is one of the form that was meant."""
+"""How a model's devices are given; decided first, so that a fault is about the form that was meant."""
 
 
 def _how(value: Any) -> str:
@@ -125,7 +125,7 @@ class InventoryFile(Strict):
 
 
 class FileProvider:
-    """Answers from an inventory. Raises InventoryFault when it cannot be used at the start."""
+    """Answers from an inventory. Raises InventoryFault if it cannot be used at the start."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -135,7 +135,7 @@ class FileProvider:
         self._fault: InventoryFault | None = None
 
     def machines(self) -> Sequence[Machine]:
-        """Looks whether the file is another; raises InventoryFault, in every round, while it has faults."""
+        """Checks whether the file changed; raises InventoryFault in every round while it has faults."""
         with self._lock:
             self._refresh()
             if self._fault is not None:
@@ -151,15 +151,14 @@ class FileProvider:
 
     @property
     def models(self) -> frozenset[str]:
-        """The models that it counts, by cdi-model-name, whether anybody asks for them or not."""
+        """All models that the inventory counts, by cdi-model-name."""
         return frozenset(model for fabric in self._inventory.fabrics.values() for model in fabric)
 
     def limits(self, machine: Machine, models: Sequence[PoolModel]) -> Mapping[str, Limit] | None:
         limits = self._limits.get(machine.uuid, {})
         return {model.model: limits[model.model] for model in models if model.model in limits}
 
-    def close(self) -> None:
-        """Nothing is open."""
+    def close(self) -> None: ...
 
     def _take(self, inventory: InventoryFile) -> None:
         self._inventory = inventory
@@ -189,7 +188,7 @@ def _mark(path: Path) -> tuple[int, int, int]:
 
 
 def read_inventory(path: Path) -> InventoryFile:
-    """The inventory. Raises InventoryFault: one line with the place of each fault (of five at most)."""
+    """The inventory. Raises InventoryFault: one line with the place of each fault (five at most)."""
     where = f"inventory {path}"
     return read_document(
         path, InventoryFile, InventoryFault, where, _MEND, empty="write machines: [] if there is none", hidden=_HOW

@@ -1,8 +1,8 @@
-"""One call to a manager over HTTP: tries, waits, bounds, and every failure as a `FabricError` that says which request it was.
+"""One HTTP call to a manager: retries, waits and limits; every failure is a `FabricError` that names the request.
 
-A call is bounded as a whole: its time with all tries, its answer in bytes. Redirects are answers like any other, cookies are not
-kept, proxies and netrc of the environment are not looked at: what holds a token goes to the configured address and nowhere else.
-Nothing here may log, or put into an error, a header, a query, a body or a URL.
+A call is limited as a whole: its time including retries, and the bytes of its answer. Redirects are not followed, cookies are not
+kept, proxies and netrc of the environment are ignored: a request with a token goes to the configured address only. Nothing here
+may put a header, a query, a body or a URL into a log or an error.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ LOG = logging.getLogger("dds.fabric")
 
 TRIES = 3
 FIRST, LONGEST = 0.5, 8.0
-"""Seconds: the most that is waited after the first try, and after any."""
+"""Seconds: the longest wait after the first try, and after any."""
 LARGEST, LARGEST_OF_MANY = 32 * 1024 * 1024, 8 * 1024 * 1024
-"""Bytes of an answer: of a list of all that there is, which is asked for alone, and of any other, several of which may come at a
-time."""
+"""Bytes of an answer: of a list of all machines or devices, which is requested alone; and of any other, of which several may come
+at once."""
 PASSING = (429, 500, 502, 503, 504)
-"""Statuses after which the same request may do better."""
+"""Statuses after which the same request may succeed."""
 BUSY = (429, 503)
-"""Statuses with which `Retry-After` is a wish to be left alone."""
+"""Statuses with which dds obeys `Retry-After`."""
 LONGEST_REST = 300.0
-"""Seconds for which such a wish is heeded."""
+"""Longest Retry-After, in seconds, that dds obeys."""
 
 
 @dataclass(frozen=True, repr=False)
 class Call:
-    """A request. `name` is for people and metrics; `seconds` bounds it with all its tries; `harmless` ones may be sent again
-    though the first may have been carried out. An answer may have `largest` bytes. With `form` or `json` it is a POST of that."""
+    """A request. `name` is for people and metrics; `seconds` limits all tries together; a `harmless` one may be sent again though
+    it may have been carried out; `largest` limits its answer in bytes. With `form` or `json` it is a POST of that."""
 
     name: str
     url: str
@@ -66,7 +66,7 @@ class Call:
 
 @dataclass(frozen=True, repr=False)
 class Reply:
-    """What came back; `where` names call and request for whoever has to complain about it."""
+    """An answer; `where` names call and request for errors about it."""
 
     status: int
     body: bytes
@@ -79,7 +79,7 @@ Way = Callable[[], AbstractContextManager[httpx.BaseTransport]]
 
 
 class Http:
-    """Calls over `way`."""
+    """Calls over the transports that `way` gives."""
 
     def __init__(self, way: Way, outside: Outside, connect_seconds: float) -> None:
         self._way = way
@@ -87,11 +87,11 @@ class Http:
         self._connect = connect_seconds
         self._agent = f"dds/{__version__}"
         self._rests: dict[str, tuple[float, int]] = {}
-        """By service (the first word of a call's name) until when it wishes to be left alone, and the status that said so."""
+        """By service (the first word of a call's name): until when it asked for a pause, and the status of that answer."""
 
     def ask(self, call: Call) -> Reply:
-        """The answer, whatever its status. Raises FabricUnreachable, FabricAway, FabricOdd for one that cannot be read, and
-        FabricBusy, with nothing sent, while the service wishes to be left alone for longer than the call may take."""
+        """The answer, whatever its status. Raises FabricUnreachable, FabricAway, FabricOdd for an unreadable one, and FabricBusy,
+        without a request, if the service asked for a pause that is longer than the call may take."""
         until = self._outside.clock() + call.seconds
         tries = 1
         while True:
@@ -116,8 +116,7 @@ class Http:
             self._rests[_service(call)] = (until, reply.status)
 
     def _heed(self, call: Call, until: float) -> None:
-        """What one question was told holds for all that others ask: who is asked to wait by each of them would ask hundreds of
-        times to be told so."""
+        """A pause that the service asked for applies to all calls; otherwise hundreds of calls would each be told to wait."""
         rest, status = self._rests.get(_service(call), (0.0, 0))
         wait = rest - self._outside.clock()
         if wait <= 0:
@@ -132,11 +131,11 @@ class Http:
         self._outside.sleep(wait)
 
     def _may(self, tries: int, wait: float, until: float) -> bool:
-        """Whether there is another try, and the time for it."""
+        """Whether there is another try, and time for it."""
         return tries < TRIES and self._outside.clock() + wait < until
 
     def _wait(self, tries: int, asked: float | None = None) -> float:
-        """Full jitter below a ceiling that doubles; not before the manager wishes to be asked."""
+        """Full jitter below a ceiling that doubles, but at least Retry-After."""
         jitter = self._outside.random.uniform(0.0, min(LONGEST, FIRST * 2 ** (tries - 1)))
         return max(jitter, asked or 0.0)
 
@@ -204,7 +203,7 @@ class Http:
         return bytes(body)
 
     def _retry_after(self, response: httpx.Response) -> float | None:
-        """Seconds that the manager asks to be left alone, given as such or as a date."""
+        """Retry-After in seconds, given as a number or a date."""
         text = str(response.headers.get("Retry-After", "")).strip()
         if text.isascii() and text.isdigit():
             return float(text[:9])
@@ -219,8 +218,8 @@ def _service(call: Call) -> str:
 
 
 class _Passing(Exception):
-    """A try came to nothing. `final`: another one would not do better; `unsent`: the request did not get to the manager;
-    `outcome` is for metrics."""
+    """A failed try. `final`: another one would fail too; `unsent`: the request did not reach the manager; `outcome` is for
+    metrics."""
 
     def __init__(
         self, error: FabricError, outcome: str = "timeout", *, final: bool = False, unsent: bool = False
@@ -239,7 +238,7 @@ def _too_slow(where: str, seconds: float) -> FabricLate:
 
 
 def _failure(error: httpx.TransportError, where: str, call: Call) -> _Passing:
-    """What a broken connection means; only the kinds of errors are told, and TLS's own words."""
+    """The meaning of a transport error. Only its type is quoted, and TLS's own words."""
     tls, connecting = _tls(error), isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
     if tls is not None and connecting:
         untrusted = getattr(tls, "verify_message", "")
@@ -274,7 +273,7 @@ def _failure(error: httpx.TransportError, where: str, call: Call) -> _Passing:
 
 
 def _mend(words: str) -> str:
-    """What is to be done about a certificate that TLS says this of."""
+    """What to do about a certificate with this TLS error."""
     if "expired" in words or "not yet valid" in words:
         return "renew the manager's certificate, or compare the clocks"
     if "mismatch" in words:
@@ -283,7 +282,7 @@ def _mend(words: str) -> str:
 
 
 def _address(call: Call) -> str:
-    """Host and port alone; the way behind them names a tenant."""
+    """Host and port only; the path names a tenant."""
     url = httpx.URL(call.url)
     return (
         f"{said(url.netloc.decode('ascii', 'replace'))}{'' if url.port else ':443' if url.scheme == 'https' else ':80'}"
@@ -291,7 +290,7 @@ def _address(call: Call) -> str:
 
 
 def _tls(error: BaseException) -> ssl.SSLError | None:
-    """The TLS fault below an error, if there is one."""
+    """The TLS error that caused an error, if any."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, ssl.SSLError):
@@ -303,8 +302,8 @@ def _tls(error: BaseException) -> ssl.SSLError | None:
 def refusal(
     reply: Reply, told: Callable[[bytes], Iterable[object]], fix: str, hidden: Collection[str] = ()
 ) -> FabricRefused:
-    """An error that the manager answered with, in its own words: the texts and numbers that `told` finds in the body, short and
-    without what is `hidden`. `told` may raise FabricOdd."""
+    """The error for a manager's error answer, in the manager's words: the texts and numbers that `told` finds in the body,
+    shortened and without `hidden`. `told` may raise FabricOdd."""
     try:
         parts = [str(part) for part in told(reply.body) if isinstance(part, str | int)]
     except FabricOdd:

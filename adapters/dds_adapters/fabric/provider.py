@@ -1,9 +1,10 @@
-"""What is asked of a fabric, whoever manages it: which machines it reaches, what it has free, how much a machine may have.
+"""The interface of a fabric's provider: which machines it reaches, what is free, how many devices a machine may have.
 
-An implementation speaks to one manager (`fsas`, `nec`) or reads a file (`file`). It answers each question by itself and keeps
-nothing that a later answer could be mistaken for: whoever asks (`survey`) decides what stands when there is no answer.
+An implementation speaks to one manager (`fsas`, `nec`) or reads a file (`file`). It keeps no old answers: the caller (`survey`)
+decides what remains valid without an answer.
 
-Every failure is a `FabricError` that names the call and its request id and never quotes a credential, a token or a whole answer.
+Every failure is a `FabricError` that names the call and its request id and never quotes a credential, a token or a whole
+answer.
 """
 
 from __future__ import annotations
@@ -16,23 +17,23 @@ from dds_core.publisher.model import Limit, Machine, PoolModel, Stock
 
 
 class FabricError(DdsError):
-    """The fabric gave no usable answer. `general`: it is not this question's fault; any other would fail now, too. `lasting`: it
-    reads alike each time as long as nothing changes (no request id), so that another one is told though the last still stands."""
+    """The fabric gave no usable answer. `general`: any other question would fail too. `lasting`: the text is the same each time
+    until something changes (it has no request id), so a different text is reported although the failure before still stands."""
 
     general = False
     lasting = False
 
 
 class FabricUnreachable(FabricError):
-    """No answer came: the manager took too long, or the connection broke off."""
+    """No answer came: the manager took too long, or the connection broke."""
 
 
 class FabricLate(FabricUnreachable):
-    """No whole answer came in all the time that there was for it."""
+    """No complete answer came within the whole time limit."""
 
 
 class FabricAway(FabricUnreachable):
-    """Not even a connection came about: network, name, port or certificate."""
+    """No connection could be made: network, name, port or certificate."""
 
     general = True
 
@@ -47,24 +48,23 @@ class FabricRefused(FabricError):
 
 
 class FabricBusy(FabricRefused):
-    """The manager has too much to do, whatever it is asked."""
+    """The manager is overloaded, whatever it is asked."""
 
     general = True
 
 
 class FabricOdd(FabricError):
-    """An answer is not as it should be: names the call, the field and the request id. Nothing of it is taken."""
+    """An answer is not as expected: names the call, the field and the request id. Nothing of it is used."""
 
 
 class InventoryFault(FabricOdd):
-    """An inventory cannot be used. Its words are the same until somebody changes the file, so that other words are news."""
+    """An inventory cannot be used. The text changes only if the file changes, so a different text is news."""
 
     lasting = True
 
 
 class FabricPartly(FabricOdd):
-    """Some machines of a list are not as they should be; `machines` are the others. Who is not among them may be there all the
-    same."""
+    """Some machines of a list are not as expected; `machines` are the others. A machine that is missing there may exist."""
 
     def __init__(self, what: str, *, machines: Sequence[Machine], where: str = "", fix: str = "") -> None:
         self.machines = tuple(machines)
@@ -78,25 +78,25 @@ class FabricDenied(FabricError):
 
 
 class Provider(Protocol):
-    """A fabric's manager. Methods may be called from several threads; each is one question and raises `FabricError`."""
+    """A fabric's manager. Methods are thread-safe; each is one question and raises `FabricError`."""
 
     def machines(self) -> Sequence[Machine]:
-        """All machines, UUIDs in small letters; `limits` of each is None, `limits()` tells them. Raises FabricPartly where some
-        could not be read.
+        """All machines, UUIDs in lower case; their `limits` are None, see `limits()`. Raises FabricPartly if some could not be
+        read.
 
-        Asked first in every round: what a provider keeps for the length of a round (node groups, a file) begins anew here."""
+        The first question of every round: what a provider caches for a round (node groups, a file) is dropped here."""
         ...
 
     def stock(self, machine: Machine, model: PoolModel) -> Stock:
-        """What the machine's fabric has free of the model, asked by way of this machine. With named devices `free` is the number
-        of the healthy ones."""
+        """What the machine's fabric has free of the model, asked through this machine. With named devices, `free` is the number
+        of healthy ones."""
         ...
 
     def limits(self, machine: Machine, models: Sequence[PoolModel]) -> Mapping[str, Limit] | None:
-        """How many devices the machine may have, by cdi-model-name; a model without a limit is not in it. None: this API knows
-        of no limits."""
+        """How many devices the machine may have, by cdi-model-name; a model without a limit is not in it. None: this API has no
+        limits."""
         ...
 
     def close(self) -> None:
-        """Give connections back; nothing may be asked any more."""
+        """Close connections; no question may follow."""
         ...

@@ -1,5 +1,4 @@
-"""From settings to a provider. The libraries of a manager's API are loaded only for the one that is asked for; the APIs of other
-packages are entry points `dds.fabrics`."""
+"""Makes a provider from settings, and loads only its libraries. Other packages add APIs by entry points `dds.fabrics`."""
 
 from __future__ import annotations
 
@@ -12,13 +11,13 @@ from dds_adapters.fabric.provider import Provider
 from dds_core.errors import InputError, install_hint
 
 Opener = Callable[[FabricSettings, Outside], Provider]
-"""What an entry point gives. Raises InputError for settings that cannot be used, and sends nothing yet."""
+"""What an entry point gives. Raises InputError for unusable settings, and sends nothing yet."""
 
 
 def open_provider(settings: FabricSettings, outside: Outside | None = None) -> Provider:
-    """A provider for these settings. Nothing is sent yet; an inventory is read.
+    """A provider for these settings. An inventory is read; nothing is sent.
 
-    Raises InputError for a setting that cannot be used or a library that is missing, FabricOdd for an inventory with faults.
+    Raises InputError for an unusable setting or a missing library, FabricOdd for an inventory with faults.
     """
     check(settings)
     opener = _OWN.get(settings.api) or plugins.load(plugins.FABRICS, settings.api)
@@ -31,13 +30,13 @@ def open_provider(settings: FabricSettings, outside: Outside | None = None) -> P
 
 
 def require_http(endpoint: str) -> None:
-    """Raises InputError when the library for HTTP is missing, or the endpoint has a name that cannot be looked up."""
+    """Raise InputError if the HTTP library is missing, or the endpoint's host name is invalid."""
     try:
         import httpx
     except ImportError:
         raise InputError("the package httpx is not installed", fix=install_hint("serve")) from None
     try:
-        httpx.URL(endpoint).host.encode("idna")  # as it is looked up
+        httpx.URL(endpoint).host.encode("idna")  # as name resolution does
     except (httpx.InvalidURL, ValueError):
         raise InputError("is not a URL", where="fabric endpoint", fix="give SCHEME://HOST[:PORT]") from None
 

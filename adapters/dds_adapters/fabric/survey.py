@@ -1,13 +1,14 @@
 """One round of questions to a fabric: all machines, then what each fabric has free of each model, then each machine's limits.
 
-An error is the error of one question; the others are asked all the same, and what was answered before stands. Free counts are
-asked by way of one machine of a fabric, another one each round, because a machine that cannot be asked must not hide its fabric;
-after an error the next one is asked, three at most, but not after one that took all its time. A manager that is away altogether
-is not asked hundreds of times for it: after three questions in a row that it is the manager's fault to fail, the rest of the
-round is left, and so is the rest of a fabric that was too slow for a whole question, and of all limits after three in a row that
-were: stock is not to wait for them. What is left is not reported: it is asked again in the next round.
+An error concerns one question; the others are still asked, and earlier answers remain valid. Free counts are asked through one
+machine of a fabric, another one in each round, because a machine that does not answer must not hide its fabric. After an error
+the next machine is asked, three at most, but not after one that took the whole time limit.
 
-No thread is started here, no clock read, nothing is kept from round to round.
+A manager that is away is not asked hundreds of times: after three general failures in a row the rest of the round is skipped;
+after a time-out the rest of that fabric's stock; after three time-outs in a row all limits, so that stock does not wait for them.
+What is skipped is not reported; it is asked in the next round.
+
+Nothing here starts a thread, reads a clock, or is kept from round to round.
 """
 
 from __future__ import annotations
@@ -35,32 +36,32 @@ from dds_core.text import scrub
 TRIES = 3
 """Machines of a fabric that are asked for its stock, one after the other, until one answers."""
 AWAY = 3
-"""Questions in a row that failed for the manager's sake; the rest of the round is left."""
+"""After so many general failures in a row the rest of the round is skipped."""
 
 MACHINES = "machines"
 
 
 def limits_of(machine: str) -> str:
-    """How a question about a machine's limits is named in facts."""
+    """Name of a question about a machine's limits in facts."""
     return f"limits/{machine}"
 
 
 @dataclass(frozen=True)
 class MachinesAnswer:
-    """All machines that there are; with `fault` there may be others, which could not be read."""
+    """All machines; with `fault` there may be others, which could not be read."""
 
     machines: tuple[Machine, ...]
     fault: FabricError | None = None
 
     @property
     def whole(self) -> bool:
-        """Whether who is not among them is not there."""
+        """Whether a machine that is not in the list is gone."""
         return self.fault is None
 
 
 @dataclass(frozen=True)
 class StockAnswer:
-    """What a fabric has free of a model. `asked` is the instant at which it was, in microseconds; 0: nobody knows."""
+    """What a fabric has free of a model. `asked` is the instant of the question in microseconds; 0: unknown."""
 
     stock: Stock
     asked: int = 0
@@ -68,7 +69,7 @@ class StockAnswer:
 
 @dataclass(frozen=True)
 class LimitsAnswer:
-    """How much a machine (its UUID) may have; None: this API knows of no limits."""
+    """How many devices a machine (its UUID) may have; None: this API has no limits."""
 
     machine: str
     limits: dict[str, Limit] | None
@@ -76,7 +77,7 @@ class LimitsAnswer:
 
 @dataclass(frozen=True)
 class NoAnswer:
-    """A question came to nothing. `of` is "machines", "stock/FABRIC/MODEL" or "limits/MACHINE"."""
+    """A failed question. `of` is "machines", "stock/FABRIC/MODEL" or "limits/MACHINE"."""
 
     of: str
     error: FabricError
@@ -88,7 +89,6 @@ Question = Callable[[], None]
 
 
 def in_order(questions: Iterable[Question]) -> None:
-    """Ask one after the other."""
     for question in questions:
         question()
 
@@ -105,11 +105,11 @@ def survey(
     instant: Callable[[], int] = int,
     counted: Callable[[], None] = lambda: None,
 ) -> None:
-    """One whole round. `report` is told each answer as it comes; `stopping` is asked before each question.
+    """One whole round. `report` gets each answer as it comes; `stopping` is called before each question.
 
-    `known` are the machines of the round before: they speak for their fabrics when no list of machines comes. `run` carries the
-    questions out once the machines are known; one that uses threads makes `report` be called from them. `instant` gives the
-    instants of questions. `counted` is called once all stock was asked for: nobody has to wait for limits to know it.
+    `known` are the machines of the round before, used if no list of machines comes. `run` carries out the questions once the
+    machines are known; if it uses threads, they call `report`. `instant` gives the instants of questions. `counted` is called
+    once all stock was asked for, so that no one waits for the limits.
     """
     asked = _Round(provider, round, report, stopping, instant)
     machines = asked.machines(known)
@@ -122,12 +122,12 @@ def survey(
 
 
 def together(known: Iterable[Machine], read: Iterable[Machine]) -> tuple[Machine, ...]:
-    """Those that were known, as far as a list that is not whole says nothing newer of them."""
+    """The known machines, updated by an incomplete list."""
     return tuple({one.uuid: one for one in (*known, *read)}.values())
 
 
 def _by_fabric(machines: Iterable[Machine]) -> dict[str, list[Machine]]:
-    """Those that some fabric reaches, sorted by UUID."""
+    """The machines of each fabric, sorted by UUID."""
     found: dict[str, list[Machine]] = {}
     for machine in sorted(machines, key=lambda one: one.uuid):
         if machine.fabric:
@@ -142,8 +142,8 @@ def _turned(items: list[Any], by: int) -> list[Any]:
 
 @dataclass
 class _Round:
-    """The questions of one round. `failed` counts those in a row that failed for the manager's sake, `unheard` those about
-    limits to which nothing was said in time, `slow` are fabrics that nothing was heard of in time."""
+    """The questions of one round. `failed`: general failures in a row; `unheard`: time-outs of limits in a row; `slow`: fabrics
+    with a time-out."""
 
     provider: Provider
     round: int
@@ -155,12 +155,12 @@ class _Round:
     slow: set[str] = field(default_factory=set)
 
     def machines(self, known: Sequence[Machine]) -> Sequence[Machine]:
-        """Those that are there now, or else those that were `known`."""
+        """The machines now, or the `known` ones if there is no answer."""
         if self.stopping():
             return ()
         found = self._asked(self.provider.machines)
         if not isinstance(found, FabricError) and not found and known:
-            # To believe that all are gone withdraws every pool; a manager that just starts may say so, but hardly twice.
+            # An empty list withdraws every pool. A manager that is starting may give one, but hardly twice.
             found = self._asked(self.provider.machines)
         if isinstance(found, FabricPartly):
             self.report(MachinesAnswer(found.machines, found))
@@ -172,7 +172,7 @@ class _Round:
         return found
 
     def stock(self, fabric: str, machines: list[Machine], model: PoolModel) -> None:
-        """Ask by way of one machine after the other, until one answers."""
+        """Ask through one machine after the other, until one answers."""
         if self._left() or fabric in self.slow:
             return
         for machine in _turned(machines, self.round)[:TRIES]:
@@ -212,7 +212,7 @@ class _Round:
         return self.failed >= AWAY or self.stopping()
 
     def _asked(self, question: Callable[[], T]) -> T | FabricError:
-        """The answer, or why there is none; a fault of a provider's own code is one question's, too."""
+        """The answer, or the error; an exception in a provider's own code concerns one question, too."""
         try:
             found = question()
         except FabricError as error:
@@ -225,11 +225,11 @@ class _Round:
         return found
 
 
-# -- what is new in answers, as facts ------------------------------------------------------------------------------------
+# -- facts from answers --------------------------------------------------------------------------------------------------
 
 
 class FabricKnowledge(Protocol):
-    """What is known of a fabric: a state of the publisher."""
+    """What a state of the publisher knows of a fabric."""
 
     def machine(self, uuid: str) -> Machine | None: ...
 
@@ -240,23 +240,22 @@ class FabricKnowledge(Protocol):
     def stock(self, fabric: str, model: str) -> Stock | None: ...
 
     def in_doubt(self, fabric: str, model: str) -> bool:
-        """Whether an answer is news even when it says what is known."""
+        """Whether an answer is news even if it says what is known."""
         ...
 
     def failure(self, of: str) -> str:
-        """Why this question was not answered the last time; empty when it was, or was not asked yet."""
+        """Why the last such question failed; empty if it was answered or not asked yet."""
         ...
 
     @property
     def listed(self) -> bool:
-        """Whether a list of machines has come since the start of this process."""
+        """Whether a list of machines has come since this process started."""
         ...
 
 
 def facts_of(answer: Answer, view: FabricKnowledge) -> tuple[Event, ...]:
-    """What is new against the view; an answer that says what is known already makes no fact. A question that fails is told
-    once, and once more when it is answered again; a fault of an inventory also when it is another one than before: somebody is
-    at it."""
+    """The news in an answer; an answer that repeats what is known gives no fact. A failing question is reported once, and again
+    when it is answered. An inventory's fault is also reported when its text changes, because someone is editing the file."""
     match answer:
         case MachinesAnswer(machines, fault):
             if fault is not None:
@@ -277,7 +276,7 @@ def _failed(of: str, error: FabricError, view: FabricKnowledge) -> Iterable[Even
 
 
 def _moved(machines: tuple[Machine, ...], view: FabricKnowledge) -> Iterable[Event]:
-    """Machines that are new or other than before. A list says nothing of limits: what is known of them stays."""
+    """New or changed machines. A list has no limits: the known ones stay."""
     for machine in machines:
         known = view.machine(machine.uuid)
         now = machine if known is None else msgspec.structs.replace(machine, limits=known.limits)
@@ -296,7 +295,7 @@ def _counted(stock: Stock, view: FabricKnowledge) -> Iterable[Event]:
 
 
 def _limited(answer: LimitsAnswer, view: FabricKnowledge) -> Iterable[Event]:
-    """A machine that is gone meanwhile has no limits any more."""
+    """Nothing for a machine that is gone by now."""
     known = view.machine(answer.machine)
     if known is not None and known.limits != answer.limits:
         yield MachineObserved(msgspec.structs.replace(known, limits=answer.limits))

@@ -1,7 +1,7 @@
-"""Foreign words in our errors: without line breaks, without secrets, short.
+"""Makes text of a manager fit for dds's errors: short, on one line, without secrets.
 
-`dds_core.text.scrub` knows what secrets look like; who knows the secrets themselves hides them by name besides. A manager may
-quote what it was sent, also encoded as it was sent, or once more.
+`dds_core.text.scrub` knows the forms of secrets; a caller that knows the secrets themselves hides them too. A manager may quote
+what it was sent, in the encoding of the request or encoded once more.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _READ = 64 * 1024
 
 
 def said(text: str, hidden: Collection[str] = ()) -> str:
-    """The text, fit for an error; `hidden` are secrets that must not be in it."""
+    """The text, fit for an error, without the secrets in `hidden`."""
     forms = sorted({form for one in hidden for form in _forms(one)}, key=len, reverse=True)
     read, more = text[:_READ], len(text) > _READ
     for form in forms:
         read = read.replace(form, REMOVED)
     if more and forms:
-        read = read[: -len(forms[0])]  # may be the beginning of one that was cut
+        read = read[: -len(forms[0])]  # the end may be the beginning of a secret
     if _holds(read, hidden):
         return REMOVED
     text = scrub(read)
@@ -35,12 +35,12 @@ def said(text: str, hidden: Collection[str] = ()) -> str:
 
 @lru_cache(maxsize=16_384)
 def named(name: str | None) -> str:
-    """A machine's name, fit for people; remembered, because the same thousands of names come every few seconds."""
+    """A machine's name, fit to be shown; cached, because thousands of names come every few seconds."""
     return said(name or "")
 
 
 def _forms(secret: str) -> Iterable[str]:
-    """A secret as it may be written; one of a letter or two is in every text and gives nothing away."""
+    """The encodings of a secret; one of a letter or two occurs in every text, so it cannot be hidden."""
     if len(secret) > 2:
         yield from (secret, quote(secret, safe=""), quote(secret), quote_plus(secret))
         yield from (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], repr(secret)[1:-1])
@@ -51,9 +51,9 @@ _BESIDES = re.compile(r"[^A-Za-z0-9]+")
 
 
 def _holds(text: str, hidden: Iterable[str]) -> bool:
-    """Whether a secret is left in a form that nobody thought of (encoded twice, quoted within quotes): then nothing is told.
+    """Whether a secret is left in an unexpected form (encoded twice, quotes in quotes); then the whole text is dropped.
 
-    Compared are letters and digits alone, of secrets that have enough of them to be no ordinary word.
+    Only letters and digits are compared, for secrets that have enough of them to be no ordinary word.
     """
     plain = {_plain(text), _plain(unquote_plus(text)), _plain(unquote_plus(unquote_plus(text)))}
     return any(len(core := _plain(one)) >= 6 and any(core in form for form in plain) for one in hidden)

@@ -1,6 +1,6 @@
 """A log, or a part of it, as a file of JSON lines, plain or gzipped: export, archive and reading.
 
-Files are written whole or not at all, and read line by line. The format is `dds_core.log.codec`'s.
+A file is written completely or not at all, and read line by line. `dds_core.log.codec` defines the format.
 """
 
 from dds_adapters.jsonl.reading import JsonlLog, is_log_file

@@ -1,5 +1,4 @@
-"""Files that appear whole or not at all, and what the operating system says against them in the project's own
-errors."""
+"""Files that are written completely or not at all, and errors of the operating system as errors of the project."""
 
 from __future__ import annotations
 
@@ -20,10 +19,10 @@ _BUFFER = 1 << 18
 
 @contextmanager
 def new_file(path: str, *, replace: bool = False) -> Iterator[IO[bytes]]:
-    """A file to write that takes the name `path` only when the block ends well and its bytes are on the disk.
+    """A file to write. It gets the name `path` only when the block ends without error and its bytes are on the disk.
 
-    Gzipped when the name ends in `.gz`, with the same bytes for the same content. Raises `FileError`; unless
-    `replace` is given, also when the file is there already.
+    Gzipped when the name ends in `.gz`; the same content gives the same bytes. Raises `FileError`, also for an existing file
+    unless `replace` is given.
     """
     path = os.path.abspath(path)
     if not replace and os.path.lexists(path):
@@ -44,14 +43,13 @@ def new_file(path: str, *, replace: bool = False) -> Iterator[IO[bytes]]:
     except OSError as error:
         raise file_error(error, path) from error
     finally:
-        with suppress(OSError):  # it has its own name by now, or was never made
+        with suppress(OSError):  # it was renamed, or never made
             os.remove(temporary)
 
 
 @contextmanager
 def opened(path: str) -> Iterator[IO[bytes]]:
-    """The unpacked bytes of a plain or gzipped file; raises `FileError`, also for what goes wrong while reading
-    in the block."""
+    """The unpacked bytes of a plain or gzipped file. Raises `FileError`, also for errors when the block reads."""
     try:
         with io.BufferedReader(io.FileIO(path), _BUFFER) as raw:
             packed = raw.peek(2)[:2] == _GZIP
@@ -66,7 +64,7 @@ def opened(path: str) -> Iterator[IO[bytes]]:
 
 
 def file_error(error: OSError, path: str) -> FileError:
-    """What the operating system said, as an error of ours."""
+    """An error of the operating system as a `FileError`."""
     fix = {
         errno.ENOSPC: "make room, then run the command again",
         errno.EDQUOT: "make room, then run the command again",
@@ -78,7 +76,7 @@ def file_error(error: OSError, path: str) -> FileError:
 
 
 def _sync_folder(folder: str) -> None:
-    """The new name itself has to be on the disk too."""
+    """Write the directory to the disk, so that the new name is durable too."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

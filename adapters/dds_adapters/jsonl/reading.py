@@ -1,5 +1,5 @@
-"""Reading a log file as an `EventSource`, line by line. It never repairs: what is read and not as it should be ends
-the read. A read of one stream or of some types passes over the other lines undecoded."""
+"""Reading a log file as an `EventSource`, line by line. A damaged line ends the read with an error; nothing is repaired. A read
+of one stream or of some types skips other lines without decoding them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _E = TypeVar("_E", Envelope, LeanEvent)
 
 
 def is_log_file(path: str) -> bool:
-    """Whether the file begins like a log file of ours; False for anything that cannot be read."""
+    """Whether the file begins as an export or archive. False when it cannot be read."""
     try:
         with opened(path) as lines:
             return lines.read(len(HEADING)) == HEADING
@@ -42,9 +42,8 @@ def is_log_file(path: str) -> bool:
 class JsonlLog:
     """An export or archive, plain or gzipped, as an `EventSource`.
 
-    Raises `NotALogFile`, `TruncatedFile`, `CorruptFile` or `FileError`; and, while reading, `BrokenChain` where a
-    position is missing or stands in the wrong place. The hashes themselves are checked by
-    `dds_core.log.verify_chain`.
+    Raises `NotALogFile`, `TruncatedFile`, `CorruptFile` or `FileError`, and while reading `BrokenChain` for a missing or wrong
+    position. Hashes are checked by `dds_core.log.verify_chain`.
     """
 
     def __init__(self, path: str) -> None:
@@ -53,18 +52,17 @@ class JsonlLog:
 
     @property
     def name(self) -> str:
-        """The log's name, `<cluster>/<component>`."""
         return self.heading.log
 
     def head(self) -> Head:
-        """The epoch is the one that wrote last, the checkpoint the last event or the one that an archived log begins with."""
+        """The head as far as the file shows it. The epoch is that of the last event. The checkpoint is the last event, if it is
+        one, otherwise the first event of the rest of an archived log."""
         after, last = self.heading.after, self.heading.until
         newest = list(self.read(max(last - 1, after), last))
         head = advanced(unopened(self.name, self.heading.cluster), newest)
         return replace(head, position=last, checkpoint=head.checkpoint or (after + 1 if after else 0), archived=after)
 
     def span(self) -> tuple[int, int]:
-        """First and last position in the file, as its header says."""
         return self.heading.after + 1, self.heading.until
 
     def read(
@@ -75,7 +73,7 @@ class JsonlLog:
         types: Collection[str] | None = None,
         batch: int = BATCH,
     ) -> Iterator[Envelope]:
-        """As in `EventSource`; a file is read line by line, whatever `batch` says."""
+        """As in `EventSource`, but `batch` has no effect: a file is read line by line."""
         return self._events(decode_envelope, after, until, stream, types)
 
     def read_lean(
@@ -133,8 +131,8 @@ class JsonlLog:
         last: int,
         asked: Callable[[bytes], object] | None,
     ) -> Iterator[_E]:
-        """The events of positions after `after`, up to `last`; a read to the end of the file checks its
-        closing line too. A whole line that `asked` finds nothing in is not decoded."""
+        """The events after `after`, up to and including `last`. A read to the end of the file checks the closing line too. A
+        complete line in which `asked` finds nothing is skipped without decoding."""
         position, event = self.heading.after, None
         for line in lines:
             if line.startswith(CLOSING):
@@ -187,8 +185,8 @@ _WHOLE = b"}\n"
 
 
 def _asked(stream: str | None, types: Collection[str] | None) -> Callable[[bytes], object] | None:
-    """What finds the stream and one of the types in a line; inside its data a quotation mark is escaped, so nothing there
-    is taken for them. None when everything is asked for."""
+    """A search for the stream and one of the types in a line. It finds nothing inside of data, where quotation marks are
+    escaped. None when all events are asked for."""
     if stream is None and types is None:
         return None
     wanted = []

@@ -1,4 +1,4 @@
-"""Writing a log, or a part of it, to a file, unchanged and with its hashes; and erasing data from such a file."""
+"""Writing a log, or a part of it, to a file, unchanged and with its hashes. Erasing data from such a file."""
 
 from __future__ import annotations
 
@@ -16,34 +16,32 @@ from dds_core.log.envelope import CHECKPOINT, LOG_OPENED, Envelope, Head
 from dds_core.log.interface import EventLog, EventSource
 
 Progress = Callable[[int], None]
-"""Told the newest position, every `_STEP` events."""
+"""Called with the newest position, every `_STEP` events."""
 
 _STEP = 1000
 
 
 def silent(position: int) -> None:
-    """No progress wanted."""
+    """A `Progress` that does nothing."""
 
 
 def export(log: EventSource, path: str, *, until: int | None = None, progress: Progress = silent) -> ChainReport:
-    """Write what the log holds, up to `until`, to a new file; the chain is checked on the way.
-
-    Raises `FileError` and `BrokenChain`, and then there is no file.
-    """
+    """Write the log up to `until` to a new file and check the chain meanwhile. Raises `FileError` or `BrokenChain`, and then
+    leaves no file."""
     head = log.head()
     last = head.position if until is None else min(until, head.position)
     return write_log(path, heading_of(head, last), log.read(head.archived, last), progress=progress)
 
 
 def heading_of(head: Head, until: int) -> Heading:
-    """The header of a file with all that the log holds up to `until`."""
+    """The header of a file with the log's events up to `until`."""
     return Heading(FORMAT, head.log, head.cluster, head.component, head.archived, until)
 
 
 def write_log(
     path: str, heading: Heading, envelopes: Iterable[Envelope], *, replace: bool = False, progress: Progress = silent
 ) -> ChainReport:
-    """Write these envelopes, which must be just what the header says, to a new file; gives what was checked."""
+    """Write these envelopes to a new file and check them. Raises `BrokenChain` when they are not those that the header names."""
     check = ChainCheck()
     with new_file(path, replace=replace) as file:
         file.write(encode_heading(heading) + b"\n")
@@ -62,11 +60,8 @@ def write_log(
 
 
 def redact_file(path: str, *, positions: Iterable[int] = (), stream: str | None = None) -> int:
-    """Erase data and salt of these events from an export or archive, as `EventLog.redact` does in a log; gives
-    how many.
-
-    The file is replaced as a whole; copies of it elsewhere are not touched.
-    """
+    """Erase data and salt of these events from an export or archive, as `EventLog.redact` does in a log. Returns how many. The
+    file is replaced by a new one; copies of it are not changed."""
     source, chosen, erased = JsonlLog(path), set(positions), 0
 
     def redacted(e: Envelope) -> Envelope:
@@ -81,12 +76,11 @@ def redact_file(path: str, *, positions: Iterable[int] = (), stream: str | None 
 
 
 def archive(log: EventLog, path: str, *, checkpoint: int | None = None, progress: Progress = silent) -> ChainReport:
-    """Move everything up to a checkpoint (by default the newest) into a new file; gives what the file holds.
+    """Move all events up to a checkpoint (by default the newest) into a new file. Returns what the file holds.
 
-    It is written, read back and checked before anything is removed from the log. The file ends with the checkpoint, and the log
-    then starts with it. Interrupted at any point it may be run
-    again with the same arguments: a file that is there already is used if it holds just these events. Raises
-    `NotACheckpoint`, `FileError`, `BrokenChain`.
+    The file is written, read back and checked before events are removed from the log. It ends with the checkpoint, and the log
+    then starts with it. After an interruption, call it again with the same arguments: an existing file with exactly these
+    events is used. Raises `NotACheckpoint`, `FileError`, `BrokenChain`.
     """
     head = log.head()
     last = head.checkpoint if checkpoint is None else checkpoint

@@ -1,8 +1,8 @@
-"""Kubernetes as scaler and publisher see it: what is listened to (`watch`) and what it says (`decode`), what is written (`write`,
-`publish`), who leads (`lease`), what stands in the way (`doctor`), and recordings of raw watch streams.
+"""The Kubernetes side of all components: lists and watches (`watch`), objects to facts (`decode`), writes (`write`, `publish`),
+leader election (`lease`), checks of an installation (`doctor`), and recordings of watch streams.
 
-Nothing here decides. What the API server sent is decoded as far as the engine reads it; the rest is never even looked at, so that
-no Secret, environment value or opaque device configuration can get into an event.
+Nothing here decides. An object is decoded only as far as the engine reads it, so that no Secret, environment value or opaque
+device configuration can get into an event.
 """
 
 from dds_adapters.kubernetes.decode.decoding import Fault

@@ -1,7 +1,7 @@
-"""Where an API server is and who asks it: what a kubeconfig says, or what a pod finds in itself.
+"""Finds an API server and the credentials for it: in a kubeconfig, or in the pod's service account.
 
-The official client reads both, plugins and all. It is imported when a cluster is asked and not before: that takes half a second
-and 30 MiB. Nothing here sends anything or ever writes a file.
+The official client reads both, with all plugins. It is imported only when a cluster is needed, because the import takes half a
+second and 30 MiB. This module sends no request and writes no file.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any, Protocol
 from dds_core.errors import InputError, install_hint
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where a pod finds its token and the server's certificate authority."""
+"""Where a pod has its token and the certificate authority of the server."""
 CONNECTIONS = 32
-"""Kept open for the next request; a watch holds one of its own."""
+"""Connections kept open for later requests. Each watch has one of its own."""
 
 _KEEP_ALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
-"""A peer that has vanished without a word is found within a minute."""
+"""Detects within a minute that the peer is gone."""
 
 
 class Access(Protocol):
@@ -30,13 +30,13 @@ class Access(Protocol):
     def name(self) -> str: ...
 
     def client(self) -> Any:
-        """A new ApiClient with what the files say now. Raises InputError."""
+        """A new ApiClient, made from what the files say now. Raises InputError."""
         ...
 
 
 @dataclass(frozen=True)
 class Kubeconfig:
-    """A kubeconfig (or several with colons between, as kubectl takes them) and one of its contexts, or the current one."""
+    """A kubeconfig (or several separated by colons, as for kubectl) and a context; None: the current context."""
 
     path: str
     context: str | None = None
@@ -46,7 +46,7 @@ class Kubeconfig:
         return self.path
 
     def _there(self) -> bool:
-        """Whether there is anything to read: $KUBECONFIG may name several files."""
+        """True when one of the files exists: $KUBECONFIG may name several."""
         return any(os.path.exists(os.path.expanduser(one)) for one in self.path.split(os.pathsep))
 
     def client(self) -> Any:
@@ -57,7 +57,7 @@ class Kubeconfig:
         try:
             load(self.path, self.context, configuration, persist_config=False)
             return _client(configuration)
-        except Exception as error:  # a broken file fails in many ways, and none of them is our doing
+        except Exception as error:  # the client raises many types for a broken file
             what = f"cannot be used: {_first_line(error)}" if self._there() else "there is no such file"
             fix = "give a kubeconfig that kubectl can use, and one of its contexts"
             raise InputError(what, where=self.path, fix=fix) from None
@@ -65,7 +65,7 @@ class Kubeconfig:
 
 @dataclass(frozen=True)
 class InCluster:
-    """The service account of the pod that this runs in. Its token changes every hour; the client reads it each minute."""
+    """The service account of the pod. Its token changes every hour; the client reads it again each minute."""
 
     folder: Path = ACCOUNT
 
@@ -89,7 +89,7 @@ class InCluster:
 
 
 def found(kubeconfig: str | None = None, context: str | None = None, account: Path = ACCOUNT) -> Access:
-    """The way to take: the kubeconfig that is given, else $KUBECONFIG, else the pod's account, else ~/.kube/config."""
+    """The access to use: the given kubeconfig, else $KUBECONFIG, else the pod's service account, else ~/.kube/config."""
     if kubeconfig is not None:
         return Kubeconfig(kubeconfig, context)
     named = os.environ.get("KUBECONFIG")
@@ -101,7 +101,7 @@ def found(kubeconfig: str | None = None, context: str | None = None, account: Pa
 
 
 def _blank() -> Any:
-    """A configuration that nobody else's defaults have got into."""
+    """A configuration without the defaults that other code may have set globally."""
     from kubernetes.client import Configuration
 
     configuration: Any = type.__call__(Configuration)
@@ -125,7 +125,7 @@ def _first_line(error: Exception) -> str:
 
 
 def require_client() -> None:
-    """Raises InputError when the official client is not installed."""
+    """Raise InputError when the official client is not installed."""
     try:
         import kubernetes  # noqa: F401
     except ImportError:

@@ -1,7 +1,7 @@
-"""An API server as the scaler sees it: requests with whole answers, pages of a list, and the lines of a watch, all as raw bytes.
+"""Requests to an API server: whole answers, pages of a list, and the events of a watch, all as raw bytes.
 
-The official client serves configuration, authentication and transport; its typed models are never made. Nothing is asked
-twice behind the caller's back, except once after new credentials were read; nothing here keeps or judges what was answered.
+The official client does configuration, authentication and transport; its typed models are not used. A request is repeated only
+once, after new credentials were read. Nothing here keeps or interprets what the server answers.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 60.0
 WATCH_SECONDS = 240
 QUIET_SECONDS = 60.0
-"""A watch on which nothing comes for this much longer than it may last is taken for dead."""
+"""A watch is dead when nothing comes for this much longer than it may last."""
 RENEW_SECONDS = 10.0
-"""Credentials that were refused are read anew, but not again within so long."""
+"""After a 401 the credentials are read again, but not more often than this."""
 LONGEST_LINE = 32 * 1024 * 1024
 
 
 class Unreachable(DdsError):
-    """The API server does not answer; asking again may help."""
+    """The API server does not answer; a later attempt may succeed."""
 
 
 class Refused(DdsError):
-    """The API server answered with an error. `code` is the HTTP status, `wait` the seconds it asks for."""
+    """The API server answered with an error. `code` is the HTTP status, `wait` its Retry-After in seconds."""
 
     def __init__(self, where: str, code: int, reason: str, wait: float = 0.0) -> None:
         self.code = code
@@ -57,7 +57,7 @@ _FIXES = {
 
 @dataclass(frozen=True)
 class Scope:
-    """Which objects of a resource are meant: all, or those of a namespace that match a field selector."""
+    """Which objects of a resource: all, or those of a namespace that match a field selector."""
 
     namespace: str = ""
     fields: str = ""
@@ -68,8 +68,8 @@ EVERYTHING = Scope()
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back: HTTP status, body, the seconds to wait that were asked for (0: none), and the server's clock in
-    microseconds, to the second (0: not told)."""
+    """HTTP status, body, the seconds of Retry-After (0: none), and the server's clock in microseconds, precise to the second (0:
+    no Date header)."""
 
     code: int
     body: bytes
@@ -78,8 +78,8 @@ class Answer:
 
 
 class Asking(Protocol):
-    """A way to send requests: `Cluster`, or whoever stands before it. Raises `Unreachable` when nobody knows what became of the
-    request."""
+    """A way to send requests: `Cluster`, or a wrapper of it. Raises `Unreachable` when it is unknown whether the request was
+    carried out."""
 
     def ask(
         self,
@@ -106,8 +106,6 @@ class Page(msgspec.Struct, rename="camel"):
 
 
 class Event(msgspec.Struct):
-    """A line of a watch."""
-
     type: str
     object: msgspec.Raw
 
@@ -122,11 +120,11 @@ _status = msgspec.json.Decoder(_Status)
 
 
 Asked = Callable[[str, int, float], None]
-"""Is told the method, the HTTP status (0: no answer) and the seconds until the head of the answer, from any thread."""
+"""Called with the method, the HTTP status (0: no answer) and the seconds until the answer's headers, from any thread."""
 
 
 class Watch:
-    """A watch that is open: iterate `events` in one thread, `end` it from any."""
+    """An open watch: iterate `events` in one thread, call `end` from any."""
 
     def __init__(self, response: Any, where: str) -> None:
         self._response = response
@@ -134,7 +132,8 @@ class Watch:
 
     @property
     def events(self) -> Iterator[Event]:
-        """Until the server ends the watch. Raises Unreachable when it breaks off, or when nothing came for too long."""
+        """The events until the server ends the watch. Raises Unreachable when the connection breaks, or when nothing came for too
+        long."""
         rest = b""
         try:
             for chunk in self._response.stream(65_536, decode_content=True):
@@ -146,17 +145,17 @@ class Watch:
                     raise ValueError(f"a line of more than {LONGEST_LINE} bytes")
         except ValueError:
             raise Unreachable("the watch is not one of objects", where=self._where) from None
-        except Exception as error:  # urllib3 and the socket have many kinds of a connection that is gone
+        except Exception as error:  # urllib3 and sockets raise many types for a broken connection
             raise Unreachable(f"the watch broke off ({type(error).__name__})", where=self._where) from None
         finally:
             self._response.close()
 
     def close(self) -> None:
-        """Give it up; for the thread that reads."""
+        """Close the connection; call it from the reading thread."""
         self._response.close()
 
     def end(self) -> None:
-        """Let a read that is under way return; does nothing when it has ended."""
+        """Let a read that is under way return. Does nothing after the watch has ended."""
         try:
             self._response.shutdown()
         except (AttributeError, ValueError, RuntimeError, OSError):
@@ -164,7 +163,7 @@ class Watch:
 
 
 class Cluster:
-    """One API server. `where` is its address; `asked` is told of each request. All methods may be called from any thread."""
+    """One API server. `where` is its address; `asked` is called after each request. All methods are thread-safe."""
 
     def __init__(
         self,
@@ -174,8 +173,8 @@ class Cluster:
         way: Access | None = None,
         user_agent: str = "",
     ) -> None:
-        """Without `way`, `access.found` says where the server is. Raises InputError when that cannot be used, or the client is
-        not installed."""
+        """Without `way`, `access.found` finds the server. Raises InputError when its configuration is unusable, or when the
+        client is not installed."""
         access.require_client()
         self._way = way or access.found(kubeconfig, context)
         self._agent = user_agent or f"dds/{__version__}"
@@ -185,12 +184,12 @@ class Cluster:
         self.where = _host(self._api)
         self.asked: Asked | None = None
         self.sparing = False
-        """Whether a server in trouble is asked no more than it can bear, whoever asks: for a process of many threads."""
+        """True: a failing server gets no more requests than a `Limiter` allows, from all threads together."""
         self._limiters: dict[str, Limiter] = {}
         self._limiting = threading.Lock()
 
     def close(self) -> None:
-        """Give connections back."""
+        """Close all connections."""
         self._api.close()
         self._api.rest_client.pool_manager.clear()
 
@@ -204,8 +203,8 @@ class Cluster:
         content_type: str = "application/json",
         timeout: float = ANSWER_SECONDS,
     ) -> Answer:
-        """Send a request as it is, and give the whole answer, whatever its status. `timeout` in seconds is for connecting and the
-        wait for the answer together. Raises Unreachable: then nobody knows whether it was carried out."""
+        """Send a request; gives the whole answer, whatever its status. `timeout` (seconds) includes the time to connect. Raises
+        Unreachable; it is then unknown whether the request was carried out."""
         response = self._send(method, path, query or {}, timeout, body, content_type)
         return self._answer(response, path)
 
@@ -217,7 +216,7 @@ class Cluster:
         return answer.body
 
     def page(self, resource: str, api_version: str, token: str = "", scope: Scope = EVERYTHING) -> Page:
-        """A page of the list; `token` is the `continue` of the one before. Raises Refused and Unreachable."""
+        """A page of a list; `token` is the `continue` of the page before. Raises Refused and Unreachable."""
         query = _selected(scope) | {"limit": str(PAGE)} | ({"continue": token} if token else {})
         answer = self.ask("GET", path_of(resource, api_version, scope.namespace), query=query)
         if answer.code >= 300:
@@ -236,8 +235,8 @@ class Cluster:
         scope: Scope = EVERYTHING,
         quiet: float | None = None,
     ) -> Watch:
-        """The changes after a version, for at most so long; given up when nothing, not even a bookmark, comes for `quiet`
-        seconds. Raises Refused and Unreachable."""
+        """Watch the changes after version `since`, for at most `seconds`; the connection is dropped when nothing, not even a
+        bookmark, comes for `quiet` seconds. Raises Refused and Unreachable."""
         query = _selected(scope) | {
             "watch": "true",
             "resourceVersion": since,
@@ -280,7 +279,7 @@ class Cluster:
         try:
             for one in api.configuration.auth_settings().values():
                 headers[one["key"]] = str(one["value"]).strip()
-            timeout = until - time.monotonic()  # credentials may have taken their time, and a lease does not wait
+            timeout = until - time.monotonic()  # a credential plugin may have used up part of it
             if timeout <= 0:
                 raise TimeoutError
             response = api.rest_client.pool_manager.request(
@@ -289,7 +288,7 @@ class Cluster:
                 body=body,
                 headers=headers,
                 timeout=_timeouts(min(CONNECT_SECONDS, timeout), timeout),
-                retries=False,  # urllib3 would obey Retry-After by itself, unseen and uncounted
+                retries=False,  # urllib3 would itself wait for Retry-After and send again, uncounted
                 redirect=False,
                 preload_content=False,
             )
@@ -309,14 +308,14 @@ class Cluster:
             return self._limiters.setdefault(resource, Limiter(MOST))
 
     def _begins(self, limiter: Limiter, now: float) -> bool:
-        """Whether a request may be sent. Each yes is followed by `_ended`."""
+        """Whether a request may be sent. If so, `_ended` must follow."""
         with self._limiting:
             free = limiter.wait(now) <= 0
             limiter.running += free
             return free
 
     def _ended(self, limiter: Limiter, now: float, code: int) -> None:
-        """It was answered with this HTTP status, or not at all (0)."""
+        """`code` is the HTTP status, 0 for no answer."""
         with self._limiting:
             limiter.running -= 1
             if code in (0, 401, 429) or code >= 500:
@@ -325,7 +324,7 @@ class Cluster:
                 limiter.succeeded()
 
     def _renewed(self, refused: Any) -> bool:
-        """Whether there are other credentials than the refused ones to ask with."""
+        """Whether there are newer credentials than those of the client `refused`."""
         with self._lock:
             if self._api is not refused:
                 return True
@@ -334,7 +333,7 @@ class Cluster:
             self._read_at = time.monotonic()
             try:
                 self._api = self._way.client()
-            except DdsError:  # a file that is just being written; the next refusal reads it again
+            except DdsError:  # the file is being written just now; the next 401 reads it again
                 return False
             return True
 
@@ -363,7 +362,7 @@ class Cluster:
 
 
 def path_of(resource: str, api_version: str, namespace: str = "", name: str = "", subresource: str = "") -> str:
-    """The path of a collection, an object or a part of it; `api_version` as in objects: "v1" or "group/version"."""
+    """The path of a collection, an object or a subresource; `api_version` as in objects: "v1" or "group/version"."""
     root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
     where = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
     parts = [quote(part, safe="") for part in (name, subresource) if part]
@@ -371,7 +370,7 @@ def path_of(resource: str, api_version: str, namespace: str = "", name: str = ""
 
 
 def resource_of(path: str) -> str:
-    """The resource of a path as `path_of` makes it; any other path as it is, without its query."""
+    """The resource of a path made by `path_of`; any other path is returned as it is, without its query."""
     path = path.partition("?")[0]
     parts = path.strip("/").split("/")
     rest = parts[2:] if parts[0] == "api" else parts[3:] if parts[0] == "apis" else []
@@ -402,7 +401,7 @@ def _timeouts(connect: float, read: float) -> Any:
 
 
 def refusal(where: str, answer: Answer) -> Refused:
-    """An answer other than success, as an error."""
+    """The error for an answer that is not a success."""
     try:
         reason = _status.decode(answer.body).reason
     except ValueError:
@@ -411,8 +410,8 @@ def refusal(where: str, answer: Answer) -> Refused:
 
 
 def listed(ask: Callable[[Mapping[str, str]], bytes], selected: Mapping[str, str]) -> Iterator[bytes]:
-    """The objects of a list, page by page; `ask` gives the answer to a query, `selected` is a part of each. Raises ValueError for
-    one that is no list."""
+    """The objects of a list, page by page. `ask` sends a query, which always contains `selected`. Raises ValueError for an answer
+    that is no list."""
     token = ""
     while True:
         page = _page.decode(ask({**selected, "limit": str(PAGE)} | ({"continue": token} if token else {})))

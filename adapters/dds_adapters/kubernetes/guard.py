@@ -1,8 +1,8 @@
-"""The guard of an exchange: while a claim is given the devices of a node, nobody but dds may allocate them.
+"""The guard of a hand-over: while dds gives a claim the devices of a node, only dds may allocate them.
 
-A ValidatingAdmissionPolicy with its binding; a ConfigMap as its parameter, with a key for each guarded device and the instant at
-which that guard ends by itself; and a claim that is never allocated, on which a dry run shows whether a guard is in force. The
-chart installs them, and they are made from here; dds itself makes none of them. Pure data: the doctor holds a cluster against it.
+A guard consists of a ValidatingAdmissionPolicy with its binding; a ConfigMap as its parameter, which maps each guarded device to
+the instant at which its guard ends; and a claim that is never allocated, on which a dry run shows whether a guard is in force.
+The chart installs these objects, generated from here; dds does not create them. The doctor compares a cluster with them. Pure.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NAME = "dds-guard"
 """Of the policy and of its binding."""
 CONFIG_MAP = "dds-guards"
 PROBE = "dds-probe"
-"""Of the claim, and of the class that it asks for, which nobody makes."""
+"""Of the claim, and of the DeviceClass that it requests, which does not exist."""
 ADMISSION = "admissionregistration.k8s.io/v1"
 Object = dict[str, Any]
 
@@ -27,16 +27,16 @@ _EXEMPT = re.compile(r"""username\s*!=\s*(['"])(.*?)\1""")
 
 
 def key(driver: str, pool: str, device: str) -> str:
-    """The key of a device in the ConfigMap. None of the three holds "_"; a pool's name may hold "/", a key not."""
+    """The key of a device in the ConfigMap. None of the three contains "_"; a pool's name may contain "/", a key may not."""
     return "_".join((driver, pool.replace("/", "__"), device))
 
 
 def policy(user: str) -> Object:
-    """What it refuses, whoever asks: the step from no allocation to one that names a guarded device. `user` may do that, but not
-    as a dry run: that is how it sees the guard. An allocation that was made after the end of a guard, as its timestamp says,
-    passes. What fails is ignored: an error in here must never stop a cluster from scheduling.
+    """The admission policy: it refuses to allocate a guarded device to a claim that has no allocation. `user` (dds) may do so,
+    but not in a dry run: with a dry run dds tests the guard. An allocation whose timestamp is after the guard's end passes.
+    Errors are ignored (failurePolicy): an error of the policy must never stop a cluster from scheduling.
 
-    It spells out what an API server would add, and a doctor find as a difference."""
+    All defaults are spelled out: the API server would add them, and the doctor would report a difference."""
     return {
         "apiVersion": ADMISSION,
         "kind": "ValidatingAdmissionPolicy",
@@ -92,7 +92,7 @@ def policy(user: str) -> Object:
 
 
 def binding(namespace: str) -> Object:
-    """Where its parameter is. Without the ConfigMap nothing is guarded."""
+    """Where the policy's parameter is. Without the ConfigMap nothing is guarded."""
     return {
         "apiVersion": ADMISSION,
         "kind": "ValidatingAdmissionPolicyBinding",
@@ -106,12 +106,12 @@ def binding(namespace: str) -> Object:
 
 
 def config_map(namespace: str) -> Object:
-    """Without `data`: what installs it leaves alone what it has never written, so that an upgrade takes no guard off."""
+    """Without `data`: an installer leaves alone a field that it has never written, so an upgrade removes no guard."""
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP, "namespace": namespace}}
 
 
 def probe(namespace: str) -> Object:
-    """No pod refers to it, so it stays without an allocation. That its class does not exist is no error."""
+    """The probe claim. It stays without an allocation, since no pod refers to it. That its class does not exist is no error."""
     request = {
         "name": "device",
         "exactly": {"deviceClassName": PROBE, "allocationMode": "ExactCount", "count": 1},
@@ -125,11 +125,11 @@ def probe(namespace: str) -> Object:
 
 
 def namespace_of(user: str) -> str:
-    """Where a ServiceAccount is, and with it what its guard needs; "" for anybody else."""
+    """The namespace of a ServiceAccount, where the guard's objects are too; "" for any other user."""
     return user.removeprefix(_ACCOUNT).partition(":")[0] if user.startswith(_ACCOUNT) else ""
 
 
 def exempt(conditions: Iterable[str]) -> str:
-    """The users to whom an admission policy does not apply by its matchConditions, joined by "and"; "" for none. That of dds
-    exempts the scaler."""
+    """The users whom an admission policy exempts by its matchConditions, joined by "and"; "" for none. dds's policy exempts the
+    scaler."""
     return " and ".join(name for one in conditions for _, name in _EXEMPT.findall(one))

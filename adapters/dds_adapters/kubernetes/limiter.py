@@ -1,8 +1,8 @@
-"""How often a server in trouble is asked: `Backoff` says when somebody may try again, `Limiter` how much all may send meanwhile.
+"""How often dds asks a failing server: `Backoff` says when to try again, `Limiter` how many requests may be sent meanwhile.
 
-A sound server is never held up, and one failure among many answers costs nothing. In trouble a resource costs it at most ten
-requests in ten seconds, until three good answers in a row or the window's end. Pure: instants are seconds of any clock that does
-not go back, and are given; so is the source of randomness. Nothing here waits, and nothing is for two threads at once.
+A sound server is never slowed down, and one failure among many answers costs nothing. A failing server gets at most ten requests
+in ten seconds for one resource, until three good answers in a row or the window's end. Pure, not thread-safe; the caller gives
+the instants (seconds of a monotonic clock) and the source of randomness, and does the waiting.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from collections.abc import Iterable
 from random import Random
 
 FIRST, LONGEST = 0.8, 30.0
-"""Seconds: the most that is waited after the first failure, and after any."""
+"""Seconds: the longest wait after the first failure, and after any."""
 LASTING = 10.0
-"""A success that held for so many seconds lets the waits begin anew."""
+"""Seconds: after a success that lasted this long, the waits start again with the first."""
 LONGEST_ASKED = 300.0
-"""The server's own wish is followed up to here."""
+"""Seconds: the longest Retry-After that dds obeys."""
 MOST, WINDOW = 10, 10.0
-"""Requests for one resource that a server in trouble gets in so many seconds from a whole process."""
+"""Requests that a whole process may send a failing server for one resource, in a window of so many seconds."""
 REQUESTS = MOST - 1
-"""The same for one sender within it: one is left for a request that is repeated with new credentials."""
+"""The same for one sender: one request is left for the repetition with new credentials."""
 RECOVERED = 3
-"""So many good answers in a row end a trouble before its time."""
+"""So many good answers in a row end the limit before its time."""
 MOMENT = 0.001
 """Seconds: no wait is shorter."""
 
@@ -39,7 +39,7 @@ class Backoff:
         self._since: float | None = None
 
     def succeeded(self, now: float) -> None:
-        """An attempt has come to something that is going on (a watch is open) from now."""
+        """An attempt succeeded, and what it began (an open watch) goes on from now."""
         if self._since is None:
             self._since = now
 
@@ -54,20 +54,20 @@ class Backoff:
 
 
 class Limiter:
-    """For one resource. While some requests have failed within the window, these and those that are on their way stay within
-    `most`, which no luck of the dice can lift."""
+    """The limit for one resource. While the window has failed requests, these and the running ones together stay within
+    `most`."""
 
     __slots__ = ("_failed", "_good", "_most", "_window", "running")
 
     def __init__(self, most: int = REQUESTS, window: float = WINDOW) -> None:
         self.running = 0
-        """How many are on their way: whoever sends them adds them, and takes them off again."""
+        """Number of unanswered requests; the sender counts them up and down."""
         self._most, self._window = most, window
         self._failed: deque[float] = deque()
         self._good = 0
 
     def wait(self, now: float, more: int = 1) -> float:
-        """Seconds until so many more may be sent, if none of those on their way comes to an end before."""
+        """Seconds until `more` requests may be sent, if no running request ends before."""
         while self._failed and now - self._failed[0] >= self._window:
             self._failed.popleft()
         over = len(self._failed) + self.running + more - self._most
@@ -76,12 +76,11 @@ class Limiter:
         return max(MOMENT, self._failed[min(over, len(self._failed)) - 1] + self._window - now)
 
     def failed(self, instants: Iterable[float]) -> None:
-        """Requests came to nothing; each counts from its instant."""
+        """Requests failed; each counts from its instant."""
         self._failed.extend(instants)
         self._good = 0
 
     def succeeded(self) -> None:
-        """One was answered well."""
         self._good += 1
         if self._good >= RECOVERED:
             self._failed.clear()

@@ -1,8 +1,7 @@
-"""Every permission that scaler, publisher and autoscaler use, once: which verb, for which call, of which feature. The chart, the
-kustomize bases, the documentation and `dds doctor` are made from these tables, so that none of them can ask for more or less than
-another.
+"""The one table of every permission that scaler, publisher and autoscaler use: the verb, the call that needs it, and its feature.
+The chart, the kustomize bases, the documentation and `dds doctor` are generated from these tables, so that they agree.
 
-A new policy knob that needs a permission is a row of `RULES` and its `Feature`. Pure data; nothing here asks an API server.
+A policy knob that needs a permission is a row of `RULES` and its `Feature`. Pure data: nothing here asks an API server.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from dds_core.publisher.policy import PublishMode, PublishPolicy
 from dds_core.scaler.policy import Policy
 
 PUBLISHER = "dds-publisher"
-"""Name of the publisher's ServiceAccount, its roles and its Lease, unless somebody chooses another."""
+"""Default name of the publisher's ServiceAccount, roles and Lease."""
 AUTOSCALER = "dds-autoscaler"
-"""The same of the autoscaler."""
+"""The same for the autoscaler."""
 
 Where = Literal["cluster", "config", "lease", "guard"]
-"""Which role has a rule: the ClusterRole, or the Role in the namespace of the fabric's ConfigMap, the Lease or the guards."""
+"""The role that has a rule: the ClusterRole, or the Role in the namespace of the fabric's ConfigMap, the Lease or the guards."""
 WHERES: tuple[Where, ...] = ("cluster", "config", "lease", "guard")
 
 DRIVERS = "<drivers>"
@@ -36,20 +35,20 @@ IDENTITY = "kube-system"
 """The namespace whose uid is the cluster's identity."""
 
 ALWAYS = ""
-"""The power of a rule that goes with none: without it the component does not run."""
+"""The power of a rule that cannot be switched off: without it the component does not run."""
 
 _RANK = {"observe": 0, "attach": 1, "publish": 1, "autoscale": 1, "detach": 2}
-"""How far each mode of scaler, publisher and autoscaler goes."""
+"""Order of the modes of scaler, publisher and autoscaler."""
 
 
 @dataclass(frozen=True)
 class Feature:
-    """What stops without its rules.
+    """A part of dds that needs some rules.
 
-    A `power` that is off takes them out of a role; a decision that would need it is then refused by the API server, which the log
-    and the metrics say. `mode` is the lowest that makes their calls, `used` whether a policy of such a mode ever does.
-    `told`: not the policy but a setting beside it says so. `words`: nothing else is lost without it. `spare`: the work is done
-    without it too, less well.
+    Without its `power` the rules are left out of the role; the API server then refuses the decisions that need them, which log
+    and metrics show. `mode` is the lowest mode that makes the calls; `used` says whether a policy in such a mode ever does.
+    `told`: not the policy but another setting switches it on. `words`: only texts for people are lost without it. `spare`: dds
+    works without it too, but less well.
     """
 
     name: str
@@ -62,13 +61,13 @@ class Feature:
 
 
 def exchanges(policy: Policy) -> bool:
-    """Whether the claims of any scheduler's pods are given devices in place."""
+    """Whether the policy uses exchanges, for pods of any scheduler."""
     named = (one.hand_over for one in (policy.scheduler, *policy.schedulers.values()))
     return "exchange" in (policy.hand_over, *named)
 
 
 def _guards(policy: Policy) -> bool:
-    """Whether devices are kept from others, for an exchange or before they go back."""
+    """Whether devices are guarded, for an exchange or before a detach."""
     return exchanges(policy) or policy.mode == "detach"
 
 
@@ -96,10 +95,9 @@ DOCTOR = Feature("doctor", words=True)
 
 @dataclass(frozen=True)
 class Rule:
-    """Permission for some verbs on one resource, which may be a part of one ("pods/status").
+    """Permission for verbs on a resource or subresource ("pods/status").
 
-    `call` is the request that needs it, as a person reads it. `names` are resourceNames, some still markers (DRIVERS, CONFIGMAP,
-    LEASE).
+    `call` describes the request that needs it. `names` are resourceNames, some of them markers (DRIVERS, CONFIGMAP, LEASE).
     """
 
     of: Feature
@@ -112,17 +110,16 @@ class Rule:
 
     @property
     def feature(self) -> str:
-        """The name of the feature that needs it."""
         return self.of.name
 
     @property
     def power(self) -> str:
-        """The power that it goes with, ALWAYS for none."""
+        """The power that includes this rule; ALWAYS for none."""
         return self.of.power
 
     @property
     def parts(self) -> tuple[str, str]:
-        """Resource and subresource, as a SelfSubjectAccessReview wants them."""
+        """Resource and subresource, for a SelfSubjectAccessReview."""
         resource, _, subresource = self.resource.partition("/")
         return resource, subresource
 
@@ -137,7 +134,7 @@ _PROGRAM = (
     Rule(REVIEWS, _AUTHORIZATION, "subjectaccessreviews", ("create",), "whether they may read them"),
     Rule(DOCTOR, _AUTHORIZATION, "selfsubjectaccessreviews", ("create",), "which of these permissions are there"),
 )  # fmt: skip
-"""What a program needs, whichever component it runs."""
+"""What every component needs."""
 
 RULES: tuple[Rule, ...] = (
     Rule(WATCH, "", "configmaps", _LISTEN, "the ConfigMap of the fabric", (CONFIGMAP,), "config"),
@@ -154,7 +151,7 @@ RULES: tuple[Rule, ...] = (
     Rule(ATTACH, OPERATOR, "composabilityrequests", ("create",), "order the first device of a model for a node"),
     Rule(ATTACH, OPERATOR, "composabilityrequests", ("get", "patch"), "compare a request, then raise its size"),
     Rule(SIGNAL, DRA, "resourceclaims", ("get",), "compare a claim before a condition is set"),
-    Rule(SIGNAL, DRA, "resourceclaims/status", ("patch",), "set our conditions on the devices of a claim"),
+    Rule(SIGNAL, DRA, "resourceclaims/status", ("patch",), "set dds's conditions on the devices of a claim"),
     Rule(
         SIGNAL, DRA, "resourceclaims/driver", ("arbitrary-node:patch",),
         "the same for devices of these drivers, from Kubernetes 1.36", (DRIVERS,),
@@ -166,12 +163,12 @@ RULES: tuple[Rule, ...] = (
     Rule(GUARD, DRA, "resourceclaims/binding", ("patch",), "the same, from Kubernetes 1.36 (which asks cluster-wide)"),
     Rule(
         GUARD, _ADMISSION, "validatingadmissionpolicies", ("get",),
-        "whether the guard is installed, and exempts us", (guard.NAME,),
+        "whether the guard is installed, and exempts dds", (guard.NAME,),
     ),
     Rule(GUARD, _ADMISSION, "validatingadmissionpolicybindings", ("get",), "where its ConfigMap is", (guard.NAME,)),
     Rule(
         GUARD, "authentication.k8s.io", "selfsubjectreviews", ("create",),
-        "who we are; every user usually may, but without it there is no guard",
+        "the user name of dds; every user usually may, but without it there is no guard",
     ),
     Rule(GUARD, "", "configmaps", ("get", "patch"), "guard a device; take the guard off", (guard.CONFIG_MAP,), "guard"),
     Rule(CLEAR, "", "pods/status", ("patch",), "nominate the node for a pod"),
@@ -187,7 +184,7 @@ RULES: tuple[Rule, ...] = (
     Rule(EVENTS, "events.k8s.io", "events", ("create",), "tell users what was done for their claims and pods"),
     *_PROGRAM,
 )  # fmt: skip
-"""The scaler's table. What is listened to first, then each feature in the order of a claim's life."""
+"""The scaler's table: first what it watches, then each feature in the order of a claim's life."""
 
 PUBLISHER_RULES: tuple[Rule, ...] = (
     Rule(WATCH, "", "configmaps", _LISTEN, "the ConfigMap of the fabric", (CONFIGMAP,), "config"),
@@ -206,7 +203,7 @@ PUBLISHER_RULES: tuple[Rule, ...] = (
     *_PROGRAM,
     Rule(DOCTOR, DRA, "deviceclasses", ("list",), "whether a class asks for what a device does not say"),
 )  # fmt: skip
-"""The publisher's table. It asks for no claim, pod or request to be written, and for no Secret: its own is a mounted file."""
+"""The publisher's table. The publisher writes no claim, pod or request, and reads no Secret: its own is a mounted file."""
 
 
 AUTOSCALER_RULES: tuple[Rule, ...] = (
@@ -234,12 +231,12 @@ AUTOSCALER_RULES: tuple[Rule, ...] = (
     Rule(EVENTS, "events.k8s.io", "events", ("create",), "tell users what a pod waits for and what became of an order"),
     *_PROGRAM,
 )
-"""The autoscaler's table. The rules of cluster-api are for a management cluster that is this one; it needs no Secret, either."""
+"""The autoscaler's table. The rules of cluster-api apply if this cluster is the management cluster. It reads no Secret either."""
 
 
 @dataclass(frozen=True)
 class Names:
-    """What the markers stand for in one installation. No driver at all means that no condition can be set on Kubernetes 1.36."""
+    """The values of the markers in one installation. Without drivers, no condition can be set on Kubernetes 1.36."""
 
     drivers: tuple[str, ...] = ("gpu.nvidia.com",)
     configmap: str = config.NAME
@@ -269,8 +266,8 @@ USUAL_AUTOSCALER = Names(drivers=(), lease=AUTOSCALER)
 
 
 def needed(policy: Policy | PublishPolicy | AutoscalePolicy, table: Sequence[Rule], *told: Feature) -> frozenset[str]:
-    """The powers that a policy can ever use, and those of features that a setting beside it asks for. In mode `observe` nothing
-    is written about the fleet at all."""
+    """The powers that a policy can ever use, and those of the features in `told`. In mode `observe` dds writes nothing about the
+    fleet."""
 
     def is_needed(of: Feature) -> bool:
         return of in told if of.told else _RANK[policy.mode] >= _RANK[of.mode] and of.used(policy)

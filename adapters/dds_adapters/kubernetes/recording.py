@@ -1,7 +1,7 @@
 """Recordings of raw watch streams: JSON lines {"ts", "resource", "type", "object"}, plain or gzipped.
 
-A recording is untrusted input. Whatever is wrong with one is said in one line, with the line where it was found;
-nothing here translates or keeps events.
+A recording is untrusted input: each error is one line that names the line of the file. Events are yielded one at a time, as
+read.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import PROJECTION
 
 MAX_LINE = 16 * 1024 * 1024
-"""Longest line in bytes; the API server takes no object that comes near it."""
+"""Longest line in bytes. The API server accepts no object of that size."""
 
 _GZIP = b"\x1f\x8b"
 
 EVALUATOR = f"cel-expr-python {version('cel-expr-python')}"
-"""What selectors are evaluated with: a log says so, since another one may see some expression otherwise."""
+"""The CEL package that evaluates selectors. A log records it, since another package may give other results."""
 
 
 class NotARecording(FileError):
-    """The file is empty or of another form."""
+    """The file is empty or of another format."""
 
 
 class RecordedEvent(Struct, frozen=True):
-    """One watch event: `at` is its arrival, `raw` the object's JSON as it was received."""
+    """One watch event: `at` is the instant of its arrival in microseconds, `raw` the object's JSON as received."""
 
     at: int
     resource: str
@@ -61,10 +61,10 @@ _line = msgspec.json.Decoder(_Line)
 
 
 def read_recording(path: str | Path) -> Iterator[RecordedEvent]:
-    """Yield the events of a recording in their order, holding one line at a time.
+    """Yield the events of a recording in order, one line in memory at a time.
 
-    Raises FileError (cannot be opened), NotARecording (empty or of another form), TruncatedFile and CorruptFile, all of
-    them possibly after events were yielded.
+    Raises FileError (cannot be opened), NotARecording (empty or of another format), TruncatedFile and CorruptFile, all of them
+    possibly after events were yielded.
     """
     path = Path(path)
     number = 0
@@ -88,7 +88,7 @@ def read_recording(path: str | Path) -> Iterator[RecordedEvent]:
 
 
 def _opened(path: Path, stack: ExitStack) -> IO[bytes]:
-    """The file's lines, unpacked if it is gzipped, whatever its name says."""
+    """Open the file; unpack it if it begins like gzip, whatever its name is."""
     file = stack.enter_context(path.open("rb"))
     start = file.read(len(_GZIP))
     file.seek(0)
@@ -140,9 +140,9 @@ def _corrupt(path: Path, number: int) -> CorruptFile:
 def replay_recording(
     path: Path, policy: Policy, *, code: str = "replay", engine: Engine | None = None
 ) -> Iterator[Step]:
-    """Every step that the recording at `path` gives under `policy`, the engine's own first facts included.
+    """Every step of the recording at `path` under `policy`, the engine's own first facts included.
 
-    Raises the errors of `read_recording` where the file is not as it should be; the steps before it stand.
+    Raises the errors of `read_recording`; steps that were yielded before remain valid.
     """
     return replay_events(read_recording(path), policy, code=code, engine=engine)
 
@@ -150,8 +150,8 @@ def replay_recording(
 def replay_events(
     recorded: Iterable[RecordedEvent], policy: Policy, *, code: str = "replay", engine: Engine | None = None
 ) -> Iterator[Step]:
-    """As `replay_recording`, from recorded events in the order of their arrival. It starts synced, with an empty state;
-    deadlines pass at the instants of the facts. `engine`, a new one by default, is left at the end of the recording."""
+    """As `replay_recording`, from recorded events in the order of arrival. The replay starts synced, with an empty state; a
+    deadline passes when a later fact comes. `engine` (default: a new one) is left in its state at the end of the recording."""
     engine = engine if engine is not None else Engine()
     translator = Translator(engine.state, namespace="")  # a recording does not say where dds was installed
     started = False
@@ -164,7 +164,7 @@ def replay_events(
 
 
 def begin(engine: Engine, policy: Policy, at: int, code: str) -> Iterator[Step]:
-    """The facts that open a replay: who decides, under which policy, and that the state is whole."""
+    """The first facts of a replay: who decides, under which policy, and that the state is complete."""
     yield engine.feed(Started(code=code, fingerprint=FINGERPRINT, projection=PROJECTION, epoch=1, mode=policy.mode), at)
     yield engine.feed(PolicyChanged(policy=policy.model_dump(mode="json")), at)
     yield engine.feed(Synced(), at)

@@ -1,6 +1,6 @@
-"""Where servers come from: the providers of machines behind one small interface, by which a server is ordered and given back.
+"""Where servers come from: providers of machines, from which dds orders a server and to which it returns one.
 
-Nothing here decides. `open_machines` is where to begin; docs/machines.md says what each provider needs and does.
+Nothing here decides. Start at `open_machines`; docs/machines.md says what each provider needs and does.
 """
 
 from dds_adapters.machines.machine_settings import (

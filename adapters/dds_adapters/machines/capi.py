@@ -1,4 +1,4 @@
-"""Objects of cluster-api, as far as they are read: v1beta1 and v1beta2, which say the same in different places."""
+"""Objects of cluster-api, as far as dds reads them: v1beta1 and v1beta2, which have the same data in different places."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from dds_core.autoscaler.records import ServerState
 
 GROUP = "cluster.x-k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
-"""That are understood, the better one first."""
+"""The versions that dds understands, the better one first."""
 CLUSTER = f"{GROUP}/cluster-name"
 """Label of all objects of a cluster."""
 DELETE = f"{GROUP}/delete-machine"
-"""Annotation of a Machine that goes before any other when there are fewer replicas."""
+"""Annotation of the Machine that cluster-api deletes first when replicas are lowered."""
 ORDER = "dds.cohdi.io/order"
-"""Annotation of ours beside it: the order that made the Machine, which the ledger keeps no longer than that."""
+"""dds's annotation beside it: the order that made the Machine, which the ledger no longer has then."""
 
 _MAKING = frozenset({"InfrastructureReady", "BootstrapReady", "BootstrapConfigReady"})
-"""Conditions of a Machine that is being made. Trouble of one that runs is no failure to make it."""
+"""Conditions of a Machine that is being made. Trouble of a running Machine is no failure to make it."""
 
 
 class _Owner(Part):
@@ -44,7 +44,7 @@ class Meta(Part):
 
 
 class Owned(Part):
-    """Any object that another one made."""
+    """Any object made by another one."""
 
     metadata: Meta
 
@@ -58,7 +58,7 @@ class Condition(Part):
 
 
 class _Before(Part):
-    """What v1beta1 says, which v1beta2 still carries as deprecated."""
+    """The fields of v1beta1, which v1beta2 still has as deprecated."""
 
     failure_reason: str | None = Field(default=None, alias="failureReason")
     failure_message: str | None = Field(default=None, alias="failureMessage")
@@ -106,7 +106,6 @@ class Machine(Owned):
 
     @property
     def order(self) -> str:
-        """What `ORDER` says."""
         return (self.metadata.annotations or {}).get(ORDER, "")
 
     @property
@@ -119,7 +118,7 @@ class Machine(Owned):
 
     @property
     def failure(self) -> tuple[str, str] | None:
-        """Code and words, when it cannot be made or is lost for good."""
+        """Code and message if it cannot be made or is lost for good."""
         for told in self.status.told:
             if told.failure_reason or told.failure_message:
                 return said(told.failure_reason or "Failed"), said(told.failure_message or "")
@@ -147,11 +146,11 @@ class _Version(Part):
 
 
 class Group(Part):
-    """What the API server says of the API group."""
+    """The API server's description of the API group."""
 
     versions: list[_Version]
 
 
 def out_of_resources(code: str) -> bool:
-    """Whether a code says that no server could be had (cluster-api's own is InsufficientResources)."""
+    """Whether a code means that no server was available (cluster-api's own is InsufficientResources)."""
     return "insufficient" in code.lower() or "quota" in code.lower()

@@ -1,17 +1,17 @@
 """Servers that the Fsas cluster manager composes into the node groups of a cluster.
 
 They are read by documented calls: the node groups and the machines of each (v2); a machine's name, status and status_reason (v3).
-How a node group is resized is not documented. Assumed, in this module alone:
+How to resize a node group is not documented. Assumed, in this module alone:
 
 - `POST …/v3/…/nodegroups/{group}/actions/resize` does for machines what the documented resize of a machine does for devices: it
-  states the new number, is accepted (2xx) at once, and orders nothing for a number that is there (`_increase`, `_remove`);
-- a machine gets the name that is asked for, and is a member of its node group from then on; a name that a machine has or had is
-  refused with the code `NAME_TAKEN`;
-- the status of a machine is one of those of a device (`_STATES`); when no server is left, the request is refused with the code
+  states the new number, is accepted (2xx) at once, and orders nothing if the number is the present one (`_increase`, `_remove`);
+- a machine gets the requested name, and is at once a member of its node group; a name that a machine has or had is refused with
+  the code `NAME_TAKEN`;
+- the status of a machine is one of those of a device (`_STATES`); if no server is left, the request is refused with the code
   `NO_STOCK`, or the status_reason of its machine begins with that.
 
-The order is the machine's name. The names are read before the number is raised, and again afterwards. If another client raised
-the number in between, the manager orders nothing or refuses: an order never makes two machines.
+The machine's name contains the order. dds reads the names before it raises the number, and again afterwards. If another client
+raised the number in between, the manager orders nothing or refuses: an order never makes two machines.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from dds_core.autoscaler.fold.decisions import FULL
 from dds_core.autoscaler.records import Server, ServerState
 
 PREFIX = "dds-"
-"""Before the order in a machine's name: a machine without it was not ordered by dds."""
+"""Precedes the order in a machine's name: a machine without it was not ordered by dds."""
 ATTEMPTS = 4
-"""How often a node group that others resize is read again in one call."""
+"""How often one call reads a node group again that other clients resize."""
 
 # -- assumed -----------------------------------------------------------------------------------------------------------
 
@@ -97,7 +97,7 @@ class _Detail(Part):
 
 
 _Members = Mapping[str, str]
-"""The machines of a node group: UUIDs in small letters, and as the manager writes them."""
+"""The machines of a node group: UUIDs in lower case, and as the manager writes them."""
 
 
 class Cdi:
@@ -139,7 +139,7 @@ class Cdi:
                 known |= there.keys()
                 body = _increase(len(members) + 1, PREFIX + order)
                 if attempt + 1 < ATTEMPTS and self._resize(node_groups[group], body) == NAME_TAKEN:
-                    return  # it was accepted before
+                    return  # the order was accepted before
         raise _contended(f"it has no machine for order {order}", group)
 
     def decompose(self, server: str) -> None:
@@ -165,8 +165,8 @@ class Cdi:
     # -- reading
 
     def _node_groups(self, needed: str = "") -> Mapping[str, str]:
-        """The node groups' UUIDs by our groups. A group is not in it whose node group is missing, ambiguous or another group's.
-        Raises FabricRefused when `needed` is no group of the settings."""
+        """UUIDs of the node groups by dds's groups; without those whose node group is missing, ambiguous or used by another
+        group. Raises FabricRefused if `needed` is no group of the settings."""
         groups = self._settings.groups
         if needed and needed not in groups:
             raise provider.unknown_group(needed, "cdi", groups)
@@ -190,7 +190,7 @@ class Cdi:
         return {one.lower(): one for one in answer.mach_ids}
 
     def _read(self, group: str, members: _Members) -> tuple[dict[str, Server], list[tuple[str, FabricError]]]:
-        """Those that could be read, by UUID, and a fault of the group for each other one."""
+        """The readable machines, by UUID, and a fault of the group for each other one."""
         there: dict[str, Server] = {}
         strange: list[tuple[str, FabricError]] = []
         for uuid, written in members.items():
@@ -221,7 +221,7 @@ class Cdi:
     # -- writing
 
     def _resize(self, node_group: str, body: Mapping[str, Any]) -> str:
-        """The code of a refusal because the name is taken or the members have changed, "" when it was accepted."""
+        """ "" if it was accepted, else the code of a refusal because the name is taken or the members have changed."""
         path = f"{ROOT}/v3/{self._cluster}/nodegroups/{quote(node_group, safe='')}/actions/resize"
         try:
             self._session.post("cm.resize", path, self._settings.seconds, body)
@@ -236,7 +236,7 @@ class Cdi:
 
 
 def _raise_general(fault: FabricError) -> None:
-    """Raise what the next question would meet, too, after as long a wait."""
+    """Raise an error that the next request would meet too, after the same wait."""
     if fault.general or isinstance(fault, FabricUnreachable):
         raise fault
 

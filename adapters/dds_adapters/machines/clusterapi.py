@@ -1,15 +1,16 @@
-"""Servers that are Machines of cluster-api: a MachineDeployment or MachineSet for each group, whose replicas go up and down.
+"""Servers that are Machines of cluster-api: each group is a MachineDeployment or MachineSet, whose replicas dds raises and
+lowers.
 
 Going up: `replicas` and the order are written in one update, which the API server refuses if the object has changed since.
 
-Going down, so that no other Machine can go in its place and that the next call can repeat every step: one Machine
-is written down as the next to go; it gets the annotation by which cluster-api deletes it first; then `replicas` is lowered and
-the Machine recorded as removed, in one update. A Machine that another client has marked could go in its place, so that nothing is
-lowered until it has gone; nor while a MachineDeployment is rolled out, since cluster-api then chooses the MachineSet.
+Going down must remove exactly one given Machine, and each step must be repeatable: dds writes the Machine down as the next to go;
+gives it the annotation by which cluster-api deletes it first; then lowers `replicas` and records the Machine as removed, in one
+update. dds lowers nothing while a Machine that another client has marked exists, because that one could go instead; nor while a
+MachineDeployment is rolled out, because cluster-api then chooses the MachineSet.
 
 By the source of its controllers, cluster-api compares `replicas` with the number of Machines, and counts those that are being
-deleted until they are gone. So a removed Machine stays where both are equal before the controller acts: `replicas` was raised for
-an order, or another client deleted a Machine. dds deletes such a Machine itself; cluster-api makes another if one is due.
+deleted until they are gone. So a removed Machine stays if both are equal before the controller acts: `replicas` was raised for an
+order, or another client deleted a Machine. dds deletes such a Machine itself; cluster-api makes another if one is due.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from dds_core.autoscaler import records
 from dds_core.autoscaler.records import ServerState
 
 ATTEMPTS = 12
-"""How often an object that others change, or a removal of several steps, is looked at again in one call."""
+"""How often one call looks again at an object that others change, or takes another step of a removal."""
 _AGAIN = "ask again later"
 _PLURALS = {"MachineDeployment": "machinedeployments", "MachineSet": "machinesets"}
 
@@ -59,7 +60,7 @@ M = TypeVar("M", bound=Owned)
 
 @dataclass(frozen=True)
 class _Owner:
-    """What makes a group's Machines, as it was just read."""
+    """The object that makes a group's Machines, as just read."""
 
     live: Live
     replicas: int
@@ -70,7 +71,7 @@ class _Owner:
 @dataclass(frozen=True)
 class _Found(_Owner):
     """The same with its MachineSets and Machines. `sets`: the replicas of each set by uid; `metas`: of all Machines by name;
-    `machines`: those that could be read; `fault`: why the first other one could not."""
+    `machines`: the readable ones; `fault`: why the first other one is not."""
 
     sets: Mapping[str, int]
     metas: Mapping[str, Meta]
@@ -82,7 +83,7 @@ class _Found(_Owner):
 
     @property
     def matched(self) -> Ledger:
-        """Nothing new is matched while some Machine cannot be read: it may be the one."""
+        """While a Machine cannot be read, no order gets a new one: the unreadable Machine may be the one."""
         staying = sorted(
             (one for one in self.machines if not one.deleting and self.fault is None),
             key=lambda one: (one.metadata.created, one.name),
@@ -92,22 +93,22 @@ class _Found(_Owner):
 
     @property
     def is_rolled_out(self) -> bool:
-        """Whether more than one MachineSet has Machines, or is to have some."""
+        """Whether more than one MachineSet has Machines, or should have some."""
         used = {uid for uid, replicas in self.sets.items() if replicas}
         return len(used | {meta.controller for meta in self.metas.values()}) > 1
 
     @property
     def kept(self) -> list[Meta]:
-        """Removed Machines that cluster-api will not delete: their MachineSets have no more Machines than they are to have."""
+        """Removed Machines that cluster-api will not delete, because their MachineSets do not have too many Machines."""
         if sum(self.sets.values()) > self.replicas:
-            return []  # a MachineSet does not have the lower number yet
+            return []  # a MachineSet was not lowered yet
         staying = Counter(meta.controller for meta in self.metas.values() if not meta.deleted)
         removed = [meta for name, meta in self.metas.items() if name in self.ledger.removed and not meta.deleted]
         return [meta for meta in removed if staying[meta.controller] <= self.sets[meta.controller]]
 
 
 class ClusterApi:
-    """The Machines of these groups, by way of one API server. `close` gives it back."""
+    """The Machines of these groups, through one API server. `close` closes its connections."""
 
     def __init__(self, groups: Mapping[str, Scalable], api: Asking, close: Callable[[], None] = lambda: None) -> None:
         self._groups = dict(groups)
@@ -115,13 +116,13 @@ class ClusterApi:
         self._close = close
 
     def servers(self) -> tuple[records.Server, ...]:
-        """Writes down, too, which Machine an order got, and deletes removed ones that cluster-api keeps."""
+        """Also records which Machine an order got, and deletes removed ones that cluster-api keeps."""
         found: list[records.Server] = []
         faults: list[tuple[str, FabricError]] = []
         for group, scalable in self._groups.items():
             try:
                 one = self._settled(scalable, _matched)
-            except FabricUnreachable:  # nor would the next group be read
+            except FabricUnreachable:  # the next group could not be read either
                 raise
             except FabricError as fault:
                 faults.append((group, fault))
@@ -146,7 +147,7 @@ class ClusterApi:
         return self._groups[group]
 
     def _settled(self, scalable: Scalable, step: Callable[[Server, Scalable], T | None]) -> T:
-        """What the step gives in the end; None lets it be taken again, as does an object that others have changed."""
+        """The result of the step. It is repeated if it gives None, or if an object was changed by others."""
         try:
             version = self._version()
             server = Server(self._api, lambda _: version)
@@ -194,7 +195,7 @@ def _owner(server: Server, scalable: Scalable) -> _Owner:
 
 
 def _look(server: Server, scalable: Scalable) -> _Found:
-    """What makes the Machines is read first: none of those that it is known to have made can be missing then."""
+    """The owner is read first, so that no Machine that it is known to have made can be missing."""
     owner = _owner(server, scalable)
     sets = {owner.live.uid: owner.replicas}
     if scalable.kind == "MachineDeployment":
@@ -215,12 +216,12 @@ def _list(server: Server, resource: str, owner: _Owner, scalable: Scalable) -> l
     selected = {"labelSelector": f"{CLUSTER}={owner.cluster}"}
     try:
         return [msgspec.json.decode(raw) for raw in server.list(resource, selected, scalable.namespace)]
-    except ValueError:  # text that is no Unicode
+    except ValueError:  # not Unicode
         raise odd(f"{scalable}, its {resource}", "", "is not JSON") from None
 
 
 def _owned(form: type[M], items: list[Any], makers: Collection[str], resource: str) -> list[tuple[Any, M]]:
-    """The objects that one of these made. Raises FabricOdd where that cannot be read."""
+    """The objects made by one of `makers`. Raises FabricOdd if that cannot be read."""
     good, faults = each(form, items, resource, resource)
     if faults:
         raise faults[0]
@@ -228,7 +229,7 @@ def _owned(form: type[M], items: list[Any], makers: Collection[str], resource: s
 
 
 def _matched(server: Server, scalable: Scalable) -> _Found:
-    """As it is, each order with its Machine, which has been written down."""
+    """The present state, with the Machine of each order, which is recorded."""
     found = _look(server, scalable)
     _delete_kept(server, scalable, found)
     ledger = found.matched
@@ -260,7 +261,7 @@ def _shown(group: str, found: _Found) -> list[records.Server]:
 
 
 def _order(server: Server, scalable: Scalable, order: str) -> bool:
-    """One replica more, unless the order was written down before."""
+    """Raise `replicas` by one, unless the order was recorded before."""
     owner = _owner(server, scalable)
     if not owner.ledger.knows(order):
         _write(server, owner, owner.ledger.ordered(order), owner.replicas + 1)
@@ -273,7 +274,7 @@ def _order(server: Server, scalable: Scalable, order: str) -> bool:
 
 
 def _remove(server: Server, scalable: Scalable, name: str, order: str) -> bool | None:
-    """The next step of the Machine's removal, or of the order's; None: there is another one to take."""
+    """The next step in the removal of a Machine or an order; None if another step follows."""
     found = _look(server, scalable)
     ledger = found.matched
     if order:
@@ -286,7 +287,7 @@ def _remove(server: Server, scalable: Scalable, name: str, order: str) -> bool |
         _check(server, found, name, scalable)
         _write(server, found, ledger.begun(name), found.replicas)
         return None
-    name = ledger.removing  # perhaps another's, which was begun before and has to be ended first
+    name = ledger.removing  # finish another removal that was begun before
     machine = found.machine(name)
     order = ledger.order_of(name)
     if machine is not None and not (machine.marked and machine.order == order):
@@ -317,7 +318,7 @@ def _delete_kept(server: Server, scalable: Scalable, found: _Found) -> None:
 
 
 def _check(server: Server, found: _Found, name: str, scalable: Scalable) -> None:
-    """Raises FabricRefused while one replica less could take another Machine than this one."""
+    """Raise FabricRefused while lowering `replicas` could remove another Machine than this one."""
     where = str(scalable)
     if found.fault is not None:
         raise found.fault
@@ -327,15 +328,13 @@ def _check(server: Server, found: _Found, name: str, scalable: Scalable) -> None
     for one in found.machines:
         if one.marked and not one.deleting and one.name not in (name, *found.ledger.removed):
             if _owner(server, scalable).live.version != found.live.version:
-                raise Changed(
-                    where
-                )  # the mark may be that of another call, which wrote it down after this one had read
+                raise Changed(where)  # the mark may be of another call of dds, recorded after this one had read
             what = f"Machine {one.name} is marked by another client, and could go in place of {name}"
             raise FabricRefused(what, code=CONFLICT, where=where, fix=f"take the mark {DELETE} back, or {_AGAIN}")
 
 
 def _write(server: Server, owner: _Owner, ledger: Ledger, replicas: int) -> None:
-    """Both at once, as they were read. Raises Changed."""
+    """Both in one update, at the version that was read. Raises Changed."""
     text = ledger.model_dump_json(exclude_defaults=True)
     changes = {"metadata": {"annotations": {ANNOTATION: text}}, "spec": {"replicas": replicas}}
     server.merge(owner.live, changes)

@@ -1,7 +1,7 @@
-"""Servers in a file that an operator keeps: what is there and in which state. What dds wants goes into a second file.
+"""Servers in a file that an operator maintains, with their states. dds writes what it wants into a second file, the requests.
 
-The file of requests is written whole, in one step (a crash leaves the old one or the new one), under a lock that other processes
-heed too. The operator, or a script, does what it says and writes what became of it into the file of servers.
+dds writes the requests as a whole in one step (a crash leaves the old or the new file), under a lock between processes. The
+operator, or a script, carries them out and writes the new states into the file of servers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Wanted = Literal["running", "stopped"]
 
 
 class Entry(Strict):
-    """A server that there is, whether it runs or not."""
+    """A server, whether it runs or not."""
 
     id: ServerName
     group: GroupName
@@ -61,7 +61,7 @@ class Servers(Strict):
 
 
 class Order(Strict):
-    """`server`: the one that it got, "" when there was none to spare."""
+    """`server`: the one that it got, "" if none was available."""
 
     group: GroupName
     server: str = ""
@@ -76,7 +76,7 @@ class Requests(Strict):
 
 
 class Inventory:
-    """The servers of a file. Both files are read anew for each question."""
+    """The servers of a file. Both files are read anew for each call."""
 
     def __init__(self, settings: InventorySettings) -> None:
         self._servers = settings.servers
@@ -91,7 +91,7 @@ class Inventory:
         return (*(one for one in shown if one is not None), *lost)
 
     def groups(self) -> frozenset[str]:
-        """Those of all servers, of the stopped ones too."""
+        """The groups of all servers, also of stopped ones."""
         return frozenset(entry.group for entry in self._read_servers())
 
     def compose(self, order: str, group: str) -> None:
@@ -125,8 +125,7 @@ class Inventory:
                 _end(requests, order)
             self._write(requests)
 
-    def close(self) -> None:
-        """Nothing is open."""
+    def close(self) -> None: ...
 
     def _read_servers(self) -> list[Entry]:
         where = f"inventory {self._servers}"
@@ -137,13 +136,12 @@ class Inventory:
     def _read_requests(self) -> Requests:
         where = f"requests {self._requests}"
         fix = "put it back as dds has written it; write {} if nothing was ever ordered"
-        with suppress(PermissionError):  # which is reported when it is read
-            if not self._requests.exists():  # never taken for an empty one: what was ordered would be ordered again
+        with suppress(PermissionError):  # reading reports it
+            if not self._requests.exists():  # not the same as empty: dds would repeat its orders
                 raise InventoryFault("is not there", where=where, fix=fix)
         return read_document(self._requests, Requests, InventoryFault, where, fix, empty=fix)
 
     def _write(self, requests: Requests) -> None:
-        """Whole or not at all."""
         text = _HEAD + yaml.safe_dump(requests.model_dump(), sort_keys=False)
         part = self._requests.with_name(f".{self._requests.name}.part")
         try:
@@ -158,7 +156,7 @@ class Inventory:
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
-        """One change at a time, of all processes of this machine and all their threads."""
+        """One change at a time, for all processes and threads of this machine."""
         try:
             handle = os.open(self._requests.with_name(f".{self._requests.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
@@ -196,7 +194,7 @@ def _lost(name: str, order: Order) -> Server:
 
 
 def _tidied(requests: Requests, entries: list[Entry]) -> Requests:
-    """Without orders whose server was to stop and has. That it is to be stopped stays: the inventory may be late."""
+    """Ends orders whose server had to stop and has stopped. The request to stop stays, since the inventory may be out of date."""
     awake = {entry.id for entry in entries if entry.state not in ("stopped", "failed")}
     for order, one in list(requests.orders.items()):
         if requests.servers.get(one.server) == "stopped" and one.server not in awake:

@@ -1,7 +1,7 @@
-"""Which order made which Machine, kept in an annotation of the object that makes them.
+"""The ledger: which order made which Machine, kept in an annotation of the object that makes the Machines.
 
-It is written together with `replicas`, as both were read, so that there is never a replica more than there are orders for it.
-Pure: nothing here asks anybody.
+It is written together with `replicas`, at the version that was read, so there is never a replica more than there are orders for
+it. Pure: nothing here sends a request.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ ANNOTATION = "dds.cohdi.io/servers"
 
 
 class Ledger(Strict):
-    """`orders`: the Machine of each, "" while it has none. `removing`: the one Machine that is to go next, for which `replicas`
-    was not lowered yet. `removed`: those for which it was. `past`: the newest orders that have ended."""
+    """`orders`: the Machine of each order, "" while it has none. `removing`: the Machine that goes next, for which `replicas` was
+    not lowered yet. `removed`: those for which it was. `past`: the newest ended orders."""
 
     orders: dict[str, str] = {}
     removing: str = ""
@@ -38,7 +38,7 @@ class Ledger(Strict):
         return order in self.orders or order in self.past
 
     def void(self, replicas: int) -> list[str]:
-        """Open orders for which there is no replica any more: another client has lowered them."""
+        """Open orders whose replica another client has taken away."""
         too_many = min(len(self.orders) - replicas, len(self.open))
         return self.open[-too_many:] if too_many > 0 else []
 
@@ -46,7 +46,7 @@ class Ledger(Strict):
         return self._with(orders={**self.orders, order: ""})
 
     def ended(self, order: str) -> Ledger:
-        """Without the order, which is remembered as one that was."""
+        """Without the order, which moves to `past`."""
         if order not in self.orders:
             return self
         rest = {one: machine for one, machine in self.orders.items() if one != order}
@@ -60,9 +60,9 @@ class Ledger(Strict):
         return self.ended(self.order_of(machine))._with(removing="", removed=(*self.removed, machine))
 
     def matched(self, there: Collection[str], staying: Sequence[str], replicas: int) -> Ledger:
-        """As the Machines that are `there` make it. An open order gets the newest of those `staying` (newest first) which have
-        none, as soon as there are more without an order than there would be without any order: Machines of a group are alike, and
-        what counts is that there is one for each."""
+        """Assigns Machines to open orders. `there` are all Machines, `staying` those that are not being deleted (newest first).
+        An open order gets the newest Machine without one, once more Machines have no order than would exist without any order:
+        Machines of a group are alike, so only the number counts."""
         orders = {order: machine if machine in there else "" for order, machine in self.orders.items()}
         removed = tuple(machine for machine in self.removed if machine in there)
         taken = {*orders.values(), *removed}

@@ -1,7 +1,7 @@
-"""Which provider of machines, and what it needs of each group. One section, `machines`, of a file in YAML. Other packages add
-kinds by entry points `dds.machines`.
+"""Settings of the provider of machines, and what it needs for each group: the section `machines` of a YAML file. Other packages
+add kinds by entry points `dds.machines`.
 
-Nothing here asks anybody. What a group is for (bounds, template) is the policy's business; here its name alone is the same.
+Nothing here sends a request. The policy says what a group is for (bounds, template); only the group's name is the same here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _path(value: object) -> object:
 
 
 File = Annotated[Path, BeforeValidator(_path)]
-"""A path in the settings, relative to the file that they are in."""
+"""A path in the settings, relative to their file."""
 
 
 def _check_each_once(groups: Mapping[str, object]) -> None:
@@ -42,15 +42,15 @@ def _check_each_once(groups: Mapping[str, object]) -> None:
 
 
 class MachinesSettings(Strict):
-    """What every kind has. `groups` has the names of the node groups for its keys; those of an inventory are in its file."""
+    """What every kind has. The keys of `groups` are the names of the node groups; those of an inventory are in its file."""
 
     kind: str
     groups: Mapping[GroupName, Any] = Field(default={})
 
 
 class CdiSettings(MachinesSettings):
-    """Servers that the Fsas cluster manager composes. `credentials` is the folder of the mounted Secret, `scheme` the beginning
-    of a Node's spec.providerID, `seconds` the bound of a call with all its tries, `groups` name or UUID of each node group."""
+    """Servers that the Fsas cluster manager composes. `credentials`: the folder of the mounted Secret; `scheme`: the beginning of
+    a Node's spec.providerID; `seconds`: the limit of a call with its tries; `groups`: name or UUID of each node group."""
 
     kind: Literal["cdi"]
     endpoint: str
@@ -63,7 +63,7 @@ class CdiSettings(MachinesSettings):
 
     @property
     def fabric(self) -> FabricSettings:
-        """How its managers are reached."""
+        """How to reach its managers."""
         seconds = float(self.seconds)
         return FabricSettings("cm", self.endpoint, self.tenant, self.cluster, self.credentials, cm_seconds=seconds)
 
@@ -72,13 +72,13 @@ class CdiSettings(MachinesSettings):
         _check_each_once(self.groups)
         try:
             check(self.fabric)
-        except InputError as error:  # its mend is an option of a command
+        except InputError as error:  # without its fix, which is a command's option
             raise ValueError(f"{error.where.removeprefix('fabric ')}: {error.what}") from None
         return self
 
 
 class Scalable(Strict):
-    """What makes the Machines of a group."""
+    """The object that makes a group's Machines."""
 
     kind: Literal["MachineDeployment", "MachineSet"] = "MachineDeployment"
     namespace: Namespace
@@ -89,7 +89,7 @@ class Scalable(Strict):
 
 
 class ClusterApiSettings(MachinesSettings):
-    """Machines of cluster-api. Without `kubeconfig` the management cluster is found as every other cluster is."""
+    """Machines of cluster-api. Without `kubeconfig` the management cluster is found like any other cluster."""
 
     kind: Literal["cluster-api"]
     kubeconfig: File | None = None
@@ -103,7 +103,7 @@ class ClusterApiSettings(MachinesSettings):
 
 
 class InventorySettings(MachinesSettings):
-    """Servers in a file, which an operator or a script powers on and off as the file of requests asks."""
+    """Servers in a file, which an operator or a script powers on and off as the file of requests says."""
 
     kind: Literal["inventory"]
     groups: Mapping[GroupName, Any] = Field(default={}, max_length=0)
@@ -119,7 +119,7 @@ class InventorySettings(MachinesSettings):
 
 class MachinesPlugin(NamedTuple):
     """What an entry point `dds.machines` gives. `settings` is the form of the section `machines`, with a literal `kind`. `open`
-    makes the provider: it sends no request yet, and raises InputError for settings that cannot be used."""
+    makes the provider: it sends no request yet, and raises InputError for unusable settings."""
 
     settings: type[MachinesSettings]
     open: Callable[[Any, Outside], Machines]
@@ -129,7 +129,7 @@ KINDS = ("cdi", "cluster-api", "inventory")
 
 
 class _Section(BaseModel):
-    """The file; its other sections are read by others."""
+    """The file; other sections are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True, hide_input_in_errors=True)
 
@@ -152,7 +152,7 @@ def read_settings(path: Path) -> MachinesSettings:
 
 
 def plugin_of(kind: str) -> MachinesPlugin | None:
-    """The kind of that name of another package. Raises InputError for one that is none."""
+    """Another package's kind of that name, None without one. Raises InputError if it is no MachinesPlugin."""
     found = plugins.load(plugins.MACHINES, kind)
     if found is not None and not isinstance(found, MachinesPlugin):
         raise InputError(f"{kind!r} is no MachinesPlugin", where=plugins.MACHINES, fix="mend or remove that package")
@@ -165,7 +165,7 @@ def _document_with(kind: str) -> type[Any]:
 
 
 def _kind_in(written: Any) -> str:
-    """What the file says, "" where it says none."""
+    """The kind in the file, "" without one."""
     machines = written.get("machines") if isinstance(written, dict) else None
     kind = machines.get("kind") if isinstance(machines, dict) else None
     return kind if isinstance(kind, str) else ""

@@ -1,4 +1,4 @@
-"""The autoscaler's orders as writes: a server more, a server less."""
+"""The autoscaler's orders as writes: compose a server, return a server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DENIED, OUT_OF_RESOURCES, REFUSED = "Denied", "OutOfResources", "Refused"
 
 
 class ServerWrite(ABC):
-    """A call to a provider of machines, which knows orders and servers by their names: each may be made twice."""
+    """A call to a provider of machines. It may be repeated, because the provider knows orders and servers by name."""
 
     def carry_out(self, api: Asking, versions: Versions) -> Result:
         try:

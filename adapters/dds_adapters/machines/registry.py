@@ -1,4 +1,4 @@
-"""From settings to a provider of machines. The libraries that one needs are loaded only for that one."""
+"""Makes a provider of machines from settings, and loads only its libraries."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from dds_core.errors import InputError
 
 
 def open_machines(settings: MachinesSettings, outside: Outside | None = None) -> Machines:
-    """A provider for these settings. Nothing is sent or read yet, but credentials.
+    """A provider for these settings. It reads credentials and sends nothing yet.
 
-    `outside` is the way to a CDI manager. Raises InputError for a setting that cannot be used, or a library that is missing.
+    `outside` is the way to a CDI manager. Raises InputError for an unusable setting or a missing library.
     """
     if isinstance(settings, CdiSettings):
         require_http(settings.endpoint)

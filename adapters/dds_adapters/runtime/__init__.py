@@ -1,5 +1,6 @@
-"""A running scaler or publisher: what listens, what decides and logs, and what writes, put together into one process.
+"""A live scaler, publisher or autoscaler: listening, deciding, logging and writing, put together into one process.
 
-`loop` is what decides and logs, `scaler` and `publisher` what is particular to each; `process` drives one of them with threads,
-and `publishing` asks the fabric for the publisher. `serving` runs several in one program; the other modules tell how they do.
+`loop` decides and logs; `scaler`, `publisher` and `autoscaler` add what is particular to each component. `process` drives one of
+them with threads, `serving` runs several in one program. `publishing` and `autoscaling` are the threads that ask the fabric and
+the provider of servers. `operation`, `health`, `logs`, `metrics` and `preflight` report on them.
 """

@@ -1,4 +1,4 @@
-"""A thread that asks somebody something again and again."""
+"""A thread that polls an external system."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from abc import ABC, abstractmethod
 
 
 class PollingThread(ABC):
-    """A thread that asks again and again, from `start` to `stop`. `_changed` guards what the thread is told, and is notified when
-    that is something new."""
+    """Polls from `start` to `stop`. `_changed` guards the inputs of the thread and is notified when they change."""
 
     def __init__(self, name: str) -> None:
         self._changed = threading.Condition()
@@ -24,13 +23,13 @@ class PollingThread(ABC):
         self.thread.start()
 
     def end(self) -> None:
-        """Ask nothing more; it does not wait for a question that runs."""
+        """Send no more requests. Does not wait for a running one."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
 
     def stop(self, seconds: float) -> bool:
-        """Ask nothing more; False when a question still hangs after so many seconds."""
+        """As `end`, and wait. False when a request still hangs after so many seconds."""
         self.end()
         if self.thread.ident is not None:
             self.thread.join(seconds)
@@ -41,4 +40,4 @@ class PollingThread(ABC):
 
     @abstractmethod
     def _run(self) -> None:
-        """Until it is stopping."""
+        """Poll until `_stopping`."""

@@ -1,7 +1,7 @@
-"""The autoscaler as one that decides: what it follows, what Cluster Autoscaler asks it, and what its decisions become.
+"""The controller of the autoscaler: what it watches, the calls of Cluster Autoscaler, and the tasks of its decisions.
 
-Threads of others put in what is asked and which servers there are (`Inbox`); both come to it as arrivals do. What is asked is
-answered when all that it has led to is in the log.
+Other threads put calls and the provider's servers into an `Inbox`; the controller takes them from there like arrivals. A call
+is answered only after the log has all that it led to.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Ask = e.Refreshed | e.GrowthAsked | e.ShrinkAsked | e.RemovalAsked
 
 
 class Asked(NamedTuple):
-    """What Cluster Autoscaler asks; `answer` is done when it may be answered, with an exception where it is refused."""
+    """A call of Cluster Autoscaler. `answer` is done when the call may be answered; with an exception when it is refused."""
 
     fact: Ask
     answer: Future[None]
@@ -49,7 +49,7 @@ class Asked(NamedTuple):
 
 
 class ServersTold(NamedTuple):
-    """A provider's answer. In the groups `unread` there may be more servers than these."""
+    """All servers of the provider. In the groups `unread`, which could not be read, there may be more."""
 
     servers: tuple[Server, ...]
     unread: frozenset[str]
@@ -57,10 +57,10 @@ class ServersTold(NamedTuple):
 
 
 class Inbox:
-    """What is asked and told, until it is taken; of answers of the provider only the newest is of interest."""
+    """A thread-safe queue of calls and of the provider's answers, of which it keeps only the newest."""
 
     def __init__(self, instant: Callable[[], int], wake: Callable[[], None]) -> None:
-        """`instant` gives microseconds as arrivals have them; `wake` lets the taker look."""
+        """`instant` is the clock of arrivals, in microseconds. `wake` wakes the thread that calls `take`."""
         self._instant = instant
         self._wake = wake
         self._lock = threading.Lock()
@@ -68,7 +68,7 @@ class Inbox:
         self._told: list[ServersTold] = []
 
     def ask(self, fact: Ask) -> Future[None]:
-        """From any thread. What is cancelled before it is taken was never asked."""
+        """Put a call. From any thread. The call has no effect if the future is cancelled before `take`."""
         answer: Future[None] = Future()
         with self._lock:
             self._asked.append(Asked(fact, answer, self._instant()))
@@ -76,13 +76,13 @@ class Inbox:
         return answer
 
     def tell(self, servers: Iterable[Server], unread: Iterable[str] = ()) -> None:
-        """From any thread."""
+        """Put an answer of the provider. From any thread."""
         with self._lock:
             self._told = [ServersTold(tuple(servers), frozenset(unread), self._instant())]
         self._wake()
 
     def take(self) -> list[Asked | ServersTold]:
-        """What waits, in the order in which it came."""
+        """Remove and return everything, in the order of arrival."""
         with self._lock:
             taken: list[Asked | ServersTold] = [*self._told, *self._asked]
             self._told, self._asked = [], []
@@ -90,24 +90,23 @@ class Inbox:
 
 
 class Beside(Protocol):
-    """What runs beside the one who decides, from `start` until `stop`: it asks the provider for its servers, and listens to
-    Cluster Autoscaler."""
+    """Threads that run from `start` to `stop`: they poll the provider for its servers and serve Cluster Autoscaler."""
 
     def start(self) -> None: ...
     def look(self) -> None:
-        """Servers are others now: ask soon."""
+        """Poll the provider soon, because its servers have changed."""
 
     def stop(self) -> Sequence[str]:
-        """Gives the names of threads that still hang."""
+        """Returns the names of threads that still hang."""
 
     def threads(self) -> Mapping[str, bool]: ...
     def age(self) -> float | None:
-        """Seconds since the provider last told all its servers, None before the first time."""
+        """Seconds since the provider last listed all its servers; None before the first time."""
 
 
 @dataclass(frozen=True)
 class Outside:
-    """All that an autoscaler has to do with beside the cluster."""
+    """The systems beside the cluster that an autoscaler works with."""
 
     machines: Machines
     inbox: Inbox
@@ -116,12 +115,12 @@ class Outside:
 
 _ERRORS: dict[str, type[ProviderError]] = {"unknown": Unknown, "refused": Refused, "bad": BadRequest}
 _SERVERS = (e.ServerOrdered.__name__, e.ServerReturned.__name__)
-NOT_YET = "the cluster was not seen whole yet, or the provider of servers has not answered yet"
+NOT_YET = "the cluster is not fully listed yet, or the provider of servers has not answered yet"
 
 
 class Autoscaler(Controller[Fleet]):
-    """The autoscaler on its log. It decides once all resources were listed, and the provider has told which servers there are, or
-    the log knows some. `shown` is what Cluster Autoscaler sees, None before that; threads that answer it read it."""
+    """The autoscaler's controller. It decides once all resources were listed and the servers are known, from the provider or
+    from the log. `shown` is the view for Cluster Autoscaler, None before that; the threads that answer calls read it."""
 
     optional = OPTIONAL
 
@@ -142,7 +141,7 @@ class Autoscaler(Controller[Fleet]):
         self._follows = watched_by_autoscaler(config_namespace)
         self.resources = frozenset(one.resource for one in self._follows)
         self._waiting: dict[int, Asked] = {}
-        """By the fact's identity who waits for its group to be in the log."""
+        """Calls that wait until their group is in the log, by `id` of the fact."""
         self._unchanged: list[Asked] = []
         self._answered = False
         super().__init__(AUTOSCALER, log, policy, code=code, watchers=watchers, on_error=on_error)
@@ -180,7 +179,7 @@ class Autoscaler(Controller[Fleet]):
         return self._outside.beside.threads()
 
     def servers_age(self) -> float | None:
-        """Seconds since the provider last told all its servers, None before the first time; from any thread."""
+        """Seconds since the provider last listed all its servers; None before the first time. From any thread."""
         return self._outside.beside.age()
 
     # -- what came -----------------------------------------------------------------------------------------------
@@ -198,7 +197,8 @@ class Autoscaler(Controller[Fleet]):
                 super().came(one)
 
     def _changes(self, told: ServersTold) -> Iterator[Event]:
-        """What an answer changes. Servers that are there come first: one that has got another id has not gone."""
+        """The facts of the provider's answer. Existing servers come first, so that a server with a new id does not count as
+        gone."""
         known = self.state.servers.rows
         for server in told.servers:
             fact = difference(known.get(server.uid), server)
@@ -215,7 +215,7 @@ class Autoscaler(Controller[Fleet]):
         if self.shown is None:
             one.answer.set_exception(Away(NOT_YET, fix="ask again"))
         elif self._stale and isinstance(one.fact, e.RemovalAsked):
-            words = f"nothing is heard of {', '.join(sorted(self._stale))}: nobody knows whether a device is on its way"
+            words = f"no news of {', '.join(sorted(self._stale))}: dds cannot tell whether a device is being attached"
             one.answer.set_exception(Away(words, fix="ask again"))
         elif isinstance(one.fact, e.Refreshed) and not is_news(self.state):
             self._unchanged.append(one)
@@ -241,7 +241,7 @@ class Autoscaler(Controller[Fleet]):
             yield from announce(event, step.at, self.state, self._config_namespace)
 
     def _answer(self, one: Asked, caused: Sequence[Event]) -> None:
-        """What was asked is in the log with all that it has led to."""
+        """Answer a call after the log has all that it led to."""
         refusal = next((event for event in caused if isinstance(event, e.AskRefused)), None)
         if refusal is not None:
             one.answer.set_exception(_ERRORS[refusal.kind](refusal.text))
@@ -252,7 +252,7 @@ class Autoscaler(Controller[Fleet]):
             one.answer.set_result(None)
 
     def _changed(self, fact: Ask) -> GroupsView:
-        """The view that is seen from now on: between two refreshes only the group that was asked about changes."""
+        """The view to show from now on. Between two refreshes only the group of the call changes."""
         fresh, shown = view_of(self.state), self.shown
         if isinstance(fact, e.Refreshed) or shown is None:
             return fresh
@@ -269,11 +269,11 @@ class Autoscaler(Controller[Fleet]):
         self._give_up()
 
     def _give_up(self) -> None:
-        """Once around all that was asked is answered: what is left could not be taken in."""
+        """Refuse the calls that are left at the end of a turn: they could not be processed."""
         left = [*self._unchanged, *self._waiting.values()]
         self._unchanged, self._waiting = [], {}
         for one in left:
-            one.answer.set_exception(Away("it could not be taken in", fix="ask again; the log of dds says why"))
+            one.answer.set_exception(Away("dds could not process it", fix="ask again; the log of dds says why"))
 
     # -- what decisions become -----------------------------------------------------------------------------------
 

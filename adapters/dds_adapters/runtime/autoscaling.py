@@ -1,7 +1,6 @@
-"""The autoscaler with what runs beside it: a thread that asks the provider for its servers, and the gRPC server that Cluster
-Autoscaler asks.
+"""The threads of the autoscaler: one polls the provider for its servers, the gRPC server takes calls of Cluster Autoscaler.
 
-They decide nothing. What they hear they put where the thread that decides takes it (`Inbox`), and wait for what comes of it.
+They decide nothing. They put what they receive into the `Inbox` of the controller; a call then waits for its answer.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ STOP_SECONDS = 2.0
 
 
 class ServersAsker(PollingThread):
-    """Asks the provider of machines for its servers, again and again, from `start` to `stop`."""
+    """Polls the provider of machines for its servers."""
 
     def __init__(
         self,
@@ -42,7 +41,6 @@ class ServersAsker(PollingThread):
         interval: float = SERVERS_SECONDS,
         on_error: Callable[[DdsError], None] = lambda error: None,
     ) -> None:
-        """`on_error` gets failures."""
         super().__init__("servers")
         self._machines = machines
         self._inbox = inbox
@@ -50,10 +48,10 @@ class ServersAsker(PollingThread):
         self._on_error = on_error
         self._wanted = False
         self.answered: float | None = None
-        """When all servers were last told, on the clock that nobody sets."""
+        """When the provider last listed all servers, by the monotonic clock."""
 
     def look(self) -> None:
-        """Ask again soon."""
+        """Poll again soon."""
         with self._changed:
             self._wanted = True
             self._changed.notify_all()
@@ -74,19 +72,19 @@ class ServersAsker(PollingThread):
             self._on_error(error)
         except FabricError as error:
             self._on_error(error)
-        except Exception as error:  # a fault of ours must not end the asking
+        except Exception as error:  # a bug in dds must not end the polling
             what = f"the question for servers ended with {type(error).__name__}"
             self._on_error(DdsError(what, where="the provider of servers", fix="please report it; it is asked again"))
 
 
 class Counter(Provider):
-    """Where Cluster Autoscaler's calls are handed to the one who decides. What is not answered in time may have been taken all
-    the same: its caller asks for the target, which is true."""
+    """Passes Cluster Autoscaler's calls to the controller. A call that times out may still take effect; Cluster Autoscaler
+    reads the target size afterwards, and that is correct."""
 
     def __init__(
         self, inbox: Inbox, shown: Callable[[], GroupsView | None], *, patience: float = ANSWER_SECONDS
     ) -> None:
-        """`shown` is what is seen, None while nothing is; `patience` bounds how long a caller waits, in seconds."""
+        """`shown` returns the current view, None before there is one. `patience` limits the wait of a call, in seconds."""
         self._inbox = inbox
         self._shown = shown
         self._patience = patience
@@ -120,7 +118,7 @@ class Counter(Provider):
 
 
 class _Beside:
-    """Both threads' worth of it, as one."""
+    """The poller and the gRPC server as one."""
 
     def __init__(self, asker: ServersAsker, server: Server) -> None:
         self._asker = asker
@@ -128,7 +126,7 @@ class _Beside:
         self._serving = False
 
     def start(self) -> None:
-        """Raises InputError when the address cannot be had."""
+        """Raises InputError when the address cannot be used."""
         self._server.start()
         self._serving = True
         self._asker.start()
@@ -152,7 +150,7 @@ class _Beside:
 
 
 Listen = Callable[[GrpcFrontend], Server]
-"""Makes the server for a face; it does not listen yet."""
+"""Makes the server for a frontend. It does not listen yet."""
 
 
 def make_autoscaler(
@@ -164,9 +162,9 @@ def make_autoscaler(
     interval: float = SERVERS_SECONDS,
     observe: Observe = lambda method, seconds, code: None,
 ) -> Make[Fleet]:
-    """The autoscaler as what a process runs, with what runs beside it. `code` says which version of the program that is;
-    `observe` is told of each call. It listens while it leads, so that a caller finds the one that decides. The caller closes
-    `machines`, after the process has ended."""
+    """A function that makes the autoscaler with its threads. `code` is the version of dds; `observe` is called after each gRPC
+    call. It listens only while it leads, so that calls reach the process that decides. The caller closes `machines` after the
+    process has ended."""
 
     def make(log: EventLog, policy: Effective, around: Surroundings[Fleet]) -> Autoscaler:
         inbox = Inbox(around.arrivals.instant, around.arrivals.wake)

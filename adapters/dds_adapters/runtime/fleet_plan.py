@@ -1,7 +1,6 @@
-"""From a committed decision of the autoscaler to the writes that it means: orders to the provider of machines, and changes of
-nodes. And what people are told of it.
+"""The tasks of a committed decision of the autoscaler: orders to the provider of machines, changes of nodes, Kubernetes Events.
 
-Runs on the engine's thread; asks nobody and decides nothing.
+Runs on the thread that decides. It makes no request.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from dds_core.events import Decision, Event
 
 
 def plan(decision: Decision, event_id: str, at: int, state: Fleet, machines: Machines) -> tuple[Task, ...]:
-    """The tasks of a decision of the autoscaler, as `write.plan.planned`; servers are asked of `machines`."""
+    """The tasks of a decision, as in `write.plan.planned`. Servers are ordered from and returned to `machines`."""
 
     def order(one: e.ServerOrdered, at: int, state: Fleet) -> Task:
         return _server(ComposeServer(machines, one.order, one.group), one.order)
@@ -49,14 +48,14 @@ def _node(work: DeleteNode | OpenNode, name: str, uid: str) -> Task:
     return Task(work, (thing,), target=uid, replaces=thing)
 
 
-# -- what people are told ----------------------------------------------------------------------------------------------
+# -- Kubernetes Events -------------------------------------------------------------------------------------------------
 
 _ADVICE = {"device": "DeviceWillDo", "server": "ServerNeeded", "nothing": "NothingWillDo"}
 
 
 def announce(event: Event, at: int, state: Fleet, config_namespace: str) -> Iterator[Task]:
-    """The Kubernetes Events for a fact or decision of the log, made at `at` (microseconds): on a pod what would let it run, on a
-    node that its group has it no more, on the ConfigMap that a server did not come. None in mode `observe`."""
+    """The Kubernetes Events for a fact or decision of the log at the instant `at` (microseconds): on a pod, what would let it
+    run; on a node, that its group no longer contains it; on the ConfigMap, that no server came. None in mode `observe`."""
     if not state.live:
         return
     match event:
@@ -69,7 +68,7 @@ def announce(event: Event, at: int, state: Fleet, config_namespace: str) -> Iter
             for name in event.left:
                 worker, why = state.worker(name), event.reasons.get(name)
                 if worker is not None and why:
-                    note = f"group {event.group} has it no more, so that Cluster Autoscaler leaves it alone: {why}"
+                    note = f"group {event.group} no longer contains it, so Cluster Autoscaler leaves it alone: {why}"
                     regarding = Regarding("Node", "nodes", name, worker.uid, "", "v1")
                     yield _said(regarding, "Withdrawn", "Withdraw", note, at, state)
         case e.OrderFailed():

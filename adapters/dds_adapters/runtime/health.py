@@ -1,11 +1,10 @@
-"""Whether a scaler lives and is ready, check by check, in the words and forms of kube-apiserver's /livez and /readyz; and where
-that and the metrics are served.
+"""Liveness and readiness, in the format of kube-apiserver's /livez and /readyz, and the endpoints for them and for the metrics.
 
-Checks are functions that read what others keep. A check must be quick and may be called from any thread; one that raises has
-failed, and no others with it.
+A check is a function that reads data of other threads. It must be fast and may be called from any thread. If it raises, only
+this check has failed.
 
-Not live means that only a new process can help: the loop stands still, a thread is dead. Not ready means that something has to
-come back: the log, the view of a resource. A standby is ready: it does what it is there for.
+Not live: only a new process can help, because the loop stands still or a thread has ended. Not ready: the log or the view of a
+resource must come back. A standby is ready.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from dds_core.text import scrub
 
 
 class Verdict(NamedTuple):
-    """What a check says. `detail` says why not, or what else is good to know."""
+    """The result of a check. `detail` says why it failed, or is a remark."""
 
     ok: bool
     detail: str = ""
@@ -52,7 +51,7 @@ class Health:
     """The checks of one process, by name, in the order in which they are shown."""
 
     def __init__(self, live: Mapping[str, Check], ready: Mapping[str, Check]) -> None:
-        """`ready` are those beyond what makes it live; what does not live is not ready."""
+        """`ready` are the additional checks of readiness. A process that is not live is not ready."""
         self._live = dict(live)
         self._ready = {**live, **ready}
 
@@ -108,41 +107,41 @@ def _line(name: str, verdict: Verdict) -> str:
     return f"[-]{name} failed: {detail}" if detail else f"[-]{name} failed"
 
 
-# -- what a scaler is asked -------------------------------------------------------------------------------------------
+# -- checks ------------------------------------------------------------------------------------------------------------
 
 
 def turning(age: float, patience: float) -> Verdict:
-    """The loop that decides came round within `patience` seconds; `age` ago it last did. It comes round even when there is
-    nothing to decide, and when the log is away."""
-    return OK if age <= patience else Verdict(False, f"the loop has not come round for {age:.0f} s")
+    """The loop that decides has run within `patience` seconds; `age` is the time since. It also runs when there is nothing to
+    decide and when the log is unavailable."""
+    return OK if age <= patience else Verdict(False, f"the loop has not run for {age:.0f} s")
 
 
 def alive(threads: Mapping[str, bool]) -> Verdict:
-    """No thread has ended that should run; `threads` says for each by name whether it is alive."""
+    """All threads that should run are alive. `threads` says by name whether a thread is."""
     dead = sorted(name for name, alive in threads.items() if not alive)
     return Verdict(False, f"{', '.join(dead)} ended") if dead else OK
 
 
 def answering(late: float, patience: float = 60.0) -> Verdict:
-    """No request of the election is overdue for longer than `patience` seconds: a standby whose request never returns would stand
-    by for ever."""
+    """No request of the leader election is overdue by more than `patience` seconds: a standby whose request never returns would
+    never lead."""
     return OK if late <= patience else Verdict(False, f"a request hangs, {late:.0f} s overdue")
 
 
 def log_there(away: str) -> Verdict:
-    """The log can be written; `away` says why not, "" when it can."""
+    """The log can be written. `away` says why not; "" when it can."""
     return Verdict(False, away) if away else OK
 
 
 def viewed(resource: str, synced: Collection[str], lost: Collection[str]) -> Verdict:
-    """All of a resource was seen, and is still followed."""
+    """A resource was listed and is still watched."""
     if resource in lost:
         return Verdict(False, "not served, or this user may not list and watch it")
     return OK if resource in synced else Verdict(False, "not synced: it was not listed yet")
 
 
 def unless_standby(leading: Callable[[], bool], check: Check) -> Check:
-    """What only the leader has to have; a standby is ready without."""
+    """A check that only the leader has to pass."""
     return lambda: check() if leading() else STANDBY
 
 
@@ -152,11 +151,11 @@ _FLAGS = {"health": "--health-probe-bind-address", "metrics": "--metrics-bind-ad
 
 
 class Endpoints:
-    """The addresses of a program: metrics and health of all the processes in it, in one place each. It serves once all of them
-    have joined, so that nobody takes half of a program for the whole, until `close`. It looks on and never steers."""
+    """The HTTP servers of a program for metrics and health, each shared by all processes in it. They serve from when all
+    processes have joined, so that no client sees only some of them, until `close`."""
 
     def __init__(self, settings: LiveSettings, logger: logging.Logger, processes: int = 1) -> None:
-        """`settings` say where; `processes` is how many are to join."""
+        """`settings` have the addresses; `processes` is the number of processes that will join."""
         self.registry = CollectorRegistry()
         self.servers: dict[str, Server] = {}
         self._settings = settings
@@ -168,7 +167,6 @@ class Endpoints:
         self._ends = ExitStack()
 
     def close(self) -> None:
-        """Serve no longer."""
         self._ends.close()
 
     def join(
@@ -179,8 +177,8 @@ class Endpoints:
         live: Mapping[str, Check],
         ready: Mapping[str, Check],
     ) -> None:
-        """A process has what is to be shown: its checks, and whether it leads by the Lease of that name. With the last one
-        serving begins. Raises InputError when an address cannot be had."""
+        """Add a process: its checks, and whether it holds the Lease of this name. The last process to join starts the servers.
+        Raises InputError when an address cannot be used."""
         self._live |= live
         self._ready |= ready
         self._program.leads(lease, leads)

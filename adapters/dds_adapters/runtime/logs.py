@@ -1,8 +1,7 @@
-"""Log lines of a live scaler: one line an event, on standard error, as text for people or as JSON for programs.
+"""Log lines of a live process: one line for each event, on standard error, as text for people or as JSON for programs.
 
-What a line carries beside its words are fields, given as logging's `extra`. Secrets are taken out of everything that is logged,
-of what libraries log and of tracebacks too, before it is written. A line that cannot be written is dropped: logging never ends
-or stops a scaler.
+A line has words and fields; fields are logging's `extra`. Secrets are removed from all lines, also from those of libraries and
+from tracebacks. A line that cannot be written is dropped, so that logging never stops the process.
 """
 
 from __future__ import annotations
@@ -32,46 +31,46 @@ from dds_core.timeline.clock import rfc3339
 from dds_core.timeline.telling import UNCHANGED, Known, decision_words, fact_words
 
 EVENTS = "dds.events"
-"""The logger of its lines."""
+"""Name of the logger of `EventLogger`."""
 
 Fields = dict[str, Any]
 
 MANY = 100
-"""So many steps of one group are told one by one."""
+"""Most transitions of one group that are logged one by one at INFO."""
 
 
 class Naming(Known):
-    """Names from the state of whoever decides and not from its own objects."""
+    """Names of objects, from the component's state instead of copies of the objects."""
 
     state: Any
 
     def keep(self, move: Event) -> None:
-        """Keep the name of who has moved, though it is not told."""
+        """Remember the name of the claim or device of a transition that is not logged."""
 
     def remember(self) -> None:
-        """A process took over: take the names that the log tells of."""
+        """At the start of a process: remember the names that the state has."""
 
     def let_go(self, one: Row) -> None:
-        """Forget the names of those whose lives have ended with this group."""
+        """Forget the names of claims and devices that this group has ended."""
 
 
 class EventLogger:
-    """A watcher of commits that tells each event in a line, to `logger`'s child "events", or to that of "dds", with names for
-    uids and the place in the log.
+    """A watcher of commits that logs each event in a line, with names for uids and the position in the log. It uses the child
+    "events" of `logger`, by default of "dds".
 
-    Transitions and decisions at INFO; what a person should look at (alerts, claims given up, refused writes, rejected objects)
-    at WARNING; facts at DEBUG, but for those about the scaler itself. When one fact moves very many claims and devices (the
-    first look at a cluster), how many is told at INFO and each step at DEBUG: what was decided must not wait for ten thousand
-    lines. In mode observe it says what dds would do. An event that cannot be told costs its line and nothing else."""
+    Transitions and decisions have level INFO; alerts, failed claims, refused writes and rejected objects WARNING; facts DEBUG,
+    except those about the component itself. When one fact causes more than `MANY` transitions (as at the first list of a
+    cluster), their number is logged at INFO and each one at DEBUG, because decisions must not wait for ten thousand lines. In
+    mode observe it logs what dds would do. An event that cannot be put into words gets a line that says so."""
 
     def __init__(self, logger: logging.Logger | None = None, names: Naming | None = None, component: str = "") -> None:
-        """`names` are those of the component that decides, by default the scaler's; `component` is put into each line."""
+        """`names` are those of the component, by default the scaler's. `component` is added to each line."""
         self._component = component
         self._log = logging.getLogger(EVENTS) if logger is None else logger.getChild("events")
         self._names = names if names is not None else _Names()
 
     def committed(self, steps: Sequence[Row], state: object) -> None:
-        """Tell it. `state` may already know more than that."""
+        """Log the events. `state` may already be ahead of them."""
         self._names.state = state
         everything, moves = self._log.isEnabledFor(logging.DEBUG), self._log.isEnabledFor(logging.INFO)
         for one in steps:
@@ -86,11 +85,11 @@ class EventLogger:
                 else:
                     self._tell(event, row)
             if many and moves:
-                self._log.info("%d steps of claims and devices follow; each is in the log, and told at DEBUG", many)
+                self._log.info("%d steps of claims and devices follow; each is in the log, and logged at DEBUG", many)
             self._names.let_go(one)
 
     def _too_many(self, one: Row) -> int:
-        """How many steps a group has, 0 when they can be told one by one."""
+        """The number of transitions of a group; 0 when it is at most `MANY`."""
         steps = sum(isinstance(event, Transition) for event, _ in one.step.caused)
         return steps if steps > MANY else 0
 
@@ -107,7 +106,7 @@ class EventLogger:
             try:
                 about, words = event.about(self._names), self._words(event)
             except Exception as error:
-                about, words = {}, f"{row.type} cannot be told ({type(error).__name__}); it is in the log"
+                about, words = {}, f"{row.type} cannot be described ({type(error).__name__}); it is in the log"
             self._log.log(level, "%s", words, extra={**place, **about})
 
     def _words(self, event: Event) -> str:
@@ -127,8 +126,8 @@ class EventLogger:
 
 
 class _Names(Naming):
-    """The scaler's. Those of claims and devices are kept until their lives have ended:
-    the state may forget them before that is told."""
+    """The scaler's names. Those of claims and devices are kept here until the line about their end is logged, because the state
+    may forget them earlier."""
 
     deadlines = KINDS
 
@@ -148,14 +147,14 @@ class _Names(Naming):
         return self.name(uid) if uid not in self.state.resources else str(self.device_fields(uid)["device"])
 
     def keep(self, move: Event) -> None:
-        with suppress(Exception):  # as with what is told: a name is not worth more
+        with suppress(Exception):  # a missing name must not stop the process
             if isinstance(move, e.ClaimMoved):
                 self.claim_fields(move.claim)
             elif isinstance(move, e.DeviceMoved):
                 self.device_fields(move.resource)
 
     def remember(self) -> None:
-        """Of all: what went meanwhile is gone before it is told."""
+        """Remember all names: objects deleted while no process ran leave the state before their line is logged."""
         for uid in self.state.lives.rows:
             self.claim_fields(uid)
         for uid in self.state.resources.rows:
@@ -197,7 +196,7 @@ class _Names(Naming):
 
 
 def _changed(fact: Event, names: Naming) -> str:
-    """A fact about an object: what it is called, and which fields are different."""
+    """The words for a fact about an object: its name and the names of the changed fields."""
     changes: Struct | None = getattr(fact, "changes", None)
     name = names.name(fact.subject)
     kind = type(fact).__name__.removesuffix("Observed").removesuffix("Gone").lower()
@@ -216,16 +215,16 @@ LOGGER = "dds"
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-"""What every record has; the rest are fields."""
+"""Attributes that every log record has. The others are fields."""
 _SAID = frozenset({"at", "uid", "trigger", "from", "to", "mode"})
-"""Fields of an event that its words say too, or that nobody reads: left out of a text line."""
+"""Fields that a text line leaves out, because they are also in its words or of no use to people."""
 
 
 def start(level: str = "info", form: str = "text", stream: TextIO | None = None) -> logging.Logger:
-    """Log from `level` on, in `form`, to `stream` (standard error); gives the logger that everything of ours is below. Of other
-    packages only warnings are shown, each once a minute. Called again, it takes the place of the time before.
+    """Configure logging: from `level` on, in `form`, to `stream` (by default standard error). Returns the parent logger of dds.
+    Other packages log only warnings, each at most once a minute. A second call replaces the first.
 
-    Raises InputError for a level or form that does not exist.
+    Raises InputError for an unknown level or form.
     """
     if level not in LEVELS:
         raise InputError(f"{level!r} is no level", where="log level", fix=f"use one of {', '.join(LEVELS)}")
@@ -246,26 +245,26 @@ def start(level: str = "info", form: str = "text", stream: TextIO | None = None)
 
 
 class _Lines(logging.StreamHandler[TextIO]):
-    """Writes lines, and never complains."""
+    """Writes lines and ignores errors."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 # logging's own name
-        """The reader is gone, or the disk is full: there is nobody to tell."""
+        """The reader of standard error is gone or the disk is full, so the error cannot be reported."""
 
 
 AGAIN = 60.0
-"""Seconds in which what another package says again is only counted."""
+"""Seconds in which a repeated line of another package is only counted."""
 _MOST_KNOWN = 1_000
 
 
 class Repeating(logging.Filter):
-    """Lets what another package says again and again pass once a minute; `repeated` then says how often it was held back. While
-    the API server is away urllib3 may warn at every request."""
+    """Lets a repeated line of another package pass once a minute, with the number of suppressed ones in `repeated`. While the
+    API server is away, urllib3 may warn at every request."""
 
     def __init__(self) -> None:
         super().__init__()
         self._lock = Lock()
         self._said: dict[tuple[str, str], tuple[float, int]] = {}
-        """By logger and words without their arguments: when they passed, and how often they were held back since."""
+        """By logger and words without arguments: when the line last passed, and how often it was suppressed since."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.name.partition(".")[0] == LOGGER:
@@ -286,10 +285,10 @@ class Repeating(logging.Filter):
 
 
 class Scrubbing(logging.Filter):
-    """Takes secrets out of a record: its words, its fields, its traceback, each made one line of text.
+    """Removes secrets from a record's words, fields and traceback, and makes each of them one line of text.
 
-    What `EventLogger` tells passes as it is: foreign words were scrubbed before they got into an event, and to do so again would
-    cost more than all the rest of the line.
+    Lines of `EventLogger` pass unchanged: text from outside was scrubbed before it got into an event, and doing it again would
+    cost more than the rest of the line.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -309,23 +308,23 @@ class Scrubbing(logging.Filter):
 def _message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
-    except Exception:  # words and arguments that do not fit each other must not cost the line
+    except Exception:  # the format does not fit the arguments: log it without them
         return str(record.msg)
 
 
 def _lines(info: Any) -> list[str]:
-    """The traceback, the newest call and the error first: what is cut off matters least."""
+    """The traceback in reverse, the error and the newest call first, so that truncation loses the least important lines."""
     lines = "".join(traceback.format_exception(*info)).splitlines()
     return [line.strip() for line in reversed(lines) if line.strip()]
 
 
 def fields(record: logging.LogRecord) -> dict[str, Any]:
-    """What was given as `extra`, in order, but for what is empty."""
+    """The fields given as `extra`, in order, without empty ones."""
     return {name: value for name, value in vars(record).items() if name not in _OWN and value not in ("", None)}
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: ts (RFC 3339 with microseconds, UTC), level, logger, msg, then the fields."""
+    """Each line is a JSON object: ts (RFC 3339 with microseconds, UTC), level, logger, msg, then the fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {

@@ -1,10 +1,10 @@
-"""The loop of a process, from "something arrived" to "these tasks may start": what arrives becomes facts, facts become groups,
-groups are appended to the log, and only then are decisions handed on as tasks.
+"""The loop of a component's process. `Controller.turn` makes facts of arrivals and groups of facts, appends the groups to the
+log, and only then returns the tasks of the committed decisions.
 
-It has no clock and no threads, and sends nothing: instants are given (microseconds), arrivals are given, tasks are given back.
-`process` drives it with threads against a real cluster, the lab with its own time. Memory that is ahead of the log is never acted
-on: what could not be appended is kept and appended first, whole and unchanged, before anything else is taken in. What is decided
-is the component's business; what a decision becomes is that of the two subclasses, in `scaler` and `publisher`.
+It has no clock and no threads and sends nothing: the caller passes in instants (microseconds) and arrivals and carries out the
+tasks. `process` drives it with threads against a real cluster; the lab drives it on virtual time. It never acts on a state that
+is ahead of the log: groups that could not be appended are kept unchanged and appended before anything else is taken in. The
+component's rules decide; the subclasses in `scaler`, `publisher` and `autoscaler` make the tasks.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from dds_core.log import Envelope, EventLog, Group, Head
 from dds_core.replay import fold_log
 from dds_core.text import scrub
 
-# -- what it has to do with ---------------------------------------------------------------------------------------------
+# -- inputs and observers -----------------------------------------------------------------------------------------------
 
 
 class Effective(Protocol):
-    """A policy that is valid."""
+    """A valid policy."""
 
     @property
     def mode(self) -> str: ...
@@ -53,14 +53,14 @@ class Effective(Protocol):
 
 
 class Arriving(Protocol):
-    """Something that came, and when, in microseconds."""
+    """An input with the instant at which it came, in microseconds."""
 
     @property
     def at(self) -> int: ...
 
 
 class Translating(Protocol):
-    """Objects of the API server to facts, against one state."""
+    """Turns objects of the API server into facts, compared with one state."""
 
     def translate(self, resource: str, type: str, raw: bytes) -> Iterable[Event]: ...
 
@@ -70,20 +70,20 @@ P_contra = TypeVar("P_contra", contravariant=True)
 
 
 class Watcher(Protocol[P_contra]):
-    """Is told of every commit, on the thread that decides: metrics, log lines."""
+    """Called after every commit, on the thread that decides: metrics, log lines."""
 
     def committed(self, steps: Sequence[Committed], state: P_contra, /) -> None: ...
 
 
 OnError = Callable[[DdsError], None]
-"""Is told what went wrong with one thing while everything else goes on."""
+"""Called with an error that concerns one object or task, while everything else continues."""
 
 
-# -- faults: one line each, without foreign words -----------------------------------------------------------------------
+# -- faults: one line each, scrubbed of secrets -------------------------------------------------------------------------
 
 
 def fault_with(one: object, error: Exception) -> DdsError:
-    """An arrival or a fact that could not be taken in."""
+    """The fault for an arrival or a fact that could not be processed."""
     match one:
         case Arrival():
             who = identity(one.raw)
@@ -96,7 +96,7 @@ def fault_with(one: object, error: Exception) -> DdsError:
 
 
 def fault_of(where: str, error: Exception) -> DdsError:
-    """Whatever else could not be done."""
+    """The fault for anything else that failed at the place `where`."""
     what = error.what if isinstance(error, DdsError) else f"{type(error).__name__}: {scrub(str(error))}"
     return DdsError(f"left out: {what}", where=where, fix="please report it; everything else goes on")
 
@@ -105,18 +105,19 @@ def fault_of(where: str, error: Exception) -> DdsError:
 
 
 CHUNK = 500
-"""Groups that are appended at a time."""
+"""Most groups in one append."""
 
 
 class Committed(NamedTuple):
-    """One group that is in the log: the step, and its rows in the same order, the fact first."""
+    """One committed group: the step, and its rows in the same order, the fact first."""
 
     step: Step
     envelopes: Sequence[Envelope]
 
 
 class LogWriter:
-    """For one writer of a log. `away` is True while the log cannot be written; `position` is that of the newest event known."""
+    """The groups that one writer of a log has to append. `away`: the log is unavailable. `position`: of the newest known
+    event."""
 
     def __init__(self, log: EventLog) -> None:
         self.log = log
@@ -127,27 +128,27 @@ class LogWriter:
         self._ordinal = 0
 
     def __len__(self) -> int:
-        """Groups that wait."""
+        """The number of waiting groups."""
         return len(self._pending)
 
     @property
     def oldest(self) -> int | None:
-        """The instant of the first of them."""
+        """The instant of the first waiting group."""
         return self._pending[0][0].at if self._pending else None
 
     def take(self, now: int) -> Head:
-        """Become the one who writes; gives the log's head as it is from then on. Raises LogUnavailable."""
+        """Become the log's writer. Returns the head; older writers can no longer change it. Raises LogUnavailable."""
         self.epoch = self.log.take_epoch(now)
         self._ordinal = 0
         return self.log.head()
 
     def put(self, step: Step) -> None:
-        """One more group, behind all others."""
+        """Add a group at the end."""
         self._pending.append((step, step.group(self._ordinal)))
         self._ordinal += 1
 
     def append(self, now: int) -> Iterator[list[Committed]]:
-        """Write what waits, and give it batch by batch. Raises LogUnavailable: what was not given waits on; and Fenced."""
+        """Append the waiting groups and yield them in batches. Raises Fenced and LogUnavailable; then the rest still waits."""
         while self._pending:
             batch = [self._pending[i] for i in range(min(CHUNK, len(self._pending)))]
             try:
@@ -174,11 +175,11 @@ def _with_rows(batch: Sequence[tuple[Step, Group]], rows: Sequence[Envelope]) ->
 # -- the loop ----------------------------------------------------------------------------------------------------------
 
 BATCH = 2_000
-"""Arrivals that are taken in at a time. Where more wait, no later deadline passes before them."""
+"""Most arrivals in one turn. When more wait, no deadline later than the last of them passes in this turn."""
 
 
 class Stall(NamedTuple):
-    """The process got no processor for so many seconds, from an instant on: it believes none of its views."""
+    """The process got no CPU for so many seconds from the instant `at`, so none of its views can be trusted."""
 
     at: int
     seconds: float
@@ -186,8 +187,8 @@ class Stall(NamedTuple):
 
 @dataclass(frozen=True)
 class Surroundings(Generic[P]):
-    """What one who decides is made with: the API server, the queue of what came, in which version a resource is followed ("" for
-    one that is not), who looks on, and who is told what went wrong (with which part of the process)."""
+    """What a controller is made with: the API server, the queue of arrivals, the API version in which a resource is watched (""
+    for one that is not), observers of commits, and the function that reports errors of a part of the process."""
 
     api: Asking
     arrivals: DeltaQueue
@@ -197,18 +198,18 @@ class Surroundings(Generic[P]):
 
 
 class Controller(ABC, Generic[P]):
-    """`open` it once, then call `turn` whenever something came or a deadline is due; always from the same thread.
+    """One component's loop. Call `open` once, then `turn` when something came or a deadline is due, always on the same thread.
 
-    `lost` are resources without which no decision is taken and that are not served, or may not be read. `wanted_lists` are
-    resources to be listed anew; who does so takes them out.
+    `lost` are required resources that are not served or may not be read; without them nothing is decided. `wanted_lists` are
+    resources to list anew; the caller removes those that it lists.
     """
 
     resources: frozenset[str]
-    """What has to be listed before anything is decided."""
+    """Resources that must be listed before the first decision."""
     optional: frozenset[str]
-    """Those of them without which everything else goes on."""
+    """Those of them that may be missing on the API server, or stale."""
     evaluator = ""
-    """What evaluates selectors, with its version."""
+    """Name and version of the evaluator of CEL selectors."""
 
     def __init__(
         self,
@@ -234,98 +235,98 @@ class Controller(ABC, Generic[P]):
         self._arrivals, self._facts = deque[Arriving](), deque[Event]()
         self._tasks: list[Task] = []
         self._stale: dict[str, int] = {}
-        """By resource the instant from which a list of it has to have begun."""
+        """Resource → the instant at or after which a new list of it must begin."""
         self._spoilt = self._begun = False
         self._use(component.state())
 
-    # -- what is the component's own -----------------------------------------------------------------------------
+    # -- what each component defines -----------------------------------------------------------------------------
 
     @abstractmethod
     def watched(self) -> Sequence[WatchSpec]:
-        """What of the cluster is followed."""
+        """The resources to watch."""
 
     @abstractmethod
     def seeds(self) -> Mapping[str, Iterable[Identity]]:
-        """By resource the objects that the log knows from before."""
+        """Resource → its objects that the log already has."""
 
     @abstractmethod
     def translator(self, state: P) -> Translating:
-        """Translates against this state."""
+        """A translator that compares with this state."""
 
     @abstractmethod
     def capabilities(self) -> Capabilities | None:
-        """What the API serves and keeps, as far as it is known by now; None for who does not care."""
+        """What the API server supports, as far as known; None if the component does not use it."""
 
     @abstractmethod
     def plan(self, decision: Decision, event_id: str, at: int) -> Iterable[Task]:
-        """The tasks of a decision that is in the log; what it raises makes the decision void."""
+        """The tasks of a committed decision. If it raises, the decision counts as refused."""
 
     @abstractmethod
     def announce(self, step: Step) -> Iterable[Task]:
-        """What people are told of a group that is in the log, and whatever else follows from it."""
+        """Further tasks after a commit of this step, such as Kubernetes Events."""
 
     @property
     @abstractmethod
     def limit(self) -> Mode:
-        """How strong a write may be now, as its tasks know it."""
+        """The mode that limits writes now: a task runs only if the mode that it needs is not stronger."""
 
     def before(self, fact: Event) -> None:
-        """A fact is about to be folded."""
+        """Called before a fact is folded."""
 
     def came(self, one: Arriving) -> None:
-        """Something that is no arrival from the API server came. Facts of it go into `happened`."""
+        """Process an input that is not from the API server. Pass its facts to `happened`."""
         raise TypeError(f"a {type(one).__name__} is nothing that arrives here")
 
     def listed(self, arrival: Arrival) -> None:
-        """A resource was listed, and all of the list was folded."""
+        """Called when a resource was listed and the whole list was folded."""
 
     def seen_whole(self) -> Iterable[Task]:
-        """Everything was seen, or is there again: what has to be asked then."""
+        """Tasks to run once after every resource has been listed (at start, or after a resync)."""
         return ()
 
     @property
     def ready(self) -> bool:
-        """Whether the first decisions may be taken once all resources were listed; `look_again` when it becomes so."""
+        """Whether decisions may begin once all resources were listed. Call `look_again` when it becomes true."""
         return True
 
     def first(self) -> Iterable[Task]:
-        """What is sent, once and before everything else, as soon as all is known and this process may write."""
+        """Tasks to run once, before all others, as soon as all is listed and this process may write."""
         return ()
 
     def preflight(self, where: str) -> list[DdsError]:
-        """What the cluster at this address lacks, so that nothing can be served although nothing fails."""
+        """What is missing in the cluster at this address, so that dds can do nothing although nothing fails."""
         return []
 
-    # What else it listens to beside the API server. A scaler has nothing of the kind.
+    # Inputs from other sources than the API server. By default there are none.
 
     def begin(self) -> None:
-        """The log is open, listening has begun: start whatever else listens."""
+        """Start the other sources. Called when the log is open and the watches have started."""
 
     def arrived(self) -> Sequence[Arriving]:
-        """What came that way since the last call; who puts something there wakes the queue."""
+        """The inputs from other sources since the last call. A source wakes the queue of arrivals when it has one."""
         return ()
 
     def turned(self) -> None:
-        """Once around: all that had come is decided on."""
+        """Called at the end of a turn: all inputs so far have been decided on."""
 
     def end(self) -> Sequence[str]:
-        """Nothing is to be listened to any more; gives the names of threads that still hang."""
+        """Stop the other sources. Returns the names of threads that still hang."""
         return ()
 
     def threads(self) -> Mapping[str, bool]:
-        """Which threads of its own should run, and whether they do; from any thread."""
+        """The component's own threads that should run, and whether each is alive. From any thread."""
         return {}
 
-    # -- what others may see -------------------------------------------------------------------------------------
+    # -- what others may read ------------------------------------------------------------------------------------
 
     @property
     def state(self) -> P:
-        """What is known; only for the thread that calls `turn`."""
+        """The component's state, only for the thread that calls `turn`."""
         return self._engine.state
 
     @property
     def synced(self) -> bool:
-        """Whether the whole cluster was seen, so that decisions are taken."""
+        """Whether all resources were listed, so that decisions are made."""
         return self.state.synced
 
     @property
@@ -334,32 +335,32 @@ class Controller(ABC, Generic[P]):
 
     @property
     def epoch(self) -> int:
-        """The one that is written in, 0 before `open`."""
+        """The writer's epoch; 0 before `open`."""
         return self._log_writer.epoch
 
     @property
     def position(self) -> int:
-        """That of the newest event that is known."""
+        """The position of the newest known event."""
         return self._log_writer.position
 
     @property
     def away(self) -> bool:
-        """Whether the log cannot be written: then nothing new is taken in, and no write may be begun."""
+        """Whether the log cannot be written. Then no input is taken in and no write may start."""
         return self._log_writer.away
 
     @property
     def behind(self) -> int:
-        """Groups that are folded and not appended yet."""
+        """Number of groups that are folded but not appended yet."""
         return len(self._log_writer)
 
     @property
     def oldest_pending(self) -> int | None:
-        """The instant of the first of them."""
+        """The instant of the first of these groups."""
         return self._log_writer.oldest
 
     def due(self) -> int | None:
-        """The instant of the next turn: that of a deadline, or at once for what was held back while the log was away; None when
-        there is none."""
+        """The instant of the next turn: the next deadline, or now when inputs or tasks were held back while the log was away.
+        None when there is none."""
         if self._tasks or self._arrivals:
             return self.state.now
         first = self._engine.deadline_queue.next()
@@ -368,12 +369,11 @@ class Controller(ABC, Generic[P]):
     # -- life ----------------------------------------------------------------------------------------------------
 
     def open(self, now: int) -> None:
-        """Fold the log from its newest checkpoint, take the next epoch, and append who decides and under which policy.
-
-        Raises LogUnavailable, and the errors of a log that cannot be read."""
+        """Fold the log from its newest checkpoint, take the next epoch, append `Started` and, if it is new, the policy. Raises
+        LogUnavailable, and the errors of a log that cannot be read."""
         self._use(self._folded())
         head = self._log_writer.take(now)
-        if head.position != self.position:  # the writer before has still appended
+        if head.position != self.position:  # the former writer has appended meanwhile
             self._use(self._folded())
         first = self.state.epoch == 0
         self._feed(
@@ -393,7 +393,7 @@ class Controller(ABC, Generic[P]):
         self._append(now)
 
     def change_policy(self, policy: Effective) -> None:
-        """Another policy takes effect, as a fact, with the next turn."""
+        """Let another policy take effect in the next turn, as a fact."""
         if policy != self._policy:
             self._policy = policy
             self._facts.append(PolicyChanged(policy=policy.model_dump(mode="json")))
@@ -401,13 +401,13 @@ class Controller(ABC, Generic[P]):
     def turn(
         self, arrivals: Sequence[Arriving], facts: Sequence[Event], now: int, *, stall: Stall | None = None
     ) -> list[Task]:
-        """Take in what arrived, then what became of writes, then the deadlines up to `now`; append; give what is to be written.
-        After a `stall`, what would keep a deadline from passing may still wait in a socket: none passes before all was listed
-        anew.
+        """Take in the arrivals, then the facts (outcomes of writes), then the deadlines up to `now`; append all; return the
+        tasks. After a `stall` an arrival that would cancel a deadline may still wait in a socket, so no deadline passes before
+        all resources were listed anew.
 
-        Raises LogUnavailable when the log is away: everything given was kept, call again with nothing; once it is back, that only
-        appends, and gives no tasks. Raises Fenced when another process has taken over the log: then this one is to end. What else
-        goes wrong with one object is reported, and the object is left out.
+        Raises LogUnavailable when the log is away. All input was kept: call again without input. The first call after the log
+        is back only appends and returns no tasks. Raises Fenced when another process has taken over the log: then end the
+        process. Other errors concern one object: they are reported and the object is left out.
         """
         was_away = self.away
         if stall is not None:
@@ -425,7 +425,7 @@ class Controller(ABC, Generic[P]):
         self._append(now)
         if self._spoilt:
             self._rebuild()
-        if was_away:  # what has arrived since comes first: a deadline may wait for it, and a write be another after it
+        if was_away:  # take in newer arrivals first: they may cancel a deadline or change a write
             return []
         self._take_in(self._arrivals, now)
         self._take_in(self._facts, now)
@@ -446,7 +446,7 @@ class Controller(ABC, Generic[P]):
                 self._append(now)
 
     def checkpoint(self, now: int) -> None:
-        """Write the whole state into the log, so that a start needs no event before it."""
+        """Append the whole state to the log, so that a later start needs no event before it."""
         self._append(now)
         fact = Checkpoint(projection=self.component.projection, picture=self.component.dump(self.state))
         self._log_writer.put(Step(max(now, self.state.now), fact, []))
@@ -456,7 +456,7 @@ class Controller(ABC, Generic[P]):
     # -- facts ---------------------------------------------------------------------------------------------------
 
     def _guarded(self, one: Arriving | Event, at: int) -> None:
-        """One arrival or fact; when it cannot be taken in, it alone is left out."""
+        """Process one arrival or fact. If that fails, only this one is left out."""
         try:
             if isinstance(one, Event):
                 self.happened(one, at)
@@ -510,7 +510,7 @@ class Controller(ABC, Generic[P]):
             self.happened(Stale(resource=resource, age=arrival.age), arrival.at)
 
     def look_again(self, at: int, *, back: bool = False) -> None:
-        """Once every resource was listed, or is there again (`back`), decisions may be taken."""
+        """Begin to decide if every resource was listed and `ready`, or continue after a stale resource is back (`back`)."""
         if not self.resources <= self.synced_resources or not (self.state.synced or self.ready):
             return
         self._look_at_capabilities(at)
@@ -519,7 +519,7 @@ class Controller(ABC, Generic[P]):
             self._tasks.extend(self.seen_whole())
 
     def forget_capabilities(self) -> None:
-        """They are told anew, whatever was told before."""
+        """Feed the capabilities again, even if they are unchanged."""
         self._seen_capabilities = None
 
     def _look_at_capabilities(self, at: int) -> None:
@@ -529,18 +529,18 @@ class Controller(ABC, Generic[P]):
             self.happened(known, at)
 
     def _deadlines(self, until: int) -> None:
-        """Feed what is due before a fact of the instant `until`, or with it."""
+        """Feed the deadlines that are due up to and including the instant `until`."""
         until = max(until, self.state.now)
         while (deadline := self._engine.due(until)) is not None:
             try:
                 self._feed(deadline, max(deadline.due, self.state.now))
             except Exception as error:
                 self._leave_out(fault_with(deadline, error), until)
-                self.state.fired_deadlines.put((deadline.kind, deadline.of), deadline.due)  # else it came back at once
+                self.state.fired_deadlines.put((deadline.kind, deadline.of), deadline.due)  # else it would fire again
                 self._engine.deadline_queue.rebuild()
 
     def happened(self, fact: Event, at: int) -> None:
-        """Feed a fact, after all that is due by then."""
+        """Feed a fact, after the deadlines that are due by then."""
         self._deadlines(at)
         self.before(fact)
         self._feed(fact, at)
@@ -551,18 +551,18 @@ class Controller(ABC, Generic[P]):
     # -- the log -------------------------------------------------------------------------------------------------
 
     def _append(self, now: int) -> None:
-        """Append what is folded; what was committed is told and its decisions become tasks."""
+        """Append the waiting groups, make tasks of the committed decisions, and call the watchers."""
         for committed in self._log_writer.append(now):
             for one in committed:
                 self._carry_out(one)
             for watcher in self._watchers:
                 try:
                     watcher.committed(committed, self.state)
-                except Exception as error:  # who only looks on must not stop what it looks at
+                except Exception as error:  # a watcher must not stop the loop
                     self._on_error(fault_of(type(watcher).__name__, error))
 
     def _carry_out(self, one: Committed) -> None:
-        """Tasks for the decisions of a group, in its order; what people are told comes behind."""
+        """Make the tasks of a group: first those of its decisions, in order, then those of `announce`."""
         for decision, row in _decisions(one):
             self._planned(decision, row.event_id, one.step.at)
         try:
@@ -571,7 +571,7 @@ class Controller(ABC, Generic[P]):
             self._on_error(fault_of(type(one.step.fact).__name__, error))
 
     def _planned(self, decision: Decision, event_id: str, at: int) -> None:
-        """The tasks of a decision. One that cannot even be drawn up is void, as if it had been refused."""
+        """Make the tasks of a decision. If that fails, the decision counts as refused."""
         try:
             self._tasks.extend(self.plan(decision, event_id, at))
         except Exception as error:
@@ -582,7 +582,7 @@ class Controller(ABC, Generic[P]):
             )
 
     def _leave_out(self, fault: DdsError, at: int) -> None:
-        """What could not be taken in has left its traces in memory: the log is the truth."""
+        """Report the fault and fold the log anew, because the failed input may have changed the state in part."""
         self._on_error(fault)
         self._spoilt = True
         self._append(at)
@@ -611,4 +611,4 @@ def _decisions(one: Committed) -> Iterator[tuple[Decision, Envelope]]:
 
 
 Make = Callable[[EventLog, Effective, Surroundings[P]], Controller[P]]
-"""Makes one who decides, not opened yet, on a log and under a policy."""
+"""Makes a controller on a log and under a policy. It is not opened yet."""

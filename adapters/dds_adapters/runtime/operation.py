@@ -1,6 +1,6 @@
 """What people and probes see of a running process: metrics, health and log lines.
 
-It looks on and never steers. What it shows of other threads is read without waiting for them.
+It only observes. It reads data of other threads without waiting for them.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ from dds_core.scaler.component import SCALER
 from dds_core.scaler.state import State
 
 AGAIN = 60.0
-"""Seconds before the same trouble of a part is said again."""
+"""Seconds before a repeated error of a part is logged again as a warning."""
 PATIENCE = 120.0
-"""Seconds without a turn of the loop after which only a new process can help: longer than any call to a log takes."""
+"""Seconds without a turn of the loop after which the process is not live. Longer than any call to a log takes."""
 
 
 class Operation(ABC, Generic[P]):
-    """The observer of one process (`process.Observer`), shown on the program's endpoints."""
+    """The observer of one process (`process.Observer`). Its checks and metrics are served on the program's endpoints."""
 
     wanted: Sequence[str]
-    """Resources without which it is not ready."""
+    """Resources that must be listed and watched for readiness."""
     deciding: str
-    """What is said when this process leads."""
+    """The log line when this process becomes the leader."""
 
     def __init__(
         self, endpoints: Endpoints, logger: logging.Logger, *, component: str = "", names: Naming | None = None
     ) -> None:
-        """`component` is named in log lines and before the names of checks, where that of the program is another one."""
+        """`component`, unless empty, is added to log lines and put before the names of checks."""
         self._endpoints = endpoints
         self._log = logger
         self._component = component
@@ -68,43 +68,40 @@ class Operation(ABC, Generic[P]):
         self._said: dict[str, tuple[str, float]] = {}
         self._away = ""
 
-    # -- what is the component's own -----------------------------------------------------------------------------
+    # -- what each component defines -----------------------------------------------------------------------------
 
     @abstractmethod
     def measured(self, process: Process[P]) -> Watcher[P]:
-        """Its metrics, from now on."""
+        """Make and register the component's metrics."""
 
     @abstractmethod
     def seen(self, state: P) -> str:
-        """How much the whole cluster is."""
+        """The numbers of listed objects, for the log line after the first list of the cluster."""
 
     @abstractmethod
     def configured_mode(self, state: P) -> str:
-        """What the ConfigMap says of the mode, "" for nothing."""
+        """The mode in the ConfigMap; "" for none."""
 
     def more_checks(self) -> Mapping[str, Check]:
-        """What else is asked for readiness."""
+        """Additional checks of readiness."""
         return {}
 
-    # -- what the process tells ----------------------------------------------------------------------------------
+    # -- calls of the process ------------------------------------------------------------------------------------
 
     def began(self, process: Process[Any]) -> None:
-        """Serve, from now on. Raises InputError when an address cannot be had."""
+        """Join the endpoints. Raises InputError when an address cannot be used."""
         self._watchers.append(self.measured(process))
         live, ready = self._checks(process)
         lease, leads = process.settings.lease_name, lambda: process.leading and process.controller is not None
         self._endpoints.join(process.cluster, lease, leads, self._named(live), self._named(ready))
 
     def leads(self, leading: bool) -> None:
-        """Say who decides."""
         self._say(self.deciding if leading else "standing by: another process leads, or is about to")
 
     def alive(self) -> None:
-        """The loop came round, whatever it waits for."""
         self._turned = time.monotonic()
 
     def turned(self, state: P, /) -> None:
-        """The loop came round with all that there was."""
         self._turned = time.monotonic()
         self._away = ""
         if state.synced and not self._synced:
@@ -116,7 +113,6 @@ class Operation(ABC, Generic[P]):
         self._synced, self._mode = state.synced, state.mode
 
     def trouble(self, part: str, error: DdsError) -> None:
-        """Say it, and go on."""
         if part == "log":
             self._away = str(error)
         before, at = self._said.get(part, ("", 0.0))
@@ -126,21 +122,20 @@ class Operation(ABC, Generic[P]):
         self._say(str(error), logging.DEBUG if again else logging.WARNING, part)
 
     def committed(self, steps: Sequence[Committed], state: P, /) -> None:
-        """Count and tell what is in the log now."""
         for watcher in reversed(self._watchers):
             watcher.committed(steps, state)
 
     def _say(self, words: str, level: int = logging.INFO, part: str = "") -> None:
         self._log.log(level, "%s", words, extra={"component": self._component, "part": part})
 
-    # -- what is asked -------------------------------------------------------------------------------------------
+    # -- checks --------------------------------------------------------------------------------------------------
 
     def _named(self, checks: Mapping[str, Check]) -> dict[str, Check]:
         prefix = f"{self._component}-" if self._component else ""
         return {prefix + name: check for name, check in checks.items()}
 
     def _checks(self, process: Process[P]) -> tuple[dict[str, Check], dict[str, Check]]:
-        """Those of liveness, and those of readiness beyond."""
+        """The checks of liveness, and the additional ones of readiness."""
 
         def seen(resource: str) -> Check:
             def check() -> Verdict:
@@ -159,13 +154,11 @@ class Operation(ABC, Generic[P]):
             "lease": lambda: answering(late()),
         }
         ready: dict[str, Check] = {"log": lambda: log_there(self._away), **{one: seen(one) for one in self.wanted}}
-        leading = lambda: process.leading  # noqa: E731 # also while the log does not open: that is no standby
+        leading = lambda: process.leading  # noqa: E731 # also true while the log does not open: no standby
         return live, {name: unless_standby(leading, check) for name, check in {**ready, **self.more_checks()}.items()}
 
 
 class ScalerOperation(Operation[State]):
-    """A scaler's."""
-
     wanted = tuple(name for name in VERSIONS if name not in OPTIONAL)
     deciding = "this process decides"
 
@@ -183,7 +176,7 @@ class ScalerOperation(Operation[State]):
 
 
 def sources_of(process: Process[Any]) -> Sources:
-    """What others keep of a process, to be read at each scrape."""
+    """Values that other threads of a process keep, read at each scrape."""
 
     def of_decider(
         read: Callable[[Controller[Any]], float], before: float = 0.0
@@ -209,9 +202,9 @@ def sources_of(process: Process[Any]) -> Sources:
 
 
 class PoolNames(Naming):
-    """The names by which a publisher's log lines speak of pools, slices, nodes and machines: from its state."""
+    """The names in a publisher's log lines, from its state."""
 
-    fences = False
+    guards = False
     deadlines = KINDS
 
     def __init__(self) -> None:
@@ -233,12 +226,12 @@ class PoolNames(Naming):
 
 _WEIGHT = ("machines", "stock", "limits")
 LOOK = 1.0
-"""Seconds between looks at the state for what is shown."""
+"""Seconds between updates of what is shown from the state."""
 
 
 class PublisherOperation(Operation[PoolState]):
-    """A publisher's. A fabric that is away makes nobody unready: what is published stands, and no restart brings it back. It is
-    told, measured and shown."""
+    """A fabric that does not answer appears in logs, metrics and details of checks, but does not make the publisher unready:
+    its slices remain valid, and a restart would not help."""
 
     wanted = tuple(name for name in FOLLOWED if name not in PUBLISHER_OPTIONAL)
     deciding = "this process publishes"
@@ -288,7 +281,7 @@ class PublisherOperation(Operation[PoolState]):
 
 
 def _conditions(state: PoolState, publisher: Publisher | None) -> str:
-    """What is wrong with binding conditions; "" when nothing is."""
+    """What is wrong with binding conditions; "" when nothing is wrong."""
     if not state.capabilities.binding_conditions:
         return "the API server drops binding conditions: nothing is published"
     if publisher is None or not publisher.probed:
@@ -297,7 +290,7 @@ def _conditions(state: PoolState, publisher: Publisher | None) -> str:
 
 
 def _failing(failures: Mapping[str, str]) -> str:
-    """The questions that are not answered, as one line that names the weightiest; "" when all are."""
+    """The unanswered questions in one line that names the most important; "" when there are none."""
     if not failures:
         return ""
     of = min(failures, key=lambda of: (_WEIGHT.index(of.partition("/")[0]), of))
@@ -309,9 +302,9 @@ def _failing(failures: Mapping[str, str]) -> str:
 
 
 class FleetNames(Naming):
-    """The names by which an autoscaler's log lines speak of nodes and pods: from its state."""
+    """The names in an autoscaler's log lines, from its state."""
 
-    fences = False
+    guards = False
     deadlines = AUTOSCALER_KINDS
 
     def __init__(self) -> None:
@@ -331,8 +324,8 @@ class FleetNames(Naming):
 
 
 class AutoscalerOperation(Operation[Fleet]):
-    """An autoscaler's. A provider of servers that is away makes nobody unready: what is shown stands, and no restart brings it
-    back. It is told, measured and shown."""
+    """A provider of servers that does not answer appears in logs and metrics, but does not make the autoscaler unready: the
+    groups that it shows remain valid, and a restart would not help."""
 
     wanted = tuple(name for name in VERSIONS if name not in OPTIONAL)
     deciding = "this process answers Cluster Autoscaler"

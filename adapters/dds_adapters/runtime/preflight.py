@@ -1,6 +1,6 @@
-"""What a cluster that was seen whole lacks, so that nothing can be served although nothing fails: said once, in a line each.
+"""What is missing in a fully listed cluster, so that dds can do nothing although nothing fails. Each is logged once, in a line.
 
-Pure; it looks at the state and asks nobody. What is refused or cannot be read is told where that happens.
+It only reads the state. Errors of requests are reported where they occur.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _SWITCH = "switch DRADeviceBindingConditions on in API server and scheduler (on 
 
 
 def preflight(state: State, where: str, namespace: str) -> list[DdsError]:
-    """What a scaler misses. `where` is the API server's address, `namespace` that of the ConfigMap."""
+    """What a scaler lacks. `where` is the API server's address, `namespace` that of the ConfigMap."""
     nothing = "no device is known as one of a fabric and nothing is attached"
     found = _of_config(
         bool(state.config.uid), bool(state.config.models), f"{where} ConfigMap {namespace}/{NAME}", nothing
@@ -28,12 +28,12 @@ def preflight(state: State, where: str, namespace: str) -> list[DdsError]:
 
 
 def pool_lacks(state: PoolState, where: str, namespace: str) -> list[DdsError]:
-    """What a publisher misses."""
+    """What a publisher lacks."""
     at = f"{where} ConfigMap {namespace}/{NAME}"
     found = _of_config(state.config is not None, bool(state.models), at, "nothing is published")
     if not state.capabilities.binding_conditions:
         what = "drops bindingConditions: pods would start without waiting for their device, so nothing is published"
-        found.append(DdsError(what, where=f"{where} resourceslices", fix=f"{_SWITCH}; the pools come by themselves"))
+        found.append(DdsError(what, where=f"{where} resourceslices", fix=f"{_SWITCH}; dds then publishes the pools"))
     machines, hosts = state.machines_by_uuid.rows, state.hosts.rows.values()
     if machines and hosts and not any(state.machine_of(host) for host in hosts):
         what = f"none of {len(hosts)} nodes is one of the fabric's {len(machines)} machines, so no pool reaches a node"
@@ -54,7 +54,7 @@ def _of_config(there: bool, models: bool, where: str, nothing: str) -> list[DdsE
 
 
 def _without_conditions(state: State) -> str:
-    """The first published slice of a pool of ours that has lost them, as on an API server that drops them; "" for none."""
+    """The first published slice of a pool of dds without binding conditions, because the API server dropped them; "" for none."""
     pools = (one for one in state.slices.rows.values() if model_of_pool(state.config, one.driver, one.pool) is not None)
     bare = (one.name for one in pools if one.devices and not any(device.binding for device in one.devices.values()))
     return min(bare, default="")

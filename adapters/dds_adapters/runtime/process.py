@@ -1,8 +1,8 @@
-"""A live process: threads that listen, one that decides and logs, threads that write, and the order in which they begin and end.
-Which loop it runs, a scaler's or a publisher's, is given (`Make`).
+"""A live process of one component: threads that watch, one that decides and logs, threads that write, and the order in which
+they start and stop. The caller gives the component's loop (`Make`).
 
-The thread that calls `run` is the one that decides. Nothing is written without the lease (where there is one), while the log is
-away, or after the end has begun; nothing here decides what is written.
+The thread that calls `run` decides. Nothing is written without the lease (if leader election is on), while the log is
+unavailable, or after the stop has begun.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from dds_core.log import EventLog
 
 SECOND = 1_000_000
 TOLERATED = 2 * SECOND
-"""A difference that the server's whole seconds and the way of its answer explain."""
+"""A difference of clocks that the server's whole seconds and the network can explain."""
 
 
 class LiveClock:
-    """Instants in microseconds since 1970-01-01 UTC that never go back: the API server's, counted on by a clock that nobody sets.
+    """Instants in microseconds since 1970-01-01 UTC that never go back: the API server's time plus the local monotonic clock.
 
-    Facts of one log are made by one host after another, and their wall clocks differ; deadlines would come late or early by as
-    much. The API server is the one that all of them ask."""
+    Several hosts write facts of one log, one after the other. Their wall clocks differ, and deadlines would be wrong by as
+    much. All hosts use the same API server, so its time is used."""
 
     def __init__(
         self,
@@ -49,21 +49,20 @@ class LiveClock:
         self._began = steady()
         self._base = wall()
         self.skew = 0
-        """What the host's clock was ahead of the server's, in microseconds; 0 while it is not worth speaking of."""
+        """By how much the host's clock was ahead of the server's, in microseconds; 0 when it was within `TOLERATED`."""
 
     def now(self) -> int:
-        """The instant."""
         return self._base + round((self._steady() - self._began) * SECOND)
 
     def go_by(self, server: int) -> None:
-        """The server's clock shows `server` (to the second, 0 when it did not tell); before the first `now` that matters."""
+        """Follow the server's clock, which shows `server` (in whole seconds; 0: unknown). Call it before `now` is used."""
         skew = self.now() - server
         if server and abs(skew) > TOLERATED:
             self.skew = skew
             self._base -= skew
 
     def not_before(self, instant: int) -> int:
-        """Go on from the newest fact where that lies ahead; gives by how much that was."""
+        """Continue from `instant`, that of the log's newest fact, if it is ahead. Returns by how much it was."""
         ahead = max(0, instant - self.now())
         self._base += ahead
         return ahead
@@ -72,7 +71,7 @@ class LiveClock:
 # -- which cluster it is ------------------------------------------------------------------------------------------------
 
 ANSWER_SECONDS = 10.0
-"""The longest that is waited: a signal that ends the process is heeded only after it."""
+"""Time limit of this request. A signal that stops the process takes effect only after it."""
 
 
 class _Meta(msgspec.Struct):
@@ -87,9 +86,8 @@ _namespace = msgspec.json.Decoder(_Namespace)
 
 
 def identify(cluster: Cluster) -> tuple[str, int]:
-    """The UID of the namespace kube-system, which names the cluster, and the server's clock in microseconds (0: not told).
-
-    Raises Refused, Unreachable, and DdsError for what is no answer of an API server."""
+    """The UID of the namespace kube-system, which identifies the cluster, and the server's clock in microseconds (0: unknown).
+    Raises Refused, Unreachable, and DdsError for an answer that is not an API server's."""
     answer = cluster.ask("GET", path_of("namespaces", "v1", name="kube-system"), timeout=ANSWER_SECONDS)
     where = f"{cluster.where} namespace kube-system"
     if answer.code >= 300:
@@ -110,41 +108,41 @@ def identify(cluster: Cluster) -> tuple[str, int]:
 # -- process -----------------------------------------------------------------------------------------------------------
 
 GLANCE = 1.0
-"""Seconds between looks at what nobody announces: the policy's file, the lease."""
+"""Longest wait for arrivals, in seconds: the policy's file and the lease have to be polled."""
 LOOK = 5.0
-"""Seconds between looks at what the cluster lacks."""
+"""Seconds between two runs of `Controller.preflight`."""
 STANDSTILL = 10.0
-"""Seconds beyond its time that a wait lasts when nothing of this process ran."""
+"""A wait that lasts so many seconds too long means that the process got no CPU."""
 WRITES_SECONDS, LEASE_SECONDS = 15.0, 5.0
-"""What a graceful stop gives to writes under way, and to the release of the lease; together under the 30 s of a pod."""
+"""Time for running writes, and for the release of the lease, at a graceful stop. Together less than the 30 s of a pod."""
 LAST_SECONDS = 20.0
-"""A process that lost its lease and still hangs in a call to its log after so long is ended."""
+"""A process that has lost its lease and still hangs in a call to its log after so many seconds is killed."""
 
 
 class Observer(Watcher[P_contra], Protocol[P_contra]):
-    """Is told what a running process does: metrics, health and log lines, in one. Each call is made on the thread that decides,
-    but `trouble`, which comes from any."""
+    """Gets the news of a running process, for metrics, health and log lines. All calls come from the thread that decides,
+    except `trouble`, which comes from any."""
 
     def began(self, process: Process[Any]) -> None:
-        """Everything is made, nothing has begun."""
+        """All parts of the process are made; none has started."""
 
     def leads(self, leading: bool) -> None:
-        """Whether this process is the one that decides."""
+        """Whether this process decides, or is a standby."""
 
     def alive(self) -> None:
-        """The loop came round, whatever it waits for."""
+        """The loop is running, even if it waits for the lease or the log."""
 
     def turned(self, state: P_contra, /) -> None:
-        """Once around: something came, or a second went by."""
+        """The end of a turn: something came, or a second passed."""
 
     def trouble(self, part: str, error: DdsError) -> None:
-        """Something went wrong with a part, and is tried again."""
+        """A part of the process has an error and will try again."""
 
 
 class Process(Generic[P]):
-    """One scaler, or one publisher, for one cluster. `run` it in one thread; `stop` it from any, a signal's too.
+    """One component for one cluster. Call `run` in one thread; `stop` from any thread or a signal handler.
 
-    Its pieces are there to be looked at (metrics do): `arrivals`, `writer`, `reflectors`, `elector`, `controller`, `clock`."""
+    Observers may read its parts: `arrivals`, `writer`, `reflectors`, `elector`, `controller`, `clock`."""
 
     def __init__(
         self,
@@ -157,8 +155,8 @@ class Process(Generic[P]):
         observer: Observer[P],
         archive: Callable[[EventLog], None] | None = None,
     ) -> None:
-        """`open_log` is given the UID of the namespace kube-system. `policy` is asked again each second and raises PolicyError;
-        the first time at once. `archive` is called, in a thread of its own, after a checkpoint."""
+        """`open_log` is called with the UID of the namespace kube-system. `policy` is read here and then every second; it may
+        raise PolicyError. `archive` is called after a checkpoint, in its own thread."""
         self.settings = settings
         self.cluster = cluster
         cluster.sparing = True
@@ -189,7 +187,7 @@ class Process(Generic[P]):
             on_error=lambda line: observer.trouble("writer", DdsError(line)),
         )
 
-    # -- what others ask -----------------------------------------------------------------------------------------
+    # -- for other threads ---------------------------------------------------------------------------------------
 
     @property
     def stopping(self) -> bool:
@@ -201,12 +199,12 @@ class Process(Generic[P]):
         return self.elector is None or self.elector.remaining() > 0
 
     def version(self, resource: str) -> str:
-        """The version in which a resource is followed, "" when it is not served."""
+        """The API version in which a resource is watched; "" when it is not served."""
         reflector = self.reflectors.get(resource)
         return reflector.api_version if reflector is not None else ""
 
     def threads(self) -> dict[str, bool]:
-        """Which of the threads that should run do, by name."""
+        """The threads that should run, and whether each is alive."""
         if not self._started:
             return {}
         ours = [*self.writer.threads, *(each.thread for each in self.reflectors.values())]
@@ -215,15 +213,15 @@ class Process(Generic[P]):
         return {**{thread.name: thread.is_alive() for thread in ours}, **beside}
 
     def stop(self) -> None:
-        """End in order, soon."""
+        """Stop gracefully. Returns at once."""
         self._stopping.set()
         self.arrivals.wake()
 
     # -- life ----------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Until `stop`. Raises LeaseLost, Fenced, the errors of a log that cannot be used, and Refused or Unreachable when the
-        cluster cannot even be identified."""
+        """Run until `stop`. Raises LeaseLost, Fenced, the errors of a log that cannot be used, and Refused or Unreachable when
+        the cluster cannot be identified."""
         uid = self._identify()
         self._observer.began(self)
         with ExitStack() as ends:
@@ -241,16 +239,16 @@ class Process(Generic[P]):
             self._decide(controller)
 
     def _identify(self) -> str:
-        """Which cluster it is, by the UID of its namespace kube-system; and what its clock shows."""
+        """The cluster's UID. Also sets the clock by the server's."""
         uid, server = identify(self.cluster)
         self.clock.go_by(server)
         if self.clock.skew:
-            what = f"this host's clock is {self.clock.skew / SECOND:+.0f} s off; the server's time is gone by"
+            what = f"this host's clock is {self.clock.skew / SECOND:+.0f} s off; dds uses the server's time"
             self._observer.trouble("clock", DdsError(what, where=self.cluster.where, fix="correct the host's clock"))
         return uid
 
     def _elected(self, ends: ExitStack) -> bool:
-        """Wait for the lease; False when the end came before."""
+        """Wait for the lease. False when the process was stopped before."""
         settings = self.settings
         elector = self.elector = Elector(
             self.cluster,
@@ -271,24 +269,24 @@ class Process(Generic[P]):
         return False
 
     def _released(self, elector: Elector) -> None:
-        """Give the lease back; when a write still hangs it runs out by itself."""
+        """Release the lease, except when a write still hangs: then it has to expire."""
         if not self._hanging:
             elector.stop(LEASE_SECONDS)
 
     def _lost(self, error: LeaseLost) -> None:
-        """The lease is gone: nothing is begun any more, and the process is to end even if the log never answers."""
+        """The lease is lost: no write starts any more. The process ends even if the log never answers."""
         self.arrivals.wake()
         last = self._last = threading.Timer(LAST_SECONDS, _end_now)
         last.daemon = True
         last.start()
 
     def _ended(self) -> None:
-        """It did not hang: who made it may go on."""
+        """The process did not hang, so the program must not be killed."""
         if self._last is not None:
             self._last.cancel()
 
     def _opened(self, uid: str) -> Controller[P] | None:
-        """Who decides, on its log; None when the end came before the log did."""
+        """The opened controller. None when the process was stopped before the log was available."""
         backoff = Backoff(SystemRandom(), longest=5.0)
         around = Surroundings(self.cluster, self.arrivals, self.version, (self._observer,), self._observer.trouble)
         while not self.stopping:
@@ -305,7 +303,7 @@ class Process(Generic[P]):
                 ahead = self.clock.not_before(controller.state.now)
                 if ahead > SECOND:
                     what = (
-                        f"the log's newest fact is {ahead / SECOND:.0f} s ahead of the clock, which goes on from there"
+                        f"the log's newest fact is {ahead / SECOND:.0f} s ahead of the clock; dds continues from there"
                     )
                     self._observer.trouble("clock", DdsError(what, fix="correct the clocks of hosts and API server"))
                 return controller
@@ -323,7 +321,8 @@ class Process(Generic[P]):
         controller.begin()
 
     def _close(self, controller: Controller[P]) -> None:
-        """Watches end, writes under way come to their end and are logged, the rest stays in the log to be decided again."""
+        """Stop the watches, wait for running writes and log their outcomes. Tasks that did not start are made again at the next
+        start."""
         self._stopping.set()
         hanging = [*stop_all(self.reflectors.values()), *controller.end()]
         self._hanging = not self.writer.stop(WRITES_SECONDS)
@@ -346,7 +345,7 @@ class Process(Generic[P]):
         away = Backoff(SystemRandom(), first=0.2, longest=5.0)
         while not self.stopping:
             arrivals, stall = self._taken(controller) if not controller.away else ([], None)
-            self._check()  # behind all that may have taken long
+            self._check()  # after everything that may have taken long
             try:
                 tasks = controller.turn(arrivals, self.writer.outcomes(), self.clock.now(), stall=stall)
             except LogUnavailable as error:
@@ -355,7 +354,7 @@ class Process(Generic[P]):
                 self._stopping.wait(away.failed(0.0))
                 continue
             if self._stopping.is_set():
-                return  # what was decided in this last moment is decided again at the next start
+                return  # these tasks are made again at the next start
             self.writer.limit(controller.limit)
             self.writer.put(tasks)
             while controller.wanted_lists:
@@ -367,7 +366,7 @@ class Process(Generic[P]):
             self._observer.turned(controller.state)
 
     def _taken(self, controller: Controller[P]) -> tuple[list[Arrival], Stall | None]:
-        """What came, and whether this process stood still meanwhile."""
+        """The arrivals, and a `Stall` if the process got no CPU while it waited for them."""
         patience, at, began = self._patience(controller), self.clock.now(), time.monotonic()
         arrivals = self.arrivals.take(patience, BATCH)
         stood = time.monotonic() - began - patience
@@ -386,7 +385,7 @@ class Process(Generic[P]):
         return min(GLANCE, max(0.0, wait))
 
     def _permit(self) -> float:
-        """Seconds for which a write may run that begins now."""
+        """Seconds that a write may take if it starts now."""
         if self.stopping or self.controller is None or self.controller.away:
             return 0.0
         return math.inf if self.elector is None else self.elector.remaining()
@@ -406,7 +405,7 @@ class Process(Generic[P]):
             self.arrivals.wake()
 
     def _look_at_cluster(self, controller: Controller[P]) -> None:
-        """Tell, once, what it lacks."""
+        """Report, once, what is missing in the cluster."""
         now = time.monotonic()
         if not controller.synced or now - self._looked < LOOK:
             return

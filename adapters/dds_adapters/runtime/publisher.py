@@ -1,7 +1,7 @@
-"""The publisher as one that decides: what it follows, what a fabric's answers become, and what has to be known before it decides.
+"""The controller of the publisher: what it watches, the facts of the fabric's answers, and what it needs before it decides.
 
-It never asks the fabric or the API server anything: two askers do, which it tells what to ask for. Their answers come to it as
-arrivals do, each with the instant at which it came.
+It makes no request. Two pollers ask the fabric and the API server (`Askers`); the controller tells them what to ask. Their
+answers come in like arrivals, each with its instant.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from dds_core.publisher.state import PoolState
 
 
 class Answered(NamedTuple):
-    """An answer of the fabric, or that there was none."""
+    """An answer of the fabric, or a failure to get one."""
 
     answer: Answer
     at: int
 
 
 class RoundEnded(NamedTuple):
-    """A whole round of questions about these models is over, whatever was answered."""
+    """A survey has asked for all stock of these models, with answers or failures."""
 
     models: tuple[PoolModel, ...]
     at: int
 
 
 class Probed(NamedTuple):
-    """What the API server keeps of a slice. None: it does not say; what is known of it stays."""
+    """Which fields of a slice the API server keeps. None: unknown; the former knowledge stays."""
 
     capabilities: Capabilities | None
     at: int
@@ -59,7 +59,7 @@ Heard = Answered | RoundEnded | Probed
 
 
 def question_of(answer: Answer) -> str:
-    """What was asked, in the words of `FabricFailed.of`."""
+    """The question to which this is the answer, in the form of `FabricFailed.of`."""
     match answer:
         case MachinesAnswer():
             return "machines"
@@ -72,14 +72,14 @@ def question_of(answer: Answer) -> str:
 
 
 class Answers:
-    """The newest answer to each question that the taker has not seen yet: while nobody takes (the log is away) it grows with the
-    number of questions, not with the rounds. `good` says when, on the steady clock, a question was last answered well."""
+    """A thread-safe queue that keeps the newest answer to each question. While the controller takes none (the log is away), it
+    grows with the number of questions, not of surveys."""
 
     def __init__(
         self, instant: Callable[[], int], wake: Callable[[], None], steady: Callable[[], float] = time.monotonic
     ) -> None:
-        """`instant` gives microseconds as arrivals have them, `steady` seconds of a clock that nobody sets; `wake` lets the taker
-        look."""
+        """`instant` is the clock of arrivals, in microseconds; `steady` a monotonic clock, in seconds. `wake` wakes the thread
+        that calls `take`."""
         self.instant = instant
         self._wake = wake
         self._steady = steady
@@ -88,7 +88,7 @@ class Answers:
         self._good: dict[str, float] = {}
 
     def put(self, answer: Answer) -> None:
-        """From any thread."""
+        """Put an answer. From any thread."""
         of = question_of(answer)
         with self._lock:
             if isinstance(answer, MachinesAnswer) and answer.whole:
@@ -98,7 +98,7 @@ class Answers:
         self._put(of, lambda at: Answered(answer, at))
 
     def ended(self, models: tuple[PoolModel, ...]) -> None:
-        """A round about these models is over; how old the answers about others are nobody wants to know."""
+        """A survey of these models is over. The ages of answers about other models are dropped."""
         asked = {model.model for model in models}
         with self._lock:
             for of in list(self._good):
@@ -108,17 +108,17 @@ class Answers:
         self._put("", lambda at: RoundEnded(models, at))
 
     def probed(self, capabilities: Capabilities | None) -> None:
-        """The API server was asked what it keeps, and said so, or did not."""
+        """Put the result of a probe of the API server."""
         self._put("probe", lambda at: Probed(capabilities, at))
 
     def take(self) -> list[Heard]:
-        """What waits, in the order in which it came."""
+        """Remove and return all answers, in the order of arrival."""
         with self._lock:
             taken, self._waiting = list(self._waiting.values()), {}
         return taken
 
     def ages(self) -> dict[str, float]:
-        """By question the seconds since it was last answered."""
+        """Question → seconds since it was last answered."""
         now = self._steady()
         with self._lock:
             return {of: now - at for of, at in self._good.items()}
@@ -130,7 +130,7 @@ class Answers:
         self._wake()
 
     def _forget_gone(self, answer: MachinesAnswer) -> None:
-        """Of machines and fabrics that are gone nobody wants to know how old the last answer is."""
+        """Drop the ages of answers about machines and fabrics that are gone."""
         machines = {limits_of(one.uuid) for one in answer.machines}
         fabrics = {one.fabric for one in answer.machines}
         for of in list(self._good):
@@ -140,47 +140,47 @@ class Answers:
 
 
 class Asker(Protocol):
-    """Asks somebody something again and again, from `start` until `end`, and puts what it hears into `Answers`."""
+    """Polls from `start` to `end` and puts answers into `Answers`. See `PollingThread`."""
 
     @property
     def name(self) -> str: ...
     @property
     def alive(self) -> bool:
-        """Whether it asks; False once it has ended."""
+        """Whether its thread runs."""
 
     def start(self) -> None: ...
     def end(self) -> None:
-        """Ask nothing more, without waiting for a question that runs."""
+        """Send no more requests. Does not wait for a running one."""
 
     def stop(self, seconds: float) -> bool:
-        """Ask nothing more; False when a question still hangs after so many seconds."""
+        """As `end`, and wait. False when a request still hangs after so many seconds."""
 
 
 class Surveying(Asker, Protocol):
-    """Asks the fabric, round after round."""
+    """Surveys the fabric again and again."""
 
     rounds: int
-    """How many have ended."""
+    """Number of completed surveys."""
     seconds: float
-    """How long the last one took."""
+    """Duration of the last survey."""
 
     def look_for(self, models: tuple[PoolModel, ...], machines: Iterable[Machine]) -> None:
-        """The models to ask about, and the machines that are known; others than before begin a new round at once."""
+        """Set the models to ask about and the known machines. A change of the models starts a new survey at once."""
 
 
 class Probing(Asker, Protocol):
-    """Asks the API server what it keeps of a slice."""
+    """Asks the API server which fields of a slice it keeps."""
 
     answered: bool
-    """The API server has said so at least once."""
+    """The API server has answered at least once."""
 
     def look(self, driver: str, *, dropped: bool) -> None:
-        """Ask for this driver; again and again while something is `dropped`."""
+        """Probe with a slice of this driver; repeatedly while the API server drops fields (`dropped`)."""
 
 
 @dataclass(frozen=True)
 class Askers:
-    """Both, and where their answers wait."""
+    """The two pollers and the queue of their answers."""
 
     answers: Answers
     fabric: Surveying
@@ -189,13 +189,13 @@ class Askers:
 
 CONFIG = "configmaps"
 DRIVER = "probe.dds-publisher"
-"""In whose name the API server is asked while no model is configured."""
+"""The driver in the probe's slice while no model is configured."""
 STOP_SECONDS = 2.0
 
 
 class Publisher(Controller[PoolState]):
-    """The pool publisher on its log. It decides once all resources were listed, the API server was asked what it keeps, and a
-    round of questions about the models that are configured has ended."""
+    """The publisher's controller. It decides once all resources were listed, the API server was probed, and a survey of the
+    configured models has ended."""
 
     optional = PUBLISHER_OPTIONAL
 
@@ -211,8 +211,8 @@ class Publisher(Controller[PoolState]):
         on_error: OnError = lambda error: None,
         askers: Askers | None = None,
     ) -> None:
-        """With `bare_metal_hosts` these are followed, too: they say which machine a node is. Without `askers` answers come
-        by `turn` alone."""
+        """With `bare_metal_hosts`, BareMetalHosts are watched: they say which machine a node is. Without `askers`, answers are
+        passed to `turn`."""
         self.askers = askers
         self._asking = False
         self._follows = watched_by_publisher(config_namespace, bare_metal_hosts=bare_metal_hosts)
@@ -223,9 +223,9 @@ class Publisher(Controller[PoolState]):
         self._surveyed: tuple[PoolModel, ...] | None = None
         self._probed = False
         self.doubtful = False
-        """A write was kept otherwise than the API server said: it has to be asked again."""
-        self._came_last: dict[StockKey, int] = {}  # when a device last did
-        self._kept: Capabilities | None = None  # nobody said: what the log knows stands
+        """The API server kept a write differently than its last answer said, so it must be probed again."""
+        self._came_last: dict[StockKey, int] = {}  # the instant at which a device last arrived
+        self._kept: Capabilities | None = None  # None: no answer yet, the capabilities in the log apply
         super().__init__(PUBLISHER, log, policy, code=code, watchers=watchers, on_error=on_error)
 
     # -- what is followed and asked ------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ class Publisher(Controller[PoolState]):
         return self.askers.answers.take() if self.askers is not None else ()
 
     def turned(self) -> None:
-        """Tell those who ask what to ask for: nothing before it is known which models there are."""
+        """Tell the pollers what to ask, once the configured models are known."""
         if self.askers is None or CONFIG not in self.synced_resources:
             return
         state = self.state
@@ -270,20 +270,20 @@ class Publisher(Controller[PoolState]):
     def preflight(self, where: str) -> list[DdsError]:
         return pool_lacks(self.state, where, self._config_namespace)
 
-    # -- what metrics show ---------------------------------------------------------------------------------------
+    # -- for metrics ---------------------------------------------------------------------------------------------
 
     def ages(self) -> Mapping[str, float]:
-        """By question the seconds since the fabric answered it last."""
+        """Question → seconds since the fabric last answered it."""
         return self.askers.answers.ages() if self.askers is not None and self._asking else {}
 
     def rounds(self) -> tuple[int, float]:
-        """How many rounds of questions there were, and how many seconds the last one took."""
+        """The number of surveys and the duration of the last one, in seconds."""
         asked = self.askers.fabric if self.askers is not None and self._asking else None
         return (asked.rounds, asked.seconds) if asked is not None else (0, 0.0)
 
     @property
     def probed(self) -> bool:
-        """Whether the API server has said to this process what it keeps of a slice."""
+        """Whether the API server has answered a probe of this process."""
         return self.askers is not None and self._asking and self.askers.probe.answered
 
     # -- what came -----------------------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ class Publisher(Controller[PoolState]):
     def came(self, one: Arriving) -> None:
         match one:
             case Answered(StockAnswer() as answer) if self._is_crossed(answer):
-                pass  # it is asked again in the next round
+                pass  # the next survey asks again
             case Answered(answer, at):
                 for fact in facts_of(answer, self.state):
                     self.happened(fact, at)
@@ -304,7 +304,7 @@ class Publisher(Controller[PoolState]):
                 super().came(one)
 
     def _is_crossed(self, answer: StockAnswer) -> bool:
-        """Whether a device arrived after the question: nobody can tell whether the answer still counts it as free."""
+        """Whether a device was attached after the question was sent: the answer may still count it as free."""
         stock = answer.stock
         return not stock.whole and 0 < answer.asked <= self._came_last.get((stock.fabric, stock.model), 0)
 
@@ -320,7 +320,7 @@ class Publisher(Controller[PoolState]):
         self._probed, self.doubtful = True, False
         if capabilities is not None:
             self._kept = capabilities
-            if capabilities != self.state.capabilities:  # a refused write may have taught otherwise meanwhile
+            if capabilities != self.state.capabilities:  # a refused write may have changed them meanwhile
                 self.forget_capabilities()
         self.look_again(at)
 
@@ -329,7 +329,7 @@ class Publisher(Controller[PoolState]):
         return self._probed and self._surveyed == self.state.models
 
     def before(self, fact: Event) -> None:
-        """A write was kept otherwise than the API server said it would be: what is known of that outlives what it said."""
+        """When a write was kept differently than the probe said, trust the write."""
         if isinstance(fact, WriteRefused) and fact.reason in (DROPPED, NOT_KEPT):
             self.doubtful = True
             self._kept = None if fact.reason == DROPPED else self._kept

@@ -1,6 +1,6 @@
-"""The publisher with the threads that ask the fabric and the API server for it.
+"""The threads of the publisher: one surveys the fabric, one probes the API server.
 
-They decide nothing. What they hear they put where the thread that decides takes it (`Answers`).
+They decide nothing. They put answers into `Answers`, from where the controller takes them.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from dds_core.publisher.model import Machine, PoolModel
 from dds_core.publisher.state import PoolState
 
 AGAIN_SECONDS = 600.0
-"""Between questions while something is dropped."""
+"""Between probes while the API server drops fields."""
 FAILED_SECONDS = 60.0
-"""After an answer that says nothing."""
+"""After a probe that failed."""
 GLANCE = 0.2
-"""Seconds between looks whether there is something to ask, or questions that run have come to their end."""
+"""Seconds between checks whether the API version is known, or running requests have ended."""
 
 
 class ApiProbe(PollingThread):
-    """Asks the API server what it keeps of a slice, once it was told (`look`) in whose name: at the start, and again as long as
-    something is dropped, since no event tells of a gate that is switched on."""
+    """Probes which fields of a slice the API server keeps, once `look` has set the driver: at the start, and repeatedly while
+    it drops some, since no event reports that a feature gate was switched on."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class ApiProbe(PollingThread):
         on_error: Callable[[DdsError], None] = lambda error: None,
         random: Random | None = None,
     ) -> None:
-        """`version` is that in which ResourceSlices are followed, "" before it is known. `on_error` gets failures."""
+        """`version` returns the API version in which ResourceSlices are watched, "" before it is known."""
         super().__init__("probe")
         self._api = api
         self._version = version
@@ -56,28 +56,28 @@ class ApiProbe(PollingThread):
         self._backoff = Backoff(random or SystemRandom(), longest=30.0)
         self._driver: str | None = None
         self.answered = False
-        """The API server has said at least once what it keeps."""
+        """The API server has answered at least once."""
         self._dropped = False
 
     def look(self, driver: str, *, dropped: bool) -> None:
-        """Ask for this driver; again and again while something is `dropped`."""
+        """Probe with a slice of this driver; repeatedly while the API server drops fields (`dropped`)."""
         with self._changed:
             if (self._driver, self._dropped) != (driver, dropped):
                 self._driver, self._dropped = driver, dropped
                 self._changed.notify_all()
 
     def due(self) -> bool:
-        """Whether there is something to ask for."""
+        """Whether a probe is needed."""
         return self._driver is not None and (self._dropped or not self.answered)
 
     def ask(self) -> float:
-        """Ask; gives the seconds until the next question may come."""
+        """Probe once. Returns the seconds to wait before the next probe."""
         version = self._version()
         if not version:
             return GLANCE
         try:
             kept = probe(self._api, version, self._driver or DRIVER)
-        except Unreachable as error:  # nothing is decided either, as long as nothing is listed
+        except Unreachable as error:  # no answer is put: without the API server nothing can be decided anyway
             self._on_error(error)
             return self._backoff.failed(time.monotonic())
         except Exception as error:
@@ -101,9 +101,8 @@ class ApiProbe(PollingThread):
 
 
 class FabricPoller(PollingThread):
-    """Asks the fabric, round after round, once it was told (`look_for`) which models there are. A round never overlaps another:
-    one that is late makes the next one late, and a change of the models begins the next one at once. That a question fails is a
-    fact, and logged as one."""
+    """Surveys the fabric again and again, once `look_for` has set the models. Surveys never overlap: a late one delays the
+    next. A change of the models starts the next one at once. A failed request is a fact and is logged as one."""
 
     def __init__(
         self,
@@ -114,8 +113,8 @@ class FabricPoller(PollingThread):
         connections: int = CONNECTIONS,
         on_error: Callable[[DdsError], None] = lambda error: None,
     ) -> None:
-        """A round begins `interval` seconds after the one before began. `connections` questions run side by side. `told` is told
-        of faults of the program."""
+        """`interval`: seconds from the start of a survey to the start of the next. `connections`: number of parallel requests.
+        `on_error` gets bugs of dds only."""
         super().__init__("fabric")
         self._provider = provider
         self._answers = answers
@@ -125,12 +124,12 @@ class FabricPoller(PollingThread):
         self._models: tuple[PoolModel, ...] | None = None
         self._machines: tuple[Machine, ...] = ()
         self.rounds = 0
-        """How many have ended."""
+        """Number of completed surveys."""
         self.seconds = 0.0
-        """How long the last one took."""
+        """Duration of the last survey."""
 
     def look_for(self, models: tuple[PoolModel, ...], machines: Iterable[Machine]) -> None:
-        """The models to ask about, and the machines that are known; others than before begin a new round at once."""
+        """Set the models to ask about and the known machines. A change of the models starts a new survey at once."""
         if models is self._models:
             return
         with self._changed:
@@ -155,7 +154,7 @@ class FabricPoller(PollingThread):
                     instant=self._answers.instant,
                     counted=partial(self._ended, models),
                 )
-            except Exception as error:  # a fault of ours must not end the asking
+            except Exception as error:  # a bug in dds must not end the polling
                 what = f"a round of questions ended with {type(error).__name__}"
                 self._on_error(DdsError(what, where="the fabric", fix="please report it; the next round goes on"))
             self.rounds += 1
@@ -164,12 +163,12 @@ class FabricPoller(PollingThread):
             self._rest(began + self._interval, models)
 
     def _ended(self, models: tuple[PoolModel, ...]) -> None:
-        """All stock was asked for, which is what publishing waits for; limits may take their time."""
+        """All stock was asked for. Publishing waits for this, but not for limits, which may take long."""
         if not self._stopping:
             self._answers.ended(models)
 
     def _wanted(self) -> tuple[PoolModel, ...] | None:
-        """The models, once there are some to ask for; None when all is over."""
+        """Wait for the models. None when the thread has to stop."""
         with self._changed:
             self._changed.wait_for(lambda: self._stopping or self._models is not None)
             return None if self._stopping else self._models
@@ -185,7 +184,8 @@ class FabricPoller(PollingThread):
         self._answers.put(answer)
 
     def _side_by_side(self, questions: Iterable[Question]) -> None:
-        """All of them, some at a time. A question that hangs when all is to end is left behind: its thread holds nothing."""
+        """Ask all questions in `connections` threads. When the poller stops, a hanging request is abandoned; its thread holds
+        no lock."""
         left, lock = iter(questions), threading.Lock()
         names = range(self._connections)
         threads = [threading.Thread(target=_ask, args=(left, lock), name=f"fabric-{n}", daemon=True) for n in names]
@@ -214,9 +214,8 @@ def make_publisher(
     connections: int = CONNECTIONS,
     bare_metal_hosts: bool = False,
 ) -> Make[PoolState]:
-    """The publisher as what a process runs, with its threads. `code` says which version of the program that is; `interval` and
-    `connections` are the fabric poller's, `bare_metal_hosts` the publisher's. The caller closes the provider, after the process
-    has ended."""
+    """A function that makes the publisher with its threads. `code` is the version of dds; for the others see `FabricPoller` and
+    `Publisher`. The caller closes the provider after the process has ended."""
 
     def make(log: EventLog, policy: Effective, around: Surroundings[PoolState]) -> Publisher:
         answers = Answers(around.arrivals.instant, around.arrivals.wake)

@@ -1,8 +1,5 @@
-"""The scaler as one that decides: what it follows, the lists of claims that its fences wish for, the pods that it has to ask for,
-and what its decisions become.
-
-What all that decide have in common is in `loop`; which decisions there are is the core's business.
-"""
+"""The controller of the scaler: what it watches, the new lists of claims that fences need, the pods that it reads one by one,
+and the tasks of its decisions. `loop` has what all controllers share."""
 
 from __future__ import annotations
 
@@ -37,24 +34,25 @@ from dds_core.scaler.state import State
 
 
 class PodQuestions:
-    """Tasks that ask for a pod and pass the answer to the outlet, as if a watch had told it.
+    """Tasks that read one pod each and pass the answer to the outlet, as if it came from a watch.
 
-    Only pods without a node are followed, few among very many. Of a pod that has one the claims tell when it matters: a pod
-    that reserves a claim is in use, one that no longer does has finished or is gone, and without any claim it does not matter."""
+    The scaler watches only pods without a node, since there may be very many with one. For those, claims are enough: a pod for
+    which a claim is reserved is in use; a pod that loses its reservation has finished or is gone, so it is read; a pod without
+    claims does not matter."""
 
     def __init__(self, outlet: Sink | None) -> None:
         self._outlet = outlet
         self._naming: dict[str, list[str]] = {}
-        """By a claim that is about to go the pods that name it: afterwards nobody knows its name."""
+        """Uid of a claim about to be removed → the pods that name it. Later the claim's name is no longer known."""
 
     def before(self, fact: Event, state: State) -> None:
-        """A fact is about to be folded."""
+        """Call before a fact is folded."""
         if isinstance(fact, ClaimGone) and (claim := state.claims.get(fact.uid)) is not None:
             self._naming[fact.uid] = [pod.uid for pod in _pods_naming(state, claim)]
 
     def at_start(self, state: State) -> list[Task]:
-        """What nobody told while this process was not there: every pod that has a node, unless its claims still name it, and
-        every pod that a claim names and that is not known."""
+        """Tasks for the pods that may have changed while no process ran: known pods that have a node and no reservation, and
+        unknown pods for which a claim is reserved."""
         self._naming.clear()
         absent = [pod for pod in state.pods.rows.values() if pod.node and not _reserves(state, pod)]
         asked = [self._ask(pod.namespace, pod.name, pod.uid) for pod in absent]
@@ -63,7 +61,8 @@ class PodQuestions:
         return [task for task in asked if task is not None]
 
     def after(self, step: Step, state: State) -> list[Task]:
-        """What a change of a claim's reservations leaves open. A pod with a node that has lost its last claim is told as gone."""
+        """Tasks for the pods concerned by a change of a claim's reservations. A pod with a node whose last claim is gone is
+        passed to the outlet as gone."""
         fact = step.fact
         if isinstance(fact, ClaimGone):
             self._without_claims(fact, state)
@@ -109,18 +108,18 @@ def _reserves(state: State, pod: Pod) -> bool:
 
 
 class Heard(NamedTuple):
-    """What was answered about guards."""
+    """The answer about guards."""
 
     found: Guarding
     at: int
 
 
 class GuardQuestion:
-    """Asks, at the start and whenever all was listed anew, whether devices can be guarded. It runs as writes do, so that no other
-    thread waits for the answer; `arrived` is for the one who decides."""
+    """Asks whether devices can be guarded, at the start and after each resync. The question is a task like a write, so that the
+    thread that decides does not wait; it calls `arrived` for the answer."""
 
     def __init__(self, namespace: str, instant: Callable[[], int], wake: Callable[[], None]) -> None:
-        """`instant` gives microseconds as arrivals have them; `wake` lets the taker look."""
+        """`instant` is the clock of arrivals, in microseconds. `wake` wakes the thread that decides."""
         self.namespace = namespace
         self._instant = instant
         self._wake = wake
@@ -134,7 +133,7 @@ class GuardQuestion:
         self._wake()
 
     def arrived(self) -> list[Heard]:
-        """The newest answer, once."""
+        """The newest answer, removed."""
         return [self._heard.popleft()] if self._heard else []
 
 
@@ -142,7 +141,7 @@ CLAIMS = "resourceclaims"
 
 
 class Scaler(Controller[State]):
-    """The dynamic device scaler on its log."""
+    """The scaler's controller."""
 
     resources = frozenset(VERSIONS)
     optional = OPTIONAL
@@ -160,8 +159,8 @@ class Scaler(Controller[State]):
         watchers: Sequence[Watcher[State]] = (),
         on_error: OnError = lambda error: None,
     ) -> None:
-        """`outlet` takes the answers about pods that have to be asked for; without one none is. `guards` asks whether devices can
-        be guarded, which is known before anything is decided; without it they cannot."""
+        """`outlet` takes the answers about pods; without it no pod is read. `guards` asks whether devices can be guarded, and
+        decisions wait for its answer; without it they cannot be guarded."""
         self._guards = guards
         self._guarding: Guarding | None = None
         self._seen = False
@@ -232,22 +231,23 @@ class Scaler(Controller[State]):
         return [*again, *self._questions.at_start(self.state)]
 
     def first(self) -> Sequence[Task]:
-        """Requests of ours are marked as this epoch's: what a former leader still sends to them fails."""
+        """Mark the requests of dds with this epoch, so that late writes of a former leader to them fail."""
         return stamps(self.state)
 
     def preflight(self, where: str) -> list[DdsError]:
         return preflight(self.state, where, self._config_namespace)
 
-    # -- fences that wish for a list of all claims ---------------------------------------------------------------
+    # -- fences that need a new list of all claims ---------------------------------------------------------------
 
     def _wish(self, wanted: ClaimsListWanted, at: int) -> None:
-        """Whatever the mode is by now: a list only reads, and the fence waits for it when the mode is back."""
+        """Request the list in any current mode: it only reads, and the fence needs it when the mode is back."""
         if wanted.mode != "observe":
             self._wishes[wanted.resource] = at
             self.wanted_lists.add(CLAIMS)
 
     def listed(self, arrival: Arrival) -> None:
-        """A list that was begun after a fence had settled confirms it; one that had to be made keeps exchanges from beginning."""
+        """Confirm the fences that wished for a list before this list began. A list because the watch's history had ended is a
+        fact of its own: a scheduler that lists at the same time can miss an exchange."""
         if arrival.resource != CLAIMS:
             return
         if arrival.anew:
@@ -263,8 +263,7 @@ class Scaler(Controller[State]):
 def make_scaler(
     code: str, config_namespace: str = config.NAMESPACE, namespace: str = config.NAMESPACE
 ) -> Callable[[EventLog, Effective, Surroundings[State]], Scaler]:
-    """The scaler as what a process runs. `code` says which version of the program that is; `namespace` is where dds is
-    installed."""
+    """A function that makes the scaler. `code` is the version of dds; `namespace` is where dds is installed."""
 
     def make(log: EventLog, policy: Effective, around: Surroundings[State]) -> Scaler:
         return Scaler(

@@ -1,7 +1,5 @@
-"""What a live scaler is told when it starts, read and checked. Plain values: nothing here is opened, listened on or asked.
-
-Where they come from (flags, environment, files) is the business of whoever makes them.
-"""
+"""The settings of a live process, as checked plain values. Nothing is opened here. The caller reads them from flags,
+environment or files."""
 
 from __future__ import annotations
 
@@ -15,26 +13,23 @@ from dds_adapters.kubernetes.lease.state import LeaseSettings
 from dds_core.errors import InputError
 
 LEASE = "dds-scaler"
-"""Name of the scaler's Lease, and the default of its setting."""
 PUBLISHER_LEASE = "dds-publisher"
-"""The same for the publisher."""
 AUTOSCALER_LEASE = "dds-autoscaler"
-"""The same for the autoscaler."""
 CHECKPOINT_EVENTS = 100_000
 WRITERS = 8
 SCAN_SECONDS = 5.0
-"""From one round of questions to a fabric to the next."""
+"""From the start of one survey of the fabric to the start of the next."""
 CONNECTIONS = 4
-"""Questions to a fabric that run side by side."""
+"""Number of parallel requests to a fabric."""
 SERVERS_SECONDS = 10.0
-"""From one question for the servers to the next; after an order the next one comes at once."""
+"""Between two requests for the servers. After an order the next one comes at once."""
 _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 
 
 @dataclass(frozen=True)
 class Listen:
-    """An address to listen on; an empty host means all addresses, port 0 any that is free."""
+    """An address to listen on. An empty host means all addresses, port 0 any free port."""
 
     host: str
     port: int
@@ -55,14 +50,15 @@ class Listen:
 
 @dataclass(frozen=True)
 class LiveSettings:
-    """Everything that stays as it is for as long as a scaler runs. Raises InputError where values do not fit each other.
+    """The settings that stay the same while a process runs. Raises InputError for values that are not valid or do not fit
+    together.
 
-    `identity` is this process's alone (`kubernetes.lease.elector.new_identity`). `config_namespace` is where the ConfigMap of
-    the fabric is. `health` and `metrics` are None where nothing is to listen. With `metrics_secure` the metrics are served over
-    TLS only to those whom the API server knows and lets (TokenReview, SubjectAccessReview), by the certificate that is given or
-    one made at start; the two files go together, and are served by as well without `metrics_secure`, to anybody. A checkpoint
-    is written after so many events as `checkpoint_events` (0: never); what lies before it goes into `archive_folder` where one
-    is given. `writers` are threads.
+    `identity` is unique to this process (`kubernetes.lease.elector.new_identity`). `config_namespace` is that of the fabric's
+    ConfigMap. Nothing listens for `health` or `metrics` if they are None. With `metrics_secure`, metrics are served over TLS
+    and only to clients that the API server accepts (TokenReview, SubjectAccessReview). `metrics_cert` and `metrics_key` are
+    given together; by default a certificate is made at start. Without `metrics_secure` they give TLS for any client. A
+    checkpoint is written every `checkpoint_events` events (0: never); the events before it are moved to `archive_folder`, if
+    given. `writers` is a number of threads.
     """
 
     identity: str

@@ -1,5 +1,5 @@
-"""`serve`: a scaler, a publisher, an autoscaler or several of them as a program has them, with everything around them, until a
-signal ends it."""
+"""`serve` runs a scaler, a publisher, an autoscaler or several of them in one program, with health and metrics, until a
+signal."""
 
 from __future__ import annotations
 
@@ -37,13 +37,12 @@ from dds_core.publisher.policy import PublishPolicy
 from dds_core.scaler.policy import Policy
 
 LAST_SECONDS = 40.0
-"""After one has ended by an error: longer than the others take to end in order. Who hangs then is ended with the program."""
+"""After an error of one process, the program is killed if others still hang after so long. Longer than a graceful stop takes."""
 
 
 class Supervisor:
-    """Several processes in one program: they begin together, and the end of one is the end of all. Each has its own lease, log
-    and threads; nothing of one goes through another, but by way of the cluster. `run` them in one thread; `stop` them from
-    any."""
+    """Several processes in one program. They start together, and the end of one ends all. Each has its own lease, log and
+    threads; they share data only through the cluster. Call `run` in one thread, `stop` from any."""
 
     def __init__(self, processes: Sequence[Process[Any]]) -> None:
         self._processes = processes
@@ -51,12 +50,12 @@ class Supervisor:
         self._last: list[threading.Timer] = []
 
     def stop(self) -> None:
-        """End all of them in order, soon."""
+        """Stop all processes gracefully. Returns at once."""
         for process in self._processes:
             process.stop()
 
     def run(self) -> None:
-        """Until `stop`, or until one of them ends. Raises what ended the first that ended by an error."""
+        """Run until `stop`, or until one process ends. Raises the first error that ended a process."""
         first, *others = self._processes
         threads = [threading.Thread(target=self._run, args=(one,), name=f"beside-{n}") for n, one in enumerate(others)]
         for thread in threads:
@@ -65,7 +64,7 @@ class Supervisor:
         self._run(first)
         for thread in threads:
             thread.join()
-        for timer in self._last:  # nobody hung: who made them may go on
+        for timer in self._last:  # no process hung, so the program must not be killed
             timer.cancel()
         if self._errors:
             raise self._errors[0]
@@ -89,7 +88,7 @@ OpenLog = Callable[[str], EventLog]
 
 @dataclass(frozen=True)
 class Scaling:
-    """What a scaler is given. `policy` is asked again and again and raises PolicyError."""
+    """What a scaler needs. `policy` is called repeatedly and may raise PolicyError."""
 
     settings: LiveSettings
     open_log: OpenLog
@@ -98,8 +97,8 @@ class Scaling:
 
 @dataclass(frozen=True)
 class Publishing:
-    """What a publisher is given. A round of questions to the fabric begins each `interval` seconds, with at most so many
-    questions side by side as `connections`. `bare_metal_hosts`: they say which machine a node is."""
+    """What a publisher needs. It starts a survey of the fabric every `interval` seconds, with at most `connections` parallel
+    requests. `bare_metal_hosts`: BareMetalHosts say which machine a node is."""
 
     settings: LiveSettings
     open_log: OpenLog
@@ -112,8 +111,8 @@ class Publishing:
 
 @dataclass(frozen=True)
 class Autoscaling:
-    """What an autoscaler is given. It asks for the servers each `interval` seconds. Cluster Autoscaler asks it at `address`: over
-    TLS with the three files (certificate, key, CA of clients), without them on loopback only."""
+    """What an autoscaler needs. It polls the servers every `interval` seconds. Cluster Autoscaler calls it at `address`, over
+    TLS with the three files (certificate, key, CA of clients); without them on loopback only."""
 
     settings: LiveSettings
     open_log: OpenLog
@@ -132,11 +131,11 @@ def serve(
     publishing: Publishing | None = None,
     autoscaling: Autoscaling | None = None,
 ) -> None:
-    """Run until SIGTERM, SIGINT or SIGHUP; only in the main thread. Addresses and certificates are those of the scaler's
-    settings, where there is one.
+    """Run until SIGTERM, SIGINT or SIGHUP, only in the main thread. Addresses and certificates are taken from the first of the
+    given settings.
 
-    Raises LeaseLost and Fenced when another process took over, InputError for what cannot be used, FabricOdd for an inventory
-    with faults, Refused and Unreachable when the cluster cannot even be identified.
+    Raises LeaseLost and Fenced when another process took over, InputError for settings that cannot be used, FabricOdd for an
+    inventory with faults, Refused and Unreachable when the cluster cannot be identified.
     """
     settings = [one.settings for one in (scaling, publishing, autoscaling) if one is not None]
     endpoints = Endpoints(settings[0], logger, len(settings))
@@ -181,7 +180,7 @@ def _publisher(
 def _autoscaler(
     cluster: Cluster, endpoints: Endpoints, logger: logging.Logger, given: Autoscaling, ends: ExitStack, component: str
 ) -> Process[Any]:
-    from dds_adapters.autoscaler.server import Server, TlsFiles, check  # these need gRPC, which nobody else does
+    from dds_adapters.autoscaler.server import Server, TlsFiles, check  # gRPC is needed only here
     from dds_adapters.runtime.autoscaling import make_autoscaler
 
     tls = TlsFiles(*given.tls) if given.tls is not None else None
@@ -203,7 +202,7 @@ def _process(
     cluster: Cluster, given: Scaling | Publishing | Autoscaling, make: Make[Any], operation: Operation[Any]
 ) -> Process[Any]:
     folder = given.settings.archive_folder
-    if folder is not None:  # said at the start, not weeks later at the first checkpoint
+    if folder is not None:  # report errors at the start, not weeks later at the first checkpoint
         try:
             _made(folder)
         except FileError as error:
@@ -230,8 +229,8 @@ def _made(folder: Path) -> None:
 
 
 def archive_into(folder: Path, log: EventLog) -> None:
-    """Move what lies before the newest checkpoint into a file of this folder, named by the positions that it holds. Raises
-    FileError where it cannot be written, and as `archive`."""
+    """Archive the events up to the newest checkpoint into a file of this folder, named by its positions. Raises FileError when
+    the folder cannot be written, and as `archive`."""
     head = log.head()
     if head.checkpoint <= head.archived + 1:
         return
@@ -242,9 +241,9 @@ def archive_into(folder: Path, log: EventLog) -> None:
 
 @contextmanager
 def _ended_by_signals(program: Supervisor, logger: logging.Logger) -> Iterator[None]:
-    """The first signal ends the program in order, the second at once. SIGHUP, which comes when a terminal goes away, is heeded
-    unless the program was started to outlive it, as by nohup. It is nobody's second signal: shell and kernel send one each, and
-    some send it beside SIGTERM."""
+    """The first signal stops the program gracefully, the second kills it. SIGHUP (the terminal was closed) counts as a first
+    signal, unless it is ignored, as with nohup. It never counts as a second one: shell and kernel each send one, and some send
+    it together with SIGTERM."""
     seen: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -267,5 +266,5 @@ def _ended_by_signals(program: Supervisor, logger: logging.Logger) -> Iterator[N
         yield
     finally:
         for number, handler in before.items():
-            late = number == signal.SIGHUP and number in seen  # the other one may come when all is done
+            late = number == signal.SIGHUP and number in seen  # a second SIGHUP may come after the end
             signal.signal(number, signal.SIG_IGN if late else handler)

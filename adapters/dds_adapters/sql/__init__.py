@@ -1,4 +1,4 @@
-"""The event log in SQLite and PostgreSQL, by SQLAlchemy Core. Opening never migrates; see `schema` for that."""
+"""The event log in SQLite and PostgreSQL, with SQLAlchemy Core. Only `schema` migrates a database; opening one never does."""
 
 from dds_adapters.sql.connection import Synchronous
 from dds_adapters.sql.database import Database, random_salt

@@ -1,8 +1,8 @@
-"""Engines for the two databases, set up so that what was acknowledged is on the disk.
+"""Engines for the two databases, configured so that acknowledged writes are on the disk.
 
-SQLite runs in WAL mode with synchronous=FULL; its transactions begin where the code says so, writing ones with BEGIN
-IMMEDIATE, so that a writer waits for the lock instead of failing half-way. PostgreSQL commits with synchronous_commit
-on. This module never makes a database file on its own.
+SQLite runs in WAL mode with synchronous=FULL. Its transactions begin explicitly, writing ones with BEGIN IMMEDIATE, so that a
+writer waits for the lock instead of failing in the middle. PostgreSQL commits with synchronous_commit=on. A SQLite file is made
+only on request (`create`).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from dds_adapters.sql.failures import told_as_ours
 from dds_core.errors import DatabaseMissing, InputError, install_hint
 
 Synchronous = Literal["FULL", "EXTRA", "NORMAL"]
-"""SQLite's durability: FULL keeps what was acknowledged; NORMAL may lose the newest commits when the power goes."""
+"""SQLite's durability: FULL keeps acknowledged writes; NORMAL may lose the newest commits at a power failure."""
 
 LOCK_SECONDS = 10.0
-"""How long a writer waits for another one before it gives up."""
+"""How long a writer waits for the lock before it gives up."""
 STILL_SECONDS = 30.0
-"""PostgreSQL ends the session of whoever stands still in a transaction for so long. A frozen leader would else hold the head row,
-and no other could take over. SQLite has nothing like it: there its file is for one process."""
+"""PostgreSQL ends a session that is idle in a transaction for so long. Otherwise a frozen leader would keep the lock on the
+head row, and no other process could take over. SQLite has no such limit: let only one process write its file."""
 
 
 def engine_for(
@@ -38,10 +38,9 @@ def engine_for(
     synchronous: Synchronous = "FULL",
     lock_seconds: float = LOCK_SECONDS,
 ) -> Engine:
-    """An engine for `sqlite:///path` or `postgresql://...`; nothing is connected yet.
+    """An engine for `sqlite:///path` or `postgresql://...`, not connected yet.
 
-    Raises `InputError` for another kind of URL and `DatabaseMissing` when the SQLite file is not there and not to
-    be made.
+    Raises `InputError` for another kind of URL, and `DatabaseMissing` when the SQLite file does not exist and `create` is false.
     """
     parsed = urls.parsed(url)
     if parsed.get_backend_name() == "sqlite":
@@ -50,23 +49,23 @@ def engine_for(
 
 
 def where_of(engine: Engine) -> str:
-    """The database as errors name it, without the password."""
+    """The database's URL for error messages, without the password."""
     return urls.shown(engine.url)
 
 
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
-    """A connection in a reading transaction; errors come out as ours."""
+    """A connection in a reading transaction. Errors of the driver are raised as errors of dds."""
     with told_as_ours(where_of(engine)), engine.connect() as connection:
         yield connection
 
 
 @contextmanager
 def writing(engine: Engine) -> Iterator[Connection]:
-    """A connection in a writing transaction, committed at the end; errors come out as ours, and then nothing is
-    written.
+    """A connection in a writing transaction, committed at the end. Errors of the driver are raised as errors of dds.
 
-    `LogUnreachable` is the exception to that: when the connection is lost during the commit, the outcome is unknown.
+    After an error nothing is written, except after `LogUnreachable`: when the connection is lost during the commit, the outcome
+    is unknown.
     """
     with told_as_ours(where_of(engine)), engine.connect() as connection:
         connection = connection.execution_options(dds_writes=True)
@@ -109,7 +108,7 @@ def _sqlite_engine(url: URL, create: bool, synchronous: Synchronous, lock_second
 
 
 def _file(path: str) -> tuple[int, int] | None:
-    """Which file a path names now. An open one that was removed takes writes, and nobody will ever read them."""
+    """The file that the path names now. Writes to an open file that was removed succeed, but are lost."""
     try:
         found = os.stat(path)
     except OSError:
@@ -124,7 +123,7 @@ _NETWORK = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
-"""A server that vanished without a word is noticed in half a minute; the URL's own query wins over these."""
+"""With these, a server that vanished is noticed within half a minute. The query of the URL has priority."""
 
 
 def _postgres_engine(url: URL, lock_seconds: float) -> Engine:

@@ -1,5 +1,4 @@
-"""A database that holds event logs: opening it, and opening, making and importing logs in it. It never migrates by
-itself."""
+"""A database that holds event logs: open it, and open, make and import logs in it. It never migrates the schema."""
 
 from __future__ import annotations
 
@@ -42,11 +41,11 @@ def import_envelopes(
     anchors: Iterable[Anchor] = (),
     progress: Callable[[int], None] = lambda position: None,
 ) -> ChainReport:
-    """Store a whole log's envelopes, unchanged, in one transaction, and check the chain on the way; `progress` is told the newest
-    position now and then.
+    """Store the envelopes of a whole log, unchanged, in one transaction, and check the chain. `progress` is called with the
+    newest position after each batch.
 
-    An import that is interrupted leaves nothing behind and may simply be run again. Raises `BrokenChain`,
-    `LogExists`, and `InputError` when the first event is not there.
+    An interrupted import leaves nothing behind and can be run again. Raises `BrokenChain`, `LogExists`, and `InputError` when
+    the first event is missing.
     """
     check = ChainCheck(anchors)
     stream = checked(envelopes, check)
@@ -87,12 +86,12 @@ def _batches(first: Envelope | None, rest: Iterator[Envelope]) -> Iterator[list[
 
 
 def random_salt(_event_id: str) -> bytes:
-    """A salt that nobody can guess: what is erased cannot be found again by trying."""
+    """A random salt, so that erased data cannot be found by guessing."""
     return os.urandom(SALT_BYTES)
 
 
 class Database:
-    """An open database whose schema is the one this version of the code needs; also a context manager that closes it.
+    """An open database with the schema that this version of the code needs. A context manager that closes it.
 
     `url` is `sqlite:///path` or `postgresql://...`. Raises `InputError` (`DatabaseMissing`, `NotADatabase`,
     `SchemaMissing`, `SchemaOlder`, `SchemaNewer`) or `LogUnavailable`.
@@ -114,16 +113,14 @@ class Database:
             return [Head(*row) for row in rows]
 
     def log(self, name: str, *, salts: SaltSource = random_salt) -> SqlLog:
-        """The log of this name, whatever cluster it belongs to: for reading. Raises `NoSuchLog`."""
+        """The log of this name, of any cluster, for reading. Raises `NoSuchLog`."""
         with reading(self._engine) as connection:
             head_of(connection, name, self.where)
         return SqlLog(self._engine, name, salts)
 
     def open_log(self, name: str, *, cluster: str, recorded_at: int, salts: SaltSource = random_salt) -> SqlLog:
-        """The log of this name for a writer in `cluster` (UID of namespace kube-system), made if it is not there.
-
-        Raises `ForeignLog` when the log belongs to another cluster.
-        """
+        """The log of this name for a writer in `cluster` (UID of namespace kube-system). It is made if it does not exist.
+        Raises `ForeignLog` when it belongs to another cluster."""
         head = self._find(name) or self._make(name, cluster, recorded_at, salts)
         check_cluster(head, cluster)
         return SqlLog(self._engine, name, salts)
@@ -135,11 +132,10 @@ class Database:
         anchors: Iterable[Anchor] = (),
         progress: Callable[[int], None] = lambda position: None,
     ) -> ChainReport:
-        """Take in a whole log, unchanged and all at once; see `import_envelopes`."""
+        """Import a whole log. See `import_envelopes`."""
         return import_envelopes(self._engine, envelopes, anchors=anchors, progress=progress)
 
     def close(self) -> None:
-        """Close all connections."""
         self._engine.dispose()
 
     def __enter__(self) -> Self:
@@ -155,7 +151,7 @@ class Database:
             return find_head(connection, name)
 
     def _make(self, name: str, cluster: str, recorded_at: int, salts: SaltSource) -> Head:
-        """Write the first event and the head; when another process was faster, give back its head."""
+        """Write the first event and the head. When another process was faster, return its head."""
         empty = unopened(name, cluster)
         first = seal(empty, 0, [opening(name, cluster, recorded_at)], {LOG_STREAM: 0}, recorded_at, salts)
         head = advanced(empty, first)

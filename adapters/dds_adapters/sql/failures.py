@@ -1,7 +1,5 @@
-"""What the drivers raise, said in the project's own errors: what happened, where, and what to do.
-
-The drivers tell their reason by code (SQLite) or by SQLSTATE (PostgreSQL); the words they use are only passed on.
-"""
+"""Turns errors of the database drivers into errors of the project, by SQLite's error code or PostgreSQL's SQLSTATE. The
+driver's own text is appended in parentheses."""
 
 from __future__ import annotations
 
@@ -57,7 +55,7 @@ _POSTGRES: dict[str, tuple[type[DdsError], str, str]] = {
 
 @contextmanager
 def told_as_ours(where: str) -> Iterator[None]:
-    """Turn whatever a driver raises inside into a `DdsError` about the database `where`."""
+    """Raise errors of the driver in the block as a `DdsError` about the database `where`."""
     try:
         yield
     except DBAPIError as error:
@@ -71,7 +69,7 @@ def told_as_ours(where: str) -> Iterator[None]:
 
 
 def ours(error: BaseException, where: str, *, lost: bool = False) -> DdsError:
-    """The error of ours for one of a driver."""
+    """The `DdsError` for an error of a driver. `lost`: the connection was lost."""
     if isinstance(error, sqlite3.Error):
         return _told(_sqlite_case(error), error, where)
     state = getattr(error, "sqlstate", None) or ""
@@ -89,7 +87,7 @@ def _sqlite_case(error: sqlite3.Error) -> tuple[type[DdsError], str, str] | None
             return case
     if "no such table" in str(error):
         return _POSTGRES["42P01"]
-    if str(error).startswith("Could not decode"):  # the driver's own words, for text that is none
+    if str(error).startswith("Could not decode"):  # the driver's message for text that is not UTF-8
         return _SQLITE["SQLITE_CORRUPT"]
     return None
 

@@ -1,8 +1,8 @@
 """One event log in a SQL database.
 
-An append locks the log's head row, takes the next positions, stores the events and moves the head, in one
-transaction. So positions are contiguous and become visible in order, and a writer of an older epoch finds out before it
-writes. While the locked head is still as this writer left it, nothing needs to be read but the head.
+An append is one transaction: lock the log's head row, take the next positions, store the events, update the head. So positions
+are contiguous and become visible in order, and a writer with an older epoch is refused before it writes. If the head is still
+as this writer left it, the append reads nothing else: the writer remembers the versions of its streams.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dds_core.log.chain import (
 from dds_core.log.envelope import ENVELOPE_FIELDS, LEAN_FIELDS, LOG_OPENED, Envelope, Group, Head, LeanEvent
 from dds_core.log.interface import BATCH, EventLog
 
-# -- where stored rows change or go: erasing, and what an archive took away ----------------------------------------------
+# -- erasing and archiving: the only changes of stored rows --------------------------------------------------------------
 
 _RECORD = text(
     f"INSERT INTO {archived_streams.name} (log, stream, version) SELECT log, stream, MAX(version) FROM {events.name} "
@@ -41,10 +41,9 @@ _RECORD = text(
 
 
 def erase(connection: Connection, log: str, positions: Iterable[int], stream: str | None) -> int:
-    """Erase data and salt of the chosen events; gives how many were not erased before. The log's first event is
-    kept."""
+    """Erase data and salt of the chosen events, except the log's first event. Returns how many were not erased before."""
     if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql("PRAGMA secure_delete = ON")  # overwrite, do not just unlink
+        connection.exec_driver_sql("PRAGMA secure_delete = ON")  # overwrite the bytes
     chosen = sorted(set(positions))
     parts: list[ColumnElement[bool]] = [
         events.c.position.in_(chosen[start : start + 500]) for start in range(0, len(chosen), 500)
@@ -58,7 +57,7 @@ def erase(connection: Connection, log: str, positions: Iterable[int], stream: st
 
 
 def record_archived_streams(connection: Connection, log: str, before: int) -> None:
-    """Keep the version of every stream that has events before this position, since the events themselves will go."""
+    """Store the version of every stream that has events before this position, since these events will be removed."""
     connection.execute(_RECORD, {"log": log, "before": before})
 
 
@@ -75,17 +74,16 @@ def read_pages(
     types: Collection[str] | None,
     batch: int,
 ) -> Iterator[Sequence[Row]]:
-    """Pages of rows with these columns, in the order of positions; `after` is exclusive, `until` inclusive.
+    """Pages of rows with these columns, in the order of positions. `after` is exclusive, `until` inclusive.
 
-    Every page is a short transaction, so a long read holds up neither writers nor clean-up. That is safe because positions become
-    visible in order and rows never change, but for redaction and for the archive taking a prefix away, which is looked for after
-    each page."""
+    Every page is a short transaction, so a long read blocks neither writers nor vacuum. That is safe because positions become
+    visible in order and rows change only by redaction. Archiving removes a prefix, so each page checks for that."""
     statements, where = statements_for(engine), where_of(engine)
     with reading(engine) as connection:
         head = head_of(connection, log, where)
     check_not_archived(head, after)
     last = head.position if until is None else min(until, head.position)
-    # A stream's events are walked by version, which its index is ordered by; versions and positions grow together.
+    # The index of streams is ordered by version, so a stream is paged by version; versions and positions grow together.
     key_column = "position" if stream is None else "version"
     columns = (*fields, *({key_column} - set(fields)))
     key_at, width = columns.index(key_column), len(fields)
@@ -107,7 +105,7 @@ def read_pages(
 
 
 def _check_contiguous(log: str, rows: Sequence[Row], position_at: int, after: int, until: int) -> None:
-    """A whole read leaves nothing out silently: raise `BrokenChain` naming the first position that is not there."""
+    """Raise `BrokenChain` with the first missing position, in a read of all streams and types."""
     if len(rows) != max(until - after, 0):
         found = {row[position_at] for row in rows}
         missing = next(position for position in range(after + 1, until + 1) if position not in found)
@@ -117,7 +115,7 @@ def _check_contiguous(log: str, rows: Sequence[Row], position_at: int, after: in
 def _query(
     log: str, columns: Sequence[str], key: str, last: int, stream: str | None, types: Collection[str] | None
 ) -> tuple[str, Row]:
-    """The query of a page and its first parameters; then come `after`, the key of the last row seen, and the limit."""
+    """The query of a page and its first parameters. The others are `after`, the key of the last row read, and the limit."""
     conditions, fixed = ["log = ?", "position <= ?"], [log, last]
     if stream is not None:
         conditions.append("stream = ?")
@@ -134,14 +132,12 @@ def _query(
 # -- the log -------------------------------------------------------------------------------------------------------------
 
 REMEMBERED_STREAMS = 100_000
-"""How many streams' versions a writer keeps in memory (some 15 MiB) before it starts again from none."""
+"""Number of streams whose versions a writer caches (about 15 MiB). Above that, the cache is emptied."""
 
 
 class SqlLog:
-    """An `EventLog` (`dds_core.log.interface`) in SQLite or PostgreSQL; made by `dds_adapters.sql.Database`.
-
-    May be used by several threads; their appends wait for each other.
-    """
+    """An `EventLog` (`dds_core.log.interface`) in SQLite or PostgreSQL, made by `dds_adapters.sql.Database`. Several threads
+    may use it; their appends wait for each other."""
 
     def __init__(self, engine: Engine, name: str, salts: SaltSource) -> None:
         self._engine = engine
@@ -178,7 +174,7 @@ class SqlLog:
         recorded_at: int,
         expected: Mapping[str, int] | None = None,
     ) -> list[Envelope]:
-        """As in `EventLog`. A lost connection is tried once more, after reading what became of the first try."""
+        """As in `EventLog`. After a lost connection it tries once more; the second try finds what the first one has stored."""
         check_groups(groups)
         with self._lock:
             try:
@@ -190,7 +186,7 @@ class SqlLog:
     def _append(
         self, groups: Sequence[Group], epoch: int, recorded_at: int, expected: Mapping[str, int] | None
     ) -> list[Envelope]:
-        left_at, self._left_at = self._left_at, None  # an append that fails leaves nothing to rely on
+        left_at, self._left_at = self._left_at, None  # after a failed append the cached versions are not valid
         with writing(self._engine) as connection:
             head = self._locked_head(connection)
             check_epoch(head, epoch)
@@ -246,24 +242,24 @@ class SqlLog:
         return (LeanEvent(*row) for page in pages for row in page)
 
     def holding(self, data: bytes, types: Collection[str], stream: str | None = None) -> list[LeanEvent]:
-        """The events of these types that hold these bytes: of a stream, or the first ones of all streams, where an object says
-        what it is called. An index makes that fast where `dds db upgrade` has made it. Archived events are not looked at."""
+        """The events of these types whose data contain these bytes: those of a stream, or the first events of all streams,
+        which hold the names of objects. Fast with the index of `dds db upgrade`. Archived events are not searched."""
         which, chosen = ("version = 1", ()) if stream is None else ("stream = ?", (stream,))
         condition = f"{which} AND type IN ({', '.join('?' * len(types))}) AND {self._statements.holding()}"
         return self._chosen(condition, (*chosen, *sorted(types), data))
 
     def of_streams(self, streams: Collection[str], until: int) -> list[LeanEvent]:
-        """The events of all these streams up to a position, without the archived ones."""
-        condition, chosen = self._statements.among(streams)  # SQLite would rather walk the whole log by a bare position
+        """The events of all these streams up to a position, without archived ones."""
+        condition, chosen = self._statements.among(streams)  # "+ 0": SQLite would scan the whole log by position
         return self._chosen(f"{condition} AND position + 0 <= ?", (chosen, until)) if streams else []
 
     def last_holding(self, data: bytes, stream: str, before: int) -> list[LeanEvent]:
-        """The last event of a stream before a position that holds these bytes, if there is one."""
+        """The last event of a stream before a position whose data contain these bytes, or none."""
         condition = f"stream = ? AND position + 0 < ? AND {self._statements.holding()} ORDER BY version DESC LIMIT 1"
         return self._chosen(condition, (stream, before, data))
 
     def _chosen(self, condition: str, parameters: Row) -> list[LeanEvent]:
-        """In order. Sorted here: a database that is asked to would rather walk the whole log in its order."""
+        """The events in the order of positions. Sorted here: with ORDER BY, a database would scan the whole log in that order."""
         query = f"SELECT {quoted(LEAN_FIELDS)} FROM {events.name} WHERE log = ? AND {condition}"
         with reading(self._engine) as connection:
             rows = self._statements.page(connection, query, (self._name, *parameters))
@@ -311,10 +307,10 @@ def follow(
     poll_seconds: float = 0.5,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[Envelope]:
-    """Events after `after` without end, until `stopped()` says so; the log is asked again every `poll_seconds`
-    once it has no more. Misses nothing, because positions become visible in order."""
+    """The events after `after`, and new ones as they come, until `stopped()`. At the end of the log it polls every
+    `poll_seconds`. It misses no event, because positions become visible in order."""
     while True:
-        ending = stopped()  # asked first: what was appended before the end is still given
+        ending = stopped()  # asked first, so that events appended before the end are still read
         last = log.head().position
         yield from log.read(after, last, stream, types)
         if ending:

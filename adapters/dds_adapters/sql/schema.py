@@ -1,4 +1,4 @@
-"""Making, bringing up to date and checking the schema of a database. Nothing else in this package changes a schema."""
+"""Makes, upgrades and checks the schema of a database. Only this module of the package changes a schema."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from dds_core.errors import NotADatabase, SchemaMissing, SchemaNewer, SchemaOlde
 from dds_migrations import Status
 
 _UPGRADE_LOCK = 0x6464735F6C6F67
-"""PostgreSQL's advisory lock that lets one upgrade run at a time."""
+"""PostgreSQL's advisory lock, so that one upgrade runs at a time."""
 
 
 def upgrade(url: str, *, lock_seconds: float = LOCK_SECONDS) -> tuple[str | None, str]:
-    """Run the migrations that the database lacks, and make what helps readers, in one transaction; gives the revision before and
+    """Run the missing migrations and make the index and views for readers, in one transaction. Returns the revision before and
     after.
 
-    A SQLite file is made if it is not there, and goes again if that fails. Raises `SchemaNewer` and
-    `NotADatabase` before anything is changed.
+    A missing SQLite file is made, and removed again after an error. Raises `SchemaNewer` and `NotADatabase` before any change.
     """
     with _engine(url, create=True, lock_seconds=lock_seconds) as engine, _removed_on_failure(engine):
         with reading(engine) as connection:
@@ -41,21 +40,20 @@ def upgrade(url: str, *, lock_seconds: float = LOCK_SECONDS) -> tuple[str | None
 
 
 def current(url: str) -> str | None:
-    """The database's revision, None when it has no schema of ours."""
+    """The database's revision. None when it has no schema of dds."""
     with _engine(url) as engine, reading(engine) as connection:
         return dds_migrations.current(connection)
 
 
 def check(url: str) -> str:
-    """The database's revision if this version of the code can use it; else raises `SchemaMissing`, `SchemaOlder`
-    or `SchemaNewer`."""
+    """The database's revision. Raises `SchemaMissing`, `SchemaOlder` or `SchemaNewer` if this version of dds cannot use it."""
     with _engine(url) as engine:
         require_current(engine)
     return dds_migrations.newest()
 
 
 def require_current(engine: Engine) -> None:
-    """Raise unless the database's schema is the one that this version of the code needs."""
+    """Raise as `check` does."""
     where = where_of(engine)
     with reading(engine) as connection:
         status, revision = dds_migrations.check(connection), dds_migrations.current(connection)
@@ -73,7 +71,7 @@ def require_current(engine: Engine) -> None:
 
 
 def _refuse_foreign(connection: Connection, where: str) -> None:
-    """A SQLite file belongs to one application; a PostgreSQL database may well be shared."""
+    """Raise for a newer schema, and for a SQLite file of another application. A PostgreSQL database may be shared."""
     if dds_migrations.check(connection) is Status.NEWER:
         raise _newer(where, dds_migrations.current(connection))
     tables = inspect(connection).get_table_names()
@@ -102,7 +100,7 @@ def _engine(url: str, *, create: bool = False, lock_seconds: float = LOCK_SECOND
 
 @contextmanager
 def _removed_on_failure(engine: Engine) -> Iterator[None]:
-    """A SQLite file that was not there before does not stay behind half-made."""
+    """Remove a new SQLite file when the block fails."""
     path = engine.url.database if engine.dialect.name == "sqlite" else None
     made_here = path is not None and not os.path.exists(path)
     try:

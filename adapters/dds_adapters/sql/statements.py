@@ -1,8 +1,7 @@
-"""The statements of the log in the words of each database, and the fast ways of their drivers.
+"""The log's SQL statements that differ between SQLite and PostgreSQL.
 
-An append is bound by the driver's bulk insert (executemany in SQLite, COPY in PostgreSQL) and a replay by how rows
-become envelopes, so both speak to the driver itself, over the connection and inside the transaction that SQLAlchemy
-manages.
+For speed, inserts (executemany in SQLite, COPY in PostgreSQL) and reads use the driver directly, on the connection and in the
+transaction that SQLAlchemy manages.
 """
 
 from __future__ import annotations
@@ -23,38 +22,37 @@ Row = tuple[Any, ...]
 
 
 class Statements(Protocol):
-    """What differs between the databases."""
+    """The statements that differ between the databases."""
 
     def insert(self, connection: Connection, envelopes: Sequence[Envelope]) -> None:
         """Store the envelopes."""
 
     def versions(self, connection: Connection, log: str, streams: Collection[str]) -> dict[str, int]:
-        """The version of each of the streams, archived events included."""
+        """The version of each of the streams, including archived events."""
 
     def page(self, connection: Connection, query: str, parameters: Row) -> Sequence[Row]:
-        """The rows of a query written with `?` for its parameters."""
+        """The rows of a query that has `?` for its parameters."""
 
     def holding(self) -> str:
-        """The condition that the data hold the bytes of a parameter."""
+        """The condition that the data contain the bytes of a parameter."""
 
     def among(self, streams: Collection[str]) -> tuple[str, Any]:
-        """The condition that an event is of one of many streams, and its parameter."""
+        """The condition that an event is in one of the streams, and its parameter."""
 
     def settle(self, engine: Engine) -> None:
-        """Make erased data disappear from the disk as far as the database lets us."""
+        """Remove erased data from the disk as far as the database can."""
 
 
 def statements_for(engine: Engine) -> Statements:
-    """The statements for the engine's database."""
     return _SqliteStatements() if engine.dialect.name == "sqlite" else _PostgresStatements()
 
 
 def quoted(fields: Iterable[str]) -> str:
-    """The columns of these names, fit for both databases (`group` is a reserved word)."""
+    """The column names in quotation marks, since `group` is a reserved word."""
     return ", ".join(f'"{field}"' for field in fields)
 
 
-# One seek a stream: an aggregate over `stream IN (...)` would walk all events of the streams, and some are long.
+# One seek for each stream. An aggregate over `stream IN (...)` would read all events of the streams, and some are long.
 _VERSIONS = (
     "SELECT wanted.{name}, COALESCE("
     f"(SELECT MAX(e.version) FROM {events.name} e WHERE e.log = ? AND e.stream = wanted.{{name}}), "
@@ -89,8 +87,7 @@ class _SqliteStatements:
         return "stream IN (SELECT value FROM json_each(?))", json.dumps(list(streams))
 
     def settle(self, engine: Engine) -> None:
-        """Erased bytes are overwritten by `secure_delete`; what the write-ahead log still holds goes with a
-        checkpoint."""
+        """`secure_delete` has overwritten the erased bytes. A checkpoint removes them from the write-ahead log."""
         with engine.connect() as connection:
             connection.connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
 
@@ -133,7 +130,7 @@ class _PostgresStatements:
         return "stream = ANY (?::text[])", list(streams)
 
     def settle(self, engine: Engine) -> None:
-        """Erased rows stay on the disk as dead ones until they are vacuumed."""
+        """The old versions of erased rows stay on the disk until they are vacuumed."""
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.exec_driver_sql(f"VACUUM {events.name}")
 
@@ -144,7 +141,7 @@ _HEAD = select(*[heads.c[field] for field in HEAD_FIELDS])
 
 
 def head_of(connection: Connection, name: str, where: str, *, lock: bool = False) -> Head:
-    """The head of the log, its row locked until the transaction ends if asked for; raises `NoSuchLog`."""
+    """The head of the log. `lock`: lock its row until the transaction ends. Raises `NoSuchLog`."""
     head = find_head(connection, name, lock=lock)
     if head is None:
         known = ", ".join(connection.scalars(select(heads.c.log).order_by(heads.c.log).limit(5))) or "none"
@@ -153,14 +150,14 @@ def head_of(connection: Connection, name: str, where: str, *, lock: bool = False
 
 
 def find_head(connection: Connection, name: str, *, lock: bool = False) -> Head | None:
-    """The head of the log, None when there is none."""
+    """As `head_of`, but None when there is no such log."""
     query = _HEAD.where(heads.c.log == name)
     row = connection.execute(query.with_for_update() if lock else query).one_or_none()
     return None if row is None else Head(*row)
 
 
 def store_head(connection: Connection, head: Head, *, new: bool = False) -> None:
-    """Write the head of a log, whose row this transaction has locked or makes."""
+    """Write the head of a log. This transaction must have locked its row, or makes it (`new`)."""
     values = asdict(head)
     if new:
         connection.execute(insert(heads), values)

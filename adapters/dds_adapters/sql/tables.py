@@ -1,5 +1,5 @@
-"""The tables of the event log as this code uses them; a test holds them against the sum of the migrations. The view
-`events_readable`, with instants, data and hashes as text, is for people with psql or sqlite3 and never for this code."""
+"""The tables of the event log as this code uses them. A test compares them with the migrations. The view `events_readable`,
+with instants, data and hashes as text, is only for people with psql or sqlite3."""
 
 from __future__ import annotations
 

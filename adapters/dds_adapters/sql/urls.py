@@ -1,7 +1,7 @@
-"""Database URLs: how they are read, and how they may be shown. Nothing is connected here.
+"""Database URLs: parse them, and show them without secrets.
 
-A URL may hold a secret in more places than one: the password, its query, or, written wrongly, anywhere. So what cannot
-be read is never repeated, and what is shown has no query.
+A secret may be in the password, in the query or, in a malformed URL, anywhere. So errors never repeat a malformed URL, and a
+shown URL has no query.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _DRIVERS = {
     "postgresql+psycopg": "postgresql+psycopg",
 }
 _MEANT_FOR_A_SERVER = re.compile(r"\s*postgres[\w+]*:|.*\b(?:password|dbname)\s*=", re.IGNORECASE | re.DOTALL)
-"""Such as `postgresql:user@host`, or the `host=… password=…` of libpq."""
+"""Text that is meant for a server but is no URL: `postgresql:user@host`, or libpq's `host=… password=…`."""
 
 
 def parsed(url: str) -> URL:
-    """The URL of a database that we know, with the driver that we use; raises `InputError`."""
+    """The URL with the driver that dds uses. Raises `InputError` for a URL of another database."""
     try:
         found = make_url(url)
     except (ArgumentError, ValueError):
@@ -46,7 +46,7 @@ def parsed(url: str) -> URL:
 
 
 def shown(url: str | URL) -> str:
-    """A URL as it may be shown: without password and without query. Raises `InputError` for text that is none."""
+    """A URL without password and query. Raises `InputError` for text that is no database URL."""
     found = parsed(url) if isinstance(url, str) else url
     if found.get_backend_name() == "sqlite":
         return f"sqlite:///{found.database}"
@@ -54,17 +54,15 @@ def shown(url: str | URL) -> str:
 
 
 def as_url(text: str) -> str:
-    """A URL as it is, the path of a SQLite file, whatever characters it has, as a URL.
-
-    Raises `InputError` for what was meant for a server: it is no path, and no file is made of it.
-    """
+    """A URL unchanged, or the path of a SQLite file (with any characters) as a URL. Raises `InputError` as `is_url` does."""
     if is_url(text):
         return text
     return URL.create("sqlite", database=text).render_as_string(hide_password=False)
 
 
 def is_url(text: str) -> bool:
-    """Whether it is a URL and not a path. Raises `InputError` for what was meant for a server and is neither."""
+    """Whether the text is a URL and not a path. Raises `InputError` for text meant for a server that is no URL, so that it is
+    not taken for the path of a file."""
     if "://" not in text and _MEANT_FOR_A_SERVER.match(text):
         raise InputError("what was given is no database URL", fix=_FORMS)
     return "://" in text

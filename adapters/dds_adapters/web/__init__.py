@@ -1,2 +1,2 @@
-"""HTTP for those who look at a running process: probes and metrics. It knows HTTP and the two reviews that guard a page, and
-nothing of what the pages say."""
+"""HTTP server of a running process, for probes and metrics. It knows HTTP and the two reviews that guard a page, but not the
+content of pages."""

@@ -1,4 +1,4 @@
-"""What comes in and what goes out: requests, responses, and the routes that make one of the other."""
+"""Requests, responses, and the routes that make a response of a request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TEXT = "text/plain; charset=utf-8"
 
 
 class Request(NamedTuple):
-    """A GET or HEAD. `rest` is what follows the route in the path; names of `headers` are in lower case."""
+    """A GET or HEAD. `rest` is the part of the path after the route; names of `headers` are in lower case."""
 
     path: str
     rest: str
@@ -22,7 +22,7 @@ class Request(NamedTuple):
 
 
 class Response(NamedTuple):
-    """An answer: whole, or piece by piece until there are no more or its reader is gone; the pieces are closed then."""
+    """An answer: whole, or in pieces until the last one or until the reader is gone; then the pieces are closed."""
 
     code: int
     content_type: str
@@ -31,16 +31,15 @@ class Response(NamedTuple):
 
 
 Route = Callable[[Request], Response]
-"""Makes an answer. It is called from the connection's thread, by several at a time."""
+"""Makes a response. Called from the connections' threads, several at once."""
 
 
 def plain(code: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
-    """An answer in plain text."""
     return Response(code, TEXT, text.encode(), headers or {})
 
 
 SMALL = 1024
-"""Bytes from which packing pays."""
+"""Bytes from which compression pays."""
 
 
 class Probe(Protocol):
@@ -61,7 +60,7 @@ def probes(path: str, probe: Probe) -> dict[str, Route]:
 
 def exposition(registry: CollectorRegistry) -> Route:
     """The metrics of a registry, in the format that the scraper asks for."""
-    from prometheus_client.exposition import choose_encoder  # pages that are no metrics need no such package
+    from prometheus_client.exposition import choose_encoder  # only metrics need this package
 
     def route(request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))

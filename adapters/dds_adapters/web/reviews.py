@@ -1,8 +1,8 @@
-"""Who may see a page: whoever the API server knows by the bearer token (TokenReview) and lets get the path (SubjectAccessReview),
-as for kube-rbac-proxy and for every component of Kubernetes.
+"""Who may see a page: a bearer token that the API server authenticates (TokenReview) and whose user may get the path
+(SubjectAccessReview), as with kube-rbac-proxy and the components of Kubernetes.
 
-A token is sent to the API server and to nobody else. It is never kept: answers are remembered under a keyed hash of it, allowed
-ones for a minute at most, refused ones for ten seconds.
+A token is sent to the API server only, and never kept: answers are cached under a keyed hash of it, "allowed" for at most a
+minute, refusals for ten seconds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REMEMBERED = 1000
 LONGEST_TOKEN = 16_384
 ANSWER_SECONDS = 5.0
 AT_A_TIME = 4
-"""Reviews under way; who comes beyond that waits, and then goes without."""
+"""Reviews at once; a further request waits, and is then answered with 503."""
 
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -38,7 +38,7 @@ ALLOWED, UNKNOWN, FORBIDDEN, AWAY = 200, 401, 403, 503
 
 
 class Answer(Protocol):
-    """A whole answer of the API server."""
+    """An answer of the API server."""
 
     @property
     def code(self) -> int: ...
@@ -48,7 +48,7 @@ class Answer(Protocol):
 
 
 class Asking(Protocol):
-    """What is needed of an API server (`kubernetes.cluster.Cluster`). It may raise anything when there is no answer."""
+    """The part of an API server that is needed (`kubernetes.cluster.Cluster`). Without an answer it may raise anything."""
 
     def ask(self, method: str, path: str, *, body: bytes | None = None, timeout: float = 60.0) -> Answer: ...
 
@@ -58,10 +58,10 @@ class _NoReview(Exception):
 
 
 class Reviews:
-    """Judges bearer tokens for one path. May be asked from several threads."""
+    """Judges bearer tokens for one path. Thread-safe."""
 
     def __init__(self, api: Asking, path: str = "/metrics", *, now: Callable[[], float] = time.monotonic) -> None:
-        """`now` gives seconds of a clock that does not go back."""
+        """`now` gives seconds of a monotonic clock."""
         self._api = api
         self._path = path
         self._now = now
@@ -72,11 +72,11 @@ class Reviews:
         self._told = ""
 
     def __len__(self) -> int:
-        """How many answers are remembered."""
+        """Number of cached answers."""
         return len(self._known)
 
     def judge(self, authorization: str | None) -> int:
-        """200, 401, 403 or 503 (nobody can tell just now) for the value of an Authorization header."""
+        """200, 401, 403 or 503 (no review at present) for the value of an Authorization header."""
         token = _bearer(authorization)
         if not token:
             return UNKNOWN
@@ -143,7 +143,7 @@ class Reviews:
 
 
 _WHO = (("username", "user"), ("uid", "uid"), ("groups", "groups"), ("extra", "extra"))
-"""Fields of a TokenReview's user, and what a SubjectAccessReview calls them."""
+"""Fields of a TokenReview's user, and their names in a SubjectAccessReview."""
 
 _PAGES = {
     UNKNOWN: plain(UNKNOWN, "401 unauthorized\n", {"WWW-Authenticate": "Bearer"}),
@@ -153,7 +153,7 @@ _PAGES = {
 
 
 def guarded(route: Route, reviews: Reviews) -> Route:
-    """The route, for those who may see it."""
+    """The route, for allowed users only."""
 
     def guard(request: Request) -> Response:
         verdict = reviews.judge(request.headers.get("authorization"))

@@ -1,12 +1,11 @@
 """A small HTTP server for a few read-only pages.
 
-One thread a connection, of the standard library's parser, and at most so many: a page may have to wait for the API server (a
-review), and a thread that waits keeps nobody else from an answer; probes and scrapes come seldom, so nothing faster is needed.
-Each connection serves one request and is closed, and each has its time, counted from the first byte to the last and not from byte
-to byte. When all places are taken, whoever has been longest with an unfinished request makes room: a slow client never keeps a
-probe from its answer.
+It uses one thread for each connection, the standard library's parser, and a limited number of connections. A page may have to
+wait for the API server (a review); its thread then blocks no other. Probes and scrapes are rare, so nothing faster is needed.
+Each connection serves one request, in a limited time from the first byte to the last. If all places are taken, the connection
+with the oldest unfinished request is cut, so that a slow client never blocks a probe.
 
-Neither headers nor queries ever go into a log line. Nothing is served that was not given as a route.
+Headers and queries never go into a log line. Only the given routes are served.
 """
 
 from __future__ import annotations
@@ -28,23 +27,23 @@ from dds_core.errors import InputError
 LOG = logging.getLogger("dds.web")
 
 MOST_BODY = 65_536
-"""So much of a body that nobody wants is read, so that its sender gets to see the answer."""
+"""Bytes of a request's unused body that are read, so that its sender gets the answer."""
 _METHODS = ("GET", "HEAD")
 
 Find = Callable[[str], tuple[Route, str] | None]
-"""The route of a path, and what follows it there."""
+"""The route of a path, and the rest of the path."""
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers one request on one connection, by a route. `complete` is called when it was read, and before each piece of an
-    answer that comes in pieces."""
+    """Answers one request on one connection, by a route. `complete` is called when the request was read, and before each piece of
+    an answer that comes in pieces."""
 
     protocol_version = "HTTP/1.1"
 
     def __init__(self, connection: Any, peer: Any, find: Find, complete: Callable[[], None]) -> None:
         self._find = find
         self._complete = complete
-        super().__init__(connection, peer, None)  # type: ignore[arg-type] # it never asks for its server
+        super().__init__(connection, peer, None)  # type: ignore[arg-type] # it never uses its server
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("do_"):  # the parser asks for one function for each method
@@ -78,7 +77,7 @@ class Handler(BaseHTTPRequestHandler):
             return plain(400, "400 too many parameters\n")
         try:
             return route(Request(path, rest, query, headers))
-        except Exception as error:  # a page that fails must not take the connection with it
+        except Exception as error:  # a failing page must not end the connection
             LOG.error("%s failed with %s", path, type(error).__name__)
             return plain(500, "500 internal error\n")
 
@@ -100,7 +99,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def _send_pieces(self, pieces: Iterator[bytes]) -> None:
-        """Who takes all of a piece in time has as much time for the next."""
+        """Each piece has the full time limit."""
         try:
             while self.command != "HEAD" and (piece := next(pieces, None)) is not None:
                 self._complete()
@@ -110,7 +109,7 @@ class Handler(BaseHTTPRequestHandler):
                 pieces.close()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the parser refuses; its own words may quote the request."""
+        """For requests that the parser refuses; its own text may quote the request."""
         self._complete()
         self.command = self.command or "GET"
         self.request_version = self.protocol_version
@@ -131,16 +130,16 @@ class Handler(BaseHTTPRequestHandler):
 
 LOOPBACK = "127.0.0.1"
 MOST = 32
-"""Connections at a time."""
+"""Connections at once."""
 READING_SECONDS = 10.0
-"""So long may a client take for its handshake and its request together."""
+"""Time limit for a client's handshake and request together."""
 ANSWERING_SECONDS = 30.0
-"""So long may the answer take, until the client has all of it."""
+"""Time limit for an answer, until the client has all of it."""
 TICK_SECONDS = 0.5
 
 
 class _Connection:
-    """A client's connection and the instant by which it has to be done."""
+    """A client's connection and its deadline."""
 
     __slots__ = ("due", "peer", "reading", "sock")
 
@@ -151,18 +150,18 @@ class _Connection:
         self.reading = True
 
     def cut(self) -> None:
-        """End it under whoever waits for it, TLS or not: the thread that serves it comes back with an error."""
+        """End it, with or without TLS: the thread that serves it gets an error."""
         with suppress(OSError):
             socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
 
 
 class Unbound(InputError):
-    """The address to listen on cannot be had."""
+    """The server cannot listen on the address."""
 
 
 class Server:
-    """Serves `routes` from the time of `start` until `stop`. A route that ends in "/" serves all paths that begin with it
-    and that no other route serves."""
+    """Serves `routes` from `start` until `stop`. A route that ends in "/" serves all paths that begin with it and have no other
+    route."""
 
     def __init__(
         self,
@@ -176,8 +175,8 @@ class Server:
         reading: float = READING_SECONDS,
         answering: float = ANSWERING_SECONDS,
     ) -> None:
-        """Binds at once. An empty `host` means all addresses, port 0 any that is free. `tls` gives the context for each new
-        connection. Raises Unbound when the address cannot be had."""
+        """Binds at once. An empty `host` means all addresses, port 0 any free port. `tls` gives the context for each new
+        connection. Raises Unbound if it cannot listen on the address."""
         self._routes = dict(routes)
         self._prefixes = sorted((path for path in routes if path.endswith("/")), key=len, reverse=True)
         self._tls = tls
@@ -195,7 +194,6 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
         shown = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self._tls is not None else 'http'}://{shown}:{self.port}"
 
@@ -203,7 +201,7 @@ class Server:
         self._thread.start()
 
     def stop(self, grace: float = 2.0) -> None:
-        """Take no new connection, let answers under way end, cut what is left after `grace` seconds."""
+        """Take no new connection, give running answers `grace` seconds, then cut the rest."""
         self._stopping = True
         with suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
@@ -253,7 +251,7 @@ class Server:
         thread.start()
 
     def _make_room(self) -> bool:
-        """Cut the connection that has been longest with an unfinished request; False when all wait for answers."""
+        """Cut the connection with the oldest unfinished request; False if all requests are complete."""
         slow = min((one for one in self._connections if one.reading), key=lambda one: one.due, default=None)
         if slow is None:
             return False
@@ -283,12 +281,12 @@ class Server:
     def _secure(self, connection: _Connection) -> None:
         if self._tls is None:
             return
-        with self._lock:  # from here on it is the wrapped socket that can be cut
+        with self._lock:  # from now on `cut` must use the wrapped socket
             connection.sock = self._tls().wrap_socket(connection.sock, server_side=True, do_handshake_on_connect=False)
         connection.sock.do_handshake()
 
     def _complete(self, connection: _Connection) -> None:
-        """The request is there: from now on it is we who take the time."""
+        """The request was read: from now on the time limit of the answer counts."""
         with self._lock:
             connection.reading = False
             connection.due = time.monotonic() + self._answering

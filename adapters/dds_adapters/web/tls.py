@@ -1,6 +1,5 @@
-"""Certificates for our pages: files that are read again when they change, or one made at the start. No key is ever shown.
-
-TLS 1.2 at least.
+"""Certificates of dds's pages: files that are read again when they change, or one made at the start. TLS 1.2 at least. No key is
+ever logged.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ _Stamp = tuple[tuple[int, int, int], ...]
 
 
 class Certificate:
-    """A certificate and its key in files, which whoever renews them (cert-manager, by links that move) may change at any time.
-    Call it for the context of a new connection."""
+    """A certificate and its key in files, which may be renewed at any time (by cert-manager, with links). Call it for the context
+    of a new connection."""
 
     def __init__(self, cert: Path, key: Path) -> None:
-        """Raises InputError when they cannot be used."""
+        """Raises InputError if they are unusable."""
         self._cert = cert
         self._key = key
         self._lock = threading.Lock()
@@ -40,7 +39,7 @@ class Certificate:
             raise InputError(f"cannot be used ({_why(error)})", where=f"{cert} and {key}", fix=_FIX) from None
 
     def __call__(self) -> ssl.SSLContext:
-        """What the files hold now; when that cannot be used, because one of them is just being changed, what they held before."""
+        """The context for the files' content; for the content before while that is unusable (a file is just being changed)."""
         with self._lock:
             try:
                 stamp = self._stamp()
@@ -57,7 +56,7 @@ class Certificate:
 
 
 def certificate(cert: Path | str, key: Path | str, hosts: Iterable[str]) -> Callable[[], ssl.SSLContext]:
-    """What gives the context of each new connection: by these files, or without them by one certificate of our own."""
+    """Gives the function that makes the context of each new connection: from these files, or with a certificate of dds's own."""
     if cert and key:
         return Certificate(Path(cert), Path(key))
     own = self_signed(filter(None, hosts))
@@ -65,8 +64,8 @@ def certificate(cert: Path | str, key: Path | str, hosts: Iterable[str]) -> Call
 
 
 def self_signed(hosts: Iterable[str] = ()) -> ssl.SSLContext:
-    """A certificate of our own for a year, for those who do not check it: better than none, and what is usual for metrics. Raises
-    InputError when the package cryptography is not installed."""
+    """A certificate of dds's own for one year, for clients that do not check it: better than none, and usual for metrics. Raises
+    InputError if the package cryptography is not installed."""
     try:
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes, serialization
@@ -96,7 +95,7 @@ def self_signed(hosts: Iterable[str] = ()) -> ssl.SSLContext:
     )
     pem = serialization.Encoding.PEM
     secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    with tempfile.TemporaryDirectory(prefix="dds-web-") as folder:  # OpenSSL takes it from a file and from nowhere else
+    with tempfile.TemporaryDirectory(prefix="dds-web-") as folder:  # OpenSSL takes it only from a file
         path = Path(folder) / "own.pem"
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(certificate.public_bytes(pem) + secret)
@@ -107,14 +106,12 @@ def _context(cert: Path, key: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
-    context.load_cert_chain(
-        cert, key, password=""
-    )  # a key with a password is refused and not asked for at the terminal
+    context.load_cert_chain(cert, key, password="")  # refuse a key with a password instead of asking for it
     return context
 
 
 def _why(error: Exception) -> str:
-    """Never the text of the files."""
+    """Without the content of the files."""
     if isinstance(error, ssl.SSLError):
         return str(error.reason or "not PEM").replace("_", " ").lower()
     return getattr(error, "strerror", None) or type(error).__name__

@@ -1,4 +1,4 @@
-"""The folds of what is observed, and of what Cluster Autoscaler asks."""
+"""The folds of observed objects, and of calls of Cluster Autoscaler."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _server_observed(state: Fleet, event: e.ObjectObserved, at: int) -> None:
 
 
 def _server_gone(state: Fleet, event: e.ObjectGone, at: int) -> None:
-    """What was to go is gone, once its Node is. An order whose server went by itself waits for another until its time is over."""
+    """Giving back ends with the Node. If a server went by itself, its order waits for another until its time is over."""
     server, leaving = state.servers.get(event.uid), state.leaving.get(event.uid)
     gone(state, event, at)
     if leaving is not None and state.worker(leaving.node) is None:
@@ -44,7 +44,7 @@ def _worker_observed(state: Fleet, event: e.ObjectObserved, at: int) -> None:
 
 
 def _forget_served(state: Fleet, server: Server) -> None:
-    """An order is served when the node of its server is there; of one that was given up the server goes all the same."""
+    """An order is served when its server has a node; an order that was given up is not: its server must go."""
     order = state.orders.get(server.order)
     if order is not None and not order.over and state.node_of(server) is not None:
         state.orders.drop(server.order)

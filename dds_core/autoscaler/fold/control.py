@@ -1,4 +1,4 @@
-"""The folds of facts about ourselves: start, policy, the whole cluster seen, deadlines."""
+"""The folds of facts about the process: start, policy, the whole cluster listed, deadlines."""
 
 from __future__ import annotations
 

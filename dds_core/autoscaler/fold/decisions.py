@@ -1,4 +1,4 @@
-"""What becomes of decisions: a view that is shown, orders until their nodes are there, servers until they are gone."""
+"""The folds of decisions: the view that is shown, orders until their nodes are there, servers until they are gone."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from dds_core.kit.state import Key
 from dds_core.kit.work import Fold
 
 FULL = 507
-"""Code of a refusal by a provider that has no server to spare (HTTP: insufficient storage)."""
+"""Code of a refusal by a provider that has no free server (HTTP: insufficient storage)."""
 MADE = "orders"
-"""Under it `counters` has how many orders were ever made."""
+"""Key of `counters`: how many orders were ever made."""
 
 
 def _shown(state: Fleet, event: e.GroupShown, at: int) -> None:
@@ -74,8 +74,7 @@ def _advised(state: Fleet, event: e.PodAdvised, at: int) -> None:
 
 
 def void_unseen(state: Fleet, at: int) -> set[Key]:
-    """After a restart whatever is under way is decided again: providers know orders by their names, and a server that is gone
-    cannot be given back twice."""
+    """After a restart all that is under way is decided again: providers know orders by name, and remove a server only once."""
     unseen: set[Key] = {(e.ServerOrdered.__name__, e.order_stream(name)) for name in state.orders}
     unseen |= {(e.ServerReturned.__name__, e.order_stream(_order_of(state, uid) or uid)) for uid in state.leaving}
     for row in list(state.leaving.rows.values()):
@@ -90,7 +89,7 @@ def _order_of(state: Fleet, server: str) -> str:
 
 
 def _write_failed(state: Fleet, event: e.WriteRefused | e.WriteObsolete, at: int) -> None:
-    """The same is not decided again before the pause is over. A server that a provider will not give has failed for good."""
+    """Do not decide the same again before a pause. A server that the provider refuses has failed for good."""
     kit.try_later(state, event, at)
     match event.action:
         case e.ServerOrdered.__name__ if isinstance(event, e.WriteRefused):
@@ -108,7 +107,7 @@ def _write_failed(state: Fleet, event: e.WriteRefused | e.WriteObsolete, at: int
 
 
 def _mark_void(state: Fleet, target: str) -> None:
-    """It is to be given back all the same: no server is lost. `target` is its order, or itself where it has none."""
+    """It must still be given back: no server is lost. `target`: its order, or the server itself if it has none."""
     order = state.orders.get(target)
     if order is not None:
         state.orders.put(target, replace(order, void=True))
@@ -119,7 +118,7 @@ def _mark_void(state: Fleet, target: str) -> None:
 
 
 def _write_done(state: Fleet, event: e.WriteDone, at: int) -> None:
-    """An order that was taken back before a server came of it is forgotten."""
+    """Forget an order that was taken back before a server came of it."""
     kit.write_done(state, event)
     order = state.orders.get(event.target)
     taken_back = event.action == e.ServerReturned.__name__ and order is not None and order.over

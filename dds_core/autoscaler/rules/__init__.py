@@ -1,8 +1,5 @@
-"""What follows from a fact that was just folded: what Cluster Autoscaler is answered and shown, which servers are ordered or
-given back.
-
-Whatever a rule emits is folded at once so that the next one sees it.
-"""
+"""`decide`: what Cluster Autoscaler is answered and shown, and which servers are ordered or given back. What a rule emits is
+folded at once, so that the next rule sees it."""
 
 from __future__ import annotations
 
@@ -12,8 +9,8 @@ from dds_core.autoscaler.state import Fleet, Work
 
 
 def decide(state: Fleet, at: int, *, keep: bool = False) -> Work:
-    """What follows from the fact that was folded last, at the instant `at`: `emitted` of what is given. The state is left as
-    it was, or with `keep` what follows is folded. Before `Synced` nothing follows: the state is not whole yet."""
+    """Run the rules at the instant `at`; `emitted` of the result is what follows from the last fact. The state is afterwards as
+    it was, unless `keep`. Before `Synced` nothing follows, because the state is incomplete."""
     return Work(state, at, apply, chained=False).decide(_run, keep)
 
 

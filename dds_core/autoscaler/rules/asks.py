@@ -1,6 +1,6 @@
-"""What Cluster Autoscaler is answered and shown. A node that has or gets a device is no member of its group until its devices are
-back (intake groups), so that Cluster Autoscaler judges bare servers alone; and while a device will do for a pod that waits, a
-group takes no more servers than the other pods need."""
+"""What Cluster Autoscaler is shown and answered. A node that has or gets a device is no member of its group until its devices are
+back (intake groups), so that Cluster Autoscaler judges bare servers only. While a device will do for a waiting pod, a group takes
+only the servers that other pods need."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from dds_core.events import Event
 from dds_core.kit.policy import MICROSECONDS
 
 MOST_OF_GROUP = 28
-"""Of a group's name so much is a part of its orders' names, which are bounded by providers (49 characters)."""
+"""Characters of a group's name in the names of its orders, which providers limit (49 characters)."""
 MOST_ADVISED = 100
-"""Pods that wait and are looked at in one loop; the others wait for room as well."""
+"""Waiting pods that are looked at in one loop; the others wait for room as well."""
 
 
 def answer(work: Work, asked: Event) -> None:
@@ -36,7 +36,7 @@ def answer(work: Work, asked: Event) -> None:
 
 
 def is_news(state: Fleet) -> bool:
-    """Whether the next view is another than the one that is shown. Changes nothing."""
+    """Whether the next view differs from the one that is shown. Changes nothing."""
     advice = _advice(state)
     fresh = {group.name: _as_it_is(state, group, advice)[0] for group in state.own_groups()}
     known = {uid: one for uid, one in advice.items() if one.case}
@@ -81,7 +81,7 @@ def _show(work: Work, name: str, new: Shown, reasons: dict[str, str]) -> None:
 
 
 def _as_it_is(state: Fleet, group: ServerGroup, advice: dict[str, Advice]) -> tuple[Shown, dict[str, str]]:
-    """The group as it is to be shown now, and why nodes of it are no members."""
+    """The group as it should be shown now, and for each node that is no member why."""
     members, reasons = list[str](), dict[str, str]()
     old = state.groups.get(group.name)
     before = set(old.members if old is not None else ())
@@ -101,8 +101,8 @@ def _as_it_is(state: Fleet, group: ServerGroup, advice: dict[str, Advice]) -> tu
 
 
 def against(state: Fleet, worker: Worker, group: ServerGroup, was_member: bool) -> str:
-    """Why a node of the group's servers is no member now, "" when it is one. One that is about to be removed stays what it is: a
-    Cluster Autoscaler that starts anew takes its taints off members only."""
+    """Why a node of the group's servers is no member now, "" if it is one. One that is about to be removed keeps its membership:
+    a restarted Cluster Autoscaler removes its taints from members only."""
     server = state.server(worker)
     if server is not None and server.uid in state.leaving:
         return "" if was_member else "its server is being given back"
@@ -117,7 +117,7 @@ def against(state: Fleet, worker: Worker, group: ServerGroup, was_member: bool) 
 
 
 def needed(state: Fleet, node: str) -> str:
-    """Why the node may not be removed, "" when nothing of it has to do with devices."""
+    """Why the node may not be removed, "" if nothing on it concerns devices."""
     if state.resources_at[node]:
         return f"{len(state.resources_at[node])} devices are attached to it, or on their way"
     if any(state.requests.rows[uid].size for uid in state.requests_at[node]):
@@ -131,11 +131,11 @@ def needed(state: Fleet, node: str) -> str:
     return ""
 
 
-# -- pods that wait ------------------------------------------------------------------------------------------------------
+# -- waiting pods --------------------------------------------------------------------------------------------------------
 
 
 def _advice(state: Fleet) -> dict[str, Advice]:
-    """Of the pods that wait, oldest names first, what would let each run."""
+    """For the waiting pods, by name, what would let each run."""
     waiting = sorted((state.loads.rows[uid] for uid in state.pending), key=lambda one: (one.namespace, one.name))
     waiting = [one for one in waiting if one.waiting]
     if not waiting or not state.live:
@@ -145,7 +145,7 @@ def _advice(state: Fleet) -> dict[str, Advice]:
 
 
 def _closed(state: Fleet, group: ServerGroup, advice: dict[str, Advice]) -> tuple[int | None, str]:
-    """How many servers more the group may be asked for, None for any number, and why."""
+    """How many more servers the group takes, None for no limit, and why."""
     if not state.policy.close_for_devices:
         return None, ""
     served = list(_of_case(state, advice, "device"))
@@ -161,7 +161,7 @@ def _of_case(state: Fleet, advice: dict[str, Advice], case: str) -> Iterator[Loa
     return (state.loads.rows[uid] for uid, one in advice.items() if one.case == case and uid in state.loads)
 
 
-# -- what Cluster Autoscaler does ------------------------------------------------------------------------------------------
+# -- calls of Cluster Autoscaler -------------------------------------------------------------------------------------------
 
 
 def _grow(work: Work, asked: e.GrowthAsked) -> None:
@@ -180,7 +180,7 @@ def _grow(work: Work, asked: e.GrowthAsked) -> None:
 
 
 def _new_order(work: Work, group: str) -> str:
-    """A name that no order ever had, not in a log that was lost either: providers remember them."""
+    """A name that no order ever had, not even in a lost log: providers remember names."""
     number = (work.state.counters.get(MADE) or 0) + 1
     return f"{group[:MOST_OF_GROUP]}-{work.at // MICROSECONDS:x}-{number}"
 
@@ -249,7 +249,7 @@ def _remove(work: Work, asked: e.RemovalAsked) -> None:
 
 
 def order_of(state: Fleet, group: str, node: NodeRef) -> str:
-    """The order that an instance without a Node stands for: by its own name, or by its server's provider id; "" for none."""
+    """The order of an instance without a Node: by its own name, or by its server's provider id; "" for none."""
     server = state.servers.get(state.server_of.get(node.provider_id, ""))
     name = server.order if server is not None else node.provider_id.removeprefix(INSTANCE)
     order = state.orders.get(name)
@@ -257,18 +257,18 @@ def order_of(state: Fleet, group: str, node: NodeRef) -> str:
 
 
 INSTANCE = "dds://order/"
-"""Before an order's name as the id of its instance, until its server has one."""
+"""Prefix of an order's name in the id of its instance, until its server has an id."""
 
 
 def _is_leaving(state: Fleet, group: str, node: NodeRef) -> bool:
-    """Whether its removal has begun, or is over: a call that is repeated."""
+    """Whether its removal has begun or is over: the call is a repetition."""
     given_back = any(row.group == group and row.node == node.name for row in state.leaving.rows.values())
     order = state.orders.get(node.provider_id.removeprefix(INSTANCE))
     return given_back or (order is not None and order.over)
 
 
 def _retarget(work: Work, name: str, shown: Shown, by: int) -> None:
-    """The view changes by what Cluster Autoscaler has done and by nothing else."""
+    """Show only the effect of the call."""
     target = shown.target + by
     changed = Shown(shown.minimum, max(shown.maximum, target), target, shown.members, shown.closed)
     _show(work, name, changed, {})

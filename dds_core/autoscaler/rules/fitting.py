@@ -1,9 +1,6 @@
-"""A simulated scheduling cycle: what would let a pod that waits run. Looked at are the nodes that are there, with what the pools
-show and what idles elsewhere and may go back to them, and a fresh server of each group.
-
-Only what keeps a pod from a node for long is looked at: room, taints, node selectors, devices. Spreading and affinity to other
-pods are not; a pod that waits for these alone is taken for one that fits.
-"""
+"""A simulated scheduling cycle: what would let a waiting pod run. It tries the existing nodes, with the devices of the pools and
+those that idle elsewhere and may come, and a fresh server of each group. It checks only what lasts: room, taints, node selectors,
+devices. It ignores spreading and affinity to other pods; a pod that waits only for these counts as one that fits."""
 
 from __future__ import annotations
 
@@ -24,11 +21,11 @@ from dds_core.matching.quantities import NANO, parse
 from dds_core.model import Device, Requirement, Slice
 
 _UNITS = {"cpu": 1000}
-"""Amounts are whole numbers: millicores, bytes, pods."""
+"""Factors to whole numbers: millicores, bytes, pods."""
 
 
 class Cycle:
-    """What is free at one instant. A pod that is placed takes its room; devices are counted for each pod alone."""
+    """What is free at one instant. Placed pods take their room; devices are counted for each pod alone."""
 
     def __init__(self, state: Fleet) -> None:
         self._state = state
@@ -37,7 +34,7 @@ class Cycle:
         self._allocator = _allocator(state)
 
     def advise(self, load: Load) -> Advice:
-        """Which case the pod is. "" where nobody but the scheduler is waited for, or not all of its claims are there."""
+        """The case of the pod; "" if it waits only for the scheduler, or one of its claims does not exist yet."""
         claims = self._state.claims_of(load)
         if claims is None:
             return Advice("", "its claims are not there yet")
@@ -82,7 +79,7 @@ class Cycle:
 
 
 def servers_for(group: ServerGroup, loads: Iterable[Load]) -> int:
-    """How many fresh servers these pods take, first fit."""
+    """How many fresh servers these pods need, first fit."""
     room, open = room_of(group.template.capacity), list[Amounts]()
     for load in loads:
         left = next((one for one in open if not _short(one, load.asks)), None)
@@ -98,7 +95,7 @@ def fresh(group: ServerGroup) -> Node:
 
 
 def room_of(capacity: Mapping[str, str]) -> Amounts:
-    """Quantities as whole numbers, fractions left out."""
+    """Quantities as whole numbers, rounded down."""
     return {name: parse(text).nanos * _UNITS.get(name, 1) // NANO for name, text in capacity.items()}
 
 
@@ -122,7 +119,7 @@ def _take(left: Amounts, asks: Amounts) -> None:
 
 
 def _short(left: Amounts, asks: Amounts) -> str:
-    """Of what there is too little, "" when there is enough of all."""
+    """The first resource of which there is too little, "" if there is enough."""
     return next((name for name, amount in (*asks.items(), ("pods", 1)) if amount and left.get(name, 0) < amount), "")
 
 
@@ -162,8 +159,7 @@ def _in_use(state: Fleet) -> InUse:
 
 
 def _returning(state: Fleet) -> Iterator[Slice]:
-    """What idles on nodes, as if it were in the pools again: the scaler gives back what has idled longest when a claim waits and
-    the pool is empty."""
+    """Idle devices as if they were in the pools: the scaler frees the longest-idle one if a claim waits and the pool is empty."""
     config = state.config
     idle = Counter[tuple[str, str]]()
     for one in state.resources.rows.values():
@@ -184,7 +180,7 @@ def _returning(state: Fleet) -> Iterator[Slice]:
 
 
 def _is_held(state: Fleet, uuid: str, node: str) -> bool:
-    """Whether a claim has the device, by whatever name its node lists it; of one that is not listed that is not known."""
+    """Whether a claim has the device, by the name in its node's slices; True if it is not listed."""
     for uid in state.slices_on[node]:
         one = state.slices.rows[uid]
         for name, device in one.devices.items():

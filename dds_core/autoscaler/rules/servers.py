@@ -7,11 +7,11 @@ from dds_core.autoscaler.records import STARTING, Server
 from dds_core.autoscaler.state import Fleet, Work
 
 TIMED_OUT = "ComposeTimeout"
-"""Code of an order that has failed, beside those of providers."""
+"""Code of a failed order, beside the codes of providers."""
 
 
 def follow(work: Work, name: str) -> None:
-    """Whether the order has failed, and whether it is to be written once more after a restart."""
+    """Check whether the order has failed, and whether it must be written again after a restart."""
     state = work.state
     order = state.orders.get(name)
     if order is None:
@@ -34,7 +34,7 @@ def follow(work: Work, name: str) -> None:
 
 
 def _give_late(work: Work, name: str, group: str, server: Server) -> None:
-    """What came of an order after it was given up."""
+    """Give back the server that came of an order after the order was given up."""
     state = work.state
     worker = state.node_of(server)
     if server.uid not in state.leaving:
@@ -50,14 +50,14 @@ def _fail(work: Work, name: str, code: str, text: str, *, out_of_resources: bool
 def _again(
     work: Work, kind: type[ServerOrdered | ServerReturned], name: str, group: str, *, void: bool = False
 ) -> None:
-    """Write it once more where it came to nothing, or a restart has left open whether it did."""
+    """Write it again if the write failed, or a restart left its outcome open."""
     state = work.state
     if void or (kind.__name__, order_stream(name)) in state.reissue:
         work.emit_once(kind(name, group, state.mode), name)
 
 
 def give_back(work: Work, uid: str) -> None:
-    """Go on with a server that is to go: once it is gone, so is its Node."""
+    """The next step for a server that must go: when it is gone, delete its Node."""
     state = work.state
     row, server = state.leaving.get(uid), state.servers.get(uid)
     if row is None:
@@ -72,7 +72,7 @@ def give_back(work: Work, uid: str) -> None:
 
 
 def open(work: Work, uid: str) -> None:
-    """Take the start-up taint off a node that has all labels of its group."""
+    """Remove the start-up taint of a node that has all labels of its group."""
     state = work.state
     worker = state.workers.get(uid)
     if worker is None or STARTING not in worker.taints or uid in state.opening:
@@ -84,5 +84,5 @@ def open(work: Work, uid: str) -> None:
 
 
 def lacking(state: Fleet, labels: dict[str, str], wanted: dict[str, str]) -> list[str]:
-    """The labels of a fresh server that a node lacks."""
+    """The labels of a fresh server that the node lacks."""
     return sorted(key for key, value in wanted.items() if labels.get(key) != value)

@@ -1,4 +1,4 @@
-"""The folds of facts about ourselves: start, policy, what the API keeps, the whole cluster seen, deadlines."""
+"""The folds of facts about the process: start, policy, what the API keeps, the whole cluster listed, deadlines."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _deadline(state: PoolState, event: e.DeadlinePassed, at: int) -> None:
         case DeadlineKind.LEVEL:
             state.level_at = at
             state.dirty.everything = True
-            state.labelled.drop_where(lambda label: True)  # one that was taken off again at once was perhaps never seen
+            state.labelled.drop_where(lambda label: True)  # a label removed at once may never have been observed
         case DeadlineKind.GONE:
             _touch_gone(state, event.of)
         case DeadlineKind.COOLING:
@@ -54,7 +54,7 @@ def _deadline(state: PoolState, event: e.DeadlinePassed, at: int) -> None:
 
 
 def _touch_gone(state: PoolState, name: str) -> None:
-    """Who is absent counts as gone from now on; one that is not known to be absent stands for all that were never seen."""
+    """An absent machine or fabric counts as gone from now on; an unknown name stands for all that were never seen."""
     absent = state.absent.get(name)
     if absent is None:
         state.dirty.everything = True
@@ -65,7 +65,7 @@ def _touch_gone(state: PoolState, name: str) -> None:
 
 
 def _touch_target(state: PoolState, target: str) -> None:
-    """What a write was about may be decided again: the stream of a pool, or a node."""
+    """The target of a write (a pool's stream, or a node) may be decided again."""
     pool = e.pool_of(target)
     if pool is not None:
         state.dirty.pools.add(pool)

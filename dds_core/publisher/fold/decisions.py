@@ -1,5 +1,4 @@
-"""What becomes of decisions: intents, until the cluster shows what was decided, a write of it comes to nothing, or a restart
-finds that it is not there."""
+"""The folds of decisions: intents, until the cluster shows them, a write fails, or a restart finds them missing."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from dds_core.publisher.model import PoolModel, PoolRow
 from dds_core.publisher.state import PoolState, stream_of
 
 RECENT = 900 * MICROSECONDS
-"""Misses of a pool that lie further apart than this and the pause between them have nothing to do with each other."""
+"""Misses of a pool that are further apart than this, and the pause between them, are unrelated."""
 
 
 def _published(state: PoolState, event: e.PoolPublished, at: int) -> None:
@@ -35,13 +34,13 @@ def _published(state: PoolState, event: e.PoolPublished, at: int) -> None:
     new = replace(new, settled=state.shows(key, new), open=state.unheld(key, new))
     state.pools.put(key, new)
     state.fired_deadlines.drop((DeadlineKind.READBACK, event.subject))
-    state.clear_alert(event.subject, "PoolOwnedByOther")  # nobody's slice stops us any more
-    if not new.misses:  # when it begins again, it is told again
+    state.clear_alert(event.subject, "PoolOwnedByOther")  # no other publisher's slice is in the way
+    if not new.misses:  # if it begins again, alert again
         state.clear_alert(event.subject, e.NOT_AS_WRITTEN)
 
 
 def _withdrawn(state: PoolState, event: e.PoolWithdrawn, at: int) -> None:
-    """What is left is the wish that nothing is there; it is forgotten once that is so."""
+    """The row then stands for "no slice is there"; it is dropped once that is so."""
     key = (event.driver, event.pool)
     old = state.pools.get(key) or PoolRow("", "", PoolModel(0, "", "", event.driver), 0, (), ())
     misses = old.misses + (not old.slices and old.came_about and at - old.since <= RECENT + old.pause)
@@ -58,7 +57,7 @@ def _labelled(state: PoolState, event: e.NodeLabelled, at: int) -> None:
 
 
 def void_unseen(state: PoolState, at: int) -> set[Key]:
-    """After a restart a decision whose outcome the cluster does not show is decided again. What names a pool has stays known."""
+    """After a restart, a decision whose outcome the cluster does not show is made again. The names of a pool stay known."""
     unseen: set[Key] = set()
     for key, row in list(state.pools.rows.items()):
         seen = state.shows(key, row)
@@ -89,7 +88,7 @@ def _write_refused(state: PoolState, event: e.WriteRefused, at: int) -> None:
 
 def _write_failed(state: PoolState, event: e.WriteRefused | e.WriteObsolete, at: int) -> None:
     """The intent is void, and the same is not decided again before the pause is over."""
-    kit.forget_old_refusals(state, at)  # also this very one: it begins with the shortest pause again
+    kit.forget_old_refusals(state, at)  # also this one: it begins with the shortest pause again
     kit.try_later(state, event, at)
     pool = e.pool_of(event.target)
     row = state.pools.get(pool) if pool is not None else None

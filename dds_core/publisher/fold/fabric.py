@@ -1,4 +1,4 @@
-"""The folds of what the fabric answered."""
+"""The folds of the fabric's answers."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def _machine_gone(state: PoolState, event: e.MachineGone, at: int) -> None:
     state.failures.drop(f"limits/{event.machine}")
     if old is None:
         return
-    if state.hosts_of[event.machine]:  # else nobody's labels wait for it
+    if state.hosts_of[event.machine]:  # else no node's labels depend on it
         state.absent.put(event.machine, Absent(old.fabric, at))
     _left(state, old.fabric, at)
     _machine_moved(state, old)
 
 
 def _left(state: PoolState, fabric: str, at: int) -> None:
-    """A machine is not in this fabric any more. Of one that no machine is in nothing is asked: what it had is not known then."""
+    """A machine has left this fabric. A fabric without machines is not asked anything, so what it has is unknown."""
     if fabric and not state.machines_in[fabric]:
         state.absent.put(FABRIC_ + fabric, Absent(fabric, at))
         state.forget_answers(lambda one, _: one == fabric)
@@ -59,7 +59,7 @@ def _stock_observed(state: PoolState, event: e.StockObserved, at: int) -> None:
     uncounted.drop_where(lambda uid: uncounted.rows[uid] == (event.fabric, event.model))
     pools = {state.pool_of(model, event.fabric) for model in state.models if model.model == event.model}
     state.dirty.pools |= pools
-    if event.free <= state.policy.pool_devices:  # when it is beyond belief again, it is told again
+    if event.free <= state.policy.pool_devices:  # if it happens again, alert again
         for key in pools:
             state.clear_alert(stream_of(key), e.BEYOND_BELIEF)
 

@@ -27,7 +27,7 @@ def _config_observed(state: PoolState, event: e.ObjectObserved, at: int) -> None
 
 
 def _ours(state: PoolState, config: PoolConfig, host: Host) -> list[str]:
-    """The labels of a node that we keep; its limits only where the fabric knows them."""
+    """The labels of the node that dds keeps; its limits only where the fabric knows them."""
     machine = state.machine_of(host)
     limited = machine is not None and machine.limits is not None and state.policy.label_limits
     names = [f"{model.device}-size-{end}" for model in config.models for end in ("max", "min")] if limited else []
@@ -65,7 +65,7 @@ def _host_gone(state: PoolState, event: e.ObjectGone, at: int) -> None:
 
 
 def _forget_absent(state: PoolState, host: Host) -> None:
-    """When no node is the machine any more, nobody has to know how long it is gone."""
+    """Without a node for the machine, how long it is gone does not matter."""
     for machine in machines_of(host):
         if not state.hosts_of[machine]:
             state.is_back(machine)
@@ -82,8 +82,8 @@ def _slice_observed(state: PoolState, event: e.ObjectObserved, at: int) -> None:
 
 
 def _came_about(state: PoolState, new: PoolSlice) -> bool:
-    """Whether a slice of ours is now as it was decided: what is wanted of its pool is no other for that, and a pool with many
-    slices would be worked out anew for each of them."""
+    """Whether one of dds's slices is now as it was decided: then nothing else is wanted of its pool. A pool with many slices
+    would otherwise be recomputed for each of them."""
     key = (new.driver, new.pool)
     row = state.pools.get(key)
     place = row.place(new.name) if row is not None else None
@@ -102,7 +102,7 @@ def _slice_gone(state: PoolState, event: e.ObjectGone, at: int) -> None:
 
 
 def _slice_moved(state: PoolState, one: PoolSlice | None) -> None:
-    """A slice is new, gone, or other than before: its pool, or those of its node, are looked at."""
+    """A slice is new, gone or changed: look at its pool, or the pools of its node."""
     if one is None:
         return
     if one.node:
@@ -119,7 +119,7 @@ def _slice_moved(state: PoolState, one: PoolSlice | None) -> None:
 
 
 def _settled(state: PoolState, key: PoolKey, row: PoolRow) -> None:
-    """The cluster shows a pool as it was decided; of one that was withdrawn nothing is left to be known."""
+    """The cluster shows the pool as decided; a withdrawn pool is forgotten."""
     if row.slices:
         state.pools.put(key, replace(row, settled=True, void=False))
     else:
@@ -135,7 +135,7 @@ def _claim_observed(state: PoolState, event: e.ObjectObserved, at: int) -> None:
 
 
 def _taken_from(state: PoolState, key: PoolKey) -> None:
-    """Of what was offered, what claims have taken is not offered any more; nor is it because they give it back."""
+    """Devices that claims have taken are no longer offered, nor when claims give them back."""
     row = state.pools.get(key)
     if row is not None and (left := state.unheld(key, row)) < row.open:
         state.pools.put(key, replace(row, open=left))
@@ -183,7 +183,7 @@ def _resource_moved(state: PoolState, one: FabricResource | None) -> None:
     if one is None:
         return
     fabric = state.fabric_of(one.node)
-    fabrics = {fabric} if fabric else state.fabrics()  # of a node that is gone, or in no known one, nobody knows
+    fabrics = {fabric} if fabric else state.fabrics()  # a node that is gone may be of any
     wanted = [model for model in state.models if model.model == one.model]
     state.dirty.pools |= {state.pool_of(model, fabric) for model in wanted for fabric in fabrics}
 

@@ -1,7 +1,4 @@
-"""What follows from a fact that was just folded: which pools and which node labels are wanted now.
-
-Whatever a rule emits is folded at once so that the next one sees it.
-"""
+"""`decide`: which pools and node labels follow from the last fact. What a rule emits is folded at once, for the next rule."""
 
 from __future__ import annotations
 
@@ -11,11 +8,9 @@ from dds_core.publisher.state import PoolState, Work, stream_of
 
 
 def decide(state: PoolState, at: int, *, keep: bool = False) -> Work:
-    """What follows from the fact that was folded last, at the instant `at`: `emitted` of what is given. The state is left as
-    it was, or with `keep` what follows is folded. Before `Synced` nothing follows: the state is not whole yet.
-
-    Each pool and each node is looked at once: no rule touches what another has settled.
-    """
+    """Run the rules at the instant `at`; `emitted` of the result is what follows from the last fact. The state is afterwards as
+    it was, unless `keep`. Before `Synced` nothing follows, because the state is incomplete. Each pool and each node is looked at
+    once: no rule touches what another has settled."""
     return Work(state, at, apply, chained=False).decide(_run, keep)
 
 

@@ -1,5 +1,4 @@
-"""The labels of a node that tell its fabric and its limits: written on change only, and only on nodes whose machine the fabric
-knows or knew."""
+"""The labels of a node for its fabric and limits: written on change only, and only if the fabric knows or knew its machine."""
 
 from __future__ import annotations
 
@@ -40,8 +39,8 @@ def _current(state: PoolState, host: Host, key: str) -> str:
 
 
 def _wanted(state: PoolState, machine: Machine | None) -> dict[str, str]:
-    """Our labels with their values, "" for one that has to go. Where the fabric knows of no limits, theirs are left alone: they
-    may be an administrator's."""
+    """The labels of dds with their values, "" for one to remove. Where the fabric knows no limits, limit labels are left alone:
+    they may be an administrator's."""
     prefix = state.prefix
     labels = {f"{prefix}/fabric": machine.fabric if machine is not None else ""}
     if machine is None or machine.limits is None or not state.policy.label_limits:

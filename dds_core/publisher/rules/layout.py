@@ -1,7 +1,7 @@
-"""In which slices the devices of a pool are, and at which generation: so that a change of one device is a change of one slice.
+"""How the devices of a pool are spread over slices, and at which generation, so that a change of one device changes one slice.
 
-Pure. A consumer takes nothing from a pool of which it does not see all slices at the highest generation (Kubernetes 1.36,
-structured allocator), so the generation is raised only when more than one write is needed.
+Pure functions. The scheduler takes nothing from a pool of which it does not see all slices at the highest generation (Kubernetes
+1.36, structured allocator), so the generation is raised only if more than one write is needed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from dds_core.publisher.model import SLICE_DEVICES, TAINTED_SLICE_DEVICES, PoolS
 def laid_out(
     pool: str, driver: str, names: set[str], before: Sequence[SliceLayout], *, tainted: bool
 ) -> tuple[SliceLayout, ...]:
-    """The slices of a pool that is to have these devices; each stays in its slice where there is room. A pool without devices has
-    one slice all the same."""
+    """The slices of a pool with these devices. A device stays in its slice if there is room; an empty pool has one slice."""
     room = TAINTED_SLICE_DEVICES if tainted else SLICE_DEVICES
     slices: dict[str, list[str]] = {}
     left = set(names)
@@ -38,8 +37,8 @@ def laid_out(
 
 
 def with_closed(slices: Iterable[SliceLayout], names: set[str]) -> tuple[SliceLayout, ...]:
-    """The slices with these of their devices closed. In a slice that is too large for taints none is: where there is so much,
-    nobody waits for what a claim gives back."""
+    """The slices with these of their devices closed; none in a slice that is too large for taints: such a pool has so many free
+    devices that no claim waits for a returned one."""
     return tuple(
         SliceLayout(one.name, one.devices, tuple(name for name in one.devices if name in names))
         if len(one.devices) <= TAINTED_SLICE_DEVICES
@@ -56,7 +55,7 @@ def _next_name(pool: str, driver: str, taken: Iterable[str]) -> str:
 
 
 def as_layout(slices: Iterable[PoolSlice]) -> tuple[SliceLayout, ...]:
-    """Slices that are there, as a layout to start from."""
+    """Existing slices as a layout to start from."""
     return tuple(SliceLayout(one.name, one.devices) for one in slices)
 
 
@@ -68,11 +67,11 @@ def generation(
     *,
     again: bool,
 ) -> int:
-    """The generation to publish at: the present one when at most one write is needed, else the next.
+    """The generation to publish at: the present one if one write or none is needed, else the next.
 
-    `same` says whether a live slice is already as the wanted one at this place is to be, generation and number of slices aside.
-    `floor` is the generation decided last. `again`: it was for the very same, and the cluster has never shown it. Then it is
-    meant still: the view may only be behind, and what is there is not to be written once more.
+    `same`: whether a live slice is as wanted at this place, generation and number of slices aside. `floor`: the generation
+    decided last. `again`: that decision was for exactly this pool, and the cluster has never shown it: then keep `floor`, since
+    only the watch may be behind, and slices that are there must not be written once more.
     """
     newest = max((one.generation for one in live), default=0)
     if again and newest < floor:

@@ -1,11 +1,9 @@
-"""Which devices a pool is to list: those that claims hold, and as many others as the fabric can still give. Arithmetic on the
-state.
+"""Which devices a pool lists: those that claims hold, and as many others as the fabric can still give. Arithmetic on the state.
 
-A device is listed under a name that a claim can hold. Between the claim's allocation and the arrival of a device the fabric still
-counts that device as free; from its arrival until the claim has moved on to it the claim still holds the name. So of what is free
-only that much may be offered to others as is not promised: free - (held - arrived). While an attach is under way, and from an
-arrival until the fabric was asked again, nobody can tell whether the fabric has counted it already; then the truth is between two
-numbers, and as much stays offered as was, as long as it is between them.
+A device is listed under a name that a claim can hold. From the claim's allocation until a device arrives, the fabric still counts
+that device as free. From its arrival until the claim has moved to it, the claim still holds the name. So the pool may offer to
+others: free - (held - arrived). While an attach is under way, and from an arrival until the fabric's next answer, it is unknown
+whether the fabric has counted it. The truth is then between two numbers, and the offer stays as it was if it is between them.
 """
 
 from __future__ import annotations
@@ -22,18 +20,18 @@ from dds_core.publisher.state import PoolState
 
 
 class Offer(NamedTuple):
-    """How many devices may be listed beside those that are held."""
+    """How many devices may be listed beside those that claims hold."""
 
     least: int
     most: int
 
     def nearest(self, number: int) -> int:
-        """`number`, or the bound that it is beyond."""
+        """`number`, or the bound that it exceeds."""
         return min(max(number, self.least), self.most)
 
 
 def offer(state: PoolState, fabric: str, model: PoolModel, stock: Stock, promised: Sequence[str]) -> Offer:
-    """What of the stock is not promised. `promised` are the nodes of all who hold some of it (`PoolPicture.promised`)."""
+    """How much of the stock may be offered beside what claims hold; `promised`: the nodes of the claims that hold some of it."""
     waiting = Counter(promised)
     uncounted = {uid for uid, key in state.uncounted.rows.items() if key == (fabric, model.model)}
     coming = attached = 0
@@ -43,7 +41,7 @@ def offer(state: PoolState, fabric: str, model: PoolModel, stock: Stock, promise
     nodes |= {node for node in ordered if state.fabric_of(node) == fabric}
     if stock.whole:
         nodes |= {host.name for host in state.hosts_in(fabric)}
-        nodes |= {node for node in state.resources_on if state.host(node) is None}  # gone, and its devices not yet
+        nodes |= {node for node in state.resources_on if state.host(node) is None}  # gone before its devices
     for node in nodes:
         there = _devices_on(state, node, model.model)
         idle = _idle(state, node, model.driver, there.arrived)
@@ -52,7 +50,7 @@ def offer(state: PoolState, fabric: str, model: PoolModel, stock: Stock, promise
         coming += min(waiting[node], idle + under_way)
         doubt += under_way
     free = healthy(stock)
-    if stock.whole:  # who never counts an arrival is not in doubt about it
+    if stock.whole:  # arrivals do not change this number
         free, doubt = free - attached, 0
     most = free - (len(promised) - coming)
     least = most - doubt
@@ -60,17 +58,15 @@ def offer(state: PoolState, fabric: str, model: PoolModel, stock: Stock, promise
 
 
 def _idle(state: PoolState, node: str, driver: str, arrived: Sequence[FabricResource]) -> int:
-    """How many of those that have arrived no claim has. Of what no slice lists nobody knows which a claim has that holds a name
-    that is listed no more."""
+    """How many of the arrived devices no claim has. Of those in no slice, as many are in use as claims hold names in no slice."""
     listed = [one for one in arrived if state.keys_of[one.uuid]]
     unlisted = len(arrived) - len(listed)
     return sum(not state.used(one.uuid) for one in listed) + max(0, unlisted - state.held_unlisted(node, driver))
 
 
 class There(NamedTuple):
-    """What came to a node through the operator, and what may come. `refused` are orders to which the fabric says that it cannot:
-    nobody knows how often the operator tries again, so they count only for a claim that waits on the node. `leaving` are on their
-    way back: nobody's any more, but not free yet."""
+    """The devices of a model on a node. `refused`: orders with an error of the fabric; how often the operator tries again is
+    unknown, so they count only for a claim that waits on the node. `leaving`: on their way back, no claim's, and not free yet."""
 
     arrived: list[FabricResource]
     under_way: int
@@ -79,7 +75,6 @@ class There(NamedTuple):
 
 
 def _devices_on(state: PoolState, node: str, model: str) -> There:
-    """The devices of a model on a node."""
     arrived: list[FabricResource] = []
     under_way = refused = leaving = 0
     for uid in state.resources_on[node]:
@@ -106,8 +101,8 @@ def healthy(stock: Stock) -> int:
 def names(
     stock: Stock, allowed: Offer, held: dict[str, str], listed: tuple[str, ...], stem: str, offered: int | None
 ) -> set[str]:
-    """The names of a pool: all that are held, and others up to the offer. Who is listed stays before others come; `offered` are
-    as many of them as were offered until now, None when nobody knows: what claims give back is not among them."""
+    """The names of a pool: all that are held, and others up to the offer. Listed names stay before new ones come. `offered`: as
+    many of them were offered until now, None if unknown; what claims give back is not among them."""
     mine = [name for name in listed if name not in held]
     until_now = len(mine) if offered is None else min(len(mine), offered)
     if stock.devices is None:
@@ -121,7 +116,7 @@ def names(
 
 
 def _counted(mine: list[str], number: int, held: dict[str, str], stem: str) -> list[str]:
-    """So many names: the lowest numbers of those listed, then the lowest that nobody has."""
+    """`number` names: the lowest numbers among those listed, then the lowest unused ones."""
     known = sorted((found, name) for name in mine if (found := number_of(stem, name)) is not None)
     staying = [name for _, name in known][:number]
     taken = {*staying, *held}

@@ -1,4 +1,4 @@
-"""One pool: what it is to be now, and whether that has to be written."""
+"""One pool: what it should be now, and whether that must be written."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dds_core.publisher.rules import layout, need
 from dds_core.publisher.state import PoolState, Work, stream_of
 
 COOLING = "cooling"
-"""Last part of the taint's key, and of the node label by which the scaler asks for it."""
+"""Last part of the key of the taint, and of the node label with which the scaler asks for it."""
 FOREVER = 2**63 - 1
 _TELL_AFTER = 3
-"""Misses after which a person is told."""
+"""Misses after which a person is alerted."""
 
 
 class Wanted(NamedTuple):
-    """What a pool is to be: the names of its devices, how each is described, and why."""
+    """What a pool should be: its device names, how each device is described, and why."""
 
     model: PoolModel
     fabric: str
@@ -30,10 +30,10 @@ class Wanted(NamedTuple):
 
 
 def step(work: Work, key: PoolKey) -> None:
-    """Decide what the pool is to be, unless nobody can tell just now or it is so already."""
+    """Publish, change or withdraw the pool, unless that cannot be decided now or it is as it should be."""
     state = work.state
     if state.stale or state.config is None:
-        return  # a claim that holds a device may not be seen
+        return  # an unseen claim may hold a device
     own = state.own_slices(key)
     if not state.capabilities.binding_conditions:
         _without_conditions(work, key, own)
@@ -46,7 +46,7 @@ def step(work: Work, key: PoolKey) -> None:
 
 
 def _without_conditions(work: Work, key: PoolKey, own: list[PoolSlice]) -> None:
-    """Devices that the scheduler would hand out although they are not there must go; nothing new is listed."""
+    """The scheduler would hand out devices that are not there: withdraw them, and list nothing new."""
     text = "the API server drops binding conditions (gate DRADeviceBindingConditions): no pool is published"
     work.alert(FABRIC, DROPPED, text)
     if any(one.ordinary for one in own):
@@ -57,13 +57,13 @@ def _without_conditions(work: Work, key: PoolKey, own: list[PoolSlice]) -> None:
 
 
 def _wanted(work: Work, key: PoolKey, own: list[PoolSlice]) -> Wanted | str | None:
-    """The pool as it is to be; why it is to go; or None to leave it as it is."""
+    """The pool as it should be; or why to withdraw it; or None to leave it as it is."""
     state, row = work.state, work.state.pools.get(key)
     model, fabric = state.model_of_pool(key), key[1].rpartition("-fabric")[2]
     held = state.held(key)
     if model is None:
         if state.config is not None and state.config.unread:
-            return _as_it_is(row, held)  # it may be of a model that a slip of the pen made unreadable
+            return _as_it_is(row, held)  # its model may be the unreadable entry
         return _remainder(row, held, "the model is not configured any more")
     if row is not None and held and row.model.model not in ("", model.model):
         return _remainder(row, held, f"its name is that of {model.model} by now")
@@ -93,7 +93,7 @@ def _wanted(work: Work, key: PoolKey, own: list[PoolSlice]) -> Wanted | str | No
 
 
 def _is_beyond_belief(work: Work, key: PoolKey, stock: Stock) -> bool:
-    """Whether so much is free that the answer is rather wrong: what is listed and not there costs claims their time."""
+    """Whether so much is free that the answer is probably wrong: listed devices that do not exist cost claims their time."""
     free, most = need.healthy(stock), work.state.policy.pool_devices
     if free <= most:
         return False
@@ -106,8 +106,8 @@ def _is_beyond_belief(work: Work, key: PoolKey, stock: Stock) -> bool:
 
 
 def cooling_until(state: PoolState, labels: dict[str, str], model: PoolModel) -> int:
-    """The instant until which a node with these labels asks that the scheduler is kept from the model, 0 when it does not. The
-    label of a scaler that is gone for good so ends; "true", as people write it, has no end."""
+    """The instant until which a node with these labels asks to keep the scheduler from the model, 0 for none. So the label of a
+    scaler that is gone ends by itself; "true", as people write it, never ends."""
     value = labels.get(f"{state.prefix}/{model.device}-{COOLING}", "")
     if value == "true":
         return FOREVER
@@ -115,7 +115,7 @@ def cooling_until(state: PoolState, labels: dict[str, str], model: PoolModel) ->
 
 
 def _remainder(row: PoolRow | None, held: dict[str, str], why: str) -> Wanted | str | None:
-    """Of a pool that is to go, what claims hold stays as it was described; None where nobody knows how."""
+    """Of a pool to withdraw, held devices stay as they were described; None if that is unknown."""
     if not held:
         return why
     if row is None or not row.model.device:
@@ -124,8 +124,7 @@ def _remainder(row: PoolRow | None, held: dict[str, str], why: str) -> Wanted | 
 
 
 def _as_it_is(row: PoolRow | None, held: dict[str, str]) -> Wanted | None:
-    """A pool of which nobody can tell what it is to be stays. But what was to go, and was there still since that was not written
-    yet, may have been taken meanwhile."""
+    """A pool that cannot be decided stays. But a device that was to be withdrawn and was not yet may have been taken since."""
     if row is None or not row.model.device:
         return None
     if held.keys() <= set(row.names):
@@ -186,7 +185,7 @@ def _publish(work: Work, key: PoolKey, own: list[PoolSlice], wanted: Wanted) -> 
 
 
 def _takes_away(state: PoolState, key: PoolKey, row: PoolRow | None) -> bool:
-    """Whether what is about to be written takes a device from its claim: after a pause it would be too late to say otherwise."""
+    """Whether the write under way takes a device from its claim: a correction must not wait for a pause."""
     return row is not None and not row.void and not state.held(key).keys() <= set(row.names)
 
 
@@ -216,7 +215,7 @@ def _withdraw(work: Work, key: PoolKey, own: list[PoolSlice], why: str) -> None:
 
 
 def _again(work: Work, key: PoolKey, row: PoolRow) -> bool:
-    """Whether what was decided is to be decided again, because the cluster does not show it."""
+    """Whether to decide the same again, because the cluster does not show it."""
     due = again_due(work.state, key, row)
     if due is None or work.at < due:
         return False
@@ -230,8 +229,8 @@ def _again(work: Work, key: PoolKey, row: PoolRow) -> bool:
 
 
 def again_due(state: PoolState, key: PoolKey, row: PoolRow) -> int | None:
-    """The instant from which a pool that is not shown as it was decided may be written again; None when it is, and while the
-    write is under way. The pause (`PoolRow.pause`) grows when it happens again and again."""
+    """The instant from which a pool that the cluster does not show as decided may be written again; None if it does, or while the
+    write is under way. The pause (`PoolRow.pause`) grows with repetition."""
     if state.shows(key, row):
         return None
     pause = row.since + row.pause

@@ -1,4 +1,4 @@
-"""The folds of facts about ourselves: what the API can, the policy, the whole cluster seen, deadlines."""
+"""The folds of facts about the process: capabilities, policy, the whole cluster listed, lists of claims, deadlines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dds_core.scaler.state import State
 
 def _policy(state: State, event: e.PolicyChanged, at: int) -> None:
     before, state.policy = state.policy, read_policy(event.policy)
-    for name in list(state.timeouts):  # what the scheduler itself was given may be new too
+    for name in list(state.timeouts):  # the scheduler's own setting may be new too
         said, says = (one.scheduler_of(name).binding_timeout_seconds for one in (before, state.policy))
         if said != says:
             state.timeouts.drop(name)

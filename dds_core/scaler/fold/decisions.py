@@ -1,7 +1,7 @@
-"""What becomes of decisions. In live modes a logged decision counts, as intent, until the cluster shows it: its fold puts the
-intent there, a write that came to nothing makes it void (`VOIDS`), and after a restart one that the cluster does not show is
-void too, so that the level pass that follows decides it again (`void_unseen`). Reservations stand: they are promises, not
-writes.
+"""The folds of decisions. In live modes a logged decision counts, as an intent, until the cluster shows it.
+
+Its fold records the intent. A write that failed makes it void (`VOIDS`). After a restart, an intent that the cluster does not
+show is void too (`void_unseen`), and the level pass that follows decides again. Reservations stay: they are not writes.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _detach_ordered(state: State, event: e.DetachOrdered, at: int) -> None:
 
 
 def order_met(state: State, request: AttachRequest) -> None:
-    """Our intent for the request is fulfilled when it has the size that we ordered last."""
+    """The order is fulfilled when the request has the size that was ordered last."""
     cell = (request.node, request.model)
     order = state.orders.get(cell)
     if order is not None and order.request == request.name and order.size == request.size:
@@ -65,7 +65,7 @@ def order_met(state: State, request: AttachRequest) -> None:
 
 
 def _forget_fruitless_order(state: State, request: AttachRequest) -> None:
-    """A size was asked back that was never lowered: the request has more, and would never show ours."""
+    """The size was raised again without having been lowered: the request is larger, and would never show this order's size."""
     cell = (request.node, request.model)
     order = state.orders.get(cell)
     lowered = any(fence.ordered for fence in state.fences.rows.values() if fence.request == request.name)
@@ -82,7 +82,7 @@ def _order_void(state: State, request: str) -> None:
 
 
 def detach_void(state: State, request: str) -> None:
-    """The size was not lowered after all: it may be ordered again."""
+    """The size was not lowered: the detach may be ordered again."""
     for uid, fence in list(state.fences.rows.items()):
         if fence.request == request and fence.ordered:
             state.fences.put(uid, replace(fence, ordered=False))
@@ -131,7 +131,7 @@ def _hand_over(state: State, event: e.HandOver, at: int) -> None:
 
 
 def _hand_over_void(state: State, claim: str) -> None:
-    """Nobody of the group was told: its claims are signalled in one write or not at all."""
+    """No claim of the group was signalled: one write has the signals of all."""
     first = state.hand_overs.get(claim)
     together = [claim]
     if first is not None:
@@ -168,10 +168,10 @@ def _hand_overs_unseen(state: State, unseen: set[Key]) -> None:
 # -- exchanges ---------------------------------------------------------------------------------------------------------
 
 RELISTED, UNGUARDED, UNHELD = ("claims", "relisted"), ("guard", "refused"), ("hold", "refused")
-"""Keys of `fired_deadlines` for other instants: when the watch of claims was last restarted, and when a step of an exchange or of
-a hold was refused because rights or the guard's policy are missing."""
+"""Keys of `fired_deadlines` for other instants: when the watch of claims last restarted, and when a step of an exchange or of a
+hold was last refused because rights or the guard's policy are missing."""
 LET_GO = "let-go"
-"""With the uid of a device: when its hold ended."""
+"""Such a key with the uid of a device: when its hold ended."""
 
 
 def _exchange_begun(state: State, event: e.ExchangeBegun, at: int) -> None:
@@ -188,7 +188,7 @@ def _exchange_begun(state: State, event: e.ExchangeBegun, at: int) -> None:
 
 
 def go_on(state: State, group: Iterable[str], before: Stage, after: Stage, at: int, version: str = "") -> None:
-    """The exchanges of these claims that are at a stage come to the next."""
+    """The exchanges of these claims that are at stage `before` come to `after`."""
     for uid in group:
         row = state.exchanges.get(uid)
         if row is not None and row.stage == before:
@@ -196,7 +196,7 @@ def go_on(state: State, group: Iterable[str], before: Stage, after: Stage, at: i
 
 
 def settled_due(state: State, since: int) -> int:
-    """The instant from which a guard that acts since then is taken to be known to every API server."""
+    """The instant from which every API server is taken to obey a guard that was written at `since`."""
     return since + state.policy.guard_settle_milliseconds * (MICROSECONDS // 1000)
 
 
@@ -230,7 +230,7 @@ def _guards_are_off(state: State, claim: str) -> None:
 
 
 def _guard_void(state: State, claim: str) -> None:
-    """It is not known to be off: to be tried again, unless it has ended by itself meanwhile or nothing can be guarded now."""
+    """The removal of the guard is not confirmed: try again, unless the guard has ended by itself or no guard is possible now."""
     for key in sorted(state.guarded_for[claim]):
         row = state.guarded.rows[key]
         if row.until <= state.now or not (state.guards or state.unanswered):
@@ -252,9 +252,9 @@ _REFUSED_TO_ALL = {
     e.HoldBegun.__name__: UNHELD,
     e.DeviceHeld.__name__: UNHELD,
 }
-"""Where no other device is to be tried after a refusal for lack of rights. A clearing that is refused has harmed nobody."""
+"""Steps that are tried for no device for a while after a refusal for lack of rights. A refused clear does no harm."""
 _NO_RIGHTS = (403, 404)
-"""HTTP status of a write that cannot succeed before somebody installs a policy or grants a right."""
+"""HTTP status of a write that cannot succeed before a policy is installed or a right is granted."""
 
 
 def _step_done(state: State, event: e.WriteDone, at: int) -> None:
@@ -267,7 +267,7 @@ def _step_done(state: State, event: e.WriteDone, at: int) -> None:
 
 
 def _exchange_void(state: State, claim: str) -> None:
-    """A step came to nothing. A claim whose allocation is cleared is left as it is; the others are handed over in another way."""
+    """A step failed. A cleared claim is left to the scheduler; the others are handed over in another way."""
     row = state.exchanges.get(claim)
     for uid in row.group if row is not None and row.stage == "guarding" else (claim,):
         one = state.exchanges.get(uid)
@@ -278,11 +278,11 @@ def _exchange_void(state: State, claim: str) -> None:
 
 
 def _exchanges_unseen(state: State, unseen: set[Key], at: int) -> None:
-    """What was not cleared yet begins anew. What was is guarded again, and then goes on: with the version that clearing left, or,
-    where the process ended before it heard of that, with the one that is there. It does not matter then who cleared the
-    claim: without allocation and reservation no pod uses it, and a scheduler that gave up on it finds the devices allocated."""
+    """After a restart, an exchange that has not cleared its claim begins again. One that has is guarded again and goes on: with
+    the version that the clear left, or with any if the process ended before it knew it. It does not matter who cleared the claim:
+    without allocation and reservation no pod uses it, and a scheduler that gave up on it finds the devices allocated."""
     for key, guard in [*state.guarded.rows.items()]:
-        if guard.lifting:  # also one that has ended: its key would stay
+        if guard.lifting:  # even if its time is over: its key would stay
             state.guarded.put(key, replace(guard, lifting=False))
             unseen.add((e.GuardLifted.__name__, guard.claim))
     for uid, row in list(state.exchanges.rows.items()):
@@ -382,7 +382,7 @@ def hold_is(state: State, resource: str, stage: HoldStage, at: int) -> None:
 
 
 def hold_seen(state: State, resource: str, at: int) -> None:
-    """What became of the claim that holds a device, as it is observed."""
+    """Take in what is observed of the claim that holds a device."""
     row = state.holds.get(resource)
     if row is None:
         return
@@ -402,7 +402,7 @@ def _is_held_whole(state: State, resource: str, row: Hold) -> bool:
 
 
 def _hold_void(state: State, resource: str) -> None:
-    """What of it was written is taken away: it begins anew."""
+    """Give the hold up: what was written of it is removed, and it may begin again."""
     row = state.holds.get(resource)
     if row is not None:
         state.holds.put(resource, replace(row, stage="lost"))
@@ -420,7 +420,7 @@ def _hold_written(state: State, event: e.WriteDone, at: int) -> None:
 
 
 def _holds_unseen(state: State, unseen: set[Key]) -> None:
-    """A hold that is not seen whole is taken away, and begins anew."""
+    """After a restart, a hold that is not seen whole is given up, and may begin again."""
     for uid, row in list(state.holds.rows.items()):
         if row.stage == "ended" and not state.claims_holding[uid]:
             state.holds.drop(uid)
@@ -487,15 +487,15 @@ def _claims_list_wanted(state: State, event: e.ClaimsListWanted, at: int) -> Non
 
 
 def _is_lowered(state: State, name: str) -> bool:
-    """Whether the request asks for less than what stays of it: the operator may take something off at any moment."""
+    """Whether the request asks for less than the number of its resources that stay: the operator may detach one at any moment."""
     request = state.requests.get(state.request_named.get(name, ""))
     owned = (state.resources.rows[uid] for uid in state.resources_of_request[name])
     return request is not None and request.size < sum(not one.leaving for one in owned)
 
 
 def _fences_unseen(state: State, unseen: set[Key], at: int) -> None:
-    """A fence that was watched by a process that is gone starts anew; a mark that is not there is to be written again. What is
-    about to be taken off stays ordered: it can only go, or be asked back."""
+    """After a restart, fences start again, because the process that watched them is gone; missing marks are written again. An
+    ordered detach stays ordered while the size is lowered: the device can only go, or be kept by a larger size."""
     for uid, fence in list(state.fences.rows.items()):
         resource = state.resources.get(uid)
         if resource is None:
@@ -515,7 +515,7 @@ def _fences_unseen(state: State, unseen: set[Key], at: int) -> None:
 
 
 def void_unseen(state: State, at: int) -> set[Key]:
-    """Void every intent that the cluster does not show after a restart; gives what is re-issued if it is decided again."""
+    """Void all intents that the cluster does not show after a restart; returns the keys of decisions to mark as reissued."""
     unseen: set[Key] = set()
     _orders_unseen(state, unseen)
     _hand_overs_unseen(state, unseen)
@@ -545,7 +545,7 @@ VOIDS: dict[str, Callable[[State, str], None]] = {
     e.VictimMarked.__name__: _mark_void,
     e.VictimUnmarked.__name__: _unmark_void,
 }
-"""By the type of a decision that will not be carried out: forget its intent; given the object's name or uid."""
+"""By the type of a decision that will not be carried out: how to forget its intent, given the object's name or uid."""
 
 
 def _write_done(state: State, event: e.WriteDone, at: int) -> None:
@@ -559,14 +559,14 @@ def _write_done(state: State, event: e.WriteDone, at: int) -> None:
 
 
 def _write_failed(state: State, event: e.WriteRefused | e.WriteObsolete, at: int) -> None:
-    """The intent is void, and what follows from that is decided when the pause is over."""
+    """The intent is void; what follows from that is decided after a pause."""
     before = state.refusals.get((event.action, event.target))
     ordered = (cell[0] for cell, order in state.orders.rows.items() if order.request == event.target)
     kit.try_later(state, event, at, next(ordered, before.node if before is not None else ""))
     if isinstance(event, e.WriteRefused) and event.code in _NO_RIGHTS and event.action in _REFUSED_TO_ALL:
         state.fired_deadlines.put(_REFUSED_TO_ALL[event.action], at)
     if isinstance(event, e.WriteRefused) and event.action == e.DevicesGiven.__name__:
-        # nor is it cleared for that again
+        # the claim must not be cleared for it again either
         kit.try_later(state, replace(event, action=e.AllocationCleared.__name__), at)
     void = VOIDS.get(event.action)
     if void is not None:
@@ -574,8 +574,7 @@ def _write_failed(state: State, event: e.WriteRefused | e.WriteObsolete, at: int
 
 
 def _superseded(state: State, event: e.Superseded, at: int) -> None:
-    """A newer decision took its place; that one carries the intent. Where it raises a request instead of lowering it, the other
-    victims' turn is still to come."""
+    """A newer decision carries the intent now. If that raises a request instead of lowering it, the other victims go later."""
     if event.action == e.DetachOrdered.__name__:
         detach_void(state, event.target)
 

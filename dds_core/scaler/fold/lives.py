@@ -1,4 +1,4 @@
-"""Transitions: how a step of a claim's life is made, and the folds; each is checked against its table before anything changes."""
+"""The folds of transitions, each checked against its lifecycle table before anything changes; and how a claim's step is made."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dds_core.scaler.state import State
 _WITH_CLAIM, _WITH_DEVICE = gone_with(e.EVENTS, "claim"), gone_with(e.EVENTS, "device")
 
 _LEAST_WAIT = 5 * MICROSECONDS
-"""The scheduler looks at the conditions every five seconds; a wait that was shorter tells nothing of its patience."""
+"""The scheduler looks at conditions every five seconds; a shorter wait says nothing about its timeout."""
 
 _KEEPS_PROMISES = ("reserved", "reservation_lost", "cleared", "signalled")
 
@@ -80,14 +80,14 @@ def forget_claim(state: State, uid: str) -> None:
 
 
 def _must_be_told_again(state: State, uid: str) -> None:
-    """A pod is about to wait for a claim that failed, and the claim on which it was told was cleared alone."""
+    """A pod is about to wait for a claim that failed, but the claim with the signal was cleared: signal the failure again."""
     failure = state.failures.get(uid)
     if failure is not None and failure.signalled and not state.is_told(failure.on, FAILED_CONDITION):
         state.failures.put(uid, replace(failure, signalled=False))
 
 
 def _may_be_taken(state: State, claim: str, at: int) -> None:
-    """A claim that was told has let go of its stand-in: only from now on can it take what was handed over to it."""
+    """A signalled claim was cleared: only from now on can it take what was handed over to it, and the time for that begins."""
     for key in sorted(state.reservations_for[claim]):
         row = state.reservations.rows[key]
         if row.signalled or claim in state.hand_overs:
@@ -102,8 +102,8 @@ def _drop_reservation(state: State, claim_uid: str) -> None:
 
 
 def _made_again(state: State, event: e.ClaimMoved, claim: Claim | None) -> bool:
-    """Whether this is the claim of an extended resource that the scheduler deleted at the hand-over and made again for the
-    same pod and node: what stands ready for the pod is still for it."""
+    """Whether the scheduler recreated this claim of an extended resource at the hand-over, for the same pod and node: what is
+    reserved for the pod still is."""
     if claim is None or not claim.extended or (event.trigger, event.source) != ("allocated_pool", ""):
         return False
     row = state.reservations.get(f"pod:{claim.owner}")
@@ -111,7 +111,7 @@ def _made_again(state: State, event: e.ClaimMoved, claim: Claim | None) -> bool:
 
 
 def _restart_idle_clocks(state: State, life: ClaimLife, at: int) -> None:
-    """What stood ready for a claim that took another way idles from here on."""
+    """Devices that stood ready for a claim that went another way idle from here on."""
     for promise in life.promises:
         resource = state.resource_with(promise.uuid, life.node) if promise.uuid else None
         device = state.devices.get(resource.uid) if resource is not None else None
@@ -154,8 +154,8 @@ def _next_life(state: State, event: e.ClaimMoved, old: ClaimLife | None, claim: 
 
 
 def _learn_timeout(state: State, claim: Claim | None, life: ClaimLife, at: int) -> None:
-    """Two waits, one after the other, that ended alike without any condition tell the scheduler's bindingTimeout. One may be a
-    preemption; those that end together may have one cause, as two claims of a pod have, or pods that are deleted."""
+    """Two successive waits of like length that ended without any condition teach the scheduler's bindingTimeout. A single one may
+    be a preemption; waits that end together may have one cause (two claims of a pod, or pods that are deleted)."""
     waited = at - life.began
     if claim is None or life.state not in ("Pending", "Attaching") or waited < _LEAST_WAIT:
         return
@@ -209,7 +209,7 @@ def _device_moved(state: State, event: e.DeviceMoved, at: int) -> None:
 
 
 def _no_longer_returning(state: State, uid: str) -> None:
-    """Claims that gave the device back are done with it: another has it. The last one is kept, to say why they settled."""
+    """Another claim took the device: those that released it are done with it. The last one stays, to say why they settled."""
     for claim in sorted(state.returning[uid]):
         life = state.lives.rows[claim]
         others = tuple(device for device in life.devices if device != uid)
@@ -236,7 +236,7 @@ def _forget_device(state: State, uid: str) -> None:
 
 
 def _measure(state: State, took: int) -> None:
-    """One attach took so long beside the others under way: the fabric's own time for it is its share."""
+    """An attach took so long (microseconds) beside the others under way; its share of that is the fabric's own time for it."""
     beside = len(state.under_way) or 1
     share = took / MICROSECONDS / beside
     rate = state.rates.get("") or Rate()
@@ -254,8 +254,7 @@ def move(
     promises: tuple[e.ReservedDevice, ...] = (),
     ordered: bool = True,
 ) -> e.ClaimMoved | None:
-    """The step that `trigger` makes within the claim's attempt, None when its state does not name it. `ordered` is that of
-    `claim_target`."""
+    """The step that `trigger` makes within the attempt; None if the state does not name it. `ordered`: see `claim_target`."""
     target = claim_target(trigger, life.state, ordered=ordered)
     if target is None:
         return None

@@ -1,4 +1,4 @@
-"""The folds of facts about objects: what is taken in beside the object itself, and what is forgotten with it."""
+"""The folds of facts about objects: the object itself, what else follows from it, and what is forgotten at its end."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ DEVICE_ERROR, DEVICE_TAINTED, DEVICE_TWICE = "DeviceError", "DeviceTainted", "De
 DEVICE_UNLISTED = "DeviceUnlisted"
 """Reasons of alerts about a device."""
 SLICES = ("slices", "changed")
-"""Under this `fired_deadlines` remembers when a slice changed of a driver for which there is still a DeviceTaintRule of ours."""
+"""Key of `fired_deadlines`: when a slice changed of a driver for which there is still a DeviceTaintRule of dds."""
 _FAR_AHEAD = 600 * MICROSECONDS
 
 
 def taints_of(state: State, resource: FabricResource) -> set[Taint]:
-    """Those that keep the scheduler away from it, as a whole where it is listed so; none when one of its faces has none."""
+    """Taints that keep the scheduler from the device (from all of it, if that is listed); none if one of its faces has none."""
     keys = state.keys_of[resource.uuid] if resource.uuid else frozenset()
     if all(state.pools[key[:2]].free == len(state.pools[key[:2]].devices) for key in keys):
         return set()
@@ -70,14 +70,13 @@ def _slice_gone(state: State, event: e.ObjectGone, at: int) -> None:
 
 
 def _slice_changed(state: State, driver: str, at: int) -> None:
-    """Rules of ours may only go while the slices of their drivers are quiet."""
+    """Taint rules of dds are deleted only while the slices of their drivers do not change."""
     if state.synced and any(state.rules.rows[uid].driver == driver for uid in state.our_rules):
         state.fired_deadlines.put(SLICES, at)
 
 
 def _note_unlisted(state: State, node: str, at: int) -> None:
-    """Since when devices that are attached to the node are not listed, although all is listed that their driver has there, which
-    may be nothing."""
+    """Note since when attached devices of the node are in no slice, although all pools of their driver there are complete."""
     for uid in state.resources_at[node] if node else ():
         resource, known = state.resources.rows[uid], uid in state.unlisted
         is_so = _is_unlisted(state, resource)
@@ -110,7 +109,7 @@ def _uuids(state: State, slice: Slice, names: Iterable[str]) -> set[str]:
 
 
 def _forget_departed(state: State, uuids: set[str]) -> None:
-    """What no slice shows any more need not be remembered as gone."""
+    """Forget departed devices that no slice shows any more."""
     for uuid in uuids:
         if not state.keys_of[uuid]:
             state.fired_deadlines.drop((DEPARTED, uuid))
@@ -141,9 +140,9 @@ def _claim_observed(state: State, event: e.ObjectObserved, at: int) -> None:
 
 
 def _measure_skew(state: State, allocation: Allocation, at: int) -> None:
-    """What a scheduler has just written tells how far its clock is behind ours at most, and the least counts. That it is far
-    ahead may come from one odd timestamp, and counts until the next one. What a start finds was written at any time: it tells
-    something only when it lies ahead."""
+    """By how much a scheduler's clock is at most behind this one, from an allocation that it has just written; the least counts.
+    A clock far ahead may come from one odd timestamp, and counts until the next one. What a start finds was written at any time:
+    it says something only if it lies ahead."""
     if allocation.timestamp is None or (not state.synced and allocation.timestamp <= at):
         return
     seen = at - allocation.timestamp
@@ -220,7 +219,7 @@ def _request_observed(state: State, event: e.ObjectObserved, at: int) -> None:
 
 
 def _order_overtaken(state: State, request: AttachRequest, before: int) -> None:
-    """Somebody else took the size beyond what we ordered: our intent is void, or the next order would undo theirs."""
+    """Another client took the size beyond what was ordered: the intent is void, or the next order would undo that."""
     order = state.orders.get((request.node, request.model))
     if order is None or order.request != request.name:
         return
@@ -239,8 +238,8 @@ def _request_gone(state: State, event: e.ObjectGone, at: int) -> None:
 
 
 def _resource_observed(state: State, event: e.ObjectObserved, at: int) -> None:
-    """An error is an error from its first word on, until it is taken back, or until the device came all the same: the operator
-    takes back the words of an earlier try only with Online."""
+    """An attach error stands from its first text until the text is removed, or until the device comes in spite of it: the
+    operator removes the text of an earlier try only with Online."""
     old = state.resources.get(event.uid)
     observed(state, event, at)
     resource = state.resources.rows[event.uid]
@@ -265,8 +264,8 @@ def _resource_observed(state: State, event: e.ObjectObserved, at: int) -> None:
 
 
 def _departed(state: State, old: FabricResource | None, at: int) -> None:
-    """The fabric has the device back. A slice that still shows it is old news: watches of two kinds need not keep step, and a
-    device that no resource names would pass for one that is built in. Before `Synced` lists come in any order."""
+    """The fabric has the device back, but a slice may still show it: watches of two kinds need not keep step, and without a
+    resource the device would pass for a built-in one. Before `Synced`, lists come in any order."""
     if state.synced and old is not None and old.uuid and state.keys_of[old.uuid]:
         state.fired_deadlines.put((DEPARTED, old.uuid), at)
 

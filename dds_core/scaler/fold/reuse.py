@@ -1,4 +1,4 @@
-"""What the steps of a device tell of how soon devices are wanted again, while the policy is to learn from it."""
+"""Learns from the steps of devices how soon idle devices are wanted again (`idleness`), while the policy is adaptive."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dds_core.scaler.state import State
 
 
 def chosen(state: State, uid: str, at: int) -> None:
-    """The device is to go, unless something comes in between. One that goes sooner than it would by itself teaches nothing."""
+    """The device was chosen for a detach. One that goes sooner than by its own idle time teaches nothing."""
     life = state.devices.get(uid)
     if not state.policy.learns_idle or life is None or life.state != IDLE:
         return
@@ -23,7 +23,7 @@ def chosen(state: State, uid: str, at: int) -> None:
 
 
 def moved(state: State, old: DeviceLife | None, new: DeviceLife, at: int) -> DeviceLife:
-    """A device has taken a step of its life; gives that life with what is remembered for the next one."""
+    """A device took a step of its life; returns that life with what must be remembered for the next step."""
     if not state.policy.learns_idle:
         return new
     worth = state.policy.longest_idle
@@ -34,14 +34,14 @@ def moved(state: State, old: DeviceLife | None, new: DeviceLife, at: int) -> Dev
     if new.state != USED or old.state not in (IDLE, MARKED):
         return replace(new, used=old.used or new.state == USED, chosen=old.chosen)
     row = _without_stake(state, old)
-    if old.used:  # before that it waits for the claim that it was attached for
+    if old.used:  # a first use ends no gap: the device waited for the claim that it was attached for
         row = idleness.used_again(row, worth, old.idle_since, at)
     _put(state, old, row)
     return replace(new, used=True)
 
 
 def forget(state: State) -> None:
-    """What was learned and staked when an attach was worth another time."""
+    """Forget what was learned and staked: an attach is worth another time now."""
     state.reuse.drop_where(lambda place: True)
     for uid, life in list(state.devices.rows.items()):
         if life.chosen:
@@ -53,7 +53,7 @@ def _row(state: State, life: DeviceLife) -> Reuse:
 
 
 def _without_stake(state: State, life: DeviceLife) -> Reuse:
-    """The device was chosen to go, if it was, and has not gone."""
+    """The row as if the device had not been chosen to go."""
     row = _row(state, life)
     if not life.chosen:
         return row

@@ -1,8 +1,7 @@
-"""What became of every claim and every device, folded from the moments of a log: how long claims waited and on whom, in how many
-attempts and how they ended; in which state each device was, when, and who held it.
+"""What became of every claim and every device, folded from a log: how long claims waited and for what, their attempts and how
+they ended; the states of each device, and the claims that held it.
 
-Readers make their answers of it: lists that show what has ended, the head of a timeline, use and cost, reports, exports. It
-decides nothing, and no rule reads it.
+Lists, heads of timelines, use and cost, reports and exports are made from it. It decides nothing, and no rule reads it.
 """
 
 from dds_core.scaler.history.claims import BOUND, OUTCOMES, WHOSE, Attempt, ClaimHistory, Span

@@ -1,9 +1,9 @@
-"""The history of one claim: a wait cut into stages, each with whom it was spent on, and the attempts that were made.
+"""The history of one claim: its attempts, and its waits cut into stages, each with the component that the time was spent on.
 
-A wait begins when a pod comes that refers to the claim, or with an allocation where no pod was seen before, and ends when the pod
-is bound or nobody waits any more. Within an attempt the time of the fabric is what lies between the operator's resource and the
-UUID of its device, that of the driver what lies between the UUID and the device being ready: of several devices the last counts.
-While it goes on, this is told by the resources that may be for it; once its devices are known, by these.
+A wait begins with a pod that refers to the claim, or with an allocation if no pod was seen before. It ends when the pod is bound
+or no pod waits any more. Within an attempt, the fabric's time is from the operator's resource to the UUID of its device, and the
+driver's from the UUID to the ready device; of several devices the last counts. While the attempt goes on, the resources that may
+be for the claim are counted; once its devices are known, only these.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ WHOSE = {
     HAND_OVER: "dds and the scheduler: handing the device over",
     RETRY: "after an attempt that failed, until the scheduler tries again",
 }
-"""The stages of a wait, and whose time each is."""
+"""The stages of a wait, and who spends the time of each."""
 _ATTACHING = (ORDER, FABRIC, DRIVER)
 
 
 ENDED = "ended"
 OUTCOMES = (BOUND, "waiting", "failed", "withdrawn", "unused", ENDED)
-"""What may have become of a claim; ended: before a log begins whose beginning was archived, so that it cannot tell how."""
+"""What may have become of a claim. `ended`: before the log begins (its beginning is archived), so how is not known."""
 
 
 class Span(NamedTuple):
-    """A stage of a wait, or `BOUND`: from an instant until another, 0 while it goes on (microseconds)."""
+    """A stage of a wait, or `BOUND`, from an instant to another, 0 while it goes on (microseconds)."""
 
     stage: str
     since: int
@@ -55,15 +55,14 @@ class Span(NamedTuple):
     node: str = ""
 
     def length(self, now: int) -> int:
-        """Microseconds, those until `now` where it goes on."""
+        """Microseconds; until `now` while it goes on."""
         return max(0, (self.until or now) - self.since)
 
 
 @dataclass(slots=True)
 class Attempt:
-    """One allocation and what came of it. `outcome` is bound, failed, diverted (handed over and allocated elsewhere), moved,
-    withdrawn, ended, or "" while it goes on; `reason` the word of a failure, such as NodeLimit; `devices` those it got, by
-    resource."""
+    """One allocation and its outcome: bound, failed, diverted (handed over and allocated elsewhere), moved, withdrawn, ended, or
+    "" while it goes on. `reason`: of a failure, such as NodeLimit. `devices`: resources that it got."""
 
     cycle: int
     number: int
@@ -78,7 +77,7 @@ class Attempt:
 
 
 class Coming(NamedTuple):
-    """A resource: when it was made, and when the fabric told the UUID of its device (0: not yet)."""
+    """A resource: when it was made, and when the fabric named its device (0: not yet)."""
 
     made: int
     named: int
@@ -86,9 +85,8 @@ class Coming(NamedTuple):
 
 @dataclass(slots=True)
 class ClaimHistory:
-    """One claim, by uid. `pods` are all that referred to it, in the order in which they came; `spans` are contiguous within a
-    wait; `gone` is the instant of its end, 0 while it is there. `early`: it was there when the log begins; `earlier` is how
-    long it had waited by then, at least (microseconds), whosever time that was."""
+    """One claim, by uid. `pods`: all that referred to it, in order. `spans`: contiguous within a wait. `gone`: when it was
+    deleted, 0 before. `early`: it existed when the log begins; `earlier`: microseconds that it had waited by then, at least."""
 
     uid: str
     name: str
@@ -103,13 +101,13 @@ class ClaimHistory:
     spans: list[Span] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
     failing: tuple[str, str] = ("", "")
-    """Reason and words of the decision to fail the attempt that goes on."""
+    """Reason and message of the decision to fail the present attempt."""
 
-    # -- what is asked of it -------------------------------------------------------------------------------------------
+    # -- questions -----------------------------------------------------------------------------------------------------
 
     @property
     def stage(self) -> str:
-        """Where it is now; "" where nobody waits and it is not in use."""
+        """The present stage; "" if no pod waits and it is not in use."""
         return self.spans[-1].stage if self.spans and not self.spans[-1].until else ""
 
     @property
@@ -118,12 +116,12 @@ class ClaimHistory:
 
     @property
     def ended(self) -> int:
-        """The instant from which nothing more becomes of it, 0 before; its devices may go later than the claim itself."""
+        """The instant from which nothing changes any more, 0 before; its devices may go later than the claim itself."""
         return max(self.gone, self.since) if self.gone and not self.stage else 0
 
     @property
     def outcome(self) -> str:
-        """How it stands or ended: one of `OUTCOMES`; unused where nobody ever waited."""
+        """One of `OUTCOMES`; unused if no pod ever waited."""
         if self.waits:
             return "waiting"
         last = self.attempts[-1].outcome if self.attempts else ""
@@ -135,7 +133,7 @@ class ClaimHistory:
 
     @property
     def cause(self) -> str:
-        """The words of the last attempt that did not end well; "" when the last one did."""
+        """Why the last attempt that has ended did not end well; "" if it did."""
         last = next((one for one in reversed(self.attempts) if one.outcome), None)
         if last is None or last.outcome == BOUND or (last.outcome == ENDED and self.spans):
             return ""
@@ -147,12 +145,12 @@ class ClaimHistory:
 
     @property
     def origin(self) -> int:
-        """When somebody first waited for it, as far as is known; 0 where nobody ever did."""
+        """When a pod first waited for it, as far as is known; 0 for never."""
         return self.spans[0].since - self.earlier if self.spans else 0
 
     @property
     def begun(self) -> str:
-        """The stage that it was in when the log begins; "" where its wait is in the log from the beginning."""
+        """The stage in which it was when the log begins; "" if the log has its wait from the beginning."""
         return self.spans[0].stage if self.early and self.spans and self.spans[0].since <= self.first else ""
 
     def waited(self, now: int) -> int:
@@ -172,14 +170,14 @@ class ClaimHistory:
         return {stage: micros for stage, micros in found.items() if micros}
 
     def cut(self, before: int) -> None:
-        """Forget what ended before an instant, but the last span and attempt."""
+        """Forget what ended before an instant, except the last span and attempt."""
         self.spans[:-1] = [one for one in self.spans[:-1] if one.until > before]
         self.attempts[:-1] = [one for one in self.attempts[:-1] if one.until > before]
 
-    # -- how it goes on ------------------------------------------------------------------------------------------------
+    # -- changes -------------------------------------------------------------------------------------------------------
 
     def begin(self, life: ClaimLife, models: tuple[str, ...], failing: tuple[str, str]) -> None:
-        """Begin in the middle, after its pods: with the attempt that goes on or was the last one."""
+        """Begin in the middle of a log, when its pods are known: with the present attempt, or the last one."""
         self.since, self.failing = life.since, failing
         self.attempts.append(
             Attempt(life.cycle, life.attempt, life.began, life.node, models=models, devices=life.devices)
@@ -202,12 +200,12 @@ class ClaimHistory:
                 self._end(ENDED, life.since, "", "it had ended when the log begins")
 
     def _waited_until(self, at: int, stage: str, node: str = "") -> None:
-        """It had waited since the attempt began, and is in this stage since then."""
+        """It had waited since the attempt began, and is in this stage now."""
         self.earlier = max(0, at - self._last.since)
         self.enter(stage, at, node)
 
     def enter(self, stage: str, at: int, node: str = "") -> None:
-        """From here on it is in this stage; "" for none. The node is that of the stage before, unless it is told."""
+        """A stage begins; "" for none. Without `node` it is that of the stage before."""
         former = self.spans[-1].node if self.spans and stage not in (POOL, SCHEDULER, RETRY) else ""
         if self.spans and not self.spans[-1].until:
             last = self.spans[-1]
@@ -221,18 +219,18 @@ class ClaimHistory:
             self.spans.append(Span(stage, at, 0, node or former))
 
     def pod_waits(self, at: int, unschedulable: bool) -> None:
-        """A pod that refers to it has no node: it waits, for the pool when the scheduler has found nothing."""
+        """A pod that refers to it has no node: it waits, for the pool if the scheduler has found no node."""
         if self.stage in ("", POOL, SCHEDULER):
             self.enter(POOL if unschedulable else SCHEDULER, at)
 
     def nobody_waits(self, at: int) -> None:
-        """The last pod went. Of a life that waits, its release is what ends the wait."""
+        """The last pod went. A life that waits ends its wait with its release."""
         if self.state not in WAITING and (self.waits or not self.state):
             self._end("withdrawn", at, "", "no pod refers to it any more")
             self.enter("", at)
 
     def pod_runs(self, at: int, node: str) -> None:
-        """A pod of a claim that dds has nothing to do with has got its node."""
+        """A pod of a claim without devices of dds has got its node."""
         if not self.state and self.stage != BOUND:
             self.enter(BOUND, at, node)
 
@@ -242,7 +240,7 @@ class ClaimHistory:
             self.enter(stage, at)
 
     def moved(self, move: ClaimMoved, at: int, node: str, models: tuple[str, ...], coming: Iterable[Coming]) -> None:
-        """A step of its life; `coming` are the resources whose devices it got."""
+        """A step of its life; `coming`: the resources of the devices that it got."""
         self.state, self.since = move.target, at
         match move.trigger:
             case "allocated_pool" | "allocated_local":
@@ -268,7 +266,7 @@ class ClaimHistory:
                 self.enter("", at)
 
     def exchanging(self, at: int) -> None:
-        """dds gives it the device itself."""
+        """An exchange by dds has begun."""
         if self.stage == HAND_OVER:
             self.enter(EXCHANGE, at)
 
@@ -299,13 +297,13 @@ class ClaimHistory:
         self.enter(ORDER if move.trigger == "allocated_pool" else SCHEDULER, at, node)
 
     def _end(self, outcome: str, at: int, reason: str = "", cause: str = "") -> None:
-        """The attempt that goes on ends."""
+        """End the present attempt."""
         if self.attempts and not self.attempts[-1].outcome:
             last = self.attempts[-1]
             last.outcome, last.until, last.reason, last.cause = outcome, at, reason, cause
 
     def _exactly(self, at: int, coming: Iterable[Coming]) -> None:
-        """Cut the time since the allocation anew by the devices that it got."""
+        """Cut the time since the allocation again, by the devices that it got."""
         found = list(coming)
         if self.stage not in _ATTACHING or not found:
             return

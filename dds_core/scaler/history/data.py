@@ -1,4 +1,4 @@
-"""Histories as plain data for programs: instants as RFC 3339, null where there is none, durations in seconds."""
+"""Histories as plain data for programs: instants as RFC 3339, null for none; durations in seconds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SECOND = 1_000_000
 
 
 def claim_data(claim: ClaimHistory, now: int) -> dict[str, Any]:
-    """A claim's wait and use; `now` is what goes on until."""
+    """A claim's waits and use; what goes on goes on until `now`."""
     return {
         "claim": claim.name,
         "uid": claim.uid,
@@ -72,5 +72,5 @@ def device_data(device: DeviceHistory, now: int) -> dict[str, Any]:
 
 
 def instant(at: int) -> str | None:
-    """As RFC 3339, null for none."""
+    """As RFC 3339; None for 0."""
     return rfc3339(at) if at else None

@@ -1,4 +1,4 @@
-"""The history of one attached device, which is one resource: in which state it was, when, and which claims held it."""
+"""The history of one attached device (one resource): its states over time, and which claims held it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dds_core.scaler.spending import STATES, USED, state_of
 
 
 class DeviceSpan(NamedTuple):
-    """A state from an instant until another, 0 while it goes on (microseconds); `claims` (uids) held it together."""
+    """A state from an instant to another, 0 while it goes on (microseconds); the claims (uids) held the device together."""
 
     state: str
     since: int
@@ -17,14 +17,14 @@ class DeviceSpan(NamedTuple):
     claims: tuple[str, ...] = ()
 
     def length(self, now: int) -> int:
-        """Microseconds, those until `now` where it goes on."""
+        """Microseconds; until `now` while it goes on."""
         return max(0, (self.until or now) - self.since)
 
 
 @dataclass(slots=True)
 class DeviceHistory:
-    """One resource, by uid. `uuid` is kept while the resource forgets it on its way back; `named` is the instant at which the
-    fabric told it, 0 before; `fabric` is that of its node; `gone` the instant of its end, 0 while it is there."""
+    """One resource, by uid. `uuid` is kept when the resource loses it during a detach. `named`: when the fabric named it, 0
+    before. `fabric`: that of its node. `gone`: when the resource ended, 0 before."""
 
     uid: str
     first: int
@@ -47,7 +47,7 @@ class DeviceHistory:
 
     @property
     def state(self) -> str:
-        """What it is now, "" once it is gone."""
+        """The present state, "" once it is gone."""
         return self.spans[-1].state if self.spans and not self.spans[-1].until else ""
 
     def spent(self, now: int) -> dict[str, int]:
@@ -58,11 +58,11 @@ class DeviceHistory:
         return found
 
     def cut(self, before: int) -> None:
-        """Forget the spans that ended before an instant, but the last."""
+        """Forget the spans that ended before an instant, except the last."""
         self.spans[:-1] = [one for one in self.spans[:-1] if one.until > before]
 
     def changed(self, at: int) -> None:
-        """Look again at its life, its error and its holders: a new span begins where they say something new."""
+        """Begin a new span if its life, its error or its holders say something new."""
         state = state_of(self.life, self.error)
         claims = self.claims if state == USED else ()
         last = self.spans[-1] if self.spans and not self.spans[-1].until else None

@@ -1,4 +1,4 @@
-"""The fold that makes the histories: one moment of the log after the other, in order."""
+"""The fold that makes the histories, one moment of the log after the other."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ UNSCHEDULABLE = "Unschedulable"
 
 
 _NAMES = 4
-"""Names of so many objects that are gone are kept for each claim that has ended and is kept: pods and devices have some, too."""
+"""For each ended claim that is kept, the names of so many gone objects are kept: pods and devices have names, too."""
 
 
 class Alert(NamedTuple):
-    """What dds called a person for, when, and about what."""
+    """An alert of dds: when, about what, and why."""
 
     at: int
     of: str
@@ -36,12 +36,11 @@ class Alert(NamedTuple):
 
 
 class History:
-    """The claims and devices of a log by uid, those that have ended too, and its alerts. Begins empty, or at a checkpoint that
-    the log begins with. `first` and `now` are the instants of the first and the newest moment; use is counted from `first`,
-    which may be set later."""
+    """The claims and devices of a log by uid, ended ones included, and its alerts. Begins empty, or at the log's first
+    checkpoint. `first`, `now`: instants of the first and the newest moment; use is counted from `first`, which may be set."""
 
     def __init__(self, known: Known | None = None) -> None:
-        """`known` is that of a teller which is told the same moments."""
+        """`known`: that of a teller that is given the same moments."""
         self.claims: dict[str, ClaimHistory] = {}
         self.devices: dict[str, DeviceHistory] = {}
         self.alerts: list[Alert] = []
@@ -57,13 +56,12 @@ class History:
         self._with_uuid: dict[str, str] = {}
 
     def read(self, told: Iterable[Moment]) -> History:
-        """Take in what is told; gives itself."""
+        """Take in these moments; returns itself."""
         for moment in told:
             self.take(moment)
         return self
 
     def take(self, moment: Moment) -> None:
-        """Take in one moment."""
         at = self.now = max(self.now, moment.at)
         fact = moment.fact
         if isinstance(fact, e.Checkpoint):
@@ -78,12 +76,12 @@ class History:
 
     @property
     def hands_over(self) -> bool:
-        """Whether devices were handed over by another way than an exchange of dds: by policy, or since dds only observed."""
+        """Whether devices were handed over in another way than by an exchange of dds: by policy, or because dds only observed."""
         return self.policy.mode == "observe" or self.policy.hand_over != "exchange"
 
     @property
     def policy(self) -> Policy:
-        """That of the scaler, as of the newest moment."""
+        """The scaler's policy, as of the newest moment."""
         return self._known.policy
 
     def fabric_of(self, node: str) -> str:
@@ -91,8 +89,8 @@ class History:
         return self._known.fabric_of(node)
 
     def forget(self, claims: Iterable[str], devices: Iterable[str], most: int, before: int) -> None:
-        """Leave out these that have ended, by uid, all alerts but the newest `most`, and of what is still there the spans and
-        attempts that ended before an instant, but the last of each."""
+        """Drop these ended claims and devices (uids), all alerts but the newest `most`, and of all others the spans and attempts
+        that ended before an instant, except the last of each."""
         for claim in self.claims.values():
             claim.cut(before)
         for device in self.devices.values():
@@ -144,7 +142,7 @@ class History:
         self._held(seen.uid, before, claim, at)
 
     def _held(self, uid: str, before: Claim | None, claim: Claim | None, at: int) -> None:
-        """The devices of its allocation change hands."""
+        """The allocation has changed: update who holds its devices."""
         old, new = _keys(before), _keys(claim)
         for key in old - new:
             self._holders[key].discard(uid)
@@ -211,7 +209,7 @@ class History:
         self._progress(resource.node, at)
 
     def _progress(self, node: str, at: int) -> None:
-        """How far the devices are for which claims wait on the node."""
+        """Update how far the devices are for which claims wait on the node."""
         for uid in self._attaching_at.get(node, ()):
             history = self.claims[uid]
             models = history.attempts[-1].models if history.attempts else ()
@@ -219,7 +217,7 @@ class History:
                 history.attaching(self._stage(node, models, history.attempts[-1].since), at)
 
     def _stage(self, node: str, models: tuple[str, ...], since: int) -> str:
-        """By what came, or was still to come, since the allocation: a device that idled before is for another, or unfit."""
+        """By what came, or was still to come, since the allocation: a device that idled before is for another claim, or unfit."""
         found = [self.devices[uid] for uid in self._resources_at[node]]
         coming = [one for one in found if one.model in models and one.life in (REQUESTED, IDLE)]
         coming = [one for one in coming if one.first >= since or not one.named or one.named >= since]
@@ -276,17 +274,16 @@ class History:
         self._progress(device.node, at)
 
     def _look(self, uid: str, at: int) -> None:
-        """Who holds the device."""
+        """Update which claims hold the device."""
         device = self.devices.get(uid)
         if device is not None:
             device.claims = tuple(sorted({claim for key in self._keys_of[uid] for claim in self._holders.get(key, ())}))
             device.changed(at)
 
-    # -- a log that begins in the middle -------------------------------------------------------------------------------
+    # -- a log that begins with a checkpoint ---------------------------------------------------------------------------
 
     def _begin(self, state: State, at: int) -> None:
-        """The attempt or use that goes on, as the state remembers it. What a device was before is counted
-        where the log before is read."""
+        """Begin with the present attempt or use, as the state has it. What devices were before counts with the earlier log."""
         self._known.begin(state)
         for uid, device in state.devices.rows.items():
             resource = state.resources.get(uid)
@@ -320,12 +317,12 @@ class History:
             self._progress(life.node, history.first)
 
     def _models(self, allocation: Allocation | None) -> tuple[str, ...]:
-        """Of the devices that an allocation has from the pool."""
+        """The models of an allocation's devices from a pool."""
         results = allocation.results if allocation is not None else ()
         return tuple(m for result in results if result.binding and (m := self._known.model_of(result)))
 
 
 def _keys(claim: Claim | None) -> set[DeviceKey]:
-    """The devices that it has, those that an administrator only looks at left out."""
+    """The claim's devices, without admin access."""
     allocation = claim.allocation if claim is not None else None
     return {one.key for one in allocation.results if not one.admin} if allocation is not None else set()

@@ -1,5 +1,4 @@
-"""A log as a live page shows it while it goes on: what is there, and the newest of what has ended, so that neither the page grows
-with the log nor who feeds it."""
+"""A log as a live page shows it: what exists, and the newest of what has ended, so that neither page nor server grows with it."""
 
 from __future__ import annotations
 
@@ -12,19 +11,18 @@ from dds_core.scaler.history.page import Page, Row, head_of
 from dds_core.timeline.telling import Entry, Subject
 
 KEEP = 2_000
-"""So many claims, devices and alerts that have ended are kept, each."""
+"""So many ended claims, ended devices, and alerts are kept, each."""
 _MANY = 20
-"""Spans of one claim or device; where it has more, they count like things that have ended."""
+"""Spans of one claim or device; more of them count like things that have ended."""
 _SUMMARY_EVERY = 2_000_000
-"""Microseconds of the log's time; to make it looks at everything."""
+"""Microseconds of the log's time between summaries; a summary looks at everything."""
 
 
 class Live:
-    """Feeds pages with what its history is told. Each begins with `whole` and is then given what `news` gives; all of them count
-    alike."""
+    """Makes what pages are sent. A page begins with `whole` and then gets each result of `news`; all pages count alike."""
 
     def __init__(self, first: int, meta: Mapping[str, Any], keep: int = KEEP) -> None:
-        """`first` is the instant from which pages count, that of the log's first event, also where the window begins later."""
+        """`first`: the instant from which pages count, that of the log's first event even if the window begins later."""
         self.history = History()
         self._since = self._now = 0
         self._first, self._meta, self._keep = first, meta, keep
@@ -40,8 +38,8 @@ class Live:
         self._summed_up = 0
 
     def news(self, now: int = 0) -> dict[str, Any]:
-        """What is not as it was told last; what goes on goes on until `now`. When too much has ended, the oldest of it is left
-        out and all is told `anew`."""
+        """What has changed since the last call; what goes on goes on until `now`. If too much has ended, the oldest of it is
+        dropped and everything is sent `anew`."""
         newest = self.history.now
         self.history.now = self._now = max(newest, now)
         try:
@@ -54,19 +52,19 @@ class Live:
             self.history.now = newest  # moments are not later than they were
 
     def whole(self) -> dict[str, Any]:
-        """All that was told so far, for a page that begins."""
+        """Everything sent so far, for a page that begins."""
         rows = {name: list(rows.values()) for name, rows in self._rows.items()}
         told = {"strings": self._page.strings, **rows, "alerts": self._alerts, "accounts": []}
         return {**self._page.beginning(self._meta), **self._always(), **told, "live": True, "untold": 0}
 
     def account(self, subject: Subject, entries: Iterable[Entry]) -> dict[str, Any]:
-        """What happened to one thing, with strings of its own."""
+        """The timeline of one thing, with strings of its own."""
         page = Page(self._first)
         row = page.account(subject, head_of(subject, self.history), entries)
         return {"strings": page.strings, "account": row}
 
     def subject(self, kind: str, key: str) -> Subject | None:
-        """A claim by uid, a device or a node by name; None for what is not here."""
+        """A claim by uid, a device or a node by name; None if unknown."""
         history = self.history
         if kind == "claim" and key in history.claims:
             return Subject(kind, history.claims[key].name, frozenset({key}))
@@ -78,7 +76,7 @@ class Live:
 
     @property
     def since(self) -> int:
-        """From this instant on everything is told (microseconds)."""
+        """The instant (microseconds) from which everything is shown."""
         return max(self._since, self.history.first)
 
     def _always(self) -> dict[str, Any]:
@@ -104,14 +102,14 @@ class Live:
         return {**patch, **self._always()}
 
     def _moves(self, uid: str, ended: int, state: str) -> bool:
-        """Whether it may not be as it was told last: what has ended is, unless its end has changed."""
+        """Whether it may differ from what was sent last: something that has ended does not, unless its end changes."""
         if ended and self._settled.get(uid) == (ended, state):
             return False
         self._settled[uid] = ended, state
         return True
 
     def _forget(self) -> bool:
-        """Whether there was too much, and the oldest of it was left out."""
+        """True if there was too much, and the oldest of it was dropped."""
         history, most = self.history, self._keep
         claims = sorted((one.ended, one.uid) for one in history.claims.values() if one.ended)
         devices = sorted((one.gone, one.uid) for one in history.devices.values() if one.gone)

@@ -1,5 +1,5 @@
-"""A whole log in sentences: how many claims there were and what became of them, how long they waited and on whom, what failed and
-how often, what would have helped, how devices were used, and what a person was called for."""
+"""A whole log in sentences: what became of its claims, how long they waited and for whom, what failed how often, what would have
+helped, how devices were used, and which alerts there were."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dds_core.scaler.history.words import advice, summary
 from dds_core.timeline.clock import duration, rfc3339, time_of_day
 
 _ADVISED = 20
-"""Advice is looked for in so many claims, those that waited longest."""
+"""Advice is looked for in the claims that waited longest, so many of them."""
 _TOLD = 3
 _OUTCOMES = {
     "bound": "bound",
@@ -24,26 +24,26 @@ _OUTCOMES = {
     "ended": "ended before the log begins",
 }
 _OF_ONE = ("a shorter idle time", "a longer idle time", "the device given by dds itself")
-"""Advice that goes on, behind its last colon, with what it is about."""
+"""Advice that ends, after its last colon, with details of one claim."""
 _OTHER = "moved on"
 _LOST = {"diverted": "went elsewhere after a hand-over", "moved": "were allocated anew"}
 _WHAT = {"used": "in use", "error": "in error"}
 
 
 def ranked(history: History, since: int = 0) -> list[ClaimHistory]:
-    """The claims that were there at an instant or later; those that waited longest come first."""
+    """The claims that existed at an instant or later, those that waited longest first."""
     found = [one for one in history.claims.values() if _ended(one, history.now) >= since]
     return sorted(found, key=lambda one: (-one.waited(history.now), one.name, one.uid))
 
 
 def devices_since(history: History, since: int = 0) -> list[DeviceHistory]:
-    """The devices that were there at an instant or later, by node, model and name."""
+    """The devices that existed at an instant or later, by node, model and name."""
     found = [one for one in history.devices.values() if (one.gone or history.now) >= since]
     return sorted(found, key=lambda one: (one.node, one.model, one.name, one.first, one.uid))
 
 
 def overview(history: History, since: int = 0) -> list[str]:
-    """The sentences, the most important first; of what was there at an instant or later."""
+    """The sentences, the most important first, on what existed at an instant or later."""
     claims = ranked(history, since)
     lines = [_counted(claims, max(history.first, since), history.now)]
     waiting = [one for one in claims if one.spans]
@@ -90,14 +90,14 @@ def _waits(claims: Sequence[ClaimHistory], history: History) -> Iterator[str]:
 
 
 def _attempts(claims: Sequence[ClaimHistory]) -> Iterator[str]:
-    """What attempts failed for, and how often."""
+    """Why attempts failed, and how often."""
     attempts = [one for claim in claims for one in claim.attempts]
     failures = [one for one in attempts if one.outcome == "failed"]
     failed = Counter(one.reason or "failed" for one in failures)
     lost = Counter(_LOST[one.outcome] for one in attempts if one.outcome in _LOST)
     if failed:
         causes = Counter((one.reason or "failed", one.cause) for one in failures)
-        often = dict(reversed([pair for pair, _ in causes.most_common()]))  # the words that each was told in most often
+        often = dict(reversed([pair for pair, _ in causes.most_common()]))  # each reason's most frequent message
         yield f"{len(failures)} of {_many(len(attempts), 'attempt')} failed: {_times(failed, often)}"
     if lost:
         told = ", ".join(f"{number} {how}" for how, number in lost.most_common())
@@ -105,13 +105,13 @@ def _attempts(claims: Sequence[ClaimHistory]) -> Iterator[str]:
 
 
 def _helpful(claims: Sequence[ClaimHistory], history: History) -> Iterator[str]:
-    """The advice that most of those that waited longest have in common."""
+    """The advice that is common to most of the claims that waited longest."""
     found = Counter(_without_times(text) for one in claims[:_ADVISED] for text in dict.fromkeys(advice(one, history)))
     yield from (f"would have helped: {text}" for text, _ in found.most_common(_TOLD))
 
 
 def _without_times(text: str) -> str:
-    """What it says of this claim alone is left out, so that the same advice counts as the same."""
+    """Without the details of one claim, so that the same advice counts as the same."""
     return text.rpartition(": ")[0] if text.startswith(_OF_ONE) else text
 
 

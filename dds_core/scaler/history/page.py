@@ -1,8 +1,8 @@
-"""What a page shows, as compact data: patches that add to one another, the first of which holds everything.
+"""The data of the page of `dds report` and `dds ui`: compact patches that add to one another; the first holds everything.
 
-A page keeps strings, claims and devices by number and takes each patch in by one function. A report is one patch; a live page is
-given another whenever something has changed. Instants are milliseconds since the first moment, null where there is none. In
-rows a string is a number: its place in `strings`, to which each patch adds.
+The page knows strings, claims and devices by number, and applies each patch with one function. A report is one patch; a live page
+gets another after each change. Instants are milliseconds since the first moment, null for none. In rows a string is a number: its
+place in `strings`, to which each patch adds.
 
     claim     [number, uid, name, pods, outcome, cause, first, gone, spans, attempts]
               spans: stage (its place in `stages`), since, until, node, and so on
@@ -33,14 +33,14 @@ STAGES = (*WHOSE, BOUND)
 _SUBJECTS = 300
 _CLAIMS, _AROUND = 200, 20
 _LINES = 60_000
-"""Timelines are told of everything where it is so much at most, else of so many claims, those that waited longest or were not
-served, and of so many devices and nodes that they had; with so many entries and notes together."""
+"""Timelines are made of up to _SUBJECTS things. If there are more: of _CLAIMS claims, those not served and those that waited
+longest first, and of _AROUND devices and nodes of theirs. _LINES: entries and notes together."""
 
 Row = list[Any]
 
 
 class Page:
-    """The numbers that a page knows; gives patches."""
+    """Makes the patches of a page; knows the numbers that the page knows."""
 
     def __init__(self, first: int) -> None:
         self.first = first
@@ -51,11 +51,10 @@ class Page:
 
     @property
     def strings(self) -> list[str]:
-        """All of them, by number."""
         return list(self._strings)
 
     def beginning(self, meta: Mapping[str, Any]) -> dict[str, Any]:
-        """What the first patch says once and for all; `meta` is kept as it is."""
+        """What the first patch says once and for all; `meta` is passed on."""
         return {
             "version": VERSION,
             "start": self.first // 1000,
@@ -73,7 +72,7 @@ class Page:
         accounts: Iterable[Row] = (),
         more: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """These claims and devices as they are now, and what is new."""
+        """These claims and devices as they are now, and new alerts and accounts."""
         rows = {
             "now": self.ms(history.now),
             "claims": [self._claim(one) for one in claims],
@@ -86,7 +85,7 @@ class Page:
         return {**(more or {}), "strings": strings, **rows}
 
     def account(self, subject: Subject, head: Sequence[str], entries: Iterable[Entry]) -> Row:
-        """What happened to something."""
+        """The row of a timeline."""
         about = self._number(self._claims, min(subject.uids)) if subject.kind == "claim" else self._text(subject.name)
         return [
             self._text(subject.kind),
@@ -96,7 +95,7 @@ class Page:
         ]
 
     def ms(self, at: int) -> int | None:
-        """The instant as the page counts."""
+        """An instant (microseconds) as the page counts."""
         return (at - self.first) // 1000 if at else None
 
     def _text(self, text: str) -> int:
@@ -154,7 +153,7 @@ class Page:
 
 
 def subjects(history: History, since: int = 0) -> list[Subject]:
-    """What timelines are told of: everything, or what matters most where there is too much."""
+    """The things that timelines are made of: everything, or the most important if that is too much."""
     claims = ranked(history, since)
     everything = _around(claims, devices_since(history, since))
     if len(everything) <= _SUBJECTS:
@@ -169,7 +168,7 @@ def subjects(history: History, since: int = 0) -> list[Subject]:
 
 
 def lives(history: History, about: Sequence[Subject]) -> list[tuple[int, int]] | None:
-    """From when until when each of them is told of; None, for always, where they are few."""
+    """For each of them the first and the last instant of which anything is told; None, for always, if they are few."""
     if len(about) <= _CLAIMS:
         return None
     claims = [history.claims.get(min(one.uids, default="")) for one in about]
@@ -177,7 +176,7 @@ def lives(history: History, about: Sequence[Subject]) -> list[tuple[int, int]] |
 
 
 def _around(claims: Iterable[ClaimHistory], devices: Iterable[DeviceHistory]) -> list[Subject]:
-    """These claims, these devices, all resources of a name together, and their nodes."""
+    """These claims, these devices (all resources of one name together), and their nodes."""
     found: list[Subject] = []
     resources: dict[str, set[str]] = {}
     nodes: dict[str, None] = {}
@@ -199,8 +198,8 @@ def report(
     since: int = 0,
     origin: int = 0,
 ) -> dict[str, Any]:
-    """All of a log in one patch; `timelines` are those of `about`. It says how many things have no timeline in it. `origin` is
-    the instant from which it counts, by default the first that it tells of."""
+    """All of a log in one patch; `timelines` are those of `about`. `untold` is the number of things without a timeline. `origin`:
+    the instant from which the page counts; default: the log's first."""
     page = Page(origin or history.first)
     claims, devices = ranked(history, since), devices_since(history, since)
     alerts = [one for one in history.alerts if one.at >= since]
@@ -224,7 +223,7 @@ def report(
 
 
 def head_of(subject: Subject, history: History) -> list[str]:
-    """What a timeline begins with."""
+    """The lines above a timeline."""
     if subject.kind == "claim":
         return summary(history.claims[min(subject.uids)], history)
     if subject.kind == "device":

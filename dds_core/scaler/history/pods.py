@@ -9,8 +9,8 @@ from dds_core.timeline.telling import UNCHANGED, Moment
 
 
 class PodHistory:
-    """A pod by namespace/name, told by the same moments as `known`. `first` is the instant at which it was seen first, `bound`
-    that of its node, `gone` that of its end; 0 for not yet. `early`: it was there when the log begins."""
+    """A pod by namespace/name; `known` is updated by `take`. `first`: when it was seen first; `bound`: when it got its node;
+    `gone`: when it ended; 0 for not yet. `early`: it existed when the log begins."""
 
     def __init__(self, name: str, known: Known) -> None:
         self._name, self._known = name, known
@@ -20,11 +20,10 @@ class PodHistory:
         self.early = False
 
     def take(self, moment: Moment) -> None:
-        """Take in one moment."""
         if moment.fact is None:
             return
         pair = self._known.learn(moment.fact)
-        begins, self._begun = not self._begun and pair == UNCHANGED, True  # with what a checkpoint holds
+        begins, self._begun = not self._begun and pair == UNCHANGED, True  # from a checkpoint
         for before, now in [(None, row) for row in self._known.objects.values()] if begins else [pair]:
             row = now if now is not None else before
             if isinstance(row, Pod) and self._known.name_of(row) == self._name:
@@ -36,7 +35,7 @@ class PodHistory:
         self._last, self.bound, self.gone = pod, self.bound or (at if pod.node else 0), at if gone else 0
 
     def words(self, now: int) -> str:
-        """A sentence; "" for a pod that was never seen."""
+        """One sentence; "" for a pod that was never seen."""
         took = duration((self.bound or self.gone or now) - self.first) + " or more" * self.early
         if not self.first:
             return ""

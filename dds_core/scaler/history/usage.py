@@ -1,8 +1,8 @@
-"""What devices cost: device-time by state, by whatever people ask it by; and what the same work would have taken had each node
-owned as many devices as it ever used at once, which is what fixed provisioning means.
+"""What devices cost: device-time by state and by other properties; and what the same work would have taken with fixed
+provisioning: if each node had owned as many devices as it ever used at once.
 
-All times are whole microseconds, so that sums are exact. What several claims hold together is divided among them; what does not
-divide goes, a microsecond each, to the first of them by uid.
+Times are whole microseconds, so that sums are exact. The time of a device that several claims hold is divided among them; a rest
+goes, a microsecond each, to the first of them by uid.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Spent = dict[str, int]
 DAY = 86_400_000_000
 
 PLACES = ("model", "node", "fabric", "day")
-"""What every device-second has, also one that nobody used."""
+"""Properties of every device-second, also of one without a claim."""
 HOLDERS = ("namespace", "claim")
-"""What only device-seconds in use have."""
+"""Properties of device-seconds in use only."""
 
 
 def usage(history: History, by: Sequence[str], name_of_day: Callable[[int], str]) -> dict[Key, Spent]:
-    """Device-time by the values of `by` (of `PLACES` and `HOLDERS`), "" where nobody held the device."""
+    """Device-time by the values of `by` (of `PLACES` and `HOLDERS`); the holder is "" where no claim held the device."""
     found: dict[Key, Spent] = defaultdict(lambda: dict.fromkeys(STATES, 0))
     for device in history.devices.values():
         for span, day, micros in _pieces(device, history, "day" in by):
@@ -48,15 +48,15 @@ def usage(history: History, by: Sequence[str], name_of_day: Callable[[int], str]
 
 
 def shares(claims: Sequence[str], micros: int) -> Iterator[tuple[str, int]]:
-    """The part of each claim in a device's time; all of it to "" where there is none."""
+    """The part of each claim in a device's time; all of it to "" without a claim."""
     whole, rest = divmod(micros, max(1, len(claims)))
     for place, claim in enumerate(claims or ("",)):
         yield claim, whole + (place < rest)
 
 
 def provisioned(history: History, by: Sequence[str], name_of_day: Callable[[int], str]) -> dict[Key, int]:
-    """Device-time (microseconds) had each node owned the most devices of a model that it ever used at once, for as long as the
-    history goes, or day by day; by values of `PLACES`."""
+    """Device-time (microseconds) if each node had owned as many devices of a model as it ever used at once: all the time, or for
+    each day as many as on that day. By the values of `by` (of `PLACES`)."""
     found: Counter[Key] = Counter()
     fabrics = {(one.node, one.model): one.fabric for one in history.devices.values()}
     for (node, model, day), (peak, micros) in _peaks(history, daily="day" in by).items():
@@ -71,7 +71,7 @@ def provisioned(history: History, by: Sequence[str], name_of_day: Callable[[int]
 
 
 def most_at_once(history: History) -> dict[str, tuple[int, int]]:
-    """By model: the most devices that were ever in use at once, and the sum of what each node ever used at once."""
+    """By model: the most devices ever in use at once, and the sum over the nodes of the most that each ever used at once."""
     steps: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for device in history.devices.values():
         for span, _, micros in _pieces(device, history, False):
@@ -85,7 +85,7 @@ def most_at_once(history: History) -> dict[str, tuple[int, int]]:
 
 
 def _peaks(history: History, *, daily: bool) -> dict[tuple[str, str, int], tuple[int, int]]:
-    """By node, model and day (0 for all days together): the most devices in use at once, and how long the span is."""
+    """By node, model and day (0 for all days together): the most devices in use at once, and the length of the time."""
     steps: dict[tuple[str, str, int], list[tuple[int, int]]] = defaultdict(list)
     for device in history.devices.values():
         for span, day, micros in _pieces(device, history, daily):
@@ -110,8 +110,7 @@ def _long(history: History, day: int, *, daily: bool) -> int:
 
 
 def _pieces(device: DeviceHistory, history: History, daily: bool) -> Iterator[tuple[DeviceSpan, int, int]]:
-    """The spans of a device from the history's beginning on, cut at midnight (UTC) where days are asked for: the span, the number
-    of the day, microseconds."""
+    """(span, number of the day, microseconds): a device's spans since the history begins, cut at midnight (UTC) if `daily`."""
     for span in device.spans:
         since, until = max(span.since, history.first), max(span.since, span.until or history.now)
         if not daily:

@@ -1,5 +1,4 @@
-"""A claim's history in sentences: how it ended, how long that took, where the time went and whose it was, and what would have
-helped where the log shows it."""
+"""A claim's history in sentences: how it ended, how long that took, who spent the time, and what would have helped."""
 
 from __future__ import annotations
 
@@ -17,9 +16,9 @@ from dds_core.timeline.telling import FOLDED, Entry
 
 MICROSECONDS = 1_000_000
 _RECENTLY = 300 * MICROSECONDS
-"""What went back so shortly before a wait would have been there with a longer idle time."""
+"""A device detached so shortly before a wait would have been there with a longer idle time."""
 _MUCH = 5
-"""Advice is given for a stage that took at least one part in so many of the wait."""
+"""Advice is given for a stage that took at least 1/_MUCH of the wait."""
 
 _ADVICE = {
     "NodeLimit": "a higher limit of devices per node, or pods that spread over more nodes",
@@ -35,7 +34,7 @@ _ADVICE = {
 
 
 class Run(NamedTuple):
-    """Attempts one after the other that ended alike."""
+    """Successive attempts that ended alike."""
 
     attempts: list[Attempt]
 
@@ -50,7 +49,7 @@ class Run(NamedTuple):
 
     @property
     def label(self) -> str:
-        """In a word: the reason of a failure, else how it ended."""
+        """The reason of a failure, else the outcome."""
         one = self.attempts[0]
         return one.reason or one.outcome or "under way"
 
@@ -63,13 +62,13 @@ class Run(NamedTuple):
 
 
 def runs(claim: ClaimHistory) -> list[Run]:
-    """The attempts of a claim, those together that ended alike."""
+    """The attempts of a claim; successive ones that ended alike together."""
     return [Run(list(alike)) for _, alike in groupby(claim.attempts, key=lambda one: (one.outcome, one.reason))]
 
 
 def folded(entries: Iterable[Entry], claims: Mapping[str, ClaimHistory], subject: str = "") -> Iterator[Entry]:
-    """The same entries, but one instead of all those of a claim's attempts that ended alike one after the other. Entries that are
-    no claim's belong to the claim `subject` (uid), if there is one."""
+    """The same entries, but only one for each run of attempts that ended alike. Entries that are no claim's count to the claim
+    `subject` (uid), if there is one."""
     known: dict[str, list[Run]] = {}
     told: set[tuple[str, int]] = set()
     for entry in entries:
@@ -91,7 +90,7 @@ def folded(entries: Iterable[Entry], claims: Mapping[str, ClaimHistory], subject
 
 
 def devices_summary(devices: Sequence[DeviceHistory], history: History) -> list[str]:
-    """How the time of these devices was spent, and who used them; empty for none."""
+    """How these devices spent their time, and for which claims; empty without devices."""
     if not devices:
         return []
     spent = {state: sum(one.spent(history.now)[state] for one in devices) for state in STATES}
@@ -105,7 +104,7 @@ def devices_summary(devices: Sequence[DeviceHistory], history: History) -> list[
 
 
 def summary(claim: ClaimHistory, history: History) -> list[str]:
-    """The head of its timeline, a sentence a line; empty for one that nobody ever waited for."""
+    """The lines above a claim's timeline; empty for a claim that no pod ever waited for."""
     if not claim.spans:
         return [claim.cause] if claim.outcome == ENDED else []
     lines = [_outcome(claim, history.now)]
@@ -120,7 +119,7 @@ def summary(claim: ClaimHistory, history: History) -> list[str]:
 
 
 def waited(claim: ClaimHistory, now: int) -> str:
-    """How long it waited in all; at least, where it waited or was in use already when the log begins."""
+    """How long it waited in all; "or more" if it waited or was in use when the log begins."""
     return duration(claim.waited(now)) + " or more" * bool(claim.begun)
 
 
@@ -163,7 +162,7 @@ def _stages(claim: ClaimHistory, now: int) -> Iterator[str]:
 
 
 def advice(claim: ClaimHistory, history: History) -> Iterator[str]:
-    """What would have helped, as far as the log shows it."""
+    """What would have helped, as far as the log shows."""
     for reason in dict.fromkeys(one.reason for one in claim.attempts if one.outcome == "failed"):
         if reason in _ADVICE:
             yield f"{_ADVICE[reason]} ({reason})"
@@ -181,7 +180,7 @@ def advice(claim: ClaimHistory, history: History) -> Iterator[str]:
 
 
 def _for_the_pool(claim: ClaimHistory, history: History, models: set[str]) -> Iterator[str]:
-    """Devices that began to idle, or went on, while no node was found, and that it did not get itself in the end."""
+    """Devices that idled while no node was found, and that the claim did not get in the end."""
     got = {uid for attempt in claim.attempts for uid in attempt.devices}
     spans = [span for span in claim.spans if span.stage == POOL]
     there = [one for one in history.devices.values() if one.model in models and one.uid not in got]
@@ -192,14 +191,14 @@ def _for_the_pool(claim: ClaimHistory, history: History, models: set[str]) -> It
 
 
 def _idled(part: DeviceSpan, span: Span, now: int) -> bool:
-    """Whether a device idled for a second or more of the span; of that only what begins or ends within it is looked at."""
+    """Whether the device idled for a second or more of the span; only an idle time that begins or ends within the span counts."""
     first, last = max(part.since, span.since), min(part.until or now, span.until or now)
     bends = span.since <= part.since <= (span.until or now) or span.since <= part.until <= (span.until or now)
     return part.state == IDLE and bends and last - first >= MICROSECONDS
 
 
 def _for_the_fabric(claim: ClaimHistory, history: History, models: set[str]) -> Iterator[str]:
-    """Devices that had left the nodes where it waited for one, not long before."""
+    """Devices that had left the node shortly before the claim waited for one there."""
     for span in claim.spans:
         if span.stage != FABRIC:
             continue

@@ -1,7 +1,7 @@
-"""`decide`: which transitions and decisions follow from a fact that was just folded.
+"""`decide`: which transitions and decisions follow from the fact that was folded last.
 
-Order of the rules: devices, then claims, then taint rules, then nodes, again until nothing is left to look at. Whatever they
-emit is folded at once so that the next rule sees it.
+The rules look at devices, then claims, then taint rules, then nodes, and again until nothing is dirty. Every event that they emit
+is folded at once, so that the next rule sees it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,9 @@ from dds_core.scaler.state import State, Work
 
 
 def decide(state: State, at: int, *, keep: bool = False) -> Work:
-    """What follows from the fact that was folded last, at the instant `at`: `emitted` of what is given. The state is left as
-    it was, or with `keep` what follows is folded. Before `Synced` nothing follows: the state is not whole yet.
-
-    Always ends: an object whose rules keep undoing each other is left alone, as one whose rule fails.
-    """
+    """Run the rules at the instant `at`; `emitted` of the result is what follows from the last fact. The state is afterwards as
+    it was, unless `keep`. Before `Synced` nothing follows, because the state is incomplete. A run always ends: an object whose
+    rules keep undoing each other is left alone, like one whose rule fails."""
     return Work(state, at, apply, INVARIANTS).decide(_run, keep)
 
 
@@ -42,8 +40,7 @@ def _run(work: Work) -> None:
 
 
 def _round(work: Work) -> None:
-    """Devices until they are quiet, then claims, then each node once: a node is only looked at when all that it rests on
-    has settled."""
+    """All devices until they are quiet, then all claims, then each node once: when all that a node depends on has settled."""
     state = work.state
     dirty, touched = state.dirty, work.touched
     if dirty.everything:
@@ -78,11 +75,10 @@ def _round(work: Work) -> None:
 
 
 def for_node(work: Work, node: str) -> None:
-    """Everything that is decided for one node: which waiting claim has its device, what to order, hand over and give back. Each
-    is a step of its own: what fails or is refused in one keeps no other from being taken, least of all the one that asks a
-    victim back."""
+    """All decisions for one node: the devices of waiting claims, orders, hand-overs, detaches. Each is a step of its own: an
+    error in one stops no other, least of all the one that unmarks a victim."""
     state, assignments = work.state, list[Assignment]()
-    if node:  # a claim that no node was found for can only be failed
+    if node:  # a claim without a node can only fail
         if state.reservations_at[node]:
             work.guarded("rules.reservations.drop_overdue", drop_overdue, node)
         if state.somebody_waits(node):
@@ -116,7 +112,7 @@ def _assign(work: Work, node: str, assignments: list[Assignment]) -> None:
 
 
 def _give_back(work: Work, node: str, assignments: list[Assignment]) -> None:
-    """Check holds and fences of the node, go on with those that stand, and choose what has idled long enough."""
+    """Check the holds and fences of the node, and choose devices that have idled long enough."""
     state = work.state
     wanted = {uid for one in assignments for uid in one.resources}
     work.guarded("rules.release.unmark", release.unmark, node)
@@ -129,8 +125,8 @@ def _give_back(work: Work, node: str, assignments: list[Assignment]) -> None:
 
 
 def _advance(work: Work, uid: str, assignment: Assignment, node: str) -> None:
-    """`device_ready` once every unit has its device (in live modes only with our reservation), `ordered` once every unit
-    is asked for, `failed` when the fabric has said no for long enough."""
+    """`device_ready` when every unit has its device (in live modes only with a reservation), `ordered` when every unit is
+    ordered, `failed` when an attach error is definite."""
     life = work.state.lives.rows[assignment.claim.uid]
     if assignment.complete:
         if reserve(work, assignment, life, node) or not work.state.live:

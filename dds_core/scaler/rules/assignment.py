@@ -1,9 +1,9 @@
-"""What there is for each waiting claim: a pure function of the state, one node at a time.
+"""Assignment: which devices on a node are for which waiting claim, and what is missing. A pure function of the state, per node.
 
-The claims that wait on a node are served in order: those that already have their devices first, then by their pods' priority, by
-age and by name; the claims of one pod together. Each unit (one pool device that the scheduler handed out) is covered by the best
-thing there is: a free device on the node that the allocator chooses for it, one that is being attached, one that was ordered, one
-whose attach reports an error, or nothing.
+Claims are served in this order: those that already have their devices first, then by the priority of their pods, by age and by
+name; the claims of one pod together. Each unit (one pool device of the claim's allocation) is covered by the best that there is:
+a free device on the node that the allocator chooses for it, one that is being attached, one that is ordered, one whose attach
+reports an error, or nothing.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Way = Literal["attaching", "ordered", "erring", "missing", "sharing"]
 
 @dataclass(slots=True)
 class Assignment:
-    """How one claim's units are covered. `ready` pairs what would be promised with its device; the others hold a model for each
-    unit, `attaching` and `erring` the resource's uid as well. `sharing` units wait for the order of a device that another unit of
-    the same pool device is missing."""
+    """How the units of one claim are covered. `ready`: what to reserve, with its device. The other lists have a model for each
+    unit, `attaching` and `erring` also the resource's uid. `sharing`: units that share a pool device with a `missing` unit, and
+    so need no order of their own."""
 
     claim: Claim
     ready: list[tuple[ReservedDevice, Found]] = field(default_factory=list)
@@ -38,23 +38,23 @@ class Assignment:
 
     @property
     def complete(self) -> bool:
-        """Every unit has a device on the node."""
+        """Whether every unit has a device on the node."""
         return bool(self.ready) and self.asked and not (self.attaching or self.ordered or self.erring)
 
     @property
     def asked(self) -> bool:
-        """Every unit is at least ordered."""
+        """Whether every unit is at least ordered."""
         return not (self.missing or self.sharing)
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """The resources concerned, those on the node first."""
+        """The resources (uids) concerned, those on the node first."""
         there = [found.resource.uid for _, found in self.ready if found.resource is not None]
         return tuple(dict.fromkeys([*there, *(uid for _, uid in self.attaching), *(uid for _, uid in self.erring)]))
 
 
 class Supply:
-    """What is on its way to a node of one model, handed out unit by unit."""
+    """The devices of one model that are on their way to a node, given out unit by unit."""
 
     def __init__(self, state: State, node: str, model: Model) -> None:
         here = (state.resources.rows[uid] for uid in state.resources_at[node])
@@ -69,8 +69,8 @@ class Supply:
         self._shared_ways: dict[DeviceKey, tuple[Way, str]] = {}
 
     def way_for(self, result: Result, promised: str) -> tuple[Way, str]:
-        """How a unit without a device will get one, and the resource that brings it: the one that was promised when it is
-        only not listed now. The shares of one pool device come with one device."""
+        """How a unit without a device gets one, and the resource that brings it. A reserved device that is only unlisted now
+        stays with its unit. All shares of one pool device come with one device."""
         if promised in self.unlisted:
             return "attaching", self.unlisted.pop(promised)
         if not result.share:
@@ -93,7 +93,7 @@ class Supply:
 
 
 def assign(state: State, node: str) -> list[Assignment]:
-    """The covers of all claims that wait on `node`, in the order in which they are served."""
+    """The assignments of all claims that wait on the node, in the order in which they are served."""
     waiting = waiting_claims(state, node)
     if not waiting:
         return []
@@ -111,7 +111,7 @@ def assign(state: State, node: str) -> list[Assignment]:
 
 
 def _groups(state: State, waiting: list[Claim]) -> Iterator[list[Claim]]:
-    """Those that wait together, since a pod has them, in the order of the first of each."""
+    """Claims that wait together because a pod has them; groups in the order of their first claim."""
     left = {claim.uid: claim for claim in waiting}
     for claim in waiting:
         if claim.uid not in left:
@@ -170,7 +170,7 @@ def waiting_claims(state: State, node: str) -> list[Claim]:
 
 
 def _is_ready(claim: Claim, result: Result) -> bool:
-    """Somebody says that the device is there: the scheduler binds, and nothing has to be found or asked for."""
+    """Whether conditions say that the device is there: then the scheduler binds, and dds has nothing to do."""
     true = {c.type for c in claim.conditions if c.status == "True" and (c.driver, c.pool, c.device) == result.key}
     return true.issuperset(result.binding)
 
@@ -180,9 +180,9 @@ def _coming(state: State, resource: FabricResource) -> bool:
 
 
 def _unlisted(state: State, resource: FabricResource) -> bool:
-    """Called Online, and the node's slices do not show it: told in another order, or the driver is publishing anew. Or its detach
-    was ordered, and it stays if it is asked back in time, or it came again before its old resource is gone. It is on its way to a
-    claim like one that is being attached, and no reason to ask for another."""
+    """Whether the device is Online but not in the node's slices: the slice is observed later, or the driver is publishing again;
+    or its detach was ordered and may still be called off; or it was attached again before its old resource is gone. It counts as
+    on its way to a claim, so that no other is ordered."""
     life = state.devices.get(resource.uid)
     if life is not None and life.state in (USED, DEVICE_DETACHING):
         return False
@@ -197,7 +197,7 @@ def _unlisted(state: State, resource: FabricResource) -> bool:
 
 
 def ordered_not_made(state: State, node: str, model: Model) -> int:
-    """Units that a request asks for and the operator has made no resource for yet; our own standing order counts too."""
+    """Units that requests, and dds's standing order, ask for and for which the operator has made no resource yet."""
     total = 0
     kind = state.request_type(model)
     for uid in state.requests_at[node]:
@@ -214,6 +214,6 @@ def ordered_not_made(state: State, node: str, model: Model) -> int:
 
 
 def size_wanted(state: State, node: str, model: str, request: str, size: int) -> int:
-    """The size of a request once our standing order for it is carried out."""
+    """The size of a request once dds's standing order is carried out."""
     order = state.orders.get((node, model))
     return order.size if order is not None and order.request == request else size

@@ -1,8 +1,8 @@
-"""What the allocator says for the claims that wait on a node: which of the devices that are there and free satisfy them.
+"""Asks the allocator which free devices on a node satisfy the claims that wait there.
 
 All claims of a pod are asked for at once, with their alternatives, selectors, constraints, tolerations and capacities, as the
-scheduler would ask (`dds_core.matching`): no other test of whether a device will do is made. What cannot be had so is on its
-way, or has to be ordered (`assignment`). A claim of which it is not known what it asks for gets nothing.
+scheduler would ask (`dds_core.matching`); there is no other test of whether a device satisfies a claim. What cannot be had so is
+on its way, or has to be ordered (`assignment`). A claim whose requests are not known gets nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dds_core.scaler.state import State
 
 @dataclass(slots=True)
 class Found:
-    """A device on the node: its name, its UUID, the resource behind it (None: fixed), and what it is a face of."""
+    """A device on the node: its name, UUID, resource (None: fixed), and what it is a face of."""
 
     key: DeviceKey
     uuid: str
@@ -37,7 +37,7 @@ class Found:
 
     @property
     def identity(self) -> str:
-        """As that of a `ReservedDevice`."""
+        """As `ReservedDevice.identity`."""
         return self.uuid or "/".join(self.key)
 
     @property
@@ -48,9 +48,9 @@ class Found:
 
 @dataclass(slots=True)
 class Wish:
-    """A claim as it is asked for: the requests that wait for devices, without alternatives worse than what they were given, and
-    as they were allocated (`now`: one alternative, so many devices); by the name of a request the places of its results; and what
-    the claim keeps, with the request it is for."""
+    """What is asked for a claim. `requests`: those that wait for devices, without alternatives worse than the allocated one.
+    `now`: the same, only the allocated alternative and count. `places`: by request name the places of its results. `kept`: what
+    the claim keeps, with the request that it is for."""
 
     claim: Claim
     requests: list[ClaimRequest] = field(default_factory=list)
@@ -61,8 +61,7 @@ class Wish:
 
 @dataclass(slots=True)
 class Choice:
-    """What a group of claims gets: by claim the devices, with the promise that each amounts to; `whole` when it is all that they
-    wait for."""
+    """What a group of claims gets: by claim the devices, each with what to reserve. `whole`: it is all that they wait for."""
 
     whole: bool = False
     given: dict[str, list[tuple[ReservedDevice, Found]]] = field(default_factory=dict)
@@ -72,7 +71,7 @@ NOTHING = Choice()
 
 
 class Stock:
-    """What is free on a node, given out group by group; `free` as `free_devices` gives it."""
+    """The free devices of a node, given out group by group; `free` as `free_devices` gives it."""
 
     def __init__(self, state: State, node: str, free: list[Found]) -> None:
         self._state = state
@@ -85,8 +84,8 @@ class Stock:
         self._counted = False
 
     def choose(self, claims: Sequence[Claim]) -> Choice:
-        """Devices for all of these claims, those promised to them if these will do, else for as many of their requests as can be
-        had together, those first that come first; taken from the stock."""
+        """Devices for all these claims, taken from the stock: those reserved for them if these suffice; else any; else for as
+        many of their requests as can be had together, in order."""
         group = {claim.uid for claim in claims} | {f"pod:{claim.owner}" for claim in claims if claim.owner}
         among, promised = self._open_to(claims, group)
         self._take_back(group)
@@ -125,8 +124,8 @@ class Stock:
         return ReservedDevice(place, found.uuid, *key, request, _share_id(claim.uid, place), consumed), found
 
     def _open_to(self, claims: Sequence[Claim], group: Collection[str]) -> tuple[list[DeviceKey], list[DeviceKey]]:
-        """The devices that the group may have, those promised to it first, and these alone. None is one on which a hand-over to
-        one of them has ended in vain."""
+        """The devices that the group may have, those reserved for it first; and the reserved ones alone. Without devices on which
+        a hand-over to one of these claims has ended in vain."""
         state = self._state
         lives = [life for claim in claims if (life := state.lives.get(claim.uid)) is not None]
         vain = {identity for life in lives for identity in life.excluded}
@@ -147,13 +146,13 @@ class Stock:
         return mine + known + others, mine
 
     def _is_meant_otherwise(self, found: Found, group: Collection[str]) -> bool:
-        """Whether its hardware is promised to somebody else, and not as shares of this device."""
+        """Whether its hardware is reserved for another claim, other than as shares of this device."""
         theirs = [promise for owner, promise in self._promised if owner not in group]
         faces = {found.identity, *_identities(found)}
         return any(one.key != found.key or not one.share for one in theirs if one.identity in faces)
 
     def _count_holders(self) -> None:
-        """What claims hold of the node's own devices, and the shares that stand ready for them. Most need not be asked for."""
+        """Count what claims have of the node's devices, and the reserved shares; only if the allocator is asked at all."""
         self._counted, state = True, self._state
         for pool in state.pools_at[self._node]:
             for uid in state.claims_in_pool[pool]:
@@ -165,16 +164,17 @@ class Stock:
             self._in_use.count(promise.key, promise.consumed)
 
     def _take_back(self, group: Collection[str]) -> None:
-        """The shares that stand ready for the group are its own to choose again."""
+        """The shares that are reserved for the group itself are free for it to choose again."""
         for owner, promise in self._shares:
             if owner in group and self._counted:
                 self._in_use.count(promise.key, promise.consumed, -1)
         self._shares = [(owner, promise) for owner, promise in self._shares if owner not in group]
 
     def _fits(self, wishes: list[tuple[Wish, list[ClaimRequest]]], promised: Sequence[DeviceKey]) -> Fit | None:
-        """Whether what is promised to claims satisfies them. It is asked at each change of the node, and most change nothing."""
+        """Whether the reserved devices satisfy the claims. The answer is cached: it is needed at each change of the node, and
+        most changes do not concern it."""
         devices = [self.free[key].device for key in promised]
-        if any(device.shared or device.consumes for device in devices):  # others may have used up what there is of it
+        if any(device.shared or device.consumes for device in devices):  # other claims may have used it up
             return self._ask(wishes, promised)
         of = tuple(wish.claim.uid for wish, _ in wishes)
         asked = ([wish.claim.allocation for wish, _ in wishes], promised)
@@ -200,7 +200,7 @@ class Stock:
     def _in_part(
         self, wishes: list[Wish], among: Sequence[DeviceKey]
     ) -> tuple[list[tuple[Wish, list[ClaimRequest]]], Fit | None]:
-        """As many devices as can be had together, request by request, of the alternatives that wait now."""
+        """As many devices as can be had together, request by request, of the allocated alternatives."""
         best: Fit | None = None
         kept: list[tuple[Wish, list[ClaimRequest]]] = []
         for wish in wishes:
@@ -218,13 +218,13 @@ class Stock:
 
 
 def _share_id(claim: str, place: int) -> str:
-    """A UUID (RFC 4122, version 8) that no other share has, and the same whenever it is asked for."""
+    """A UUID (RFC 4122, version 8) that no other share has; always the same for a claim and place."""
     digest = hashlib.sha256(f"{claim}/{place}".encode()).hexdigest()
     return f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-8{digest[17:20]}-{digest[20:32]}"
 
 
 def wish_of(state: State, claim: Claim) -> Wish | None:
-    """None where it is not known what the claim asks for."""
+    """None if it is not known what the claim asks for."""
     allocation = claim.allocation
     if not claim.known or allocation is None:
         return None
@@ -243,8 +243,8 @@ def wish_of(state: State, claim: Claim) -> Wish | None:
         row = request.alternatives[names.index(name)]
         for place in wanted[1:]:
             del waiting[place]
-        better = request.alternatives[: names.index(name) + 1]  # a worse one the scheduler would not take
-        if row.admin:  # who looks on is given a device of its own
+        better = request.alternatives[: names.index(name) + 1]  # the scheduler would take no worse one
+        if row.admin:  # admin access, too, gets a device of its own
             better = tuple(replace(one, admin=False) for one in better)
         request = replace(request, alternatives=better)
         now = replace(request, alternatives=(replace(row, count=len(wanted), all=False, admin=False),))
@@ -258,7 +258,6 @@ def wish_of(state: State, claim: Claim) -> Wish | None:
 
 
 def _concerns(constraint: Constraint, request: str) -> bool:
-    """`request` as a result names it."""
     return not constraint.requests or not {request, request.partition("/")[0]}.isdisjoint(constraint.requests)
 
 
@@ -270,16 +269,15 @@ def _is_waiting(wish: Wish, place: int) -> bool:
 
 
 def free_devices(state: State, node: str) -> list[Found]:
-    """Devices that a claim could have now: fixed ones first, then those not marked to go, each in the order of their names."""
+    """Devices that a claim could have now: fixed ones first, then those not marked to go, each by name."""
     free = [found for found in _listed(state, node) if _is_free(state, found) and _is_there(state, node, found)]
     free.sort(key=lambda found: (found.resource is not None, _is_marked(state, found), found.key))
     return free
 
 
 def _listed(state: State, node: str) -> Iterator[Found]:
-    """Our drivers' devices in the node's own slices, but for those that a claim has as a whole: most, so they are left out first.
-    A pool that is incomplete has none, a part is never given for a whole, and a device that somebody is still to say is there is
-    none yet."""
+    """Devices of dds's drivers in the node's own slices, without those that a claim has as a whole: most, so they are left out
+    first. An incomplete pool has none; a part is never given for a whole; a device with binding conditions is not there yet."""
     for key in state.pools_at[node]:
         pool = state.pools[key]
         if key[0] not in state.drivers or not pool.usable:
@@ -297,7 +295,7 @@ def _listed(state: State, node: str) -> Iterator[Found]:
 
 
 def _is_free(state: State, found: Found) -> bool:
-    """No claim holds it under an older name, or as another face of its hardware."""
+    """Whether no claim has it under an older name, or as another face of its hardware."""
     if any(state.having[key] for key in found.others):
         return False
     if found.device.shared:
@@ -307,13 +305,13 @@ def _is_free(state: State, found: Found) -> bool:
 
 
 def _is_there(state: State, node: str, found: Found) -> bool:
-    """Online and well. A device that no resource names yet is only fixed when none is still to say which device it got."""
+    """Whether it is Online, without error. A device without a resource is fixed only if no resource still waits for its UUID."""
     resource = found.resource
     if resource is None:
         return (DEPARTED, found.uuid) not in state.fired_deadlines and not _may_be_coming(state, node, found)
     life, fence = state.devices.get(resource.uid), state.fences.get(resource.uid)
     if fence is not None and fence.ordered:
-        return False  # the operator may be taking it away at this moment; it is free again once its size is back
+        return False  # the operator may be detaching it now; it is free again once the size is raised back
     there = resource.state == "Online" and not resource.error and not resource.deleting
     there = there and not state.is_taken_off(resource)
     return there and (life is None or life.state != DEVICE_DETACHING)
@@ -333,18 +331,18 @@ def _is_marked(state: State, found: Found) -> bool:
 
 
 def _promised_to(state: State, found: Found) -> set[str]:
-    """Who the device, or another face of its hardware, is meant for; it may have been promised before its UUID was published."""
+    """For whom the device, or another face of its hardware, is reserved: maybe since before its UUID was published."""
     return set(state.promised(found.identity)).union(*map(state.promised, _identities(found)))
 
 
 def _identities(found: Found) -> Iterator[str]:
-    """All by which a promise may name its hardware."""
+    """All identities under which its hardware may be reserved."""
     yield from found.face.uuids
     yield from ("/".join(key) for key in (found.key, *found.others))
 
 
 def _pledges(state: State, node: str) -> Iterator[tuple[str, ReservedDevice]]:
-    """What stands ready on the node, and for whom."""
+    """What is reserved on the node, and for whom."""
     if state.live:
         for key in state.reservations_at[node]:
             yield from ((key, promise) for promise in state.reservations.rows[key].promises)
@@ -354,7 +352,7 @@ def _pledges(state: State, node: str) -> Iterator[tuple[str, ReservedDevice]]:
 
 
 def models_for(state: State, claim: Claim, request: ClaimRequest) -> set[str]:
-    """The models whose pools show a device that the request could be given, or of which that cannot be judged."""
+    """The models whose pools show a device that satisfies the request, or that cannot be judged."""
     asked, found = claim_of(claim, [request]), set()
     for model in state.config.models:
         slices = (state.slices.rows[uid] for key in state.pools_of_model[model.model] for uid in state.slices_of[key])

@@ -1,4 +1,4 @@
-"""The steps of a claim's life that follow from the claim, its pods and its devices; what a node has for it is in `nodes`."""
+"""The steps of a claim's life that follow from the claim, its pods and its devices; the others are in `rules.for_node`."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from dds_core.scaler.state import State, Work
 
 _LONGEST_CHAIN = 8
 _MOST_IN_VAIN = 2
-"""Hand-overs in a cycle that may end on a pool device again while what was handed over is free; then the claim is failed."""
+"""Hand-overs in a cycle that may land on a pool device again although the handed-over one is free; then the claim fails."""
 
 
 def step(work: Work, uid: str) -> None:
-    """Take every step that is due for the claim, then look whether its time is up and whether it can be steered."""
+    """Take every step that is due for the claim; then look at its exchange, its budget and its steering."""
     claim = work.state.claims.get(uid)
     if claim is not None and claim.hold:
         end_stray(work, claim)
@@ -67,8 +67,8 @@ def step(work: Work, uid: str) -> None:
 
 
 def _tell_elsewhere(work: Work, claim: Claim, allocation: Allocation) -> None:
-    """A pod that runs on another node than its claim's devices are on: the scheduler compares neither node nor reservation when
-    it looks at a claim that was taken and given in between."""
+    """Alert about a pod that runs on another node than its claim's devices: if a claim was cleared and given devices in between,
+    the scheduler compares neither node nor reservation."""
     for pod in work.state.pods_of(claim):
         if allocation.node and pod.node and pod.node != allocation.node and pod.phase not in FINISHED:
             whose = f"pod {pod.namespace}/{pod.name} runs on {pod.node} with claim {claim.namespace}/{claim.name}"
@@ -76,8 +76,8 @@ def _tell_elsewhere(work: Work, claim: Claim, allocation: Allocation) -> None:
 
 
 def _tell_doubles(work: Work, claim: Claim, allocation: Allocation) -> None:
-    """Two claims that have one device, each as a whole: the API server does not look, and when one of them goes the scheduler
-    gives the device to a third."""
+    """Alert about two claims that have one device, each as a whole: the API server does not check this, and when one of them
+    ends, the scheduler gives the device to a third."""
     state = work.state
     for result in allocation.results:
         if len(state.holders[result.key]) + len(state.held_by[result.key]) < 2 or not result.whole:
@@ -94,12 +94,12 @@ def _tell_doubles(work: Work, claim: Claim, allocation: Allocation) -> None:
 
 
 def slow_due(life: ClaimLife) -> int | None:
-    """The instant from which a claim has waited long for what was ordered, None when it waits for nothing."""
+    """The instant from which a claim has waited long for its order; None when it waits for none."""
     return life.since + SLOW if life.state == ATTACHING else None
 
 
 def tell_hidden(work: Work, uid: str, assignment: Assignment, node: str) -> None:
-    """An order of which nothing is seen, not even an error, is told; what is seen on its way, or is not listed, is elsewhere."""
+    """Alert about an order without visible effect, not even an error. Slow resources and unlisted devices have other alerts."""
     state, claim = work.state, assignment.claim
     due = slow_due(state.lives.rows[uid])
     if due is None or not work.has_come(due) or not state.live:
@@ -112,7 +112,7 @@ def tell_hidden(work: Work, uid: str, assignment: Assignment, node: str) -> None
 
 
 def _not_made(state: State, node: str, model: str) -> str:
-    """What the requests say of a device that was ordered and that no resource stands for."""
+    """What the requests show of a device that was ordered and has no resource."""
     requests = (state.requests.rows[uid] for uid in sorted(state.requests_at[node]))
     told = (
         f"{one.name} asks for {one.size} and has {len(state.resources_of_request[one.name])}"
@@ -123,7 +123,7 @@ def _not_made(state: State, node: str, model: str) -> str:
 
 
 def _not_shown(state: State, uid: str) -> str:
-    """Of a resource whose device is there and that nobody shows: why; "" for another, and for one that is told elsewhere."""
+    """Why a resource is Online and no slice shows its device; "" for other resources, and if another alert says so."""
     resource = state.resources.rows[uid]
     if resource.state != "Online" or (uid in state.unlisted and state.lists_others(uid)):
         return ""
@@ -147,7 +147,7 @@ def next_move(state: State, uid: str, at: int) -> ClaimMoved | None:
 def _allocated(
     state: State, claim: Claim, allocation: Allocation, life: ClaimLife | None, at: int
 ) -> ClaimMoved | None:
-    """Another allocation than the one last seen: a new attempt, or a new cycle when the last had ended."""
+    """Another allocation than the one last seen: a new attempt, or a new cycle if the last has ended."""
     source = life.state if life is not None else NEW
     waits, local = state.pool_results(allocation), state.local_results(allocation)
     if not waits and not local:
@@ -180,7 +180,7 @@ def _allocated(
 
 
 def _was_told(state: State, claim: Claim) -> bool:
-    """Whether anybody was told that the claim's devices are there. In observe that is not known."""
+    """Whether a hand-over of the claim has begun. In observe that is not known, so yes."""
     rows = (state.reservations.rows[key] for key in state.reservations_for[claim.uid])
     begun = claim.uid in state.hand_overs or claim.uid in state.exchanges
     return begun or not state.live or any(row.signalled for row in rows)
@@ -195,7 +195,7 @@ def _landing(life: ClaimLife | None, node: str, pool: bool) -> str:
 
 
 def _not_taken(state: State, claim: Claim, life: ClaimLife | None) -> tuple[str, ...]:
-    """What was handed over to the claim and has been there and free ever since: the scheduler has a reason to leave it."""
+    """The devices that were handed over to the claim and have been free ever since: the scheduler has a reason to leave them."""
     if life is None:
         return ()
     mine = {claim.uid, f"pod:{claim.owner}"}
@@ -207,14 +207,14 @@ def _not_taken(state: State, claim: Claim, life: ClaimLife | None) -> tuple[str,
 def _stayed_free(state: State, claim: Claim, life: ClaimLife, promise: ReservedDevice) -> bool:
     resource = state.resource_of(promise.key)
     device = state.devices.get(resource.uid) if resource is not None else None
-    if device is None:  # of a fixed one it is only known as long as it is kept for the claim
+    if device is None:  # a fixed one: known only while it is reserved for the claim
         return bool(state.reservations_for[claim.uid])
     return 0 < device.idle_since <= life.since
 
 
 def _began(state: State, allocation: Allocation, at: int) -> int:
-    """When the attempt began: now, except for what a start finds in the cluster, which is as old as its timestamp says
-    once the skew between our clock and the scheduler's was measured."""
+    """Start of the attempt: 0 for now. What a start or level pass finds is as old as its timestamp says, once the skew between
+    this clock and the scheduler's was measured."""
     if at != state.synced_at and at != state.level_at:
         return 0
     if allocation.timestamp is None or state.skew is None:
@@ -252,7 +252,7 @@ def _release(state: State, uid: str, life: ClaimLife | None, cause: str) -> Clai
 
 
 def _devices_left_by(state: State, uid: str, life: ClaimLife) -> tuple[str, ...]:
-    """The resources that the claim had, or that are still coming for it and for nobody else."""
+    """The resources that the claim had, or that are still coming for it and for no other claim."""
     had = [d for d in life.devices if (resource := state.resources.get(d)) is not None and not resource.deleting]
     if life.allocation is not None:
         keys = {result.key for result in life.allocation.results}
@@ -294,7 +294,7 @@ def _order_stands(state: State, life: ClaimLife) -> bool:
 
 
 def settled_because(state: State, uid: str, life: ClaimLife) -> str:
-    """Why nothing is left to wait for after the claim let go of its devices; "" while something is."""
+    """Why nothing is left to wait for after the claim's release; "" while something is."""
     reasons = []
     for device in life.devices:
         reason = _device_settled(state, device)
@@ -318,8 +318,7 @@ def _device_settled(state: State, uid: str) -> str:
 
 
 def kept_by_policy(state: State, uid: str) -> bool:
-    """Whether the policy never gives this idle device back: nothing detaches, it is not ours to detach, or the node's
-    minimum keeps it."""
+    """Whether dds will never detach this idle device: because of the mode, another's request, or the node's minimum."""
     if state.mode == "attach":
         return True
     resource = state.resources.rows[uid]
@@ -334,7 +333,7 @@ def kept_by_policy(state: State, uid: str) -> bool:
 
 
 def _condition_move(state: State, claim: Claim, allocation: Allocation, life: ClaimLife) -> ClaimMoved | None:
-    """Steps within an attempt: told failed, told ready, bound, reserved or not."""
+    """Steps within an attempt: failed, signalled, bound, reserved or not."""
     if life.state in WAITING:
         told = told_by_conditions(state, claim)
         if told is not None and claim_target(told[0], life.state) is not None:
@@ -351,7 +350,7 @@ def _condition_move(state: State, claim: Claim, allocation: Allocation, life: Cl
 
 
 def told_by_conditions(state: State, claim: Claim) -> tuple[str, str] | None:
-    """(trigger, cause) that the conditions on our own results amount to, None when they say nothing."""
+    """(trigger, cause) of the conditions on dds's results, None when they say nothing."""
     waits = state.pool_results(claim.allocation)
     true = claim.true_conditions
     if not true:

@@ -1,4 +1,4 @@
-"""The steps of a device's life, from what is observed of its resource and of the claims that hold it."""
+"""The steps of a device's life, by what is observed of its resource and of the claims that have it; alerts about its state."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ def next_move(state: State, uid: str) -> DeviceMoved | None:
 
 
 def held_key(state: State, uid: str, resource: FabricResource) -> DeviceKey | None:
-    """The name under which a claim holds the device, or a part of it; None when no claim does. The name by which the claim took
-    it still counts when its slice is gone, when the name has moved to another UUID, and between the two writes of an exchange.
-    A claim may also hold a name on the node that no slice lists: that name may be one of a device that was in use."""
+    """The name under which a claim has the device or a part of it; None when no claim has. The name under which the claim took it
+    still counts if its slice is gone, if the name has moved to another UUID, and between the two writes of an exchange. A name on
+    the node that a claim has and no slice lists may be that of any device in use."""
     life = state.devices.get(uid)
     keys = state.names_of(resource)
     if life is not None and life.key is not None:
@@ -86,7 +86,7 @@ def _held_and_unlisted(state: State, pool: PoolKey) -> set[DeviceKey]:
 
 
 def check_health(work: Work, uid: str) -> None:
-    """A device that came and is sick is handed to nobody, and a person is told; who has it keeps it."""
+    """Alert about a sick device: no claim is given it, a claim that has it keeps it."""
     state = work.state
     resource = state.resources.get(uid)
     if resource is None or resource.state != "Online" or resource.deleting:
@@ -108,7 +108,7 @@ SLOW = 300 * MICROSECONDS
 
 
 def progress_due(state: State, uid: str) -> int | None:
-    """The instant from which a device on its way in or out has made no progress for long, None for one that is on none."""
+    """The instant from which a device on its way in or out has made no progress for long; None if it is not on its way."""
     life, fence = state.devices.get(uid), state.fences.get(uid)
     if life is None or life.state not in (REQUESTED, MARKED, DEVICE_DETACHING):
         return None
@@ -118,7 +118,7 @@ def progress_due(state: State, uid: str) -> int | None:
 
 
 def check_progress(work: Work, uid: str) -> None:
-    """An operator whose status lags, or that does nothing, is told, with what is waited for."""
+    """Alert about a device that makes no progress, with what the operator says and what is waited for."""
     state, due = work.state, progress_due(work.state, uid)
     resource, life = state.resources.get(uid), state.devices.get(uid)
     if resource is None or life is None or due is None or not work.has_come(due) or not state.live:
@@ -138,19 +138,19 @@ def check_progress(work: Work, uid: str) -> None:
 
 
 def is_marked(state: State, uid: str, resource: FabricResource) -> bool:
-    """Marked by us, or by anybody's annotation that we have not asked to take off."""
+    """Marked by dds, or by another client's annotation whose removal was not decided."""
     return uid in state.fences or (resource.marked and uid not in state.unmarked)
 
 
 def staying_of(state: State, own: AttachRequest) -> list[FabricResource]:
-    """The devices of a request that are not on their way back, there or still coming; in no order."""
+    """The resources of a request that are not leaving, with or without a device yet; unordered."""
     owned = (state.resources.rows[uid] for uid in state.resources_of_request[own.name])
     return [r for r in owned if not r.leaving]
 
 
 def is_given_up(state: State, resource: FabricResource) -> bool:
-    """Whether the operator has said that it is done with the smaller size for which this one was to go. It cannot be asked back
-    any more, though the resource is not yet seen to leave: that news may come later than that of the request."""
+    """Whether the operator reports that it has acted on the smaller size for which this device was to go. A larger size would no
+    longer keep it, even if its resource is not seen to leave yet: that news may come later than the request's."""
     fence = state.fences.get(resource.uid)
     request = state.requests.get(state.request_named.get(resource.request, ""))
     if fence is None or not fence.ordered or request is None or request.state != "Running":

@@ -1,11 +1,12 @@
-"""The exchange: a claim is given the devices of its node while its pod waits, and the scheduler binds the pod without scheduling
-it again.
+"""The exchange: dds gives a claim the attached devices of its node while its pod waits, and the scheduler binds the pod without
+scheduling it again.
 
-The scheduler of Kubernetes 1.36 looks every five seconds at the claims of a pod that it waits with, each read anew, and goes on
-once none of their devices has a condition to wait for. An allocation that is set cannot be changed, so it is cleared and set in
-two writes; in between the scheduler finds none, and goes on waiting. Its book of devices is a set: two claims with one device
-would free it for a third. So the devices are guarded first (an admission policy denies them to everybody else), and all claims
-are listed after that. What makes an exchange unsafe is looked for before it begins, and once more before the first write.
+While a pod waits, the scheduler of Kubernetes 1.36 reads its claims again every five seconds, and goes on once none of their
+devices has a condition to wait for. An allocation that is set cannot be changed, so dds clears it and sets another, in two
+writes; in between the scheduler finds none and waits on. The scheduler keeps the allocated devices as a set: if two claims had
+one device, the end of either would free it for a third. So the devices are guarded first (an admission policy denies them to all
+other claims), and then all claims are listed. Whatever makes an exchange unsafe is looked for before it begins, and again before
+the first write.
 """
 
 from __future__ import annotations
@@ -31,18 +32,17 @@ from dds_core.scaler.state import State, Work
 
 KUBE_SCHEDULER = ("", "default-scheduler")
 LOOKS_ANEW = (1, 36)
-"""The first version whose scheduler may be dealt with so: before, it panics over a claim that is cleared and shared (Kubernetes
-pull request 137371)."""
+"""First version with exchanges: older schedulers panic over a cleared claim that is shared (Kubernetes pull request 137371)."""
 QUIET = 30 * MICROSECONDS
-"""Microseconds without a new beginning of our watch of claims: a scheduler that begins anew across the gap ignores the change."""
+"""No exchange begins so soon after a restart of the watch of claims: a scheduler that relists in the gap misses the change."""
 AFTER_REFUSAL = 600 * MICROSECONDS
 LAST_MOMENT = 10 * MICROSECONDS
-"""A guard that ends sooner is none to begin the two writes under."""
+"""The two writes do not begin under a guard that ends sooner than this."""
 MOST_RESULTS = 32
 
 
 def begin(work: Work, pods: list[Pod], claims: list[Claim], node: str) -> str:
-    """Begin the exchange for these claims of a group, each with all it needs promised; or why that is not possible."""
+    """Begin the exchange for these claims of a group, each with all its devices reserved. Returns why it is impossible, or ""."""
     state = work.state
     why = _against(state, pods, claims, node, work.at)
     if why:
@@ -65,7 +65,7 @@ def begin(work: Work, pods: list[Pod], claims: list[Claim], node: str) -> str:
 
 
 def _against(state: State, pods: list[Pod], claims: list[Claim], node: str, at: int) -> str:
-    """What stands against an exchange, "" when nothing does."""
+    """Why an exchange is impossible, "" if it is not."""
     return next(filter(None, _objections(state, pods, claims, node, at)), "")
 
 
@@ -105,7 +105,8 @@ def looks_anew(state: State) -> bool:
 
 
 def _against_claim(state: State, claim: Claim, pods: list[Pod], node: str) -> str:
-    """A pod that is not reserved would allocate the claim elsewhere in the gap, and the reserved one be bound without it."""
+    """Why this claim cannot be exchanged. A pod that is not in reservedFor could allocate the claim elsewhere in the gap, and the
+    pod that is would be bound without it."""
     name, allocation = f"{claim.namespace}/{claim.name}", claim.allocation
     if allocation is None or allocation.node != node:
         return f"{name} is allocated on no single node"
@@ -147,11 +148,11 @@ def _given(promise: ReservedDevice, instead: Result | None = None) -> Result:
     return Result(request, *promise.key, share=promise.share, consumed=promise.consumed)
 
 
-# -- step by step ------------------------------------------------------------------------------------------------------
+# -- steps -------------------------------------------------------------------------------------------------------------
 
 
 def go_on(work: Work, uid: str) -> None:
-    """The next step of the claim's exchange, and the guards that are not needed any more."""
+    """The next step of the claim's exchange, and the removal of guards that are no longer needed."""
     state = work.state
     row, claim = state.exchanges.get(uid), state.claims.get(uid)
     if row is not None and not state.live:
@@ -183,8 +184,8 @@ def _step(work: Work, row: Exchange, claim: Claim) -> None:
 
 
 def _begin_anew(work: Work, row: Exchange, claim: Claim) -> None:
-    """The first claim of the group has gone another way. Its guard and its list were for all of them, and what becomes of these
-    is told of it."""
+    """The first claim of the group has left the exchange. The guard and the list were for all, and their outcomes are reported
+    under the first claim, so the others begin again."""
     if not row.open:
         reason = "the first claim of its group went another way"
         work.emit_once(ExchangeEnded(claim=claim.uid, mode=work.state.mode, reason=reason))
@@ -193,14 +194,14 @@ def _begin_anew(work: Work, row: Exchange, claim: Claim) -> None:
 
 
 def _still_waits(state: State, row: Exchange) -> bool:
-    """Whether the node is there, and a pod that waits; a reservation of one that went is taken away by the claim controller."""
+    """Whether the node is there, and a pod that waits. (The claim controller removes reservations of pods that are gone.)"""
     node = state.node(row.node)
     pods = (state.pods.get(one.uid) for one in row.swap.consumers)
     return node is not None and not node.deleting and any(pod is not None and pod.pending for pod in pods)
 
 
 def _leave(work: Work, claim: Claim, why: str) -> None:
-    """A claim that is cleared is left to the scheduler."""
+    """End the exchange of a cleared claim; the scheduler allocates it."""
     _tell_left(work, claim)
     work.emit_once(ExchangeEnded(claim=claim.uid, mode=work.state.mode, reason=why))
 
@@ -211,15 +212,15 @@ def _tell_left(work: Work, claim: Claim) -> None:
 
 
 def list_when_settled(work: Work, of: str, since: int) -> None:
-    """Wish for the list of all claims, once every API server is taken to know of a guard that acts since then."""
+    """Request the list of all claims, once every API server is taken to know of the guard that stands since `since`."""
     settled = settled_due(work.state, since)
     if work.has_come(settled):
         work.emit_once(ClaimsListWanted(resource=of, mode=work.state.mode, fenced=settled), of)
 
 
 def _clear(work: Work, row: Exchange, claim: Claim) -> None:
-    """The first of the two writes, unless something stands against it by now: then nothing has happened to any claim that is not
-    cleared already, and those are handed over in another way."""
+    """The first of the two writes, unless something is against it by now. Then the claims that are not cleared yet leave the
+    exchange unharmed and are handed over in another way."""
     mode, rows = work.state.mode, work.state.exchanges.rows
     whole = [uid for uid in row.group if uid in rows and not rows[uid].open]
     why = _in_the_way(work, row, whole)
@@ -231,7 +232,7 @@ def _clear(work: Work, row: Exchange, claim: Claim) -> None:
 
 
 def _in_the_way(work: Work, row: Exchange, whole: list[str]) -> str:
-    """Why the exchange may not go on for the claims of its group that are not cleared yet."""
+    """Why the exchange may not go on for those claims of its group that are not cleared yet (`whole`); "" if it may."""
     state = work.state
     if work.at > row.until - LAST_MOMENT:
         return "its guard is about to end"
@@ -251,7 +252,7 @@ def _in_the_way(work: Work, row: Exchange, whole: list[str]) -> str:
 
 
 def _rivals(state: State, swap: Swap) -> Iterable[Claim]:
-    """Claims that have a device of the swap as a whole."""
+    """Other claims that have a device of the swap as a whole."""
     whole = [one.key for one in swap.results if one.whole]
     others = {uid for key in whole for uid in state.claims_naming(key)} - {swap.claim}
     return [state.claims.rows[uid] for uid in sorted(others)]
@@ -279,7 +280,7 @@ def _give(work: Work, row: Exchange, claim: Claim) -> None:
 
 
 def _lost(state: State, swap: Swap, had: set[DeviceKey]) -> str:
-    """What became of a device since the claim was cleared, so that it cannot be given; "" when all can."""
+    """Why a device can no longer be given, after the claim was cleared; "" if all can."""
     rival = next(iter(_rivals(state, swap)), None)
     if rival is not None:
         return f"claim {rival.namespace}/{rival.name} took one of the devices in between"
@@ -288,13 +289,13 @@ def _lost(state: State, swap: Swap, had: set[DeviceKey]) -> str:
 
 
 def _is_gone(state: State, key: DeviceKey) -> bool:
-    """Whether the driver lists the device no more. An incomplete pool, of which slices are still to come, does not say so."""
+    """Whether the driver no longer lists the device. An incomplete pool, of which slices are still to come, does not say so."""
     pool = state.pools.get(key[:2])
     return pool is None or (pool.usable and key[2] not in pool.devices)
 
 
 def _guard_again(work: Work, row: Exchange, claim: Claim) -> None:
-    """After a restart, or when it took longer than the guard: nothing is known of what others have done meanwhile."""
+    """After a restart, or when it took longer than the guard: other clients may have acted meanwhile, so guard and list again."""
     if not _still_waits(work.state, row):
         _leave(work, claim, "its node went, or nobody waits for it any more")
         return
@@ -308,8 +309,8 @@ def _guard_again(work: Work, row: Exchange, claim: Claim) -> None:
 
 
 def _lift(work: Work, uid: str) -> None:
-    """A guard goes when its claim lets go of the device, or never got it, at the end of its time, and when nothing is written any
-    more; never is a device that is free kept from everybody. Its key can only be taken off where it is known to stand."""
+    """Remove a guard when its claim lets go of the device or never got it, at the end of its time, and when dds no longer writes:
+    a free device is never kept from all. Not before it is known where guards are (`unanswered`)."""
     state = work.state
     if state.unanswered:
         return
@@ -321,17 +322,17 @@ def _lift(work: Work, uid: str) -> None:
     )
     keys = sorted(state.guarded_for[uid])
     if any(state.guarded.rows[key].lifting for key in keys):
-        return  # one write after the other, so that each tells of its own
+        return  # one write at a time, so that each outcome concerns its own keys
     over = [key for key in keys if key not in held or not state.live or work.has_come(state.guarded.rows[key].until)]
     if over:
         work.emit_once(GuardLifted(claim=uid, devices=tuple(over), mode=state.undoing_mode))
 
 
-# -- as it is told -----------------------------------------------------------------------------------------------------
+# -- words -------------------------------------------------------------------------------------------------------------
 
 
 def exchanged(state: State, claim: Claim) -> str:
-    """What was exchanged, when the claim's allocation is what an exchange of ours gave it; "" when it is not."""
+    """Which devices were exchanged, in words, if the claim's allocation is what an exchange of dds gave it; else ""."""
     row, life = state.exchanges.get(claim.uid), state.lives.get(claim.uid)
     if row is None or claim.allocation is None or claim.allocation.results != row.swap.results:
         return ""

@@ -1,6 +1,6 @@
-"""Claims that will not get their device: noticed early, told with the fabric's words, and only after the cool-down was
-read back, so that the scheduler does not choose the same again. What cools down is a model on a node, and in the whole fabric
-when it failed on several of its nodes."""
+"""Failures: claims that will not get their device. A failure is noticed early and has the fabric's words, but is signalled only
+after the cool-down was read back, so that the scheduler does not choose the same again. A model cools down on a node, or in the
+whole fabric if it failed on several of its nodes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from dds_core.scaler.rules.assignment import assign
 from dds_core.scaler.state import State, Work
 
 LONGEST_COOL_DOWN = 600
-"""Seconds. No doubled cool-down is longer than that: nobody else gets a device of the pool on the node meanwhile."""
+"""Seconds. No doubled cool-down is longer: meanwhile no claim at all gets a device of the pool on the node."""
 
 
 def budget_due(state: State, claim: Claim, life: ClaimLife) -> int:
-    """The instant at which this attempt has taken too long."""
+    """The instant at which this attempt fails with AttachTimeout."""
     scheduler = state.scheduler_of(claim)
     timeout = state.timeouts.get(scheduler)
     learned = timeout.learned if timeout is not None and timeout.learned else None
@@ -29,13 +29,13 @@ def budget_due(state: State, claim: Claim, life: ClaimLife) -> int:
 
 
 def definite_due(state: State, resource: str) -> int | None:
-    """The instant from which an attach error that stands is definite; None while there is none."""
+    """The instant from which a standing attach error is definite; None without an error."""
     since = state.erring.get(resource)
     return since + state.policy.error_grace_seconds * MICROSECONDS if since is not None else None
 
 
 def fail_overdue(work: Work, claim: Claim, life: ClaimLife) -> None:
-    """Fail the attempt when its budget is used up; say at once when nothing tells the node."""
+    """Fail the attempt when its budget is used up. Alert if the claim has no node."""
     state = work.state
     if life.allocation is None or not state.pool_results(life.allocation) or claim.uid in state.failures:
         return
@@ -52,7 +52,7 @@ def fail_overdue(work: Work, claim: Claim, life: ClaimLife) -> None:
 
 
 def _late(state: State, claim: Claim) -> str:
-    """The first model of the claim that has no device yet; the others are not to blame."""
+    """The first model of which the claim has no device yet; the others are not to blame."""
     node = state.node_of(claim)
     assignments = assign(state, node) if node else []
     there = {promise.result for one in assignments if one.claim.uid == claim.uid for promise, _ in one.ready}
@@ -71,8 +71,8 @@ def fail(
     device: str = "",
     anywhere: bool = False,
 ) -> None:
-    """End the attempt: decide the failure, move the claim (in live modes, or when the failure itself was observed), and
-    cool the cell down; none when it would fail `anywhere`."""
+    """End the attempt: decide the failure, move the claim (in live modes, or if the failure itself was observed), and cool the
+    cell down; not if the claim would fail `anywhere`."""
     state = work.state
     if not (state.live or observed) and _was_shown(state, claim, life):
         return
@@ -103,9 +103,9 @@ def fail(
 
 
 def _times_in_a_row(work: Work, cell: Cell, reason: str) -> int:
-    """How often in a row the cell failed for this reason of the node's own. A node that was open for as long as it may be closed
-    begins anew: who goes round among so many nodes that it takes longer could not be kept from all of them. What the fabric
-    failed is not counted: the fabric may be well at any time, and while it is not, the pool is closed."""
+    """How often in a row the cell failed for this reason of the node's own. After LONGEST_COOL_DOWN without a cool-down the count
+    starts again: a claim that goes round among so many nodes could not be kept from all of them. Failures of the fabric are not
+    counted: it may recover at any time, and until then the pool is closed."""
     last = work.state.cooled.get(cell)
     if last is None or last.reason != reason or work.at >= last.until + LONGEST_COOL_DOWN * MICROSECONDS:
         return 1
@@ -113,14 +113,14 @@ def _times_in_a_row(work: Work, cell: Cell, reason: str) -> int:
 
 
 def _cool_down(state: State, times: int) -> int:
-    """Twice as long each time in a row, so that a claim which no node of a kind can serve comes to the other nodes at last: with
-    the same time for each, the first would be open again before the last has been tried."""
+    """Microseconds, doubled each time in a row: a claim that no node of a kind can serve comes to the other nodes at last. With a
+    constant time the first node would be open again before the last was tried."""
     first = state.policy.cool_down_seconds
     return max(first, min(first << min(times - 1, 10), LONGEST_COOL_DOWN)) * MICROSECONDS
 
 
 def _was_shown(state: State, claim: Claim, life: ClaimLife) -> bool:
-    """In observe a failure is not folded: an attempt that would have failed would not have failed again in another way."""
+    """Whether observe has shown a failure of this attempt: failures are not folded there, and an attempt fails only once."""
     shown = state.last_emitted.get(("ClaimFailed", claim.uid))
     before = decode("ClaimFailed", shown) if shown is not None else None
     return isinstance(before, ClaimFailed) and (before.cycle, before.attempt) == (life.cycle, life.attempt)
@@ -130,8 +130,8 @@ UNSCHEDULABLE = "NodeUnschedulable"
 
 
 def fail_unschedulable(work: Work, claims: Iterable[Claim], pods: Iterable[Pod], place: Node) -> bool:
-    """Whether the scheduler would not put one of their pods on the node now. Unless that passes by itself the claims fail, so
-    that they are served elsewhere."""
+    """Whether the scheduler would not place one of the pods on the node now. Unless the reason passes by itself, the claims fail,
+    so that they are served on other nodes."""
     pods = list(pods)
     why = next(filter(None, (place.against(pod.tolerations, passing=False) for pod in pods)), "")
     for claim in claims if why else ():
@@ -141,8 +141,8 @@ def fail_unschedulable(work: Work, claims: Iterable[Claim], pods: Iterable[Pod],
 
 
 def tell_failures(work: Work, node: str) -> None:
-    """Set the failure condition on claims whose cool-down has been read back. Again where it is not to be seen any more, then on
-    the claim itself: each time that another of its pod was cleared for it, that one would have to be attached anew."""
+    """Set the failure condition on claims whose cool-down was read back. If it is no longer seen there, set it again, and then on
+    the claim itself: if another claim of the pod were cleared each time, its device would have to be attached again."""
     state = work.state
     for uid in sorted(state.failed_at[node]):
         failure, claim, life = state.failures.rows[uid], state.claims.get(uid), state.lives.get(uid)
@@ -162,8 +162,8 @@ def _may_be_told(work: Work, failure: Failure, life: ClaimLife) -> bool:
 
 
 def failure_signal(state: State, claim: Claim, reason: str, message: str) -> Signal | None:
-    """The failure where the scheduler looks first: the first claim of the pod, in pod order, that is not ready. An earlier
-    claim that is not ready would hide one set on a later (Kubernetes 1.36.2, dynamicresources.go, isPodReadyForBinding)."""
+    """The failure where the scheduler looks first: on the first claim of the pod, in pod order, that is not ready. It would not
+    see one on a later claim (Kubernetes 1.36.2, dynamicresources.go, isPodReadyForBinding)."""
     waiting = [pod for pod in state.pods_of(claim) if not pod.node and not pod.deleting]
     in_order = [one for pod in waiting[:1] for one in state.claims_of(pod) if claim in state.claims_of(pod)]
     for one in in_order or [claim]:
@@ -174,7 +174,7 @@ def failure_signal(state: State, claim: Claim, reason: str, message: str) -> Sig
 
 
 def standing_entries(state: State, claim: Claim, beside: Entry) -> tuple[Entry, ...]:
-    """What we told of the claim's other devices already: an apply replaces all that its manager applied before."""
+    """What dds set on the claim's other devices: a server-side apply replaces all that its manager applied before."""
     if claim.uid not in state.hand_overs:
         return ()
     true = claim.true_conditions
@@ -186,7 +186,7 @@ def standing_entries(state: State, claim: Claim, beside: Entry) -> tuple[Entry, 
 
 
 def reschedule_entry(result: Result) -> Entry:
-    """Our word on one device of a claim that is handed over."""
+    """The condition on one device of a claim that is handed over."""
     message = "the device is attached to the node; the pod is scheduled again to use it"
     return Entry(*result.key, RESCHEDULE, "DeviceAttached", message, result.share)
 
@@ -200,7 +200,7 @@ def withdrawn(state: State, node: str, model: str) -> bool:
 
 
 def failure_entry(state: State, claim: Claim, reason: str, message: str) -> Entry | None:
-    """The failure on the first own result that is not ready: the scheduler looks no further."""
+    """The failure on the first result of dds that is not ready: the scheduler looks no further."""
     true = claim.true_conditions
     for _, result, _ in state.pool_results(claim.allocation):
         if all((*result.key, name) in true for name in result.binding):
@@ -212,7 +212,7 @@ def failure_entry(state: State, claim: Claim, reason: str, message: str) -> Entr
 
 
 def _stands(work: Work, failure: Failure) -> bool:
-    """Whether the cool-down was read back. A publisher that is away cannot hold the failure up for long."""
+    """Whether the cool-down was read back. An absent publisher delays the failure for a limited time only."""
     state = work.state
     if not withdrawn(state, failure.node, failure.model):
         return False
@@ -222,26 +222,25 @@ def _stands(work: Work, failure: Failure) -> bool:
 
 
 def told_due(state: State, failure: Failure, life: ClaimLife) -> int:
-    """The instant from which it is told that a claim would fail anywhere: at once the first time, later each time that the
-    scheduler tries all the same."""
+    """When a claim that would fail anywhere gets the signal: at once the first time, later each time that it is tried again."""
     pause = state.policy.cool_down_seconds * MICROSECONDS
     return failure.since + (pause << min(life.cycle - 2, 5) if life.cycle > 1 else 0)
 
 
 def read_back_due(state: State, failure: Failure) -> int:
-    """The instant from which the failure waits for the publisher no more."""
+    """The instant from which the failure no longer waits for the publisher."""
     return failure.since + state.policy.cool_down_read_back_seconds * MICROSECONDS
 
 
 def cools_with_fabric(state: State, node: str, model: str) -> bool:
-    """Whether the model cools down on the node because the fabric fails, and not for the node's own sake."""
+    """Whether the model cools down on the node because the fabric fails, not because of the node."""
     fabric = state.fabric_of.get(node, "")
     return state.fails(fabric, model) and node in state.fabric_failed[fabric, model]
 
 
 def _closed(state: State, failure: Failure) -> bool:
-    """Whether no device of the fabric's pool can be chosen any more: each is tainted for the cool-down, or a claim has it. Only
-    our publisher knows what the label asks for, so the pool of another is not waited for."""
+    """Whether the scheduler can choose no device of the fabric's pool: each is tainted for the cool-down, or a claim has it. Only
+    the publisher of dds knows the label, so another's pool is not waited for."""
     named = state.model(failure.model)
     if named is None:
         return True
@@ -257,7 +256,7 @@ def _closed(state: State, failure: Failure) -> bool:
 
 
 def end_cool_downs(work: Work, node: str) -> None:
-    """When the time is over; of a node that took no pods, when it takes them again."""
+    """End cool-downs whose time is over, and those of a node that took no pods when it takes them again."""
     place = work.state.node(node)
     open_again = place is not None and place.takes(())
     for cell in sorted(work.state.cooling_at[node]):

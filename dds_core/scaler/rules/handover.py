@@ -1,9 +1,9 @@
-"""The hand-over: the devices of an attached claim are exchanged, or else the scheduler is told, and steered to the node. The unit
-is the pod.
+"""The hand-over: how waiting claims get their attached devices. By an exchange where it is possible, else by a signal to the
+scheduler and steering. The unit is the pod.
 
-The scheduler stops at the first claim of a pod that is not ready and, after a failure, clears one random unavailable claim
-of it, healthy ones included (Kubernetes 1.36.2, dynamicresources.go, isPodReadyForBinding and PostFilter). So all pool
-claims of a group (a pod with its claims, and the other pods of shared claims) are told in one batch, or none.
+The scheduler stops at the first claim of a pod that is not ready. After a failure it clears one random unavailable claim of the
+pod, healthy ones included (Kubernetes 1.36.2, dynamicresources.go, isPodReadyForBinding and PostFilter). So all pool claims of a
+group (a pod with its claims, and the other pods of shared claims) are signalled in one batch, or none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dds_core.scaler.state import State, Work
 
 
 def hand_over(work: Work, uid: str, node: str) -> None:
-    """Signal the claim's whole group when every part of it can give way."""
+    """Hand over the claim's whole group, once all its claims and pods can be."""
     state = work.state
     life, claim = state.lives.rows[uid], state.claims.rows[uid]
     if life.state != ATTACHED or uid in state.hand_overs or uid in state.exchanges or told(state, claim):
@@ -28,7 +28,7 @@ def hand_over(work: Work, uid: str, node: str) -> None:
         return
     pods, claims = group
     if any(_is_kept(state, promise.key, one) for one in claims for promise in state.reserved_devices_of(one)):
-        return  # what is held, or guarded for another claim, is let go of first
+        return  # the hold, or another claim's guard, ends first
     why = begin(work, pods, claims, node)
     if not why:
         return
@@ -52,14 +52,14 @@ def hand_over(work: Work, uid: str, node: str) -> None:
 
 
 def _is_kept(state: State, key: DeviceKey, claim: Claim) -> bool:
-    """Whether a hold keeps everybody from the device, or a guard that stays everybody but another claim."""
+    """Whether a hold keeps the device from the claim, or another claim's guard that is not being removed."""
     guard = state.guarded.get(key)
     return state.is_held(key) or (guard is not None and guard.claim != claim.uid and not guard.lifting)
 
 
 def told(state: State, claim: Claim) -> bool:
-    """Whether anybody has already told the scheduler that our devices are there, or that they will not come; other drivers'
-    devices, and conditions that the scheduler does not read, say nothing."""
+    """Whether any client has set a condition that says that dds's devices are there, or will not come. Other drivers' devices,
+    and conditions that the scheduler does not read, do not count."""
     read = {
         (*result.key, name)
         for _, result, _ in state.pool_results(claim.allocation)
@@ -69,8 +69,8 @@ def told(state: State, claim: Claim) -> bool:
 
 
 def group_of(state: State, claim: Claim) -> tuple[list[Pod], list[Claim]] | None:
-    """The pods that must give way together and their claims that wait for pool devices, in pod order; None while one of
-    them cannot: a claim that is not attached or for which nothing is kept, a pod that runs."""
+    """The pods that must be scheduled again together, and their claims that wait for pool devices, in pod order. None while one
+    of them cannot: a claim that is not attached or has nothing reserved, a pod that has a node or is being deleted."""
     pods: dict[str, Pod] = {}
     claims: dict[str, Claim] = {claim.uid: claim}
     queue = [claim]
@@ -102,7 +102,7 @@ def _in_pod_order(state: State, pods: dict[str, Pod], claims: dict[str, Claim]) 
 
 
 def _signal(work: Work, claim: Claim) -> Signal | None:
-    """Our full set of entries on the claim; None, and an alert, for a device that knows no way to give way."""
+    """All entries of dds on the claim; None, and an alert, if a device does not have the condition for it."""
     entries = []
     for _, result, _ in work.state.pool_results(claim.allocation):
         if RESCHEDULE not in result.failure:
@@ -114,8 +114,8 @@ def _signal(work: Work, claim: Claim) -> Signal | None:
 
 
 def steer(work: Work, claim: Claim, life: ClaimLife) -> None:
-    """Of an attached claim that was told: between the failed binding and the next attempt, nominate our node for
-    the pod and clear the allocations that we signalled, so that the next attempt allocates afresh and tries that node first."""
+    """After the signal: between the failed binding and the next attempt, nominate the node for the pod and clear the signalled
+    allocations, so that the next attempt allocates again and tries that node first."""
     state = work.state
     if life.allocation is None:
         return
@@ -139,8 +139,8 @@ def steer(work: Work, claim: Claim, life: ClaimLife) -> None:
 
 
 def _may_clear(state: State, pod: Pod, claims: list[Claim]) -> bool:
-    """Before 1.36 a scheduler panics when a claim that another pod shares is cleared in the middle of a binding (Kubernetes pull
-    request 137371), and Volcano loses its claims (its issue 5812): there only they clear themselves."""
+    """Before 1.36, a scheduler panics if a claim that another pod shares is cleared during a binding (Kubernetes pull request
+    137371), and Volcano loses its claims (its issue 5812): there the scheduler has to clear them itself."""
     if pod.scheduler == "volcano":
         return False
     old = state.version and not looks_anew(state) and pod.scheduler in KUBE_SCHEDULER

@@ -1,9 +1,9 @@
-"""The hold: before a device goes back to the pool, a claim of ours is allocated all its faces; so the scheduler goes elsewhere.
+"""The hold: before a device is detached, a claim of dds is allocated all its faces, so that no pod can get it.
 
-The scheduler's book of devices is a set: a claim of ours beside another one would free the device for a third when either of them
-goes. So the device is guarded first, as for an exchange, and all claims are listed after that; only what none of them names is
-held, and from then on the hold is the only claim that names it. It is cleared before it is deleted, since a deletion wakes no pod
-that waits.
+The scheduler keeps the allocated devices as a set: if a hold and another claim had one device, the end of either would free it
+for a third claim. So the device is guarded first, as for an exchange, and then all claims are listed. A device is held only if
+none of them has it, so the hold is the only one. At its end a hold is cleared before it is deleted, because a deletion wakes no
+waiting pod.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from dds_core.scaler.rules.exchange import AFTER_REFUSAL, LAST_MOMENT, list_when
 from dds_core.scaler.state import State, Work
 
 _PAUSE = 30 * MICROSECONDS
-"""From the end of a hold to the next one of the device, so that those for whom it ended can take it."""
+"""From the end of a hold to the device's next one: in this time the claims for which it ended can take the device."""
 _STEPS = tuple(one.__name__ for one in (HoldBegun, DeviceHeld, HoldEnded, VictimMarked))
 
 
 def are_possible(state: State, at: int) -> bool:
-    """Whether devices can be held. After a refusal for lack of rights none is for some time; any other one is only tried again,
-    since a device that is given back unheld may be taken meanwhile."""
+    """Whether devices can be held. After a refusal for lack of rights, none is for some time. After any other refusal only this
+    one hold is tried again: a device that is detached without a hold may be taken meanwhile."""
     refused = state.fired_deadlines.get(UNHELD)
     return bool(state.guards) and (refused is None or at >= refused + AFTER_REFUSAL)
 
@@ -37,8 +37,7 @@ def pause_due(state: State, uid: str) -> int:
 
 
 def begin(work: Work, resource: FabricResource, faces: Sequence[DeviceKey], reason: str) -> bool:
-    """The first step towards a hold of the device with these names on the node. Not while a step that was refused is to wait, or
-    an exchange still guards it."""
+    """Begin the hold of a device with these names; False while a refused step must wait, or an exchange guards the device."""
     state = work.state
     refusals = (state.refusals.get((step, resource.uid)) for step in _STEPS)
     if any(one is not None and work.at < one.until for one in refusals):
@@ -63,7 +62,7 @@ def begin(work: Work, resource: FabricResource, faces: Sequence[DeviceKey], reas
 
 
 def go_on(work: Work, uid: str, row: Hold, why: str) -> None:
-    """The next step towards a hold, or its end when `why` says that the device may not go after all."""
+    """The next step of the hold, or its end if `why` says that the device may not go after all."""
     late = row.until - (LAST_MOMENT if row.stage == "listed" else 0)
     if row.stage in ("ending", "ended"):
         return
@@ -82,7 +81,7 @@ def go_on(work: Work, uid: str, row: Hold, why: str) -> None:
 
 
 def end_stray(work: Work, claim: Claim) -> None:
-    """A hold of ours that nobody here knows of, such as that of a scaler whose log is gone, would keep its device for ever. Not
+    """End a hold that this log does not know, such as that of a scaler whose log is lost: it would keep its device for ever. Not
     while its device is about to go."""
     state, resource = work.state, work.state.resources.get(claim.hold)
     if resource is not None and (resource.leaving or resource.marked):

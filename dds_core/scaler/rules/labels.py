@@ -1,5 +1,5 @@
-"""The pool labels of a node: whether the scheduler may choose a model from the pool there, and whether its fabric's publisher
-is asked to close the pool for a while. Written on change only, and on nodes of a fabric only."""
+"""The pool labels of a node: whether the scheduler may choose a model from the pool there, and whether the publisher is asked to
+close the pool for a while. Written on change only, and on nodes of a fabric only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def label(work: Work, name: str, assignments: list[Assignment]) -> None:
 
 
 def _label(work: Work, name: str, assignments: list[Assignment]) -> bool:
-    """Whether labels of the node have to change."""
+    """True if labels of the node have to change."""
     state = work.state
     node, config = state.node(name), state.config
     if node is None or not config.models or f"{config.prefix}/fabric" not in node.labels:
@@ -63,8 +63,7 @@ def _ask_publisher(state: State, node: Node, model: Model, changes: dict[str, st
 
 
 def reason_against(state: State, node: Node, model: Model, at_most: int, assignments: list[Assignment]) -> str:
-    """Why the scheduler should not choose the model from the pool on the node, "" when it may. No model has more than
-    `at_most` devices there."""
+    """Why the scheduler should not choose the model from the pool here, "" when it may; no model has more than `at_most`."""
     cooling = state.cooling.get((node.name, model.model))
     if cooling is not None:
         return f"{model.model} is cooling down after {cooling.reason}"
@@ -84,14 +83,14 @@ def reason_against(state: State, node: Node, model: Model, at_most: int, assignm
 
 
 def _at_most(state: State, node: str) -> int:
-    """No model has more than this on the node, or ordered for it; cheaper than counting each."""
+    """An upper bound of the devices of any one model on the node, or ordered for it; cheaper than counting each model."""
     asked = sum(state.requests.rows[uid].size for uid in state.requests_at[node])
     meant = sum(row.size for name in state.models if (row := state.orders.get((node, name))))
     return asked + meant + len(state.resources_at[node])
 
 
 def _remove_stale(state: State, node: Node, changes: dict[str, str | None], reasons: list[str]) -> None:
-    """Pool labels of models that are no longer configured, and what older versions put beside them."""
+    """Remove pool labels of models that are no longer configured, and the labels that older versions put beside them."""
     config = state.config
     known = {model.device for model in config.models}
     ours = [

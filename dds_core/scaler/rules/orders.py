@@ -1,4 +1,4 @@
-"""Orders: how many devices of a model a node's request should have, raised on demand and never beyond a limit."""
+"""Orders: how many devices of a model the request of a node should have. The size rises with demand, never beyond a limit."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _IN_PARTS = "the node lists parts of it only"
 
 @lru_cache(maxsize=8192)
 def request_name(node: str, type: str, model: str) -> str:
-    """Our name for the request of a cell: readable, stable, unique by a hash of (node, type, model)."""
+    """Name of dds's request for a cell: readable, stable, unique by a hash of (node, type, model)."""
     digest = hashlib.sha256("\0".join((node, type, model)).encode()).hexdigest()[:10]
     slug = _SLUG.sub("-", f"{node}-{model}".lower()).strip("-")[:45].strip("-")
     return f"dds-{slug}-{digest}"
 
 
 def usable(state: State, request: AttachRequest) -> bool:
-    """Whether we may change the request's size: it is ours, or the policy lets us adopt it."""
+    """Whether dds may change the request's size: it is its own, or the policy allows to adopt it."""
     if request.labels.get(OWNER_LABEL) == OWNER or request.name == request_name(
         request.node, request.type, request.model
     ):
@@ -65,8 +65,7 @@ def usable(state: State, request: AttachRequest) -> bool:
 
 
 def limits_of(state: State, node: str, model: str) -> tuple[int, int]:
-    """(min, max) devices of the model on the node; the node's labels win over the policy, a label that is no number
-    counts as absent."""
+    """(min, max) devices of the model on the node. Labels of the node win over the policy; one that is no number is ignored."""
     cell = (node, model)
     known = state.limits.get(cell)
     if known is None:
@@ -90,8 +89,9 @@ def _number(text: str) -> int | None:
 
 @dataclass(slots=True)
 class Cell:
-    """The requests of one model on one node: the one that we may change, a foreign one in its way, the devices that other
-    requests brought, and those that are to leave and that the operator cannot detach, as a process computes on them."""
+    """The requests for one model on one node, while the rules compute on them. `own`: the one that dds may change. `foreign`:
+    another's, which prevents one of dds. `leaving`: one that is being deleted. `others`: devices of other requests. `stuck`:
+    devices whose detach fails. `size`: what `own` is to have. `granted`: claims (uids) that get more."""
 
     node: str
     model: Model
@@ -106,7 +106,7 @@ class Cell:
 
     @property
     def filled(self) -> int:
-        """How much of its limit is used up."""
+        """How much of the node's maximum is used up."""
         return self.size + self.others + self.stuck
 
 
@@ -135,7 +135,7 @@ def cell_of(state: State, node: str, model: Model) -> Cell:
 
 
 def order(work: Work, node: str, assignments: list[Assignment]) -> None:
-    """Raise the requests of the node for the claims that nothing covers yet, oldest first, whole claims only."""
+    """Raise the requests of the node for claims that nothing covers yet, oldest first; for a whole claim, or not at all."""
     if not any(assignment.missing for assignment in assignments):
         return
     state = work.state
@@ -154,8 +154,8 @@ def order(work: Work, node: str, assignments: list[Assignment]) -> None:
 
 
 def withdraw(work: Work, node: str, assignments: list[Assignment]) -> None:
-    """Take back what was ordered, is not written yet, and no claim waits for any more: the newer order takes the place of the
-    older. Where that was written in this very moment its device comes and idles."""
+    """Take back what was ordered, is not written yet, and no claim waits for any more: the newer order replaces the older. If the
+    older was written at this very moment, its device comes and idles."""
     state = work.state
     for name, model in sorted(state.models.items()):
         order = state.orders.get((node, name))
@@ -196,7 +196,7 @@ def _grant(work: Work, node: str, assignment: Assignment, cells: dict[str, Cell]
     if any(conflicting_model(state, node, cells[name].model, claim) for name in needed):
         blocked.update(needed)
         return
-    if _has_what_leaves(state, claim):  # as it stands it cannot be served
+    if _has_what_leaves(state, claim):  # it cannot be served as it is
         return
     if blocked & needed.keys() or place is None or (not waiting and place.unschedulable):
         blocked.update(needed)
@@ -210,8 +210,8 @@ def _grant(work: Work, node: str, assignment: Assignment, cells: dict[str, Cell]
 
 
 def _has_what_leaves(state: State, claim: Claim) -> bool:
-    """Whether a device of the node that the claim has beside those that it waits for is on its way off. The fabric could give
-    that very one to the node again, and the operator take it off once more."""
+    """Whether a device that the claim already has on the node is leaving. The fabric could attach this very device to the node
+    again, and the operator would detach it once more."""
     has = (state.resource_of(result.key) for result in state.local_results(claim.allocation))
     return any(one is not None and one.leaving for one in has)
 
@@ -219,8 +219,8 @@ def _has_what_leaves(state: State, claim: Claim) -> bool:
 def _refusal(
     state: State, node: str, claim: Claim, cell: Cell, count: int, granted: set[str]
 ) -> tuple[str, str] | None:
-    """(reason, message) why this node can never give the claim its devices as things stand, None when it can. `granted` are the
-    models that older claims are just being given."""
+    """(reason, message) why this node cannot give the claim its devices as things are, None when it can. `granted`: the models
+    that older claims are getting in this step."""
     if cell.own is None and cell.foreign is not None:
         return (
             "RequestOwnedByOther",
@@ -237,9 +237,9 @@ def _refusal(
 
 
 def _never_together(state: State, claim: Claim) -> str:
-    """Two models that may not share a node and that the claim, or its pod with its other claims, cannot do without, as words; ""
-    when there are none. What is not allocated yet counts too: whatever comes of it will be a rival. What has its device on the
-    node already asks for none of a pool."""
+    """Words on two models that may not share a node and that the claim, or its pod with its other claims, both needs; "" if there
+    are none. A request that is not allocated yet counts too: whatever it gets will be a rival. A request that has its device on
+    the node needs none of a pool."""
     if not any(state.rivals.get(model.model) for _, _, model in state.pool_results(claim.allocation)):
         return ""
     together = {one.uid: one for pod in state.pods_of(claim) for one in state.claims_of(pod)} | {claim.uid: claim}
@@ -254,16 +254,16 @@ def _never_together(state: State, claim: Claim) -> str:
 
 
 def _is_there(state: State, claim: Claim, request: ClaimRequest) -> bool:
-    """Whether all that the claim was allocated for the request are devices of a node."""
+    """Whether all that the claim was allocated for the request is on a node."""
     results = claim.allocation.results if claim.allocation is not None else ()
     named = [one for one in results if one.request.partition("/")[0] == request.name]
     return bool(named) and all(state.model_of_pool((one.driver, one.pool)) is None for one in named)
 
 
 def _arrived_unsuitable(state: State, node: str, claim: Claim, model: Model) -> tuple[str, str] | None:
-    """(UUID, words) of a device that came since the claim waits here, is free, and is none that the claim may have: another like
-    it would not help. One that was there before is no reason not to ask for another, unless the claim failed for it already.
-    Nor is a first one that came in parts: somebody cut it, and the next may be whole."""
+    """(UUID, words) of a free device that came while the claim waits here and that does not satisfy it: another of its kind would
+    not help. A device from before is no reason against another order, unless the claim has already failed for it. Nor is the
+    first device that came in parts: someone partitioned it, and the next may be whole."""
     life = state.lives.rows[claim.uid]
     cut = False
     for uid in sorted(state.idle_at[node]):
@@ -278,7 +278,7 @@ def _arrived_unsuitable(state: State, node: str, claim: Claim, model: Model) -> 
 
 
 def _why_not(state: State, node: str, claim: Claim, keys: list[DeviceKey]) -> str:
-    """Why none of the names of a free device is one for the claim, "" when one is, or when that is not known for sure."""
+    """Why a free device cannot be given to the claim under any of its names; "" when it can, or when that is not certain."""
     if not keys or not all(state.pools[key[:2]].usable for key in keys):
         return ""
     whole = [key for key in keys if not state.face(key).part]
@@ -292,8 +292,8 @@ def _why_not(state: State, node: str, claim: Claim, keys: list[DeviceKey]) -> st
 def conflicting_model(
     state: State, node: str, model: Model, claim: Claim | None = None, *, leaving: bool = True
 ) -> str:
-    """A model on the node, or ordered for it, that may not share it with `model`. The claim's own other models count as
-    well; devices that are being taken off only with `leaving`."""
+    """A model on the node, or ordered for it, that may not share it with `model`; "" if none. The claim's own other models count
+    too, and devices that are being detached only with `leaving`."""
     rivals = state.rivals.get(model.model)
     if not rivals:
         return ""
@@ -306,7 +306,7 @@ def conflicting_model(
 def lower_size(
     work: Work, cell: Cell, own: AttachRequest, victims: list[FabricResource], size: int, *, unattached: bool = False
 ) -> None:
-    """Ask for as many less as there are victims, or where there are none for those that are there; see `DetachOrdered`."""
+    """Lower the request by the number of victims; without victims, to the number of its resources (`DetachOrdered`)."""
     work.emit_once(
         DetachOrdered(
             node=cell.node,
@@ -333,7 +333,7 @@ def installed_models(state: State, node: str, *, leaving: bool = True) -> set[st
 
 
 def _fixed_models(state: State, node: str) -> set[str]:
-    """Models of the devices that the node lists and no ComposableResource names: built in, or lost sight of by the operator."""
+    """Models of devices that the node lists and that have no ComposableResource: built in, or lost by the operator."""
     found = set()
     for key in state.pools_at[node]:
         for name, device in state.pools[key].devices.items():
@@ -346,8 +346,8 @@ def _fixed_models(state: State, node: str) -> set[str]:
 
 
 def _there_is(state: State, node: str, cell: Cell, count: int) -> bool:
-    """Whether the operator can be asked, and the pool shows so many free devices; one that is not whole just now is waited for.
-    Of a model of which there is no pool at all, so many are ordered as the fabric can keep up with."""
+    """Whether the operator can take an order now, and the pools show enough free devices; an incomplete pool is waited for. Of a
+    model without any pool, only so many are ordered as the fabric can attach in time."""
     if cell.leaving is not None if cell.own is None else _counts_what_goes(state, cell.own):
         return False
     if _is_being_taken_off(state, node, cell.model):
@@ -360,17 +360,17 @@ def _there_is(state: State, node: str, cell: Cell, count: int) -> bool:
 
 
 def _counts_what_goes(state: State, own: AttachRequest) -> bool:
-    """Whether a resource is deleted and the operator, which goes by the state, counts it still: for a size that is raised now it
-    makes none in its place, nor when it is gone, since only another size makes it look again."""
+    """Whether a resource is being deleted that the operator still counts by its state. The operator would not replace it for a
+    size that is raised now, nor once it is gone: only another size makes it look again."""
     owned = (state.resources.rows[uid] for uid in state.resources_of_request[own.name])
     return any(one.deleting and one.state not in GOING for one in owned)
 
 
 def _is_being_taken_off(state: State, node: str, model: Model) -> bool:
-    """Whether a device of the model is on its way off the node. The fabric may have it back already, and give it to the same node
-    again: the operator, which waits for the slices to forget the device and asks the fabric where it is, would take it off once
-    more, and the resource that had just got it would be attaching for ever. One whose detach fails while the node lists it, or
-    takes very long, is not waited for."""
+    """Whether a device of the model is being detached from the node. The fabric may already have it back and attach it to the
+    same node again. But the operator waits until no slice shows the device and then asks the fabric where it is: it would detach
+    it once more, and the new resource would be attaching for ever. A device whose detach fails while the node lists it, or takes
+    very long, is not waited for."""
     rows = state.resources.rows
     here = [rows[uid] for uid in state.resources_at[node] if rows[uid].model == model.model and rows[uid].uuid]
     return any(_goes(state, one) and (DeadlineKind.PROGRESS, one.uid) not in state.fired_deadlines for one in here)
@@ -381,16 +381,16 @@ def _goes(state: State, resource: FabricResource) -> bool:
 
 
 def _is_stuck(state: State, resource: FabricResource) -> bool:
-    """Whether its detach fails, or hangs, while its node lists it."""
+    """Whether its detach fails, or hangs, while its node still lists it."""
     passed = state.fired_deadlines.get((DeadlineKind.PROGRESS, resource.uid))
     hangs = passed is not None and passed == progress_due(state, resource.uid)
     return resource.state == RESOURCE_DETACHING and bool((resource.error or hangs) and state.names_of(resource))
 
 
 def _still_shown(state: State, node: str, cell: Cell) -> int:
-    """Devices that the pools may show and that are spoken for: asked for on this node, and on others that the same pools reach,
-    and not there yet (pools are published some seconds after an attach has begun). Asking for more than there is would
-    not only be in vain (B22): the operator tries for ever, and meanwhile nothing of that request can go back."""
+    """Devices that the pools may still show but that are taken: ordered on this node, or on others that reach the same pools, and
+    not attached yet (pools are published some seconds after an attach has begun). To order more than there is would not only be
+    in vain (B22): the operator tries for ever, and meanwhile no device of that request can be detached."""
     there = sum(bool(r.uuid) for r in staying_of(state, cell.own)) if cell.own else 0
     mine = set(pools_for(state, node, cell.model))
     coming = _spoken_for(state).items()
@@ -401,7 +401,7 @@ def _still_shown(state: State, node: str, cell: Cell) -> int:
 
 
 def _spoken_for(state: State) -> Counter[tuple[str, tuple[PoolKey, ...]]]:
-    """How many units are asked for and not there yet, by model and by the pools that their nodes reach."""
+    """How many devices are ordered and not attached yet, by model and by the pools that their nodes reach."""
     if state.spoken_for is None:
         found: Counter[tuple[str, tuple[PoolKey, ...]]] = Counter()
         for (node, name), units in state.coming.items():
@@ -413,8 +413,8 @@ def _spoken_for(state: State) -> Counter[tuple[str, tuple[PoolKey, ...]]]:
 
 
 def who_waited_for(state: State, freed: set[NodeModel]) -> set[str]:
-    """The nodes where a claim that nothing was asked for yet may be served, now that less is on its way for these cells: what the
-    same pools show is not spoken for any more, or the fabric has room."""
+    """The nodes whose waiting claims may be served now that fewer devices are on their way for these cells: devices in the same
+    pools are no longer taken, or the fabric has room."""
     models = {name: model for _, name in freed if (model := state.model(name)) is not None}
     pools = {(name, key) for node, name in freed if name in models for key in pools_for(state, node, models[name])}
     blind = [model for model in state.config.models if not state.pools_of_model[model.model]]
@@ -426,7 +426,7 @@ def who_waited_for(state: State, freed: set[NodeModel]) -> set[str]:
 
 
 def in_flight_cap(state: State) -> int:
-    """Attaches that may be under way: what the fabric can finish within the attach budget at its measured pace."""
+    """The most attaches under way at once: what the fabric can finish within the attach budget at its measured pace."""
     rate = state.rates.get("")
     if rate is None or rate.count < 5 or rate.service <= 0:
         return state.policy.orders_in_flight
@@ -434,14 +434,13 @@ def in_flight_cap(state: State) -> int:
 
 
 def published_free(state: State, node: str, model: Model) -> int | None:
-    """Devices of the model that the pools within the node's reach show, without those that a taint keeps from the scheduler;
-    None while no such pool is known whole."""
+    """The free devices of the model in the pools that the node reaches, without tainted ones; None without a complete pool."""
     whole = pools_for(state, node, model)
     return sum(state.pools[key].free for key in whole) if whole else None
 
 
 def pools_for(state: State, node: str, model: Model) -> tuple[PoolKey, ...]:
-    """The whole pools of the model within the node's reach, as if no cool-down kept it from them."""
+    """The complete pools of the model that the node reaches, as if no cool-down kept them from it."""
     cell = (node, model.model)
     known = state.reach.get(cell)
     if known is None:
@@ -459,7 +458,7 @@ def _reached(state: State, node: str, model: Model) -> tuple[PoolKey, ...]:
 
 
 def _reaches(pool: Pool, name: str, labels: Mapping[str, str]) -> bool:
-    """Whether the node of this name, with these labels, satisfies the pool's node selector."""
+    """Whether a node of this name and with these labels satisfies the pool's node selector."""
     return all(_holds(r, {r.key: name} if r.key == "metadata.name" else labels) for r in pool.selector)
 
 
@@ -489,7 +488,6 @@ def _compares(requirement: Requirement, value: str | None) -> bool:
 
 
 def ask(work: Work, cell: Cell, reason: str, claims: tuple[str, ...] = ()) -> None:
-    """Ask for as many devices as the cell is to have."""
     state = work.state
     own = cell.own
     name = own.name if own is not None else request_name(cell.node, cell.type, cell.model.model)
@@ -512,8 +510,8 @@ def ask(work: Work, cell: Cell, reason: str, claims: tuple[str, ...] = ()) -> No
 
 
 def prewarm(work: Work, node: str, assignments: list[Assignment]) -> None:
-    """Ahead of demand, one device at a time, up to the minimum of each cell; never on a foreign request, and not where
-    demand itself is being served."""
+    """Order ahead of demand, one device at a time, up to the minimum of each cell. Not where another's request is in the way, nor
+    for a model that claims wait for."""
     state = work.state
     interval = state.policy.prewarm_interval_seconds * MICROSECONDS
     place = state.node(node)

@@ -1,8 +1,14 @@
-"""Giving devices back: which idle device goes, the fence around it, and the size that lets it go. Never trusted, always
-checked again: a victim that is wanted is unmarked, one that went wrong is told.
+"""Detach: which idle device leaves its node, and the steps until the operator may detach it.
 
-The operator picks resources that are still attaching first and marked ones only second, so a size is lowered only when
-nothing is attaching, and by exactly the marked number.
+1. `_mark_idle` chooses a device that has idled long enough; `rebalance` one that a claim on another node needs. Both call `mark`.
+2. `check_hold`: where devices can be held, a claim of dds takes the device, so that no pod gets it (`rules.holds`).
+3. `VictimMarked` annotates the resource: from here on the device is a victim, and a fence stands around it. `check_fence`
+   requests a list of all claims after `fence_settle_seconds`; if none of them has the device, the fence is confirmed.
+4. `_lower` lowers the size of the request by the number of marked victims, and the operator detaches them.
+
+Every step checks again: a victim that is wanted is unmarked, and a person is alerted when the wrong device leaves. The operator
+takes resources that are still attaching first, and marked ones after them. So a size is lowered only while nothing is attaching,
+and by exactly the number of marked victims.
 """
 
 from __future__ import annotations
@@ -25,25 +31,22 @@ from dds_core.scaler.rules.orders import Cell, ask, cell_of, limits_of, lower_si
 from dds_core.scaler.state import State, Work
 
 _RESCHEDULED = 30 * MICROSECONDS
-"""From the end of a cool-down, within which a pod that waited for it is scheduled again: the kube-scheduler backs off for at most
+"""Time after a cool-down within which a pod that waited for its end is scheduled again: the kube-scheduler backs off for at most
 10 s (KubeSchedulerConfiguration.podMaxBackoffSeconds)."""
 TAKEN_SOON = "a pod nominated to the node could take it"
 
 # -- marks -------------------------------------------------------------------------------------------------------------
 
-# Marks that stand without a reason: those that were to come off and are still there, and those that nobody here has
-# set. A mark behind which a fence stands is never touched.
-
 
 def unmark(work: Work, node: str) -> None:
-    """Take marks off that stand without a reason."""
+    """Remove marks that stand without a reason. A mark with a fence is never touched."""
     if work.state.unmarked:
         _unmark_again(work, node)
     _unmark_strange(work, node)
 
 
 def _unmark_again(work: Work, node: str) -> None:
-    """A mark that we asked to take off and that is still there, after a restart or because the write came to nothing."""
+    """Marks whose removal was decided and that are still there, after a restart or a failed write."""
     state = work.state
     for uid in sorted(uid for uid in state.resources_at[node] if uid in state.unmarked):
         resource = state.resources.rows[uid]
@@ -54,11 +57,10 @@ def _unmark_again(work: Work, node: str) -> None:
 
 
 def _unmark_strange(work: Work, node: str) -> None:
-    """A mark that no fence of ours stands behind, such as that of a scaler whose log is gone: the operator would take that device
-    first, in use or not, and as long as it is there no device of the request can go. What idles is marked again in its turn.
-
-    Not while the request is smaller than what stays of it, and not for victims of ours alone: the mark says which device the
-    operator is about to take, and without it that would be another."""
+    """Marks without a fence, such as those of a scaler whose log is lost. The operator would detach these devices first, in use
+    or not, and meanwhile no other device of the request can go. An idle one is marked again in its turn. Not while the request is
+    smaller than the number of its resources that stay (victims whose detach is ordered do not): then the mark says which device
+    the operator is about to take, and without it that would be another."""
     state = work.state
     strange = sorted(
         uid
@@ -78,18 +80,15 @@ def _unmark_strange(work: Work, node: str) -> None:
 
 
 def _is_ordered(state: State, uid: str) -> bool:
-    """Whether we have lowered the size for it."""
     fence = state.fences.get(uid)
     return fence is not None and fence.ordered
 
 
-# -- vain --------------------------------------------------------------------------------------------------------------
-
-# Orders in vain: what was ordered, cannot be had, and is needed by nobody any more is taken back.
+# -- orders in vain ----------------------------------------------------------------------------------------------------
 
 
 def models_unfulfillable(state: State, node: str) -> set[str]:
-    """The models for which the fabric reports an error on a node, or of which something has been on its way for long."""
+    """The models on a node for which the fabric reports an error, or of which a device has made no progress for long."""
     here, late = state.resources_at[node], state.fired_deadlines
     return {
         state.resources.rows[uid].model for uid in here if uid in state.erring or (DeadlineKind.PROGRESS, uid) in late
@@ -97,9 +96,9 @@ def models_unfulfillable(state: State, node: str) -> set[str]:
 
 
 def call_off(work: Work, cell: Cell, own: AttachRequest, assignments: list[Assignment]) -> None:
-    """Take back what was ordered, cannot be had, and is needed by nobody any more: as long as it hangs, no device of the request
-    can go. The operator takes off first what has no device yet, then what is marked. So it is marked first: should its device
-    come in that very moment, it goes all the same or is asked back, and none that is in use goes in its place."""
+    """Take back an order that the fabric cannot fulfil and that no claim needs any more: while it hangs, no device of its request
+    can go. The operator takes resources without a device first, then marked ones. So the hanging resource is marked first: if its
+    device comes at that very moment, this device goes or is unmarked, and never does one in use go in its place."""
     state = work.state
     if state.stale or _somebody_waits(state, assignments, cell.model.model):
         return
@@ -118,8 +117,8 @@ def call_off(work: Work, cell: Cell, own: AttachRequest, assignments: list[Assig
 
 
 def _models_unmade(state: State, node: str) -> set[str]:
-    """The models of which a request asks for more than the operator has made, although it says that it is done. Its resources may
-    be seen later than that, so it is looked at in level passes alone, and the writer looks again."""
+    """The models of which a request asks for more than the operator has made, although it reports that it is done. Its resources
+    may be observed later than this report, so this is checked in level passes only, and the writer checks again."""
     if state.now != state.level_at:
         return set()
     requests = (state.requests.rows[uid] for uid in state.requests_at[node])
@@ -127,8 +126,8 @@ def _models_unmade(state: State, node: str) -> set[str]:
 
 
 def _fit_size(work: Work, cell: Cell, own: AttachRequest, assignments: list[Assignment]) -> None:
-    """Ask for what is there where nobody waits for more. A size that was asked back as the device was taken off already stays
-    above that: the operator makes none for it, and it takes a place of the node's maximum."""
+    """Lower the size to the number of resources that exist, unless a claim waits for more. A size is too large when it was raised
+    again while the operator was already detaching: the operator makes no resource for it, and it counts to the node's maximum."""
     state = work.state
     owned, low = staying_of(state, own), limits_of(state, cell.node, cell.model.model)[0]
     if state.stale or _somebody_waits(state, assignments, cell.model.model) or not _is_done(own):
@@ -138,7 +137,7 @@ def _fit_size(work: Work, cell: Cell, own: AttachRequest, assignments: list[Assi
 
 
 def _may_go(state: State, going: list[FabricResource]) -> bool:
-    """Whether each of these could go at any moment."""
+    """Whether each of these has a confirmed fence, so that it may go at any moment."""
     fences = [state.fences.get(one.uid) for one in going]
     return all(fence is not None and fence.confirmed for fence in fences)
 
@@ -149,7 +148,7 @@ def _somebody_waits(state: State, assignments: list[Assignment], model: str) -> 
 
 
 def _hangs(work: Work, resource: FabricResource) -> bool:
-    """Whether the fabric has said for long enough that it has no device for it, or has not brought one for very long."""
+    """Whether the fabric has not named a device for it, and its error is definite, or it has made no progress for long."""
     due = definite_due(work.state, resource.uid)
     late = progress_due(work.state, resource.uid) if due is None else due
     return not (resource.uuid or resource.fabric_id) and late is not None and work.has_come(late)
@@ -158,11 +157,11 @@ def _hangs(work: Work, resource: FabricResource) -> bool:
 # -- detach ------------------------------------------------------------------------------------------------------------
 
 UNLISTED = 600 * MICROSECONDS
-"""Microseconds from the fence after which a device that no slice lists keeps no other back."""
+"""Microseconds after which a victim no longer holds up others: one that no slice lists, or whose size cannot be lowered."""
 
 
 def detach(work: Work, node: str, assignments: list[Assignment], wanted: set[str]) -> None:
-    """Choose what has idled long enough, lower the size of what may go, and take back what was ordered in vain. `wanted` are the
+    """Choose devices that have idled long enough, lower the sizes for fenced ones, and take back orders in vain. `wanted`: the
     resources that claims wait for."""
     state = work.state
     if state.mode == "attach":
@@ -189,7 +188,7 @@ def detach(work: Work, node: str, assignments: list[Assignment], wanted: set[str
 
 
 def check_hold(work: Work, uid: str, wanted: set[str]) -> None:
-    """Go on until the device is held, then mark it; from there on its fence decides what becomes of it."""
+    """Go on until the device is held, then mark it; from there on its fence decides."""
     state = work.state
     row = state.holds.rows[uid]
     fence, resource = state.fences.get(uid), state.resources.get(uid)
@@ -206,8 +205,7 @@ def check_hold(work: Work, uid: str, wanted: set[str]) -> None:
 
 
 def _is_of_another(state: State, leaving: FabricResource, key: DeviceKey) -> bool:
-    """Whether the name of a device that leaves is that of another device by now: its resource may hang long after its driver has
-    given its name away."""
+    """Whether a leaving device's name is another's by now: its resource may hang long after the driver has reused the name."""
     now = state.resource_of(key)
     return now is not None and now.uuid != leaving.uuid
 
@@ -229,7 +227,7 @@ def _against_hold(work: Work, resource: FabricResource, row: Hold, wanted: set[s
 
 
 def _against_detach(work: Work, resource: FabricResource, faces: list[DeviceKey], wanted: set[str]) -> str:
-    """Why a device may not go whatever stands around it, "" when nothing is against it."""
+    """Why a device may not go, however it is protected; "" when nothing is against it."""
     state = work.state
     if state.mode != "detach":
         return f"mode is {state.mode}"
@@ -241,8 +239,8 @@ def _against_detach(work: Work, resource: FabricResource, faces: list[DeviceKey]
 
 
 def _held_for_another(state: State, uid: str, faces: list[DeviceKey]) -> bool:
-    """Whether the hold of a device that leaves still has a name that this one has got since: of two that have a name the first to
-    go frees it for everybody."""
+    """Whether the hold of a leaving device still has a name that this device has got since: when the first of two with one name
+    goes, the name is free for all claims."""
     ours = state.claims_holding[uid]
     return any(state.held_as[key] - {uid} or state.held_by[key] - ours for key in faces)
 
@@ -251,7 +249,7 @@ def _held_for_another(state: State, uid: str, faces: list[DeviceKey]) -> bool:
 
 
 def check_fence(work: Work, uid: str, wanted: set[str]) -> None:
-    """Ask a victim back that may not go after all, else go on with what its fence waits for."""
+    """Unmark a victim that may not go after all; else request the list that its fence waits for."""
     state = work.state
     resource, fence, life = state.resources.rows[uid], state.fences.rows[uid], state.devices.get(uid)
     if life is None or (life.state != DEVICE_DETACHING and not is_given_up(state, resource)):
@@ -270,12 +268,12 @@ def fence_due(state: State, fence: Fence) -> int:
 
 def _broken(work: Work, resource: FabricResource, fence: Fence, wanted: set[str]) -> str:
     """Why the victim may not go after all, "" while the fence holds. The garbage collector deletes a hold as soon as its resource
-    is gone, and that may be seen first: a detach that was ordered is not called off for it, unless somebody has the device."""
+    is gone, which may be observed first: that alone does not call off an ordered detach, unless a claim has the device."""
     state, faces = work.state, _faces_of(work.state, resource)
     why = _against_detach(work, resource, list({fence.key: None} | dict.fromkeys(faces)), wanted)
     if why:
         return why
-    # Once the detach of a held device is ordered no pod can take it, and the operator, which may have begun, would order another.
+    # Once the detach of a held device is ordered, no pod can take it; an operator that has begun would order another device.
     if not (fence.held and fence.ordered) and _could_be_taken(state, resource, faces):
         return TAKEN_SOON
     if faces and fence.key not in faces:
@@ -300,7 +298,7 @@ def _broken(work: Work, resource: FabricResource, fence: Fence, wanted: set[str]
 
 
 def _not_called_off(work: Work, resource: FabricResource, fence: Fence, wanted: set[str]) -> str:
-    """Why one that hangs, or that its node does not list, is not called off after all, "" while nothing is against it."""
+    """Why a hanging order, or a device that no node lists, is not taken back after all; "" when nothing is against it."""
     state = work.state
     if state.mode != "detach":
         return f"mode is {state.mode}"
@@ -312,8 +310,8 @@ def _not_called_off(work: Work, resource: FabricResource, fence: Fence, wanted: 
 
 
 def _is_kept(state: State, resource: FabricResource, more: int = 0) -> bool:
-    """Whether the node would have less than its minimum without those that are marked, and so many more: it, or what is
-    there, may have changed since."""
+    """Whether the node would have less than its minimum without the chosen devices and `more` others. The minimum, or the number
+    of devices, may have changed since they were chosen."""
     model = state.model(resource.model)
     if model is None:
         return False
@@ -324,25 +322,24 @@ def _is_kept(state: State, resource: FabricResource, more: int = 0) -> bool:
 
 
 def _is_going(state: State, uid: str) -> bool:
-    """Whether it was chosen to go, and its size is not lowered yet."""
+    """Whether it was chosen to go, and the size is not lowered for it yet."""
     fence = state.fences.get(uid)
     return not fence.ordered if fence is not None else uid in state.holds
 
 
 def _faces_of(state: State, resource: FabricResource) -> list[DeviceKey]:
-    """The names under which claims can hold the device, the whole of it first; none while its node does not list it."""
+    """The names under which claims can have the device, the whole device first; none while its node does not list it."""
     return sorted(state.names_of(resource), key=lambda key: (state.face(key).part, key))
 
 
 def _is_nowhere(state: State, resource: FabricResource) -> bool:
-    """Whether no node lists it, its own for long, and no other resource is the same device."""
+    """Whether no node lists the device, its own for too long, and no other resource is the same device."""
     alone = not state.keys_of[resource.uuid] and len(state.resources_of_uuid[resource.uuid]) == 1
     return alone and state.is_missed(resource.uid)
 
 
 def _could_be_taken(state: State, resource: FabricResource, faces: list[DeviceKey]) -> bool:
-    """Whether a pending pod nominated to the node has a claim without allocation that the device, or a part of it, could
-    satisfy."""
+    """Whether a pending pod nominated to the node has an unallocated claim that the device, or a part of it, could satisfy."""
     for uid in state.pods_nominated[resource.node]:
         pod = state.pods.rows[uid]
         if pod.node or pod.deleting:
@@ -359,8 +356,8 @@ def _could_be_taken(state: State, resource: FabricResource, faces: list[DeviceKe
 
 
 def _unmark(work: Work, resource: FabricResource, fence: Fence, why: str) -> None:
-    """Take the mark off. When the size was lowered for it, the size comes back first: an operator that has one to take off and
-    finds none marked takes another, and that may be in use."""
+    """Remove the mark. If the size was lowered for it, raise the size first: an operator that has one device too many and finds
+    none marked takes another, which may be in use."""
     state = work.state
     model = state.model(resource.model)
     if fence.ordered and model is not None:
@@ -379,7 +376,7 @@ def _unmark(work: Work, resource: FabricResource, fence: Fence, why: str) -> Non
 
 
 def _called_off(state: State, resource: FabricResource) -> bool:
-    """Whether the size that was lowered for a victim was asked back."""
+    """Whether the size that was lowered for a victim was raised again."""
     model = state.model(resource.model)
     cell = cell_of(state, resource.node, model) if model is not None else None
     return cell is not None and cell.own is not None and cell.size >= len(staying_of(state, cell.own))
@@ -389,8 +386,8 @@ _QUIET = 2 * MICROSECONDS
 
 
 def lift(work: Work, uid: str) -> None:
-    """Delete a DeviceTaintRule of an older dds, while no slice changes: the scheduler of Kubernetes 1.36.0 to 1.36.2 exits when
-    one does while there is a rule (Kubernetes pull request 139651)."""
+    """Delete a DeviceTaintRule of an older dds, while no slice changes: the scheduler of Kubernetes 1.36.0 to 1.36.2 exits when a
+    slice changes while there is a rule (Kubernetes pull request 139651)."""
     state = work.state
     rule = state.rules.get(uid)
     if rule is None or rule.deleting or uid not in state.our_rules or uid in state.lifted:
@@ -400,12 +397,12 @@ def lift(work: Work, uid: str) -> None:
 
 
 def quiet_due(state: State) -> int:
-    """The instant from which on no slice has changed lately; what changed before a start is not known."""
+    """The instant from which no slice has changed lately. What changed before a start is not known."""
     return max(state.fired_deadlines.get(SLICES) or 0, state.level_at) + _QUIET
 
 
 def _mark_again(work: Work, uid: str) -> None:
-    """After a restart: a victim whose fence still holds and whose mark never arrived."""
+    """After a restart: mark a victim whose fence stands and whose mark was not written."""
     state = work.state
     resource, fence = state.resources.rows[uid], state.fences.get(uid)
     if ("VictimMarked", uid) in state.reissue and fence is not None and not resource.marked:
@@ -416,16 +413,16 @@ def _mark_again(work: Work, uid: str) -> None:
 
 
 def idle_due(state: State, uid: str) -> int:
-    """The instant at which an idle device has idled long enough to go, and may be held again."""
+    """The instant from which an idle device may go: when it has idled long enough and no pause for its claims is left."""
     life = state.devices.rows[uid]
     idled = life.idle_since + state.idle_time(life.node, life.model)
     return max(idled, holds.pause_due(state, uid), _next_attempt_due(state, life))
 
 
 def _next_attempt_due(state: State, life: DeviceLife) -> int:
-    """The instant by which a claim for which such devices came too late has had another attempt, 0 without one. A claim of
-    several would begin from nothing each time, on a fabric that brings one after the other; one of several requests may have
-    got a device of another model than the one that was late."""
+    """The instant by which a claim for which such devices came too late has had another attempt, 0 without one. Otherwise a claim
+    for several devices would start from nothing each time, on a fabric that attaches one after the other. If the claim has
+    several requests, a device of this model may have come while another model was late."""
     failures = ((state.claims.get(claim), state.failures.rows[claim]) for claim in state.failed_at[life.node])
     late = (
         one.since
@@ -446,10 +443,10 @@ def _mark_idle(work: Work, cell: Cell, own: AttachRequest, wanted: set[str]) -> 
     low = limits_of(state, cell.node, cell.model.model)[0]
     owned = [state.resources.rows[uid] for uid in state.resources_of_request[own.name]]
     marked = sum(_is_marked(state, r.uid) or r.uid in state.holds for r in owned)
-    useless = [r for r in idle if _is_nowhere(state, r)]  # the node's minimum is of devices that can be used
+    useless = [r for r in idle if _is_nowhere(state, r)]  # the minimum counts only devices that can be used
     spare = cell.size + cell.others - marked - low - len(useless)
     for resource in [*useless, *[r for r in idle if r not in useless][: max(0, spare)]]:
-        # Marking the one before may have changed how long this one is worth keeping.
+        # The mark before may have changed how long this one is worth keeping.
         if work.has_come(idle_due(state, resource.uid)):
             mark(work, resource, _idle_reason(state, cell))
 
@@ -463,8 +460,8 @@ def _idle_reason(state: State, cell: Cell) -> str:
 
 
 def mark(work: Work, resource: FabricResource, reason: str) -> bool:
-    """Choose the device as the next to go, unless its hold or fence would be broken at once; a hold comes first where devices can
-    be held. One that its node has not listed for long has no name by which it could be held or taken."""
+    """Choose the device as the next to go, unless its hold or fence would break at once. A hold comes first where devices can be
+    held. A device that its node has not listed for long has no name by which it could be held or taken, so it needs none."""
     state = work.state
     faces = _faces_of(state, resource)
     life = state.devices.get(resource.uid)
@@ -499,8 +496,8 @@ def _marking(state: State, resource: FabricResource, key: DeviceKey, reason: str
 
 
 def may_mark(state: State, at: int) -> bool:
-    """Nothing goes while a view is stale; detaches per hour are capped, and where no device can be held the policy may forbid
-    them."""
+    """Whether any device may be chosen: no watch is stale, the cap of detaches per hour leaves room, and devices can be held, or
+    the policy lets them go without."""
     if state.stale or not (holds.are_possible(state, at) or _may_go_unheld(state)):
         return False
     recent = sum(marked > at - HOUR for marked in state.marks.rows.values())
@@ -508,12 +505,12 @@ def may_mark(state: State, at: int) -> bool:
 
 
 def _may_go_unheld(state: State) -> bool:
-    """Not before it is known whether it can be held: after a start the answer takes longer than a scheduler needs to take it."""
+    """Not before it is known whether devices can be held: a scheduler would take the device before this answer comes."""
     return state.policy.detach_without_fence == "best_effort" and not state.unanswered
 
 
 def _is_idle(state: State, resource: FabricResource) -> bool:
-    """Online, in no claim's hands, and meant for none."""
+    """Idle, not chosen to go, and meant for no claim."""
     life = state.devices.get(resource.uid)
     chosen = resource.uid in state.fences or resource.uid in state.holds
     free = life is not None and life.state == IDLE and not chosen
@@ -526,8 +523,8 @@ def _is_marked(state: State, uid: str) -> bool:
 
 
 def _lower(work: Work, cell: Cell, own: AttachRequest) -> None:
-    """Lower the size by exactly the marked victims, when nothing else could go in their place. One that somebody takes off
-    already is none: its place is filled again, and a lower size would cost another."""
+    """Lower the size by exactly the number of marked victims, if the operator could take no other device in their place. A device
+    that another client detaches is no victim: the operator replaces it, and a lower size would cost another device."""
     state = work.state
     owned = [state.resources.rows[uid] for uid in state.resources_of_request[own.name]]
     victims = [r for r in owned if r.uid in state.fences and _is_marked(state, r.uid)]
@@ -543,7 +540,7 @@ def _lower(work: Work, cell: Cell, own: AttachRequest) -> None:
 
 
 def _may_leave(state: State, resource: FabricResource) -> bool:
-    """Whether the fence is confirmed, and the device not in a gap of the slices, which tells nothing."""
+    """Whether the fence is confirmed and a slice lists the device. A gap in the slices proves nothing."""
     fence = state.fences.rows[resource.uid]
     if not fence.named:
         return _is_nowhere(state, resource)
@@ -551,7 +548,7 @@ def _may_leave(state: State, resource: FabricResource) -> bool:
 
 
 def _at_rest(state: State, own: AttachRequest, owned: list[FabricResource]) -> bool:
-    """Whether the operator is done with the request: its size is there, no more and no less, and nothing is attaching."""
+    """Whether the operator is done with the request: exactly as many resources as its size, and none is attaching."""
     done = _is_done(own) and own.size == len(staying_of(state, own))
     return done and not any(r.state in BEING_ATTACHED for r in owned)
 
@@ -561,7 +558,7 @@ def _is_done(own: AttachRequest) -> bool:
 
 
 def check_departures(work: Work, uid: str) -> None:
-    """A device that leaves while another was marked, or under a claim, is told to a person."""
+    """Alert if a device leaves while another was marked, or while a claim has it."""
     state = work.state
     resource, life = state.resources.get(uid), state.devices.get(uid)
     if resource is None or life is None or life.state != DEVICE_DETACHING:
@@ -588,8 +585,8 @@ def check_departures(work: Work, uid: str) -> None:
 
 
 def rebalance(work: Work, node: str, assignments: list[Assignment]) -> None:
-    """When a claim waits and the pool shows nothing, mark the device of its model that has idled longest elsewhere. A fabric
-    that fails could not bring it."""
+    """If a claim waits and the pool has no free device, mark the device of its model that has idled longest on another node. Not
+    if the fabric fails: it could not bring the device."""
     state = work.state
     if not state.policy.rebalance or state.mode == "attach":
         return
@@ -598,7 +595,7 @@ def rebalance(work: Work, node: str, assignments: list[Assignment]) -> None:
             model = state.model(name)
             if model is None or state.fails(state.fabric_of.get(node, ""), name):
                 continue
-            if published_free(state, node, model) == 0:  # None: the pool is not known whole
+            if published_free(state, node, model) == 0:  # None: no complete pool
                 _free_elsewhere(work, node, name, assignment.missing.count(name))
 
 
@@ -626,5 +623,5 @@ def _free_elsewhere(work: Work, node: str, model: str, count: int) -> None:
 
 
 def _wanted_there(state: State, resource: FabricResource) -> bool:
-    """Whether a claim on the device's own node waits for it: two nodes would take each other's devices in turn."""
+    """Whether a claim on the device's own node waits for it: else two nodes would take each other's devices in turn."""
     return any(resource.uid in one.resources for one in assign(state, resource.node))

@@ -1,4 +1,4 @@
-"""Reservations: devices are promised durably before anything is signalled, and free for others again when they are not taken."""
+"""Reservations: devices are reserved in the log before anything is signalled, and free for others again if they are not taken."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dds_core.scaler.state import State, Work
 
 
 def reserve(work: Work, assignment: Assignment, life: ClaimLife, node: str) -> bool:
-    """Reserve the devices for the claim, or to the pod that an extended-resource claim is made anew for, as long as there is
-    that pod; True when they are reserved (or, in observe, would be)."""
+    """Reserve the devices for the claim; for a claim of an extended resource, which is recreated, for its pod, while that exists.
+    True when they are reserved (in observe: would be)."""
     state, claim = work.state, assignment.claim
     promises = (*ready_devices_of(assignment), *_kept(state, claim))
     pod = claim.owner if claim.extended and claim.owner in state.pods else ""
@@ -37,7 +37,7 @@ def reserve(work: Work, assignment: Assignment, life: ClaimLife, node: str) -> b
 
 
 def _take_from_others(work: Work, own: set[str], promises: tuple[ReservedDevice, ...]) -> None:
-    """What was promised to another claim of the pod is chosen for this one by now; that one may get nothing."""
+    """A device reserved for another claim of the pod is chosen for this one now; the other claim may get nothing."""
     state = work.state
     keys = {key for one in promises if not one.share for key in state.reserved_for[one.identity]}
     for other in sorted({state.reservations.rows[key].claim for key in keys - own}):
@@ -46,13 +46,13 @@ def _take_from_others(work: Work, own: set[str], promises: tuple[ReservedDevice,
 
 
 def ready_devices_of(assignment: Assignment) -> tuple[ReservedDevice, ...]:
-    """The devices that stand ready for a claim, by the place of the result each is for."""
+    """The devices that stand ready for a claim, by the place of the result that each is for."""
     return tuple(sorted((promise for promise, _ in assignment.ready), key=lambda promise: promise.result))
 
 
 def _kept(state: State, claim: Claim) -> Iterator[ReservedDevice]:
-    """The node's own devices that the claim has beside those that it waits for. At a hand-over it lets go of all that it has, to
-    get them again: in between they are nobody else's. A device that leaves the node is left out."""
+    """The node's own devices that the claim has beside those that it waits for. A hand-over clears all of them, so they are
+    reserved too: in between no other claim may take them. A device that leaves the node is left out."""
     local = state.local_results(claim.allocation)
     for place, result in enumerate(claim.allocation.results if claim.allocation is not None else ()):
         if result in local and not result.share:
@@ -64,8 +64,7 @@ def _kept(state: State, claim: Claim) -> Iterator[ReservedDevice]:
 
 
 def drop_overdue(work: Work, node: str) -> None:
-    """A device that was handed over and not taken in time, or kept for longer than its scheduler waits, is free for others
-    again."""
+    """Drop reservations that were not used in time after the hand-over, or are older than the time that the scheduler waits."""
     state = work.state
     for key in sorted(state.reservations_at[node]):
         row = state.reservations.rows[key]
@@ -77,10 +76,10 @@ def drop_overdue(work: Work, node: str) -> None:
 
 
 def reservation_due(state: State, key: str) -> int:
-    """The instant from which a promise binds nobody any more."""
+    """The instant at which a reservation ends."""
     row = state.reservations.rows[key]
     claim = state.claims.get(row.claim)
-    if row.signalled and (claim is None or claim.allocation is None):  # before, it could not be taken
+    if row.signalled and (claim is None or claim.allocation is None):  # a claim that is not cleared cannot take it
         return row.signalled + state.policy.no_allocation_seconds * MICROSECONDS
     knobs = state.policy.scheduler_of(state.scheduler_of(claim) if claim is not None else "")
     return row.since + knobs.binding_timeout_seconds * MICROSECONDS

@@ -1,4 +1,4 @@
-"""Timelines of the scaler: each change of a claim's or a device's state with what led to it, and who did it."""
+"""Timelines of the scaler: each step of a claim's or a device's life, with what led to it and who did it."""
 
 from __future__ import annotations
 
@@ -37,28 +37,27 @@ from dds_core.timeline.telling import (
 
 # -- who did it --------------------------------------------------------------------------------------------------------
 
-# Tells what dds itself had decided, and so caused, from what somebody else did in its place. Conditions, requests and marks
-# are what a scaler writes. Where a live decision of ours asked for just this, it is ours; everything else, and in mode observe
-# all of it, is somebody else's.
+# Conditions, requests and marks are what a scaler writes. A change of one that a live decision of dds asked for is dds's own; any
+# other, and in mode observe every one, is another client's.
 
 _SCALERS = ("FabricDevice",)
 
 
 class Acts:
-    """Remembers our own live decisions by the object that they are about, until it is gone."""
+    """Remembers dds's live decisions by the object that they are about, until that object is gone."""
 
     def __init__(self) -> None:
         self._wanted: dict[str, set[tuple[str, str]]] = {}
 
     def decided(self, decision: Decision) -> None:
-        """Keep what a decision will be seen by, once it is carried out."""
+        """Remember what will show that the decision was carried out."""
         if getattr(decision, "mode", "") == "observe":
             return
         for of, what, value in decision.seen_by():
             self._wanted.setdefault(of, set()).add((what, value))
 
     def is_act(self, fact: Event, pair: Pair) -> bool:
-        """Whether the fact shows that somebody else did a scaler's work."""
+        """Whether the fact shows that another client did a scaler's work."""
         before, after = pair
         match after:
             case AttachRequest():
@@ -78,7 +77,7 @@ class Acts:
 
 
 def _set_anew(before: object, after: Claim) -> set[str]:
-    """The conditions of a scaler that are True now and were not before."""
+    """The conditions of a scaler that have become True."""
     old = before.conditions if isinstance(before, Claim) else ()
     was = {(c.driver, c.pool, c.device, c.share, c.type) for c in old if c.status == "True"}
     return {
@@ -94,8 +93,8 @@ def _set_anew(before: object, after: Claim) -> set[str]:
 
 
 class Heard:
-    """One event of a moment, as it was learned: a fact with what it is about before and after, and whether somebody else did a
-    scaler's work; a transition with the time spent in the state before. None for what was erased."""
+    """One event of a moment. `event`: None if it was erased. Of a fact, `pair` is what it is about before and after, and `act`
+    says whether another client did a scaler's work; of a transition, `after` is the time spent in the state before."""
 
     __slots__ = ("_known", "_words", "act", "after", "event", "pair")
 
@@ -107,21 +106,21 @@ class Heard:
         self._words: list[str] | None = None
 
     def words(self, fact: Event) -> list[str]:
-        """The sentences of the fact; to be asked for before the next event is learned."""
+        """The sentences of the fact; to be called before the next event is learned."""
         if self._words is None:
             self._words = fact_words(fact, self.pair, self._known)
         return self._words
 
 
 class Learning:
-    """What is known of a log so far. One is enough for all who tell of the same moments."""
+    """What is known of a log so far; tellers of the same moments share one."""
 
     def __init__(self, known: Known) -> None:
         self.known = known
         self._acts = Acts()
 
     def events(self, moment: Moment) -> Iterator[Heard]:
-        """The moment's events, each learned before it is given."""
+        """The events of the moment, each learned before it is yielded."""
         if moment.fact is not None:
             pair = self.known.learn(moment.fact)
             yield Heard(moment.fact, self.known, pair, self._acts.is_act(moment.fact, pair))
@@ -134,7 +133,7 @@ class Learning:
             yield Heard(event, self.known, after=after)
 
     def _moved(self, event: Transition, at: int) -> int | None:
-        """Keep the state that a life is in now; gives the time spent in the one before."""
+        """Note the state that a life is in now; returns the time spent in the state before."""
         states = self.known.states
         state, since = states.get(event.subject, ("", at))
         target = getattr(event, "target", "")
@@ -146,7 +145,7 @@ class Learning:
 
 
 class Teller(telling.Teller[Known]):
-    """Entries are changes of claims and devices, and decisions that came without one."""
+    """Its entries are steps of claims and devices, and decisions that no step came with."""
 
     def __init__(self, learning: Learning, scope: Scope) -> None:
         super().__init__(learning.known, scope)
@@ -159,7 +158,7 @@ class Teller(telling.Teller[Known]):
         return self.heard(moment)
 
     def hear(self, heard: Heard, moment: Moment) -> bool:
-        """Take in one event of the moment; whether it is of any concern."""
+        """Take in one event of the moment; True if it belongs to the scope."""
         event = heard.event
         if event is None:
             many = "1 event was" if moment.erased == 1 else f"{moment.erased} events were"
@@ -180,7 +179,7 @@ class Teller(telling.Teller[Known]):
         return True
 
     def rest_until(self, last: Moment | None) -> list[Entry]:
-        """What was learned since the last change, as of the last moment of all."""
+        """The entries of what was heard since the last step; `last` is the log's last moment."""
         self._last = (last.at, last.position) if last is not None else self._last
         return self.rest()
 
@@ -191,12 +190,12 @@ class Teller(telling.Teller[Known]):
             self._pending.append(note)
 
     def heard(self, moment: Moment) -> list[Entry]:
-        """The entries of a moment that was heard whole, and of which something is of concern."""
+        """The entries of a moment, once all its events were heard."""
         entries, self._entries = self._entries, []
         return entries or self._decided(moment)
 
     def _decided(self, moment: Moment) -> list[Entry]:
-        """A decision that no change of a state came with."""
+        """The entry of a decision that no step came with."""
         first = next((note for note in self._pending if note.kind == DECISION), None)
         if first is None:
             return []
@@ -235,13 +234,13 @@ _NAMED_AT_FIRST = frozenset(kind.__name__ for kind in _AT_FIRST)
 NAMING = _NAMED_AT_FIRST | {
     kind.__name__ for kind in (e.Checkpoint, e.ConfigObserved, e.PolicyChanged, e.SliceObserved)
 }
-"""The types of events that names come from: all that has to be read to find a subject."""
+"""The types of events that hold names: only these have to be read to find a subject."""
 
 _NAMES = (b'"name":', b'"uuid":', b'"claims":', b'"extended_claim":', b'"labels":')
 
 
 def naming(rows: Iterable[LeanEvent]) -> Iterator[LeanEvent]:
-    """Of rows of these types, those that can name something: most later changes hold no name, and need not even be decoded."""
+    """The rows of these types that can hold a name: most later changes hold none, and need not be decoded."""
     for row in rows:
         data = row.data
         if data is None:
@@ -253,8 +252,8 @@ def naming(rows: Iterable[LeanEvent]) -> Iterator[LeanEvent]:
 
 class Directory(telling.Directory):
     """Every claim, device and node that was ever seen, by all their names: a claim by namespace/name, name or uid, a device by
-    UUID or by name or uid of its resource, a node by name or uid. And what stands for several of them: a pod for its claims, a
-    request for the devices that it asked for, a model or a fabric for its devices."""
+    UUID or by name or uid of its resource, a node by name or uid. Also what stands for several: a pod for its claims, a request
+    for the devices that it brought, a model or a fabric for its devices."""
 
     kinds = "claim, device, node, pod, request, model or fabric"
     advice = (
@@ -272,7 +271,7 @@ class Directory(telling.Directory):
         self._known = Known()
 
     def read(self, told: Iterable[Moment]) -> Directory:
-        """Take in what is told; gives itself."""
+        """Take in these moments; returns itself."""
         for moment in told:
             if moment.fact is not None:
                 _, row = self._known.learn(moment.fact)
@@ -315,7 +314,7 @@ class Directory(telling.Directory):
                 self._add(("request", row.name), row.uid)
 
     def _stands_for(self, thing: tuple[str, str], uid: str) -> None:
-        """A device or claim of what has a name of its own."""
+        """Add a device or claim of something that has a name of its own."""
         if thing[1]:
             self._uids.setdefault(thing, set()).add(uid)
             self._call(thing, thing[1])
@@ -337,8 +336,8 @@ timeline = TOLD.timeline
 def timelines(
     told: Iterable[Moment], subjects: Sequence[Subject], lives: Sequence[tuple[int, int]] | None = None
 ) -> list[list[Entry]]:
-    """The timelines of many subjects, each as `timeline` gives it, in one reading. `lives` say for each from when until when
-    anything is told of it: of a long log, asking all of very many about everything would take too long."""
+    """The timelines of many subjects (as `timeline` makes them) in one pass. `lives`: for each subject the first and the last
+    instant of which anything is told: to ask all of very many subjects about every event of a long log would take too long."""
     learning = Learning(Known())
     tellers = [Teller(learning, scope_of(subject, learning.known)) for subject in subjects]
     found: list[list[Entry]] = [[] for _ in subjects]

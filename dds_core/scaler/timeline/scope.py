@@ -1,7 +1,6 @@
-"""What concerns a claim, a device or a node: which facts and decisions are told in its timeline, and which are not.
+"""Scopes: which facts, decisions and transitions belong into the timeline of a claim, a device, a node, or a group of devices.
 
-A scope is told every moment in order and remembers only what it needs to recognise the next. It changes nothing and
-words nothing.
+A scope is given every event in order, and remembers only what it needs for the next ones. It changes nothing and makes no words.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ def scope_of(subject: Subject, known: Known) -> Scope:
 
 
 class ClaimScope:
-    """A claim, its pods, and while it waits what its node has and gets for the models that it waits for."""
+    """A claim and its pods; and while it waits, what happens on its node with the models that it waits for."""
 
     gathers = True
 
@@ -122,7 +121,7 @@ class ClaimScope:
 
 
 class DeviceScope:
-    """A device through all the resources that it was attached as: its requests, its names on nodes, and who held it."""
+    """A device, through all resources that it had: its requests, its names on nodes, and the claims that held it."""
 
     gathers = True
 
@@ -151,7 +150,7 @@ class DeviceScope:
         return getattr(fact, "resource", getattr(fact, "uid", "")) in self._uids
 
     def _held_by(self, claim: Claim) -> bool:
-        """By the name that the device has now: names on a node are used again for others."""
+        """By the name that the device has now: nodes use names again for other devices."""
         results = claim.allocation.results if claim.allocation is not None else ()
         return any(self._known.uuid_at.get(result.key) == self._uuid for result in results)
 
@@ -205,7 +204,7 @@ class NodeScope:
             if claim.allocation.node == self._node:
                 self._claims.add(claim.uid)
             else:
-                self._left = claim.uid if claim.uid in self._claims else ""  # its last change that is told here
+                self._left = claim.uid if claim.uid in self._claims else ""  # the last change that belongs here
                 self._claims.discard(claim.uid)
                 return bool(self._left)
         return claim.uid in self._claims
@@ -223,7 +222,7 @@ class NodeScope:
 
 
 class GroupScope:
-    """The devices of a request, of a model or of a fabric, and what was asked for there."""
+    """The devices of a request, a model or a fabric, and their orders."""
 
     gathers = True
 

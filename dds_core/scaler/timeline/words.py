@@ -1,5 +1,4 @@
-"""The names and words in which the scaler's log is told: objects as last seen, and their changes in sentences that need no
-knowledge of the code."""
+"""Names and sentences of the scaler's timelines: objects as last seen and their changes, in words that need no code."""
 
 from __future__ import annotations
 
@@ -108,7 +107,7 @@ def _rule(before: TaintRule | None, rule: TaintRule, known: telling.Known) -> It
 
 
 class Known(telling.Known):
-    """As every timeline's, with the ConfigMap, the policy and the UUIDs of what nodes list."""
+    """Adds the ConfigMap, the policy, and the UUIDs of the devices that nodes list."""
 
     deadlines = KINDS
     kinds = telling.Known.kinds | {
@@ -143,13 +142,13 @@ class Known(telling.Known):
             self.config = row
         if isinstance(row, Node):
             self._node_named[row.name] = row.uid
-        if isinstance(row, Slice) and row.node:  # its devices' UUIDs outlive it, so that what is gone still has a name
+        if isinstance(row, Slice) and row.node:  # its UUIDs stay known, so that a device that is gone still has a name
             for name, device in row.devices.items():
                 if uuid := self.uuid_of(row.driver, device):
                     self.uuid_at[(row.driver, row.pool, name)] = uuid
 
     def begin(self, state: State) -> None:
-        """Begin in the middle, such as where a log begins that was archived before: the state holds everything so far."""
+        """Begin in the middle of a log, such as where an archive was cut off: the state holds everything before."""
         self.policy = state.policy
         for table in (state.claims, state.pods, state.nodes, state.requests, state.resources, state.slices):
             for row in table.rows.values():
@@ -176,10 +175,10 @@ class Known(telling.Known):
         return row.labels.get(f"{self.config.prefix}/fabric", "") if isinstance(row, Node) else ""
 
     def uuid_of(self, driver: str, device: Device) -> str:
-        """The UUID of the hardware that a node's own device is a face of, "" for none."""
+        """The UUID of the hardware that a node's own device is a face of, "" if unknown."""
         return uuid_of(driver, device, self.policy.driver_of(driver))
 
     def model_of(self, result: Result) -> str:
-        """The fabric's word for the model of a pool device, "" for a device of a node or of nobody we know."""
+        """The cdi-model-name of a pool device, "" for a device of a node or of an unknown model."""
         found = model_of_pool(self.config, result.driver, result.pool)
         return found.model if found is not None else ""

@@ -1,7 +1,7 @@
-"""The event log: events, one head row a log, the versions of archived streams, and a view to read an incident with.
+"""The event log: events, one head row for each log, the versions of archived streams, and a view for people.
 
-There is no way down: a log is never taken apart. Data is stored as the bytes that were written, never as JSON,
-because a database that parses it could give back other bytes and the chain would no longer hold.
+There is no downgrade: a log is never dropped. Data are stored as bytes, not as JSON, because a database that parses JSON could
+return other bytes, which would break the chain of hashes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make the three tables and the view."""
     _events()
     _heads()
     _archived_streams()

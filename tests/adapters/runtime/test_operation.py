@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from dds_adapters.runtime.health import Endpoints
-from dds_adapters.runtime.operation import ScalerOperation
+from dds_adapters.runtime.logs import Naming
+from dds_adapters.runtime.operation import FleetNames, PoolNames, ScalerOperation
 from dds_adapters.runtime.preflight import preflight
 from dds_adapters.runtime.serve_settings import LiveSettings
 from dds_adapters.runtime.serving import archive_into
 from dds_core.errors import FileError
-from dds_core.events import Event, PolicyChanged, Synced
+from dds_core.events import Capabilities, Event, PolicyChanged, Synced
 from dds_core.model import Config
 from dds_core.scaler.events import ConfigObserved
 from dds_core.scaler.fold import apply
@@ -107,3 +108,8 @@ def test_a_folder_that_cannot_be_had_is_told_and_nothing_is_removed(tmp_path: Pa
     with pytest.raises(FileError, match="give a folder that can be written; meanwhile the log only grows"):
         archive_into(tmp_path / "file" / "folder", log)
     assert log.head().archived == 0
+
+
+@pytest.mark.parametrize("names", [PoolNames(), FleetNames()])
+def test_a_component_that_guards_no_devices_says_nothing_of_guards(names: Naming) -> None:
+    assert Capabilities(version="1.36").words(names) == "the API server keeps all of a slice"

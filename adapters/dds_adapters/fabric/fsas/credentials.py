@@ -1,8 +1,8 @@
-"""The credentials of a Secret that is mounted as a folder: a file for each field, read again when one of them changes.
+"""Credentials from a Secret that is mounted as a folder: one file for each field, read again when a file changes.
 
-A mounted Secret is changed by turning a link, so that at any instant either all files are the new ones or none is; `stat` of
-each tells, before they are read and after, because a password that is sent with another user's name is a failed login. Nothing
-of what the files hold may be quoted, and none of it is in a repr.
+Kubelet replaces a mounted Secret by turning a link, so at any instant all files are old or all are new. Their `stat` is compared
+before and after reading, because a password with another user's name is a failed login. The content of the files is never quoted
+and in no repr.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ FIELDS = ("username", "password", "realm", "client_id", "client_secret")
 CERTIFICATE = "certificate"
 """PEM of the authority that signed the manager's certificate; optional."""
 TURNS = 5
-"""Times that the files are read when they change meanwhile."""
+"""Tries to read the files while they change."""
 MAX_FIELD, MAX_CERTIFICATE = 999, 9999
-"""Bytes, as the reference driver checks them."""
+"""Bytes; the limits of the reference driver."""
 
 
 @dataclass(frozen=True, repr=False)
 class Credentials:
-    """Who we are to the manager, and whom we take for it (`certificate`, PEM; "": whom the system trusts)."""
+    """dds's account on the manager, and the certificate to trust (`certificate`, PEM; "": the system's roots)."""
 
     username: str
     password: str
@@ -35,7 +35,7 @@ class Credentials:
     certificate: str = ""
 
     def hidden(self) -> tuple[str, ...]:
-        """What must not be in any message."""
+        """What may not be in any message."""
         return (self.username, self.password, self.realm, self.client_id, self.client_secret)
 
 
@@ -43,7 +43,7 @@ Mark = tuple[tuple[int, int, int], ...]
 
 
 class Folder:
-    """Reads credentials from a folder. May be called from any thread."""
+    """Reads credentials from a folder. Thread-safe."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -52,11 +52,11 @@ class Folder:
         self._read: Credentials | None = None
 
     def read(self) -> Credentials:
-        """Those that are there now. Raises FabricDenied, naming the file, for one that is missing or cannot be used."""
+        """The present credentials. Raises FabricDenied, which names the file, for one that is missing or unusable."""
         with self._lock:
             mark = self._now()
             if self._read is None or mark != self._mark:
-                self._read = None  # what is not there any more is not used any more
+                self._read = None  # never use replaced credentials, even if the new ones are unusable
                 for _ in range(TURNS):
                     values = {name: self._text(name, MAX_FIELD) for name in FIELDS}
                     found = Credentials(**values, certificate=self._text(CERTIFICATE, MAX_CERTIFICATE))
@@ -87,14 +87,14 @@ class Folder:
         except OSError as error:
             raise self._fault(name, f"cannot be read ({type(error).__name__})") from None
         if name != CERTIFICATE:
-            data = data.removesuffix(b"\n").removesuffix(b"\r")  # as editors and echo leave it
+            data = data.removesuffix(b"\n").removesuffix(b"\r")  # editors and echo add it
         return self._usable(name, data, most)
 
     def _usable(self, name: str, data: bytes, most: int) -> str:
         if len(data) > most:
             raise self._fault(name, f"is longer than {most} bytes")
         try:
-            text = data.decode("utf-8-sig")  # some editors begin a text with a mark
+            text = data.decode("utf-8-sig")  # some editors write a byte order mark
         except UnicodeDecodeError:
             raise self._fault(name, "is not UTF-8") from None
         if name == CERTIFICATE:
@@ -104,7 +104,7 @@ class Folder:
         return text
 
     def _fault(self, name: str, what: str) -> FabricDenied:
-        """In words that `scrub` leaves alone: it takes what follows `credentials:` or `password:` for a secret."""
+        """Avoids `credentials:` and `password:`, after which `scrub` would remove the text as a secret."""
         fields: Iterable[str] = (*FIELDS, f"and if wanted {CERTIFICATE}")
         return FabricDenied(
             f"the file {name} in {self._path} {what}", where="login", fix=f"the folder holds {', '.join(fields)}"

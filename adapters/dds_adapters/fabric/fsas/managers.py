@@ -1,7 +1,7 @@
-"""The Fsas fabric manager, alone or together with the cluster manager, which knows how many devices a machine may have.
+"""The Fsas fabric manager, alone or with the cluster manager, which knows how many devices a machine may have.
 
-A machine that is in no node group of the cluster has no limits. Which of a machine's resource specifications is of which model,
-the specification's selector says: a condition `model eq <cdi-model-name>`. Of several of one model the strictest counts.
+A machine in no node group of the cluster has no limits. The selector of a machine's resource specification says its model, by the
+condition `model eq <cdi-model-name>`. Of several specifications for one model the strictest counts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dds_adapters.fabric.words import named
 from dds_core.publisher.model import Limit, Machine, PoolModel, Stock
 
 MAX_GROUPS = 1000
-"""Node groups of a cluster: each is a question of its own."""
+"""Node groups of a cluster; each needs a request."""
 
 # -- fabric manager ----------------------------------------------------------------------------------------------------
 
@@ -39,7 +39,7 @@ class FmMachine(Part):
 
 class FmMachineData(Part):
     machines: Annotated[list[Any], Field(max_length=MAX_MACHINES)]
-    """Each an `FmMachine`, read by itself: a strange one hides no other."""
+    """Each an `FmMachine`, decoded alone: a wrong one hides no other."""
 
 
 class FmMachines(Part):
@@ -94,7 +94,7 @@ class CmSpec(Part):
     max_resspec_count: Free | None = None
 
     def is_of(self, model: str) -> bool:
-        """Whether its selector asks for this model; the cluster manager compares text for text, and so do we."""
+        """Whether its selector asks for this model; like the cluster manager, dds compares the exact text."""
         expression = self.selector.expression if self.selector is not None else None
         conditions = expression.conditions if expression is not None else None
         return any(one.column == "model" and one.operator == "eq" and one.value == model for one in conditions or ())
@@ -103,7 +103,7 @@ class CmSpec(Part):
 class CmMachine(Part):
     uuid: Uuid
     resspecs: Items[CmSpec] | None
-    """Has to be there: an answer without it would lift every limit of the machine."""
+    """Required: an answer without it would lift every limit of the machine."""
 
 
 class CmCluster(Part):
@@ -132,8 +132,8 @@ _FIXES = {
 
 
 class Session:
-    """Calls to one endpoint: the one place that puts a token on a request. One that is refused for its token is asked once more
-    with another; every other refusal is told in the manager's own words. May be used from several threads."""
+    """Calls to one endpoint; the only code that puts a token on a request. A request whose token was refused is sent once more
+    with a new token; every other refusal is reported in the manager's own words. Thread-safe."""
 
     def __init__(self, settings: FabricSettings, folder: Folder, outside: Outside) -> None:
         self._endpoint = settings.endpoint.rstrip("/")
@@ -153,12 +153,12 @@ class Session:
         query: Mapping[str, str] | None = None,
         largest: int = LARGEST_OF_MANY,
     ) -> tuple[P, str]:
-        """The answer, and what names call and request in a complaint about it. Raises FabricError."""
+        """The answer, and the name of call and request for errors about it. Raises FabricError."""
         reply = self._answered(Call(name, f"{self._endpoint}{path}", seconds, query or {}, largest=largest))
         return read(form, reply.body, reply.where), reply.where
 
     def post(self, name: str, path: str, seconds: float, body: Mapping[str, Any]) -> None:
-        """Ask for a change. It is sent once: after FabricUnreachable, except FabricAway, the manager may have carried it out."""
+        """Request a change. It is sent once: after FabricUnreachable, except FabricAway, the manager may have carried it out."""
         self._answered(Call(name, f"{self._endpoint}{path}", seconds, json=body, harmless=False))
 
     def _answered(self, call: Call) -> Reply:
@@ -177,7 +177,7 @@ class Session:
         return self._http.ask(replace(call, headers={"Authorization": f"Bearer {token}"}))
 
     def _refusal(self, reply: Reply, token: str) -> FabricRefused:
-        """`token` is the one that was sent, which another thread may have replaced meanwhile."""
+        """`token` is the one that was sent; another thread may have replaced it since."""
         if 300 <= reply.status < 400:
             return redirected(reply)
         fix = _FIXES.get(reply.status, "look the request up in the manager's log")
@@ -185,7 +185,6 @@ class Session:
 
 
 def _told(body: bytes) -> tuple[object, ...]:
-    """Code and message of an error."""
     detail = read(ErrorBody, body, "").detail
     return (detail.code, detail.message) if detail is not None else ()
 
@@ -197,13 +196,13 @@ ROOT = "/cluster_manager/cluster_autoscaler"
 
 
 class FmProvider:
-    """Speaks to the fabric manager alone: machines with their fabrics, and free devices as a number per fabric and model. It
-    knows of no limits."""
+    """The fabric manager alone: machines with their fabrics, and free devices as a number per fabric and model. It has no
+    limits."""
 
     def __init__(self, session: Session, settings: FabricSettings) -> None:
         self._session = session
         self._settings = settings
-        self._written: dict[str, str] = {}  # a UUID in small letters → as the manager writes it
+        self._written: dict[str, str] = {}  # a UUID in lower case → as the manager writes it
 
     def machines(self) -> Sequence[Machine]:
         query = {"tenant_uuid": self._settings.tenant}
@@ -237,7 +236,7 @@ class FmProvider:
         return None
 
     def written(self, machine: Machine) -> str:
-        """The machine as a part of a path."""
+        """The machine's UUID for a path, as the manager writes it."""
         return quote(self._written.get(machine.uuid, machine.uuid), safe="")
 
     def close(self) -> None:
@@ -245,7 +244,7 @@ class FmProvider:
 
 
 class CmProvider(FmProvider):
-    """Machines and stock as the fabric manager says, limits as the cluster manager says."""
+    """Machines and stock from the fabric manager, limits from the cluster manager."""
 
     def __init__(self, session: Session, settings: FabricSettings) -> None:
         super().__init__(session, settings)
@@ -274,7 +273,7 @@ class CmProvider(FmProvider):
         return {model: limit for model, limit in every.items() if limit is not None}
 
     def _is_member(self, machine: str) -> bool:
-        """Whether some node group has the machine. A group that could not be asked may have any that no other has."""
+        """Whether a node group has the machine. Raises the error of an unread group unless another group has it."""
         with self._lock:
             if self._groups is None:
                 self._groups = self._ask_groups()
@@ -286,7 +285,7 @@ class CmProvider(FmProvider):
         return False
 
     def _ask_groups(self) -> _Groups:
-        """Once a round, also when it fails: the machines' questions are many."""
+        """Once a round, even if it fails: the limits of all machines need it."""
         found = _Groups()
         path = f"{ROOT}/v2/{self._cluster}/nodegroups"
         try:
@@ -307,7 +306,7 @@ class CmProvider(FmProvider):
 
 
 class _Groups:
-    """The machines of all node groups that could be asked; `error` is why one could not."""
+    """The machines of all node groups that could be read; `error` is why one could not."""
 
     def __init__(self) -> None:
         self.members: set[str] = set()
@@ -315,7 +314,7 @@ class _Groups:
 
 
 def _strictest(specs: Sequence[CmSpec]) -> Limit | None:
-    """The least of the highest numbers; of the lowest ones the greatest that this allows. None where nothing is said."""
+    """The lowest maximum, and the highest minimum up to it. None without any limit."""
     most = min((spec.max_resspec_count for spec in specs if spec.max_resspec_count is not None), default=None)
     least = max((spec.min_resspec_count for spec in specs if spec.min_resspec_count is not None), default=None)
     if most is None and least is None:

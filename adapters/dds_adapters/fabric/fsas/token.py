@@ -1,7 +1,7 @@
-"""The id manager's token: one login for as long as it lives, whoever asks.
+"""The id manager's token: one login for its whole life, for all threads.
 
-A token is renewed 30 seconds before its end, or when a call was refused with it. What was refused as such (the credentials, or a
-token fresh from a login) is not tried again at once: many failed logins lock an account. Nothing here logs or quotes a token.
+A token is renewed 30 seconds before its end, or when a call was refused with it. After a refused login, or the refusal of a new
+token, dds waits before it tries again: many failed logins lock an account. Nothing here logs or quotes a token.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dds_adapters.fabric.http import Call, Http, Reply
 from dds_adapters.fabric.provider import FabricDenied, FabricError, FabricOdd, FabricRefused
 
 AccessToken = Annotated[str, StringConstraints(pattern=r"^[!-~]{1,16384}$")]
-"""Goes into a header as it is."""
+"""Goes into a header unchanged."""
 
 
 class Login(Part):
@@ -48,16 +48,16 @@ class ErrorBody(Part):
 EARLY = 30.0
 """Seconds before its end at which a token is renewed; at most half of its life."""
 AGAIN, LONGEST_AGAIN = 60.0, 600.0
-"""Seconds after a refused login before the same credentials are tried again: so long the first time, doubling."""
+"""Seconds until credentials of a refused login are tried again: the first time (it then doubles), and at most."""
 DOUBTFUL = 10.0
-"""For so many seconds a token that was got for a refused one is not replaced, though it is refused, too; and no other login is
-tried after one that was granted and gave no token that can be used: to the id manager each is a session."""
+"""Seconds for which a token that replaced a refused one is not replaced again if it is refused, too; and the wait after a login
+that gave no usable token, because each login is a session for the id manager."""
 
 
 @dataclass
 class _Held:
-    """What was got for some credentials. `denied` is why not to log in yet, `wait` the seconds for which a refusal holds;
-    `failed` is why the last login came to nothing, whatever it was."""
+    """What is known for some credentials. `denied`: why not to log in until `denied_until`; `wait`: seconds for which the next
+    refusal holds; `failed`: why the last login failed, for any reason."""
 
     credentials: Credentials | None
     token: str = field(default="", repr=False)
@@ -71,7 +71,7 @@ class _Held:
 
 
 class Token:
-    """Gives the token to ask with. All methods may be called from any thread."""
+    """Gives the token for requests. Thread-safe."""
 
     def __init__(self, http: Http, endpoint: str, folder: Folder, outside: Outside, seconds: float) -> None:
         self._http = http
@@ -83,7 +83,7 @@ class Token:
         self._held = _Held(None)
 
     def current(self) -> str:
-        """One that is valid for some time yet. Raises FabricError; it is then `general`."""
+        """A token that is valid for some time. Raises FabricError with `general` set."""
         came = self._outside.clock()
         with self._lock:
             credentials = self._folder.read()
@@ -92,12 +92,12 @@ class Token:
             held = self._held
             if not held.token or self._outside.clock() >= held.renew_at:
                 if held.failed is not None and held.failed_at > came:
-                    raise held.failed.with_traceback(None)  # it was tried while we waited, and would fail now, too
+                    raise held.failed.with_traceback(None)  # another thread has just tried: a login would fail again
                 self._renew(held, credentials)
             return held.token
 
     def instead_of(self, refused: str, where: str) -> str:
-        """Another one than that which was refused in `where`. Raises FabricDenied when it was got just now, for that reason."""
+        """A token in place of `refused`. Raises FabricDenied if that one was itself just such a replacement."""
         with self._lock:
             held = self._held
             if held.token == refused:
@@ -109,7 +109,7 @@ class Token:
         return self.current()
 
     def hidden(self) -> tuple[str, ...]:
-        """What must not be in any message."""
+        """What may not be in any message."""
         held = self._held
         return (*(held.credentials.hidden() if held.credentials is not None else ()), held.token)
 
@@ -123,7 +123,7 @@ class Token:
             found = read(Login, reply.body, reply.where)
             life = self._life(found, reply.where)
         except FabricError as error:
-            error.general = True  # whatever is asked, it is asked with a token
+            error.general = True  # every request needs a token
             held.failed, held.failed_at = error, self._outside.clock()
             if isinstance(error, FabricDenied):
                 held.denied, held.denied_until = error, self._outside.clock() + held.wait
@@ -168,7 +168,7 @@ class Token:
         )
 
     def _life(self, found: Login, where: str) -> float:
-        """Seconds that the token lives: by the id manager's own two instants, by its end and our clock, or as it says besides."""
+        """Seconds that the token lives: by its own two instants, by its end and this machine's clock, or by `expires_in`."""
         claims = claims_of(found.access_token)
         end, made = instant_of(claims, "exp"), instant_of(claims, "iat")
         if end is not None:
@@ -192,7 +192,7 @@ def denied_again(where: str) -> FabricDenied:
 
 
 def redirected(reply: Reply) -> FabricRefused:
-    """Whoever is sent elsewhere with a password or a token does not go there."""
+    """dds follows no redirect with a password or a token."""
     return FabricRefused(
         f"answers with a redirect ({reply.status}), which is not followed",
         code=reply.status,
@@ -202,7 +202,7 @@ def redirected(reply: Reply) -> FabricRefused:
 
 
 def _refused(reply: Reply) -> FabricDenied:
-    """The id manager's own word is told when it is one of OAuth's; anything else might quote what was sent."""
+    """Quotes the id manager's word only if it is one of OAuth's; another text might quote what was sent."""
     try:
         word = read(ErrorBody, reply.body, reply.where).error
     except FabricOdd:
@@ -224,7 +224,7 @@ def _refused(reply: Reply) -> FabricDenied:
 
 
 def claims_of(token: str) -> dict[str, object]:
-    """What a JWT says of itself; nothing for a token of another kind. It is not verified: it is ours to show, not to trust."""
+    """The claims of a JWT, not verified (dds only sends the token); empty for a token of another kind."""
     parts = token.split(".")
     if len(parts) != 3:
         return {}

@@ -1,7 +1,7 @@
-"""CDIM: nodes are machines, and free devices have names of their own.
+"""NEC's CDIM: its nodes are machines, and its free devices have names.
 
-All that it manages is one fabric, whose id is a setting. A device is free when it is detected and in no node; it is healthy when
-its state is Enabled and its health OK. Both lists come whole, so each is asked for once a round, however many the models are.
+All its devices form one fabric, whose id is a setting. A device is free if it is detected and in no node; it is healthy if its
+state is Enabled and its health OK. Both lists come whole, so each is requested once a round, for all models.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dds_core.publisher.model import FreeDevice, Limit, Machine, PoolModel, Stoc
 
 
 def _last_segment(value: Any) -> Any:
-    """CDIM names nodes by their provider id, in letters of either size; what follows the last slash is the machine."""
+    """CDIM names nodes by their provider id, in upper or lower case; the part after the last slash is the machine."""
     return value.rpartition("/")[2].lower() if isinstance(value, str) else value
 
 
@@ -35,7 +35,7 @@ class NecNodes(Part):
     """GET /cdim/api/v1/nodes?detail=true"""
 
     nodes: Annotated[list[Any], Field(max_length=MAX_MACHINES)]
-    """Each a `NecNode`, read by itself."""
+    """Each a `NecNode`, decoded alone."""
 
 
 class NecStatus(Part):
@@ -93,7 +93,7 @@ _Free = dict[str, tuple[FreeDevice, ...]]
 
 
 class NecProvider:
-    """Speaks to CDIM; it knows of no limits."""
+    """Speaks to CDIM, which has no limits."""
 
     def __init__(self, settings: FabricSettings, outside: Outside) -> None:
         self._settings = settings
@@ -131,7 +131,7 @@ class NecProvider:
         self._connections.close()
 
     def _ask_free(self) -> _Free | FabricError:
-        """Once a round, also when it fails: every model's question has the same answer."""
+        """Once a round, even if it fails: one answer is for all models."""
         try:
             found, where = self._get(NecResources, "nec.resources", "/resources")
             return self._sorted(found, where)

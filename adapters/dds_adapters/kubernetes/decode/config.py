@@ -1,9 +1,9 @@
-"""The ConfigMap that tells which device models the fabric has, which labels are ours, and how far the scaler may go.
+"""Reads the fabric's ConfigMap: its device models, the prefix of node labels, and how far the scaler may go (`mode`).
 
-The rules are those of the pool publisher, the stricter of the two programs that read the same text. Each entry is
-judged by itself: a bad one is named, and its model stays as it was; the others stand. A bad `label-prefix`,
-`fabric-id-range` or `device-info` as a whole leaves what was in force before. A bad `mode` means `observe`, because somebody
-is reaching for the brake. Nothing here may quote a value, apart from the model name that identifies an entry.
+The pool publisher and the scaler read the same text; the rules here are the stricter ones, those of the publisher. Each entry is
+judged alone: a bad entry is reported, and its model stays as before; the other entries take effect. A bad `label-prefix`,
+`fabric-id-range` or `device-info` as a whole leaves the value before in force. A bad `mode` means `observe`, because an
+administrator who edits the mode may want to stop dds. No fault quotes a value, except the model name that identifies an entry.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from dds_adapters.kubernetes.decode.decoding import Fault, read
 from dds_core.model import Config, Model
 
 # -- YAML that people type ----------------------------------------------------------------------------------------------
-# Plain scalars are null, true, false, whole numbers or text, nothing else: no dates, no `yes`, no sexagesimal numbers. An alias
-# is never followed (a few lines could otherwise fill the memory), and what was read is never quoted.
+# Plain scalars are null, true, false, whole numbers or text: no dates, no `yes`, no sexagesimal numbers. Aliases are refused,
+# because a few lines of them could fill the memory.
 
 
 MAX_BYTES = 256 * 1024
@@ -36,7 +36,7 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C parser, wh
 
 
 class Mapping(dict[str, Any]):
-    """A mapping with text keys; `repeated` are those that were given more than once (the first value stands)."""
+    """A mapping with text keys; `repeated` has the keys that were given more than once (the first value counts)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Mapping(dict[str, Any]):
 
 
 class _Open:
-    """A list or mapping that is being read; `key` is the key that waits for its value."""
+    """A list or mapping that is being read; `key` is the key whose value comes next."""
 
     def __init__(self, value: list[Any] | Mapping) -> None:
         self.value = value
@@ -66,7 +66,7 @@ class _Open:
 
 
 def parse(field: str, text: str) -> Any:
-    """The one document in the text: None, bool, int, str, list or `Mapping`. Raises Fault, about `field`."""
+    """The text's one document: None, bool, int, str, list or `Mapping`. Raises Fault for `field`."""
     if len(text.encode()) > MAX_BYTES:
         raise Fault(field, f"is longer than {MAX_BYTES // 1024} KiB")
     try:
@@ -79,7 +79,7 @@ def parse(field: str, text: str) -> Any:
 
 
 def _build(field: str, text: str) -> Any:
-    """Walk the parser's events with a stack of our own, so that no depth of nesting can exhaust Python's."""
+    """Walk the parser's events with an explicit stack, so that deep nesting cannot exhaust Python's stack."""
     root: list[Any] = []
     stack = [_Open(root)]
     for event in yaml.parse(text, Loader=_LOADER):
@@ -134,7 +134,7 @@ _T = TypeVar("_T")
 
 
 def read_config(raw: bytes, previous: Config | None) -> tuple[Config, tuple[Fault, ...]]:
-    """The configuration, and what is wrong with parts of it. `previous` was in force. Raises Fault for the whole."""
+    """The configuration, and the faults of its parts. `previous` was in force. Raises Fault if the whole is unusable."""
     found = raw_config(raw)
     data = found.data or objects.ConfigData()
     before = previous or Config(uid=found.metadata.uid)
@@ -154,7 +154,7 @@ def read_config(raw: bytes, previous: Config | None) -> tuple[Config, tuple[Faul
 
 
 def or_before(faults: list[Fault], read_part: Callable[[], _T], before: _T) -> _T:
-    """A part of it; what was in force where it has a fault, which is added to the others."""
+    """Read a part; if it has a fault, add that to `faults` and return `before`."""
     try:
         return read_part()
     except Fault as fault:
@@ -168,7 +168,7 @@ def raw_config(raw: bytes) -> objects.RawConfigMap:
 
 
 def mode_of(text: str | None) -> tuple[str, Sequence[Fault]]:
-    """The mode that it sets, "" for none, and what is wrong with it."""
+    """The mode ("" for none), and its fault."""
     if not text or text in MODES:
         return text or "", ()
     return MODES[0], (Fault("data.mode", f"is not {', '.join(MODES)}: taken as {MODES[0]}"),)
@@ -194,7 +194,7 @@ def _fabrics(text: str | None) -> tuple[int, ...]:
 
 
 class Entry(Protocol):
-    """What an entry is told apart by, whoever reads it."""
+    """The identifying fields of an entry."""
 
     @property
     def index(self) -> int: ...
@@ -210,8 +210,8 @@ _Entry = TypeVar("_Entry", bound=Entry)
 def entries(
     text: str | None, read_one: Callable[[str, Any], _Entry]
 ) -> tuple[tuple[_Entry, ...], list[tuple[Fault, Any]]]:
-    """The entries of device-info that are as they should be, and those that are not, as they stand, each with its fault.
-    `read_one` is given the name of the place and the entry. Raises Fault for the whole."""
+    """The good entries of device-info, and each bad one with its fault. `read_one` gets the entry's place (for its fault) and the
+    entry. Raises Fault if the whole is unusable."""
     if text is None:
         raise Fault(DEVICE_INFO, "is missing")
     found = parse(DEVICE_INFO, text)
@@ -231,27 +231,27 @@ def entries(
 
 
 def _kept(broken: Sequence[Any], good: Sequence[_Entry], before: Sequence[_Entry]) -> Iterator[_Entry]:
-    """Of the models before, those that the scaler goes on serving, as the publisher leaves their pools."""
+    """Of the models before, those without a good entry that the scaler continues to serve. The publisher keeps the same pools."""
     return _missing(good, before) if strange(broken, before) else standing(broken, good, before)
 
 
 def standing(broken: Sequence[Any], good: Sequence[_Entry], before: Sequence[_Entry]) -> Iterator[_Entry]:
-    """Of the models before, those whose entries are broken now; all that are missing, where nobody can tell whose one is. An
-    entry with one right name of two was not taken out."""
+    """Of the models before, those whose entries are bad now. A bad entry with one of a model's two names means that model; one
+    without a readable name may mean any, so then all models without a good entry are kept."""
     for one in _missing(good, before):
         if any(_may_be(entry, one) or _device(entry) == one.device for entry in broken):
             yield one
 
 
 def strange(broken: Sequence[Any], before: Sequence[Entry]) -> bool:
-    """Whether an entry that cannot be read is about none of these models, so that nobody can tell which of those that are missing
-    was taken out."""
+    """Whether a bad entry is about none of these models. Then dds cannot tell which of the models without a good entry was
+    removed."""
     return not all(any(_may_be(entry, one) for one in before) for entry in broken)
 
 
 def _missing(good: Sequence[_Entry], before: Sequence[_Entry]) -> Iterator[_Entry]:
-    """The models before that no good entry is about. An index that another entry has now takes no model away: what may not
-    share a node with the one keeps away from the other too, until that is mended."""
+    """The models before that have no good entry. An entry that only has the same index is another model: what may not share a
+    node with that index avoids both models until the ConfigMap is corrected."""
     for one in before:
         if not any(one.model == new.model or one.device == new.device for new in good):
             yield one
@@ -262,7 +262,7 @@ def _device(entry: Any) -> Any:
 
 
 def _may_be(entry: Any, one: Entry) -> bool:
-    """Whether an entry that cannot be read is about this model: by the first of its names that is readable."""
+    """Whether a bad entry may be about this model: decided by the first of its names that is readable."""
     said = entry if isinstance(entry, dict) else {}
     for key, known in (("cdi-model-name", one.model), ("k8s-device-name", one.device)):
         if isinstance(said.get(key), str):
@@ -271,7 +271,7 @@ def _may_be(entry: Any, one: Entry) -> bool:
 
 
 def written(text: str | None) -> list[tuple[str, Mapping]]:
-    """The entries of device-info that are mappings, each with the name of its place, however wrong they are. Raises Fault."""
+    """The entries of device-info that are mappings, good or bad, each with its place. Raises Fault."""
     found = parse(DEVICE_INFO, text) if text is not None else None
     if not isinstance(found, list):
         return []
@@ -279,7 +279,7 @@ def written(text: str | None) -> list[tuple[str, Mapping]]:
 
 
 def _label(position: int, entry: Any) -> str:
-    """How an entry is named: by its model where that is readable, else by its place in the list."""
+    """An entry's place: by its model if that is readable, else by its position in the list."""
     name = entry.get("cdi-model-name") if isinstance(entry, dict) else None
     readable = isinstance(name, str) and 0 < len(name) <= 100 and name.isprintable()
     return f"{DEVICE_INFO}[{name}]" if readable else f"{DEVICE_INFO}[{position}]"
@@ -287,11 +287,11 @@ def _label(position: int, entry: Any) -> str:
 
 REQUEST_TYPE = "request-type"
 REQUEST_TYPES = ("gpu", "cxlmemory")
-"""Those that the ComposabilityRequest knows."""
+"""The types that a ComposabilityRequest accepts."""
 KEYS = (
     "index", "cdi-model-name", "k8s-device-name", "driver-name", "dra-attributes", "cannot-coexist-with", REQUEST_TYPE,
 )  # fmt: skip
-"""The keys of an entry that both programs read; other keys are nobody's business here."""
+"""The keys of an entry that the publisher or the scaler reads; other keys are ignored."""
 
 
 def model(place: str, entry: Any) -> Model:
@@ -324,14 +324,14 @@ def _request_type(place: str, value: Any) -> str:
 
 
 def refuse_repeated(place: str, mapping: Mapping, known: Sequence[str]) -> None:
-    """A known key that stands twice in a mapping is a fault of the whole of it."""
+    """Raise Fault if a known key is given twice."""
     for key in known:
         if key in mapping.repeated:
             raise Fault(place, f"gives {key} twice")
 
 
 def _refuse_second(place: str, new: Entry, before: Sequence[Entry]) -> None:
-    """Of two entries with the same identity the first stands."""
+    """Raise Fault if an earlier entry has the same identity."""
     for key, value, others in (
         ("index", new.index, {one.index for one in before}),
         ("cdi-model-name", new.model, {one.model for one in before}),
@@ -342,7 +342,7 @@ def _refuse_second(place: str, new: Entry, before: Sequence[Entry]) -> None:
 
 
 def whole(value: Any) -> bool:
-    """Whether it is a number of 64 bits without a fraction."""
+    """Whether it is a signed 64-bit integer."""
     return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
 
 

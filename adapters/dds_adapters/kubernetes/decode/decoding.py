@@ -1,8 +1,8 @@
-"""One raw object to one struct of the core, or a `Fault` that names the field and says what is wrong with it.
+"""Decodes one raw object into a struct of the core, or raises a `Fault` that names the field and says what is wrong with it.
 
-Decoding knows the forms of the API (resource.k8s.io v1, v1beta2 and v1beta1 side by side) and nothing of what was
-seen before. A fault never quotes what was found, since anything can stand in a field that is not what it should be.
-This module must never raise anything but `Fault` for an object, however broken.
+Decoding knows the forms of the API (resource.k8s.io v1, v1beta2 and v1beta1 side by side), and nothing of earlier objects. A
+fault never quotes a value, since a wrong field can contain anything. For any object, however broken, `Fault` is the only
+error.
 """
 
 from __future__ import annotations
@@ -48,8 +48,6 @@ from dds_core.model import (
 from dds_core.text import scrub
 
 # -- bytes to a raw struct ----------------------------------------------------------------------------------------------
-# A fault never quotes what was found, since anything can stand in a field that is not what it should be.
-
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PLACE = re.compile(r"^(?P<what>.*?)(?: - at `(?P<key>key` in `)?\$\.?(?P<where>.*)`)?$", re.DOTALL)
@@ -60,7 +58,7 @@ _Any = TypeVar("_Any")
 
 
 class Fault(DdsError):
-    """A field of an object is not as expected: `field` is its path, `reason` what is wrong, without quoting it."""
+    """A field of an object is not as expected: `field` is its path, `reason` what is wrong, without the value."""
 
     def __init__(self, field: str, reason: str) -> None:
         self.field = field
@@ -71,9 +69,9 @@ class Fault(DdsError):
 def read(
     decoder: msgspec.json.Decoder[_Raw], raw: bytes, kind: str, versions: tuple[str, ...], namespaced: bool = False
 ) -> _Raw:
-    """Decode the bytes and check that they are an object of this kind, of one of these apiVersions, with uid and name.
+    """Decode an object of this kind, in one of these apiVersions, with uid and name. Raises Fault.
 
-    Items of a list carry neither kind nor apiVersion: what is not there is not checked. Raises Fault.
+    Items of a list carry neither kind nor apiVersion: an absent one is not checked.
     """
     found = well_formed(decoder, raw)
     meta = found.metadata
@@ -91,14 +89,14 @@ def read(
 
 
 def well_formed(decoder: msgspec.json.Decoder[_Any], raw: bytes) -> _Any:
-    """What the decoder makes of the bytes; every way in which it can fail becomes a Fault."""
+    """Decode the bytes; every error of the decoder becomes a Fault."""
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as e:
         raise _as_fault(e) from None
     except RecursionError:
         raise Fault("object", "is nested too deeply") from None
-    except ValueError:  # not JSON, or not UTF-8; the message would count bytes and so differ each time
+    except ValueError:  # not JSON, or not UTF-8; its message has a byte position, which would make each one a new fault
         raise Fault("object", "is not well-formed JSON") from None
 
 
@@ -125,7 +123,7 @@ def instant(when: datetime | None) -> int:
 MANAGED_BY = "app.kubernetes.io/managed-by"
 READY_TO_DETACH = "cohdi.io/ready-to-detach-device-id"
 PROTECTION = "resource.kubernetes.io/delete-protection"
-"""The finalizer that keeps an allocated claim."""
+"""The finalizer of an allocated claim."""
 
 CORE = ("v1",)
 DRA = ("resource.k8s.io/v1", "resource.k8s.io/v1beta2", "resource.k8s.io/v1beta1")
@@ -171,8 +169,8 @@ def claim(raw: bytes) -> Claim:
 
 
 def _held(meta: raw_.Metadata, status: raw_.ClaimStatus) -> str:
-    """The uid of the ComposableResource that a hold of ours belongs to, "" for any other claim. One that is reserved for a pod
-    is no hold, whatever its labels say."""
+    """The uid of the ComposableResource for which dds made this hold; "" for any other claim. A claim that is reserved for a pod
+    is no hold, whatever its labels are."""
     if (meta.labels or {}).get(OWNER_LABEL) != OWNER:
         return ""
     if any(one.resource != "composableresources" for one in status.reserved_for or ()):
@@ -211,7 +209,7 @@ def device_class(raw: bytes) -> DeviceClass:
 
 
 def taint_rule(raw: bytes) -> TaintRule:
-    """A DeviceTaintRule. Without a selector it matches no device, which a rule of ours never means. Raises Fault."""
+    """A DeviceTaintRule. Raises Fault, also without a selector: such a rule matches no device, and dds never made one."""
     found = read(raw_.taint_rule, raw, "DeviceTaintRule", TAINT_RULES)
     meta, selector = found.metadata, found.spec.device_selector
     if selector is None:
@@ -245,13 +243,12 @@ def node(raw: bytes) -> Node:
 
 
 def pod(raw: bytes) -> Pod:
-    """A Pod; `refers_to_claims` tells whether it can matter. Raises Fault."""
+    """A Pod; `refers_to_claims` says whether dds needs it. Raises Fault."""
     found = read(raw_.pod, raw, "Pod", CORE, namespaced=True)
     return pod_of(found.metadata, found.spec or _NO_POD, found.status or _NO_POD_STATUS)
 
 
 def pod_of(meta: raw_.Metadata, spec: raw_.PodSpec, status: raw_.PodStatus) -> Pod:
-    """A Pod of these parts."""
     made = {one.name: one.resource_claim_name or "" for one in status.resource_claim_statuses or ()}
     extended = status.extended_resource_claim_status
     return Pod(
@@ -279,7 +276,7 @@ def pod_of(meta: raw_.Metadata, spec: raw_.PodSpec, status: raw_.PodStatus) -> P
 
 
 def refers_to_claims(found: Pod) -> bool:
-    """Whether a pod that was never seen before matters at all."""
+    """Whether dds needs a pod that it has not seen before."""
     return bool(found.claims or found.extended_claim)
 
 
@@ -341,7 +338,7 @@ _NO_RESOURCE_STATUS = raw_.ResourceStatus()
 
 
 def _reason(text: str) -> str:
-    """The API wants a CamelCase word here; whatever else was let through is foreign text."""
+    """The API wants a CamelCase word here; any other text is scrubbed."""
     return text if not text or _REASON.fullmatch(text) else scrub(text)
 
 
@@ -425,13 +422,13 @@ def _config_of(found: raw_.RawAllocation) -> str:
     written = (found.devices.config if found.devices is not None else None) or ()
     try:
         return config_digest(msgspec.json.decode(one) for one in written)
-    except (ValueError, RecursionError):  # no fault is to come of what only its driver has to understand
+    except (ValueError, RecursionError):  # only the driver must understand it, so this is no fault
         return config_digest(bytes(one).decode("utf-8", "replace") for one in written)
 
 
 def config_digest(entries: Iterable[Any]) -> str:
-    """What stands for the configuration of an allocation, in which a driver's parameters may be secret: of its canonical JSON the
-    SHA-256, its first 16 digits; "" for none."""
+    """A digest of an allocation's configuration, which may contain a driver's secrets: the first 16 hex digits of the SHA-256 of
+    its canonical JSON; "" for no configuration."""
     found = list(entries)
     text = json.dumps(found, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16] if found else ""
@@ -447,7 +444,7 @@ def _canonical(selector: raw_.NodeSelector) -> str:
 
 
 def single_node(selector: raw_.NodeSelector | None) -> str:
-    """The node that the selector names by its one `metadata.name In [node]`; "" when it leaves a choice."""
+    """The node if the selector is exactly one `metadata.name In [node]`; else ""."""
     if selector is None or selector.node_selector_terms is None or len(selector.node_selector_terms) != 1:
         return ""
     fields = selector.node_selector_terms[0].match_fields
@@ -460,7 +457,7 @@ def single_node(selector: raw_.NodeSelector | None) -> str:
 
 
 def requirements(place: str, selector: raw_.NodeSelector) -> tuple[Requirement, ...]:
-    """The expressions of a selector that has one term. Raises Fault for any other."""
+    """The expressions of a selector with one term. Raises Fault for any other."""
     terms = selector.node_selector_terms or ()
     if len(terms) != 1:
         raise Fault(f"{place}.nodeSelectorTerms", "must be exactly one term")
@@ -472,7 +469,7 @@ def requirements(place: str, selector: raw_.NodeSelector) -> tuple[Requirement, 
 
 
 def bodies(devices: tuple[raw_.RawDevice, ...] | None) -> Iterator[tuple[str, str, raw_.DeviceBody]]:
-    """The devices of a slice: name, place and what they are, in v1beta1 unwrapped. Raises Fault."""
+    """The devices of a slice: name, place and attributes, unwrapped from v1beta1's `basic`. Raises Fault."""
     seen: set[str] = set()
     for position, one in enumerate(devices or ()):
         place = f"spec.devices[{position}]"
@@ -521,7 +518,7 @@ def _quantity(place: str, text: str) -> str:
 
 
 def _attributes(place: str, found: dict[str, raw_.RawAttribute]) -> dict[str, str | int | bool]:
-    """The scalar attributes; one that has none of the known types (a list, or something newer) is left out."""
+    """The scalar attributes. An attribute of an unknown type (a list, or a newer type) is left out."""
     read_: dict[str, str | int | bool] = {}
     for name, one in found.items():
         values = [v for v in (one.string, one.version, one.whole, one.truth) if v is not None]
@@ -537,5 +534,4 @@ def _taint(found: raw_.RawTaint) -> Taint:
 
 
 def taints(found: tuple[raw_.RawTaint, ...] | None) -> tuple[Taint, ...]:
-    """Taints of a node or a device."""
     return tuple([_taint(one) for one in found]) if found else ()

@@ -1,7 +1,6 @@
-"""Nodes and pods as the autoscaler sees them, from one raw object each, or a `Fault` that names the field: what a node has to
-give, and what a pod asks for and where it may run.
+"""Decodes a node and a pod for the autoscaler: what a node offers, what a pod requests and where it may run.
 
-This module must never raise anything but `Fault` for an object, however broken, and quotes nothing that it found.
+For any object, however broken, the only error is a `Fault` that names the field. It never quotes a value.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from dds_core.matching.quantities import NANO, parse
 from dds_core.model import Requirement
 
 UNITS = {"cpu": 1000, "memory": 1, "ephemeral-storage": 1, "pods": 1}
-"""The amounts that are counted, in parts of the API's unit. Of all others (devices of a device plugin, huge pages) only the
-scheduler and Cluster Autoscaler know."""
+"""The amounts that are counted, in parts of the API's unit. All others (devices of a device plugin, huge pages) are left to the
+scheduler and Cluster Autoscaler."""
 DAEMON_SET = "DaemonSet"
 READY = "Ready"
 
@@ -130,8 +129,8 @@ def load(raw: bytes) -> Load:
 
 
 def _asks(spec: _PodSpec) -> Amounts:
-    """What the scheduler counts: the containers and sidecars together, or an init container beside the sidecars that were started
-    before it where that is more; what is said of the whole pod outweighs it; and the overhead
+    """The amounts that the scheduler counts: all containers and sidecars together, or an init container plus the sidecars started
+    before it, if that is more; requests of the whole pod take precedence; the overhead is added
     (https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers)."""
     sidecars, most = Counter[str](), Counter[str]()
     for number, one in enumerate(spec.init_containers or ()):
@@ -153,7 +152,7 @@ def _requests(place: str, found: _Resources | None) -> Counter[str]:
 
 
 def _terms(spec: _PodSpec) -> tuple[tuple[Requirement, ...], ...]:
-    """The node affinity that is required, with the node selector in each of its terms."""
+    """The required node affinity, with the node selector added to each of its terms."""
     selected = tuple(Requirement(key, "In", (value,)) for key, value in sorted((spec.node_selector or {}).items()))
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     required = affinity.required if affinity is not None else None
@@ -163,7 +162,7 @@ def _terms(spec: _PodSpec) -> tuple[tuple[Requirement, ...], ...]:
 
 
 def _expressions(term: raw_.Term) -> Iterable[Requirement]:
-    """Fields, of which the API has metadata.name alone, and labels. A term without any matches no node."""
+    """Requirements on labels and on fields (the API has only metadata.name). A term without any matches no node."""
     both = (*(term.match_expressions or ()), *(term.match_fields or ()))
     return (Requirement(one.key, one.operator, one.values or ()) for one in both)
 
@@ -172,7 +171,7 @@ def _expressions(term: raw_.Term) -> Iterable[Requirement]:
 
 
 def _amounts(place: str, found: Mapping[str, str | int | float] | None, *, up: bool = False) -> Amounts:
-    """Whole numbers of millicores, bytes and pods; what is asked is rounded `up`, what there is down."""
+    """Whole millicores, bytes and pods; requests are rounded `up`, allocatable amounts down."""
     amounts = {}
     for name, unit in UNITS.items():
         if found and name in found:
@@ -191,4 +190,4 @@ AUTOSCALED: dict[str, Resource] = {
     "nodes": Resource("Node", Worker, worker),
     "pods": Resource("Pod", Load, load),
 }
-"""Every resource that is translated for the autoscaler, by its plural name."""
+"""As `RESOURCES`, for the autoscaler."""

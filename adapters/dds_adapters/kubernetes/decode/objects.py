@@ -1,9 +1,8 @@
-"""The raw Kubernetes JSON, as far as it is read: one msgspec struct per part, one decoder per resource.
+"""The raw Kubernetes JSON, as far as dds reads it: one msgspec struct for each part, one decoder for each resource.
 
-A field that is not named here is skipped by the parser and never becomes a Python object. Unknown fields are fine
-(the API grows); a named field of another type is an error. `null` stands for an absent list, map or object, as Go
-writes it. Nothing here interprets anything, and no struct may name a Secret or an environment value; a device's opaque
-configuration stays text that nobody looks into.
+The parser skips a field that is not declared here, so that it never becomes a Python object. Unknown fields are allowed (the API
+grows); a declared field of another type is an error. `null` stands for an absent list, map or object, as Go writes it. No struct
+may declare a Secret or an environment value. A device's opaque configuration stays raw text.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Instant = Annotated[datetime, Meta(tz=True)]
 
 
 class Part(Struct, rename="camel", gc=False, frozen=True):
-    """Base of what the API names in camelCase."""
+    """Base of the parts that the API names in camelCase."""
 
 
 class SnakePart(Struct, gc=False, frozen=True):
@@ -36,7 +35,7 @@ class Owner(Part, frozen=True):
 
 
 class Annotations(Struct, gc=False, frozen=True):
-    """The two that are read. What else is annotated (a whole applied manifest, with its environment) is skipped."""
+    """The two annotations that dds reads. Others (such as a whole applied manifest, with its environment) are skipped."""
 
     extended_claim: str = field(name="resource.kubernetes.io/extended-resource-claim", default="")
     delete_device: str = field(name="cohdi.io/delete-device", default="")
@@ -91,7 +90,7 @@ class CelSelector(Part, frozen=True):
 
 
 class Selector(Part, frozen=True):
-    """One of a class or a request."""
+    """A selector of a class or a request."""
 
     cel: CelSelector | None = None
 
@@ -108,7 +107,7 @@ class AskedCapacity(Part, frozen=True):
 
 
 class Exactly(Part, frozen=True):
-    """What one request, or one alternative of it, asks for; an alternative has a name."""
+    """What a request, or one alternative of it, asks for; an alternative has a name."""
 
     name: str = ""
     device_class_name: str = ""
@@ -121,7 +120,7 @@ class Exactly(Part, frozen=True):
 
 
 class RawRequest(Exactly, frozen=True):
-    """A request; in v1beta1 what `exactly` holds stands in the request itself."""
+    """A request; in v1beta1 the fields of `exactly` are fields of the request itself."""
 
     exactly: Exactly | None = None
     first_available: tuple[Exactly, ...] | None = None
@@ -155,7 +154,7 @@ class RawResult(Part, frozen=True):
 
 
 class AllocatedDevices(Part, frozen=True):
-    """`config` stays as it is written: only a digest of it is made, since a driver's parameters are nobody else's business."""
+    """`config` stays raw: only a digest of it is made, since it may contain a driver's secrets."""
 
     results: tuple[RawResult, ...] | None = None
     config: tuple[msgspec.Raw, ...] | None = None

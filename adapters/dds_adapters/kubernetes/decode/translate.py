@@ -1,8 +1,8 @@
-"""Raw watch events to facts: at most one for each change of an object, none when nothing changed that matters.
+"""Translates raw watch events to facts: at most one for each change of an object, none if nothing changed that matters to dds.
 
-What was seen before is asked of `KnownObjects` (the engine's state); a `Translator` itself remembers nothing, so that it
-can be thrown away and made anew at any time. One object that is not as expected becomes one `Rejected` and stops
-nothing else. This module must never look into a Secret and never raise for an object's content.
+A `Translator` has no memory; it compares an object with `KnownObjects` (the engine's state), so it can be replaced by a new one
+at any time. An object that cannot be decoded becomes a `Rejected` and stops nothing else. This module must never read a Secret
+and never raise for the content of an object.
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ from dds_core.text import same_words, scrub
 
 
 class KnownObjects(Protocol):
-    """What the translation asks of the state."""
+    """The part of the state that a translation reads."""
 
     def object(self, kind: Any, uid: str) -> Any:
-        """The object of this kind of the core as last seen; None when it is not there."""
+        """The last state of an object of this kind of the core; None when there is none."""
 
     def is_rejected(self, uid: str, field: str, reason: str) -> bool:
-        """Whether a `Rejected` with these three was a fact already."""
+        """Whether a `Rejected` with these fields is in the log."""
 
     def has_rejections(self, uid: str) -> bool:
-        """Whether any `Rejected` of this object was."""
+        """Whether any `Rejected` of this object is."""
 
 
 @runtime_checkable
 class NamedObjects(KnownObjects, Protocol):
-    """A view that also finds objects by name, and so notices one that was made anew while nobody watched."""
+    """A view that also finds objects by name, to notice an object that was deleted and created again while the watch was down."""
 
     def uid_of(self, kind: Any, namespace: str, name: str) -> str | None:
         """The uid of the object of this name; None when there is none.
 
-        `namespace` is "" for what has none; both are "" for the ConfigMap, of which there is only one.
+        `namespace` is "" for a cluster-scoped object. Both are "" for the ConfigMap, of which there is only one.
         """
 
 
 class UnknownResource(InputError):
-    """The resource is not one that is translated."""
+    """dds does not translate this resource."""
 
 
 class UnknownWatchType(InputError):
-    """The type of a watch event is not one that the API has."""
+    """The type of a watch event is none of the API."""
 
 
 class WatchFailed(DdsError):
-    """The watch itself said ERROR. `code` is the HTTP status (410: the history is gone), `reason` the API's word."""
+    """The watch sent an ERROR event. `code` is the HTTP status (410: the history is gone), `reason` the API's word."""
 
     def __init__(self, resource: str, code: int, reason: str, message: str) -> None:
         self.code = code
@@ -63,14 +63,15 @@ class WatchFailed(DdsError):
 
 
 Decode = Callable[[bytes], Seen]
-"""One object of the core from its JSON. Raises Fault."""
+"""Decodes an object's JSON. Raises Fault."""
 Configured = Callable[[bytes, Any], tuple[Seen, tuple[Fault, ...]]]
-"""The ConfigMap from its JSON and what was in force; with what is wrong with parts of it. Raises Fault for the whole."""
+"""Decodes the ConfigMap's JSON, given the configuration in force; gives the faults of its parts too. Raises Fault for the
+whole."""
 
 
 class Resource(NamedTuple):
-    """What a plural name stands for: the kind in the API, the kind in the core, and how it is read. `configured` in the place of
-    `decode` is for the one ConfigMap that is ours."""
+    """For a plural name: the kind in the API, the kind in the core, and the decoder. The fabric's ConfigMap has `configured`
+    instead of `decode`."""
 
     name: str
     kind: type[Any]
@@ -93,9 +94,9 @@ RESOURCES: dict[str, Resource] = {
 
 
 class Translator:
-    """Translates for one view. `config_namespace` is where the ConfigMap composable-dra-dds lives; `resources` says what each
-    resource becomes; `namespace` is where dds is installed: elsewhere a claim is no hold of ours, whatever its labels say; "" is
-    for anywhere."""
+    """Translates for one view. `config_namespace` is the namespace of the fabric's ConfigMap; `resources` says what each resource
+    becomes. `namespace` is where dds is installed: a claim in another namespace is no hold of dds, whatever its labels are; ""
+    allows all namespaces."""
 
     def __init__(
         self,
@@ -111,10 +112,10 @@ class Translator:
         self._namespace = namespace
 
     def translate(self, resource: str, type: str, raw: bytes) -> tuple[Event, ...]:
-        """The facts in one watch event; `raw` is the JSON of its object. They must be folded before the next call.
+        """The facts in one watch event; `raw` is the JSON of its object. Fold them before the next call.
 
-        A pod that leaves a watch with a field selector arrives as DELETED though it lives: who watches so has to ask
-        for it and pass on the answer. Raises UnknownResource, UnknownWatchType, and WatchFailed for type ERROR.
+        A pod that leaves the scope of a watch arrives as DELETED although it exists: the caller must get it and pass on its new
+        state. Raises UnknownResource, UnknownWatchType, and WatchFailed for type ERROR.
         """
         known = self._resources.get(resource)
         if known is None:
@@ -147,7 +148,7 @@ class Translator:
         return tuple(facts)
 
     def _seen_config(self, resource: Resource, raw: bytes) -> tuple[Event, ...]:
-        """The one ConfigMap that is ours; of any other only the name is looked at. Raises Fault for the whole of it."""
+        """The fabric's ConfigMap; of any other ConfigMap only the name is read. Raises Fault if the whole is unusable."""
         who = who_is(raw)
         if who.name and (who.namespace, who.name) != (self._config_namespace, config.NAME):
             return ()
@@ -159,14 +160,14 @@ class Translator:
         return (*_changed(old, new), *self._rejected(resource, who, faults))
 
     def _replaced(self, resource: Resource, new: Seen) -> Iterator[Event]:
-        """The end of an object whose name a new one has taken, when its deletion was missed."""
+        """The end of an object with the same name and another uid, whose deletion was missed."""
         if self._named is not None:
             uid = self._named.uid_of(resource.kind, getattr(new, "namespace", ""), getattr(new, "name", ""))
             if uid is not None and uid != new.uid:
                 yield _gone(resource.kind, uid)
 
     def _gone(self, resource: Resource, raw: bytes) -> tuple[Event, ...]:
-        """The end of an object. Its uid is all that is read, so that a broken object can still go."""
+        """The end of an object. Only its uid is read, so that a broken object can be deleted too."""
         who = who_is(raw)
         if not who.uid:
             return self._rejected(resource, who, (Fault("metadata.uid", "is missing"),))
@@ -176,7 +177,7 @@ class Translator:
         return (ConfigMissing(who.uid) if resource.decode is None else _gone(resource.kind, who.uid),)
 
     def _rejected(self, resource: Resource, who: Who, faults: tuple[Fault, ...]) -> tuple[Event, ...]:
-        """One fact for each fault not told before; what cannot be identified is told in the scaler's own stream."""
+        """One fact for each new fault. A fault of an object without uid goes to the scaler's own stream."""
         uid = who.uid or SCALER
         new = {(f.field, f.reason): None for f in faults if not self._view.is_rejected(uid, f.field, f.reason)}
         return tuple(Rejected(resource.name, uid, who.name, field, reason, who.namespace) for field, reason in new)
@@ -193,7 +194,7 @@ def _gone(kind: type[Seen], uid: str) -> Event:
 
 
 def _same_error(old: Seen | None, new: Seen) -> Seen:
-    """The new object with the old error text where both say the same: a retry is not news."""
+    """The new object, with the old error text if both say the same: a retry of the operator is no change."""
     if not isinstance(new, AttachRequest | FabricResource) or not isinstance(old, AttachRequest | FabricResource):
         return new
     if new.error == old.error or not same_words(new.error, old.error):
@@ -201,7 +202,7 @@ def _same_error(old: Seen | None, new: Seen) -> Seen:
     return structs.replace(new, error=old.error)
 
 
-# -- what is read of any object, however broken ----------------------------------------------------
+# -- identity of an object, however broken ---------------------------------------------------------
 
 
 class _AnyMetadata(Struct):
@@ -215,7 +216,7 @@ class _AnyObject(Struct):
 
 
 class Who(NamedTuple):
-    """Which object it is; "" for what cannot be read."""
+    """The identity of an object; "" for what cannot be read."""
 
     uid: str = ""
     namespace: str = ""
@@ -226,7 +227,6 @@ _any_object = msgspec.json.Decoder(_AnyObject)
 
 
 def who_is(raw: bytes) -> Who:
-    """Who an object is, as far as that can be read."""
     try:
         meta = well_formed(_any_object, raw).metadata
     except Fault:

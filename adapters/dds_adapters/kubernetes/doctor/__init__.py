@@ -1,7 +1,7 @@
-"""`dds doctor`: what of a cluster, its configuration, our permissions, the policy and the log stands in the way of
-scaler, publisher and autoscaler.
+"""`dds doctor`: finds what in a cluster, its configuration, the permissions, the policies and the log keeps scaler, publisher and
+autoscaler from working.
 
-Read-only: besides GETs it sends reviews and creations with dryRun=All. One check that fails never stops another.
+Read-only: it sends GETs, reviews, and creations with dryRun=All. A failed check does not stop the others.
 """
 
 from dds_adapters.kubernetes.doctor.autoscaling import Machines

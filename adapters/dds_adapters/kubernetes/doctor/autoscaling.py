@@ -1,5 +1,5 @@
-"""The autoscaler's side: its groups against the file of machines and the pools' labels, and Cluster Autoscaler's own flags, which
-are read from its Pods."""
+"""Checks of the autoscaler's side: its groups, compared with the machines and the pools' labels; and Cluster Autoscaler's flags,
+read from its Pods."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Machines:
 
 
 def machines(policy: AutoscalePolicy | None, found: Machines | None) -> Iterator[Finding]:
-    """Whether the provider has the policy's groups and no others; None: nobody could read that one."""
+    """Whether the provider has exactly the policy's groups; None for one that could not be read."""
     check = "machines"
     if found is None:
         return
@@ -48,7 +48,7 @@ def machines(policy: AutoscalePolicy | None, found: Machines | None) -> Iterator
 
 
 def templates(context: ExaminationContext) -> Iterator[Finding]:
-    """Whether the scheduler would find devices of the pools for a fresh server: each needs the labels of its pool."""
+    """Whether the scheduler would find devices of the pools for a new server: it needs the labels of the pools."""
     check, config = "server templates", context.config_or_usual()
     policy = context.autoscaling
     if policy is None or not config.models:
@@ -81,7 +81,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|m|s|us|µs|ns)")
 _PROVISION, _UNNEEDED = 900.0, 600.0
 """Defaults of --max-node-provision-time and --scale-down-unneeded-time, in seconds."""
 _FRESH = 60.0
-"""Seconds for which Cluster Autoscaler may keep a template without anybody minding."""
+"""Seconds for which Cluster Autoscaler may cache a template without harm."""
 
 
 class _Meta(msgspec.Struct):
@@ -114,13 +114,13 @@ _pod = msgspec.json.Decoder(_Pod)
 
 @dataclass(frozen=True)
 class Running:
-    """A Cluster Autoscaler: the Pod, and its flags by name."""
+    """A Cluster Autoscaler: its Pod, and its flags by name."""
 
     where: str
     flags: Mapping[str, str]
 
     def seconds(self, flag: str, usual: float) -> float | None:
-        """A duration as Go writes it; None for what is none."""
+        """A flag's duration as Go writes it; None if it is no duration."""
         text = self.flags.get(flag)
         if text is None:
             return usual
@@ -130,7 +130,7 @@ class Running:
 
 
 def cluster_autoscaler(context: ExaminationContext, scaler: Policy | None = None) -> Iterator[Finding]:
-    """What each Cluster Autoscaler was started with; `scaler` is the scaler's policy where it is known."""
+    """The flags of each Cluster Autoscaler; `scaler` is the scaler's policy if known."""
     policy = context.autoscaling or AutoscalePolicy()
     try:
         found = {tuple(sorted(one.flags.items())): one for one in _running(context.objects("pods"))}.values()
@@ -171,7 +171,7 @@ def _running(pods: Iterable[bytes]) -> Iterator[Running]:
 
 
 def _flags_of(words: list[str]) -> dict[str, str]:
-    """By name, as Go's flags are read: a value behind = or as the next word; without one it is true."""
+    """Flags by name, as Go reads them: the value follows = or is the next word; without a value it is true."""
     flags = dict[str, str]()
     for word, after in zip(words, [*words[1:], "-"], strict=True):
         if word.startswith("-"):
@@ -196,7 +196,7 @@ def _flags(one: Running, policy: AutoscalePolicy, scaler: Policy | None) -> Iter
 
 
 class _Bound(NamedTuple):
-    """What a duration has to be, in seconds; `usual` where the flag is not given."""
+    """Bounds of a duration in seconds; `usual` is the flag's default."""
 
     flag: str
     usual: float

@@ -1,5 +1,5 @@
-"""What a person gave: the ConfigMap, against the pools and drivers that the cluster really has; the policies, against what the
-log has learned of schedulers and fabric; and the log, whether it can be used, is this cluster's, and is kept short."""
+"""Checks of what people configured: the ConfigMap, compared with the cluster's pools and drivers; the policies, compared with
+what the log has learned of schedulers and fabric; and the log: usable, of this cluster, and short."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from dds_core.timeline.clock import duration, rfc3339
 
 _CONFIG_MAP = "config map"
 _POOL = re.compile(r".+-fabric\d+")
-"""How a pool of the fabric's publisher is named: <k8s-device-name>-fabric<id>."""
+"""Names of pools of the fabric's publisher: <k8s-device-name>-fabric<id>."""
 
 
 def config_map(context: ExaminationContext) -> Iterator[Finding]:
-    """Whether it is there, and each part of it."""
+    """Whether it exists, and each part of it."""
     name = f"{context.namespace}/{config.NAME}"
     try:
         found, faults = context.configuration()
@@ -48,7 +48,8 @@ def config_map(context: ExaminationContext) -> Iterator[Finding]:
 
 
 def _of_fault(name: str, fault: Fault) -> Finding:
-    """A bad entry leaves its model as it was, a part that is bad as a whole what was in force; everything else stands."""
+    """A bad entry leaves its model as before; a part that is bad as a whole leaves the part before in force; the rest takes
+    effect."""
     what, mend = f"{name}, {fault.field}: {fault.reason}", f"correct {fault.field} there"
     if fault.field.startswith(f"{config.DEVICE_INFO}["):
         return warning(_CONFIG_MAP, f"{what} (the model stays as it was, if it was in force)", mend)
@@ -71,7 +72,7 @@ def _of_content(name: str, found: Config) -> Iterator[Finding]:
 
 
 def models(context: ExaminationContext) -> Iterator[Finding]:
-    """A model without a pool, and a pool without a model."""
+    """Models without a pool, and pools without a model."""
     check, found = "models", context.config_or_usual()
     pools = {one.pool: model for one in pool_slices(context) if (model := model_of_pool(found, one.driver, one.pool))}
     for model in found.models:
@@ -99,7 +100,7 @@ def models(context: ExaminationContext) -> Iterator[Finding]:
 
 
 def _is_whole(context: ExaminationContext) -> bool:
-    """Whether every entry of device-info can be read."""
+    """Whether every entry of device-info is readable."""
     try:
         return not any(fault.field.startswith(config.DEVICE_INFO) for fault in context.configuration()[1])
     except Fault:
@@ -114,7 +115,7 @@ def _orphan(one: Slice, found: Config) -> bool:
 
 
 def drivers(context: ExaminationContext) -> Iterator[Finding]:
-    """Whether each driver lists devices of nodes: an attached device is found there and nowhere else."""
+    """Whether each driver publishes devices of nodes: only there dds sees an attached device."""
     for driver in sorted({model.driver for model in context.config_or_usual().models}):
         nodes = {one.node for one in context.slices() if one.driver == driver and one.node}
         if nodes:
@@ -128,11 +129,11 @@ def drivers(context: ExaminationContext) -> Iterator[Finding]:
 
 _TIMEOUT = "binding timeout"
 _MEASURED = 5
-"""Attaches after which the engine itself relies on the measured pace."""
+"""Attaches after which the engine itself uses the measured duration."""
 
 
 def in_short(policy: Policy) -> Iterator[Finding]:
-    """What kind of policy it is."""
+    """The scaler's policy in short."""
     wait = (
         f"idle devices go back after {policy.longest_idle // MICROSECONDS} s{' at most' if policy.learns_idle else ''}"
         if policy.mode == "detach"
@@ -146,7 +147,7 @@ def in_short(policy: Policy) -> Iterator[Finding]:
 
 
 def of_publisher(policy: PublishPolicy) -> Iterator[Finding]:
-    """What kind of policy the publisher has."""
+    """The publisher's policy in short."""
     check = "publish policy"
     labels = "labels nodes" if policy.label_nodes else "leaves the labels of nodes alone"
     yield ok(check, f"valid: mode {policy.mode}, adopts {policy.adopt}, {labels}")
@@ -155,7 +156,7 @@ def of_publisher(policy: PublishPolicy) -> Iterator[Finding]:
 
 
 def of_autoscaler(policy: AutoscalePolicy) -> Iterator[Finding]:
-    """What kind of policy the autoscaler has."""
+    """The autoscaler's policy in short."""
     check = "autoscale policy"
     groups = several(one.name for one in policy.groups) or "none"
     yield ok(check, f"valid: mode {policy.mode}, groups {groups}")
@@ -164,7 +165,7 @@ def of_autoscaler(policy: AutoscalePolicy) -> Iterator[Finding]:
 
 
 def timeouts(policy: Policy, state: State | None) -> Iterator[Finding]:
-    """For each scheduler the binding timeout, which no API tells, what is left of it for an attach, and what was observed."""
+    """For each scheduler the binding timeout (which no API shows), what it leaves for an attach, and what was observed."""
     seen = dict(state.timeouts.rows) if state is not None else {}
     for scheduler in sorted({"", *policy.schedulers, *seen}):
         yield from _of_scheduler(policy, scheduler, seen.get(scheduler))
@@ -216,24 +217,24 @@ _LOG = "log"
 MANY_EVENTS = 250_000
 """Events after the newest checkpoint that make a start slow: some ten seconds of folding."""
 AHEAD = 60_000_000
-"""Microseconds by which the newest event may be later than our clock."""
+"""Microseconds by which the newest event may be later than this machine's clock."""
 
 
 class Journal(Protocol):
-    """A database that holds logs, open and of the right schema. `where` is its name without a password."""
+    """An open database of logs, with the right schema. `where` is its name without a password."""
 
     @property
     def where(self) -> str: ...
 
     def heads(self) -> list[Head]:
-        """The heads of all logs in it."""
+        """The heads of all its logs."""
 
     def state(self, name: str) -> State:
-        """What a log amounts to. Raises DdsError."""
+        """The state of a log. Raises DdsError."""
 
 
 def log(journal: Journal, name: str, cluster: str | None, now: int) -> Iterator[Finding]:
-    """The log of this name; `cluster` is the uid of kube-system, None where it could not be read."""
+    """The log of this name; `cluster` is the uid of kube-system, None if it could not be read."""
     heads = {one.log: one for one in journal.heads()}
     head = heads.get(name)
     if head is None:

@@ -1,6 +1,6 @@
-"""The cluster that is examined: what several checks want to know of it, each asked once, and remembered when it failed too.
+"""The examined cluster: what several checks need to know of it. Each request is sent once; its answer or error is kept.
 
-Nothing here is changed in the cluster: what is sent besides GETs are reviews, and creations with dryRun=All. Nothing here judges.
+Nothing in the cluster is changed (requests are GETs, reviews, and creations with dryRun=All), and nothing is judged here.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from dds_core.scaler.policy import Policy
 from dds_core.timeline.clock import micros
 
 SECONDS = 15.0
-"""How long the server may take for one answer."""
+"""Time limit for one answer."""
 PATIENCE = 2
-"""Questions in a row without an answer after which nothing is asked any more."""
+"""After so many requests in a row without an answer, no more are sent."""
 
 _T = TypeVar("_T")
 
@@ -65,14 +65,15 @@ _namespace = msgspec.json.Decoder(_Namespace)
 
 
 class Unreadable(DdsError):
-    """The server answered with something else than what it was asked for."""
+    """The answer is not of the expected kind."""
 
 
 class ExaminationContext:
-    """One cluster under one policy. `where` is how the server is named; `now` gives microseconds of our clock.
+    """One cluster under one policy. `where` is the server's name; `now` gives microseconds of this machine's clock.
 
-    `publishing` is the publisher's policy, None where it is not examined, `autoscaling` that of the autoscaler.
-    `bare_metal_hosts`: these say which machine a node is. `has_machines`: the autoscaler's servers are Machines of this cluster.
+    `publishing` is the publisher's policy, None if the publisher is not examined; `autoscaling` is that of the autoscaler.
+    `bare_metal_hosts`: BareMetalHosts say which machine a node is. `has_machines`: the autoscaler's servers are Machines of this
+    cluster.
     """
 
     def __init__(
@@ -100,12 +101,13 @@ class ExaminationContext:
         self._known: dict[str, Any] = {}
         self._unanswered = 0
 
-    # -- asking --------------------------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------------------------
 
     def ask(
         self, method: str, path: str, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
     ) -> Answer:
-        """The answer, whatever its status. Raises Unreachable; a server that has failed to answer twice in a row is let alone."""
+        """The answer, whatever its status. Raises Unreachable, also without a request after two in a row that were not
+        answered."""
         if self._unanswered >= PATIENCE:
             raise Unreachable("does not answer any more", where=self.where, fix="check network and address")
         raw = msgspec.json.encode(body) if body is not None else None
@@ -115,11 +117,11 @@ class ExaminationContext:
         return answer
 
     def get(self, path: str) -> bytes:
-        """What is there. Raises Refused and Unreachable."""
+        """The body of the answer. Raises Refused and Unreachable."""
         return self.accepted(path, self.ask("GET", path))
 
     def dry_create(self, path: str, body: Mapping[str, Any]) -> bytes:
-        """What the server would make of it, without making it. Raises Refused and Unreachable."""
+        """The object as the server would create it (dryRun=All). Raises Refused and Unreachable."""
         return self.accepted(path, self.ask("POST", path, {"dryRun": "All"}, body))
 
     def review(self, group: str, resource: str, kind: str, spec: Mapping[str, Any]) -> Any:
@@ -129,7 +131,7 @@ class ExaminationContext:
         return self.decoded(path, self.accepted(path, self.ask("POST", path, body=body))).get("status") or {}
 
     def accepted(self, path: str, answer: Answer) -> bytes:
-        """The body of an answer that is none of an error. Raises Refused."""
+        """The body of a successful answer. Raises Refused."""
         if answer.code < 300:
             return answer.body
         raise refusal(f"{self.where}{path}", answer)
@@ -145,8 +147,8 @@ class ExaminationContext:
         return found
 
     def objects(self, resource: str, scope: Scope = EVERYTHING) -> Iterator[bytes]:
-        """All objects of a resource that is followed, page by page, in the best version that is served. Raises Refused (404
-        where none is) and Unreachable."""
+        """All objects of a followed resource, page by page, in the best served version. Raises Refused (404 if none is served)
+        and Unreachable."""
         path = path_of(resource, self.version_of(resource), scope.namespace)
         selected = {"fieldSelector": scope.fields} if scope.fields else {}
         try:
@@ -154,10 +156,10 @@ class ExaminationContext:
         except ValueError:
             raise Unreadable("answers with something else than a list", where=f"{self.where}{path}") from None
 
-    # -- what several checks want to know ------------------------------------------------------------------------
+    # -- used by several checks ----------------------------------------------------------------------------------
 
     def once(self, key: str, find: Callable[[], _T]) -> _T:
-        """What `find` gives or raises, found out at the first call alone."""
+        """The result or error of the first call of `find` for this key."""
         if key not in self._known:
             try:
                 self._known[key] = find()
@@ -173,7 +175,7 @@ class ExaminationContext:
         return self.once(f"all {resource}", lambda: list(self.objects(resource)))
 
     def served(self, api_version: str) -> frozenset[str]:
-        """Names of the resources that this version serves, none where it is not served. Raises Refused and Unreachable."""
+        """Names of the resources of this version, empty if it is not served. Raises Refused and Unreachable."""
         return self.once(f"served {api_version}", lambda: self._served(api_version))
 
     def _served(self, api_version: str) -> frozenset[str]:
@@ -187,14 +189,14 @@ class ExaminationContext:
             raise Unreadable("answers with something else than resources", where=f"{self.where}{path}") from None
 
     def version_of(self, resource: str) -> str:
-        """The best version that we understand and the server has. Raises Refused (404) without any, and Unreachable."""
+        """The best version that dds understands and the server serves. Raises Refused (404) if there is none, and Unreachable."""
         for version in VERSIONS.get(resource, BARE_METAL_HOSTS.versions):
             if resource in self.served(version):
                 return version
         raise Refused(f"{self.where} {resource}", 404, "NotFound")
 
     def minor(self) -> int:
-        """The minor number of the server's release, 0 where it is not told. Raises as `get`."""
+        """The minor number of the server's release, 0 if unknown. Raises as `get`."""
         told = self.once("version", lambda: self.decoded("/version", self.get("/version")))
         digits = "".join(c for c in str(told.get("minor", "")) if c.isdigit())
         return int(digits) if digits and str(told.get("major")) == "1" else 0
@@ -205,7 +207,7 @@ class ExaminationContext:
         return str(told.get("gitVersion", ""))[:60] or "a release that it does not tell"
 
     def user(self) -> str:
-        """Our name to the server, "" where it tells none. Raises as `review`."""
+        """The user that dds is to the server, "" if the server does not say. Raises as `review`."""
         return self.once("user", self._user)
 
     def _user(self) -> str:
@@ -213,7 +215,7 @@ class ExaminationContext:
         return str((found.get("userInfo") or {}).get("username", ""))
 
     def cluster_uid(self) -> str:
-        """The uid of namespace kube-system, which a log belongs to. Raises as `get`, and Unreadable."""
+        """The uid of namespace kube-system, the identity of the cluster in a log. Raises as `get`, and Unreadable."""
         return self.once("identity", self._cluster_uid)
 
     def _cluster_uid(self) -> str:
@@ -224,19 +226,19 @@ class ExaminationContext:
             raise Unreadable("answers with something else than a namespace", where=f"{self.where}{path}") from None
 
     def configuration(self) -> tuple[Config, tuple[Fault, ...]]:
-        """The ConfigMap as a scaler that just starts reads it, and what is wrong with parts of it. Raises Refused, Unreachable,
-        and Fault for the whole."""
+        """The ConfigMap as a starting scaler reads it, and the faults of its parts. Raises Refused, Unreachable, and Fault if the
+        whole is unusable."""
         return self.once("config", self._configuration)
 
     def _configuration(self) -> tuple[Config, tuple[Fault, ...]]:
         return config.read_config(self._config_map(), None)
 
     def pool_configuration(self) -> tuple[PoolConfig, tuple[Fault, ...]]:
-        """The same as a publisher reads it. Raises as `configuration`."""
+        """The same for the publisher. Raises as `configuration`."""
         return self.once("pool config", lambda: read_pool_config(self._config_map(), None))
 
     def written_entries(self) -> Sequence[tuple[str, Mapping[str, Any]]]:
-        """The entries of device-info as they stand, each with the name of its place. Raises as `configuration`."""
+        """The entries of device-info as written, each with its place. Raises as `configuration`."""
         data = config.raw_config(self._config_map()).data
         return config.written(data.device_info if data is not None else None)
 
@@ -244,7 +246,7 @@ class ExaminationContext:
         return self.once("config map", self._asked_config_map)
 
     def _asked_config_map(self) -> bytes:
-        """By a list of one name, as it is followed: our roles allow no more."""
+        """By a list with one name, like the watch: the roles of dds allow no GET."""
         scope = scope_of_config(self.namespace)
         found = next(self.objects("configmaps", scope), None)
         if found is None:
@@ -252,15 +254,15 @@ class ExaminationContext:
         return found
 
     def slices(self) -> list[Slice]:
-        """Every ResourceSlice that can be read. Raises Refused and Unreachable."""
+        """Every readable ResourceSlice. Raises Refused and Unreachable."""
         return self.once("slices", lambda: list(_read(decoding.resource_slice, self.everything("resourceslices"))))
 
     def nodes(self) -> list[Node]:
-        """Every node. Raises Refused and Unreachable."""
+        """Every readable node. Raises Refused and Unreachable."""
         return self.once("nodes", lambda: list(_read(decoding.node, self.everything("nodes"))))
 
     def hosts(self) -> list[Host]:
-        """The same as a publisher sees them. Raises Refused and Unreachable."""
+        """The same for the publisher. Raises Refused and Unreachable."""
         return self.once("hosts", self._hosts)
 
     def _hosts(self) -> list[Host]:
@@ -273,26 +275,26 @@ class ExaminationContext:
         return list(_read(known.host, self.everything("nodes")))
 
     def published(self) -> list[PoolSlice]:
-        """Every slice as a publisher sees it. Raises Refused and Unreachable."""
+        """Every readable slice, for the publisher. Raises Refused and Unreachable."""
         return self.once("published", lambda: list(_read(pool_slice, self.everything("resourceslices"))))
 
     def claims(self) -> Iterator[Claim]:
-        """The claims, page by page, asked anew each time. Raises Refused and Unreachable."""
+        """The claims, page by page, requested anew at each call. Raises Refused and Unreachable."""
         return _read(decoding.claim, self.objects("resourceclaims"))
 
     def resources(self) -> list[FabricResource]:
-        """What the fabric attached. Raises Refused and Unreachable."""
+        """The ComposableResources. Raises Refused and Unreachable."""
         return list(_read(decoding.fabric_resource, self.everything("composableresources")))
 
     def config_or_usual(self) -> Config:
-        """The configuration, or an empty one where there is none that can be read."""
+        """The configuration; an empty one if it cannot be read."""
         try:
             return self.configuration()[0]
         except (Refused, Fault, Unreadable, Unreachable):
             return Config(uid="")
 
     def pools_or_usual(self) -> PoolConfig:
-        """The same as a publisher reads it."""
+        """The same for the publisher."""
         try:
             return self.pool_configuration()[0]
         except (Refused, Fault, Unreadable, Unreachable):
@@ -300,7 +302,7 @@ class ExaminationContext:
 
 
 def _read(decoder: Callable[[bytes], _T], raw: Iterable[bytes]) -> Iterator[_T]:
-    """What of it can be read. The rest is told by the scaler itself, object by object."""
+    """The readable ones. The running scaler reports each unreadable object."""
     for one in raw:
         with suppress(Fault):
             yield decoder(one)

@@ -1,4 +1,4 @@
-"""The examination: every check in turn, each by itself. One that fails says so, and the others go on."""
+"""The examination: runs all checks one after the other. A failed check becomes a finding, and the others go on."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FIRST_CHECKS: tuple[tuple[str, Check], ...] = (
     ("server", server.reachable),
     ("authentication", server.authentication),
 )
-"""Without these nothing else in the cluster is looked at."""
+"""Without these nothing else in the cluster is checked."""
 
 CLUSTER_CHECKS: tuple[tuple[str, Check], ...] = (
     ("release", server.release),
@@ -55,7 +55,7 @@ CLUSTER_CHECKS: tuple[tuple[str, Check], ...] = (
     ("classes", fleet.classes),
     ("claims", fleet.claims),
 )
-"""What concerns every component, in the order in which it is told."""
+"""Checks for every component, in the order of the output."""
 
 SCALER_CHECKS: tuple[tuple[str, Check], ...] = (
     ("operator", server.custom_kinds),
@@ -65,7 +65,7 @@ SCALER_CHECKS: tuple[tuple[str, Check], ...] = (
     ("scheduler", scheduling.schedulers),
     ("beside", fleet.beside),
 )
-"""What concerns the scaler alone."""
+"""Checks for the scaler alone."""
 
 PUBLISHER_CHECKS: tuple[tuple[str, Check], ...] = (
     ("publisher rights", permissions.publisher_permissions),
@@ -73,13 +73,13 @@ PUBLISHER_CHECKS: tuple[tuple[str, Check], ...] = (
     ("device info", publishing.device_info),
     ("pool owners", publishing.owners),
 )
-"""What concerns the publisher alone."""
+"""Checks for the publisher alone."""
 
 AUTOSCALER_CHECKS: tuple[tuple[str, Check], ...] = (
     ("autoscaler rights", permissions.autoscaler_permissions),
     ("server templates", autoscaling.templates),
 )
-"""What concerns the autoscaler alone, before Cluster Autoscaler is looked at."""
+"""Checks for the autoscaler alone, before those of Cluster Autoscaler."""
 
 
 class Server(Asking, Protocol):
@@ -93,7 +93,7 @@ class Server(Asking, Protocol):
 class Publisher:
     """The publisher's part of an examination. `policy` and `manager` are called once each, and may raise DdsError.
 
-    `bare_metal_hosts`: these say which machine a node is.
+    `bare_metal_hosts`: BareMetalHosts say which machine a node is.
     """
 
     policy: Callable[[], PublishPolicy]
@@ -104,8 +104,8 @@ class Publisher:
 
 @dataclass(frozen=True)
 class Autoscaler:
-    """The autoscaler's part of an examination. `policy` and `machines`, which says where servers come from, are called once each,
-    and may raise DdsError."""
+    """The autoscaler's part of an examination. `policy` and `machines` (where servers come from) are called once each, and may
+    raise DdsError."""
 
     policy: Callable[[], AutoscalePolicy]
     machines: Callable[[], Machines]
@@ -114,10 +114,10 @@ class Autoscaler:
 
 @dataclass(frozen=True)
 class Examined:
-    """What is examined. `connect`, `policy` and `journal` are called once each, and may raise DdsError: that is a finding.
+    """What to examine. `connect`, `policy` and `journal` are called once each; a DdsError of them becomes a finding.
 
-    `policy` is the scaler's, None where the scaler is not examined; `publisher` and `autoscaler` are None
-    where these are not. `journal` is None where no log was named. `now` gives microseconds of our clock.
+    `policy` is the scaler's; `policy`, `publisher` and `autoscaler` are None if that component is not examined. `journal` is None
+    if no log was named. `now` gives microseconds of this machine's clock.
     """
 
     connect: Callable[[], Server]
@@ -131,7 +131,7 @@ class Examined:
 
 
 def examine(examined: Examined) -> Iterator[Finding]:
-    """Every finding, as it is made: the server's first, then the fabric's, the policies' and the log's."""
+    """Every finding, as it is made: of the server, the fabric, the policies, then the logs."""
     given = examined.publisher
     rules, of_policy = _read("policy", examined.policy, Policy(), configuration.in_short)
     usual, policy_of = PublishPolicy(), given.policy if given is not None else None
@@ -175,7 +175,7 @@ def examine(examined: Examined) -> Iterator[Finding]:
 def _read(
     check: str, policy: Callable[[], _P] | None, usual: _P, in_short: Callable[[_P], Iterable[Finding]]
 ) -> tuple[_P, list[Finding]]:
-    """A policy, the usual one in place of one that is not valid or not asked for, and what there is to say of it."""
+    """A policy and its findings; `usual` in place of one that is invalid or not examined."""
     if policy is None:
         return usual, []
     try:
@@ -186,7 +186,7 @@ def _read(
 
 
 def _first(context: ExaminationContext) -> Generator[Finding, None, bool]:
-    """Whether the server answers, and to us; without that nothing else is asked of it."""
+    """Whether the server answers and knows the user; otherwise it gets no further requests."""
     for check, look in FIRST_CHECKS:
         first = list(alone(check, partial(look, context), "error"))
         yield from first
@@ -219,7 +219,7 @@ def _fabric(examined: Publisher, context: ExaminationContext | None, now: Callab
 
 
 def _records(examined: Examined, context: ExaminationContext | None, rules: Policy) -> Iterator[Finding]:
-    """The logs, and what the scaler's has learned."""
+    """The logs, and what the scaler has learned by its log."""
     state: State | None = None
     if examined.journal is None:
         yield unknown("log", "no log was named", "give --log URL")
@@ -248,7 +248,7 @@ def _uid(context: ExaminationContext | None) -> str | None:
 
 
 def alone(check: str, look: Callable[[], Iterable[Finding]], level: Level = "unknown") -> Iterator[Finding]:
-    """The findings of a check up to its end or to what stopped it, which then is a finding itself, of this level."""
+    """The findings of a check. An error that stops it becomes a finding of this level."""
     try:
         yield from look()
     except Refused as refused:
@@ -258,6 +258,6 @@ def alone(check: str, look: Callable[[], Iterable[Finding]], level: Level = "unk
             yield failed(check, refused, level)
     except DdsError as problem:
         yield failed(check, problem, level)
-    except Exception as problem:  # a fault of ours in one check must not hide what the others find
+    except Exception as problem:  # an error of the program in one check must not hide the others' findings
         what = f"the check itself failed ({type(problem).__name__})"
         yield unknown(check, what, "report it with the release of the API server")

@@ -1,7 +1,8 @@
-"""The fabric's manager: whether it can be trusted, knows us, and answers each question that the publisher asks it.
+"""Checks of the fabric's manager: whether its certificate is trusted, the login works, and it answers each question of the
+publisher.
 
-One question failing says nothing of the others; only without certificate or login nothing else is asked, since many failed logins
-lock an account.
+A failed question does not stop the others. Only after a failed certificate or login nothing more is asked, since many failed
+logins lock an account.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ from dds_core.timeline.clock import duration, rfc3339
 
 @dataclass(frozen=True)
 class Certificate:
-    """Of the manager's endpoint, and valid: `ends` in microseconds since 1970-01-01 UTC. `trusted_by` is whose word that is."""
+    """A valid certificate of the manager's endpoint: `ends` in microseconds since 1970-01-01 UTC. `trusted_by`: who vouches for
+    it."""
 
     ends: int
     trusted_by: str
@@ -44,9 +46,9 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Login:
-    """A token that was given out, `made` and `ends` by the id manager's clock; None where the token does not say.
+    """A token: `made` and `ends` by the id manager's clock, None if the token does not say.
 
-    `began` and `ended` are the instants of the call by ours; all in microseconds since 1970-01-01 UTC.
+    `began` and `ended` are the instants of the call by this machine's clock; all in microseconds since 1970-01-01 UTC.
     """
 
     began: int
@@ -56,40 +58,38 @@ class Login:
 
 
 class Manager(Protocol):
-    """A fabric's manager as the doctor meets it: what whoever assembles the examination has to bring along. It may hold no
-    credential and no token. All methods may raise DdsError, which is then what was found. `where` names it without user or
-    password."""
+    """A fabric's manager, as the doctor uses it; the caller of the examination provides it. It must not contain a credential or
+    token. All methods may raise DdsError, which becomes a finding. `where` is its name without user and password."""
 
     @property
     def where(self) -> str: ...
 
     def certificate(self) -> Certificate | None:
-        """The endpoint's; None where there is none to look at (no https, a file)."""
+        """That of the endpoint; None if it has none (no https, a file)."""
 
     def login(self) -> Login | None:
-        """Log in; None where nobody has to."""
+        """Log in; None if no login is needed."""
 
-    def machines(self) -> Sequence[Machine]:
-        """All machines."""
+    def machines(self) -> Sequence[Machine]: ...
 
     def stock(self, machine: Machine, model: PoolModel) -> Stock:
         """What the machine's fabric has free of the model."""
 
     def counted(self) -> frozenset[str] | None:
-        """The models of an inventory, by cdi-model-name; None where nobody lists them and one can only ask for each."""
+        """The models of an inventory, by cdi-model-name; None if there is no list and each model has to be asked for."""
 
     def limits(self, machine: Machine, models: Sequence[PoolModel]) -> Mapping[str, Limit] | None:
-        """How many devices a machine may have; None where nobody knows."""
+        """How many devices a machine may have; None if unknown."""
 
 
 SOON = 30 * 86_400 * 1_000_000
-"""Microseconds before its end from which a certificate should be renewed."""
+"""Microseconds: a certificate that ends within this time should be renewed."""
 TRIES = 3
-"""Machines of a fabric that are asked for its stock, one after the other; as the publisher does it."""
+"""Machines of a fabric that are asked for its stock, one after the other, like the publisher does."""
 
 
 def fabric(context: ExaminationContext | None, manager: Manager, now: Callable[[], int]) -> Iterator[Finding]:
-    """Every finding about a manager, in the order in which one needs the other. `context` is the cluster, if it answers."""
+    """All findings about a manager, in the order of their dependencies. `context` is the cluster, if it answers."""
     for check, first in (("fabric certificate", _certificate(manager, now)), ("fabric login", _login(manager))):
         try:
             found = list(first)
@@ -148,7 +148,7 @@ def _login(manager: Manager) -> Iterator[Finding]:
 
 
 def by_fabric(machines: Sequence[Machine]) -> dict[str, list[Machine]]:
-    """Those that some fabric reaches, sorted by UUID."""
+    """The machines of each fabric, sorted by UUID."""
     found: dict[str, list[Machine]] = defaultdict(list)
     for one in sorted(machines, key=lambda one: one.uuid):
         if one.fabric:
@@ -223,7 +223,6 @@ def _nodes(context: ExaminationContext, machines: Sequence[Machine]) -> Iterator
 
 
 def _stocks(manager: Manager, machines: Sequence[Machine], models: Sequence[PoolModel]) -> Iterator[Finding]:
-    """Each model in each fabric."""
     for model in models:
         free: dict[str, str] = {}
         for name, some in sorted(by_fabric(machines).items()):
@@ -240,7 +239,7 @@ def _stocks(manager: Manager, machines: Sequence[Machine], models: Sequence[Pool
 
 
 def _unknown_models(manager: Manager, models: Sequence[PoolModel]) -> Iterator[Finding]:
-    """A name that an inventory writes otherwise than device-info is a model of which there is none: nobody else would tell."""
+    """A model of the inventory that device-info does not know, maybe by a different spelling: no other check reports it."""
     unknown = (manager.counted() or frozenset()) - {model.model for model in models}
     if unknown:
         names = several(map(foreign, unknown))
@@ -249,7 +248,7 @@ def _unknown_models(manager: Manager, models: Sequence[PoolModel]) -> Iterator[F
 
 
 def _stock(manager: Manager, machines: list[Machine], model: PoolModel) -> str:
-    """How many there are, by the first machine that can be asked. Raises the last one's DdsError."""
+    """The number of devices, by the first machine that answers. Raises the last machine's DdsError."""
     for position, machine in enumerate(machines[:TRIES], 1):
         try:
             found = manager.stock(machine, model)
@@ -263,7 +262,7 @@ def _stock(manager: Manager, machines: list[Machine], model: PoolModel) -> str:
 
 
 def _limits(manager: Manager, machines: Sequence[Machine], models: Sequence[PoolModel]) -> Iterator[Finding]:
-    """By one machine of each fabric: whether this manager tells limits at all, and of which models."""
+    """Asks one machine of each fabric whether this manager has limits, and of which models."""
     check = "fabric limits"
     for name, some in sorted(by_fabric(machines).items()):
         try:
@@ -287,16 +286,16 @@ _EXPIRED, _WRONG_NAME, _WRONG_ADDRESS = 10, 62, 64
 
 
 class Untrusted(DdsError):
-    """The endpoint does not show a certificate that counts."""
+    """The endpoint has no valid certificate."""
 
 
 def certificate_of(
     host: str, port: int, context: ssl.SSLContext, *, given: bool, seconds: float = HANDSHAKE_SECONDS
 ) -> Certificate:
-    """The certificate of an endpoint as whoever speaks to it will see it, by the context of whoever will speak to it; `given`:
-    it trusts certificates that a person gave, and not the system's roots.
+    """The certificate of an endpoint as a client with this TLS `context` sees it. `given`: the context trusts certificates that a
+    person gave, not the system's roots.
 
-    Raises Untrusted for everything that is in the way of it.
+    Raises Untrusted for every failure.
     """
     where = f"{host}:{port}"
     try:
@@ -317,7 +316,7 @@ def certificate_of(
 
 
 def _untrusted(error: ssl.SSLCertVerificationError, where: str, given: bool) -> Untrusted:
-    """In OpenSSL's words, which name what is wrong and the host that was asked for."""
+    """In OpenSSL's words, which name the fault and the requested host."""
     reason = error.verify_message.rstrip(".") or "it cannot be verified"
     if error.verify_code == _EXPIRED:
         fix = "renew it on the manager"

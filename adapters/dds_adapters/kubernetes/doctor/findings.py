@@ -1,6 +1,6 @@
-"""What an examination says: one finding for each thing that was looked at, with its mend where something is to be done.
+"""The result of an examination: one finding for each thing that was checked, with a mend if something is to be done.
 
-Pure. A finding is one line for a person; foreign words go into it through `foreign`, so that it never holds a credential.
+Pure. A finding is one line for a person. Foreign text goes through `foreign`, so that a finding never contains a credential.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dds_core.text import scrub
 
 Level = Literal["ok", "note", "warning", "error", "unknown"]
 LEVELS: tuple[Level, ...] = ("ok", "note", "warning", "error", "unknown")
-"""ok: as it should be. note: good to know. warning: it works, less well than it could. error: a part of the work cannot be
-done. unknown: nobody could tell."""
+"""ok: as it should be. note: good to know. warning: it works, but less well than it could. error: a part of the work cannot be
+done. unknown: it could not be checked."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """`check` is the topic, `what` was found, `mend` is what to do about it ("" where nothing is to be done)."""
+    """`check` is the topic, `what` was found, `mend` is what to do ("": nothing)."""
 
     check: str
     level: Level
@@ -37,43 +37,38 @@ def _one_line(text: str) -> str:
 
 
 def foreign(text: str) -> str:
-    """Somebody else's words (a user's name, a holder's), as they may be shown."""
+    """Text from outside dds (a user's name, a lease's holder), made fit to be shown."""
     return scrub(text)[:120]
 
 
 def ok(check: str, what: str) -> Finding:
-    """As it should be."""
     return Finding(check, "ok", what)
 
 
 def note(check: str, what: str, mend: str = "") -> Finding:
-    """Good to know."""
     return Finding(check, "note", what, mend)
 
 
 def warning(check: str, what: str, mend: str) -> Finding:
-    """It works, less well than it could."""
     return Finding(check, "warning", what, mend)
 
 
 def error(check: str, what: str, mend: str) -> Finding:
-    """A part of the work cannot be done."""
     return Finding(check, "error", what, mend)
 
 
 def unknown(check: str, what: str, mend: str = "") -> Finding:
-    """Nobody could tell."""
     return Finding(check, "unknown", what, mend)
 
 
 def failed(check: str, problem: DdsError, level: Level = "unknown", mend: str = "") -> Finding:
-    """A check that came to no end for a reason that is known; `mend` for one that does not say what to do."""
+    """A check that ended with a known error; `mend` is for an error that has no fix."""
     what = f"{problem.where}: {problem.what}" if problem.where else problem.what
     return Finding(check, level, what, problem.fix or mend)
 
 
 def sound(findings: Iterable[Finding]) -> bool:
-    """Whether none of them is an error."""
+    """True if none is an error."""
     return all(one.level != "error" for one in findings)
 
 
@@ -85,7 +80,7 @@ def many(number: int, word: str) -> str:
 
 
 def several(names: Iterable[str], limit: int = 5) -> str:
-    """Names in order with commas between, the rest of a long list counted."""
+    """Names, sorted, with commas; of a long list the rest is counted."""
     found = sorted(set(names))
     rest = len(found) - limit
     return ", ".join(found[:limit]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,4 +1,5 @@
-"""What is in the cluster and who is at work in it: other scalers and publishers, classes and claims, nodes and pools."""
+"""Checks of the cluster's objects and of other programs in it: other scalers and publishers, classes and claims, nodes and
+pools."""
 
 from __future__ import annotations
 
@@ -33,15 +34,15 @@ class _Owned(msgspec.Struct):
 
 
 class ManagedField(msgspec.Struct):
-    """What one manager owns, as far as it matters here."""
+    """The fields that one manager owns, as far as the doctor reads them."""
 
     manager: str = ""
     fields: _Owned = msgspec.field(name="fieldsV1", default_factory=_Owned)
 
 
 def writers(fields: list[ManagedField] | None) -> list[str]:
-    """Managers that own a part of the spec, as managedFields say; others (who set a finalizer, a label, a status) are left out.
-    Good enough to tell people who is at work; no decision may rest on it."""
+    """Managers that own a part of the spec by managedFields; those that only set a finalizer, a label or a status are left out.
+    Good enough to tell people, but not for decisions."""
     return [foreign(one.manager) for one in fields or () if one.manager and one.fields.spec is not msgspec.UNSET]
 
 
@@ -49,11 +50,11 @@ def writers(fields: list[ManagedField] | None) -> list[str]:
 
 _BESIDE = "beside"
 REFERENCE_LEASE = "2313b367.co.hdi"
-"""Name of the reference scaler's Lease, when it is started with --leader-elect."""
+"""Name of the reference scaler's Lease if it is started with --leader-elect."""
 DEPLOYMENT = "dds-controller-manager"
-"""Name of the reference scaler's Deployment as its chart makes it."""
+"""Name of the reference scaler's Deployment in its chart."""
 STALE = 300_000_000
-"""Microseconds after which a Lease that nobody renews is one that was left behind."""
+"""Microseconds after its last renewal from which a Lease counts as abandoned."""
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -69,8 +70,8 @@ _object = msgspec.json.Decoder(_Object)
 
 
 def beside(context: ExaminationContext) -> Iterator[Finding]:
-    """Other scalers: the reference by its Lease and Deployment, anybody by the requests that are not ours. Two that act on the
-    same claims undo each other's work."""
+    """Other scalers: the reference by its Lease and Deployment, any other by requests without dds's label. Two scalers that act
+    on the same claims undo each other's work."""
     mode = context.policy.mode
     say = note if mode == "observe" else warning
     mend = "run this one in mode observe beside it, or stop the other first"
@@ -105,18 +106,18 @@ def beside(context: ExaminationContext) -> Iterator[Finding]:
 
 
 def _held(lease: dict[str, Any], now: int) -> bool:
-    """Whether somebody has renewed it lately, as far as it tells."""
+    """Whether it was renewed lately, as far as it shows."""
     renewed = instant_of(lease.get("renewTime"))
     return bool(lease.get("holderIdentity")) and (renewed is None or now - renewed < STALE)
 
 
 def _wanted(deployment: dict[str, Any], now: int) -> bool:
-    """Whether it is to have any pods."""
+    """Whether it should have pods."""
     return deployment.get("replicas") != 0
 
 
 def _requesters(context: ExaminationContext) -> set[str]:
-    """Who wrote the requests that are not ours; nobody where they cannot be listed."""
+    """Who wrote the requests without dds's label; empty if they cannot be listed."""
     names: set[str] = set()
     try:
         requests = context.everything("composabilityrequests")
@@ -139,16 +140,16 @@ _NO_KEY = "no such key"
 
 
 def classes(context: ExaminationContext) -> Iterator[Finding]:
-    """Every class on a device of every model, as device-info has it published. A selector that asks for what a device does not
-    say is no mismatch but a run-time error, at which the scheduler gives the whole pod up (structured allocator of Kubernetes
-    1.36; D13)."""
+    """Every class against a device of every model, as device-info has it published. A selector on a value that the device does
+    not have is not a mismatch but a run-time error, at which the scheduler gives up the whole pod (structured allocator of
+    Kubernetes 1.36; D13)."""
     found = _classes(context)
     for model in context.pools_or_usual().models:
         yield from _of_model(model, view_of(model), found)
 
 
 def claims(context: ExaminationContext) -> Iterator[Finding]:
-    """What claims ask besides, of a model that their class chooses."""
+    """The claims' own selectors, for the models that their class chooses."""
     check, models, found = "claims", context.pools_or_usual().models, _classes(context)
     views = {model.model: view_of(model) for model in models}
     choosing = {name: {one.name for one in found if _surely(one.selectors, view)} for name, view in views.items()}
@@ -181,7 +182,7 @@ def _surely(selectors: tuple[str, ...], device: cel.DeviceView) -> bool:
 
 
 def _unsaid(one: Alternative, device: cel.DeviceView) -> str:
-    """What its selectors ask for that the device does not say, "" for nothing."""
+    """What its selectors ask for that the device does not have, "" for nothing."""
     try:
         _selects(one.selectors, device)
     except SelectorError as problem:
@@ -205,14 +206,14 @@ def _of_model(model: PoolModel, device: cel.DeviceView, found: list[DeviceClass]
 
 
 def _selects(selectors: tuple[str, ...], device: cel.DeviceView) -> bool:
-    """One selector after the other up to the first that does not fit, as the scheduler goes. Raises SelectorError."""
+    """Evaluate selectors up to the first that does not fit, like the scheduler. Raises SelectorError."""
     return all(cel.compile(text).matches(device) for text in selectors)
 
 
 def _failed(model: PoolModel, one: DeviceClass, problem: SelectorError) -> Finding:
     if _NO_KEY not in problem.reason:
         return unknown(_CLASSES, f"DeviceClass {one.name} on {model.model}: {problem.reason[:160]}", problem.fix)
-    say = error if model.driver in problem.expression else warning  # a class for others may never be asked of us
+    say = error if model.driver in problem.expression else warning  # else it may be a class for other drivers
     what = (
         f"DeviceClass {one.name} asks a device of {model.model} for what it does not say ({problem.reason[:120]}): "
         "the scheduler gives up every pod of the class that comes to look at the pool"
@@ -221,7 +222,7 @@ def _failed(model: PoolModel, one: DeviceClass, problem: SelectorError) -> Findi
 
 
 def view_of(model: PoolModel) -> cel.DeviceView:
-    """A device of the model as a selector sees it."""
+    """A device of the model for a selector."""
     device = PublishedDevice.from_object(device_of(model, "example"))
     amounts = {name: one.value for name, one in device.capacity.items()}
     return cel.DeviceView(model.driver, device.attributes, amounts, device.shared)
@@ -264,7 +265,7 @@ def _fabric(node: Node, label: str, config: Config) -> Iterator[Finding]:
 
 
 def _limits(node: Node, config: Config) -> Iterator[Finding]:
-    """As the scaler reads them: what is no number counts as absent."""
+    """As the scaler reads them: a value that is no number counts as absent."""
     known = {model.device for model in config.models}
     limits: dict[str, dict[str, int]] = defaultdict(dict)
     for label, value in sorted(node.labels.items()):
@@ -289,7 +290,8 @@ def _limits(node: Node, config: Config) -> Iterator[Finding]:
 
 
 def pools(context: ExaminationContext) -> Iterator[Finding]:
-    """Each pool of our models: complete, waited for, and with the condition by which a pod is handed over."""
+    """Each pool of the configured models: complete, with binding conditions, and with the failure condition that a hand-over
+    needs."""
     slices: dict[tuple[str, str], list[Slice]] = defaultdict(list)
     for one in pool_slices(context):
         slices[one.driver, one.pool].append(one)
@@ -345,14 +347,14 @@ _signed = msgspec.json.Decoder(_Signed)
 
 
 def _publishers(meta: _Meta) -> set[str]:
-    """Who keeps a slice. What was taken over still names in its managedFields who made it; there the mark counts."""
+    """Who maintains a slice. The managedFields of an adopted slice still name its maker; there the mark counts."""
     owner = (meta.labels or {}).get(MANAGED_BY, "")
     return {foreign(owner)} if owner else set(writers(meta.managed_fields))
 
 
 def publishers(context: ExaminationContext) -> Iterator[Finding]:
-    """Two cluster-level publishers of one driver delete each other's slices: the upstream helper takes all slices of its driver
-    that are of no node for its own (k8s.io/dynamic-resource-allocation/resourceslice)."""
+    """Two cluster-level publishers of one driver delete each other's slices: the upstream helper treats all slices of its driver
+    that are not of a node as its own (k8s.io/dynamic-resource-allocation/resourceslice)."""
     ours = {model.driver for model in context.config_or_usual().models}
     managers: dict[str, set[str]] = defaultdict(set)
     for raw in context.everything("resourceslices"):

@@ -1,4 +1,4 @@
-"""The guard of an exchange: whether it is installed as it is shipped and lets us pass, and which devices it keeps from others."""
+"""Checks of the guard: whether it is installed as shipped and exempts dds, and which devices it guards; and of holds."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ _CHECK, _HOLDS = "guard", "holds"
 _INSTALL = "install it with the chart (guard.enabled) or the kustomize base of this version"
 _POLICIES = "validatingadmissionpolicies"
 _STRAY = 60 * MICROSECONDS
-"""So old a hold is one of a device that is marked to go."""
+"""A hold that is this old belongs to a device that is marked for its detach."""
 
 Say = Callable[[str, str, str], Finding]
 
 
 def exchanges(context: ExaminationContext) -> bool:
-    """Whether the policy ever gives a claim its device in place."""
+    """Whether dds uses exchanges under this policy."""
     return context.policy.mode != "observe" and rbac.exchanges(context.policy)
 
 
 def guarded(context: ExaminationContext) -> Iterator[Finding]:
-    """Each part of it. Without one, claims are handed over by `clear`, and devices go back unheld or not at all."""
+    """Each part of the guard. Without one, claims are handed over by `clear`, and devices are detached without a hold or not at
+    all."""
     say: Say = warning if exchanges(context) or detaches(context) else note
     policy = _found(context, path_of(_POLICIES, guard.ADMISSION, name=guard.NAME))
     if policy is None:
@@ -48,7 +49,7 @@ def guarded(context: ExaminationContext) -> Iterator[Finding]:
 
 
 def holds(context: ExaminationContext) -> Iterator[Finding]:
-    """Claims of ours that keep devices which go back, and those that keep one which does not go."""
+    """Claims of dds that hold devices before a detach, and those that hold a device that is not about to be detached."""
     held = [claim for claim in context.claims() if claim.hold]
     going = {one.uid for one in context.resources() if one.marked or one.leaving}
     strays = [one for one in held if one.hold not in going and one.created < context.now() - _STRAY]
@@ -62,12 +63,12 @@ def holds(context: ExaminationContext) -> Iterator[Finding]:
 
 
 def detaches(context: ExaminationContext) -> bool:
-    """Whether devices are given back at all."""
+    """Whether dds detaches devices at all."""
     return lower(context.policy.mode, context.config_or_usual().mode) == "detach"
 
 
 def _found(context: ExaminationContext, path: str) -> Any:
-    """An object, None where it is not there. Raises as `get`."""
+    """An object, None if there is none. Raises as `get`."""
     try:
         return context.decoded(path, context.get(path))
     except Refused as refused:
@@ -89,7 +90,7 @@ def _policy(context: ExaminationContext, found: Any, say: Say) -> Iterator[Findi
 
 
 def _namespace(context: ExaminationContext, policy: Any) -> str:
-    """That of the account which the guard is for: the ConfigMap is there."""
+    """The namespace of the account that the policy exempts; the guard's ConfigMap is there."""
     return guard.namespace_of(_exempt(policy)) or context.namespace
 
 
@@ -106,7 +107,7 @@ def _same(kind: str, name: str, shipped: Any, found: Any, say: Say) -> Finding:
 
 
 def differences(shipped: Any, found: Any, place: str = "spec") -> Iterator[str]:
-    """Where one differs from the other. What is empty counts as absent."""
+    """The places where the two differ. Empty values count as absent."""
     if isinstance(shipped, dict) and isinstance(found, dict):
         for key in sorted(shipped.keys() | found.keys()):
             yield from differences(shipped.get(key), found.get(key), f"{place}.{key}")

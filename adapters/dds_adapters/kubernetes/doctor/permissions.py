@@ -1,4 +1,4 @@
-"""Every permission of the tables in `rbac`, asked for by SelfSubjectAccessReview, and what stops without it."""
+"""Checks every permission of the tables in `rbac` by a SelfSubjectAccessReview, and reports what does not work without it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _GRANULAR = ("resourceclaims/driver", "resourceclaims/binding")
 
 @dataclass(frozen=True)
 class Asked:
-    """One review: a verb on a resource, of one name or any ("")."""
+    """One review: a verb on a resource, of one name or of any ("")."""
 
     rule: Rule
     verb: str
@@ -38,13 +38,13 @@ class Asked:
 
 
 def asked_of(rule: Rule, names: Names) -> list[Asked]:
-    """The reviews that a rule needs: every verb on every name."""
+    """The reviews for a rule: every verb on every name."""
     namespace = names.namespace(rule.where)
     return [Asked(rule, verb, name, namespace) for name in names.of(rule.names) or ("",) for verb in rule.verbs]
 
 
 def names_of(context: ExaminationContext) -> Names:
-    """What the table's markers stand for in this cluster."""
+    """The values of the table's markers in this cluster."""
     drivers = tuple(sorted({model.driver for model in context.config_or_usual().models}))
     own = ""
     with suppress(Refused):
@@ -58,13 +58,11 @@ def names_of(context: ExaminationContext) -> Names:
 
 
 def permissions(context: ExaminationContext) -> Iterator[Finding]:
-    """The scaler's."""
     needed = rbac.needed(context.policy, rbac.RULES)
     yield from _table(context, _CHECK, rbac.RULES, names_of(context), needed)
 
 
 def publisher_permissions(context: ExaminationContext) -> Iterator[Finding]:
-    """The publisher's."""
     told = (rbac.MACHINES,) if context.bare_metal_hosts else ()
     rules = [rule for rule in rbac.PUBLISHER_RULES if rule.of is not rbac.MACHINES or rule.of in told]
     needed = rbac.needed(context.publishing or PublishPolicy(), rules, *told)
@@ -73,7 +71,6 @@ def publisher_permissions(context: ExaminationContext) -> Iterator[Finding]:
 
 
 def autoscaler_permissions(context: ExaminationContext) -> Iterator[Finding]:
-    """The autoscaler's."""
     told = (rbac.CLUSTER_API,) if context.has_machines else ()
     rules = [rule for rule in rbac.AUTOSCALER_RULES if rule.of is not rbac.CLUSTER_API or rule.of in told]
     needed = rbac.needed(context.autoscaling or AutoscalePolicy(), rules, *told)
@@ -84,7 +81,7 @@ def autoscaler_permissions(context: ExaminationContext) -> Iterator[Finding]:
 def _table(
     context: ExaminationContext, check: str, rules: Sequence[Rule], names: Names, needed: frozenset[str]
 ) -> Iterator[Finding]:
-    """One finding for each feature that has all it needs, and one for each rule that lacks something."""
+    """One finding for each feature whose rules are all granted, and one for each rule that lacks something."""
     granted = Counter[str]()
     complete: dict[str, bool] = {}
     for rule in rules:
@@ -127,7 +124,7 @@ def _said(rule: Rule, missing: list[Asked]) -> tuple[str, str]:
 
 
 def _level(context: ExaminationContext, rule: Rule, needed: frozenset[str]) -> Level:
-    """How bad it is: nothing is lost by what this policy, release or way of starting never uses."""
+    """A missing permission is a note if this policy, release or setting never uses it."""
     if (rule.resource in _GRANULAR or rule.of in (rbac.EXCHANGE, rbac.GUARD)) and 0 < context.minor() < GATED:
         return "note"
     if rule.resource == "devicetaintrules" and not taint_rule_version(context):

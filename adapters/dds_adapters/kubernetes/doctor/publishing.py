@@ -1,6 +1,7 @@
-"""The publisher's side of the cluster: what of device-info is published, what the API server keeps of it, whose the pools are.
+"""Checks of the publisher's side of the cluster: what of device-info is published, what the API server stores of it, who owns the
+pools.
 
-Only the cluster is looked at here; whoever manages the fabric is asked in `fabric`.
+The fabric's manager is checked in `fabric`.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from dds_adapters.kubernetes.publish.probe import probe
 from dds_core.publisher.model import MANAGED_BY, PoolConfig, PoolSlice
 
 REFERENCE = "composable-dra-driver"
-"""Name of the reference publisher's Deployment as its chart makes it."""
+"""Name of the reference publisher's Deployment in its chart."""
 READ = (*config.KEYS, *KEYS)
-"""All keys of an entry of device-info that somebody reads."""
+"""All keys of an entry of device-info that the scaler or the publisher reads."""
 LIKE = 0.7
-"""How alike two keys are that somebody may have mixed up, of 1."""
+"""Similarity (at most 1) from which an unread key counts as a misspelt one."""
 GATES = {"device_taints": "DRADeviceTaints", "shared_devices": "DRAConsumableCapacity"}
 
 
@@ -31,13 +32,13 @@ GATES = {"device_taints": "DRADeviceTaints", "shared_devices": "DRAConsumableCap
 
 
 def device_info(context: ExaminationContext) -> Iterator[Finding]:
-    """What is wrong with entries for the publisher alone; the rest is told of the ConfigMap itself."""
+    """Faults that only the publisher finds; the check of the ConfigMap reports the others."""
     check = "device info"
     try:
         found, faults = context.pool_configuration()
         known = {fault.field for fault in context.configuration()[1]}
     except Fault:
-        return  # told as a fault of the whole ConfigMap
+        return  # the check of the ConfigMap reports it
     except Refused as refused:
         if refused.code != 404:
             raise
@@ -54,7 +55,7 @@ def device_info(context: ExaminationContext) -> Iterator[Finding]:
 
 
 def _misspelt(check: str, context: ExaminationContext) -> Iterator[Finding]:
-    """Keys that nobody reads and that look like one that is read. Others are their writer's business."""
+    """Keys that are not read and look like one that is. Other unknown keys are allowed."""
     for name, entry in context.written_entries():
         for key in entry:
             near = () if key in READ else difflib.get_close_matches(key, READ, 1, LIKE)
@@ -63,11 +64,11 @@ def _misspelt(check: str, context: ExaminationContext) -> Iterator[Finding]:
                 yield warning(check, what, f"write {near[0]}, if that is meant; else take it out")
 
 
-# -- what is kept ----------------------------------------------------------------------------------------------------------
+# -- fields of devices -----------------------------------------------------------------------------------------------------
 
 
 def kept_fields(context: ExaminationContext) -> Iterator[Finding]:
-    """What the API server keeps of taints and shares, by a slice on trial."""
+    """Whether the API server stores taints and shares, by a dry run."""
     check, models = "device fields", context.pools_or_usual().models
     driver = next((model.driver for model in models), "doctor.dds.cohdi.io")
     found = probe(context.api, context.version_of("resourceslices"), driver)
@@ -83,11 +84,11 @@ def kept_fields(context: ExaminationContext) -> Iterator[Finding]:
         yield warning(check, said, mend) if needed else note(check, said, mend)
 
 
-# -- whose the pools are ---------------------------------------------------------------------------------------------------
+# -- owners of pools -------------------------------------------------------------------------------------------------------
 
 
 def owners(context: ExaminationContext) -> Iterator[Finding]:
-    """Each pool that we publish or would publish, by the marks on its slices; and whether the reference driver runs."""
+    """The owner of each pool of the configured models, by the marks on its slices; and whether the reference driver runs."""
     check, settings = "pool owners", context.publishing
     adopts = settings is not None and settings.adopt == "reference"
     pools: dict[str, list[PoolSlice]] = defaultdict(list)
@@ -102,7 +103,7 @@ def owners(context: ExaminationContext) -> Iterator[Finding]:
 
 
 def of_model(found: PoolConfig, one: PoolSlice) -> bool:
-    """Whether a slice is of a pool that some configured model has in some fabric."""
+    """Whether a slice is of a pool of a configured model in any fabric."""
     head, fabric, _ = one.pool.rpartition("-fabric")
     return bool(fabric) and any((model.driver, model.device) == (one.driver, head) for model in found.models)
 
@@ -123,7 +124,8 @@ def _of_pool(check: str, pool: str, marks: set[str], adopts: bool) -> Finding:
 
 
 def _reference(check: str, context: ExaminationContext) -> Iterator[Finding]:
-    """By its Deployment. It takes every slice of its drivers that is of no node for its own, so it deletes ours."""
+    """By its Deployment. The reference driver treats every slice of its drivers that is not of a node as its own, and deletes
+    dds's."""
     path = path_of("deployments", "apps/v1", context.namespace, REFERENCE)
     try:
         spec = context.decoded(path, context.get(path)).get("spec") or {}

@@ -1,4 +1,5 @@
-"""Schedulers: what is known of their releases, by the API server's, since no API tells theirs; and which names are in use."""
+"""Checks of schedulers: known faults of their release (that of the API server, since no API shows theirs), and the names in
+use."""
 
 from __future__ import annotations
 
@@ -18,18 +19,18 @@ from dds_core.scaler.rules.exchange import KUBE_SCHEDULER, LOOKS_ANEW
 
 _CHECK = "scheduler"
 USUAL = KUBE_SCHEDULER[-1]
-"""The name of the kube-scheduler, where a pod names no other."""
+"""The default scheduler's name."""
 EXCHANGES = LOOKS_ANEW[1]
-"""The minor number from which a kube-scheduler looks at its claims anew while a pod waits."""
+"""The minor number from which a kube-scheduler looks at its claims again while a pod waits."""
 _CRASH = (36, 3)
-"""1.36.0 up to this, without it: the tracker of slices expects taint rules of an older version (kubernetes pull 139651)."""
+"""From 1.36.0 to before this: the slice tracker expects an older version of taint rules (kubernetes pull 139651)."""
 _TWICE = {34: 4, 35: 1}
-"""The first patch of a minor number that gives no device to two claims at a time; 1.36.0 does not (kubernetes pull 136269)."""
+"""By minor number the first patch that allocates no device to two claims; 1.36.0 has it too (kubernetes pull 136269)."""
 _VERSION = re.compile(r"v1\.(\d+)\.(\d+)")
 
 
 def schedulers(context: ExaminationContext) -> Iterator[Finding]:
-    """By release what to beware of, then who is in use beside the kube-scheduler."""
+    """Warnings for the release, then the schedulers in use besides kube-scheduler."""
     release = context.release()
     told = _VERSION.match(release)
     if told is None:
@@ -61,7 +62,7 @@ def _exchange(context: ExaminationContext, release: str, minor: int) -> Iterator
 
 
 def _crash(context: ExaminationContext, release: str) -> Iterator[Finding]:
-    """Whoever made the rules. Whether the gate is on in the scheduler is told by no API."""
+    """Any DeviceTaintRule triggers it, whoever made it. No API shows whether the scheduler's gate is on."""
     if not taint_rule_version(context):
         return
     number = sum(1 for _ in context.everything("devicetaintrules"))
@@ -74,7 +75,7 @@ def _crash(context: ExaminationContext, release: str) -> Iterator[Finding]:
 
 
 def _others(context: ExaminationContext) -> Iterator[Finding]:
-    """Names that pods with claims use, and what becomes of their claims."""
+    """Names of schedulers of pods with claims, and how dds hands over their claims."""
     number: Counter[str] = Counter()
     for raw in context.objects("pods", Scope(fields=f"spec.schedulerName!={USUAL}")):
         with suppress(Fault):

@@ -1,5 +1,5 @@
-"""The API server: whether it answers, to whom, which release it is, how far its clock is from ours, what it keeps of the fields
-that the hand-over lives on, and whether the operator's kinds are served as we read them."""
+"""Checks of the API server: whether it answers and knows the user, its release, its clock, whether it stores the fields that a
+hand-over needs, and whether it serves the operator's kinds as dds reads them."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from dds_core.scaler.model import model_of_pool
 from dds_core.timeline.clock import duration, rfc3339
 
 OLDEST, NEWEST = 34, 36
-"""Minor numbers of the releases that the scaler was tried with. 1.34 is the first that serves resource.k8s.io/v1 by default."""
+"""Minor numbers of the tested releases. 1.34 is the first that serves resource.k8s.io/v1 by default."""
 GATED = 36
 """The minor number from which binding conditions are on by default and status writes of claims need more than patch (KEP-5007;
 feature gate DRAResourceClaimGranularStatusAuthorization)."""
 
 SKEW_WARNING, SKEW_ERROR = 2_000_000, 60_000_000
-"""Microseconds. A scheduler writes allocation times in whole seconds; certificates and tokens fail when a minute is wrong."""
+"""Microseconds. A scheduler writes allocation times in whole seconds; certificates and tokens fail at a skew of a minute."""
 SECOND = 1_000_000
 
 
 def reachable(context: ExaminationContext) -> Iterator[Finding]:
-    """Whether anything answers; every status is an answer. Raises Unreachable."""
+    """Whether it answers at all, with any status. Raises Unreachable."""
     code = context.ask("GET", "/version").code
     if code >= 500:
         yield error("server", f"{context.where} answers {code}", "look at the API server's own health")
@@ -40,7 +40,7 @@ def reachable(context: ExaminationContext) -> Iterator[Finding]:
 
 
 def authentication(context: ExaminationContext) -> Iterator[Finding]:
-    """Who we are to the server; 401 in one line."""
+    """The user that dds is to the server."""
     check = "authentication"
     try:
         name = foreign(context.user())
@@ -58,7 +58,7 @@ def authentication(context: ExaminationContext) -> Iterator[Finding]:
 
 
 def release(context: ExaminationContext) -> Iterator[Finding]:
-    """The release, and what it means."""
+    """The release, and what follows from it."""
     check, minor, name = "release", context.minor(), context.release()
     if not minor:
         yield unknown(check, name)
@@ -77,7 +77,7 @@ def release(context: ExaminationContext) -> Iterator[Finding]:
 
 
 def kinds(context: ExaminationContext) -> Iterator[Finding]:
-    """The built-in kinds that are followed, in a version that is understood."""
+    """Whether the followed built-in kinds are served in a version that dds understands."""
     wanted = [one for one in VERSIONS if VERSIONS[one][0].startswith(f"{DRA}/") and one != "devicetaintrules"]
     for resource in wanted:
         try:
@@ -92,7 +92,7 @@ def kinds(context: ExaminationContext) -> Iterator[Finding]:
 
 
 def clock(context: ExaminationContext) -> Iterator[Finding]:
-    """Our clock against the server's, by a review: it is forgotten at once, but carries the second in which it was made."""
+    """This machine's clock against the server's, by a review: the server does not store it, but stamps it with the second."""
     check = "clock"
     before = context.now()
     stamp = _stamp(context)
@@ -106,7 +106,7 @@ def clock(context: ExaminationContext) -> Iterator[Finding]:
 
 
 def skewed(check: str, skew: int, whose: str, agree: str) -> Finding:
-    """By how much (microseconds) another clock is ahead of ours; `agree` is said when that is next to nothing."""
+    """Finding for another clock that is `skew` microseconds ahead of this one; `agree` is its text for a negligible skew."""
     what = f"our clock is at least {duration(abs(skew))} {'behind' if skew > 0 else 'ahead of'} {whose}"
     mend = "keep both machines' clocks right with NTP or chrony"
     if abs(skew) > SKEW_ERROR:
@@ -115,8 +115,8 @@ def skewed(check: str, skew: int, whose: str, agree: str) -> Finding:
 
 
 def between(stamp: int, before: int, after: int) -> int:
-    """The least that the server's clock is ahead of ours, in microseconds (negative: behind), given the whole second that it
-    wrote between two readings of ours. 0 where they may agree."""
+    """The least that the server's clock is ahead of this one, in microseconds (negative: behind), given the whole second that it
+    wrote between two readings of this clock. 0 if they may agree."""
     if stamp > after:
         return stamp - after
     if stamp + SECOND <= before:
@@ -125,7 +125,7 @@ def between(stamp: int, before: int, after: int) -> int:
 
 
 def _stamp(context: ExaminationContext) -> int | None:
-    """When the server was asked, by its own clock, as it says in managedFields; None where it does not."""
+    """When the server got the request, by its own clock, from managedFields; None if missing."""
     path = path_of("selfsubjectaccessreviews", "authorization.k8s.io/v1")
     body = {
         "apiVersion": "authorization.k8s.io/v1",
@@ -139,7 +139,7 @@ def _stamp(context: ExaminationContext) -> int | None:
     )
 
 
-# -- what it keeps of slices, and what the scheduler makes of them -------------------------------------------------------
+# -- binding conditions of slices and allocations ------------------------------------------------------------------------
 
 READY = "FabricDeviceReady"
 FIELDS = ("bindingConditions", "bindingFailureConditions")
@@ -150,7 +150,7 @@ _SLICES = path_of("resourceslices", f"{DRA}/v1")
 
 
 def binding_conditions(context: ExaminationContext) -> Iterator[Finding]:
-    """By a slice that is created without being kept; where that is not allowed, by the slices that are published."""
+    """By a dry run; if that is not allowed, by the published slices."""
     check = "binding conditions"
     if "resourceslices" not in context.served(f"{DRA}/v1"):
         yield from _read_back(check, context, f"{DRA}/v1 is not served, so nothing could be tried")
@@ -182,14 +182,14 @@ def _read_back(check: str, context: ExaminationContext, why: str) -> Iterator[Fi
 
 
 def pool_slices(context: ExaminationContext) -> list[Slice]:
-    """Slices of the pools of our models, by name."""
+    """Slices of the pools of the configured models, sorted by name."""
     config = context.config_or_usual()
     found = [one for one in context.slices() if model_of_pool(config, one.driver, one.pool) is not None]
     return sorted(found, key=lambda one: one.name)
 
 
 def example() -> dict[str, Any]:
-    """A slice that no driver would ever publish, with one device as a publisher makes them."""
+    """A slice that no driver would publish, with one device as a publisher makes them."""
     lost = [RESCHEDULE, FAILED_CONDITION]
     device = {"name": "example", "bindingConditions": [READY], "bindingFailureConditions": lost}
     never = {"dds.cohdi.io/doctor": "never"}
@@ -197,7 +197,7 @@ def example() -> dict[str, Any]:
 
 
 def scheduler_gates(context: ExaminationContext) -> Iterator[Finding]:
-    """No API tells a scheduler's gates; the first allocation of a pool device does, since it copies the conditions."""
+    """No API shows a scheduler's gates. The first allocation of a pool device does, since it copies the binding conditions."""
     check, without = "scheduler gates", ""
     config = context.config_or_usual()
     for claim in context.claims():
@@ -236,8 +236,8 @@ _PRESERVED = "x-kubernetes-preserve-unknown-fields"
 
 
 def custom_kinds(context: ExaminationContext) -> Iterator[Finding]:
-    """Each of the two, with its fields by OpenAPI, else by its definition, else as far as discovery tells. The decoder's own
-    types say which fields those are, so that the two cannot drift apart."""
+    """Each of the two kinds, and its fields by OpenAPI, else by its CustomResourceDefinition. The decoder's own types say which
+    fields dds needs, so the two always agree."""
     for resource, (kind, form) in TYPES.items():
         version = VERSIONS[resource][0]
         if resource not in context.served(version):
@@ -276,7 +276,7 @@ def _leaves(path: tuple[str, ...], form: inspect.Type) -> Iterator[tuple[str, ..
 
 
 def has(schema: Any, path: tuple[str, ...]) -> bool:
-    """Whether a schema has the field, or takes any."""
+    """Whether a schema has the field, or allows any."""
     if not isinstance(schema, dict):
         return False
     if not path or schema.get(_PRESERVED):
@@ -285,7 +285,7 @@ def has(schema: Any, path: tuple[str, ...]) -> bool:
 
 
 def _published(context: ExaminationContext, version: str, kind: str) -> Any:
-    """The kind's schema in the server's own words, None where those cannot be had."""
+    """The kind's schema in OpenAPI, None if that cannot be read."""
     path = f"/openapi/v3/apis/{version}"
     try:
         document = context.once(path, lambda: context.decoded(path, context.get(path)))
@@ -297,7 +297,7 @@ def _published(context: ExaminationContext, version: str, kind: str) -> Any:
 
 
 def _resolved(schema: Any, schemas: dict[str, Any], inside: tuple[str, ...]) -> Any:
-    """The schema with what it refers to in its place; one that holds itself is cut there."""
+    """The schema with its references replaced; a recursive one is cut."""
     if not isinstance(schema, dict):
         return schema
     for one in (schema, *(schema.get("allOf") or ())):
@@ -309,7 +309,7 @@ def _resolved(schema: Any, schemas: dict[str, Any], inside: tuple[str, ...]) -> 
 
 
 def _defined(context: ExaminationContext, resource: str, version: str) -> Any:
-    """The schema in the CustomResourceDefinition, None where that cannot be read."""
+    """The schema in the CustomResourceDefinition, None if that cannot be read."""
     path = path_of("customresourcedefinitions", "apiextensions.k8s.io/v1", name=f"{resource}.{OPERATOR}")
     try:
         found = context.decoded(path, context.get(path))

@@ -1,1 +1,1 @@
-"""Leader election over a Lease: a pure state machine, the object as it is read and written, and the threads around both."""
+"""Leader election with a Lease: a pure state machine, the Lease object, and the threads that run both."""

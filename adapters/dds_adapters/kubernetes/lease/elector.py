@@ -1,11 +1,11 @@
-"""Leader election over a Lease: two threads that run `LeaseState` against an API server.
+"""Leader election with a Lease: two threads that run `LeaseState` against an API server.
 
-One sends requests; the other only watches the time, so that a request which never returns cannot hide that the lease is lost.
-Nothing here decides who leads, and no exception ends an election unseen.
+One thread sends requests; the other only watches the time, so that a request that never returns cannot hide the loss of the
+lease. `LeaseState` decides who leads; an exception in a thread is reported and does not end the election.
 
     elector = Elector(cluster, namespace, "dds", new_identity(), on_lost=end_the_process)
     elector.start()
-    elector.lead()                       # comes back when this process leads
+    elector.lead()                       # returns when this process leads
     timeout = elector.remaining()        # for each write: how long it may take
     elector.stop()                       # once nothing is written any more
 """
@@ -26,16 +26,16 @@ from dds_core.errors import DdsError
 
 RESOURCE = "leases"
 GLANCE = 1.0
-"""Seconds between looks at the clock: on a machine that slept, a wait may last longer than the time that passed."""
+"""Seconds between checks of the clock: on a machine that slept, a wait may last longer than the time that passed."""
 _METHODS = {"get": "GET", "create": "POST", "update": "PUT"}
 
 
 class LeaseLost(DdsError):
-    """This process does not lead any more and will not again; it is to end, so that a new one can stand by."""
+    """This process no longer leads and never will again; it must end, so that a new process can stand by."""
 
 
 class Elector:
-    """A contender for one Lease. `lost` is final; whoever wants to contend again makes a new one."""
+    """A contender for one Lease. LOST is final; to contend again, make a new Elector."""
 
     def __init__(
         self,
@@ -50,9 +50,9 @@ class Elector:
         clock: Callable[[], float] | None = None,
         wall: Callable[[], int] | None = None,
     ) -> None:
-        """`identity` is this process's alone (`new_identity`). `on_lost` is called once, from a thread of the elector's; `told`
-        is given each new trouble as one line. `clock` counts seconds and never goes back, `wall` gives the microseconds that are
-        shown in the record. Raises InputError for an empty name."""
+        """`identity` must be unique to this process (`new_identity`). `on_lost` is called once, from a thread of the elector;
+        `on_error` with one line for each new problem. `clock` gives seconds of a monotonic clock, `wall` the microseconds that
+        are shown in the record. Raises InputError for an empty name."""
         self._server = server
         self._namespace, self._name = namespace, name
         self._on_lost = on_lost
@@ -70,12 +70,12 @@ class Elector:
         ]
 
     def start(self) -> None:
-        """Begin to contend."""
+        """Start to contend."""
         for thread in self.threads:
             thread.start()
 
     def lead(self, timeout: float | None = None) -> bool:
-        """Wait until this process leads; False when the time is up or the elector was stopped. Raises LeaseLost."""
+        """Wait until this process leads; False after `timeout` or when the elector was stopped. Raises LeaseLost."""
         with self._changed:
             self._changed.wait_for(lambda: self._state.phase is Phase.LEADING or self._state.ended, timeout)
         with self._changing():
@@ -84,13 +84,13 @@ class Elector:
             return self._state.phase is Phase.LEADING
 
     def remaining(self) -> float:
-        """Seconds for which it is certain that nobody else leads; 0 when not leading. It never waits.
+        """Seconds for which certainly no other process leads; 0 if this one does not lead. Does not block.
 
-        A write that is started now has to be over, or given up, within so long."""
+        A write that starts now must be finished or given up within this time."""
         return self._state.remaining(self._clock())
 
     def check(self) -> None:
-        """Raises LeaseLost once the lease is lost."""
+        """Raise LeaseLost if the lease is lost."""
         lost = self.lost
         if lost is not None:
             raise lost
@@ -104,25 +104,24 @@ class Elector:
 
     @property
     def phase(self) -> Phase:
-        """Where this elector stands."""
         return self._state.phase
 
     @property
     def holder(self) -> str:
-        """Who holds the lease, as far as was seen; empty for nobody."""
+        """The last known holder of the lease; empty for none."""
         return self._state.holder
 
     def overdue(self) -> float:
-        """Seconds for which a request has been under way beyond the time that it was given; 0 when none is.
+        """Seconds by which the running request exceeds its timeout; 0 if it does not.
 
-        A leader finds its lease lost then; one that stands by would do so for ever, so that its process is to be ended."""
+        A leader then finds its lease lost. A process that stands by would wait for ever, so its caller must end it."""
         ask = self._under_way
         return 0.0 if ask is None else max(0.0, self._clock() - ask.sent - ask.timeout)
 
     def stop(self, timeout: float = 10.0) -> bool:
-        """Give the lease to whoever waits for it. Only when nothing that needs it runs any more.
+        """Release the lease for another process. Call it only when nothing that needs the lease still runs.
 
-        Waits up to `timeout` seconds; False when it is not certain that the lease is free: then it runs out by itself."""
+        Waits up to `timeout` seconds. False if it is not certain that the lease is free: then it expires by itself."""
         with self._changing():
             self._state.release(self._clock())
         with self._changed:
@@ -131,7 +130,7 @@ class Elector:
     # -- the two threads -------------------------------------------------------------------------------------------
 
     def _contend(self) -> None:
-        """Send what is due and pass on what comes back, until all is over."""
+        """Send requests when they are due, and pass on the answers, until the end."""
         while True:
             with self._changing():
                 now = self._clock()
@@ -156,7 +155,7 @@ class Elector:
         self._tell()
 
     def _sent(self, ask: Ask) -> tuple[Answer | None, str]:
-        """The answer, or what came in its place."""
+        """The answer, or what happened instead."""
         path = path_of(RESOURCE, API_VERSION, self._namespace, "" if ask.verb == "create" else self._name)
         try:
             return self._server.ask(_METHODS[ask.verb], path, body=ask.body or None, timeout=ask.timeout), ""
@@ -166,7 +165,7 @@ class Elector:
             return None, type(error).__name__
 
     def _watch_clock(self) -> None:
-        """Notice that the time is up, whatever the other thread waits for."""
+        """Notice that the lease expired, whatever the other thread waits for."""
         while True:
             with self._changing():
                 self._state.expire(self._clock())
@@ -179,7 +178,7 @@ class Elector:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Hold the state; whoever waits is woken when its phase is another afterwards."""
+        """Hold the state; a changed phase wakes the waiting threads."""
         with self._changed:
             before = self._state.phase
             try:
@@ -189,7 +188,7 @@ class Elector:
                     self._changed.notify_all()
 
     def _guarded(self, loop: Callable[[], None]) -> None:
-        """An exception is told, and the loop goes on: while it does not, the other thread finds the lease lost."""
+        """Report an exception and restart the loop. While it does not work, the other thread finds the lease lost."""
         while True:
             try:
                 return loop()
@@ -221,12 +220,12 @@ class Elector:
 
 
 def new_identity() -> str:
-    """A name for this process that no other has or will have; it begins with the machine's (a pod's) name."""
+    """A unique name for this process; it begins with the name of the machine (or pod)."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
 def steady() -> float:
-    """Seconds of a clock that never goes back, and that goes on while the machine sleeps where the system has such a one."""
+    """Seconds of a monotonic clock that also counts the time in which the machine sleeps, if the system has one."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 

@@ -1,19 +1,19 @@
-"""Who leads, as a pure state machine over a Lease. No I/O, no clock, no threads: answers and instants go in, the next request
-and the instant until which leadership is certain come out.
+"""Leader election as a pure state machine over a Lease. No I/O, no clock, no threads: the caller puts in answers and instants,
+and gets the next request and the instant until which leadership is certain.
 
-Two never lead at once, provided that clocks *run* alike; what they *show* does not matter, and no instant that somebody else
-wrote is ever compared with a clock. Why it holds, with D the lease's duration, R the renew deadline, R < D:
+No two processes lead at once if their clocks *run* at the same speed. What the clocks *show* does not matter, because an instant
+that another process wrote is never compared with a clock. The proof, with the lease's duration D and the renew deadline R < D:
 
-- A leader counts R from the moment *before* it sent a write that succeeded, a contender D from the moment *after* it first saw
-  the record as it is. Every write is made under the version that was read, so that a contender's write fails if the leader's came
-  first. When it succeeds, the leader's R has been over for D - R at least.
-- A Lease that is not there, or that nobody ever held, may have been deleted under a leader. Whoever creates it or is its first
-  holder therefore leads only from the first renewal that it sends D later; the old leader sees the new record before, or its R is
-  over. A leader whose record was deleted writes it anew and goes on.
-- A Lease without a holder was released, by one who did nothing any more. (To empty that field by hand is to break the lease.)
-- A write without an answer may have succeeded, or may still. The record that is then read tells by its instant which of our
-  writes it is, and R counts from when that one was sent; what arrives later fails on the version.
-- Losing is final. An answer that comes after R was over changes nothing, however good it is.
+- A leader counts R from *before* it sent a successful write; a contender counts D from *after* it first saw the record as it is.
+  Every write is conditional on the version that was read, so a contender's write fails if the leader's came first. If it
+  succeeds, the leader's R has been over for at least D - R.
+- A Lease that does not exist, or was never held, may have been deleted under a leader. Its creator or first holder therefore
+  leads only from the first renewal that it sends D later; by then the old leader has seen the new record, or its R is over. A
+  leader whose record was deleted writes a new one and continues.
+- A Lease without a holder was released by a process that had stopped all work. (Do not empty that field by hand.)
+- A write without an answer may have succeeded, or may succeed later. The instant in the record that is read next identifies that
+  write, and R counts from when it was sent; a write that arrives later fails on the version.
+- A loss is final. An answer that comes after R is over changes nothing.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ API_VERSION = "coordination.k8s.io/v1"
 RELEASED_SECONDS = 1
 """leaseDurationSeconds of a Lease without a holder; the API server refuses 0."""
 JITTER = 0.2
-"""A pause between requests is the retry period, up to so much shorter or longer."""
+"""A pause between requests is the retry period, shorter or longer by up to this share."""
 AT_ONCE = 2
-"""How many requests may follow an answer without a pause: read what a write failed on, and write again."""
+"""How many requests may follow an answer without a pause: read the object on which a write failed, and write again."""
 _MOST_TRANSITIONS = 2**31 - 1
 _STANDSTILL = 1_000_000
-"""Microseconds by which a wall clock may go back without having been set."""
+"""Microseconds by which a wall clock may go back without being set."""
 
 
 @dataclass(frozen=True)
 class LeaseSettings:
-    """The three durations of an election, in seconds. Raises InputError where they do not fit each other.
+    """The three durations of an election, in seconds. Raises InputError if they do not fit together.
 
-    `duration` is how long others leave a record alone that nobody renews; the object holds whole seconds. A leader that could not
-    renew for `renew_deadline` has lost. `retry_period` lies between two requests, give or take a fifth.
+    `duration`: how long others leave a record alone that is not renewed; whole seconds, as in the object. `renew_deadline`: a
+    leader that cannot renew for so long has lost. `retry_period`: the time between two requests, plus or minus a fifth.
     """
 
     duration: float = 15.0
@@ -73,7 +73,7 @@ class LeaseSettings:
 
 @dataclass(frozen=True)
 class Ask:
-    """A request to send now. `timeout` in seconds; `sent` is the instant that it counts from."""
+    """A request to send now. `timeout` is in seconds, counted from the instant `sent`."""
 
     verb: Literal["get", "create", "update"]
     body: bytes
@@ -82,7 +82,7 @@ class Ask:
 
 
 class Phase(Enum):
-    """Where an elector stands. LOST and OVER are for good."""
+    """The phase of an elector. LOST and OVER are final."""
 
     STANDBY = "standby"
     CLAIMING = "claiming"
@@ -96,21 +96,20 @@ class Phase(Enum):
 class _Attempt:
     sent: float
     over: str
-    """The uid of the object whose last holder is known; empty where none is."""
+    """The uid of the Lease that this write takes over; empty if there is none, or it was never held."""
 
 
 class LeaseState:
     """One contender's view of one Lease.
 
-    Instants are seconds of a clock that never goes back; `wall` is in microseconds since 1970-01-01 UTC, for the text in the
-    record alone.
-    The caller alternates `next` and `answered` (or `failed`), one request at a time.
+    Instants are seconds of a monotonic clock. `wall` is microseconds since 1970-01-01 UTC, only for the text in the record. The
+    caller alternates `next` and `answered` (or `failed`), one request at a time.
     """
 
     def __init__(
         self, namespace: str, name: str, identity: str, settings: LeaseSettings, random: Callable[[], float]
     ) -> None:
-        """`random` gives numbers from 0 to 1. `identity` is this process's alone: whoever has the same would lead with it."""
+        """`random` gives numbers from 0 to 1. `identity` must be unique: two processes with the same one would both lead."""
         if not identity or not name or not namespace:
             raise InputError("namespace, name and identity of a lease may not be empty", where="lease", fix="give all")
         self.where = f"lease {namespace}/{name}"
@@ -118,7 +117,7 @@ class LeaseState:
         self.certain_until = float("-inf")
         self.loss = ""
         self.trouble: DdsError | None = None
-        """What went wrong last, until something goes right."""
+        """The last error, until a request succeeds."""
         self._namespace, self._name, self._identity = namespace, name, identity
         self._settings = settings
         self._random = random
@@ -132,32 +131,32 @@ class LeaseState:
         self._make_from = float("-inf")
         self._lead_from = float("inf")
         self._alone = False
-        """Whoever led before us does not any more."""
+        """It is certain that no earlier leader still leads."""
         self._pace = float("-inf")
         self._pause = 0.0
         self._follow = False
         self._followed = 0
 
-    # -- what is asked ---------------------------------------------------------------------------------------------
+    # -- for the caller --------------------------------------------------------------------------------------------
 
     @property
     def ended(self) -> bool:
-        """Nothing will be sent any more."""
+        """Nothing more will be sent."""
         return self.phase in (Phase.LOST, Phase.OVER)
 
     @property
     def holder(self) -> str:
-        """Who holds the Lease as far as was seen; empty for nobody."""
+        """The last known holder of the Lease; empty for none."""
         return self._seen.holder if self._seen is not None else ""
 
     def remaining(self, now: float) -> float:
-        """Seconds for which nobody else leads, 0 unless leading."""
+        """Seconds for which certainly no other process leads; 0 if this one does not lead."""
         return max(0.0, self.certain_until - now) if self.phase is Phase.LEADING else 0.0
 
-    # -- what happens ----------------------------------------------------------------------------------------------
+    # -- requests and answers --------------------------------------------------------------------------------------
 
     def next(self, now: float, wall: int) -> Ask | float | None:
-        """The request to send now, or the instant at which to ask again; None when all is over."""
+        """The request to send now, or the instant at which to call again; None when nothing more will be sent."""
         self.expire(now)
         if self.ended:
             return None
@@ -174,7 +173,7 @@ class LeaseState:
         return self._ask(now, wall)
 
     def answered(self, ask: Ask, answer: Answer, now: float) -> None:
-        """The API server has answered."""
+        """Take in an answer of the API server."""
         self.expire(now)
         if self.ended:
             return
@@ -189,7 +188,7 @@ class LeaseState:
             self.trouble = _refused(self.where, ask.verb, answer.code)
 
     def failed(self, ask: Ask, what: str, now: float) -> None:
-        """There was no answer; whether the request was carried out is not known, so a write is looked for before the next."""
+        """There was no answer, so a write may have been carried out or not: the Lease is read before the next write."""
         self.expire(now)
         if not self.ended:
             fix = "check network and address of the API server"
@@ -197,13 +196,14 @@ class LeaseState:
             self._stale = self._stale or ask.verb != "get"
 
     def expire(self, now: float) -> None:
-        """Time has passed. To be called when `certain_until` has come, whatever else is going on."""
+        """Check the time. Call it at `certain_until` at the latest, whatever else runs."""
         if self.phase is Phase.LEADING and now >= self.certain_until:
             why = f": {self.trouble.what}" if self.trouble is not None else ""
             self._lose(f"could not be renewed for {self._settings.renew_deadline:g} s{why}")
 
     def release(self, now: float) -> None:
-        """Give it up; only once everything that relied on it has stopped. What is not held is over at once."""
+        """Release the Lease; call it only when all work that relied on it has stopped. If it is not held, the election is over at
+        once."""
         held = self.phase in (Phase.LEADING, Phase.CLAIMING)
         if held or (self.phase is Phase.STANDBY and self._attempts):
             self.phase = Phase.RELEASING
@@ -212,10 +212,10 @@ class LeaseState:
         elif self.phase is Phase.STANDBY:
             self.phase = Phase.OVER
 
-    # -- what to send ----------------------------------------------------------------------------------------------
+    # -- the next request ------------------------------------------------------------------------------------------
 
     def _free_at(self, record: Record) -> float:
-        """When the record may be taken, unless it changes: not before our own duration, whatever it says."""
+        """When an unchanged record may be taken: after the longer of its duration and dds's own."""
         return self._seen_at + max(record.seconds, self._settings.duration) if record.holder else self._seen_at
 
     def _ask(self, now: float, wall: int) -> Ask:
@@ -225,7 +225,7 @@ class LeaseState:
             return self._request("get", b"", now)
         instant = self._instant(wall)
         written = self._written(instant)
-        # What is older than this would not make us lead any more.
+        # An older write would not lead to leadership any more.
         since = now - self._settings.renew_deadline
         self._attempts = {at: attempt for at, attempt in self._attempts.items() if attempt.sent > since}
         known = seen is not None and (seen.holder or seen.renewed)
@@ -236,14 +236,14 @@ class LeaseState:
 
     def _request(self, verb: Literal["get", "create", "update"], body: bytes, now: float) -> Ask:
         timeout = self._settings.renew_deadline / 2
-        if self.phase is Phase.LEADING:  # a third of what is left is kept, to look what became of an unanswered write
+        if self.phase is Phase.LEADING:  # keep a third of the time, to read the outcome of an unanswered write
             timeout = min(timeout, (self.certain_until - now) * 2 / 3)
         return Ask(verb, body, now, timeout)
 
     def _written(self, instant: str) -> Written:
         if self.phase is Phase.RELEASING:
             count = self._mine.transitions if self._mine is not None else 0
-            # Without an instant it reads as never held: who takes it waits, as we would have had to.
+            # Without an instant it reads as never held: the next holder waits, as this process would have had to.
             return Written("", RELEASED_SECONDS, instant, instant if self._alone else "", count)
         if self._mine is not None:
             return replace(self._mine, renewed=instant)
@@ -252,14 +252,14 @@ class LeaseState:
         return Written(self._identity, seconds, instant, instant, min(count, _MOST_TRANSITIONS))
 
     def _instant(self, wall: int) -> str:
-        """The present as text. A clock that stands still is moved on: a renewal that says what the one before said would be none
-        to those who look. One that was set back is followed."""
+        """The present as text. If the clock stands still, add a microsecond: two equal renewals would look like none to the
+        others. A clock that was set back is followed."""
         if self._wrote - _STANDSTILL < wall <= self._wrote:
             wall = self._wrote + 1
         self._wrote = wall
         return rfc3339(wall)
 
-    # -- what was found --------------------------------------------------------------------------------------------
+    # -- answers ---------------------------------------------------------------------------------------------------
 
     def _read(self, ask: Ask, answer: Answer, now: float) -> None:
         try:
@@ -277,7 +277,7 @@ class LeaseState:
             self._written_by_us(record, attempt, now)
             self._pace = self._pace if ask.verb == "get" else ask.sent + self._pause
         elif record.holder == self._identity and record.uid == self._uid and self._mine is not None:
-            pass  # somebody has edited what we hold: it is ours, and no renewal
+            pass  # someone edited the Lease that this process holds: still held, but not renewed
         else:
             self._held_by_other(record)
         self._seen = record
@@ -285,7 +285,7 @@ class LeaseState:
             free_at = self._free_at(record)
             self._follow = now >= free_at
             self._pace = self._pace if self._follow else min(self._pace, free_at)
-        else:  # a read is made only where a write failed, so the write is made again
+        else:  # a holder reads only after a failed write, so write again
             self._follow = ask.verb == "get" and not self._stale
 
     def _written_by_us(self, record: Record, attempt: _Attempt, now: float) -> None:
@@ -313,7 +313,7 @@ class LeaseState:
         elif self.phase is Phase.RELEASING:
             self.phase = Phase.OVER
         if self._seen is None or record.version != self._seen.version:
-            self._attempts.clear()  # else they may still arrive: the object has the version that they were written for
+            self._attempts.clear()  # with an unchanged version they may still arrive
 
     def _absent(self, now: float) -> None:
         self.trouble = None
@@ -321,7 +321,7 @@ class LeaseState:
             self._stand_by()
         elif self.phase is Phase.RELEASING:
             self.phase = Phase.OVER
-        if self.phase is Phase.STANDBY and self.holder:  # who holds it has two tries to make it anew
+        if self.phase is Phase.STANDBY and self.holder:  # give the holder two tries to create it again
             self._make_from = now + 2 * (1 + JITTER) * self._settings.retry_period
         self._seen, self._stale = None, False
         self._follow = self.phase is Phase.LEADING or now >= self._make_from
@@ -354,7 +354,7 @@ def _refused(where: str, verb: str, code: int) -> DdsError:
 
 
 class UnexpectedLease(DdsError):
-    """The object is none that an election can be held on; it is neither taken nor changed."""
+    """The object is no Lease for an election; dds neither takes nor changes it."""
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -379,7 +379,7 @@ class _Lease(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True)
 class Written:
-    """What an elector writes into the record. Instants are text: people read them, and we compare them for equality only."""
+    """The fields that an elector writes. Instants are text: people read them, and dds only compares them for equality."""
 
     holder: str
     seconds: int
@@ -390,7 +390,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Record:
-    """A Lease (coordination.k8s.io/v1) as it was read. `seconds` is 0 where the object does not say how long it is held."""
+    """A Lease (coordination.k8s.io/v1) as read. `seconds` is its duration, 0 if missing."""
 
     uid: str
     version: str
@@ -402,12 +402,12 @@ class Record:
     body: dict[str, Any]
 
     def same_as(self, other: Record | None) -> bool:
-        """Whether the election's fields of both are the same; labels and resourceVersion do not count."""
+        """Whether the election's fields of both are equal; labels and resourceVersion do not count."""
         return other is not None and (self.uid, self.body.get("spec")) == (other.uid, other.body.get("spec"))
 
 
 def read_record(raw: bytes, where: str) -> Record:
-    """Decode an answer of the API server. Raises UnexpectedLease for whatever is not a Lease that can be contended for."""
+    """Decode an answer of the API server. Raises UnexpectedLease if it is not a Lease that can be contended for."""
     try:
         body = msgspec.json.decode(raw, type=dict[str, Any])
         lease = msgspec.convert(body, _Lease)
@@ -431,7 +431,7 @@ def read_record(raw: bytes, where: str) -> Record:
 
 
 def new_lease(written: Written, namespace: str, name: str) -> bytes:
-    """The body that creates the object."""
+    """The body that creates the Lease."""
     shape = {
         "apiVersion": API_VERSION,
         "kind": "Lease",
@@ -442,7 +442,7 @@ def new_lease(written: Written, namespace: str, name: str) -> bytes:
 
 
 def changed_lease(record: Record, written: Written) -> bytes:
-    """The body that updates the object, under the version that was read; all other fields are as they were."""
+    """The body that updates the Lease at the version that was read; all other fields are kept."""
     spec = {**(record.body.get("spec") or {}), **_spec(written)}
     return msgspec.json.encode({**record.body, "spec": spec})
 

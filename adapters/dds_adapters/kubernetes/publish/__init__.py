@@ -1,4 +1,4 @@
-"""Kubernetes as the publisher sees it: what it reads of a cluster, the slices and labels that it writes, what it tells people.
+"""The Kubernetes side of the publisher: the objects it reads, the slices and labels it writes, and its Kubernetes Events.
 
-Nothing here decides, and nothing here asks a fabric.
+Nothing here decides or asks a fabric.
 """

@@ -1,7 +1,7 @@
-"""Nodes and ResourceSlices as the publisher sees them, from one raw object each, or a `Fault` that names the field.
+"""Decodes a Node or ResourceSlice for the publisher, or raises a `Fault` that names the field.
 
-resource.k8s.io v1, v1beta2 and v1beta1 side by side. This module must never raise anything but `Fault` for an object, however
-broken, and quotes nothing that it found.
+resource.k8s.io v1, v1beta2 and v1beta1 side by side. For any object, however broken, `Fault` is the only error; it quotes no
+value.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dds_core.publisher.describe import digest_of
 from dds_core.publisher.model import Host, PoolConfig, PoolSlice
 
 UUIDS = ("parentUUID", "uuid")
-"""The attribute, of the driver's own domain, by which a device on a node says which it is."""
+"""Attributes, in the driver's own domain, that contain the UUID of an attached device."""
 
 
 class _HostSpec(raw_.Part, frozen=True):
@@ -39,7 +39,7 @@ class _Devices(msgspec.Struct):
 
 
 class _Whole(msgspec.Struct):
-    """A slice with all that its devices say."""
+    """A slice with all fields of its devices."""
 
     spec: _Devices
 
@@ -49,8 +49,8 @@ _whole = msgspec.json.Decoder(_Whole)
 
 
 def host(raw: bytes) -> Host:
-    """A Node. Its machine is the last segment of its spec.providerID (`fsas-cdi://<uuid>`), in small letters as a fabric's
-    machines have them; "" without one. Raises Fault."""
+    """A Node. Its machine is the last segment of its spec.providerID (`fsas-cdi://<uuid>`), in lower case like the machines of a
+    fabric; "" without one. Raises Fault."""
     found, machine = _named(raw)
     return structs.replace(found, machine=machine.lower())
 
@@ -88,19 +88,18 @@ def pool_slice(raw: bytes) -> PoolSlice:
 
 
 def flat_devices(devices: list[dict[str, Any]] | None) -> Iterator[dict[str, Any]]:
-    """Devices in the form of v1: in v1beta1 all but the name is wrapped in `basic`."""
+    """Devices in the form of v1; v1beta1 wraps all but the name in `basic`."""
     for one in devices or ():
         basic = one.get("basic")
         yield {"name": one.get("name"), **basic} if isinstance(basic, dict) else one
 
 
 def _all_taints(devices: Any) -> tuple[Taint, ...]:
-    """Every taint that any of them has, once."""
     return tuple(dict.fromkeys(taint for one in devices for taint in decoding.taints(one.taints)))
 
 
 def _uuids(driver: str, devices: dict[str, raw_.DeviceBody]) -> dict[str, str]:
-    """By name the UUIDs of the devices that say theirs, of a partition that of its device."""
+    """UUIDs by device name, where devices have one; for a partition that of its device."""
     found: dict[str, str] = {}
     for name, one in devices.items():
         attributes = one.attributes or {}
@@ -133,11 +132,11 @@ _bare_metal_host = msgspec.json.Decoder(_BareMetalHost)
 
 
 class BareMetalHosts:
-    """What was seen of nodes and BareMetalHosts, where these say which machine a node is (metal3.io, OpenShift on bare metal):
-    there the provider ID of a node ends in the uid of its BareMetalHost, and an annotation of that names the machine in the
-    fabric. Whichever comes last makes the whole. It outlives the translator that uses it.
+    """The machines of nodes where BareMetalHosts give them (metal3.io, OpenShift on bare metal): there the provider ID of a node
+    ends in the uid of its BareMetalHost, and an annotation of the BareMetalHost names the machine in the fabric. The two objects
+    may come in any order. An instance outlives the translator that uses it.
 
-    Of a BareMetalHost nothing but uid and that annotation is read: it also says how to reach the server's management
+    Only uid and that annotation are read, because a BareMetalHost also contains the access to the server's management
     controller."""
 
     def __init__(self) -> None:
@@ -145,16 +144,16 @@ class BareMetalHosts:
         self._hosts: dict[str, str] = {}  # by the node's uid that of its BareMetalHost
 
     def is_there(self, raw: bytes) -> Iterator[tuple[str, str]]:
-        """A BareMetalHost is there and is so: nodes by uid, with their machines. Raises Fault."""
+        """Take in a BareMetalHost; gives its nodes by uid, with their machines. Raises Fault."""
         meta = well_formed(_bare_metal_host, raw).metadata
         return self._says(meta.uid, meta.annotations.machine if meta.annotations is not None else "")
 
     def is_gone(self, uid: str) -> Iterator[tuple[str, str]]:
-        """The BareMetalHost of this uid is gone: the same."""
+        """Take in a deletion; gives the same."""
         return self._says(uid, "")
 
     def host(self, raw: bytes) -> Host:
-        """A Node, with the machine that its BareMetalHost says, "" while none does. Raises Fault."""
+        """A Node, with the machine of its BareMetalHost; "" if that is not known yet. Raises Fault."""
         found, of = _named(raw)
         self._hosts[found.uid] = of
         return structs.replace(found, machine=self._machines.get(of, ""))
@@ -184,8 +183,8 @@ PUBLISHED: dict[str, Resource] = {
 
 
 class PublisherTranslator(Translator):
-    """Translates for the publisher's view. With `hosts` BareMetalHosts are translated too: the machine of a node is what its own
-    says, and until one was seen what the view has."""
+    """Translates for the publisher. With `hosts` BareMetalHosts are translated too: a node's machine comes from its
+    BareMetalHost, and from the view until that was seen."""
 
     def __init__(
         self, view: KnownObjects, config_namespace: str = config.NAMESPACE, hosts: BareMetalHosts | None = None
@@ -216,7 +215,7 @@ class PublisherTranslator(Translator):
             return self._rejected(resource, who_is(raw), (fault,))
 
     def _moved(self, machines: Iterable[tuple[str, str]]) -> Iterator[Event]:
-        """Nodes, by uid, are these machines now."""
+        """Facts for changed machines; the nodes are given by uid."""
         for uid, machine in machines:
             old = self._view.object(Host, uid)
             fact = difference(old, structs.replace(old, machine=machine)) if old is not None else None

@@ -1,9 +1,8 @@
-"""The ConfigMap as the publisher reads it: which device models the fabric has, and what is published of each of their devices.
+"""Reads the fabric's ConfigMap for the publisher: its device models, and what to publish of each of their devices.
 
-An entry has to be good for the scaler too, so that both speak of the same models; what only the publisher reads is judged here,
-so that the API server has nothing left to refuse: one bad device would keep its whole slice from being written. A bad entry is
-named, and its model stays as it was, since a slip of the pen must not take devices away. Nothing here may quote a value.
-docs/device-info.md explains every key.
+An entry must be valid for the scaler too, so that both know the same models. The publisher's own keys are checked here as
+strictly as by the API server, because one bad device would make it refuse the whole slice. A bad entry is reported, and its model
+stays as before: a typing error must not take devices away. No fault quotes a value. docs/device-info.md explains every key.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from dds_core.matching.quantities import Quantity, parse
 from dds_core.publisher.model import Attribute, Capacity, PoolConfig, PoolModel, Range
 
 MOST_VALUES = 32
-"""Attributes and capacities of a device together (resource.k8s.io, Device)."""
+"""Most attributes and capacities of a device together (resource.k8s.io, Device)."""
 MAX_IDENTIFIER = 32
 MAX_DOMAIN = 63
 MAX_TYPE = 63
@@ -31,7 +30,7 @@ CAPACITY = "capacity"
 SHARED = "allow-multiple-allocations"
 TYPE = "res-type"
 KEYS = (TYPED, CAPACITY, SHARED, TYPE)
-"""The keys of an entry that the publisher alone reads; all may be left out."""
+"""The keys of an entry that only the publisher reads; all are optional."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TYPE = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
@@ -42,7 +41,7 @@ _NAME = (
 
 
 def read_pool_config(raw: bytes, previous: PoolConfig | None) -> tuple[PoolConfig, tuple[Fault, ...]]:
-    """The configuration, and what is wrong with parts of it. `previous` was in force. Raises Fault for the whole."""
+    """The configuration, and the faults of its parts. `previous` was in force. Raises Fault if the whole is unusable."""
     found = config.raw_config(raw)
     data = found.data or objects.ConfigData()
     before = previous or PoolConfig(uid=found.metadata.uid)
@@ -90,7 +89,7 @@ def _flag(place: str, value: Any) -> bool:
 
 
 def _type(place: str, value: Any, asked: str) -> str:
-    """The fabric's word; an operator asks it by the type of the request."""
+    """The fabric's name of the type; by default the type of the operator's requests."""
     if value is None:
         return asked or PoolModel(0, "", "", "").type
     if not isinstance(value, str) or len(value) > MAX_TYPE or not _TYPE.fullmatch(value):
@@ -102,7 +101,7 @@ def _type(place: str, value: Any, asked: str) -> str:
 
 
 def _attributes(place: str, driver: str, texts: Mapping[str, str], typed: Any) -> dict[str, Attribute]:
-    """Those of `dra-attributes`, which are texts, and those of `attributes`, which say their type."""
+    """The attributes of `dra-attributes` (text) and of `attributes` (typed)."""
     found: dict[str, Attribute] = {}
     seen: set[str] = set()
     for name, text in texts.items():
@@ -164,7 +163,7 @@ def _capacities(place: str, driver: str, given: Any, shared: bool) -> dict[str, 
 
 
 def _entries(place: str, given: Any) -> Iterator[tuple[str, Any]]:
-    """Names and values of a mapping that may be left out."""
+    """Names and values of an optional mapping."""
     if given is None:
         return
     if not isinstance(given, config.Mapping):
@@ -172,13 +171,13 @@ def _entries(place: str, given: Any) -> Iterator[tuple[str, Any]]:
     if given.repeated:
         raise Fault(place, "gives a name twice")
     for name, value in given.items():
-        if not _is_name(name):  # before it is part of a place: it may be anything
+        if not _is_name(name):  # check it before it becomes part of a fault's place
             raise Fault(place, _NAME)
         yield name, value
 
 
 def _refuse_name(place: str, driver: str, name: str, seen: set[str]) -> None:
-    """A name that the API refuses, or that stands for the same as one before it: no domain means the driver's own."""
+    """Raise Fault for a name that the API refuses, or that was given before: without a domain it is in the driver's."""
     if not _is_name(name):
         raise Fault(place, _NAME)
     whole = name if "/" in name else f"{driver}/{name}"
@@ -304,7 +303,7 @@ def _mapping(place: str, given: Any, keys: tuple[str, ...]) -> config.Mapping:
 
 
 def _only(place: str, given: config.Mapping, keys: tuple[str, ...]) -> None:
-    """Nothing but these keys, each once: what is misspelt here would not be missed before somebody asks for too much."""
+    """Only these keys, each once. A misspelt key would otherwise go unnoticed until a claim requests too much."""
     config.refuse_repeated(place, given, keys)
     if given.keys() - set(keys):
         raise Fault(place, f"has another key than {', '.join(keys)}")

@@ -1,6 +1,6 @@
-"""From a committed decision of the publisher to the writes that it means, with everything in them that was decided on.
+"""Makes tasks of a committed decision of the publisher, with all the data that the write needs.
 
-Runs on the engine's thread; asks nobody and decides nothing.
+Runs on the engine's thread; sends nothing and decides nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dds_core.publisher.state import PoolState
 
 
 def plan(decision: Decision, event_id: str, at: int, state: PoolState) -> tuple[Task, ...]:
-    """The tasks of a decision of the publisher, as `write.plan.planned`."""
+    """The tasks of a decision of the publisher; see `write.plan.planned`."""
     return planned(_PLANS, decision, event_id, at, state)
 
 
@@ -63,24 +63,24 @@ _PLANS: Plans[PoolState] = {
 }
 
 
-# -- what people are told ----------------------------------------------------------------------------------------------
+# -- Kubernetes Events -------------------------------------------------------------------------------------------------
 
 CONFIG_MAP = "ConfigMap"
 
 
 class PoolNews:
-    """Kubernetes Events on the ConfigMap that describes the devices: that a pool is there, that it is kept from the scheduler and
-    why, what somebody should look at. Told when it changes, not when it is written again; nothing in mode `observe`.
+    """Kubernetes Events on the ConfigMap that describes the devices: a pool is published, is kept from new claims and why, or
+    needs attention. One event for each change, not for each write; none in mode `observe`.
 
-    It remembers which pools it has told of as withheld; of others the slices as they are now say it."""
+    It remembers which pools it reported as withheld; for other pools the present slices show it."""
 
     def __init__(self, config_namespace: str = config.NAMESPACE) -> None:
         self._namespace = config_namespace
         self._withheld: dict[PoolKey, bool] = {}
 
     def tell(self, event: Event, at: int, state: PoolState) -> tuple[Task, ...]:
-        """The Kubernetes Events for a fact or decision of the log, seen or decided at `at` (microseconds); the state has folded
-        it, and does not show yet what comes of it."""
+        """The Kubernetes Events for a fact or decision of the log, seen or decided at `at` (microseconds). The state has folded
+        the event, but not its consequences."""
         if not state.live:
             return ()
         if isinstance(event, Rejected):
@@ -124,7 +124,7 @@ class PoolNews:
         return any(one.key == taint for live in state.own_slices(key) for one in live.taints)
 
     def _rejected(self, event: Rejected, at: int, state: PoolState) -> Iterator[Task]:
-        """Of the ConfigMap alone: what else is not as expected is the scaler's to tell."""
+        """Only for the ConfigMap: the scaler reports other rejected objects."""
         if event.kind == CONFIG_MAP and event.name:
             regarding = Regarding(CONFIG_MAP, "configmaps", event.name, event.uid, event.namespace, "v1")
             note = f"{event.field} {event.reason}; it is left aside until that is mended"
@@ -148,7 +148,7 @@ def _task(
 
 
 def _is_withheld(event: PoolPublished, at: int, state: PoolState) -> bool:
-    """Whether the pool is kept from new claims, by a taint or by listing only what claims hold."""
+    """Whether the pool is kept from new claims, by a taint or by listing only devices in use."""
     if event.taint:
         return True
     return any(cooling_until(state, host.labels, event.model) > at for host in state.hosts_in(event.fabric))

@@ -1,8 +1,8 @@
-"""The slices of one pool, written as they were decided and read back from each answer.
+"""Writes the slices of one pool as decided, and checks each answer for what the API server really stored.
 
-Nothing is sent for a slice that is as it is to be. Only slices with our mark are ever changed or deleted; with `adopt` also those
-of the pool that carry nobody's, in place. What the API server did not keep of a slice is found in its answer: a device without
-its binding conditions would be handed out at once, so that such a slice goes again before anything else is written.
+A slice that is already right is not written. Only slices with dds's mark are changed or deleted; with `adopt` also slices of the
+pool that carry no mark. If the answer shows a device without its binding conditions, dds deletes that slice before anything else,
+because the scheduler would hand the device out at once.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from dds_core.publisher.model import MANAGED_BY, PoolModel, SliceLayout
 
 SLICES = "resourceslices"
 FIRST_VERSION = "resource.k8s.io/v1beta1"
-"""What only such old releases serve that they know no binding conditions; devices have another form there."""
+"""Served alone only by old releases without binding conditions; its devices have another form."""
 OWNERS = "ownerReferences"
-"""Not kept of a slice that is taken over: it would go with whoever made it."""
+"""Removed from an adopted slice, which would otherwise be deleted together with its maker."""
 NOT_KEPT = "FieldsDropped"
 OWNED_BY_OTHER = "SliceOwnedByOther"
 
 
 @dataclass(frozen=True, slots=True)
 class PublishPool(Write):
-    """PoolPublished: these slices and no others, each device described by `model`. `drop` are slices that go first, by name the
-    uid."""
+    """PoolPublished: write these slices, each device described by `model`, and first delete the slices in `drop` (uid by
+    name)."""
 
     driver: str
     pool: str
@@ -49,7 +49,7 @@ class PublishPool(Write):
     adopt: bool = False
 
     def _once(self, server: Server) -> Result:
-        """Look at everything first: a name that is somebody else's keeps the whole pool from being written."""
+        """Read everything first: if another owner has one of the names, nothing of the pool is written."""
         version = server.version_of(SLICES)
         if version == FIRST_VERSION:
             return Declined(0, DROPPED, f"{version} has no binding conditions; a release from 1.34 has")
@@ -59,7 +59,7 @@ class PublishPool(Write):
         changed = [(one, live) for one, live in there if live is None or not one.is_shown(live.raw)]
         for gone in going:
             server.delete(gone, unchanged=True)
-        for one, live in sorted(changed, key=lambda pair: pair[1] is None):  # what is there first
+        for one, live in sorted(changed, key=lambda pair: pair[1] is None):  # existing slices first
             one.write(server, live, version)
         return Done(written=bool(going or changed))
 
@@ -88,7 +88,7 @@ class PublishPool(Write):
 
 @dataclass(frozen=True, slots=True)
 class WithdrawPool(Write):
-    """PoolWithdrawn: these slices of the pool go, by name the uid."""
+    """PoolWithdrawn: delete these slices of the pool (uid by name)."""
 
     driver: str
     pool: str
@@ -104,7 +104,7 @@ class WithdrawPool(Write):
 
 @dataclass(frozen=True, slots=True)
 class WantedSlice:
-    """A slice as it is to be. `spec` is its JSON, `selector` what that says of nodes, `digest` what it says of devices."""
+    """A slice to publish. `spec` is its JSON, `selector` its node selector, `digest` that of its devices."""
 
     layout: SliceLayout
     spec: dict[str, Any]
@@ -112,7 +112,7 @@ class WantedSlice:
     digest: str
 
     def is_shown(self, raw: bytes) -> bool:
-        """Whether the object is so already."""
+        """Whether the object is like this already."""
         try:
             found = pool_slice(raw)
         except Fault:
@@ -123,7 +123,7 @@ class WantedSlice:
         return found.owner == MANAGED_BY and said == (*meant, self.digest)
 
     def write(self, server: Server, live: Live | None, version: str) -> None:
-        """Create it, or put it in the place of the one that is there; then look at what is kept."""
+        """Create or replace it, then check what the API server stored."""
         ref = Ref(SLICES, self.layout.name)
         whole: dict[str, Any] = msgspec.json.decode(live.raw) if live is not None else {"metadata": {"name": ref.name}}
         meta = {key: value for key, value in whole["metadata"].items() if key != OWNERS}
@@ -150,7 +150,7 @@ class WantedSlice:
         raise Ended(Declined(422, NOT_KEPT, text))
 
     def _lost(self, kept: Live) -> str:
-        """Which fields are not as they were sent, by their names."""
+        """Names of the fields that were stored differently."""
         spec = msgspec.json.decode(kept.raw).get("spec") or {}
         names = {key for key in self.spec if key != "devices" and spec.get(key) != self.spec[key]}
         for sent, there in zip(self.spec["devices"][:1], (spec.get("devices") or [])[:1], strict=False):
@@ -170,7 +170,7 @@ def _has_ordinary(live: Live) -> bool:
 
 
 def _going(server: Server, driver: str, pool: str, drop: tuple[tuple[str, str], ...], adopt: bool) -> Iterator[Live]:
-    """Those of the slices to delete that are still there. One that is somebody else's by now ends the write."""
+    """The slices to delete that still exist. Raises Ended (Obsolete) if one belongs to another owner by now."""
     for name, uid in drop:
         live = server.find(Ref(SLICES, name, uid=uid))
         if live is None or live.uid != uid or live.deleting:
@@ -186,6 +186,6 @@ def _is_ours(live: Live, adopt: bool) -> bool:
 
 
 def _is_of(live: Live, driver: str, pool: str) -> bool:
-    """Whether it is a slice of that pool that several nodes reach: driver, pool and node of a slice never change."""
+    """Whether it is a network-attached slice of that pool (driver, pool and node of a slice never change)."""
     spec = msgspec.json.decode(live.raw).get("spec") or {}
     return (spec.get("driver"), (spec.get("pool") or {}).get("name")) == (driver, pool) and not spec.get("nodeName")

@@ -1,6 +1,6 @@
-"""What the API server keeps of a slice: asked by the creation of one that is never kept (dryRun=All).
+"""Finds out which fields of a slice the API server stores, by a creation with dryRun=All.
 
-A server whose gate is off drops the field without a word, so that only the answer to a write tells. Nothing here may ever make an
+A server whose feature gate is off drops the field silently, so only the answer to a write shows it. Nothing here creates an
 object.
 """
 
@@ -21,21 +21,21 @@ from dds_core.publisher.describe import device_of
 from dds_core.publisher.model import MANAGED_BY, Capacity, PoolModel
 
 PROBE = "dds-publisher-probe"
-"""Name of the slice and of its pool, which never come to be."""
+"""Name of the slice and of its pool, which are never created."""
 _MODEL = PoolModel(0, PROBE, "probe", "", capacity={"memory": Capacity("1Gi", "1Mi")}, shared=True)
 _FIX = "see that the publisher may create resourceslices, and that no admission webhook refuses a dry run"
 
 
 class ProbeFailed(DdsError):
-    """The API server does not say what it keeps: nothing is known, and it has to be asked again."""
+    """The answer does not show which fields are stored; ask again later."""
 
 
 def probe(api: Asking, version: str, driver: str) -> Capabilities:
-    """What a server that serves ResourceSlices in this API version keeps of them.
+    """What a server that serves ResourceSlices in this API version stores of them.
 
-    Raises ProbeFailed, and Unreachable when it does not answer.
+    Raises ProbeFailed, and Unreachable if it does not answer.
     """
-    if version == FIRST_VERSION:  # all that releases serve from before there was any of it
+    if version == FIRST_VERSION:  # a release older than all three features
         return Capabilities(binding_conditions=False, device_taints=False, shared_devices=False)
     answer = api.ask(
         "POST", path_of(SLICES, version), query=_QUERY, body=msgspec.json.encode(on_trial(version, driver))
@@ -54,7 +54,7 @@ class _Capacity(msgspec.Struct, rename="camel"):
 
 
 class _Device(msgspec.Struct, rename="camel"):
-    """What is probed of a device."""
+    """The probed fields of a device."""
 
     binds_to_node: bool = False
     binding_conditions: list[str] = []
@@ -76,15 +76,14 @@ _QUERY = {"dryRun": "All", "fieldManager": MANAGER}
 
 
 def on_trial(version: str, driver: str) -> dict[str, Any]:
-    """The slice that is tried."""
     return slice_on_trial(version, PROBE, driver, {PROBE: "true"}, device_of(_MODEL, "probe", PROBE))
 
 
 def slice_on_trial(
     version: str, name: str, driver: str, labels: Mapping[str, str], device: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A slice of one device for nodes with these labels: ours by its mark, and of a pool, as an admission policy for the
-    publisher wants it."""
+    """A slice of one device for nodes with these labels; it has dds's mark and a pool, as an admission policy for the publisher
+    may require."""
     terms = [{"key": key, "operator": "In", "values": [value]} for key, value in labels.items()]
     return {
         "apiVersion": version,
@@ -100,7 +99,7 @@ def slice_on_trial(
 
 
 def _kept(answer: Answer) -> _Device:
-    """The one device of the slice as it would be kept."""
+    """The slice's one device as it would be stored."""
     if answer.code >= 300:
         raise ProbeFailed(f"the answer to a dry run is {answer.code}", where=SLICES, fix=_FIX)
     try:

@@ -1,1 +1,1 @@
-"""Lists and watches: each resource followed by a thread of its own, the newest state of each object in one queue."""
+"""Lists and watches: one thread for each resource, and one queue that holds the newest state of each changed object."""

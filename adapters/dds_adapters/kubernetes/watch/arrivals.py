@@ -1,8 +1,8 @@
-"""The one queue between the threads that listen to the API server and the one thread that decides.
+"""The queue between the watching threads (one for each resource) and the one thread that decides.
 
-It holds the newest state of each object that the taker has not seen yet, never a history: while nobody takes (the log is away),
-it grows with the number of objects and not with what happens to them, so that listening goes on. What an object's last
-change was decides its place; a marker never overtakes an object of its resource. Nothing here reads an object.
+The queue holds the newest state of each changed object, not its history. While the loop takes nothing (the log is unavailable),
+the queue grows with the number of objects, not with the number of changes. An object's last change decides its place in the
+queue, and a marker never overtakes an object of its resource. This module does not read objects.
 """
 
 from __future__ import annotations
@@ -16,21 +16,20 @@ from typing import NamedTuple
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 
 SYNCED = "SYNCED"
-"""All that a full list of the resource told has come before this."""
+"""Every object of the last full list of the resource comes before this marker."""
 STALE = "STALE"
-"""Nothing was heard of the resource for longer than is usual; what is known of it may be old until the next SYNCED."""
+"""No answer and no event of the resource for longer than usual: what is known may be out of date until the next SYNCED."""
 LOST = "LOST"
-"""The resource is not served, or may not be read: nothing comes until SYNCED. What was known of it is not gone for that."""
+"""The resource is not served, or dds may not read it. Nothing comes until SYNCED; the objects known so far still count."""
 
 
 class Arrival(NamedTuple):
-    """What came: an object (`type` ADDED, MODIFIED or DELETED, `raw` its JSON) or a marker (`raw` empty).
+    """An object (`type` ADDED, MODIFIED or DELETED, `raw` its JSON) or a marker (`raw` empty).
 
-    `at` is the instant in microseconds at which it came; of arrivals in the order in which they are taken it never goes back.
-    STALE came when the silence had lasted too long, also when nobody took anything then.
-    `age`: for STALE, the seconds since something was heard. `since`: for SYNCED, an instant
-    before anything of that list was asked; for STALE, the one from which a list has to be asked to make it good. `anew`: that a
-    list was made because what was followed had come to an end.
+    `at` is the arrival's instant in microseconds; it never decreases in the order in which arrivals are taken. A STALE arrives at
+    the instant when the silence became too long, even if `take` is called later. `age` (STALE): seconds since the last sign of
+    life. `since` (SYNCED): an instant before the list's first request; (STALE): only a list begun after this instant ends the
+    staleness. `anew` (SYNCED): the list was made because the watch's history had ended.
     """
 
     resource: str
@@ -43,8 +42,8 @@ class Arrival(NamedTuple):
 
 
 class _Heard:
-    """When a resource was last heard of, until when its silence means nothing (instants of the steady clock), and whether the
-    taker has been told that it was silent for longer."""
+    """By the steady clock: when the last sign of life came, until when silence is normal, and whether STALE is already in the
+    queue."""
 
     __slots__ = ("at", "told", "until")
 
@@ -56,18 +55,18 @@ class _Heard:
 
 _Key = tuple[str, str]
 _MARK = "\0"
-"""Begins the second half of a marker's key, where an object has its uid."""
+"""Prefix of the second half of a marker's key, where an object's key has the uid."""
 
 
 class DeltaQueue:
-    """The queue. `put`, `mark` and `heard` are called by those who listen, `take` by the one who decides."""
+    """The queue. Reflectors call `put`, `mark` and `heard`; the deciding loop calls `take`."""
 
     def __init__(
         self,
         now: Callable[[], int] = lambda: time.time_ns() // 1000,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`now` gives microseconds since 1970-01-01 UTC, `steady` seconds of a clock that nobody sets."""
+        """`now` gives microseconds since 1970-01-01 UTC, `steady` seconds of a monotonic clock."""
         self._now = now
         self._steady = steady
         self._changed = threading.Condition()
@@ -81,13 +80,13 @@ class DeltaQueue:
         return len(self._waiting)
 
     def put(self, resource: str, uid: str, type: str, raw: bytes) -> None:
-        """An object's newest state. ADDED says that the taker has never been told of this uid."""
+        """Add an object's newest state. ADDED: no earlier state of this uid was ever put."""
         key = (resource, uid)
         with self._changed:
             before = self._waiting.pop(key, None)
             if before is not None:
                 if type == DELETED and before.type == ADDED:
-                    return  # came and went while nobody looked
+                    return  # created and deleted between two takes
                 type = _joined(before.type, type)
             self._waiting[key] = Arrival(resource, type, raw, self._instant())
             if before is not None:
@@ -95,13 +94,13 @@ class DeltaQueue:
             self._changed.notify()
 
     def instant(self) -> int:
-        """The instant now, in microseconds, as arrivals have it."""
+        """The instant now, in microseconds, by the clock of the arrivals."""
         with self._changed:
             return self._instant()
 
     def mark(self, resource: str, marker: str, since: int = 0, *, anew: bool = False) -> None:
-        """SYNCED (of a list that was begun at the instant `since`; `anew` as of an arrival) or LOST, after everything of the
-        resource that was put so far."""
+        """Add SYNCED (of a list begun at the instant `since`; `anew` as in `Arrival`) or LOST after all that was put for the
+        resource."""
         with self._changed:
             self._waiting.pop((resource, _MARK + SYNCED), None)
             if marker == LOST:
@@ -114,26 +113,26 @@ class DeltaQueue:
             self._changed.notify()
 
     def heard(self, resource: str, within: float) -> bool:
-        """There was a sign of life just now; the next one is due within so many seconds. True when the taker has been told of a
-        silence: only a full list, and SYNCED after it, makes that good."""
+        """Note a sign of life; the next one is due within `within` seconds. True when STALE was queued before: then only a full
+        list, with SYNCED after it, helps."""
         at = self._steady()
         with self._changed:
             known = self._heard.get(resource)
             told = known is not None and known.told
-            if known is None or at + within < known.until:  # the taker waits for too late an instant
+            if known is None or at + within < known.until:  # a waiting `take` would wake up too late
                 self._changed.notify()
             self._heard[resource] = _Heard(at, at + within, told)
             return told
 
     def ages(self) -> dict[str, float]:
-        """By resource the seconds since something was heard of it."""
+        """Seconds since the last sign of life, by resource."""
         with self._changed:
             at = self._steady()
             return {resource: at - one.at for resource, one in self._heard.items()}
 
     def take(self, timeout: float | None = None, limit: int | None = None) -> list[Arrival]:
-        """What waits, the oldest first, at most `limit`; when there is nothing, wait for it at most so many seconds. Empty when
-        the time is up, or after `wake`."""
+        """Take at most `limit` arrivals, the oldest first; wait at most `timeout` seconds for the first one. Empty after that
+        time, or after `wake`."""
         until = None if timeout is None else self._steady() + timeout
         with self._changed:
             while True:
@@ -147,7 +146,7 @@ class DeltaQueue:
                 self._changed.wait(wait)
 
     def wake(self) -> None:
-        """Let the `take` that waits, or the next one, come back at once."""
+        """Let the waiting `take`, or the next one, return at once."""
         with self._changed:
             self._woken = True
             self._changed.notify()
@@ -166,7 +165,7 @@ class DeltaQueue:
         return self._last
 
     def _behind(self, resource: str) -> None:
-        """An object has moved back: a SYNCED of its resource that waits moves behind it."""
+        """Move a waiting SYNCED of the resource behind the object that was just moved to the end."""
         key = (resource, _MARK + SYNCED)
         marker = self._waiting.pop(key, None)
         if marker is not None:
@@ -184,7 +183,7 @@ class DeltaQueue:
                 self._waiting = OrderedDict(sorted(self._waiting.items(), key=lambda item: item[1].at))
 
     def _patience(self, until: float | None) -> float | None:
-        """Seconds until `until` or the next silence that has to be told; None for ever."""
+        """Seconds until `until` or until the next resource becomes stale; None: no limit."""
         instants = [one.until for one in self._heard.values() if not one.told]
         if until is not None:
             instants.append(until)
@@ -194,7 +193,7 @@ class DeltaQueue:
 
 
 def _joined(before: str, type: str) -> str:
-    """What became of an object that waited, as the taker has to see it who has not seen that."""
+    """Combine the type of an untaken change with the type of a newer change of the same object."""
     if type == DELETED:
         return DELETED
     return ADDED if before == ADDED else MODIFIED

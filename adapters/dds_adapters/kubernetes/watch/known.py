@@ -1,7 +1,7 @@
-"""What is known of one resource's objects, and what a list or an event changes in it. Pure.
+"""What is known of one resource's objects, and how a list or a watch event changes it. Pure.
 
-Of an object only its identity and version are kept. Each change is passed on once; what lists and watches say twice is not.
-What is here must always be what was passed on, so that nothing gets lost when passing on fails.
+Only an object's identity and version are kept. Each change is passed on once, even if lists and watches report it again. An
+object is stored only after it was passed on, so a failure in between loses no change.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _GONE = 410
 
 
 class Identity(msgspec.Struct, frozen=True, rename="camel"):
-    """An object's own part of its metadata; "" for what it has not."""
+    """Identifying fields of an object's metadata; "" for a field that is missing."""
 
     uid: str = ""
     namespace: str = ""
@@ -51,7 +51,7 @@ _NOBODY = Identity()
 
 
 def identity(raw: bytes) -> Identity:
-    """The object's identity, an empty one when it cannot be read (the object is passed on: its decoder says what is wrong)."""
+    """The object's identity; an empty one if it cannot be read: the object's decoder reports that error later."""
     try:
         return _object.decode(raw).metadata
     except ValueError:
@@ -59,7 +59,7 @@ def identity(raw: bytes) -> Identity:
 
 
 def failure(where: str, raw: bytes) -> Refused:
-    """The Status that a watch ended with. What cannot be read is taken for a history that is gone: a list is always right."""
+    """The error of a watch that ended with a Status; 410 if it is unreadable, since a new list is always safe."""
     try:
         status = _status.decode(raw)
     except ValueError:
@@ -69,11 +69,11 @@ def failure(where: str, raw: bytes) -> Refused:
 
 
 Put = Callable[[str, str, bytes], None]
-"""Takes an object's uid, what happened to it (ADDED, MODIFIED or DELETED) and its JSON."""
+"""Takes an object's uid, its type of change (ADDED, MODIFIED or DELETED) and its JSON."""
 
 
 class Seen(NamedTuple):
-    """What is kept of an object. `matters`: it has to be asked what became of it when it leaves."""
+    """What is kept of an object. `matters`: if the object leaves the watched scope, dds must get it from the API server."""
 
     version: str
     namespace: str
@@ -83,7 +83,7 @@ class Seen(NamedTuple):
 
 @dataclass
 class Listing:
-    """A list that is being read: what was known by name when it began, and the uids that it has had so far."""
+    """A list that is being read: the objects known at its start by (namespace, name), and the uids read so far."""
 
     named: dict[tuple[str, str], str]
     token: str = ""
@@ -91,7 +91,7 @@ class Listing:
 
 
 class ObjectStore:
-    """The objects that are known. `matters` is `WatchSpec.matters`; `before` are objects that the other side has from before."""
+    """The known objects. `matters`: see `WatchSpec.matters`. `before`: objects that the receiver already has (from its log)."""
 
     def __init__(
         self, put: Put, matters: Callable[[bytes], bool] | None = None, before: Iterable[Identity] = ()
@@ -107,7 +107,7 @@ class ObjectStore:
         return len(self._objects)
 
     def is_there(self, raw: bytes) -> Identity:
-        """An object is there, and is so: news, unless this version of it was passed on before."""
+        """Take in an object of a list or an event; pass it on unless this version was passed on before."""
         who = identity(raw)
         known = self._objects.get(who.uid)
         if known is None or known.version != who.version or not who.version:
@@ -117,7 +117,7 @@ class ObjectStore:
         return who
 
     def has_left(self, uid: str, raw: bytes | None = None) -> None:
-        """An object is not among those that are followed any more: gone, or to be asked. `raw` is its last JSON."""
+        """The object left the watched scope: it was deleted, or it is doubtful until `settle`. `raw` is its last JSON."""
         known = self._objects.get(uid)
         if known is None:
             return
@@ -129,11 +129,10 @@ class ObjectStore:
     # -- lists ---------------------------------------------------------------------------------------------------
 
     def begin(self) -> Listing:
-        """A list begins."""
         return Listing({(one.namespace, one.name): uid for uid, one in self._objects.items()})
 
     def in_list(self, listing: Listing, raw: bytes) -> None:
-        """An object of the list. Whoever had its name and another uid is gone, and that is told first."""
+        """An object of the list. First report the deletion of a known object that has its name and another uid."""
         who = identity(raw)
         listing.seen.add(who.uid)
         namesake = listing.named.get((who.namespace, who.name), who.uid)
@@ -143,18 +142,18 @@ class ObjectStore:
         self.is_there(raw)
 
     def end(self, listing: Listing) -> None:
-        """The list was read to its end: what it did not have has left."""
+        """The list is complete: a known object that is not in it has left."""
         for uid in [uid for uid in self._objects if uid not in listing.seen]:
             self.has_left(uid)
 
     # -- doubts --------------------------------------------------------------------------------------------------
 
     def doubtful(self) -> list[tuple[str, Seen]]:
-        """The objects that have left and have to be asked what became of them."""
+        """The objects that left the scope: the caller gets each one from the API server and calls `settle`."""
         return [(uid, self._objects[uid]) for uid in sorted(self._doubtful)] if self._doubtful else []
 
     def settle(self, uid: str, raw: bytes | None) -> None:
-        """What became of it: its JSON as it is now, elsewhere; None when there is nobody of its name."""
+        """End a doubt. `raw` is the object's JSON now, outside the scope; None when no object of that name exists."""
         known = self._objects.get(uid)
         if known is None:
             return
@@ -179,21 +178,21 @@ class ObjectStore:
 
 
 def _remains(uid: str, known: Seen) -> bytes:
-    """What can be told of an object whose end nobody saw."""
+    """A minimal object for the deletion of an object whose last JSON is unknown."""
     return msgspec.json.encode({"metadata": {"name": known.name, "namespace": known.namespace, "uid": uid}})
 
 
 class Rows(Protocol):
-    """A state, as far as its objects are concerned: `table(kind).rows` are they, by uid."""
+    """The part of a state that holds objects: `table(kind).rows` has them by uid."""
 
     def table(self, kind: Any) -> Any: ...
 
 
 def seeds(state: Rows, resources: Mapping[str, Resource] = RESOURCES) -> dict[str, list[Identity]]:
-    """By resource the objects that a state has, for those who listen anew: what their first list does not have is gone.
+    """The objects of a state, by resource, for `ObjectStore.before`: those that the first list does not contain are deleted.
 
-    Of pods only those without a node, since only these are listed (`watched.PENDING`): no list could say that the others are
-    there. One that got its node while nobody listened is asked for, like any that leaves that scope."""
+    Of pods only those without a node, because only these are listed (`watched.PENDING`). A pod that got its node while the watch
+    was down is requested by name, like any pod that leaves that scope."""
     found: dict[str, list[Identity]] = {}
     for resource, known in resources.items():
         rows = state.table(known.kind).rows.values()

@@ -1,9 +1,9 @@
-"""One resource of a cluster, followed by a thread of its own for as long as the process lives.
+"""Follows one resource of a cluster in a thread of its own, for the life of the process.
 
-List page by page, watch from there on, list again when history is gone: the contract of client-go's reflector. What is passed on
-are changes of objects, each once, in the server's order for each object; what a broken watch missed is passed on as the
-differences of the next list. Nothing here decodes more than an object's identity and version, keeps more, or gives up: whatever
-goes wrong is told and tried again, later each time.
+A reflector lists page by page, watches from the list's version on, and lists again when the API server no longer has that history
+(the contract of client-go's reflector). It passes on each change once, in the server's order for each object; changes that a
+broken watch missed are the differences to the next list. It decodes and keeps only identity and version of an object. It never
+gives up: it reports every error and tries again with growing pauses.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from dds_core.text import scrub
 
 _NOT_SERVED, _FORBIDDEN = 404, 403
 _HISTORY_STANDS = frozenset({401, 403, 408, 429, 500, 502, 503})
-"""After these a watch can go on from where it was; after any other refusal (410, 404, 504 …) the resource is listed again."""
+"""After these codes a watch can go on from its last version; after any other (410, 404, 504 …) list the resource again."""
 
 _SHORTEST = 1.0
-"""Seconds that a watch which told something lasts on a sound server, however fast the clock of a lab goes."""
+"""Seconds. A watch that had events and ends earlier than this counts as a failure, however fast the lab's clock runs."""
 
 _Answer = TypeVar("_Answer")
 
 
 class Sink(Protocol):
-    """Where it all goes: `DeltaQueue`."""
+    """Where a reflector puts changes and markers: `DeltaQueue`."""
 
     def put(self, resource: str, uid: str, type: str, raw: bytes) -> None: ...
     def mark(self, resource: str, marker: str, since: int = 0, *, anew: bool = False) -> None: ...
@@ -46,15 +46,15 @@ class Sink(Protocol):
 
 
 Note = Callable[[str, DdsError], None]
-"""Is told the resource and what went wrong with it; it is tried again in any case."""
+"""Called with the resource and an error. The reflector tries again in any case."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds. A watch is asked for `shortest` to `longest`, so that its end is a sign of life: one on which nothing comes until
-    `grace` after it should have ended is dead, and the next one, from the version that was seen last, tells what it kept back.
-    When `patience` later there still was no sign of life, the view of the resource is stale. A resource that is not served is
-    looked for again after `absent` at first, then more and more rarely up to `rarely`. The rest: see `Backoff` and `Limiter`."""
+    """Seconds. A watch is requested for `shortest` to `longest` seconds, so that its regular end is a sign of life. If nothing
+    comes until `grace` after that end, the watch is dead; the next one starts at the last version and delivers what was missed.
+    Without a sign of life for another `patience`, the resource is stale. A resource that is not served is tried again after
+    `absent`, then less and less often, at least every `rarely`. For the other fields see `Backoff` and `Limiter`."""
 
     shortest: int = 9
     longest: int = 11
@@ -70,15 +70,15 @@ class Timing:
 
 
 class _NotServed(Exception):
-    """No version that is understood is served."""
+    """The server serves none of the understood versions."""
 
 
 class _Stopped(Exception):
-    """The thread is to end."""
+    """The thread must end."""
 
 
 class Reflector:
-    """Follows one resource. `start` it once; `stop` it from any thread."""
+    """Follows one resource. Call `start` once, and `stop` from any thread."""
 
     def __init__(
         self,
@@ -91,11 +91,11 @@ class Reflector:
         timing: Timing = Timing(),
         known: Iterable[Identity] = (),
     ) -> None:
-        """`known` are objects that the other side of `outlet` has from before (from its log): those that the first list does not
-        have are passed on as gone."""
+        """`known`: objects that the receiver already has (from its log). Those missing in the first list are passed on as
+        deleted."""
         self.resource = watched.resource
         self.requests = 0
-        """How many requests were sent."""
+        """Number of requests sent."""
         self.synced = threading.Event()
         """Set after the first full list."""
         self._watched = watched
@@ -109,19 +109,19 @@ class Reflector:
         self._absence = Backoff(self._random, timing.absent, timing.rarely)
         self._limiter = Limiter(timing.requests, timing.window)
         self._sent: deque[float] = deque(maxlen=timing.requests)
-        """When the requests of this turn were sent. They count together when it fails: a list is no use without its watch."""
+        """When this turn's requests were sent. If the turn fails, all count as failed: a list is useless without a watch."""
         self._api_version = ""
         self._since = ""
         self._listing: Listing | None = None
         self._asked_at = 0
-        """The instant before which nothing of the list was asked."""
+        """An instant before the first request of the list."""
         self._listed = self._lost = self._anew = False
         self._heard_at = 0.0
         self._quiet = timing.longest + timing.grace
         self._open: Watch | None = None
         self._stopping = threading.Event()
         self._wished = threading.Event()
-        """A list is to be made of which nothing was asked yet."""
+        """Set when `relist` asked for a list that has not begun."""
         self.thread = threading.Thread(target=self.run, name=f"reflector-{self.resource}", daemon=True)
 
     @property
@@ -134,29 +134,28 @@ class Reflector:
         return self._api_version
 
     def __len__(self) -> int:
-        """How many objects are known."""
+        """Number of known objects."""
         return len(self._known)
 
     def start(self) -> None:
-        """Begin, in a thread of its own."""
         self.thread.start()
 
     def relist(self) -> None:
-        """List again as soon as may be, though a watch is open. From any thread. A SYNCED follows whose `since` is later than
-        this call, also when a list is under way just now."""
+        """List again as soon as possible, even if a watch is open. From any thread. A SYNCED follows whose `since` is later than
+        this call, even if a list is being read already."""
         self._wished.set()
         self._end_watch()
 
     def stop(self, seconds: float = 2.0) -> bool:
-        """End; nothing is passed on afterwards. False when the thread still hangs in a request then: it ends with that, and the
-        process need not wait for it."""
+        """End the thread; nothing is passed on afterwards. False when the thread still waits for an answer after `seconds`: it
+        ends with that request, and the process need not wait."""
         self.end()
         if self.thread.ident is not None:
             self.thread.join(seconds)
         return not self.thread.is_alive()
 
     def end(self) -> None:
-        """Let it end, without waiting."""
+        """As `stop`, without waiting."""
         self._stopping.set()
         self._end_watch()
 
@@ -183,7 +182,7 @@ class Reflector:
             self._stopping.wait(wait)
 
     def _turn(self) -> None:
-        """From a list, or from where the last watch ended, to the end of the next watch."""
+        """List if necessary, then watch until the watch ends."""
         if not self._since or self._listing is not None or self._wished.is_set():
             self._list()
         self._settle()
@@ -197,7 +196,7 @@ class Reflector:
             self._watch()
 
     def _failed(self, error: Exception) -> float:
-        """Tell what went wrong; gives the seconds to wait."""
+        """Report an error; gives the seconds to wait."""
         wait = 0.0
         if isinstance(error, Refused):
             wait = error.wait
@@ -210,7 +209,7 @@ class Reflector:
         return self._backoff.failed(time.monotonic(), wait)
 
     def _absent(self) -> float:
-        """Tell, once, that it is not served; gives the seconds to wait."""
+        """Report once that the resource is not served; gives the seconds to wait."""
         if not self._lost:
             versions = ", ".join(self._watched.versions)
             without = "everything else goes on" if self.resource in OPTIONAL else "nothing is decided before"
@@ -227,7 +226,7 @@ class Reflector:
             error = DdsError(what, where=self.resource, fix="please report this; it is tried again")
         try:
             self._note(self.resource, error)
-        except Exception:  # whoever is told must not end what he is told of
+        except Exception:  # an error in the callback must not end the reflector
             return
 
     def _lose(self) -> None:
@@ -238,7 +237,7 @@ class Reflector:
     # -- lists ---------------------------------------------------------------------------------------------------
 
     def _list(self) -> None:
-        """Pass on what the list has and was not known, and what is known and the list has not."""
+        """Read a whole list; pass on its differences to the known objects."""
         listing = self._listing
         if listing is None:
             self._wished.clear()
@@ -263,7 +262,7 @@ class Reflector:
         self._listed = True
 
     def _page(self, token: str, going_on: bool) -> Page:
-        """A page, in the version that is followed; else in the best one that is served. `going_on`: one has just come before."""
+        """A page in the followed version, else in the best served version. `going_on`: the page before was just read."""
         if self._api_version:
             try:
                 return self._ask(partial(self._paged, self._api_version, token), going_on)
@@ -316,7 +315,7 @@ class Reflector:
             raise Unreachable(f"the watch ended after {lasted:.1f} s", where=self._said)
 
     def _follow(self, watch: Watch) -> bool:
-        """Pass on what comes, until the watch ends, or must not go on. False when it ended and nothing came."""
+        """Pass on events until the watch ends or a new list is needed. False when the watch ended without any event."""
         came = False
         with closing(watch):
             if self._hear():
@@ -356,7 +355,7 @@ class Reflector:
             self._outlet.mark(self.resource, marker, since, anew=anew)
 
     def _hear(self, often: bool = False) -> bool:
-        """There was a sign of life. True when a silence before it was told, and only a list can make that good."""
+        """Note a sign of life. True when the resource was reported stale before, so that only a list helps."""
         now = time.monotonic()
         if often and now - self._heard_at < 0.5:
             return False
@@ -366,7 +365,7 @@ class Reflector:
     # -- requests ------------------------------------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Ask each object that has left what became of it."""
+        """Get each doubtful object, to see whether it was deleted or left the scope."""
         for uid, known in self._known.doubtful():
             self._known.settle(uid, self._asked(known))
 
@@ -379,8 +378,8 @@ class Reflector:
             return None
 
     def _ask(self, request: Callable[[], _Answer], going_on: bool = False) -> _Answer:
-        """Send a request when its time has come. One that goes on with what the server has just answered (the next page of a
-        list) need not wait for that: twenty pages would take as many seconds after any failure."""
+        """Send a request when the limiter allows it. `going_on`: the server has just answered, so do not wait; otherwise a list
+        of twenty pages would take twenty seconds more after any failure."""
         wait = 0.0 if going_on else self._limiter.wait(time.monotonic())
         if wait > 0:
             self._stopping.wait(wait)
@@ -396,7 +395,7 @@ class Reflector:
 
 
 def stop_all(reflectors: Iterable[Reflector], seconds: float = 2.0) -> list[str]:
-    """Stop them side by side; gives the resources of those that still hang in a request after so many seconds."""
+    """Stop all reflectors in parallel; gives the resources of those that still wait for an answer after `seconds`."""
     all_of_them = list(reflectors)
     for each in all_of_them:
         each.end()

@@ -1,7 +1,4 @@
-"""What of a cluster is followed: resources, their versions that are understood, and which of their objects.
-
-Nothing here asks anything.
-"""
+"""Which resources of a cluster each component follows, in which API versions, and which of their objects."""
 
 from __future__ import annotations
 
@@ -27,28 +24,28 @@ VERSIONS: dict[str, tuple[str, ...]] = {
     "resourceclaims": (f"{DRA}/v1", f"{DRA}/v1beta2", f"{DRA}/v1beta1"),
     "pods": ("v1",),
 }
-"""By resource the versions that are understood, the best first. The order is that in which a cluster is listed: what others
-refer to comes first."""
+"""The API versions that dds understands, the best first, by resource. A cluster is listed in this order: an object that others
+refer to comes before them."""
 
 OPTIONAL = frozenset({"devicetaintrules"})
-"""Resources without which everything else goes on."""
+"""Resources that a cluster need not serve."""
 
 PUBLISHER = ("configmaps", "nodes", "resourceslices", "composableresources", "resourceclaims")
-"""What the publisher follows of them, in the same sense of order: who holds a device is asked last."""
+"""The resources that the publisher follows, in the order of listing."""
 
 PUBLISHER_OPTIONAL = frozenset({"composableresources"})
-"""A cluster without the operator has nothing that says what is attached; its nodes' own slices do."""
+"""Without the operator, only the nodes' own slices show which devices are attached."""
 
 PENDING = Scope(fields="spec.nodeName=")
-"""Pods that have no node: the only ones that the scaler has to hear of, and few among a hundred thousand."""
+"""Pods without a node: the only ones that the scaler follows, and few even among a hundred thousand pods."""
 
 
 @dataclass(frozen=True)
 class WatchSpec:
     """A resource and which of its objects are followed.
 
-    `matters` is for a scope that objects leave while they live (a pod that gets a node): when it says yes to the last JSON of
-    one that has left, the object itself is asked what became of it. None: who leaves is gone.
+    `matters` is for a scope that an object can leave without being deleted (a pod gets a node). If `matters` is true for the
+    object's last JSON, dds gets the object to see its new state. None: an object that leaves is deleted.
     """
 
     resource: str
@@ -58,11 +55,11 @@ class WatchSpec:
 
 
 BARE_METAL_HOSTS = WatchSpec("baremetalhosts", ("metal3.io/v1alpha1",))
-"""Nobody else's business than the publisher's, and only where a cluster is told to have them."""
+"""Followed only by the publisher, and only if the settings say that the cluster has them."""
 
 
 def scope_of_config(namespace: str = config.NAMESPACE) -> Scope:
-    """The one ConfigMap that is ours."""
+    """The fabric's ConfigMap, `composable-dra-dds`."""
     return Scope(namespace, f"metadata.name={config.NAME}")
 
 
@@ -78,15 +75,14 @@ def watched(config_namespace: str = config.NAMESPACE) -> tuple[WatchSpec, ...]:
 def watched_by_publisher(
     config_namespace: str = config.NAMESPACE, *, bare_metal_hosts: bool = False
 ) -> tuple[WatchSpec, ...]:
-    """All that the publisher follows: of nodes, slices and claims every one; BareMetalHosts where they say which machine a node
-    is."""
+    """All that the publisher follows. `bare_metal_hosts`: BareMetalHosts say which machine a node is."""
     ours = scope_of_config(config_namespace)
     found = tuple(WatchSpec(name, VERSIONS[name], ours if name == "configmaps" else EVERYTHING) for name in PUBLISHER)
     return (BARE_METAL_HOSTS, *found) if bare_metal_hosts else found
 
 
 def watched_by_autoscaler(config_namespace: str = config.NAMESPACE) -> tuple[WatchSpec, ...]:
-    """All that the autoscaler follows: what the scaler does, and every pod, since all of them take room."""
+    """All that the autoscaler follows: what the scaler follows, but all pods, because each pod uses resources of its node."""
     every = WatchSpec("pods", VERSIONS["pods"])
     return tuple(every if one.resource == "pods" else one for one in watched(config_namespace))
 
@@ -108,7 +104,7 @@ _pod = msgspec.json.Decoder(_Pod)
 
 
 def refers_to_claims(raw: bytes) -> bool:
-    """Whether a pod has anything to do with claims; yes too for what cannot be read."""
+    """Whether a pod uses claims; also true for a pod that cannot be read."""
     try:
         pod = _pod.decode(raw)
     except ValueError:

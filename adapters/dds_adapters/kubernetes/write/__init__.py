@@ -1,5 +1,5 @@
-"""Decisions to API requests: what each one means (`plan`), in which order they are sent (`Outbox`), who sends them (`Writer`),
-and what came of them, as facts.
+"""Turns decisions into API requests: what to write (`plan`), in which order (`Outbox`), the threads that send it (`Writer`), and
+the outcomes as facts.
 
-Nothing here decides anything: a write that the live object does not bear out any more is not made.
+Nothing here decides. A write is not made if the live object no longer matches the decision.
 """

@@ -1,7 +1,7 @@
-"""What we tell the scheduler of a claim's devices: our conditions, by server-side apply.
+"""Writes the conditions by which dds signals the scheduler on a claim's devices, by server-side apply.
 
-An apply replaces all that its manager applied before, so each carries the full set of our entries of the claim. A device's name
-in a pool recurs; the allocation that was decided on is compared, and the version in the write keeps it compared.
+An apply replaces all that its manager applied before, so each one carries all entries of dds for the claim. A device's name can
+occur again in its pool; therefore dds compares the allocation, and the write carries the version that was compared.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CLAIMS = "resourceclaims"
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """One claim, the allocation that the decision was made for, and the full set of our entries."""
+    """A claim, the allocation at the decision, and all entries of dds for it."""
 
     ref: Ref
     allocation: Allocation | None
@@ -31,7 +31,7 @@ class Telling:
 class TellClaims(Write):
     """HandOver and FailureSignalled: conditions on one claim, or on all of a group. `when` is RFC 3339.
 
-    None is told when one of them has moved on: the scheduler would clear those that were told, for nothing."""
+    If one claim has changed, no condition is set: the scheduler would clear the signalled claims for nothing."""
 
     claims: tuple[Telling, ...]
     when: str
@@ -64,7 +64,7 @@ class TellClaims(Write):
 
 
 def claim_as_decided(server: Server, ref: Ref, allocation: Allocation | None) -> tuple[Live, Claim]:
-    """The live claim; a write to one that is allocated otherwise by now is obsolete."""
+    """The live claim. Raises Ended (Obsolete) if its allocation is not the one of the decision."""
     live = server.get(ref)
     claim = decoded(decoding.claim, live)
     if live.deleting:
@@ -75,7 +75,7 @@ def claim_as_decided(server: Server, ref: Ref, allocation: Allocation | None) ->
 
 
 def _stands(telling: Telling, claim: Claim) -> bool:
-    """Whether all of it is on the claim already."""
+    """Whether all entries are on the claim already."""
     there = {(c.driver, c.pool, c.device, c.share, c.type, c.reason) for c in claim.conditions if c.status == "True"}
     return all((e.driver, e.pool, e.device, e.share, e.condition, e.reason) in there for e in telling.entries)
 
@@ -85,7 +85,7 @@ def _stands(telling: Telling, claim: Claim) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Signalled:
-    """A claim, the allocation that is to be cleared, and its devices that carry our signal."""
+    """A claim, the allocation to clear, and its devices that carry dds's signal."""
 
     ref: Ref
     allocation: Allocation
@@ -94,11 +94,11 @@ class Signalled:
 
 @dataclass(frozen=True, slots=True)
 class SteerPod(Write):
-    """Steered: nominate `node` for the pod and clear the allocations that we signalled, so that the scheduler allocates afresh
-    and tries that node first.
+    """Steered: nominate `node` for the pod and clear the signalled allocations, so that the scheduler allocates again and tries
+    that node first.
 
-    Done between a failed binding and the scheduler's next attempt, and at no other time: before, somebody still counts on the
-    allocations; after, they are not those that we signalled. A claim that is cleared already was cleared by the scheduler."""
+    Right only between a failed binding and the scheduler's next attempt: before, the scheduler still uses the allocations; after,
+    they are new ones. A claim without allocation was cleared by the scheduler."""
 
     pod: Ref
     node: str
@@ -120,7 +120,7 @@ class SteerPod(Write):
         return Done()
 
     def _against(self, pod: Pod) -> str:
-        """Why it is not the time any more, "" while it is."""
+        """Why it is not the right time; "" if it is."""
         if pod.node or pod.deleting:
             return f"is on {pod.node}" if pod.node else "is being deleted"
         if pod.waiting != "SchedulerError":
@@ -131,7 +131,7 @@ class SteerPod(Write):
 
 
 def _standing(server: Server, one: Signalled) -> Live | None:
-    """The live claim that is to be cleared, None when it is cleared already."""
+    """The live claim to clear; None if it is cleared already."""
     live = server.get(one.ref)
     claim = decoded(decoding.claim, live)
     if claim.allocation is None:

@@ -1,5 +1,5 @@
-"""Writes to devices and nodes: when a device was last used, the operator's mark on one that is to go, and our labels of a node;
-and the end of DeviceTaintRules that an older dds has made.
+"""Writes to devices and nodes: a device's last use, the operator's mark for a detach, node labels of dds; and the deletion of
+DeviceTaintRules that an older dds made.
 
 The annotations are the operator's own, whatever prefix the ConfigMap sets.
 """
@@ -16,7 +16,7 @@ from dds_core.model import OWNER, OWNER_LABEL
 from dds_core.scaler.rules.devices import BEING_ATTACHED
 
 LAST_USED = "cohdi.io/last-used-time"
-"""When a device was last used: by it the operator, and the reference scaler beside us, choose."""
+"""The operator, and a reference scaler that runs too, choose devices by this annotation."""
 RESOURCES = "composableresources"
 RULES = "devicetaintrules"
 MARK = "cohdi.io/delete-device"
@@ -33,7 +33,7 @@ def rfc3339(at: int, *, precise: bool = False) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StampUse(Write):
-    """UsedStamped; `when` is RFC 3339. A later use that stands there already is kept."""
+    """UsedStamped; `when` is RFC 3339. A later instant on the object is kept."""
 
     name: str
     uid: str
@@ -48,7 +48,7 @@ class StampUse(Write):
 
 
 def _is_before(stamped: str, when: str) -> bool:
-    """Whether what stands there is earlier, or no instant at all."""
+    """Whether `stamped` is earlier, or no instant at all."""
     try:
         found = datetime.fromisoformat(stamped)
     except ValueError:
@@ -58,7 +58,7 @@ def _is_before(stamped: str, when: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MarkVictim(Write):
-    """VictimMarked; `device_id` is the UUID that the resource must have, "" for one that hangs without a device."""
+    """VictimMarked; `device_id` is the UUID that the resource must have, "" for one whose attach hangs without a device."""
 
     name: str
     uid: str
@@ -79,7 +79,7 @@ class MarkVictim(Write):
 
 @dataclass(frozen=True, slots=True)
 class UnmarkVictim(Write):
-    """VictimUnmarked: the operator picks it no more than any other."""
+    """VictimUnmarked: the operator no longer prefers this device for a detach."""
 
     name: str
     uid: str
@@ -94,7 +94,7 @@ class UnmarkVictim(Write):
 
 @dataclass(frozen=True, slots=True)
 class LiftTaint(Write):
-    """TaintLifted: delete the rule of that uid."""
+    """TaintLifted: delete the rule with that uid."""
 
     name: str
     uid: str
@@ -113,7 +113,7 @@ class LiftTaint(Write):
 
 @dataclass(frozen=True, slots=True)
 class LabelNode(Write):
-    """NodeLabelled: each label with its value, None for one that has to go. Written only where they differ."""
+    """NodeLabelled: each label with its value, None to remove it. Only differing labels are written."""
 
     name: str
     uid: str

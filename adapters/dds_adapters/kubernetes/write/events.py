@@ -1,6 +1,6 @@
-"""Kubernetes Events (events.k8s.io/v1): what people see of us with `kubectl describe`.
+"""Kubernetes Events (events.k8s.io/v1) of dds, for `kubectl describe`.
 
-An event's name follows from what it is about, why and when, so that a retry makes no second one.
+An event's name is a hash of its object, reason and instant, so that a retry creates no second one.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from dds_core.text import scrub
 EVENTS = "events"
 API_VERSION = "events.k8s.io/v1"
 OF_CLUSTER = "default"
-"""The namespace of events about objects that have none."""
+"""The namespace of events about cluster-scoped objects."""
 WORD_LENGTH = 128
 NAME_LENGTH = 230
-"""Of an object's name as much as leaves room for the hash."""
+"""Longest part of an object's name that leaves room for the hash."""
 
 Type = Literal["Normal", "Warning"]
 
 
 @dataclass(frozen=True, slots=True)
 class Regarding:
-    """An object, as an event refers to it. `api_version` "" stands for the one in which `resource` is served."""
+    """An object, as an event refers to it. `api_version` "": the version in which `resource` is served."""
 
     kind: str
     resource: str
@@ -59,8 +59,8 @@ class Regarding:
 
 @dataclass(frozen=True, slots=True)
 class TellPeople:
-    """One event. `at` is an instant in microseconds, `instance` which of us says it. `part` tells events apart that are about one
-    object, for one reason, at one instant."""
+    """One event. `at` is an instant in microseconds, `instance` names the reporting process. `part` distinguishes events about
+    one object with the same reason and instant."""
 
     regarding: Regarding
     reason: str
@@ -86,7 +86,7 @@ class TellPeople:
         server = Server(api, lambda _: API_VERSION)
         try:
             server.create(Ref(EVENTS, self.name, self.namespace), self._body(versions))
-        except Changed:  # it is there
+        except Changed:  # it exists already
             return Done(written=False)
         except Ended as end:
             return end.result
@@ -110,14 +110,14 @@ class TellPeople:
         }
 
 
-# -- what people are told ----------------------------------------------------------------------------------------------
+# -- texts -------------------------------------------------------------------------------------------------------------
 
 _PLURAL = {one.name: plural for plural, one in RESOURCES.items()}
 _KIND = {one.kind: one.name for one in RESOURCES.values()}
 
 
 class Words:
-    """Makes the tasks of one event: who says it, and when."""
+    """Makes the tasks for one event of the log."""
 
     def __init__(self, at: int, state: State) -> None:
         self.state = state
@@ -141,8 +141,8 @@ class Words:
 
 
 def announce(event: Event, at: int, state: State) -> tuple[Task, ...]:
-    """The Kubernetes Events for a fact, decision or transition of the log, decided or seen at `at` (microseconds): each step of a
-    claim's life once, on the object that its user looks at. Nothing is told in mode `observe`."""
+    """The Kubernetes Events for an event of the log, decided or seen at `at` (microseconds): each step of a claim's life once, on
+    the object that its user looks at. None in mode `observe`."""
     say = _WORDS.get(type(event))
     if say is None or not state.live or (isinstance(event, Decision) and getattr(event, "mode", "") == "observe"):
         return ()
@@ -156,7 +156,7 @@ def _regarding(found: Any) -> Regarding:
 
 
 def _waiting_pod(state: State, claim: Claim) -> Pod | None:
-    """The first of the claim's pods that has no node yet."""
+    """The claim's first pod without a node."""
     waiting = (pod for pod in state.pods_of(claim) if not pod.node and not pod.deleting and pod.phase not in FINISHED)
     return next(waiting, None)
 
@@ -251,7 +251,7 @@ def _alerted(event: e.Alerted, words: Words) -> Iterator[Task]:
 
 
 def _users(state: State, of: str) -> Iterator[Regarding]:
-    """The pods that run on the device of a resource, or the one that waits for a claim."""
+    """The pods that use a resource's device, or the pod that waits for a claim."""
     if (waiting := state.claims.get(of)) is not None and (pod := _waiting_pod(state, waiting)) is not None:
         yield _regarding(pod)
     resource = state.resources.get(of)
@@ -275,7 +275,7 @@ def _rejected(event: e.Rejected, words: Words) -> Iterator[Task]:
 
 
 def _object(state: State, of: str) -> Regarding | None:
-    """The object that an alert is about, by its uid or a node's name; None when it is none, or gone."""
+    """The object of an alert, by its uid or a node's name; None if it has none, or it is gone."""
     tables: tuple[Any, ...] = (
         state.claims,
         state.resources,

@@ -1,10 +1,10 @@
-"""The exchange: a claim that waits for a device of the pool is given the device of its node, while its pod's scheduler looks on.
+"""The exchange: dds gives a waiting claim the attached device of its node in place of the pool device, while the scheduler waits.
 
-Devices are guarded first: an admission policy refuses to everybody else an allocation of what ConfigMap `dds-guards` names, until
-the instant that stands there, so that no guard outlives a scaler that is gone. It is believed once the API server has refused a
-probe, a dry run in our own name. Then the allocation is taken away and another one set, in two writes, since one that is set
-cannot be changed (validation of resource.k8s.io); between them the scheduler finds none and goes on waiting. Nothing is taken
-away in whose place nothing could be set.
+First dds guards the devices: until the instant written in the ConfigMap `dds-guards`, an admission policy refuses to everyone
+else an allocation of them (so no guard outlives a stopped scaler). dds trusts a guard once the API server has refused a probe, a
+dry run of dds itself. Then dds clears the allocation and sets the new one. These are two writes, because an allocation cannot be
+changed (validation of resource.k8s.io); in between the scheduler finds none and keeps waiting. dds clears only if it can set the
+new one.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ from dds_core.scaler.model import ANY_VERSION, Pool, gather
 MAPS = "configmaps"
 CLASSES, SLICES = "deviceclasses", "resourceslices"
 LONGEST_KEY = 253
-"""Of a ConfigMap's key (IsConfigMapKey)."""
+"""Longest key of a ConfigMap (IsConfigMapKey)."""
 NOT_GUARDED, NAME_TOO_LONG = "NotGuarded", "NameTooLong"
 PROBES = 8
-"""So often the guard is probed at once: the server learns of a key within some ten milliseconds, which is a few answers."""
+"""Probes in a row: the API server knows a new key within some ten milliseconds, the time of a few answers."""
 PROBE_AGAIN = 0.05
 LONG_OVER = (24 + 1) * 3_600_000_000
-"""Microseconds before the end of a new guard, which lasts a day at most: one that ended before that is of a process that is gone,
-and goes with this one."""
+"""Microseconds. A guard lasts a day at most, so one that ends this long before the end of a new guard was left by a process that
+is gone; it is removed with the next write."""
 BEFORE = 1_000_000
-"""Microseconds before its end at which a guard is probed: the least that an allocationTimestamp can tell apart."""
+"""Microseconds between a probe's allocationTimestamp and the guard's end: one second, the resolution of that field."""
 
 Object = dict[str, Any]
 
@@ -64,9 +64,9 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class GuardDevices(Write):
-    """ExchangeBegun: keep everybody else from these devices until the instant `until` (microseconds), and see that it is so.
+    """ExchangeBegun: keep everyone else from these devices until the instant `until` (microseconds), and check that it works.
 
-    How long it is tried is not known here: whoever carries it out gives it up in time, as `not_guarded`."""
+    It has no time limit of its own: the outbox ends it in time, with `not_guarded`."""
 
     namespace: str
     devices: tuple[DeviceKey, ...]
@@ -84,7 +84,7 @@ class GuardDevices(Write):
         wanted = dict.fromkeys(keys, rfc3339(self.until, precise=True))
         standing = _data(guards)
         written = any(standing.get(key) != until for key, until in wanted.items())
-        if written:  # each key is ours alone, whatever other keys have changed meanwhile
+        if written:  # only dds writes these keys, so changes of other keys do not matter
             over = {key: None for key, end in standing.items() if end < rfc3339(self.until - LONG_OVER, precise=True)}
             server.merge(guards, {"data": {**over, **wanted}}, unchanged=bool(over))
         for _ in range(PROBES):
@@ -96,7 +96,7 @@ class GuardDevices(Write):
         return Later("the API server does not guard the devices yet", PROBE_AGAIN)
 
     def _probing(self, probe: Live) -> Object:
-        """The first device for the probe, valid but for the guard. All keys come with one write, so that one tells of all."""
+        """An allocation of the first device, valid but for the guard. One write sets all keys, so one probe is enough."""
         driver, pool, device = self.devices[0]
         asks = matching.Claim.from_object(msgspec.json.decode(probe.raw))
         if len(asks.requests) != 1:
@@ -106,7 +106,7 @@ class GuardDevices(Write):
 
 
 def not_guarded(seconds: float) -> Declined:
-    """What becomes of a guard that did not take effect within this time."""
+    """The result for a guard that did not take effect within this time."""
     return Declined(
         0, NOT_GUARDED, f"the API server did not guard the devices within {seconds:g} s: see to policy {guard.NAME}"
     )
@@ -114,7 +114,7 @@ def not_guarded(seconds: float) -> Declined:
 
 @dataclass(frozen=True, slots=True)
 class LiftGuards(Write):
-    """GuardLifted: everybody may be given these devices again."""
+    """GuardLifted: everyone may be allocated these devices again."""
 
     namespace: str
     devices: tuple[DeviceKey, ...]
@@ -123,7 +123,7 @@ class LiftGuards(Write):
         return Done(self.lift(server))
 
     def lift(self, server: Server) -> bool:
-        """Whether there was anything to take off."""
+        """Remove the guards; whether there were any."""
         guards = server.find(_guards(self.namespace))
         standing = _data(guards) if guards is not None else {}
         off = {key: None for device in self.devices if (key := guard.key(*device)) in standing}
@@ -141,7 +141,7 @@ def _probe(namespace: str) -> Ref:
 
 
 def _there(server: Server, ref: Ref) -> Live:
-    """What an installation brings; without it nothing can be guarded."""
+    """An object that the installation brings; without it nothing can be guarded."""
     found = server.find(ref)
     if found is None:
         raise Ended(Declined(404, "NotFound", f"{ref} is not there: it comes with the installation of dds"))
@@ -163,7 +163,7 @@ def _data(guards: Live) -> Mapping[str, str]:
 
 
 def _is_refused_by_guard(answer: Answer) -> bool:
-    """A policy's refusal has the status of its reason, 422 unless the policy says otherwise; its name is in the words."""
+    """A policy's refusal has the status of its reason, by default 422; the message names the policy."""
     return answer.code in (403, 422) and f"ValidatingAdmissionPolicy '{guard.NAME}'".encode() in answer.body
 
 
@@ -179,11 +179,11 @@ def _unexpected(answer: Answer) -> Result:
 
 @dataclass(frozen=True, slots=True)
 class ClearAllocation(Write):
-    """AllocationCleared: take allocation and reservations away, of a claim that is as it was decided on, if all that `swap` is to
-    set can be made.
+    """AllocationCleared: clear allocation and reservations of a claim that is still as it was decided on, if all results of
+    `swap` can be made.
 
-    One that has none, and is otherwise as it was, was cleared by us: the answer was lost. Had its scheduler done so (it clears
-    what it cannot bind), it looks for devices anew, and finds those that it is given, or the version has moved on."""
+    A claim without allocation that is otherwise unchanged was cleared by dds, whose answer was lost. If the scheduler cleared it
+    (after a failed binding), it allocates again and finds the new devices, or the claim's version has changed."""
 
     ref: Ref
     allocation: Allocation
@@ -212,8 +212,8 @@ class ClearAllocation(Write):
         return Done(version=live_of(self.ref, cleared).version)
 
     def _unlisted(self, server: Server) -> tuple[str, bool]:
-        """A device that is to be given and that its driver lists no more, and whether its pool is whole; "" when all are listed.
-        What we know of slices may be older than the claim, and a pod that is bound with such a device never starts."""
+        """A device of the new allocation that its driver no longer lists ("" if there is none), and whether its pool is complete.
+        The slices in the state may be older than the claim, and a pod bound with a missing device never starts."""
         had = {one.key for one in self.allocation.results}
         new = [one for one in self.swap.results if one.key not in had]
         for driver, pool in sorted({one.key[:2] for one in new}):
@@ -227,7 +227,7 @@ class ClearAllocation(Write):
         return "", True
 
     def _against(self, live: Live, claim: Claim) -> str:
-        """Why it may not be cleared, "" when it may."""
+        """Why it may not be cleared; "" if it may."""
         if claim.allocation != self.allocation:
             return "is not allocated as it was"
         if claim.consumers != self.consumers:
@@ -242,7 +242,7 @@ class ClearAllocation(Write):
 
 
 def _pool(server: Server, name: str, selected: str) -> Pool | None:
-    """The pool of this name, of those slices that a field selector finds and that can be read; None without any."""
+    """The pool of this name, from the readable slices that a field selector finds; None without any."""
     found = []
     for raw in server.list(SLICES, {"fieldSelector": selected}):
         with suppress(decoding.Fault):
@@ -252,8 +252,8 @@ def _pool(server: Server, name: str, selected: str) -> Pool | None:
 
 @dataclass(frozen=True, slots=True)
 class GiveDevices(Write):
-    """DevicesGiven: the allocation of `swap` on `node`, for a claim whose version is the one that the clearing left; where
-    that version is not known (ANY_VERSION), for a claim that has no allocation."""
+    """DevicesGiven: set the allocation of `swap` on `node`, if the claim still has the version that the clearing left; if that is
+    unknown (ANY_VERSION), if it has no allocation."""
 
     ref: Ref
     swap: Swap
@@ -271,7 +271,7 @@ class GiveDevices(Write):
             "allocation": allocation_of(results, config, self.node, self.swap.timestamp),
             "reservedFor": [_consumer(one) for one in self.swap.consumers],
         }
-        # No merge patch: the server would leave out what is null in a driver's parameters.
+        # No merge patch: it would drop the null values in a driver's parameters.
         given = server.replace(live, "/status", status, "status")
         return Done(version=live_of(self.ref, given).version)
 
@@ -287,15 +287,15 @@ def _live_claim(server: Server, ref: Ref) -> tuple[Live, Claim]:
 
 
 def _named(results: tuple[Given, ...]) -> list[Given]:
-    """Without the amounts, which the server may write in another way; a share has an identity of its own."""
+    """Without the amounts, which the server may write in another form; a share has an identity of its own."""
     return [structs.replace(one, consumed={}) for one in results]
 
 
 def _given(server: Server, live: Live, swap: Swap) -> tuple[list[Object], list[Object]]:
-    """What `swap` is as results and config in JSON. A write to a claim that does not ask for these, or whose configuration would
-    be another than the one that was decided on, is obsolete.
+    """Results and config of `swap` as JSON. Raises Ended (Obsolete) if the claim does not request them, or if its configuration
+    is not the one of the decision.
 
-    Where another alternative of a request is chosen than before, nobody could know the configuration when it was decided."""
+    If another alternative of a request is chosen than before, the configuration was not known at the decision."""
     config = _config(server, live, {one.request for one in swap.results})
     alternatives = any("/" in one.request for one in swap.results)
     if decoding.config_digest(config) != swap.config and (swap.config or not alternatives):
@@ -319,13 +319,13 @@ def _config(server: Server, live: Live, names: Collection[str]) -> list[Object]:
         return config
     except InputError as error:
         why = f" ({error.what})"
-    except (ValueError, OverflowError):  # numbers that cannot be read, or not be written again
+    except (ValueError, OverflowError):  # numbers that cannot be decoded or encoded
         why = ""
     raise Ended(Obsolete(f"{live.ref}: its configuration cannot be made anew{why}"))
 
 
 def _result(given: Given, asked: matching.Alternative) -> Object:
-    """As the allocator writes it: what the request says of it stands in the result again."""
+    """As the allocator writes it: a result repeats some fields of its request."""
     return matching.Result(
         request=given.request,
         device=given.key,
@@ -381,8 +381,8 @@ _managed = msgspec.json.Decoder(_Managed)
 
 
 def _tellers(live: Live) -> set[str]:
-    """The managers that own something in status.devices. Written back by us it would be ours: the next apply of its manager is
-    refused with 409."""
+    """The managers that own an entry in status.devices. If dds wrote such an entry back, dds would own it, and the next apply of
+    its manager would get a 409."""
     try:
         managers = _managed.decode(live.raw).metadata.managers or ()
     except ValueError:

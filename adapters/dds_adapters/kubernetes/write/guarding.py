@@ -1,8 +1,7 @@
-"""A question at each start: whether devices can be guarded here, as an exchange needs it. Nothing is written; the answer goes to
-whoever asked.
+"""Asks the API server at each start whether devices can be guarded, as an exchange needs it. Writes nothing.
 
-A guard is an admission policy of the installation with all that belongs to it. That it acts is seen at each guard by its probe;
-here it is seen that it is there, and that the user whom it lets is this one.
+It checks that the guard's policy and the objects it needs are installed, and that the policy exempts this user. Whether a guard
+really takes effect is checked by a probe at each guard.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ from dds_core.text import scrub
 
 AUTHENTICATION = "authentication.k8s.io/v1"
 CLAIM_VERSION = "resource.k8s.io/v1"
-"""What every release serves in which a scheduler looks anew; in which version claims are followed may not be known yet."""
+"""Served by every release whose scheduler looks at the claim again. The followed version may not be known yet."""
 INSTALL = "install it as the manifests of dds have it"
 
 
 class Guarding(NamedTuple):
-    """The API server's release as "1.36" ("" when it does not tell), and the namespace in which devices can be guarded, or why
-    they cannot, in one sentence; `unanswered` while that is not known."""
+    """The API server's release as "1.36" ("" if unknown), and the namespace of the guards, or in one sentence why devices cannot
+    be guarded; `unanswered` while that is not known."""
 
     version: str
     guards: str
@@ -45,8 +44,8 @@ OnAnswer = Callable[[Guarding], None]
 
 @dataclass(frozen=True, slots=True)
 class AskGuarding(Write):
-    """`namespace` is that of dds. `on_answer` gets the answer, on any thread. It does not wait for a server in trouble: until the
-    server has answered every question, no device can be guarded. `answers` are those of earlier tries, by path."""
+    """`namespace` is that of dds. `on_answer` gets the answer, on any thread. While the server is failing, it is told that no
+    device can be guarded yet. `answers` are those of earlier tries, by path."""
 
     namespace: str
     on_answer: OnAnswer
@@ -72,13 +71,13 @@ class AskGuarding(Write):
 
 
 class Ask(Protocol):
-    """A question to the API server: its answer to a GET, or with a body to a POST."""
+    """A query to the API server: GET, or with a body POST."""
 
     def __call__(self, path: str, body: Mapping[str, object] | None = None) -> Answer: ...
 
 
 def ask_guarding(namespace: str, on_answer: OnAnswer) -> Task:
-    """It is asked until it is answered, and only once at a time."""
+    """The task that asks until there is an answer; only one at a time."""
     thing = f"{MAPS}/{guard.CONFIG_MAP}"
     return Task(AskGuarding(namespace, on_answer), (thing,), replaces=f"ask/{thing}", needs="observe", lasting=True)
 
@@ -98,7 +97,7 @@ class _Reference(Struct):
 
 
 class _Spec(Struct, rename="camel"):
-    """What is read of a policy, a binding and a claim."""
+    """Those fields of a policy, a binding and a claim that are read."""
 
     match_conditions: list[_Condition] | None = None
     policy_name: str = ""
@@ -125,7 +124,7 @@ _object = msgspec.json.Decoder(_Object)
 
 
 def _release(answer: Answer) -> str:
-    """As `Guarding` has it. Some hosted servers write the minor number as "36+"."""
+    """The release for `Guarding`. Some hosted servers write the minor number as "36+"."""
     try:
         release = _release_of.decode(answer.body)
     except ValueError:
@@ -139,7 +138,7 @@ class _Lacking(Exception):
 
 
 def _against(ask: Ask, namespace: str) -> str:
-    """What is not as it has to be, "" when nothing is."""
+    """What is missing or wrong, "" if nothing is."""
     try:
         policy = _there(ask, "validatingadmissionpolicies", guard.ADMISSION, guard.NAME)
         _bound(_there(ask, "validatingadmissionpolicybindings", guard.ADMISSION, guard.NAME).spec, namespace)
@@ -186,7 +185,7 @@ def _who(ask: Ask) -> str:
 
 
 def _lets(policy: _Spec, user: str) -> None:
-    """A policy that lets another would refuse us what nobody else is to get."""
+    """A policy that exempts another user would refuse the guarded devices to dds too."""
     lets = guard.exempt(one.expression for one in policy.match_conditions or ())
     if lets != user:
         whom = scrub(lets) or "nobody"

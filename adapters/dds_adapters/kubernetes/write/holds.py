@@ -1,8 +1,8 @@
-"""The hold of a device that is to go back: a claim of ours that is allocated all its faces and belongs to its resource.
+"""The hold of a device before its detach: a claim of dds, owned by the ComposableResource and allocated all faces of the device.
 
-It is made while the devices are guarded, and they stay so until the guard is over: what a scheduler had decided before it knew of
-the hold may be written late. It is cleared before it is deleted: the scheduler wakes the pods that wait when an allocation goes,
-not when a claim does.
+It is made while the devices are guarded, and the guard stays until its end, since a scheduler that did not know of the hold may
+write its allocation late. A hold is cleared before it is deleted: the scheduler retries waiting pods when an allocation is
+cleared, not when a claim is deleted.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from dds_core.model import OWNER, OWNER_LABEL, DeviceKey
 
 REQUEST = "device"
 LATE_WRITES = 2.0
-"""Seconds within which a scheduler writes what it had decided, and sees what became of a claim."""
+"""Seconds within which a scheduler writes what it had decided, and sees a claim's change."""
 
 
 @dataclass(frozen=True, slots=True)
 class HoldDevice(Write):
-    """DeviceHeld: `claim` is ours, owned by `owner`, and has these devices of the node."""
+    """DeviceHeld: make `claim` with `owner`, and allocate it these devices of the node."""
 
     claim: Ref
     owner: Ref
@@ -53,7 +53,7 @@ class HoldDevice(Write):
         return Done(written=False)
 
     def _body(self, server: Server) -> dict[str, Any]:
-        """The claim asks for a DeviceClass that does not exist, and no pod refers to it: no scheduler allocates it."""
+        """The claim requests a DeviceClass that does not exist, and no pod refers to it: no scheduler allocates it."""
         asks = {"deviceClassName": guard.PROBE, "allocationMode": "ExactCount", "count": len(self.devices)}
         owner = {"apiVersion": server.version_of(self.owner.resource), "kind": "ComposableResource"}
         return {
@@ -69,17 +69,17 @@ class HoldDevice(Write):
         }
 
     def _reserved(self, server: Server) -> dict[str, str]:
-        """No pod, so that the claim controller leaves it."""
+        """Not a pod, so the claim controller leaves the claim alone."""
         group = server.version_of(self.owner.resource).partition("/")[0]
         return {"apiGroup": group, "resource": self.owner.resource, "name": self.owner.name, "uid": self.owner.uid}
 
 
 @dataclass(frozen=True, slots=True)
 class EndHold(Write):
-    """HoldEnded: the claim cleared, guards off, the claim deleted. `owner` is the uid of its ComposableResource. Without a
-    namespace nothing is known to be there. `young`: a scheduler may have decided on the device before it knew of the hold, and
-    write that only now. Its record of devices is a set, so the end of the hold, seen after that, would free the device for a
-    third; hence the guard stays until both are over."""
+    """HoldEnded: clear the claim, lift the guards, delete the claim. `owner` is the uid of its ComposableResource. Without a
+    namespace no object is known to exist. `young`: a scheduler that did not know of the hold may still allocate the device. It
+    records devices in a set, so the end of the hold, seen after that allocation, would free the device for a third claim; hence
+    the guard stays until both are over."""
 
     claim: Ref
     owner: str

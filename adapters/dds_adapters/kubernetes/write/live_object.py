@@ -1,7 +1,8 @@
-"""Live objects: read before each write, changed only as they were read, and what the API server's answers mean for a write.
+"""Live objects: dds reads them before each write, changes them only as they were read, and interprets the answers of the API
+server.
 
-Every change carries the uid and the resourceVersion that were compared, so that a late write fails or is still wanted. Nothing
-here knows what is written, and no foreign word leaves it unscrubbed.
+Every change carries the uid and the resourceVersion that were compared, so that a late write either fails or is still right.
+Nothing here knows the meaning of a write. Foreign text leaves this module only scrubbed.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from dds_core.errors import DdsError
 from dds_core.text import scrub
 
 ATTEMPTS = 4
-"""How often an object that changes under the writer's hands is compared again before others get their turn."""
+"""How often an object that keeps changing is compared again before the task goes back to the outbox."""
 NOT_SERVED_SECONDS = 10.0
 MANAGER = "dds"
-"""Field manager of all our writes."""
+"""Field manager of all writes of dds."""
 
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
@@ -33,7 +34,7 @@ _T = TypeVar("_T")
 
 
 class Ended(DdsError):
-    """A write ends here; `result` is what becomes of it. Never leaves `Write`."""
+    """Ends a write with `result`. Never leaves `Write`."""
 
     def __init__(self, result: Result) -> None:
         self.result = result
@@ -41,7 +42,7 @@ class Ended(DdsError):
 
 
 class Changed(DdsError):
-    """The object is not as it was read any more: compare again. Never leaves `Write`."""
+    """The object changed since it was read: compare again. Never leaves `Write`."""
 
     def __init__(self, where: str) -> None:
         super().__init__("was changed by others each time it was to be written", where=where)
@@ -81,7 +82,7 @@ _status = msgspec.json.Decoder(_Status)
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """An object by its name, and the uid that it must have ("" for one that is not known yet)."""
+    """An object by its name, and the uid that it must have ("" if not known yet)."""
 
     resource: str
     name: str
@@ -94,8 +95,6 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """An object as it was just read."""
-
     ref: Ref
     raw: bytes
     uid: str
@@ -106,30 +105,29 @@ class Live:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The metadata by which a patch says which object, as it was at which version, it means."""
+        """Metadata for a patch: it applies only to this object at this version."""
         return {"uid": self.uid, "resourceVersion": self.version}
 
 
 class Server:
-    """The objects of an API server. Whatever keeps a write from going on is raised as `Ended` or `Changed`."""
+    """The objects of an API server. Any reason to stop a write is raised as `Ended` or `Changed`."""
 
     def __init__(self, api: Asking, versions: Versions) -> None:
         self._api = api
         self._versions = versions
 
     def serves(self, resource: str) -> bool:
-        """Whether it is served at all."""
         return bool(self._versions(resource))
 
     def version_of(self, resource: str) -> str:
-        """The API version in which it is served."""
+        """The API version in which it is served. Raises Ended if it is not."""
         version = self._versions(resource)
         if not version:
             raise Ended(Later(f"{resource} are not served", NOT_SERVED_SECONDS))
         return version
 
     def find(self, ref: Ref) -> Live | None:
-        """The object of that name, None when there is none."""
+        """The object of that name, None if there is none."""
         answer = self._ask(ref, "GET", self._path(ref))
         if answer.code == 404:
             return None
@@ -138,7 +136,7 @@ class Server:
         return live_of(ref, answer.body)
 
     def get(self, ref: Ref) -> Live:
-        """The very object; a write to one that is gone, or whose name another has by now, is obsolete."""
+        """The object with that uid. Raises Ended (Obsolete) if it is gone or the name belongs to another object."""
         found = self.find(ref)
         if found is None:
             raise Ended(Obsolete(f"{ref} is gone"))
@@ -147,12 +145,12 @@ class Server:
         return found
 
     def listed(self, ref: Ref) -> Live | None:
-        """The same as `find`, with no other permission than to list: for what is followed and seldom written."""
+        """As `find`, but with the permission to list only: for a resource that dds follows and seldom writes."""
         found = self.list(ref.resource, {"fieldSelector": f"metadata.name={ref.name}"})
         return live_of(ref, found[0]) if found else None
 
     def list(self, resource: str, selected: Mapping[str, str], namespace: str = "") -> list[bytes]:
-        """All objects, of a namespace where one is given, that the selectors (as in a query) leave, as JSON."""
+        """All objects that match the selectors (query parameters), as JSON; `namespace` "" means all namespaces."""
         ref = Ref(resource, "*", namespace)
         path = path_of(resource, self.version_of(resource), namespace)
 
@@ -170,8 +168,8 @@ class Server:
             raise Ended(Later(f"{ref}: the answer is not a list")) from None
 
     def question(self, path: str, body: Mapping[str, Any] | None = None) -> Answer:
-        """The answer to a GET, or with a body (a review) to a POST, whatever its status, unless the server is in trouble. A
-        conflict is no answer to what writes nothing: something in between is in trouble."""
+        """The answer to a GET, or with a body (a review) to a POST, whatever its status, except for a failing server. A conflict
+        makes no sense for a query: something between dds and the API server is failing."""
         ref = Ref("the API server,", path)
         sent = None if body is None else msgspec.json.encode(body)
         answer = self._ask(ref, "GET" if body is None else "POST", path, body=sent)
@@ -180,18 +178,18 @@ class Server:
         return answer
 
     def create(self, ref: Ref, body: Mapping[str, Any]) -> bytes:
-        """A new object, and its JSON as it is kept. Raises Changed when the name is taken."""
+        """Create an object; gives its JSON as stored. Raises Changed if the name is taken."""
         path = path_of(ref.resource, self.version_of(ref.resource), ref.namespace)
         query = {"fieldManager": MANAGER}
         answer = self._ask(ref, "POST", path, query=query, body=msgspec.json.encode(body))
-        if answer.code == 404:  # the kind, or the namespace: nothing will be observed that leads to another try
+        if answer.code == 404:  # no such kind or namespace: nothing that dds watches would trigger another try
             raise Ended(declined(answer))
         if answer.code >= 300:
             _refuse(ref, answer)
         return answer.body
 
     def put(self, live: Live, body: Mapping[str, Any]) -> bytes:
-        """Another whole object in its place, and its JSON as it is kept; of `body` only the identity is seen to."""
+        """Replace the whole object; gives its JSON as stored. Of `body`, name and identity are set."""
         meta = {**body.get("metadata", {}), "name": live.ref.name, **live.identity}
         encoded = msgspec.json.encode({**body, "metadata": meta})
         answer = self._ask(live.ref, "PUT", self._path(live.ref), {"fieldManager": MANAGER}, encoded)
@@ -200,12 +198,12 @@ class Server:
         return answer.body
 
     def merge(self, live: Live, changes: Mapping[str, Any], subresource: str = "", *, unchanged: bool = True) -> bytes:
-        """A merge patch of the object as it was read, and its JSON as it is kept; metadata of `changes` is kept. Not `unchanged`:
-        of the very object, whatever else others have changed of it meanwhile."""
+        """Merge-patch the object as it was read; gives its JSON as stored. Other metadata of `changes` is kept.
+        `unchanged=False`: patch the object even if others changed it since."""
         return self._patch(live, MERGE, _merging(live, changes, unchanged), subresource)
 
     def merged_on_trial(self, live: Live, changes: Mapping[str, Any], subresource: str = "") -> Answer:
-        """What the server would say of a merge patch of the very object, which is never kept (dryRun=All)."""
+        """The answer to a merge patch as a dry run (dryRun=All), whatever version the object has."""
         query = {"fieldManager": MANAGER, "dryRun": "All"}
         body = msgspec.json.encode(_merging(live, changes, unchanged=False))
         answer = self._ask(live.ref, "PATCH", self._path(live.ref, subresource), query, body, MERGE)
@@ -214,7 +212,7 @@ class Server:
         return answer
 
     def replace(self, live: Live, path: str, value: Any, subresource: str = "") -> bytes:
-        """Put one value that is there already in another's place (a JSON patch with tests); the object's JSON as it is kept."""
+        """Replace one existing value (a JSON patch with tests); gives the object's JSON as stored."""
         body = [
             {"op": "test", "path": "/metadata/uid", "value": live.uid},
             {"op": "test", "path": "/metadata/resourceVersion", "value": live.version},
@@ -223,7 +221,8 @@ class Server:
         return self._patch(live, JSON, body, subresource)
 
     def apply(self, live: Live, kind: str, fields: Mapping[str, Any], subresource: str = "") -> None:
-        """Server-side apply of all that we own of the object: what we applied before and is not in `fields` goes."""
+        """Server-side apply of all fields that dds owns: a field that dds applied before and that is not in `fields` is
+        removed."""
         named = {"name": live.ref.name, **({"namespace": live.ref.namespace} if live.ref.namespace else {})}
         body = {
             "apiVersion": self.version_of(live.ref.resource),
@@ -234,7 +233,8 @@ class Server:
         self._patch(live, APPLY, body, subresource)
 
     def delete(self, live: Live, *, unchanged: bool = False) -> None:
-        """Delete the very object, or with `unchanged` only as it was read; one that is gone meanwhile is as good."""
+        """Delete the object with this uid, with `unchanged` only at the version that was read. One that is gone already is
+        fine."""
         means = live.identity if unchanged else {"uid": live.uid}
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": means}
         answer = self._ask(live.ref, "DELETE", self._path(live.ref), body=msgspec.json.encode(body))
@@ -247,7 +247,7 @@ class Server:
         answer = self._ask(live.ref, "PATCH", path, query, msgspec.json.encode(body), content_type)
         if (
             answer.code == 422 and content_type == JSON and not _causes(answer)
-        ):  # a test that fails is told no other way
+        ):  # the only sign of a failed test of the patch
             raise Changed(str(live.ref))
         if answer.code >= 300:
             _refuse(live.ref, answer)
@@ -272,12 +272,12 @@ class Server:
 
 
 class Write(ABC):
-    """A work that looks at live objects, compares, and sends what is still needed."""
+    """A work that reads live objects, compares them, and sends what is still needed."""
 
     __slots__ = ()
 
     def carry_out(self, api: Asking, versions: Versions) -> Result:
-        """What becomes of it: from the beginning, a few times, when an object changed in between."""
+        """Carry it out; start again a few times if an object changed in between."""
         server = Server(api, versions)
         why = ""
         for _ in range(ATTEMPTS):
@@ -294,7 +294,7 @@ class Write(ABC):
 
 
 def decoded(decode: Callable[[bytes], _T], live: Live) -> _T:
-    """The object as the core has it; a write to one that cannot be read is obsolete."""
+    """The object as the core has it. Raises Ended (Obsolete) if it cannot be read."""
     try:
         return decode(live.raw)
     except Fault as fault:
@@ -302,7 +302,7 @@ def decoded(decode: Callable[[bytes], _T], live: Live) -> _T:
 
 
 def live_of(ref: Ref, raw: bytes) -> Live:
-    """An object as an answer has it."""
+    """A live object from the JSON of an answer."""
     try:
         meta = _object.decode(raw).metadata
     except ValueError:
@@ -324,7 +324,7 @@ def _merging(live: Live, changes: Mapping[str, Any], unchanged: bool) -> dict[st
 
 
 def _refuse(ref: Ref, answer: Answer) -> NoReturn:
-    """Raise what an answer other than success means."""
+    """Raise the meaning of an answer that is not a success."""
     code = answer.code
     if code == 404:
         raise Ended(Obsolete(f"{ref} is gone"))
@@ -342,12 +342,12 @@ def _later(ref: Ref, answer: Answer) -> Ended:
 
 
 def _is_trouble(answer: Answer) -> bool:
-    """Whether the server says nothing of the request, but of its own state or of who asks."""
+    """Whether the answer is not about the request, but about the server's state or the sender's credentials."""
     return answer.code in (401, 408, 429) or answer.code >= 500
 
 
 def declined(answer: Answer) -> Declined:
-    """A missing permission that an API server of 1.36 tells within a 422 is told as what it is."""
+    """The refusal in an answer. From 1.36 the API server reports a missing permission within a 422: that becomes Forbidden."""
     told = _told(answer)
     forbidden = any(cause.reason == "FieldValueForbidden" for cause in _causes(answer))
     return Declined(answer.code, "Forbidden" if forbidden else scrub(told.reason)[:100], scrub(told.message))

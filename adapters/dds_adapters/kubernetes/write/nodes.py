@@ -1,4 +1,4 @@
-"""Writes to nodes for the autoscaler: the Node of a server that is gone goes, and the start-up taint of one that has come."""
+"""Writes to nodes for the autoscaler: delete the Node of a server that is gone; remove the start-up taint of a new one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DeleteNode(Write):
 
 @dataclass(frozen=True, slots=True)
 class OpenNode(Write):
-    """NodeOpened: the taint of this key and effect goes, all others stay."""
+    """NodeOpened: remove the taint with this key and effect, keep all others."""
 
     name: str
     uid: str
@@ -60,7 +60,7 @@ class _Node(msgspec.Struct):
 
 
 def _taints(raw: bytes) -> list[dict[str, Any]] | None:
-    """The taints of a Node with all that they have; None where they are none."""
+    """The taints of a Node with all their fields; None if they cannot be read."""
     try:
         spec = msgspec.json.decode(raw, type=_Node).spec
     except ValueError:

@@ -1,9 +1,9 @@
-"""What is still to be written, and what may begin now.
+"""The outbox: which tasks still wait, and which may begin now.
 
-Tasks that share an object are carried out in the order in which they were put, never two at once; a newer one takes the place of
-an older one that was not carried out yet; what failed is tried again later each time; a server in trouble is left alone.
-Pure: instants are seconds of any clock that does not go back, and are given; so is the source of randomness. Nothing here sends
-anything or looks into a work; whoever carries tasks out says what became of them, and gets the fact of it.
+Tasks that share an object run one after the other, in the order in which they were put. A newer task with the same `replaces`
+supersedes an unfinished older one. A failed task is tried again after growing pauses, and a failing server gets few requests.
+Pure: the caller gives instants (seconds of a monotonic clock) and the source of randomness, carries tasks out and reports each
+result; the outbox returns the fact of it.
 """
 
 from __future__ import annotations
@@ -21,23 +21,25 @@ from dds_core.events import Event, Superseded, WriteDone, WriteObsolete, WriteRe
 from dds_core.kit.policy import MODES, Mode
 
 MOST_EXTRAS = 10_000
-"""So many tasks that nobody decided may wait; one more is dropped."""
+"""Most tasks without decision that may wait; further ones are dropped."""
 BEHIND_AT_ONCE = 2
-"""So many tasks that nobody decided may run together: ten thousand questions at a start must not keep every thread, and the
-server, from the orders."""
+"""Most tasks without decision that may run at once: ten thousand queries after a start must not keep all threads, and the server,
+from the orders."""
 EXTRA_TRIES = 3
-"""A task that nobody decided is dropped when it could not be carried out so often."""
+"""A task without decision is dropped after so many failed tries."""
 LOOK_AND_WRITE = 2
-"""Requests that a task mostly takes: none begins when there is room for less, and it may send so many without asking."""
+"""Requests that a task usually needs: it begins only if the limiter allows that many, and sends that many without asking
+again."""
 MODE_LOWERED = "ModeLowered"
 
 Ending = Done | Obsolete | Declined
-"""With what a work ends that is not tried again."""
+"""A final result."""
 
 
 @dataclass(eq=False, slots=True)
 class _Item:
-    """A task and where it stands: until when it is wanted; `ahead` counts its objects at which another task comes first."""
+    """A task and its status. `until`: the instant after which it is too late. `ahead`: for how many of its objects another task
+    comes first."""
 
     task: Task
     number: int
@@ -46,10 +48,10 @@ class _Item:
     due: float = float("-inf")
     tries: int = 0
     requests: int = 0
-    """How many were sent since it began last."""
+    """Requests sent in this try."""
     backoff: Backoff | None = None
     gone: bool = False
-    """It has ended: a heap that still has it passes over it."""
+    """The task has ended; heaps that still contain it skip it."""
 
     @property
     def extra(self) -> bool:
@@ -57,7 +59,7 @@ class _Item:
 
     @property
     def behind(self) -> bool:
-        """Whether decisions go before it: a start may have thousands of questions, and claims wait meanwhile."""
+        """True: decisions go first. After a start there may be thousands of queries, while claims wait."""
         return not (self.task.decision or self.task.lasting)
 
     @property
@@ -66,17 +68,16 @@ class _Item:
 
 
 class Outbox:
-    """The tasks that wait and that run. Not for two threads at once.
+    """The waiting and the running tasks. Not thread-safe.
 
-    `put` some; ask `next` until it gives no task; tell `finished` (or `returned`) of each that it gave. Each task of a decision
-    gets one fact, which comes back from `put`, `limit` or `finished`: `WriteDone`, `WriteObsolete`, `WriteRefused` or
+    Call `put`; call `next` until it gives no task; report each task that it gave with `finished` or `returned`. Each task of a
+    decision gets one fact, returned by `put`, `limit` or `finished`: `WriteDone`, `WriteObsolete`, `WriteRefused` or
     `Superseded`.
     """
 
     def __init__(self, random: Random, mode: Mode = "detach") -> None:
-        """`mode`: see `limit`."""
         self.counts: Counter[tuple[str, str]] = Counter()
-        """How often what came of which action: done, unchanged, obsolete, declined, later, superseded, lowered, dropped."""
+        """Number by (action, outcome); outcomes: done, unchanged, obsolete, declined, later, superseded, lowered, dropped."""
         self._random = random
         self._mode: Mode = mode
         self._number = 0
@@ -84,33 +85,32 @@ class Outbox:
         self._running: dict[int, _Item] = {}
         self._queues: dict[str, OrderedDict[int, _Item]] = {}
         self._newest: dict[str, _Item] = {}
-        """By `replaces` the task that waits."""
+        """The waiting task by its `replaces`."""
         self._ready: dict[tuple[bool, str], list[tuple[int, _Item]]] = {}
-        """Heaps of those that are first at all their objects and due, by whether others go before, and resource."""
+        """Heaps of tasks that may begin (due, and first for all their objects), by (behind, resource)."""
         self._later: list[tuple[float, int, _Item]] = []
         self._limiters: dict[str, Limiter] = {}
-        """By resource. A task that failed counts with all its requests; only a write that was made is a good answer, since that
-        reads are answered says nothing of writes."""
+        """By resource. A failed task counts with all its requests. Only a completed write counts as a good answer, because
+        answered reads do not show that writes work."""
         self._extras = 0
 
     def __len__(self) -> int:
-        """How many tasks wait or run."""
         return len(self._waiting) + len(self._running)
 
     @property
     def waiting(self) -> int:
-        """How many tasks were not begun, or wait to be tried again."""
+        """Number of tasks that have not begun, or wait for another try."""
         return len(self._waiting)
 
     @property
     def running(self) -> int:
-        """How many tasks were given out."""
+        """Number of tasks that run."""
         return len(self._running)
 
     # -- what comes in, what is taken out ------------------------------------------------------------------------------
 
     def put(self, tasks: Iterable[Task], now: float) -> list[Event]:
-        """Tasks to carry out, behind all that were put before. Gives the facts of those that will not be."""
+        """Add tasks after all earlier ones. Gives the facts of those that will not run."""
         facts: list[Event | None] = []
         for task in tasks:
             if not self._allowed(task):
@@ -122,8 +122,8 @@ class Outbox:
         return [fact for fact in facts if fact is not None]
 
     def limit(self, mode: Mode) -> list[Event]:
-        """From now on no task begins that needs a stronger mode; in "observe" only what writes nothing does. Gives the facts of
-        those that waited for it: with `WriteRefused` their decisions count no more."""
+        """Start no task that needs a stronger mode than `mode`; in "observe" only tasks that write nothing start. Gives the facts
+        of the waiting tasks that this excludes: `WriteRefused` undoes their decisions in the state."""
         if mode == self._mode:
             return []
         self._mode = mode
@@ -134,8 +134,8 @@ class Outbox:
     # -- what is to be done ----------------------------------------------------------------------------------------------
 
     def next(self, now: float) -> Task | float | None:
-        """A task to carry out now; or the instant at which to ask again, unless something is put or finished before; None when
-        there is nothing to wait for. Tasks of decisions come first."""
+        """A task to run now; or the instant at which to ask again unless something is put or finished before; None if nothing
+        waits. Tasks of decisions come first."""
         while self._later and self._later[0][0] <= now:
             _, _, item = heappop(self._later)
             if not item.gone:
@@ -162,8 +162,8 @@ class Outbox:
         return self._begin(item)
 
     def request(self, task: Task, now: float) -> bool:
-        """A running task is about to send another request than its first, which `next` has counted. False when the server is in
-        trouble and has had enough: then nothing is to be sent."""
+        """Called before each request of a running task but its first, which `next` has counted. False: the server is failing and
+        has its share of requests; send nothing."""
         item = self._running[id(task)]
         limiter = self._limiter(item.resource)
         if item.requests >= LOOK_AND_WRITE:
@@ -174,7 +174,7 @@ class Outbox:
         return True
 
     def finished(self, task: Task, result: Result, now: float) -> Event | None:
-        """What became of a running task. Gives the fact of it; None when it is to be tried again, and for what nobody decided."""
+        """Report the result of a running task. Gives its fact; None if it will be tried again, or has no decision."""
         item, limiter = self._back(task)
         match result:
             case Done():
@@ -190,13 +190,13 @@ class Outbox:
                     limiter.failed([now] * item.requests)
                 item.tries += 1
                 item.backoff = item.backoff or Backoff(self._random)
-                too_late = nextafter(item.until, inf)  # its outcome is not waited for longer than it is wanted
+                too_late = nextafter(item.until, inf)  # it ends, with its fact, right after its last moment
                 item.due = min(now + item.backoff.failed(now, wait), too_late)
                 self.counts[_action(task), "later"] += 1
                 return self._again(item)
 
     def returned(self, task: Task) -> Event | None:
-        """A running task could not be carried out for a reason of our own: it is as if it had not begun."""
+        """Report that this process could not run the task; it waits again as if it had not begun."""
         item, _ = self._back(task)
         return self._again(item)
 
@@ -218,7 +218,6 @@ class Outbox:
         return fact
 
     def _wait(self, item: _Item) -> None:
-        """Among those that wait, from now."""
         self._waiting[item.number] = item
         self._extras += item.extra
         if item.task.replaces:
@@ -227,7 +226,7 @@ class Outbox:
             self._due(item)
 
     def _due(self, item: _Item) -> None:
-        """It is first at all its objects."""
+        """No earlier task for any of its objects is queued: it is ready, or becomes so when its back-off ends."""
         if item.due == float("-inf"):
             self._make_ready(item)
         else:
@@ -249,7 +248,7 @@ class Outbox:
         return item.task
 
     def _back(self, task: Task) -> tuple[_Item, Limiter]:
-        """It runs no more; with the limiter of its resource."""
+        """Remove a task from the running ones; gives the limiter of its resource too."""
         item = self._running.pop(id(task))
         limiter = self._limiter(item.resource)
         limiter.running -= max(LOOK_AND_WRITE, item.requests)
@@ -262,7 +261,7 @@ class Outbox:
             del self._newest[item.task.replaces]
 
     def _again(self, item: _Item) -> Event | None:
-        """It ran and is to run again, unless there is a reason against it by now."""
+        """Let a task wait for another try, unless the mode, a newer task or the number of tries excludes that."""
         newer = self._newest.get(item.task.replaces) if item.task.replaces else None
         if not self._allowed(item.task):
             return self._ended(item, "lowered")
@@ -279,7 +278,7 @@ class Outbox:
         return self._ended(item, outcome)
 
     def _ended(self, item: _Item, outcome: str, why: Ending | None = None) -> Event | None:
-        """It leaves its queues; who comes next there may begin."""
+        """Remove the task from its objects' queues; the next task of each may begin."""
         item.gone = True
         for name in dict.fromkeys(item.task.objects):
             queue = self._queues[name]
@@ -317,13 +316,13 @@ class Outbox:
 
 
 def _extra(task: Task) -> bool:
-    """Whether nobody decided it, so that it may be given up. What lasts is not, nor what only asks (it needs no mode): nobody
-    would do it again."""
+    """True for a task that may be dropped: without decision, not `lasting`, and a write. A query (it needs no mode) is kept,
+    because nothing would repeat it."""
     return not (task.decision or task.lasting or task.needs == "observe")
 
 
 def _inherit(newer: _Item, older: _Item) -> None:
-    """A newer decision does not make a server answer: it waits as long as the older one would have."""
+    """Keep the back-off of the superseded task: a newer decision does not make a failing server answer."""
     newer.due, newer.backoff = older.due, older.backoff
 
 

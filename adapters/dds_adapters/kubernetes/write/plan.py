@@ -1,7 +1,7 @@
-"""From a committed decision to the writes that it means, with everything in them that was decided on.
+"""Makes tasks of a committed decision, with all the data that the write needs.
 
-Runs on the engine's thread; asks nobody and decides nothing. Whatever the state no longer bears out becomes a task that ends
-at once, so that each decision has its outcome.
+Runs on the engine's thread; sends nothing and decides nothing. If the state no longer matches the decision, the task ends at once
+as obsolete, so that each decision has an outcome.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from dds_core.scaler.state import State
 
 @dataclass(frozen=True, slots=True)
 class Overtaken:
-    """What was decided on had changed before it could be sent at all."""
+    """The state changed after the decision and before anything was sent."""
 
     why: str
 
@@ -56,19 +56,19 @@ class Overtaken:
 
 P = TypeVar("P")
 Plans = Mapping[type[Decision], Callable[[Any, int, P], Task]]
-"""By kind of decision its task; the numbers are instants in microseconds."""
+"""By type of decision the function that makes its task; the int is the decision's instant in microseconds."""
 
 
 def plan(decision: Decision, event_id: str, at: int, state: State) -> tuple[Task, ...]:
-    """The tasks of a decision of the scaler, as `planned`."""
+    """The tasks of a decision of the scaler; see `planned`."""
     return planned(_PLANS, decision, event_id, at, state)
 
 
 def planned(plans: Plans[P], decision: Decision, event_id: str, at: int, state: P) -> tuple[Task, ...]:
-    """The tasks of a decision, none for one that writes nothing or was decided in mode `observe`.
+    """The tasks of a decision; none for one that writes nothing or was made in mode `observe`.
 
-    `event_id` is the decision's in the log, `at` its instant in microseconds; the state has folded it, and may have folded
-    more.
+    `event_id` is the decision's id in the log, `at` its instant in microseconds; the state has folded it, and maybe later
+    events.
     """
     draw = plans.get(type(decision))
     if draw is None or getattr(decision, "mode", "observe") == "observe":
@@ -78,8 +78,8 @@ def planned(plans: Plans[P], decision: Decision, event_id: str, at: int, state: 
 
 
 def stamps(state: State) -> tuple[Task, ...]:
-    """A new leader's epoch on each request of ours: a write that the leader before it read for finds another version. However
-    long the server is in trouble, what follows for the request waits behind it."""
+    """Tasks that write a new leader's epoch to each of dds's requests, so that a late write of the previous leader fails on the
+    version. They are never dropped, and later writes to the request wait behind them."""
     ours = (
         request for request in state.requests.rows.values() if _is_ours(state, request.uid) and not request.deleting
     )
@@ -103,7 +103,7 @@ def _resource_object(uid: str) -> str:
 
 
 def _is_ours(state: State, uid: str) -> bool:
-    """By its label or its name; one that is only adopted is left as it is."""
+    """By label or name. A request that dds only adopted gets no stamp."""
     one = state.requests.rows[uid]
     return one.labels.get(OWNER_LABEL) == OWNER or one.name == request_name(one.node, one.type, one.model)
 
@@ -150,11 +150,11 @@ def _hand_over(decision: e.HandOver, at: int, state: State) -> Task:
     stands = all(_hand_over_stands(state, signal.claim, decision.node) for signal in decision.signals)
     task = _tell(decision.signals, at, state, target, stands)
     promised = max(1.0, state.policy.no_allocation_seconds)
-    return replace(task, within=promised)  # then the devices are free for others, and nobody is to be told of them
+    return replace(task, within=promised)  # after that the devices are free for other claims
 
 
 def _hand_over_stands(state: State, uid: str, node: str) -> bool:
-    """Whether it is still this attempt of the claim that is handed over."""
+    """Whether the hand-over is still for the claim's current attempt and node."""
     row, life = state.hand_overs.get(uid), state.lives.get(uid)
     return row is not None and life is not None and (row.attempt, row.node) == (life.attempt, node)
 
@@ -162,7 +162,7 @@ def _hand_over_stands(state: State, uid: str, node: str) -> bool:
 def _failure(decision: e.FailureSignalled, at: int, state: State) -> Task:
     failure, told = state.failures.get(decision.claim), state.lives.get(decision.signal.claim)
     stands = failure is not None and failure.attempt == decision.attempt
-    if failure is not None and told is not None:  # it may be told on another claim of the pod
+    if failure is not None and told is not None:  # the signal may be on another claim of the pod
         stands = stands and told.node == failure.node
     return _tell((decision.signal,), at, state, decision.claim, stands)
 
@@ -181,7 +181,7 @@ def _tell(signals: tuple[Signal, ...], at: int, state: State, target: str, stand
 
 
 def _is_on(claim: Claim, signal: Signal) -> bool:
-    """Whether the devices that are spoken of are those of the claim's allocation."""
+    """Whether the signal's devices are all in the claim's allocation."""
     allocated = {result.key for result in claim.allocation.results} if claim.allocation is not None else set()
     return {(entry.driver, entry.pool, entry.device) for entry in signal.entries} <= allocated
 
@@ -215,7 +215,7 @@ def _claim_object(uid: str) -> str:
 # --- guards, exchanges and holds ---------------------------------------------------------------------------------------
 
 GUARDED_SECONDS = 2.0
-"""So long it is tried to see that a guard acts; then its claims are handed over in another way."""
+"""Seconds for a guard to take effect; after that its claims are handed over in another way."""
 NO_PLACE = "it is not known any more where devices are guarded"
 NO_EXCHANGE = "the exchange of this claim is over"
 
@@ -226,7 +226,7 @@ def _begin(decision: e.ExchangeBegun, at: int, state: State) -> Task:
 
 
 def _guard(decision: Decision, devices: tuple[DeviceKey, ...], until: int, node: str, state: State) -> Task:
-    # The admission policy compares the end of a guard with allocationTimestamp, which the scheduler's clock gives.
+    # The admission policy compares a guard's end with allocationTimestamp, which comes from the scheduler's clock.
     ahead = max(0, -(state.skew or 0))
     work: Work = GuardDevices(state.guards, devices, until + ahead, node)
     if not state.guards:
@@ -260,7 +260,7 @@ def _lift_guards(decision: e.GuardLifted, at: int, state: State) -> Task:
     objects = (
         *_guard_objects(decision.devices),
         _claim_object(decision.claim),
-    )  # after what is written under the guard
+    )  # the claim, too: the guard ends after the writes that it protects
     return Task(work, objects, target=decision.claim, needs="observe")
 
 
@@ -287,13 +287,13 @@ def _end_hold(decision: e.HoldEnded, at: int, state: State) -> Task:
     row = state.holds.get(decision.resource)
     young = row is not None and at < row.until
     work: Work = EndHold(Ref(CLAIMS, decision.hold, namespace), decision.resource, decision.devices, young)
-    if not namespace and state.unanswered:  # its guard may stand: decided again once it is known where
+    if not namespace and state.unanswered:  # a guard may exist: dds decides again once it knows the namespace
         work = Overtaken(NO_PLACE)
     return Task(work, objects, target=decision.resource, needs="observe")
 
 
 def _guard_objects(devices: tuple[DeviceKey, ...]) -> tuple[str, ...]:
-    """A key each and not the whole ConfigMap, so that one guard does not wait until another is seen to act."""
+    """One object for each key, not one for the whole ConfigMap, so that no guard waits for another to take effect."""
     return tuple(f"{MAPS}/{guard.CONFIG_MAP}/{guard.key(*device)}" for device in devices)
 
 
@@ -305,7 +305,7 @@ def _label(decision: e.NodeLabelled, at: int, state: State) -> Task:
 
 
 def label(decision: e.NodeLabelled, node: Node | Host | None) -> Task:
-    """The task of either component's decision about the labels of a node, as it sees it."""
+    """The task that labels a node, for the scaler and the publisher."""
     labels = tuple(sorted(decision.labels.items()))
     work = LabelNode(node.name, node.uid, labels) if node is not None else Overtaken("the node is gone")
     thing = f"nodes/{decision.node}"

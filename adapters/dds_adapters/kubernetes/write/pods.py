@@ -1,5 +1,4 @@
-"""A question about a pod that is not watched any more, since it has a node: nothing is written, the answer goes where the watch's
-news go."""
+"""Gets a pod that is no longer watched because it has a node. Writes nothing; the answer goes to the queue of watch events."""
 
 from __future__ import annotations
 
@@ -26,8 +25,8 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AskPod(Write):
-    """What became of a pod: MODIFIED with what it is now, or DELETED when it is gone, has finished, or its name is another's. Of
-    the end of one that has finished nobody would hear any more."""
+    """Puts MODIFIED with the pod as it is now, or DELETED if it is gone, has finished, or its name belongs to another pod. A
+    finished pod counts as gone because its deletion would not be seen."""
 
     pod: Ref
     outlet: Sink
@@ -37,7 +36,7 @@ class AskPod(Write):
         found = _read(live) if live is not None and live.uid == self.pod.uid else None
         if live is None or live.uid != self.pod.uid or (found is not None and found.node and found.phase in FINISHED):
             tell_gone(self.pod.namespace, self.pod.name, self.pod.uid, self.outlet)
-        elif found is None or found.node:  # of one that waits the watch tells; it is not overtaken by an older answer
+        elif found is None or found.node:  # a pod without node is watched: an older answer must not follow newer events
             self.outlet.put(PODS, self.pod.uid, MODIFIED, live.raw)
         return Done(written=False)
 
@@ -47,7 +46,7 @@ def ask_pod(namespace: str, name: str, uid: str, outlet: Sink) -> Work:
 
 
 def tell_gone(namespace: str, name: str, uid: str, outlet: Sink) -> None:
-    """Of an object that is gone only who it was is read."""
+    """Put DELETED; of a deleted object only the identity is read."""
     meta = {"uid": uid, "namespace": namespace, "name": name}
     outlet.put(PODS, uid, DELETED, msgspec.json.encode({"apiVersion": "v1", "kind": "Pod", "metadata": meta}))
 
@@ -55,5 +54,5 @@ def tell_gone(namespace: str, name: str, uid: str, outlet: Sink) -> None:
 def _read(live: Live) -> Pod | None:
     try:
         return decoding.pod(live.raw)
-    except Fault:  # those who take it say what is wrong with it
+    except Fault:  # the translator reports it
         return None

@@ -1,7 +1,7 @@
-"""Sizes of ComposabilityRequests: made, raised, lowered, and stamped by a new leader.
+"""Writes of ComposabilityRequests: create one, raise or lower its size, stamp a new leader's epoch.
 
-Asking for a device is not idempotent; what keeps it to one device for one need is that a size is only ever set on the request
-as it was compared. A size is lowered only when nothing but the marked victims can go.
+Ordering a device is not idempotent. dds orders only one device for one need because it sets a size only if the request is still
+as compared. It lowers a size only if the operator can take nothing but the marked victims.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ REQUESTS = "composabilityrequests"
 RESOURCES = "composableresources"
 SIZE = "/spec/resource/size"
 TERMINATING_SECONDS = 2.0
-"""Until a request that is being deleted is looked at again; the operator takes its time."""
+"""Until dds looks again at a request that is being deleted; the operator needs time for that."""
 
 
 @dataclass(frozen=True, slots=True)
 class RaiseRequest(Write):
-    """AttachOrdered: let the request have `size` devices, and make it when there was none (`previous` is None). An order that
-    takes a larger one back changes nothing on the server when that one was never written."""
+    """AttachOrdered: set the size of the request; create it if there was none (`previous` is None). An order that takes back a
+    larger one changes nothing on the server if the larger one was never written."""
 
     name: str
     uid: str
@@ -63,8 +63,8 @@ class RaiseRequest(Write):
         return Done()
 
     def _was_lowered(self, size: int) -> bool:
-        """Whether more than was ordered would be attached. An order for no more than there was takes a detach back: then the
-        lower size is our own."""
+        """Whether someone else lowered the size, so that more would be attached than was ordered. If `size` is not above
+        `previous`, the order takes a detach back, and dds itself set the lower size."""
         return self.previous is not None and size < self.previous < self.size
 
     def _body(self, server: Server) -> dict[str, object]:
@@ -91,8 +91,8 @@ class RaiseRequest(Write):
 
 @dataclass(frozen=True, slots=True)
 class LowerRequest(Write):
-    """DetachOrdered: from `previous` to `size`, when nothing but the victims (uids of ComposableResources) can go. `unattached`:
-    they have no device yet. Without victims `size` is the number of those that are there."""
+    """DetachOrdered: from `previous` to `size`, if only the victims (uids of ComposableResources) can be detached. `unattached`:
+    the victims have no device yet. Without victims, `size` is the number of existing resources."""
 
     name: str
     uid: str
@@ -118,7 +118,7 @@ class LowerRequest(Write):
         return Done()
 
     def _against(self, request: AttachRequest, owned: list[FabricResource]) -> str:
-        """Why the operator could take another device than a victim, or none should go, "" when neither."""
+        """Why not to lower it: the operator could detach another device, or none may be detached; "" if it is right."""
         if request.size != self.previous:
             return f"its size is {request.size}, not {self.previous}"
         staying = [one for one in owned if not one.leaving]
@@ -152,7 +152,7 @@ class LowerRequest(Write):
 
 @dataclass(frozen=True, slots=True)
 class StampEpoch(Write):
-    """A new leader's mark on a request of ours: what the leader before it has read is not as it was any more."""
+    """A new leader's mark on a request of dds: it changes the version, so that a late write of the previous leader fails."""
 
     name: str
     uid: str

@@ -1,7 +1,6 @@
-"""What is to be written, as the engine's thread hands it over: everything a task needs is in it, so that whoever carries it out
-never looks into the state.
+"""Tasks: writes to the API server that the engine's thread hands over.
 
-Pure data; nothing here sends anything.
+A task is pure data and contains all that the write needs, so that the writer's threads never read the state.
 """
 
 from __future__ import annotations
@@ -19,23 +18,24 @@ from dds_core.errors import DdsError
 from dds_core.kit.policy import Mode
 
 Versions = Callable[[str], str]
-"""The API version in which a resource is served and followed ("resourceclaims" -> "resource.k8s.io/v1"); "" when it is not."""
+"""The API version in which a resource is served and followed ("resourceclaims" -> "resource.k8s.io/v1"); "" if it is not
+served."""
 
 
 class Work(Protocol):
-    """One kind of write. A frozen dataclass that carries all it needs."""
+    """One kind of write: a frozen dataclass with all that it needs."""
 
     def carry_out(self, api: Asking, versions: Versions) -> Result:
-        """Look at the live objects, compare with what the decision was made for, send what is still needed.
+        """Read the live objects, compare them with those of the decision, and send what is still needed.
 
-        Called again from the beginning after `Later`, and after a crash: whatever it does must be safe to do twice."""
+        It starts again from the beginning after `Later` and after a crash, so it must be idempotent."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The live object is as the decision wants it, by this write or already before. `version` is the resourceVersion that it has
-    since, where a later write rests on it."""
+    """The live object is as the decision wants it, by this write or already before. `version` is its resourceVersion, if a later
+    write depends on it."""
 
     written: bool = True
     version: str = ""
@@ -43,15 +43,15 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Obsolete:
-    """The live object is not the one that the decision was made for, or has moved on: what is observed of it leads to the next
-    decision. `why` is for the log line."""
+    """The live object is not the one of the decision, or has changed since: the next decision follows from what is observed of
+    it. `why` is for the log line."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Declined:
-    """The API refuses for good: HTTP status, the API's reason, and scrubbed foreign words."""
+    """A final refusal of the API server: HTTP status, reason, and scrubbed message."""
 
     code: int
     reason: str
@@ -60,9 +60,9 @@ class Declined:
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """Not now: no answer, an overloaded server, a conflict that went on. `wait` is what the server asked for, in seconds.
+    """Try again: no answer, an overloaded server, repeated conflicts. `wait` is the server's Retry-After in seconds.
 
-    `trouble`: the server did not answer, or said 429 or 5xx. Works need not say so: who carries them out saw the answers."""
+    `trouble`: the server did not answer, or answered 429 or 5xx. `carry_out` sets it from the answers; a `Work` need not."""
 
     why: str
     wait: float = 0.0
@@ -74,15 +74,14 @@ Result = Done | Obsolete | Declined | Later
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A write that is wanted.
+    """A write.
 
-    `decision` is the event id of the decision, `action` its type and `target` what `WriteDone` and `WriteRefused` are to name;
-    all three are "" for what nobody decided (a Kubernetes Event, an epoch stamp): nobody is told what becomes of it.
-    `objects` are those that it writes, as "<resource>/<uid or name>": tasks that share one are carried out in the order in
-    which they were put. A task with the same non-empty `replaces` as an older one that was not carried out yet supersedes it.
-    `needs` is the mode below which it must not be carried out any more. `at` is the decision's instant in microseconds.
-    `lasting` tells of what nobody decided that it is not given up all the same. `within` so many seconds from when it is put it
-    has to begin, each time that it is tried; later it is not wanted any more, and ends with `too_late`.
+    `decision` is the event id of the decision, `action` its type, and `target` the name for `WriteDone` and `WriteRefused`. All
+    three are "" for a task without decision (a Kubernetes Event, an epoch stamp); its outcome is not logged. `objects` are those
+    that it writes, as "<resource>/<uid or name>": tasks that share one run in the order in which they were put. A task supersedes
+    an unfinished older one with the same non-empty `replaces`. `needs`: the task does not run in a weaker mode. `at` is the
+    decision's instant in microseconds. `lasting`: a task without decision that is never dropped. `within`: each try must begin
+    within so many seconds after the task was put; after that the task ends with `too_late`.
     """
 
     work: Work
@@ -100,7 +99,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Overdue:
-    """The work of a task that could not begin in time."""
+    """Replaces the work of a task that did not begin in time."""
 
     result: Result
 
@@ -109,29 +108,29 @@ class Overdue:
 
 
 class NotLeading(Exception):
-    """This process may not begin a write now: it does not lead, or the log is away. Nothing was sent."""
+    """This process may not begin a write now: it does not lead, or the log is unavailable. Nothing was sent."""
 
 
 # -- carrying a task out -----------------------------------------------------------------------------------------------
 
 MARGIN = 0.1
-"""Seconds: with less left than this, nothing is sent."""
+"""Seconds: if less is left of the lease, nothing is sent."""
 REQUEST_SECONDS = 15.0
-"""The longest that an answer is waited for."""
+"""The longest wait for an answer."""
 INTERNAL_ERROR = "InternalError"
 
 Permit = Callable[[], float]
-"""Seconds for which this process may still write, 0 when it may not; it never waits."""
+"""Seconds for which this process may still write, 0 if it may not. Does not block."""
 
 
 class Guard:
-    """A way to the API server (`Asking`) for one task: each request only while this process may write, within the time that it
-    has for that, and no more of them than a server in trouble can bear."""
+    """A way to the API server (`Asking`) for one task. It sends a request only while this process may write, with the remaining
+    time as its limit, and only if the limiter of a failing server allows it."""
 
     def __init__(self, api: Asking, permit: Permit, another: Callable[[], bool]) -> None:
-        """`another` is asked before each request but the first; no when the server is to be left alone."""
+        """`another` is called before each request but the first; False: send nothing more to this failing server."""
         self.trouble = False
-        """The server did not answer, or said 429 or 5xx, or was left alone for that."""
+        """The server did not answer, or answered 429 or 5xx, or `another` refused."""
         self._api = api
         self._permit = permit
         self._another = another
@@ -147,7 +146,7 @@ class Guard:
         content_type: str = "application/json",
         timeout: float = REQUEST_SECONDS,
     ) -> Answer:
-        """Send it if that may be. Raises NotLeading, then nothing was sent, and Unreachable."""
+        """Send a request. Raises NotLeading (nothing was sent) and Unreachable."""
         if self._sent and not self._another():
             self.trouble = True
             fix = "it is asked again later"
@@ -167,7 +166,7 @@ class Guard:
 
 
 def carry_out(task: Task, guard: Guard, versions: Versions, on_error: Callable[[str], None]) -> Result:
-    """What became of it. Raises NotLeading. A fault of the program is told as one line, and the task declined."""
+    """Carry out a task. Raises NotLeading. An error of the program is reported in one line, and the task is declined."""
     try:
         result = task.work.carry_out(guard, versions)
     except NotLeading:
@@ -183,7 +182,8 @@ def carry_out(task: Task, guard: Guard, versions: Versions, on_error: Callable[[
 
 
 def fault(error: Exception, where: str) -> str:
-    """An error of the program as one line: its kind, file and line. What it says may be somebody else's words, or secret."""
+    """One line for an error of the program: its type, file and line, without its message, which may contain foreign text or
+    secrets."""
     frames = extract_tb(error.__traceback__)
     place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     return str(DdsError(f"{type(error).__name__}{place}", where=where, fix="an error of the program: report it"))

@@ -1,11 +1,10 @@
-"""The threads that carry out what the outbox has. They know nothing of what is written and decide nothing; all that they leave
-behind are facts, which the engine's thread fetches.
+"""The threads that carry out the tasks of the outbox. Their results are facts, which the engine's thread fetches.
 
-    writer = Writer(cluster, versions, permit=elector.remaining, wake=arrivals.wake)
-    writer.start()
-    writer.put(tasks)                  # after the commit of their decisions
-    facts = writer.outcomes()          # whenever `wake` was called
-    writer.stop(20)                    # before the lease is given up
+writer = Writer(cluster, versions, permit=elector.remaining, wake=arrivals.wake)
+writer.start()
+writer.put(tasks)                  # after the commit of their decisions
+facts = writer.outcomes()          # whenever `wake` was called
+writer.stop(20)                    # before the lease is given up
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from dds_core.kit.policy import Mode
 
 THREADS = 8
 GLANCE = 0.2
-"""Seconds between looks whether this process may write again."""
+"""Seconds between checks whether this process may write again."""
 
 
 class Writer:
-    """Carries tasks out, several at a time. All methods may be called from any thread; none waits for a request but `stop`."""
+    """Carries tasks out, several at a time. All methods are thread-safe; only `stop` waits for requests."""
 
     def __init__(
         self,
@@ -43,8 +42,8 @@ class Writer:
         random: Random | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`permit` is asked before each request. `wake` is called, from any thread, when there are outcomes; `told` is given
-        each fault of the program as one line."""
+        """`permit` is called before each request; `wake`, from any thread, when there are outcomes; `on_error` with one line for
+        each error of the program."""
         self._api = api
         self._versions = versions
         self._permit = permit
@@ -58,12 +57,11 @@ class Writer:
         self.threads = [Thread(target=self._run, name=f"writer-{n}", daemon=True) for n in range(threads)]
 
     def start(self) -> None:
-        """Begin."""
         for thread in self.threads:
             thread.start()
 
     def stop(self, timeout: float) -> bool:
-        """Let no task begin any more and wait for those that run, up to so many seconds. False when one still hangs then."""
+        """Start no further task, and wait up to `timeout` seconds for the running ones. False if one still runs."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -76,11 +74,11 @@ class Writer:
     # -- what the engine's thread calls ----------------------------------------------------------------------------------
 
     def put(self, tasks: Iterable[Task]) -> None:
-        """Tasks to carry out, behind all that were put before."""
+        """Add tasks after all earlier ones."""
         self._change(lambda: self._outbox.put(tasks, self._clock()))
 
     def limit(self, mode: Mode) -> None:
-        """From now on no task begins that needs a stronger mode; those that wait for it are refused."""
+        """Start no task that needs a stronger mode; those that wait are refused."""
         self._change(lambda: self._outbox.limit(mode))
 
     def outcomes(self) -> list[Event]:
@@ -93,25 +91,22 @@ class Writer:
 
     @property
     def counts(self) -> dict[tuple[str, str], int]:
-        """By action and outcome how often; see `Outbox.counts`."""
+        """Number by (action, outcome); see `Outbox.counts`."""
         with self._changed:
             return dict(self._outbox.counts)
 
     @property
     def waiting(self) -> int:
-        """How many tasks wait."""
         return self._outbox.waiting
 
     @property
     def running(self) -> int:
-        """How many tasks are being carried out."""
         return self._outbox.running
 
     # -- the threads -----------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        """Carry out task after task. What fails here is not a work but what we were given to call; it is told, and no thread
-        ends of it."""
+        """Carry out task after task. An error here comes from a callback, not from a task: report it and go on."""
         while not self._stopping:
             try:
                 while (task := self._taken()) is not None:
@@ -122,7 +117,7 @@ class Writer:
                 time.sleep(GLANCE)
 
     def _taken(self) -> Task | None:
-        """The next task, once there is one and it may be carried out; None when all is over."""
+        """Wait for the next task that may run; None after `stop`."""
         with self._changed:
             while not self._stopping:
                 if self._outbox.waiting and self._permit() <= MARGIN:
@@ -131,7 +126,7 @@ class Writer:
                 now = self._clock()
                 task = self._outbox.next(now)
                 if isinstance(task, Task):
-                    if self._outbox.waiting:  # what else may begin is for another thread
+                    if self._outbox.waiting:  # another thread can begin another one
                         self._changed.notify()
                     return task
                 self._changed.wait(None if task is None else max(0.0, task - now))
@@ -151,7 +146,7 @@ class Writer:
             return self._outbox.request(task, self._clock())
 
     def _change(self, change: Callable[[], Iterable[Event | None]]) -> None:
-        """Change the outbox, and tell whoever waits for what came of it."""
+        """Change the outbox, wake a waiting thread, and report the facts."""
         with self._changed:
             facts = [fact for fact in change() if fact is not None]
             self._facts += facts

@@ -1,8 +1,8 @@
-"""What Prometheus is told of a live process: counts of what was committed, and what others say of themselves when asked.
+"""Prometheus metrics of a live process: counts of committed events, and values that other threads give at each scrape.
 
-`Metrics`, `PoolMetrics` and `GroupMetrics` are watchers of commits. Nothing here decides, reads a clock or serves HTTP, and no
-label ever holds the name or the uid of a claim, a pod or a device: the number of series is bounded by states, models, nodes,
-fabrics, pools and groups.
+`Metrics` (scaler), `PoolMetrics` (publisher) and `GroupMetrics` (autoscaler) are watchers of commits. Nothing here reads a
+clock or serves HTTP. No label has the name or uid of a claim, pod or device: the number of series is limited by states, models,
+nodes, fabrics, pools and groups.
 """
 
 from dds_adapters.runtime.metrics.catalogue import CATALOGUE, GROUP_CATALOGUE, POOL_CATALOGUE, Named

@@ -1,7 +1,6 @@
-"""Every metric by name: its kind, its labels, what it says. The instruments and the page in the docs are made from this and from
-nothing else.
+"""Every metric: its name, kind, labels and help. The instruments and docs/metrics.md are made from this.
 
-Names as Prometheus wants them: base units (seconds), `_total` for what only grows.
+Names follow Prometheus: base units (seconds), `_total` for counters.
 """
 
 from __future__ import annotations
@@ -174,7 +173,7 @@ UNCOUNTED = Named(
 )
 
 CATALOGUE: Final[tuple[Named, ...]] = tuple(one for one in list(globals().values()) if isinstance(one, Named))
-"""In the order of this file."""
+"""The scaler's metrics and those of the program, in the order of this file: all that are defined above."""
 
 
 _CALLS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -233,8 +232,8 @@ _OF_A_LOG: Final = (
 
 
 def named_for(component: str) -> Callable[[Named], Named]:
-    """Gives a metric of a log the name under which this component has it, so that all can be scraped together; what belongs to
-    the whole program (requests, who leads) stays as it is."""
+    """A function that puts the component into the name of a metric, so that several components of one program can be scraped
+    together. Metrics of the whole program (requests, leadership) and of the component alone keep their names."""
     own = f"dds_{component}_"
     return lambda one: one._replace(name=one.name.replace("dds_", own, 1)) if one in _OF_A_LOG else one
 
@@ -243,7 +242,7 @@ POOL_CATALOGUE: Final[tuple[Named, ...]] = (
     *(one for one in list(globals().values()) if isinstance(one, Named) and one not in CATALOGUE),
     *map(named_for("publisher"), _OF_A_LOG),
 )
-"""In the order of this file, then those of a log."""
+"""The publisher's metrics in the order of this file, then those of its log."""
 
 # -- the autoscaler ---------------------------------------------------------------------------------------------------
 
@@ -297,7 +296,7 @@ GROUP_CATALOGUE: Final[tuple[Named, ...]] = (
     *(one for one in list(globals().values()) if isinstance(one, Named) and one not in (*CATALOGUE, *POOL_CATALOGUE)),
     *map(named_for("autoscaler"), _OF_A_LOG),
 )
-"""The same of the autoscaler."""
+"""The autoscaler's metrics in the order of this file, then those of its log."""
 
 
 # -- instruments ---------------------------------------------------------------------------------------------------------
@@ -306,8 +305,7 @@ _I = TypeVar("_I", bound=MetricWrapperBase)
 
 
 class Labelled(Generic[_I]):
-    """An instrument's children by their label values. The client looks each up anew under a lock; on the thread that decides
-    that is felt."""
+    """Caches an instrument's children by label values. The client's own look-up takes a lock, which slows the deciding thread."""
 
     __slots__ = ("_children", "_instrument")
 

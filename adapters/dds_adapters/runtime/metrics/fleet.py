@@ -1,8 +1,5 @@
-"""How long each stage of a claim's wait took, how many claims and devices are in which state, and how long devices idled: kept
-event by event, so that a scrape never looks into the state.
-
-The thread that decides writes, the one that scrapes reads; a lock keeps them apart.
-"""
+"""Durations of the stages of claims' waits, claims and devices by state, and idle time of devices. They are updated with each
+event, so that a scrape never reads the state. The thread that decides writes, the one that scrapes reads, under a lock."""
 
 from __future__ import annotations
 
@@ -27,12 +24,12 @@ from dds_core.scaler.state import State
 SECOND = 1_000_000
 NO_STEERING = "none"
 _OURS = "FabricDevice"
-"""Begins the names of the conditions by which a scheduler is told of a device."""
+"""Prefix of the types of conditions that signal a device to the scheduler."""
 
 
 @dataclass(slots=True)
 class _Course:
-    """Instants of one claim's wait, 0 where not seen: of the cycle's first allocation, then of the attempt."""
+    """Instants of one claim's wait, 0 if not seen: first of the cycle, the others of the current attempt."""
 
     began: int
     allocated: int
@@ -43,8 +40,9 @@ class _Course:
 
 
 class Stages:
-    """Follows the claims that wait: allocated, asked for, ready, told, bound. A stage is measured when this process saw both its
-    ends. What is kept of a claim is dropped when its wait is over; one that found its devices on a node never waits here."""
+    """Measures the stages of waiting claims: allocated, ordered, ready, signalled, bound. A stage is measured only if this
+    process saw its begin and its end. A claim is dropped when its wait is over; a claim that got devices already on a node is
+    not followed."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._took = histograms(c.STAGE, registry)
@@ -52,15 +50,13 @@ class Stages:
         self._courses: dict[str, _Course] = {}
 
     def __len__(self) -> int:
-        """How many claims are followed."""
         return len(self._courses)
 
     def forget(self, uid: str) -> None:
-        """The claim was deleted."""
         self._courses.pop(uid, None)
 
     def observed(self, fact: ObjectObserved, at: int) -> None:
-        """A claim changed: whether the scheduler was told that its devices are there."""
+        """A claim changed: note when a condition signals its devices to the scheduler."""
         course = self._courses.get(fact.uid)
         if course is None or course.told:
             return
@@ -70,20 +66,19 @@ class Stages:
             self._measure("signal", course.ready, at)
 
     def handed_over(self, decision: HandOver) -> None:
-        """A hand-over of ours, in a mode that writes."""
+        """A hand-over by dds, in a mode that writes."""
         for signal in decision.signals:
             course = self._courses.get(signal.claim)
             if course is not None:
                 course.steering = decision.steering
 
     def moved(self, move: ClaimMoved, at: int) -> None:
-        """A step of a claim."""
         course = self._courses.get(move.claim)
         if move.landed:
             self._landings[(course.steering if course is not None else NO_STEERING, move.landed)].inc()
         match move.trigger:
             case "allocated_pool":
-                begun = move.began or at  # what a start finds is older than the start
+                begun = move.began or at  # an allocation found at the start of the process is older than `at`
                 again = course is not None and move.source in WAITING
                 self._courses[move.claim] = _Course(course.began if again and course is not None else begun, begun)
             case "failed" | "released":
@@ -117,15 +112,11 @@ _IDLING = frozenset({IDLE, MARKED})
 
 
 class InState(NamedTuple):
-    """A state and the instant from which it holds."""
-
     state: str
     since: int
 
 
 class Standing(NamedTuple):
-    """A device: its state since when, its model, its node."""
-
     state: str
     since: int
     model: str
@@ -133,8 +124,8 @@ class Standing(NamedTuple):
 
 
 class _Idle:
-    """Idle time of the devices of a model on a node, in microseconds, as a line over time: it rises with the number of spells
-    that go on. A spell that begins or ends bends the line and never lets it jump."""
+    """Total idle time of the devices of a model on a node, in microseconds: `offset + spells * at`, where `spells` is the
+    number of devices that are idle now. The total is continuous when a spell begins or ends."""
 
     __slots__ = ("offset", "spells")
 
@@ -155,7 +146,7 @@ class _Idle:
 
 
 class Fleet(Collector):
-    """Claims and devices by state. `lock` is to be held around every change."""
+    """Counts of claims and devices by state. Hold `lock` for every change."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.lock = threading.Lock()
@@ -171,8 +162,8 @@ class Fleet(Collector):
     # -- the thread that decides ---------------------------------------------------------------------------------------
 
     def recount(self, state: State) -> None:
-        """Take over the state as it is: at the start, and after it was folded anew. Idle time counts from here for what was not
-        known to idle."""
+        """Count the whole state: at the start, and after it was folded anew. For devices not known to be idle before, idle time
+        counts from now on."""
         self._now = max(self._now, state.now)
         for uid in self._claims.keys() | state.lives.rows.keys():
             life = state.lives.get(uid)
@@ -189,12 +180,12 @@ class Fleet(Collector):
                 self._device(uid, Standing(device.state, device.since, device.model, device.node), self._now)
 
     def passed(self, at: int) -> None:
-        """Time went on to this instant."""
+        """Advance the clock to this instant."""
         self._now = max(self._now, at)
 
     def spent(self, state: State, logged: int) -> None:
-        """Take over the device-time of a state that knows no more than what is in the log, up to the instant `logged`: what the
-        next process finds there must not be less than what was shown."""
+        """Take the device-time from the state, up to the instant `logged`, unless the state is ahead of the log: the value must
+        not be lower after a restart, which starts from the log."""
         if state.now <= logged:
             self._spent = {key: row.until(logged) for key, row in state.spending.rows.items()}
 
@@ -205,20 +196,19 @@ class Fleet(Collector):
         return self._devices.get(uid)
 
     def claim_moved(self, uid: str, target: str, at: int, state: State) -> None:
-        """A claim's step to `state`; one that the state has forgotten is counted no more."""
+        """A claim moved to `target`. A claim that the state no longer has is not counted any more."""
         known = self._claims.get(uid)
         if known is None or known.state != target:
             self._claim(uid, InState(target, at))
         self.claim_gone(uid, state)
 
     def claim_gone(self, uid: str, state: State) -> None:
-        """A claim may have been deleted: forgotten once its life has ended."""
+        """Stop counting a claim that is Released and that the state no longer has."""
         known = self._claims.get(uid)
         if known is not None and known.state == RELEASED and uid not in state.lives:
             self._claim(uid, None)
 
     def device_moved(self, uid: str, target: str, at: int, state: State) -> None:
-        """A device's step to `state`."""
         if target == GONE:
             self._device(uid, None, at)
             return
@@ -228,7 +218,7 @@ class Fleet(Collector):
         self._device(uid, Standing(target, at, model, node), at)
 
     def node_gone(self, state: State) -> None:
-        """A node was deleted: what is told of nodes that are there no more, and have no device, is told no longer."""
+        """A node was deleted: drop the idle times of deleted nodes without idle devices."""
         for key, idle in list(self._idle.items()):
             if not idle.spells and key[1] not in state.node_named:
                 del self._idle[key]

@@ -1,4 +1,4 @@
-"""What an autoscaler shows: gauges of its groups, servers and orders, and counts of Cluster Autoscaler's calls."""
+"""Metrics of an autoscaler: gauges of its groups, servers and orders, and counts of Cluster Autoscaler's calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ CASES = ("device", "server", "nothing")
 
 
 class GroupMetrics(ShownMetrics[Fleet]):
-    """Those of an autoscaler. `age` gives the seconds since the provider last told all its servers, None before that."""
+    """All metrics of an autoscaler. `age` returns the seconds since the provider last listed all its servers; None before
+    that."""
 
     gauges = (
         c.GROUP_TARGET, c.GROUP_MAXIMUM, c.GROUP_MEMBERS, c.GROUP_CLOSED, c.GROUP_SERVERS, c.GROUP_ORDERS, c.PODS_WAITING,
@@ -64,13 +65,12 @@ def _state(order: Order) -> str:
 
 
 class Rpcs:
-    """Calls of Cluster Autoscaler, from any thread; `observe` is what the face is given."""
+    """Metrics of Cluster Autoscaler's calls. The gRPC frontend calls `observe`, from any thread."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._calls = counters(c.RPCS, registry)
         self._seconds = histograms(c.RPC, registry)
 
     def observe(self, method: str, seconds: float, code: str) -> None:
-        """A call was answered."""
         self._calls[(method, code)].inc()
         self._seconds[(method,)].observe(seconds)

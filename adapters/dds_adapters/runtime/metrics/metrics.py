@@ -1,7 +1,7 @@
-"""`Metrics`: a watcher of commits that counts what was committed.
+"""`Metrics` counts what was committed by a scaler; `Common` does so for any component.
 
-Work is in proportion to the events of a commit; only a state that was folded anew is counted through, on the thread that
-decides. Scrapes come from another thread and never see the state.
+The work is proportional to the events of a commit. Only a state that was folded anew is counted as a whole, on the thread that
+decides. Scrapes come from another thread and never read the state.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from dds_core.scaler.state import State
 LOG = logging.getLogger("dds.metrics")
 
 Sources = Mapping[Named, Callable[[], Mapping[tuple[str, ...], float]]]
-"""Gauges that others keep, by metric the values by labels: read when somebody scrapes, on the thread that does."""
+"""For each metric a function that returns its values by labels. It is called at each scrape, on the thread that scrapes."""
 
 
 class Asked(Collector):
-    """Asks the sources at each scrape. One that fails is left out and counted; it never breaks the scrape."""
+    """Reads the sources at each scrape. A source that fails is left out and counted; the scrape continues."""
 
     def __init__(
         self, sources: Sources, registry: CollectorRegistry, named: Callable[[Named], Named] = lambda one: one
     ) -> None:
-        """`named` gives each metric the name that it has for a component."""
+        """`named` gives a metric the name that it has for the component."""
         self._errors = counters(named(c.SCRAPE_ERRORS), registry)
         self._told: set[str] = set()
         self._reads = {named(one): read for one, read in sources.items()}
         registry.register(self)
 
     def describe(self) -> Iterator[Metric]:
-        """Without it the registry would ask the sources when this is registered."""
+        """Without this method, the registry would read the sources at registration."""
         for named in self._reads:
             yield _family(named)
 
@@ -66,7 +66,7 @@ class Asked(Collector):
         self._errors[(named.name,)].inc()
         if named.name not in self._told:
             self._told.add(named.name)
-            LOG.warning("%s cannot be read (%s); told once", named.name, type(error).__name__)
+            LOG.warning("%s cannot be read (%s); logged once", named.name, type(error).__name__)
 
 
 def _family(named: Named) -> GaugeMetricFamily | CounterMetricFamily:
@@ -75,13 +75,13 @@ def _family(named: Named) -> GaugeMetricFamily | CounterMetricFamily:
     return GaugeMetricFamily(named.name, named.help, labels=named.labels)
 
 
-# -- what is counted of any log ------------------------------------------------------------------------------------------
+# -- metrics of every component ------------------------------------------------------------------------------------------
 
 SECOND = 1_000_000
 
 
 class Row(Protocol):
-    """One group that is in the log (`runtime.loop.Committed`): the step, and its rows, the fact's first."""
+    """One committed group (`runtime.loop.Committed`): the step, and its rows, the fact's first."""
 
     @property
     def step(self) -> Step: ...
@@ -91,8 +91,8 @@ class Row(Protocol):
 
 
 class Common:
-    """Facts, decisions, writes, what became of them, and how the writing fares, of one log, whoever decides in it. `named`
-    gives each metric the name that it has for this component."""
+    """Metrics of one log of any component: facts, decisions, outcomes of writes, mode, epoch and lateness. `named` gives a
+    metric the name that it has for this component."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Common:
         modes: Sequence[str],
         named: Callable[[Named], Named] = lambda one: one,
     ) -> None:
-        disable_created_metrics()  # type: ignore[no-untyped-call] # a second series for each counter, which nobody asked for
+        disable_created_metrics()  # type: ignore[no-untyped-call] # they double the number of series
         self._modes = modes
         self._shown_mode = ""
         self._facts = counters(named(c.FACTS), registry)
@@ -133,7 +133,6 @@ class Common:
         }
 
     def count(self, one: Row) -> None:
-        """A group that is in the log now."""
         step = one.step
         self._facts[(type(step.fact).__name__,)].inc()
         self._follow(step.fact)
@@ -150,7 +149,7 @@ class Common:
                 self._lateness[(step.fact.kind,)].observe(max(0, recorded - step.fact.due) / SECOND)
 
     def show(self, steps: Sequence[Row], state: StateBase[Any]) -> None:
-        """How the writing fares after a commit."""
+        """Update the gauges after a commit."""
         self._epoch.set(state.epoch)
         self._synced.set(state.synced)
         self._stale.set(len(state.stale))
@@ -178,7 +177,7 @@ class Common:
 
 
 class Program:
-    """What belongs to a whole program, whoever decides in it: requests to the API server, and who leads."""
+    """Metrics of the whole program: requests to the API server, and leadership."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -187,12 +186,12 @@ class Program:
         self._leader = gauge(c.LEADER, registry)
 
     def asked(self, verb: str, code: int, seconds: float) -> None:
-        """The API server was asked, from any thread: the HTTP method, the status (0: no answer), and how long it took."""
+        """Count a request to the API server: HTTP method, status (0: no answer), duration. From any thread."""
         self._requests[(verb, str(code))].inc()
         self._request[(verb,)].observe(seconds)
 
     def leads(self, lease: str, leading: Callable[[], bool]) -> None:
-        """A process leads by the Lease of this name, as `leading` says at each scrape."""
+        """Show whether a process holds the Lease of this name. `leading` is called at each scrape."""
         self._leader.labels(lease).set_function(lambda: float(leading()))
 
 
@@ -200,7 +199,7 @@ class Program:
 
 
 class Metrics:
-    """All metrics of the scaler, in the registry that is given."""
+    """All metrics of the scaler, in the given registry."""
 
     def __init__(
         self, registry: CollectorRegistry, *, version: str, fingerprint: str, sources: Sources = MappingProxyType({})
@@ -230,7 +229,7 @@ class Metrics:
     # -- the thread that decides ---------------------------------------------------------------------------------------
 
     def committed(self, steps: Sequence[Row], state: State) -> None:
-        """Count what is in the log now. `state` may already know more than that."""
+        """Count the steps. `state` may already be ahead of them."""
         with self._fleet.lock:
             for one in steps:
                 self._counted(one, state)
@@ -244,11 +243,11 @@ class Metrics:
         self._common.show(steps, state)
 
     def _counted(self, one: Row, state: State) -> None:
-        """A fault of ours must not reach the thread that decides: it costs what it could not count."""
+        """An error here must not stop the thread that decides; the group is not fully counted."""
         try:
             self._group(one, state)
         except Exception as error:
-            self._state = None  # count through what stands now
+            self._state = None  # count the whole state again
             self._common.uncounted.inc()
             LOG.error("a group cannot be counted (%s); please report it", type(error).__name__)
 
@@ -316,4 +315,4 @@ _FROM_PICTURE: tuple[tuple[c.Named, Callable[[State], float]], ...] = (
     (c.VICTIMS, lambda state: len(state.fences)),
     (c.COOLING, lambda state: len(state.cooling)),
 )
-"""What one look at the state's tables tells, after each commit."""
+"""Gauges read from the state after each commit."""

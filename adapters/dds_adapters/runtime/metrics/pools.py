@@ -1,4 +1,4 @@
-"""What a publisher shows: gauges of what it knows of fabrics and pools, and counts of its calls."""
+"""Metrics of a publisher: gauges of fabrics and pools, and counts of its calls."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from dds_core.publisher.state import PoolState
 
 
 class PoolMetrics(ShownMetrics[PoolState]):
-    """Those of a publisher. `ages` gives the seconds since each question was last answered (`Answers.ages`), `rounds` how many
-    rounds there were and how long the last one took."""
+    """All metrics of a publisher. `ages` returns the seconds since each question was last answered (`Answers.ages`), `rounds`
+    the number of surveys and the duration of the last one in seconds."""
 
     gauges = (
         p.FREE, p.MACHINES, p.FAILING, p.POOL_SLICES, p.POOL_DEVICES, p.POOL_HELD, p.POOL_TAINTED, p.KEPT, p.ANSWER_AGE, p.ROUND,
@@ -55,20 +55,20 @@ class PoolMetrics(ShownMetrics[PoolState]):
 
 
 class Calls:
-    """Calls of a fabric's API, from any thread; `observe` is what its client is given."""
+    """Metrics of the calls of a fabric's API. Its client calls `observe`, from any thread."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._calls = counters(p.CALLS, registry)
         self._seconds = histograms(p.CALL, registry)
 
     def observe(self, call: str, seconds: float, outcome: str) -> None:
-        """One try of a call has ended."""
+        """Count one attempt of a call."""
         self._calls[(call, outcome)].inc()
         self._seconds[(call,)].observe(seconds)
 
 
 def _numbers(state: PoolState) -> dict[Named, Values]:
-    """Everything that the state says, by metric and labels."""
+    """The values of the state's gauges, by labels."""
     free: Values = {}
     for (fabric, model), stock in state.stocks.rows.items():
         healthy = stock.free if stock.devices is None else sum(one.healthy for one in stock.devices)
@@ -101,7 +101,7 @@ def _of_pools(state: PoolState) -> dict[Named, Values]:
 
 
 def _ages(ages: Mapping[str, float]) -> Values:
-    """By question; of limits only the oldest, as there may be very many machines."""
+    """The ages by question. Of limits only the oldest, since there may be very many machines."""
     found: Values = {}
     for of, age in ages.items():
         kind, _, rest = of.partition("/")

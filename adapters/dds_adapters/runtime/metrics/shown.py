@@ -1,6 +1,6 @@
-"""Metrics of a component whose state is small: a watcher of its commits, and gauges of what it knows.
+"""Metrics of a component whose state is small: a watcher of its commits, and gauges computed from its whole state.
 
-The thread that decides looks at the state now and then and leaves numbers behind; scrapes read these and never the state.
+The thread that decides computes the values about once a second (`look`). Scrapes read these values, never the state.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Values = dict[Labels, float]
 
 
 class ShownMetrics(Collector, ABC, Generic[P]):
-    """All metrics of a component that shows its state in gauges, in the registry that is given."""
+    """All metrics of such a component, in the given registry."""
 
     gauges: Sequence[Named]
-    """What the state and others say."""
+    """The gauges with values from `numbers` and `now`."""
 
     def __init__(
         self,
@@ -50,27 +50,26 @@ class ShownMetrics(Collector, ABC, Generic[P]):
 
     @abstractmethod
     def numbers(self, state: P) -> Mapping[Named, Values]:
-        """Everything that the state says, by metric and labels."""
+        """The values from the state, by labels."""
 
     def now(self) -> Mapping[Named, Values]:
-        """What others say at each scrape."""
+        """The values from other threads, read at each scrape."""
         return {}
 
     # -- the thread that decides ---------------------------------------------------------------------------------------
 
     def committed(self, steps: Sequence[Row], state: P) -> None:
-        """Count what is in the log now."""
         self._changed = True
         for one in steps:
             try:
                 self._common.count(one)
-            except Exception as error:  # must not reach the thread that decides: it costs what it could not count
+            except Exception as error:  # must not stop the thread that decides; the group is not fully counted
                 self._common.uncounted.inc()
                 LOG.error("a group cannot be counted (%s); please report it", type(error).__name__)
         self._common.show(steps, state)
 
     def look(self, state: P) -> None:
-        """Take over the numbers as they are now, if anything has happened."""
+        """Compute the values from the state, if anything was committed since the last time."""
         if self._changed:
             self._changed = False
             self._seen = self.numbers(state)

@@ -1,7 +1,7 @@
 """The page that shows a log: its assets, put together into one file that makes no network request.
 
-The data stand in it gzipped and in base64, so that nothing that they say can end the element that holds them; the page's content
-security policy allows this very script and this very style and nothing else, no request either.
+The data is gzipped and in base64, so that it cannot end its HTML element. The page's content security policy allows this script
+and this style only, and no request.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SCRIPTS = (
     "main.js",
 )
 _LIVE = "live.js"
-"""The script that fetches data: only the live page has it. A report holds its data, and makes no request."""
+"""The script that fetches data, for the live page only. A report contains its data."""
 _STYLES = ("vendor/uPlot.min.css", "page.css")
 _LICENCE = "vendor/uPlot.LICENSE"
 
@@ -38,18 +38,18 @@ def document(title: str, data: bytes) -> str:
 
 
 def live(title: str) -> str:
-    """The page without data, which asks for them where it came from."""
+    """The page without data, which it requests from its own server."""
     return filled(title=escape(title), policy=policy(live=True), style=style(), script=script(live=True), data="")
 
 
 def filled(**parts: str) -> str:
-    """The page's frame with these parts, each in its place."""
+    """The page's frame with these parts in their places."""
     before, *rest = _asset("page.html").split("{{")
     return before + "".join(parts[name] + text for name, _, text in (piece.partition("}}") for piece in rest))
 
 
 def policy(*, live: bool = False) -> str:
-    """The content security policy: this script and this style, and requests of a live page to where it came from."""
+    """The content security policy: this script and this style; for a live page also requests to its own server."""
     texts = (("script", script(live=live)), ("style", style()))
     sources = (f"{kind}-src 'sha256-{_digest(text)}'" for kind, text in texts)
     connect = "'self'" if live else "'none'"
@@ -58,7 +58,7 @@ def policy(*, live: bool = False) -> str:
 
 @cache
 def script(*, live: bool = False) -> str:
-    """All of it, to stand in one element; modules of one scope, in order."""
+    """All scripts for one element; modules of one scope, in order."""
     scripts = (*_SCRIPTS, _LIVE) if live else _SCRIPTS
     licence = "".join(f" * {line}\n" for line in _asset(_LICENCE).splitlines())
     return f"/*! uPlot\n{licence} */\n" + "\n".join(map(_asset, scripts))

@@ -1,4 +1,4 @@
-// What is looked at, kept in the fragment of the page's address, so that a colleague who is sent it sees the same.
+// The view (tab, selection, time range) in the fragment of the page's address, so that a sent link shows the same.
 
 const DEFAULTS = { tab: "waits", sort: "waited", group: "node", q: "", sel: "", at: "", from: "", to: "", gaps: "", only: "", facts: "" };
 const PATIENCE = 250;
@@ -11,13 +11,13 @@ class Address {
     });
   }
 
-  /** What the fragment says, and the defaults for the rest. */
+  /** The state in the fragment, with defaults for the rest. */
   read() {
     const given = new URLSearchParams(location.hash.slice(1));
     return Object.fromEntries(Object.entries(DEFAULTS).map(([name, usual]) => [name, given.get(name) ?? usual]));
   }
 
-  /** Written a moment later: browsers refuse what is written too often. */
+  /** Writes after a pause: browsers limit how often a page may do this. */
   write(state) {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {

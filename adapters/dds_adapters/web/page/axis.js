@@ -1,9 +1,9 @@
-// From instants to places and back. A place is a number like an instant, but long gaps without any change may be cut out of it.
+// Converts instants to places on the time axis and back. Places are like instants, but long gaps without changes may be cut out.
 
 const GAP_SHARE = 20, GAP_LEAST = 10000, CUT_SHARE = 300, CLOSEST = 20;
 
 class Axis {
-  /** @param {Float64Array} instants  when anything changed, in order; `cut` says whether gaps are cut out */
+  /** @param {Float64Array} instants  of all changes, in order; `cut`: cut long gaps out */
   constructor(instants, cut) {
     const first = instants[0] ?? 0, last = Math.max(instants[instants.length - 1] ?? 0, first + CLOSEST);
     this.first = first;
@@ -37,7 +37,7 @@ class Axis {
     return piece.since + ((place - piece.place) / (piece.length || 1)) * (piece.until - piece.since);
   }
 
-  /** The first piece for which it holds; it holds for all that follow. */
+  /** The first piece for which `holds` is true (it is then true for all later ones). */
   pieceWhere(holds) {
     let low = 0, high = this.pieces.length - 1;
     while (low < high) {
@@ -47,7 +47,7 @@ class Axis {
     return this.pieces[low];
   }
 
-  /** Round instants between two places, at least `least` apart, none of them in a gap that is cut out. */
+  /** Round instants between two places, at least `least` apart, none in a cut gap. */
   ticks(from, to, least, start) {
     const step = stepOf(least), found = [];
     for (const piece of this.pieces) {
@@ -60,7 +60,7 @@ class Axis {
   }
 }
 
-/** The part of the axis that is seen; null is all of it, also when it grows. */
+/** The visible part of the axis; null is all of it, also when it grows. */
 class View {
   constructor() {
     this.range = null;
@@ -76,7 +76,7 @@ class View {
     this.range = long >= axis.length ? null : [begin, begin + long];
   }
 
-  /** Make it `factor` times as long; the place stays where it is seen. */
+  /** Make it `factor` times as long, with `place` at the same pixel. */
   zoom(axis, factor, place = (this.from() + this.to(axis)) / 2) {
     const from = this.from(), to = this.to(axis);
     this.set(axis, place - (place - from) * factor, place + (to - place) * factor);

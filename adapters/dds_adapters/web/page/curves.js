@@ -1,4 +1,4 @@
-// The pool and its use over time, by uPlot, on the same axis as the rows below; those of another run beside it are dotted.
+// Curves of devices and waiting claims over time, by uPlot, on the axis of the rows below. Curves of a compared run are dotted.
 
 const SERIES = [
   { name: "claims waiting", colour: "alert", width: 2, of: "claims" },
@@ -8,7 +8,7 @@ const SERIES = [
 ];
 const GRAIN = 2;
 
-/** The highest value of each of these curves in each of `number` parts between two places. */
+/** The highest value of each curve in each of `number` equal parts between two places. */
 function sampled({ times, values }, axis, from, to, number) {
   const places = new Float64Array(number), found = values.map(() => new Float64Array(number));
   let next = 0;
@@ -30,7 +30,7 @@ function sampled({ times, values }, axis, from, to, number) {
 }
 
 class Curves {
-  /** Those of claims or of devices, which have a scale of their own; `chosen` is told the two places between which was dragged. */
+  /** The curves of claims or of devices, on a scale of their own; `chosen` is called with the two places of a drag. */
   constructor(element, of, chosen) {
     this.element = element;
     this.series = SERIES.filter((one) => one.of === of);

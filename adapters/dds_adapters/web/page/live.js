@@ -1,5 +1,4 @@
-// A page whose data come while it is open: it is told what there is, then what is new, as server-sent events. They are read by fetch and
-// not by EventSource, which cannot show a token.
+// Data of a live page: first all, then each change, as server-sent events. Read by fetch, because EventSource cannot send a token.
 
 const SILENT = 15_000, AGAIN = [500, 1000, 2000, 5000], ACCOUNTS = 50;
 
@@ -18,7 +17,7 @@ class Live {
     setInterval(() => this.tick(), 1000);
   }
 
-  /** Listen, and again when that ended, until the page is closed. */
+  /** Listen, and connect again after each end, until the page is closed. */
   async run() {
     for (let failed = 0; ; failed += 1) {
       const heard = await this.listen().catch((error) => { this.lost = `no connection (${error.message}); trying again`; return 0; });
@@ -29,7 +28,7 @@ class Live {
     }
   }
 
-  /** One connection to its end; gives how many patches came. */
+  /** One connection until its end; gives the number of received patches. */
   async listen() {
     this.stop = new AbortController();
     let heard = 0, rest = "", watch;
@@ -51,7 +50,7 @@ class Live {
     }
   }
 
-  /** An answer; asks the reader for a token where one is needed. */
+  /** The answer to a request; asks the reader for a token if the server requires one. */
   async ask(path, signal) {
     for (;;) {
       const headers = this.token ? { Authorization: `Bearer ${this.token}` } : {};
@@ -88,7 +87,7 @@ class Live {
     this.tick();
   }
 
-  /** Time goes on, also where nothing happens. */
+  /** Move the time on, also without new data. */
   tick() {
     const { page } = this, { model } = page;
     if (this.isPast) return;
@@ -106,9 +105,9 @@ class Live {
     $("live").classList.toggle("bad", Boolean(text));
   }
 
-  // -- what happened to the thing that was chosen -------------------------------------------------------------------------
+  // -- timeline of the selection -----------------------------------------------------------------------------------------
 
-  /** Ask for its timeline; false where none is to be had. */
+  /** Request its timeline; false if none is available. */
   asks(kind, key) {
     if (!this.isPast) this.account(kind, key);
     return !this.isPast;
@@ -148,9 +147,9 @@ class Live {
     page.touch("detail");
   }
 
-  // -- the time before ----------------------------------------------------------------------------------------------------
+  // -- older data ---------------------------------------------------------------------------------------------------------
 
-  /** What was before the time that the page holds; live data wait meanwhile. */
+  /** Show the data before those of the page; live data wait meanwhile. */
   async goBack() {
     const { page } = this, journey = this.journey += 1;
     this.isPast = true;

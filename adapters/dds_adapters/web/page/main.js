@@ -1,4 +1,4 @@
-// The page: what is looked at, what people do to it, and one drawing for everything that has changed since the last.
+// The page: its view, its input, and one redraw of all that changed since the last one.
 
 const $ = (id) => document.getElementById(id);
 const TABS = ["waits", "claims", "devices", "alerts"];
@@ -22,7 +22,7 @@ class Page {
     this.listen();
   }
 
-  /** Take in a patch: the first, which says everything, or what has changed since. */
+  /** Take in a patch: the first, which is complete, or a change. */
   take(patch) {
     const isFirst = !this.model.revision;
     this.model.take(patch);
@@ -35,7 +35,7 @@ class Page {
     this.touch("rows", "alerts", "picture", "legend", ...(this.feed ? [] : ["detail"]));
   }
 
-  /** Time has gone on, and nothing else. */
+  /** Only the time has changed. */
   later() {
     this.model.later();
     this.newAxis();
@@ -57,9 +57,9 @@ class Page {
     if (seen) this.view.set(this.axis, ...seen.map((at) => this.axis.place(at)));
   }
 
-  // -- what is looked at ------------------------------------------------------------------------------------------------
+  // -- view -------------------------------------------------------------------------------------------------------------
 
-  /** As the address says. */
+  /** Show the view of the address. */
   goTo(state) {
     this.state = { ...state, tab: TABS.includes(state.tab) ? state.tab : DEFAULTS.tab };
     const number = (text) => (text !== "" && Number.isFinite(Number(text)) ? Number(text) : null);
@@ -77,7 +77,7 @@ class Page {
     this.touch("rows", "picture", "detail", "alerts", "legend");
   }
 
-  /** Look at something else, and keep it in the address. */
+  /** Change the view, and write it to the address. */
   change(more) {
     Object.assign(this.state, more);
     if ("gaps" in more) this.newAxis();
@@ -93,7 +93,7 @@ class Page {
     this.touch(...stale);
   }
 
-  /** Where nobody has chosen one, the picture is that of the end on a live page, else of the time at which most claims waited. */
+  /** The instant of the picture: the chosen one; else now on a live page, and in a report the time at which most claims waited. */
   get instant() { return this.at ?? (this.model.live ? this.model.now : this.model.worst()); }
 
   scrub(at) {
@@ -105,7 +105,7 @@ class Page {
     }, "picture");
   }
 
-  /** The instants between which the time is seen. */
+  /** The first and the last visible instant. */
   seen = () => [this.view.from(), this.view.to(this.axis)].map((place) => this.axis.instant(place));
 
   zoom = (factor, place) => this.look(() => this.view.zoom(this.axis, factor, place));
@@ -229,7 +229,7 @@ class Page {
     $("legend").replaceChildren(title("Curves "), ...curves, title("Bars "), ...colours);
   }
 
-  /** The ruler: instants, alerts, and the handle. */
+  /** Draw the ruler: instants, alerts, and the handle. */
   ruler(time, { step, found }, palette) {
     const height = $("scrubber").clientHeight, context = cleared($("scrubber").querySelector("canvas"), this.width, height);
     context.fillStyle = palette.dim;
@@ -284,7 +284,7 @@ class Page {
     $("line").style.transform = `translateX(${this.label + Math.min(x, this.width - 1)}px)`;
   }
 
-  /** The colours of the page, for canvases; those of paper are light. */
+  /** The page's colours, for canvases; on paper the light ones. */
   palette(onPaper = false) {
     const theme = document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
     const key = onPaper ? "light" : theme;
@@ -305,7 +305,7 @@ class Page {
     return { key, ...Object.fromEntries(named), stages, states, used: states[0], idle: states[1] };
   }
 
-  // -- what people do ---------------------------------------------------------------------------------------------------
+  // -- input ------------------------------------------------------------------------------------------------------------
 
   listen() {
     const redraw = () => this.touch();
@@ -325,7 +325,7 @@ class Page {
     $("rows").addEventListener("click", (event) => this.clickRow(event));
     $("scrubber").addEventListener("keydown", (event) => this.scrubKey(event));
     document.addEventListener("keydown", (event) => this.anyKey(event));
-    // What is pressed must not be replaced before it is let go, or nothing is clicked.
+    // Do not replace a pressed element before its release: there would be no click.
     $("picture").addEventListener("pointerdown", () => { this.isPressed = true; });
     $("detail").addEventListener("pointerdown", () => { this.isPressed = true; });
     for (const end of ["pointerup", "pointercancel"]) window.addEventListener(end, () => { this.isPressed = false; this.touch(); });
@@ -461,7 +461,7 @@ class Page {
   themeWord() { $("theme").textContent = this.palette().key === "dark" ? "Light" : "Dark"; }
 }
 
-/** Other content. Of the same thing, what was open stays open and what had the focus has it again, by its place. */
+/** Replace the content. If it is of the same thing, keep what is open, the focus (by position) and the scroll position. */
 function refill(element, children, isSame = true) {
   const open = [...element.querySelectorAll("details")].map((one) => one.open);
   const focusable = () => [...element.querySelectorAll("button, summary, input")];
@@ -481,10 +481,7 @@ function triangle(context, x, y, size) {
   context.fill();
 }
 
-/**
- * One pointer drags; two pinch: how much farther they are apart, and from where to where their middle went. A click that ends a
- * drag is told from one that does not by `dragged`.
- */
+/** One pointer drags, two pinch (factor of their distance; middle before and after). `dragged`: the click at the end ended a drag. */
 function drags(element, { begun, moved, pinched }) {
   const pointers = new Map();
   element.addEventListener("pointerdown", (event) => {
@@ -508,7 +505,7 @@ function drags(element, { begun, moved, pinched }) {
   for (const end of ["pointerup", "pointercancel"]) element.addEventListener(end, (event) => pointers.delete(event.pointerId));
 }
 
-/** The data that stand in the page; undefined where it is given them otherwise. */
+/** The data in the page; undefined on a live page. */
 async function embedded() {
   const text = $("data")?.textContent;
   if (!text) return undefined;

@@ -1,10 +1,10 @@
-// What the page knows. Everything gets in by `Model.take`: the report's one patch, and each that a live page is given.
+// The page's data. All of it comes in by `Model.take`: the one patch of a report, or each patch that a live page receives.
 
 /** @typedef {{stage: number, since: number, until: number|null, node: string}} Span  a stage of a wait, or in use */
 /** @typedef {{since: number, until: number|null, node: string, outcome: string, reason: string, cause: string}} Attempt */
 /** @typedef {{kind: "claim"|"device"|"node", key: string}} Selection  a claim by uid, a device or node by name */
 
-/** Characters that are not seen and turn around what follows them are told by their number, so that no name can pose as another. */
+/** Show invisible characters, also those that change the direction of text, by their number, so that no name can look like another. */
 const visible = (text) => text.replace(/[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g, escaped);
 const escaped = (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`;
 
@@ -24,7 +24,7 @@ class Model {
     this.beside = undefined;
   }
 
-  /** Take in a patch, the first of which says everything (`dds_core.scaler.history.page`); one that tells `anew` does, too. */
+  /** Take in a patch (`dds_core.scaler.history.page`). The first one is complete, and so is one with `anew`. */
   take(patch) {
     if (patch.anew) this.clear();
     for (const text of patch.strings ?? []) this.strings.push(visible(text));
@@ -46,7 +46,7 @@ class Model {
     this.later();
   }
 
-  /** Something has changed, if only the time. */
+  /** Data or time changed: drop what was computed from them. */
   later() {
     this.known = undefined;
     this.swept = undefined;
@@ -77,7 +77,7 @@ class Model {
     };
   }
 
-  /** A timeline, whose strings are the page's or its own. */
+  /** A timeline; `text` looks up its strings, by default in the page's. */
   account([, , head, entries], text = this.text) {
     return { head: head.map(text), entries: entries.map((row) => this.entry(row, text)) };
   }
@@ -90,16 +90,16 @@ class Model {
     };
   }
 
-  // -- what is asked of it --------------------------------------------------------------------------------------------
+  // -- for the drawing ------------------------------------------------------------------------------------------------
 
-  /** The place of the stage in which a claim is in use; every one before is a part of a wait. */
+  /** Number of the stage in which a claim is in use; all stages before it are parts of a wait. */
   get bound() { return this.stages.length; }
 
   stageName = (stage) => this.stages[stage]?.[0] ?? "bound";
 
   end = (span) => span.until ?? this.now;
 
-  /** Milliseconds in all waits, of those that had begun by then. */
+  /** Milliseconds of all waits until `at`. */
   waited(claim, at = this.now) {
     let sum = 0;
     for (const span of claim.spans) {
@@ -110,7 +110,7 @@ class Model {
 
   spanAt = (thing, at) => thing.spans.find((span) => span.since <= at && at < (span.until ?? Infinity));
 
-  /** Claims by stage and devices by state at an instant, and who waits, longest first. */
+  /** Numbers of claims by stage and of devices by state at an instant, and the waiting claims, longest wait first. */
   picture(at) {
     const stages = new Array(this.bound + 1).fill(0), states = new Array(this.states.length).fill(0), waiting = [];
     for (const claim of this.claims) {
@@ -126,7 +126,7 @@ class Model {
     return { stages, states, waiting: waiting.sort((one, other) => other.waited - one.waited) };
   }
 
-  /** The instants at which anything changed, in order. */
+  /** The instants of all changes, in order. */
   instants() {
     if (!this.known) {
       const found = [this.since, this.now, ...this.alerts.map((one) => one.at)];
@@ -138,13 +138,13 @@ class Model {
     return this.known;
   }
 
-  /** How many claims wait, and how many devices there are, in use and idle: `times`, and the numbers from each on, as in `SERIES`. */
+  /** `times`, and from each on the numbers of waiting claims and of all, used and idle devices, in the order of `SERIES`. */
   curves() {
     this.swept ??= this.sweep();
     return this.swept;
   }
 
-  /** The middle of the longest time at which the most claims waited. */
+  /** The middle of the longest period in which the most claims waited. */
   worst() {
     const curves = this.curves();
     return (curves.worst ??= this.longestWait(curves));

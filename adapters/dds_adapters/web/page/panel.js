@@ -1,5 +1,4 @@
-// What is told beside the rows: the picture at an instant, and what happened to the thing that was chosen. All of it is set as text:
-// nothing that the data say can become a part of the page.
+// The panel beside the rows: the picture at an instant, and the history of the selection. Data are set as text, never as HTML.
 
 /** An element with these attributes and children; strings become text. */
 function make(tag, attributes = {}, ...children) {
@@ -21,7 +20,7 @@ const tableOf = (headings, rows) => make("table", {},
   make("tbody", {}, ...rows.map((cells) => make("tr", {}, ...cells.map((cell) => make("td", {}, cell))))));
 
 class Panel {
-  /** `open` opens a thing of this kind and key, `go` goes to an instant, `time` words one, `ask` asks for a timeline if it can. */
+  /** `open` selects a thing by kind and key, `go` goes to an instant, `time` formats one, `ask` requests a timeline if possible. */
   constructor(model, { open, go, time, ask, close, facts }) {
     Object.assign(this, { model, open, go, time, ask, close, facts });
   }
@@ -54,9 +53,9 @@ class Panel {
     ].filter(Boolean);
   }
 
-  // -- a thing that was chosen ------------------------------------------------------------------------------------------
+  // -- the selection ----------------------------------------------------------------------------------------------------
 
-  /** All that is told of it; undefined where there is nothing of this name. */
+  /** Details of the selection; undefined if it does not exist. */
   detail({ kind, key }) {
     const told = kind === "claim" ? this.claim(key) : kind === "device" ? this.devices(key) : this.node(key);
     if (!told) return undefined;
@@ -151,7 +150,7 @@ class Panel {
     return [title, make("label", {}, facts, " every fact and decision"), list];
   }
 
-  /** What changed, and where dds acts, what it decided and what others did in its place: as the command line has it. */
+  /** The changes; if dds acts, also its decisions and the acts of others in its place, as in the command line. */
   essence(entries) {
     const decided = (kind, text) => kind === "decision" && text.startsWith("dds decided");
     const acts = entries.some((one) => decided(one.kind, one.cause) || one.notes.some((note) => decided(note.kind, note.text)));
@@ -161,7 +160,7 @@ class Panel {
       .filter((one) => one.notes.length || (one.from ? !stays(one) : one.kind === "decision" && acts));
   }
 
-  /** Attempts of a claim that ended alike one after the other. */
+  /** Consecutive attempts of a claim with the same end. */
   runs(uid) {
     const claim = this.model.claims.find((one) => one?.uid === uid), found = [];
     for (const one of claim?.attempts ?? []) {

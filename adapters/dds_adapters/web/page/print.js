@@ -1,4 +1,4 @@
-// The page on paper: summary (it is there already), the claims that waited longest, and a picture of them over time.
+// The printed page: adds to the summary the claims that waited longest, and their bars over time.
 
 const ON_PAPER = 40, PAPER_WIDTH = 680, PAPER_ROW = 14;
 

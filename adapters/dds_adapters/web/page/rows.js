@@ -1,9 +1,9 @@
-// Claims or devices, one a row: names on the left, bars on a canvas on the right. Only the rows that are seen exist.
+// Claims or devices, one in each row: names on the left, bars on a canvas on the right. Only visible rows have elements.
 
 const ROW = 24, LETTER = 6.2;
 
 /**
- * The rows of a tab, in order; `seen` are the instants between which something of them has to be, where only those are wanted.
+ * The rows of a tab, in order. With `seen`, a pair of instants: only rows with a bar between them.
  * @returns {{kind: string, thing: object, text: string}[]}
  */
 function rowsOf(model, state, seen) {
@@ -37,7 +37,7 @@ function ordered(model, by) {
   return (one, other) => order(one, other) || longest(one, other);
 }
 
-/** Devices under a row for each node, fabric or model. */
+/** Devices, grouped below a row for each node, fabric or model. */
 function grouped(devices, by) {
   const groups = new Map();
   for (const one of devices) {
@@ -54,11 +54,11 @@ function grouped(devices, by) {
   return rows;
 }
 
-/** Where bars lie: `x` gives the pixel of an instant; waits are laid end to end from zero instead. */
+/** Positions of bars: `x` gives the pixel of an instant; with `scale`, waits are drawn end to end from zero instead. */
 const overTime = (axis, from, to, width) => ({ width, x: (at) => ((axis.place(at) - from) / (to - from)) * width });
 const fromZero = (longest, width) => ({ width, scale: width / (longest * 1.02 || 1) });
 
-/** The bars of a row as [left, right, span]; those that are not seen are left out. */
+/** The visible bars of a row as [left, right, span]. */
 function barsOf(row, model, place) {
   const bars = [];
   let sum = 0;
@@ -93,14 +93,14 @@ function paintRow(context, row, model, place, top, height, palette) {
   }
 }
 
-/** Cut to about the width: to clip each text would cost more than all that is drawn besides. */
+/** Shorten a text to about the width: clipping each text would cost more time than all other drawing. */
 function paintText(context, text, x, y, width, colour) {
   const room = Math.floor(width / LETTER);
   context.fillStyle = colour;
   context.fillText(text.length > room ? `${text.slice(0, Math.max(0, room - 1))}…` : text, x, y, width);
 }
 
-/** A canvas of the size that it is shown in, cleared. */
+/** Clear a canvas and give it the size in which it is shown. */
 function cleared(canvas, width, height) {
   const ratio = window.devicePixelRatio || 1;
   if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
@@ -135,7 +135,7 @@ class Rows {
     this.current = Math.max(0, again >= 0 ? again : Math.min(this.current, rows.length - 1));
   }
 
-  /** The row at a height within the element. */
+  /** The row at the vertical position `y` in the element. */
   at = (y) => this.rows[Math.floor((y + this.element.scrollTop) / ROW)];
 
   choose(index) {
@@ -164,7 +164,7 @@ class Rows {
     this.name(first, seen, label, isSelected);
   }
 
-  /** The names of the rows that are seen; their elements are used again. */
+  /** Write the names of the visible rows; elements are reused. */
   name(first, seen, label, isSelected) {
     while (this.labels.length < seen) {
       const element = make("div", { role: "option", class: "row" }, ...["name", "more", "why"].map((kind) => make("span", { class: kind })));
@@ -191,7 +191,7 @@ class Rows {
     else this.element.removeAttribute("aria-activedescendant");
   }
 
-  /** The bar under a point of the canvas. */
+  /** The bar at a point of the canvas. */
   barAt(model, x, y) {
     const row = this.at(y);
     const found = row && this.place && barsOf(row, model, this.place).find(([left, right]) => left - 1 <= x && x <= right + 1);
