@@ -15,9 +15,8 @@ from pydantic import BaseModel
 from dds_core.errors import InputError
 from dds_core.events import Event
 from dds_core.kit.deadlines import DeadlineQueue
-from dds_core.kit.invariants import Invariants
 from dds_core.kit.state import StateBase
-from dds_core.kit.work import Work
+from dds_core.kit.work import Invariants, Work
 from dds_core.timeline.telling import Telling
 
 P = TypeVar("P", bound=StateBase[Any])

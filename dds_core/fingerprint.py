@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "d402fb143e81d09610a3e7c2d6faf1e95818ce322fbd23c960b7982722a483c6"
+FINGERPRINT = "5355e8666f91cfcdac2bde01f9acad60f86bb125496349bc3c53a0e68ed0e913"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "cdf222522d22dc2dbb4aed4428046b76e0bb4fa1786ba35116935141396e3bac"
+PUBLISHER_FINGERPRINT = "b4c29cf8e3f52dd3f482f17bfde0528704da098baaedc03417d143f00495c92a"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "0cc2f5f02ba054a2cc7b627cb9b4e60b48dcd2e9dd0889328f9fa23b70eb50af"
+AUTOSCALER_FINGERPRINT = "f74a90a58baa83cd3f76d701f10214f9a9060ceed8505ae908239a5dbf86a284"
 """That of the autoscaler."""

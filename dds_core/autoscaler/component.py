@@ -11,7 +11,7 @@ from dds_core.autoscaler.state import PROJECTION, Fleet, dump, load, same
 from dds_core.autoscaler.timeline import TOLD
 from dds_core.component import Component
 from dds_core.fingerprint import AUTOSCALER_FINGERPRINT
-from dds_core.kit.invariants import NONE
+from dds_core.kit.work import NO_INVARIANTS
 
 AUTOSCALER: Component[Fleet] = Component(
     name="autoscaler",
@@ -20,7 +20,7 @@ AUTOSCALER: Component[Fleet] = Component(
     state=Fleet,
     apply=apply,
     decide=decide,
-    invariants=NONE,
+    invariants=NO_INVARIANTS,
     deadline_queue=DeadlineQueue,
     dump=dump,
     load=load,

@@ -7,15 +7,14 @@ Decisions pass `Work.emit_once`. An error in a rule stops the decisions for one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
 from dds_core import events as e
 from dds_core.events import KIND_OF, Event
 from dds_core.kit.deadlines import DeadlineKind
-from dds_core.kit.invariants import NONE, Broken, Invariants
 from dds_core.kit.policy import HOUR, MICROSECONDS
 from dds_core.kit.state import Key, Refusal, StateBase
 
@@ -212,6 +211,82 @@ FOLDS: dict[type[Event], Fold] = {
 """The folds that all components share; a component's own fold of the same event wins."""
 
 
+# -- invariants -------------------------------------------------------------------------------------------------------
+
+
+class OfDecision(NamedTuple):
+    """A condition on an event, checked in the state just before the event is folded. `broken` returns what is wrong, or ""."""
+
+    name: str
+    of: tuple[type[Event], ...]
+    broken: Callable[[Any, Any], str]
+
+
+class OfState(NamedTuple):
+    """A condition on one row of the state, checked after a step. `after` returns the keys of the rows that an event touches,
+    `keys` all keys; `broken` returns what is wrong with the row of a key, or ""."""
+
+    name: str
+    after: dict[type[Event], Callable[[Any], Iterable[str]]]
+    broken: Callable[[Any, str], str]
+    keys: Callable[[Any], Iterable[str]]
+
+
+class Broken(NamedTuple):
+    """A broken invariant. `of` is the key of the row, or "" if the event itself breaks it."""
+
+    name: str
+    of: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.text}"
+
+
+class Invariants(Generic[P]):
+    """The invariants of a component, by the type of the event that can break them."""
+
+    def __init__(self, decisions: Iterable[OfDecision] = (), states: Iterable[OfState] = ()) -> None:
+        self._states = tuple(states)
+        self.of_decisions: dict[type[Event], list[OfDecision]] = {}
+        self.of_rows: dict[type[Event], list[tuple[OfState, Callable[[Any], Iterable[str]]]]] = {}
+        for one in decisions:
+            for event in one.of:
+                self.of_decisions.setdefault(event, []).append(one)
+        for state in self._states:
+            for event, keys in state.after.items():
+                self.of_rows.setdefault(event, []).append((state, keys))
+
+    def against(self, state: P, event: Event) -> list[Broken]:
+        """The invariants that this event breaks if it is folded now."""
+        found = self.of_decisions.get(type(event), ())
+        return [Broken(one.name, "", text) for one in found if (text := one.broken(state, event))]
+
+    def after(self, state: P, events: Iterable[Event]) -> list[Broken]:
+        """The broken invariants of the rows that these events, already folded, have touched."""
+        found: list[Broken] = []
+        for event in events:
+            for one, keys in self.of_rows.get(type(event), ()):
+                for key in keys(event):
+                    if text := one.broken(state, key):
+                        found.append(Broken(one.name, key, text))
+        return found
+
+    def is_broken(self, state: P, one: Broken) -> bool:
+        """Whether the row still breaks this invariant."""
+        return any(each.name == one.name and each.broken(state, one.of) for each in self._states)
+
+    def everywhere(self, state: P) -> Iterator[Broken]:
+        """All broken invariants of all rows: O(cluster)."""
+        for one in self._states:
+            for key in one.keys(state):
+                if text := one.broken(state, key):
+                    yield Broken(one.name, key, text)
+
+
+NO_INVARIANTS: Invariants[Any] = Invariants()
+
+
 # -- one run of the rules ----------------------------------------------------------------------------------------------
 
 RULE_ERROR, INVARIANT_BROKEN = "RuleError", "InvariantBroken"
@@ -239,7 +314,7 @@ class Work(Generic[P]):
         state: P,
         at: int,
         apply: Callable[[P, Event, int], object],
-        invariants: Invariants[Any] = NONE,
+        invariants: Invariants[Any] = NO_INVARIANTS,
         *,
         chained: bool = True,
     ) -> None:
@@ -274,7 +349,7 @@ class Work(Generic[P]):
         run(self)
         if self.touched.everything and self.state.synced:
             for broken in self._invariants.everywhere(self.state):
-                self._tell(broken)
+                self._alert_standing(broken)
 
     def emit(self, event: Event) -> None:
         """Add an event to the run and fold it."""
@@ -382,14 +457,14 @@ class Work(Generic[P]):
         )
         for one in before:
             self._known |= {one}
-            self._tell(one)
+            self._alert_standing(one)
         self.broken += tuple(one.name for one in new)
         if new:
             what = f"{rule} for {whose} is refused, since it would break an invariant: {new[0]}"
             self._alert_broken(whose, new[0], f"{what}; all else goes on; report this with the log")
         return bool(new)
 
-    def _tell(self, one: Broken) -> None:
+    def _alert_standing(self, one: Broken) -> None:
         """Alert about an invariant that was broken before anything was decided; decisions go on."""
         self.broken += (one.name,)
         what = f"an invariant does not hold: {one}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dds_core.component import Component
 from dds_core.fingerprint import PUBLISHER_FINGERPRINT
-from dds_core.kit.invariants import NONE
+from dds_core.kit.work import NO_INVARIANTS
 from dds_core.publisher.deadlines import DeadlineQueue
 from dds_core.publisher.events import EVENTS
 from dds_core.publisher.fold import apply
@@ -20,7 +20,7 @@ PUBLISHER: Component[PoolState] = Component(
     state=PoolState,
     apply=apply,
     decide=decide,
-    invariants=NONE,
+    invariants=NO_INVARIANTS,
     deadline_queue=DeadlineQueue,
     dump=dump,
     load=load,

@@ -11,8 +11,7 @@ from dds_core.engine import new_event
 from dds_core.errors import DdsError, IllegalTransition
 from dds_core.events import SCHEMA_VERSION, Checkpoint, DeadlinePassed, Event, Fact, PolicyChanged, Started, encode
 from dds_core.kit.deadlines import Deadline
-from dds_core.kit.invariants import Broken
-from dds_core.kit.work import Caused
+from dds_core.kit.work import Broken, Caused
 from dds_core.log.chain import event_id
 from dds_core.log.envelope import Envelope, NewEvent
 from dds_core.replay.logged import LoggedGroup, groups

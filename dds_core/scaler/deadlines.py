@@ -12,7 +12,7 @@ from dds_core.scaler.fold.decisions import settled_due
 from dds_core.scaler.indexes import Dirty
 from dds_core.scaler.rules.claims import slow_due
 from dds_core.scaler.rules.devices import progress_due
-from dds_core.scaler.rules.failures import budget_due, cools_with_fabric, definite_due, read_back_due, told_due
+from dds_core.scaler.rules.failures import budget_due, cools_with_fabric, definite_due, read_back_due, signal_due
 from dds_core.scaler.rules.release import fence_due, idle_due, quiet_due
 from dds_core.scaler.rules.reservations import reservation_due
 from dds_core.scaler.state import State
@@ -72,7 +72,7 @@ def of_claim(state: State, uid: str) -> Iterator[Deadline]:
         yield Deadline(settled_due(state, exchange.since), DeadlineKind.SETTLE, uid)
     failure = state.failures.get(uid)
     if failure is not None and life is not None and not failure.model and not failure.signalled:
-        yield Deadline(told_due(state, failure, life), DeadlineKind.TELL, uid)
+        yield Deadline(signal_due(state, failure, life), DeadlineKind.TELL, uid)
     kept = state.reservations_for[uid]
     if kept:
         yield Deadline(min(reservation_due(state, key) for key in kept), DeadlineKind.RESERVATION, uid)

@@ -1,10 +1,10 @@
-"""The scaler's invariants (`dds_core.kit.invariants`). They read rows and indexes and call no rules: a bug there cannot hide."""
+"""The scaler's invariants (`dds_core.kit.work`). They read rows and indexes and call no rules: a bug there cannot hide."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dds_core.kit.invariants import Invariants, OfDecision, OfState
+from dds_core.kit.work import Invariants, OfDecision, OfState
 from dds_core.lifecycle import ATTACHED, IDLE, RELEASED, WAITING
 from dds_core.model import FabricResource
 from dds_core.scaler import events as e

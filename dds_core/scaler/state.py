@@ -137,7 +137,7 @@ class State(Indexes):
         row = self.reuse.get(self.place(node, model)) if self.policy.learns_idle else None
         return row.keep if row is not None else self.policy.longest_idle
 
-    def is_told(self, uid: str, condition: str) -> bool:
+    def has_true_condition(self, uid: str, condition: str) -> bool:
         """Whether the claim exists and has the condition on one of its devices."""
         claim = self.claims.get(uid)
         return claim is not None and any(one[3] == condition for one in claim.true_conditions)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from dds_core.model import Claim, DeviceKey
 from dds_core.scaler.events import ReservedDevice
 from dds_core.scaler.model import Reservation
-from dds_core.scaler.rules import assignment, choice
+from dds_core.scaler.rules import assignment
 from tests.property.fleets import NODE, Case, case_of, smaller
 from tests.property.satisfying import Judge, Pick, Usage, Wanted, Way, numbers
 from tests.support.drawn import LARGE
@@ -23,14 +23,14 @@ CASES, MANY, SOAK = 2_000, 20_000, 200_000
 """Seeds; of every second one there is a second case, some time later."""
 CHUNKS = 4
 
-Chosen = tuple[list[Claim], choice.Choice]
+Chosen = tuple[list[Claim], assignment.Choice]
 _chosen: list[Chosen] = []
 
 
-class Watched(choice.Stock):
+class Watched(assignment.FreeOnNode):
     """A stock that tells what it was asked and what it gave."""
 
-    def choose(self, claims: Sequence[Claim]) -> choice.Choice:
+    def choose(self, claims: Sequence[Claim]) -> assignment.Choice:
         found = super().choose(claims)
         _chosen.append((list(claims), found))
         return found
@@ -38,7 +38,7 @@ class Watched(choice.Stock):
 
 @pytest.fixture(autouse=True)
 def watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assignment, "Stock", Watched)
+    monkeypatch.setattr(assignment, "FreeOnNode", Watched)
 
 
 def chosen(case: Case) -> list[Chosen]:
@@ -46,7 +46,7 @@ def chosen(case: Case) -> list[Chosen]:
     _chosen.clear()
     covers = assignment.assign(case.state(), NODE)
     if not _chosen:  # nothing is free
-        return [([cover.claim], choice.NOTHING) for cover in covers]
+        return [([cover.claim], assignment.NOTHING) for cover in covers]
     for claims, found in _chosen:
         for cover in covers:
             assert cover.claim not in claims or cover.ready == found.given.get(cover.claim.uid, [])
@@ -66,7 +66,7 @@ def fault_of(case: Case) -> str:
     return next((fault for claims, found in rows if (fault := _fault(judge, claims, found))), "")
 
 
-def _fault(judge: Judge, claims: list[Claim], found: choice.Choice) -> str:
+def _fault(judge: Judge, claims: list[Claim], found: assignment.Choice) -> str:
     """What is wrong with what one group gets. It is taken from what there is for the next."""
     group = {claim.uid for claim in claims} | {f"pod:{claim.owner}" for claim in claims if claim.owner}
     free, usage = judge.free(group), judge.in_use(group)

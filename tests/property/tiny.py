@@ -446,7 +446,18 @@ def beginning(size: Size) -> tuple[Situation, Any]:
 
 # -- states told apart -------------------------------------------------------------------------------------------------
 
-_LEFT_OUT = ("counters", "rates", "last_emitted", "epoch", "configs", "classes", "marks", "fired_deadlines", "now", "timeouts")
+_LEFT_OUT = (
+    "counters",
+    "rates",
+    "last_emitted",
+    "epoch",
+    "configs",
+    "classes",
+    "marks",
+    "fired_deadlines",
+    "now",
+    "timeouts",
+)
 _LONG = 700 * SECOND
 """What was so long ago is all one."""
 _NUMBER = re.compile(r"-(7\d{3})(?![0-9a-f])")

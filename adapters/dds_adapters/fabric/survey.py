@@ -4,9 +4,9 @@ An error concerns one question; the others are still asked, and earlier answers 
 machine of a fabric, another one in each round, because a machine that does not answer must not hide its fabric. After an error
 the next machine is asked, three at most, but not after one that took the whole time limit.
 
-A manager that is away is not asked hundreds of times: after three general failures in a row the rest of the round is skipped;
-after a time-out the rest of that fabric's stock; after three time-outs in a row all limits, so that stock does not wait for them.
-What is skipped is not reported; it is asked in the next round.
+A manager that is away is not asked hundreds of times. After three general failures in a row the rest of the round is skipped;
+after a question of stock without an answer in time, the rest of that fabric's stock; after three such questions of limits in a
+row, all limits. What is skipped is not reported; it is asked in the next round.
 
 Nothing here starts a thread, reads a clock, or is kept from round to round.
 """

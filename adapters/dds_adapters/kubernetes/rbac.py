@@ -1,7 +1,7 @@
-"""The one table of every permission that scaler, publisher and autoscaler use: the verb, the call that needs it, and its feature.
-The chart, the kustomize bases, the documentation and `dds doctor` are generated from these tables, so that they agree.
+"""The table of every permission that scaler, publisher and autoscaler use: the verb, the call that needs it, and its feature. The
+chart, the kustomize bases, the documentation and `dds doctor` all use these tables, so they agree.
 
-A policy knob that needs a permission is a row of `RULES` and its `Feature`. Pure data: nothing here asks an API server.
+A policy knob that needs a permission is a row of `RULES` and its `Feature`. Pure data: nothing here sends a request.
 """
 
 from __future__ import annotations

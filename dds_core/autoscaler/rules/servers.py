@@ -71,7 +71,7 @@ def give_back(work: Work, uid: str) -> None:
         work.emit_once(NodeRemoved(worker.name, worker.uid, state.mode), worker.uid)
 
 
-def open(work: Work, uid: str) -> None:
+def remove_startup_taint(work: Work, uid: str) -> None:
     """Remove the start-up taint of a node that has all labels of its group."""
     state = work.state
     worker = state.workers.get(uid)

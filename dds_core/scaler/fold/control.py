@@ -11,7 +11,7 @@ from dds_core.kit.policy import MICROSECONDS
 from dds_core.kit.work import Fold
 from dds_core.scaler import events as e
 from dds_core.scaler.fold import reuse
-from dds_core.scaler.fold.decisions import RELISTED, go_on, hold_is, settled_due, void_unseen
+from dds_core.scaler.fold.decisions import RELISTED, advance_stage, hold_is, settled_due, void_unseen
 from dds_core.scaler.policy import read_policy
 from dds_core.scaler.state import State
 
@@ -42,7 +42,7 @@ def _synced(state: State, event: e.Synced, at: int) -> None:
 def _claims_listed(state: State, event: e.ClaimsListed, at: int) -> None:
     exchange = state.exchanges.get(event.resource)
     if exchange is not None and exchange.stage == "listing" and event.started >= settled_due(state, exchange.since):
-        go_on(state, exchange.group, "listing", "listed", at)
+        advance_stage(state, exchange.group, "listing", "listed", at)
     hold, fence = state.holds.get(event.resource), state.fences.get(event.resource)
     if hold is not None and hold.stage == "listing" and event.started >= settled_due(state, hold.since):
         hold_is(state, event.resource, "listed", at)

@@ -157,7 +157,7 @@ def _steering_void(state: State, pod: str) -> None:
 
 def _hand_overs_unseen(state: State, unseen: set[Key]) -> None:
     for uid, row in list(state.hand_overs.rows.items()):
-        if not state.is_told(uid, RESCHEDULE):
+        if not state.has_true_condition(uid, RESCHEDULE):
             state.hand_overs.drop(uid)
             unseen.add((e.HandOver.__name__, uid))
         elif row.steered:
@@ -187,7 +187,7 @@ def _exchange_begun(state: State, event: e.ExchangeBegun, at: int) -> None:
                 state.guarded.put(one.key, Guarded(swap.claim, event.until, event.node))
 
 
-def go_on(state: State, group: Iterable[str], before: Stage, after: Stage, at: int, version: str = "") -> None:
+def advance_stage(state: State, group: Iterable[str], before: Stage, after: Stage, at: int, version: str = "") -> None:
     """The exchanges of these claims that are at stage `before` come to `after`."""
     for uid in group:
         row = state.exchanges.get(uid)
@@ -201,7 +201,7 @@ def settled_due(state: State, since: int) -> int:
 
 
 def _allocation_cleared(state: State, event: e.AllocationCleared, at: int) -> None:
-    go_on(state, (event.claim,), "listed", "clearing", at)
+    advance_stage(state, (event.claim,), "listed", "clearing", at)
 
 
 _CLEARED: tuple[Stage, ...] = ("listed", "cleared")
@@ -209,7 +209,7 @@ _CLEARED: tuple[Stage, ...] = ("listed", "cleared")
 
 def _devices_given(state: State, event: e.DevicesGiven, at: int) -> None:
     for stage in _CLEARED:
-        go_on(state, (event.claim,), stage, "giving", at)
+        advance_stage(state, (event.claim,), stage, "giving", at)
     state.counters.put("hand-over/exchange", (state.counters.get("hand-over/exchange") or 0) + 1)
 
 
@@ -263,7 +263,7 @@ def _step_done(state: State, event: e.WriteDone, at: int) -> None:
         _guards_are_off(state, event.target)
     if row is not None and event.action in _NEXT:
         group = row.group if event.action == e.ExchangeBegun.__name__ else (event.target,)
-        go_on(state, group, *_NEXT[event.action], at, event.version)
+        advance_stage(state, group, *_NEXT[event.action], at, event.version)
 
 
 def _exchange_void(state: State, claim: str) -> None:
@@ -317,7 +317,7 @@ def _failure_void(state: State, claim: str) -> None:
 
 def _failures_unseen(state: State, unseen: set[Key]) -> None:
     for uid, row in list(state.failures.rows.items()):
-        if row.signalled and not state.is_told(row.on, FAILED_CONDITION):
+        if row.signalled and not state.has_true_condition(row.on, FAILED_CONDITION):
             state.failures.put(uid, replace(row, signalled=False))
             unseen.add((e.FailureSignalled.__name__, uid))
 

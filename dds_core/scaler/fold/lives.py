@@ -82,7 +82,7 @@ def forget_claim(state: State, uid: str) -> None:
 def _must_be_told_again(state: State, uid: str) -> None:
     """A pod is about to wait for a claim that failed, but the claim with the signal was cleared: signal the failure again."""
     failure = state.failures.get(uid)
-    if failure is not None and failure.signalled and not state.is_told(failure.on, FAILED_CONDITION):
+    if failure is not None and failure.signalled and not state.has_true_condition(failure.on, FAILED_CONDITION):
         state.failures.put(uid, replace(failure, signalled=False))
 
 

@@ -8,15 +8,22 @@ reports an error, or nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from msgspec.structs import replace
+
 from dds_core.lifecycle import ATTACHED, DEVICE_DETACHING, USED, WAITING
-from dds_core.model import Claim, DeviceKey, FabricResource, Model, Result
+from dds_core.matching.allocator import AllocationError, Allocator, Fit, InUse, Node
+from dds_core.matching.claims import Alternative as Asked
+from dds_core.matching.records import claim_of, class_of, slice_of
+from dds_core.model import Claim, ClaimRequest, Constraint, Device, DeviceKey, FabricResource, Model, Result
 from dds_core.scaler.events import ReservedDevice
-from dds_core.scaler.rules.choice import NOTHING, Found, Stock, free_devices
-from dds_core.scaler.rules.devices import BEING_ATTACHED, is_given_up
+from dds_core.scaler.hardware import Face
+from dds_core.scaler.model import DEPARTED, model_of_device
+from dds_core.scaler.rules.devices import BEING_ATTACHED, is_given_up, is_marked
 from dds_core.scaler.state import State
 
 Way = Literal["attaching", "ordered", "erring", "missing", "sharing"]
@@ -98,7 +105,7 @@ def assign(state: State, node: str) -> list[Assignment]:
     if not waiting:
         return []
     free = free_devices(state, node)
-    stock = Stock(state, node, free) if free else None
+    stock = FreeOnNode(state, node, free) if free else None
     supplies: dict[str, Supply] = {}
     assignments: dict[str, Assignment] = {}
     for group in _groups(state, waiting):
@@ -217,3 +224,350 @@ def size_wanted(state: State, node: str, model: str, request: str, size: int) ->
     """The size of a request once dds's standing order is carried out."""
     order = state.orders.get((node, model))
     return order.size if order is not None and order.request == request else size
+
+
+# -- which free devices -----------------------------------------------------------------------------------------------
+
+# All claims of a pod are asked for at once, with their alternatives, selectors, constraints, tolerations and capacities, as the
+# scheduler would ask (`dds_core.matching`); there is no other test of whether a device satisfies a claim. A claim whose requests
+# are not known gets nothing.
+
+
+@dataclass(slots=True)
+class Found:
+    """A device on the node: its name, UUID, resource (None: fixed), and what it is a face of."""
+
+    key: DeviceKey
+    uuid: str
+    device: Device
+    resource: FabricResource | None
+    face: Face
+
+    @property
+    def identity(self) -> str:
+        """As `ReservedDevice.identity`."""
+        return self.uuid or "/".join(self.key)
+
+    @property
+    def others(self) -> Iterator[DeviceKey]:
+        """The other faces of its hardware."""
+        return ((*self.key[:2], name) for name in self.face.others)
+
+
+@dataclass(slots=True)
+class Wish:
+    """What is asked for a claim. `requests`: those that wait for devices, without alternatives worse than the allocated one.
+    `now`: the same, only the allocated alternative and count. `places`: by request name the places of its results. `kept`: what
+    the claim keeps, with the request that it is for."""
+
+    claim: Claim
+    requests: list[ClaimRequest] = field(default_factory=list)
+    now: list[ClaimRequest] = field(default_factory=list)
+    places: dict[str, list[int]] = field(default_factory=dict)
+    kept: list[tuple[Asked, DeviceKey]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Choice:
+    """What a group of claims gets: by claim the devices, each with what to reserve. `whole`: it is all that they wait for."""
+
+    whole: bool = False
+    given: dict[str, list[tuple[ReservedDevice, Found]]] = field(default_factory=dict)
+
+
+NOTHING = Choice()
+
+
+class FreeOnNode:
+    """The free devices of a node, given out group by group; `free` as `free_devices` gives it."""
+
+    def __init__(self, state: State, node: str, free: list[Found]) -> None:
+        self._state = state
+        self._node = node
+        self.free = {found.key: found for found in free}
+        self._apart = {found.key: tuple(found.others) for found in free if found.face.others}
+        self._in_use = InUse()
+        self._promised = list(_pledges(state, node))
+        self._shares = [(owner, promise) for owner, promise in self._promised if promise.share]
+        self._counted = False
+
+    def choose(self, claims: Sequence[Claim]) -> Choice:
+        """Devices for all these claims, taken from the stock: those reserved for them if these suffice; else any; else for as
+        many of their requests as can be had together, in order."""
+        group = {claim.uid for claim in claims} | {f"pod:{claim.owner}" for claim in claims if claim.owner}
+        among, promised = self._open_to(claims, group)
+        self._take_back(group)
+        wishes = [wish for claim in claims if (wish := wish_of(self._state, claim)) is not None] if among else []
+        if not wishes:
+            return NOTHING
+        everything = [(wish, wish.requests) for wish in wishes]
+        fit = None
+        if len(wishes) == len(claims):
+            fit = (self._fits(everything, promised) if promised else None) or self._ask(everything, among)
+        chosen = Choice(fit is not None)
+        if fit is None:
+            everything, fit = self._in_part(wishes, among)
+        for (wish, _), allocation in zip(everything, fit.allocations if fit is not None else (), strict=False):
+            places = {name: iter(known) for name, known in wish.places.items()}
+            last = len(wish.claim.allocation.results) if wish.claim.allocation is not None else 0
+            given = chosen.given.setdefault(wish.claim.uid, [])
+            for result in allocation.results:
+                place = next(places[result.request.partition("/")[0]], None)
+                if place is None:
+                    place, last = last, last + 1
+                consumed = {name: str(amount) for name, amount in result.consumed.items()}
+                given.append(self._take(wish.claim, place, result.request, result.device, consumed, bool(result.share)))
+        return chosen
+
+    def _take(
+        self, claim: Claim, place: int, request: str, key: DeviceKey, consumed: dict[str, str], shared: bool
+    ) -> tuple[ReservedDevice, Found]:
+        found = self.free[key]
+        self._in_use.count(key, consumed if shared else None)
+        for other in found.others:
+            self.free.pop(other, None)
+        if not shared:
+            del self.free[key]
+            return ReservedDevice(place, found.uuid, *key, request), found
+        return ReservedDevice(place, found.uuid, *key, request, _share_id(claim.uid, place), consumed), found
+
+    def _open_to(self, claims: Sequence[Claim], group: Collection[str]) -> tuple[list[DeviceKey], list[DeviceKey]]:
+        """The devices that the group may have, those reserved for it first; and the reserved ones alone. Without devices on which
+        a hand-over to one of these claims has ended in vain."""
+        state = self._state
+        lives = [life for claim in claims if (life := state.lives.get(claim.uid)) is not None]
+        vain = {identity for life in lives for identity in life.excluded}
+        promised = {(promise.key, promise.uuid) for owner, promise in self._promised if owner in group}
+        mine: list[DeviceKey] = []
+        known: list[DeviceKey] = []
+        others: list[DeviceKey] = []
+        for found in self.free.values():
+            owners = _promised_to(state, found)
+            if found.identity in vain or not (found.device.shared or owners.issubset(group)):
+                continue
+            if found.device.shared and self._is_meant_otherwise(found, group):
+                continue
+            if not promised.isdisjoint(((found.key, found.uuid), (found.key, ""))):
+                mine.append(found.key)
+            else:
+                (others if owners.isdisjoint(group) else known).append(found.key)
+        return mine + known + others, mine
+
+    def _is_meant_otherwise(self, found: Found, group: Collection[str]) -> bool:
+        """Whether its hardware is reserved for another claim, other than as shares of this device."""
+        theirs = [promise for owner, promise in self._promised if owner not in group]
+        faces = {found.identity, *_identities(found)}
+        return any(one.key != found.key or not one.share for one in theirs if one.identity in faces)
+
+    def _count_holders(self) -> None:
+        """Count what claims have of the node's devices, and the reserved shares; only if the allocator is asked at all."""
+        self._counted, state = True, self._state
+        for pool in state.pools_at[self._node]:
+            for uid in state.claims_in_pool[pool]:
+                allocation = state.claims.rows[uid].allocation
+                for result in allocation.results if allocation is not None else ():
+                    if result.key[:2] == pool and not result.admin:
+                        self._in_use.count(result.key, result.consumed if result.share else None)
+        for _, promise in self._shares:
+            self._in_use.count(promise.key, promise.consumed)
+
+    def _take_back(self, group: Collection[str]) -> None:
+        """The shares that are reserved for the group itself are free for it to choose again."""
+        for owner, promise in self._shares:
+            if owner in group and self._counted:
+                self._in_use.count(promise.key, promise.consumed, -1)
+        self._shares = [(owner, promise) for owner, promise in self._shares if owner not in group]
+
+    def _fits(self, wishes: list[tuple[Wish, list[ClaimRequest]]], promised: Sequence[DeviceKey]) -> Fit | None:
+        """Whether the reserved devices satisfy the claims. The answer is cached: it is needed at each change of the node, and
+        most changes do not concern it."""
+        devices = [self.free[key].device for key in promised]
+        if any(device.shared or device.consumes for device in devices):  # other claims may have used it up
+            return self._ask(wishes, promised)
+        of = tuple(wish.claim.uid for wish, _ in wishes)
+        asked = ([wish.claim.allocation for wish, _ in wishes], promised)
+        known = self._state.fits(self._node)
+        if of not in known or known[of][:2] != asked:
+            known[of] = (*asked, self._ask(wishes, promised))
+        return known[of][2]
+
+    def _ask(self, wishes: list[tuple[Wish, list[ClaimRequest]]], among: Sequence[DeviceKey]) -> Fit | None:
+        allocator = self._state.allocator(self._node)
+        if not self._counted:
+            self._count_holders()
+        allocator.in_use = self._in_use
+        claims = [claim_of(wish.claim, requests) for wish, requests in wishes]
+        kept = [wish.kept if requests else [] for wish, requests in wishes]
+        given = [(index, asked, key) for index, each in enumerate(kept) for asked, key in each]
+        try:
+            fit = allocator.allocate(Node(self._node), claims, among=among, given=given, apart=self._apart)
+        except AllocationError:
+            return None
+        return fit or None
+
+    def _in_part(
+        self, wishes: list[Wish], among: Sequence[DeviceKey]
+    ) -> tuple[list[tuple[Wish, list[ClaimRequest]]], Fit | None]:
+        """As many devices as can be had together, request by request, of the allocated alternatives."""
+        best: Fit | None = None
+        kept: list[tuple[Wish, list[ClaimRequest]]] = []
+        for wish in wishes:
+            kept.append((wish, []))
+            for request in wish.now:
+                (wanted,) = request.alternatives
+                for count in range(min(wanted.count, len(among)), 0, -1):
+                    fewer = replace(request, alternatives=(replace(wanted, count=count),))
+                    attempt = [*kept[:-1], (wish, [*kept[-1][1], fewer])]
+                    fit = self._ask(attempt, among)
+                    if fit is not None:
+                        best, kept = fit, attempt
+                        break
+        return kept, best
+
+
+def _share_id(claim: str, place: int) -> str:
+    """A UUID (RFC 4122, version 8) that no other share has; always the same for a claim and place."""
+    digest = hashlib.sha256(f"{claim}/{place}".encode()).hexdigest()
+    return f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-8{digest[17:20]}-{digest[20:32]}"
+
+
+def wish_of(state: State, claim: Claim) -> Wish | None:
+    """None if it is not known what the claim asks for."""
+    allocation = claim.allocation
+    if not claim.known or allocation is None:
+        return None
+    wish = Wish(claim)
+    waiting = {place: result for place, result, _ in state.pool_results(allocation)}
+    for request in claim.requests:
+        mine = [place for place, one in enumerate(allocation.results) if one.request.partition("/")[0] == request.name]
+        wanted = [place for place in mine if place in waiting]
+        if not wanted:
+            continue
+        wish.places[request.name] = wanted
+        name = waiting.pop(wanted[0]).request.partition("/")[2]
+        names = [one.name for one in request.alternatives]
+        if name not in names:
+            return None
+        row = request.alternatives[names.index(name)]
+        for place in wanted[1:]:
+            del waiting[place]
+        better = request.alternatives[: names.index(name) + 1]  # the scheduler would take no worse one
+        if row.admin:  # admin access, too, gets a device of its own
+            better = tuple(replace(one, admin=False) for one in better)
+        request = replace(request, alternatives=better)
+        now = replace(request, alternatives=(replace(row, count=len(wanted), all=False, admin=False),))
+        wish.now.append(now)
+        wish.requests.append(now if row.all or len(wanted) < len(mine) else request)
+    if claim.constraints:
+        others = (one for place, one in enumerate(allocation.results) if not _is_waiting(wish, place))
+        staying = (one for one in others if any(_concerns(each, one.request) for each in claim.constraints))
+        wish.kept = [(Asked(one.request, one.request.partition("/")[0], ""), one.key) for one in staying]
+    return wish if wish.requests and not waiting else None
+
+
+def _concerns(constraint: Constraint, request: str) -> bool:
+    return not constraint.requests or not {request, request.partition("/")[0]}.isdisjoint(constraint.requests)
+
+
+def _is_waiting(wish: Wish, place: int) -> bool:
+    return any(place in places for places in wish.places.values())
+
+
+# -- what is free ------------------------------------------------------------------------------------------------------
+
+
+def free_devices(state: State, node: str) -> list[Found]:
+    """Devices that a claim could have now: fixed ones first, then those not marked to go, each by name."""
+    free = [found for found in _listed(state, node) if _is_free(state, found) and _is_there(state, node, found)]
+    free.sort(key=lambda found: (found.resource is not None, _is_marked(state, found), found.key))
+    return free
+
+
+def _listed(state: State, node: str) -> Iterator[Found]:
+    """Devices of dds's drivers in the node's own slices, without those that a claim has as a whole: most, so they are left out
+    first. An incomplete pool has none; a part is never given for a whole; a device with binding conditions is not there yet."""
+    for key in state.pools_at[node]:
+        pool = state.pools[key]
+        if key[0] not in state.drivers or not pool.usable:
+            continue
+        for name, device in pool.devices.items():
+            full = (*key, name)
+            if device.binding or (not device.shared and state.having[full]):
+                continue
+            face = state.face(full)
+            if face.part:
+                continue
+            resource = state.resource_of(full)
+            if resource is None or resource.node == node:
+                yield Found(full, resource.uuid if resource is not None else face.uuid, device, resource, face)
+
+
+def _is_free(state: State, found: Found) -> bool:
+    """Whether no claim has it under an older name, or as another face of its hardware."""
+    if any(state.having[key] for key in found.others):
+        return False
+    if found.device.shared:
+        return True
+    life = state.devices.get(found.resource.uid) if found.resource is not None else None
+    return life is None or life.key is None or not state.having[life.key]
+
+
+def _is_there(state: State, node: str, found: Found) -> bool:
+    """Whether it is Online, without error. A device without a resource is fixed only if no resource still waits for its UUID."""
+    resource = found.resource
+    if resource is None:
+        return (DEPARTED, found.uuid) not in state.fired_deadlines and not _may_be_coming(state, node, found)
+    life, fence = state.devices.get(resource.uid), state.fences.get(resource.uid)
+    if fence is not None and fence.ordered:
+        return False  # the operator may be detaching it now; it is free again once the size is raised back
+    there = resource.state == "Online" and not resource.error and not resource.deleting
+    there = there and not state.is_taken_off(resource)
+    return there and (life is None or life.state != DEVICE_DETACHING)
+
+
+def _may_be_coming(state: State, node: str, found: Found) -> bool:
+    model = model_of_device(state.config, found.key[0], found.device)
+    here = (state.resources.rows[uid] for uid in state.resources_at[node])
+    coming = [one for one in here if not one.uuid and one.state in BEING_ATTACHED and not one.deleting]
+    named = [state.model(one.model) for one in coming]
+    return any(one == model or (model is None and one.driver == found.key[0]) for one in named if one is not None)
+
+
+def _is_marked(state: State, found: Found) -> bool:
+    resource = found.resource
+    return resource is not None and (resource.uid in state.holds or is_marked(state, resource.uid, resource))
+
+
+def _promised_to(state: State, found: Found) -> set[str]:
+    """For whom the device, or another face of its hardware, is reserved: maybe since before its UUID was published."""
+    return set(state.promised(found.identity)).union(*map(state.promised, _identities(found)))
+
+
+def _identities(found: Found) -> Iterator[str]:
+    """All identities under which its hardware may be reserved."""
+    yield from found.face.uuids
+    yield from ("/".join(key) for key in (found.key, *found.others))
+
+
+def _pledges(state: State, node: str) -> Iterator[tuple[str, ReservedDevice]]:
+    """What is reserved on the node, and for whom."""
+    if state.live:
+        for key in state.reservations_at[node]:
+            yield from ((key, promise) for promise in state.reservations.rows[key].promises)
+    else:
+        for uid in state.waiting_at[node]:
+            yield from ((uid, promise) for promise in state.lives.rows[uid].promises)
+
+
+def models_for(state: State, claim: Claim, request: ClaimRequest) -> set[str]:
+    """The models whose pools show a device that satisfies the request, or that cannot be judged."""
+    asked, found = claim_of(claim, [request]), set()
+    for model in state.config.models:
+        slices = (state.slices.rows[uid] for key in state.pools_of_model[model.model] for uid in state.slices_of[key])
+        shown = min((one for one in slices if one.devices), key=lambda one: one.uid, default=None)
+        if shown is not None:
+            classes = map(class_of, state.classes.rows.values())
+            allocator = Allocator([slice_of(shown)], classes, forgiving=True)
+            if allocator.selects(asked, (shown.driver, shown.pool, min(shown.devices))):
+                found.add(model.model)
+    return found

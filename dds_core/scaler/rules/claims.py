@@ -21,11 +21,11 @@ from dds_core.scaler.fold.objects import DEVICE_TWICE
 from dds_core.scaler.model import NO_PROGRESS, ClaimLife
 from dds_core.scaler.rules.assignment import Assignment, assign
 from dds_core.scaler.rules.devices import BEING_ATTACHED, SLOW
-from dds_core.scaler.rules.exchange import exchanged, go_on
+from dds_core.scaler.rules.exchange import exchanged, next_step
 from dds_core.scaler.rules.failures import fail, fail_overdue
 from dds_core.scaler.rules.handover import steer
-from dds_core.scaler.rules.holds import end_stray
 from dds_core.scaler.rules.orders import limits_of, usable
+from dds_core.scaler.rules.release import end_stray_hold
 from dds_core.scaler.state import State, Work
 
 _LONGEST_CHAIN = 8
@@ -37,7 +37,7 @@ def step(work: Work, uid: str) -> None:
     """Take every step that is due for the claim; then look at its exchange, its budget and its steering."""
     claim = work.state.claims.get(uid)
     if claim is not None and claim.hold:
-        end_stray(work, claim)
+        end_stray_hold(work, claim)
         if claim.allocation is not None:
             _tell_doubles(work, claim, claim.allocation)
         return
@@ -50,7 +50,7 @@ def step(work: Work, uid: str) -> None:
             text = f"the scheduler took a pool device again although {', '.join(move.excluded)} was handed over and is free"
             work.alert(uid, "HandOverInVain", f"{text}; it is not handed over to this claim again")
     if uid in work.state.exchanges or work.state.guarded_for[uid]:
-        go_on(work, uid)
+        next_step(work, uid)
     claim, life = work.state.claims.get(uid), work.state.lives.get(uid)
     if claim is not None and claim.allocation is not None:
         _tell_doubles(work, claim, claim.allocation)
@@ -335,7 +335,7 @@ def kept_by_policy(state: State, uid: str) -> bool:
 def _condition_move(state: State, claim: Claim, allocation: Allocation, life: ClaimLife) -> ClaimMoved | None:
     """Steps within an attempt: failed, signalled, bound, reserved or not."""
     if life.state in WAITING:
-        told = told_by_conditions(state, claim)
+        told = trigger_of_conditions(state, claim)
         if told is not None and claim_target(told[0], life.state) is not None:
             return move(claim.uid, life, told[0], told[1])
         consumers = {c.uid for c in claim.consumers}
@@ -349,7 +349,7 @@ def _condition_move(state: State, claim: Claim, allocation: Allocation, life: Cl
     return None
 
 
-def told_by_conditions(state: State, claim: Claim) -> tuple[str, str] | None:
+def trigger_of_conditions(state: State, claim: Claim) -> tuple[str, str] | None:
     """(trigger, cause) of the conditions on dds's results, None when they say nothing."""
     waits = state.pool_results(claim.allocation)
     true = claim.true_conditions

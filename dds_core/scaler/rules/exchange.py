@@ -151,7 +151,7 @@ def _given(promise: ReservedDevice, instead: Result | None = None) -> Result:
 # -- steps -------------------------------------------------------------------------------------------------------------
 
 
-def go_on(work: Work, uid: str) -> None:
+def next_step(work: Work, uid: str) -> None:
     """The next step of the claim's exchange, and the removal of guards that are no longer needed."""
     state = work.state
     row, claim = state.exchanges.get(uid), state.claims.get(uid)

@@ -158,7 +158,7 @@ def tell_failures(work: Work, node: str) -> None:
 
 
 def _may_be_told(work: Work, failure: Failure, life: ClaimLife) -> bool:
-    return _stands(work, failure) if failure.model else work.has_come(told_due(work.state, failure, life))
+    return _stands(work, failure) if failure.model else work.has_come(signal_due(work.state, failure, life))
 
 
 def failure_signal(state: State, claim: Claim, reason: str, message: str) -> Signal | None:
@@ -221,7 +221,7 @@ def _stands(work: Work, failure: Failure) -> bool:
     return work.has_come(read_back_due(state, failure))
 
 
-def told_due(state: State, failure: Failure, life: ClaimLife) -> int:
+def signal_due(state: State, failure: Failure, life: ClaimLife) -> int:
     """When a claim that would fail anywhere gets the signal: at once the first time, later each time that it is tried again."""
     pause = state.policy.cool_down_seconds * MICROSECONDS
     return failure.since + (pause << min(life.cycle - 2, 5) if life.cycle > 1 else 0)

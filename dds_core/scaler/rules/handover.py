@@ -21,7 +21,7 @@ def hand_over(work: Work, uid: str, node: str) -> None:
     """Hand over the claim's whole group, once all its claims and pods can be."""
     state = work.state
     life, claim = state.lives.rows[uid], state.claims.rows[uid]
-    if life.state != ATTACHED or uid in state.hand_overs or uid in state.exchanges or told(state, claim):
+    if life.state != ATTACHED or uid in state.hand_overs or uid in state.exchanges or is_signalled(state, claim):
         return
     group = group_of(state, claim)
     if group is None:
@@ -57,7 +57,7 @@ def _is_kept(state: State, key: DeviceKey, claim: Claim) -> bool:
     return state.is_held(key) or (guard is not None and guard.claim != claim.uid and not guard.lifting)
 
 
-def told(state: State, claim: Claim) -> bool:
+def is_signalled(state: State, claim: Claim) -> bool:
     """Whether any client has set a condition that says that dds's devices are there, or will not come. Other drivers' devices,
     and conditions that the scheduler does not read, do not count."""
     read = {

@@ -27,10 +27,8 @@ from dds_core.model import (
     Requirement,
 )
 from dds_core.scaler.events import WITHDRAWN, AttachOrdered, DetachOrdered
-from dds_core.scaler.model import DEPARTED, Pool, PoolKey, model_of_device
-from dds_core.scaler.model import Cell as NodeModel
-from dds_core.scaler.rules.assignment import Assignment, ordered_not_made, size_wanted
-from dds_core.scaler.rules.choice import models_for
+from dds_core.scaler.model import DEPARTED, Cell, Pool, PoolKey, model_of_device
+from dds_core.scaler.rules.assignment import Assignment, models_for, ordered_not_made, size_wanted
 from dds_core.scaler.rules.devices import is_given_up, progress_due, staying_of
 from dds_core.scaler.rules.failures import fail, fail_unschedulable
 from dds_core.scaler.state import State, Work
@@ -88,7 +86,7 @@ def _number(text: str) -> int | None:
 
 
 @dataclass(slots=True)
-class Cell:
+class CellPlan:
     """The requests for one model on one node, while the rules compute on them. `own`: the one that dds may change. `foreign`:
     another's, which prevents one of dds. `leaving`: one that is being deleted. `others`: devices of other requests. `stuck`:
     devices whose detach fails. `size`: what `own` is to have. `granted`: claims (uids) that get more."""
@@ -110,8 +108,8 @@ class Cell:
         return self.size + self.others + self.stuck
 
 
-def cell_of(state: State, node: str, model: Model) -> Cell:
-    cell = Cell(node, model, state.request_type(model))
+def cell_of(state: State, node: str, model: Model) -> CellPlan:
+    cell = CellPlan(node, model, state.request_type(model))
     requests = [state.requests.rows[uid] for uid in state.requests_at[node]]
     for request in sorted(requests, key=lambda r: (r.created, r.name)):
         if request.model != model.model:
@@ -139,7 +137,7 @@ def order(work: Work, node: str, assignments: list[Assignment]) -> None:
     if not any(assignment.missing for assignment in assignments):
         return
     state = work.state
-    cells: dict[str, Cell] = {}
+    cells: dict[str, CellPlan] = {}
     blocked: set[str] = set()
     for assignment in assignments:
         models = {m.model: m for _, _, m in state.pool_results(assignment.claim.allocation)}
@@ -170,7 +168,7 @@ def withdraw(work: Work, node: str, assignments: list[Assignment]) -> None:
             ask(work, cell, WITHDRAWN)
 
 
-def _grant(work: Work, node: str, assignment: Assignment, cells: dict[str, Cell], blocked: set[str]) -> None:
+def _grant(work: Work, node: str, assignment: Assignment, cells: dict[str, CellPlan], blocked: set[str]) -> None:
     state, claim = work.state, assignment.claim
     life = state.lives.rows[claim.uid]
     place = state.node(node)
@@ -217,7 +215,7 @@ def _has_what_leaves(state: State, claim: Claim) -> bool:
 
 
 def _refusal(
-    state: State, node: str, claim: Claim, cell: Cell, count: int, granted: set[str]
+    state: State, node: str, claim: Claim, cell: CellPlan, count: int, granted: set[str]
 ) -> tuple[str, str] | None:
     """(reason, message) why this node cannot give the claim its devices as things are, None when it can. `granted`: the models
     that older claims are getting in this step."""
@@ -304,7 +302,13 @@ def conflicting_model(
 
 
 def lower_size(
-    work: Work, cell: Cell, own: AttachRequest, victims: list[FabricResource], size: int, *, unattached: bool = False
+    work: Work,
+    cell: CellPlan,
+    own: AttachRequest,
+    victims: list[FabricResource],
+    size: int,
+    *,
+    unattached: bool = False,
 ) -> None:
     """Lower the request by the number of victims; without victims, to the number of its resources (`DetachOrdered`)."""
     work.emit_once(
@@ -345,7 +349,7 @@ def _fixed_models(state: State, node: str) -> set[str]:
     return found
 
 
-def _there_is(state: State, node: str, cell: Cell, count: int) -> bool:
+def _there_is(state: State, node: str, cell: CellPlan, count: int) -> bool:
     """Whether the operator can take an order now, and the pools show enough free devices; an incomplete pool is waited for. Of a
     model without any pool, only so many are ordered as the fabric can attach in time."""
     if cell.leaving is not None if cell.own is None else _counts_what_goes(state, cell.own):
@@ -387,7 +391,7 @@ def _is_stuck(state: State, resource: FabricResource) -> bool:
     return resource.state == RESOURCE_DETACHING and bool((resource.error or hangs) and state.names_of(resource))
 
 
-def _still_shown(state: State, node: str, cell: Cell) -> int:
+def _still_shown(state: State, node: str, cell: CellPlan) -> int:
     """Devices that the pools may still show but that are taken: ordered on this node, or on others that reach the same pools, and
     not attached yet (pools are published some seconds after an attach has begun). To order more than there is would not only be
     in vain (B22): the operator tries for ever, and meanwhile no device of that request can be detached."""
@@ -412,7 +416,7 @@ def _spoken_for(state: State) -> Counter[tuple[str, tuple[PoolKey, ...]]]:
     return state.spoken_for
 
 
-def who_waited_for(state: State, freed: set[NodeModel]) -> set[str]:
+def who_waited_for(state: State, freed: set[Cell]) -> set[str]:
     """The nodes whose waiting claims may be served now that fewer devices are on their way for these cells: devices in the same
     pools are no longer taken, or the fabric has room."""
     models = {name: model for _, name in freed if (model := state.model(name)) is not None}
@@ -487,7 +491,7 @@ def _compares(requirement: Requirement, value: str | None) -> bool:
     return number > bound if requirement.operator == "Gt" else number < bound
 
 
-def ask(work: Work, cell: Cell, reason: str, claims: tuple[str, ...] = ()) -> None:
+def ask(work: Work, cell: CellPlan, reason: str, claims: tuple[str, ...] = ()) -> None:
     state = work.state
     own = cell.own
     name = own.name if own is not None else request_name(cell.node, cell.type, cell.model.model)

@@ -1,7 +1,7 @@
 """Detach: which idle device leaves its node, and the steps until the operator may detach it.
 
 1. `_mark_idle` chooses a device that has idled long enough; `rebalance` one that a claim on another node needs. Both call `mark`.
-2. `check_hold`: where devices can be held, a claim of dds takes the device, so that no pod gets it (`rules.holds`).
+2. `check_hold`: where devices can be held, a claim of dds takes the device, so that no pod gets it.
 3. `VictimMarked` annotates the resource: from here on the device is a victim, and a fence stands around it. `check_fence`
    requests a list of all claims after `fence_settle_seconds`; if none of them has the device, the fence is confirmed.
 4. `_lower` lowers the size of the request by the number of marked victims, and the operator detaches them.
@@ -13,21 +13,31 @@ and by exactly the number of marked victims.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.policy import HOUR, MICROSECONDS
 from dds_core.lifecycle import DEVICE_DETACHING, IDLE, MARKED
 from dds_core.matching.records import claim_of
-from dds_core.model import AttachRequest, DeviceKey, FabricResource
+from dds_core.model import AttachRequest, Claim, DeviceKey, FabricResource
 from dds_core.scaler import idleness
-from dds_core.scaler.events import ClaimsListWanted, TaintLifted, VictimMarked, VictimUnmarked
+from dds_core.scaler.events import (
+    ClaimsListWanted,
+    DeviceHeld,
+    HoldBegun,
+    HoldEnded,
+    TaintLifted,
+    VictimMarked,
+    VictimUnmarked,
+)
+from dds_core.scaler.fold.decisions import LET_GO, UNHELD
 from dds_core.scaler.fold.objects import SLICES
-from dds_core.scaler.model import NO_DEVICE, DeviceLife, Fence, Hold
-from dds_core.scaler.rules import holds
+from dds_core.scaler.model import NO_DEVICE, DeviceLife, Fence, Hold, hold_name
 from dds_core.scaler.rules.assignment import Assignment, assign
 from dds_core.scaler.rules.devices import BEING_ATTACHED, held_key, is_given_up, progress_due, staying_of
-from dds_core.scaler.rules.exchange import MOST_RESULTS
+from dds_core.scaler.rules.exchange import AFTER_REFUSAL, LAST_MOMENT, MOST_RESULTS, list_when_settled
 from dds_core.scaler.rules.failures import definite_due
-from dds_core.scaler.rules.orders import Cell, ask, cell_of, limits_of, lower_size, published_free
+from dds_core.scaler.rules.orders import CellPlan, ask, cell_of, limits_of, lower_size, published_free
 from dds_core.scaler.state import State, Work
 
 _RESCHEDULED = 30 * MICROSECONDS
@@ -95,7 +105,7 @@ def models_unfulfillable(state: State, node: str) -> set[str]:
     }
 
 
-def call_off(work: Work, cell: Cell, own: AttachRequest, assignments: list[Assignment]) -> None:
+def call_off(work: Work, cell: CellPlan, own: AttachRequest, assignments: list[Assignment]) -> None:
     """Take back an order that the fabric cannot fulfil and that no claim needs any more: while it hangs, no device of its request
     can go. The operator takes resources without a device first, then marked ones. So the hanging resource is marked first: if its
     device comes at that very moment, this device goes or is unmarked, and never does one in use go in its place."""
@@ -125,7 +135,7 @@ def _models_unmade(state: State, node: str) -> set[str]:
     return {one.model for one in requests if _is_done(one) and one.size > len(state.resources_of_request[one.name])}
 
 
-def _fit_size(work: Work, cell: Cell, own: AttachRequest, assignments: list[Assignment]) -> None:
+def _fit_size(work: Work, cell: CellPlan, own: AttachRequest, assignments: list[Assignment]) -> None:
     """Lower the size to the number of resources that exist, unless a claim waits for more. A size is too large when it was raised
     again while the operator was already detaching: the operator makes no resource for it, and it counts to the node's maximum."""
     state = work.state
@@ -194,14 +204,14 @@ def check_hold(work: Work, uid: str, wanted: set[str]) -> None:
     fence, resource = state.fences.get(uid), state.resources.get(uid)
     leaving = resource is not None and resource.leaving and row.stage == "held"
     if leaving and resource is not None and any(_is_of_another(state, resource, key) for key in row.devices):
-        holds.go_on(work, uid, row, "another device has its name by now")
+        next_hold_step(work, uid, row, "another device has its name by now")
     if leaving or (fence is not None and (state.live or fence.ordered)):
         return
     why = "its resource is gone" if resource is None else _against_hold(work, resource, row, wanted)
     if resource is not None and row.stage == "held" and not why:
         work.emit_once(_marking(state, resource, row.devices[0], row.reason), uid)
     else:
-        holds.go_on(work, uid, row, why)
+        next_hold_step(work, uid, row, why)
 
 
 def _is_of_another(state: State, leaving: FabricResource, key: DeviceKey) -> bool:
@@ -245,6 +255,98 @@ def _held_for_another(state: State, uid: str, faces: list[DeviceKey]) -> bool:
     return any(state.held_as[key] - {uid} or state.held_by[key] - ours for key in faces)
 
 
+# -- the steps of a hold ----------------------------------------------------------------------------------------------
+
+# Before a device is detached, a claim of dds is allocated all its faces, so that no pod can get it. The scheduler keeps the
+# allocated devices as a set: if a hold and another claim had one device, the end of either would free it for a third claim. So
+# the device is guarded first, as for an exchange, and then all claims are listed. A device is held only if none of them has it.
+# At its end a hold is cleared before it is deleted, because a deletion wakes no waiting pod.
+
+_HOLD_PAUSE = 30 * MICROSECONDS
+"""From the end of a hold to the device's next one: in this time the claims for which it ended can take the device."""
+_HOLD_STEPS = tuple(one.__name__ for one in (HoldBegun, DeviceHeld, HoldEnded, VictimMarked))
+
+
+def holds_are_possible(state: State, at: int) -> bool:
+    """Whether devices can be held. After a refusal for lack of rights, none is for some time. After any other refusal only this
+    one hold is tried again: a device that is detached without a hold may be taken meanwhile."""
+    refused = state.fired_deadlines.get(UNHELD)
+    return bool(state.guards) and (refused is None or at >= refused + AFTER_REFUSAL)
+
+
+def hold_pause_due(state: State, uid: str) -> int:
+    """The instant from which a device may be held again."""
+    let_go = state.fired_deadlines.get((LET_GO, uid))
+    return let_go + _HOLD_PAUSE if let_go is not None else 0
+
+
+def begin_hold(work: Work, resource: FabricResource, faces: Sequence[DeviceKey], reason: str) -> bool:
+    """Begin the hold of a device with these names; False while a refused step must wait, or an exchange guards the device."""
+    state = work.state
+    refusals = (state.refusals.get((step, resource.uid)) for step in _HOLD_STEPS)
+    if any(one is not None and work.at < one.until for one in refusals):
+        return False
+    if resource.uid in state.holds or any(key in state.guarded for key in faces):
+        return False
+    if work.at < hold_pause_due(state, resource.uid):
+        return False
+    return work.emit_once(
+        HoldBegun(
+            resource=resource.uid,
+            mode=state.mode,
+            name=resource.name,
+            node=resource.node,
+            model=resource.model,
+            uuid=resource.uuid,
+            devices=tuple(faces),
+            until=work.at + state.policy.guard_seconds * MICROSECONDS if state.live else 0,
+            reason=reason,
+        )
+    )
+
+
+def next_hold_step(work: Work, uid: str, row: Hold, why: str) -> None:
+    """The next step of the hold, or its end if `why` says that the device may not go after all."""
+    late = row.until - (LAST_MOMENT if row.stage == "listed" else 0)
+    if row.stage in ("ending", "ended"):
+        return
+    if row.stage == "lost":
+        _end_hold(work, uid, row.node, row.devices, why or "it was not there as it should be")
+    elif why or (row.stage != "held" and work.has_come(late)):
+        _end_hold(work, uid, row.node, row.devices, why or "its guard is over")
+    elif row.stage == "listing" and not row.wanted:
+        list_when_settled(work, uid, row.since)
+    elif row.stage == "listed":
+        name = work.state.resources.rows[uid].name
+        hold = hold_name(name)
+        work.emit_once(
+            DeviceHeld(resource=uid, mode=work.state.mode, hold=hold, name=name, node=row.node, devices=row.devices)
+        )
+
+
+def end_stray_hold(work: Work, claim: Claim) -> None:
+    """End a hold that this log does not know, such as that of a scaler whose log is lost: it would keep its device for ever. Not
+    while its device is about to go."""
+    state, resource = work.state, work.state.resources.get(claim.hold)
+    if resource is not None and (resource.leaving or resource.marked):
+        return
+    if claim.hold in state.holds or not state.live or claim.namespace != state.guards or claim.allocation is None:
+        return
+    devices = tuple(one.key for one in claim.allocation.results)
+    _end_hold(work, claim.hold, claim.allocation.node, devices, "nobody here knows why it is held")
+
+
+def _end_hold(work: Work, uid: str, node: str, devices: tuple[DeviceKey, ...], reason: str) -> None:
+    state = work.state
+    hold = next((state.claims.rows[claim].name for claim in sorted(state.claims_holding[uid])), "")
+    resource = state.resources.get(uid)
+    if not hold and resource is not None:
+        hold = hold_name(resource.name)
+    work.emit_once(
+        HoldEnded(resource=uid, mode=state.undoing_mode, hold=hold, node=node, devices=devices, reason=reason)
+    )
+
+
 # --- fence -------------------------------------------------------------------------------------------------------------
 
 
@@ -253,7 +355,7 @@ def check_fence(work: Work, uid: str, wanted: set[str]) -> None:
     state = work.state
     resource, fence, life = state.resources.rows[uid], state.fences.rows[uid], state.devices.get(uid)
     if life is None or (life.state != DEVICE_DETACHING and not is_given_up(state, resource)):
-        broken = (_broken if fence.named else _not_called_off)(work, resource, fence, wanted)
+        broken = (_why_unmark if fence.named else _not_called_off)(work, resource, fence, wanted)
         if broken:
             _unmark(work, resource, fence, broken)
         elif fence.named and not fence.wanted and work.has_come(fence_due(state, fence)):
@@ -266,7 +368,7 @@ def fence_due(state: State, fence: Fence) -> int:
     return fence.since + state.policy.fence_settle_seconds * MICROSECONDS
 
 
-def _broken(work: Work, resource: FabricResource, fence: Fence, wanted: set[str]) -> str:
+def _why_unmark(work: Work, resource: FabricResource, fence: Fence, wanted: set[str]) -> str:
     """Why the victim may not go after all, "" while the fence holds. The garbage collector deletes a hold as soon as its resource
     is gone, which may be observed first: that alone does not call off an ordered detach, unless a claim has the device."""
     state, faces = work.state, _faces_of(work.state, resource)
@@ -416,7 +518,7 @@ def idle_due(state: State, uid: str) -> int:
     """The instant from which an idle device may go: when it has idled long enough and no pause for its claims is left."""
     life = state.devices.rows[uid]
     idled = life.idle_since + state.idle_time(life.node, life.model)
-    return max(idled, holds.pause_due(state, uid), _next_attempt_due(state, life))
+    return max(idled, hold_pause_due(state, uid), _next_attempt_due(state, life))
 
 
 def _next_attempt_due(state: State, life: DeviceLife) -> int:
@@ -433,7 +535,7 @@ def _next_attempt_due(state: State, life: DeviceLife) -> int:
     return max((since + pause for since in late), default=0)
 
 
-def _mark_idle(work: Work, cell: Cell, own: AttachRequest, wanted: set[str]) -> None:
+def _mark_idle(work: Work, cell: CellPlan, own: AttachRequest, wanted: set[str]) -> None:
     state = work.state
     here = [state.resources.rows[uid] for uid in state.idle_at[cell.node] - wanted]
     idle = [r for r in here if r.request == own.name and _is_idle(state, r) and work.has_come(idle_due(state, r.uid))]
@@ -451,7 +553,7 @@ def _mark_idle(work: Work, cell: Cell, own: AttachRequest, wanted: set[str]) -> 
             mark(work, resource, _idle_reason(state, cell))
 
 
-def _idle_reason(state: State, cell: Cell) -> str:
+def _idle_reason(state: State, cell: CellPlan) -> str:
     name = cell.model.model
     row = state.reuse.get(state.place(cell.node, name)) if state.policy.learns_idle else None
     learned = idleness.why(row, state.policy.longest_idle) if row is not None else ""
@@ -474,8 +576,8 @@ def mark(work: Work, resource: FabricResource, reason: str) -> bool:
         return False
     if not faces or _could_be_taken(state, resource, faces) or _held_for_another(state, resource.uid, faces):
         return False
-    if holds.are_possible(state, work.at) and len(faces) <= MOST_RESULTS:
-        return holds.begin(work, resource, faces, reason)
+    if holds_are_possible(state, work.at) and len(faces) <= MOST_RESULTS:
+        return begin_hold(work, resource, faces, reason)
     return _may_go_unheld(state) and work.emit_once(_marking(state, resource, faces[0], reason), resource.uid)
 
 
@@ -498,7 +600,7 @@ def _marking(state: State, resource: FabricResource, key: DeviceKey, reason: str
 def may_mark(state: State, at: int) -> bool:
     """Whether any device may be chosen: no watch is stale, the cap of detaches per hour leaves room, and devices can be held, or
     the policy lets them go without."""
-    if state.stale or not (holds.are_possible(state, at) or _may_go_unheld(state)):
+    if state.stale or not (holds_are_possible(state, at) or _may_go_unheld(state)):
         return False
     recent = sum(marked > at - HOUR for marked in state.marks.rows.values())
     return recent < state.policy.detaches_per_hour
@@ -522,7 +624,7 @@ def _is_marked(state: State, uid: str) -> bool:
     return life is not None and life.state == MARKED
 
 
-def _lower(work: Work, cell: Cell, own: AttachRequest) -> None:
+def _lower(work: Work, cell: CellPlan, own: AttachRequest) -> None:
     """Lower the size by exactly the number of marked victims, if the operator could take no other device in their place. A device
     that another client detaches is no victim: the operator replaces it, and a lower size would cost another device."""
     state = work.state

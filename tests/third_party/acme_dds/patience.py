@@ -22,9 +22,9 @@ from dds_core.events import (
 from dds_core.kit import deadlines as kit
 from dds_core.kit import work
 from dds_core.kit.deadlines import Deadline
-from dds_core.kit.invariants import NONE
 from dds_core.kit.policy import MICROSECONDS, PositiveSeconds, Seconds, Strict, read
 from dds_core.kit.state import Form, StateBase, Table
+from dds_core.kit.work import NO_INVARIANTS
 from dds_core.model import Claim
 from dds_core.timeline.telling import (
     DecisionTeller,
@@ -225,7 +225,7 @@ PATIENCE: Component[Waiting] = Component(
     state=Waiting,
     apply=apply,
     decide=decide,
-    invariants=NONE,
+    invariants=NO_INVARIANTS,
     deadline_queue=DeadlineQueue,
     dump=_FORM.dump,
     load=_FORM.load,

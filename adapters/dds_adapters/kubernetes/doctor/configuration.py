@@ -48,8 +48,7 @@ def config_map(context: ExaminationContext) -> Iterator[Finding]:
 
 
 def _of_fault(name: str, fault: Fault) -> Finding:
-    """A bad entry leaves its model as before; a part that is bad as a whole leaves the part before in force; the rest takes
-    effect."""
+    """A bad entry leaves its model as before; a part that is bad as a whole stays as before; the rest takes effect."""
     what, mend = f"{name}, {fault.field}: {fault.reason}", f"correct {fault.field} there"
     if fault.field.startswith(f"{config.DEVICE_INFO}["):
         return warning(_CONFIG_MAP, f"{what} (the model stays as it was, if it was in force)", mend)

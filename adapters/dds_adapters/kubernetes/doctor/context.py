@@ -72,7 +72,7 @@ class ExaminationContext:
     """One cluster under one policy. `where` is the server's name; `now` gives microseconds of this machine's clock.
 
     `publishing` is the publisher's policy, None if the publisher is not examined; `autoscaling` is that of the autoscaler.
-    `bare_metal_hosts`: BareMetalHosts say which machine a node is. `has_machines`: the autoscaler's servers are Machines of this
+    `bare_metal_hosts`: these say which machine a node is. `has_machines`: the autoscaler's servers are Machines of this
     cluster.
     """
 
@@ -106,8 +106,7 @@ class ExaminationContext:
     def ask(
         self, method: str, path: str, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
     ) -> Answer:
-        """The answer, whatever its status. Raises Unreachable, also without a request after two in a row that were not
-        answered."""
+        """The answer, whatever its status. Raises Unreachable, without a request after two unanswered ones in a row."""
         if self._unanswered >= PATIENCE:
             raise Unreachable("does not answer any more", where=self.where, fix="check network and address")
         raw = msgspec.json.encode(body) if body is not None else None

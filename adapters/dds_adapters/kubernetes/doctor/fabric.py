@@ -1,5 +1,4 @@
-"""Checks of the fabric's manager: whether its certificate is trusted, the login works, and it answers each question of the
-publisher.
+"""Checks of the fabric's manager: a trusted certificate, a working login, and an answer to each question of the publisher.
 
 A failed question does not stop the others. Only after a failed certificate or login nothing more is asked, since many failed
 logins lock an account.
@@ -37,8 +36,7 @@ from dds_core.timeline.clock import duration, rfc3339
 
 @dataclass(frozen=True)
 class Certificate:
-    """A valid certificate of the manager's endpoint: `ends` in microseconds since 1970-01-01 UTC. `trusted_by`: who vouches for
-    it."""
+    """A valid certificate of the manager's endpoint: `ends` in microseconds since 1970-01-01 UTC, `trusted_by` its voucher."""
 
     ends: int
     trusted_by: str

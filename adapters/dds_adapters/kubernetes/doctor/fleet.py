@@ -1,5 +1,4 @@
-"""Checks of the cluster's objects and of other programs in it: other scalers and publishers, classes and claims, nodes and
-pools."""
+"""Checks of what is in the cluster: other scalers and publishers, classes and claims, nodes and pools."""
 
 from __future__ import annotations
 
@@ -290,8 +289,7 @@ def _limits(node: Node, config: Config) -> Iterator[Finding]:
 
 
 def pools(context: ExaminationContext) -> Iterator[Finding]:
-    """Each pool of the configured models: complete, with binding conditions, and with the failure condition that a hand-over
-    needs."""
+    """Each pool of the configured models: complete, with binding conditions and the failure condition of a hand-over."""
     slices: dict[tuple[str, str], list[Slice]] = defaultdict(list)
     for one in pool_slices(context):
         slices[one.driver, one.pool].append(one)

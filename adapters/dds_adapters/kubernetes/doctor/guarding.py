@@ -28,7 +28,7 @@ def exchanges(context: ExaminationContext) -> bool:
 
 
 def guarded(context: ExaminationContext) -> Iterator[Finding]:
-    """Each part of the guard. Without one, claims are handed over by `clear`, and devices are detached without a hold or not at
+    """Each part of the guard. Without it, claims are handed over by `clear`, and devices detached without a hold or not at
     all."""
     say: Say = warning if exchanges(context) or detaches(context) else note
     policy = _found(context, path_of(_POLICIES, guard.ADMISSION, name=guard.NAME))

@@ -1,4 +1,4 @@
-"""Checks of the publisher's side of the cluster: what of device-info is published, what the API server stores of it, who owns the
+"""Checks of the publisher's side of the cluster: what of device-info is published, what the API server stores, who owns the
 pools.
 
 The fabric's manager is checked in `fabric`.
@@ -124,8 +124,7 @@ def _of_pool(check: str, pool: str, marks: set[str], adopts: bool) -> Finding:
 
 
 def _reference(check: str, context: ExaminationContext) -> Iterator[Finding]:
-    """By its Deployment. The reference driver treats every slice of its drivers that is not of a node as its own, and deletes
-    dds's."""
+    """By its Deployment. It treats every slice of its drivers that is not of a node as its own, and deletes dds's slices."""
     path = path_of("deployments", "apps/v1", context.namespace, REFERENCE)
     try:
         spec = context.decoded(path, context.get(path)).get("spec") or {}

@@ -1,5 +1,4 @@
-"""Checks of schedulers: known faults of their release (that of the API server, since no API shows theirs), and the names in
-use."""
+"""Checks of schedulers: known faults of their release (taken from the API server, no API shows theirs), and names in use."""
 
 from __future__ import annotations
 

@@ -140,8 +140,8 @@ class BareMetalHosts:
     controller."""
 
     def __init__(self) -> None:
-        self._machines: dict[str, str] = {}  # by the BareMetalHost's uid; "" for one that is gone, or says none
-        self._hosts: dict[str, str] = {}  # by the node's uid that of its BareMetalHost
+        self._machines: dict[str, str] = {}  # by the BareMetalHost's uid; "" without annotation, or deleted
+        self._hosts: dict[str, str] = {}  # the node's uid → its BareMetalHost's uid
 
     def is_there(self, raw: bytes) -> Iterator[tuple[str, str]]:
         """Take in a BareMetalHost; gives its nodes by uid, with their machines. Raises Fault."""

@@ -31,7 +31,7 @@ OPTIONAL = frozenset({"devicetaintrules"})
 """Resources that a cluster need not serve."""
 
 PUBLISHER = ("configmaps", "nodes", "resourceslices", "composableresources", "resourceclaims")
-"""The resources that the publisher follows, in the order of listing."""
+"""The resources that the publisher follows, in the order of listing: claims, which hold devices, come last."""
 
 PUBLISHER_OPTIONAL = frozenset({"composableresources"})
 """Without the operator, only the nodes' own slices show which devices are attached."""

@@ -1,10 +1,10 @@
 """The exchange: dds gives a waiting claim the attached device of its node in place of the pool device, while the scheduler waits.
 
-First dds guards the devices: until the instant written in the ConfigMap `dds-guards`, an admission policy refuses to everyone
-else an allocation of them (so no guard outlives a stopped scaler). dds trusts a guard once the API server has refused a probe, a
-dry run of dds itself. Then dds clears the allocation and sets the new one. These are two writes, because an allocation cannot be
-changed (validation of resource.k8s.io); in between the scheduler finds none and keeps waiting. dds clears only if it can set the
-new one.
+First dds guards the devices: until the instant written in the ConfigMap `dds-guards`, an admission policy forbids all other users
+to allocate them (so no guard outlives a stopped scaler). dds trusts a guard once the API server has refused a probe, a dry run by
+dds. Then dds clears the allocation and sets the new one. These are two writes, because an allocation cannot be changed
+(validation of resource.k8s.io); in between the scheduler finds none and keeps waiting. dds clears only if it can set the new
+one.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ OnAnswer = Callable[[Guarding], None]
 
 @dataclass(frozen=True, slots=True)
 class AskGuarding(Write):
-    """`namespace` is that of dds. `on_answer` gets the answer, on any thread. While the server is failing, it is told that no
-    device can be guarded yet. `answers` are those of earlier tries, by path."""
+    """`namespace` is that of dds. `on_answer` gets the answer, on any thread; while the server is failing, it gets "not known
+    yet", and no device can be guarded. `answers` are those of earlier tries, by path."""
 
     namespace: str
     on_answer: OnAnswer
