@@ -31,7 +31,7 @@ from dds_adapters.kubernetes.write.outbox import Outbox
 from dds_adapters.kubernetes.write.tasks import Guard, NotLeading, Task, carry_out
 from dds_adapters.runtime.loop import BATCH, Controller, Effective, P, Stall, Surroundings, Watcher
 from dds_adapters.runtime.process import STANDSTILL
-from dds_adapters.runtime.publisher import Answers, Askers, Publisher
+from dds_adapters.runtime.publisher import Answers, Pollers, Publisher
 from dds_adapters.runtime.publishing import ApiProbe
 from dds_adapters.runtime.scaler import make_scaler
 from dds_core.errors import DdsError, Fenced, LogUnavailable
@@ -409,7 +409,7 @@ class OurProcess(Generic[P]):
         while self.controller.wanted_lists:
             self._followed[self.controller.wanted_lists.pop()].relist()
         self._write()
-        self.controller.turned()
+        self.controller.after_turn()
         due = self.controller.due()
         if due is not None:
             self._turn_at(max(self._time.now(), due - self._skew))
@@ -676,7 +676,7 @@ class OurPublisher(OurProcess[PoolState]):
         super().__init__(lab, user, groups, times, skew, watchers)
         answers = Answers(self._now, self.wake, self._steady)
         self.rounds = Rounds(lab.time, reach, pace, answers.put, answers.ended, self._now)
-        askers = Askers(answers, self.rounds, _ProbeTimer(self, answers))
+        pollers = Pollers(answers, self.rounds, _ProbeTimer(self, answers))
         self.controller = self.publisher = Publisher(
-            log, policy, code=code, watchers=watchers, on_error=self.faults.append, askers=askers
+            log, policy, code=code, watchers=watchers, on_error=self.faults.append, pollers=pollers
         )

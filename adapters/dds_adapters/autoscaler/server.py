@@ -113,14 +113,14 @@ def check(address: str, tls: TlsFiles | None) -> int:
 class Server:
     """Serves a frontend from `start` until `stop`; start it once. `port` is the listening port."""
 
-    def __init__(self, face: GrpcFrontend, address: str = ADDRESS, *, tls: TlsFiles | None = None) -> None:
+    def __init__(self, frontend: GrpcFrontend, address: str = ADDRESS, *, tls: TlsFiles | None = None) -> None:
         """Port 0 means any free port. Raises InputError as `check`."""
         self.port = check(address, tls)
         self._address = address
         self._credentials = None if tls is None else _credentials(tls)
         self._pool = ThreadPoolExecutor(MOST_RPCS, thread_name_prefix="autoscaler-rpc")
         self._server = grpc.server(
-            self._pool, handlers=[face.handler()], options=OPTIONS, maximum_concurrent_rpcs=MOST_RPCS
+            self._pool, handlers=[frontend.handler()], options=OPTIONS, maximum_concurrent_rpcs=MOST_RPCS
         )
 
     def start(self) -> None:

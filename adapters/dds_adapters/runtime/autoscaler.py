@@ -28,9 +28,8 @@ from dds_core.autoscaler import events as e
 from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.autoscaler.model import GroupsView
 from dds_core.autoscaler.records import Server
-from dds_core.autoscaler.rules.asks import is_news
+from dds_core.autoscaler.rules.asks import is_news, view_of
 from dds_core.autoscaler.state import Fleet
-from dds_core.autoscaler.view import view_of
 from dds_core.engine import Step
 from dds_core.errors import DdsError
 from dds_core.events import Alerted, Decision, Event, WriteDone, difference
@@ -89,7 +88,7 @@ class Inbox:
         return sorted(taken, key=lambda one: one.at)
 
 
-class Beside(Protocol):
+class SideThreads(Protocol):
     """Threads that run from `start` to `stop`: they poll the provider for its servers and serve Cluster Autoscaler."""
 
     def start(self) -> None: ...
@@ -110,7 +109,7 @@ class Outside:
 
     machines: Machines
     inbox: Inbox
-    beside: Beside
+    beside: SideThreads
 
 
 _ERRORS: dict[str, type[ProviderError]] = {"unknown": Unknown, "refused": Refused, "bad": BadRequest}
@@ -167,7 +166,7 @@ class Autoscaler(Controller[Fleet]):
     def begin(self) -> None:
         self._outside.beside.start()
 
-    def arrived(self) -> Sequence[Arriving]:
+    def take_inputs(self) -> Sequence[Arriving]:
         return self._outside.inbox.take()
 
     def end(self) -> Sequence[str]:
@@ -184,17 +183,17 @@ class Autoscaler(Controller[Fleet]):
 
     # -- what came -----------------------------------------------------------------------------------------------
 
-    def came(self, one: Arriving) -> None:
+    def on_input(self, one: Arriving) -> None:
         match one:
             case ServersTold():
                 for fact in list(self._changes(one)):
                     self.happened(fact, one.at)
                 self._answered = True
-                self.look_again(one.at)
+                self.check_synced(one.at)
             case Asked():
                 self._asked(one)
             case _:
-                super().came(one)
+                super().on_input(one)
 
     def _changes(self, told: ServersTold) -> Iterator[Event]:
         """The facts of the provider's answer. Existing servers come first, so that a server with a new id does not count as
@@ -227,7 +226,7 @@ class Autoscaler(Controller[Fleet]):
         if isinstance(fact, WriteDone) and fact.action in _SERVERS:
             self._outside.beside.look()
 
-    def seen_whole(self) -> Iterable[Task]:
+    def on_synced(self) -> Iterable[Task]:
         self.shown = self.shown or view_of(self.state)
         return ()
 
@@ -260,7 +259,7 @@ class Autoscaler(Controller[Fleet]):
         groups = tuple(changed if changed is not None and one.id == fact.group else one for one in shown.groups)
         return replace(shown, groups=groups)
 
-    def turned(self) -> None:
+    def after_turn(self) -> None:
         unchanged, self._unchanged = self._unchanged, []
         if unchanged:
             self.shown = view_of(self.state)

@@ -15,9 +15,9 @@ from dds_adapters.autoscaler.server import Server
 from dds_adapters.fabric.provider import FabricError
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.machines.provider import Machines, ServersPartly
-from dds_adapters.runtime.asking import PollingThread
 from dds_adapters.runtime.autoscaler import NOT_YET, Ask, Autoscaler, Inbox, Outside
 from dds_adapters.runtime.loop import Effective, Make, Surroundings
+from dds_adapters.runtime.polling import PollingThread
 from dds_adapters.runtime.serve_settings import SERVERS_SECONDS
 from dds_core.autoscaler import events as e
 from dds_core.autoscaler.model import GroupsView, NodeRef
@@ -77,7 +77,7 @@ class ServersAsker(PollingThread):
             self._on_error(DdsError(what, where="the provider of servers", fix="please report it; it is asked again"))
 
 
-class Counter(Provider):
+class CallForwarder(Provider):
     """Passes Cluster Autoscaler's calls to the controller. A call that times out may still take effect; Cluster Autoscaler
     reads the target size afterwards, and that is correct."""
 
@@ -117,7 +117,7 @@ class Counter(Provider):
             raise Away(what, fix="ask again; if this stays, look at the log of dds and at its database") from None
 
 
-class _Beside:
+class _SideThreads:
     """The poller and the gRPC server as one."""
 
     def __init__(self, asker: ServersAsker, server: Server) -> None:
@@ -171,11 +171,11 @@ def make_autoscaler(
         asker = ServersAsker(
             machines, inbox, interval=interval, on_error=lambda error: around.trouble("servers", error)
         )
-        face = GrpcFrontend(Counter(inbox, lambda: controller.shown), observe=observe)
+        frontend = GrpcFrontend(CallForwarder(inbox, lambda: controller.shown), observe=observe)
         controller = Autoscaler(
             log,
             policy,
-            Outside(machines, inbox, _Beside(asker, listen(face))),
+            Outside(machines, inbox, _SideThreads(asker, listen(frontend))),
             code=code,
             config_namespace=config_namespace,
             watchers=around.watchers,

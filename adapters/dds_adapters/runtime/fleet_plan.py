@@ -1,20 +1,28 @@
 """The tasks of a committed decision of the autoscaler: orders to the provider of machines, changes of nodes, Kubernetes Events.
 
-Runs on the thread that decides. It makes no request.
+`plan` runs on the thread that decides and makes no request; the writes further down are carried out by the writer.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
+import msgspec
+
+from dds_adapters.fabric.provider import FabricDenied, FabricError, FabricRefused
+from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.write.events import EVENTS, Regarding, TellPeople, Type
-from dds_adapters.kubernetes.write.nodes import DeleteNode, OpenNode
+from dds_adapters.kubernetes.write.live_object import Ref, Server, Write
 from dds_adapters.kubernetes.write.plan import Plans, planned
-from dds_adapters.kubernetes.write.tasks import Task
-from dds_adapters.machines.orders import ComposeServer, ReturnServer
-from dds_adapters.machines.provider import Machines, id_of_order
+from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result, Task, Versions
+from dds_adapters.machines.provider import CONFLICT, Machines, id_of_order
 from dds_core.autoscaler import events as e
+from dds_core.autoscaler.fold.decisions import FULL
+from dds_core.autoscaler.records import STARTING
 from dds_core.autoscaler.state import Fleet
 from dds_core.events import Decision, Event
 
@@ -91,3 +99,112 @@ def _said(
     instance = f"dds-autoscaler-epoch-{state.epoch}"
     work = TellPeople(regarding, reason, action, note, type, at, instance, part=part)
     return Task(work, (f"{EVENTS}/{regarding.uid}/{part}",), at=at)
+
+
+# -- calls to the provider of machines --------------------------------------------------------------------------------
+
+DENIED, OUT_OF_RESOURCES, REFUSED = "Denied", "OutOfResources", "Refused"
+
+
+class ServerWrite(ABC):
+    """A call to a provider of machines. It may be repeated, because the provider knows orders and servers by name."""
+
+    def carry_out(self, api: Asking, versions: Versions) -> Result:
+        try:
+            self._ask()
+        except FabricDenied as error:
+            return Declined(403, DENIED, error.what)
+        except FabricRefused as error:
+            if error.code == CONFLICT:
+                return Later(error.what)
+            reason = OUT_OF_RESOURCES if error.code == FULL else error.reason or REFUSED
+            return Declined(error.code, reason, error.what)
+        except FabricError as error:
+            return Later(error.what)
+        return Done()
+
+    @abstractmethod
+    def _ask(self) -> None:
+        """Raises FabricError."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComposeServer(ServerWrite):
+    """ServerOrdered."""
+
+    machines: Machines
+    order: str
+    group: str
+
+    def _ask(self) -> None:
+        self.machines.compose(self.order, self.group)
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnServer(ServerWrite):
+    """ServerReturned; `server` is the provider's id."""
+
+    machines: Machines
+    server: str
+
+    def _ask(self) -> None:
+        self.machines.decompose(self.server)
+
+
+# -- writes to nodes --------------------------------------------------------------------------------------------------
+
+NODES = "nodes"
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteNode(Write):
+    """NodeRemoved."""
+
+    name: str
+    uid: str
+
+    def _once(self, server: Server) -> Result:
+        live = server.find(Ref(NODES, self.name, uid=self.uid))
+        if live is None or live.deleting:
+            return Done(written=False)
+        server.delete(live)
+        return Done()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenNode(Write):
+    """NodeOpened: remove the taint with this key and effect, keep all others."""
+
+    name: str
+    uid: str
+
+    def _once(self, server: Server) -> Result:
+        live = server.get(Ref(NODES, self.name, uid=self.uid))
+        taints = _taints(live.raw)
+        if taints is None:
+            return Obsolete(f"{live.ref} has taints that cannot be read")
+        left = [taint for taint in taints if (taint.get("key"), taint.get("effect")) != _STARTING]
+        if len(left) == len(taints):
+            return Done(written=False)
+        server.merge(live, {"spec": {"taints": left or None}})
+        return Done()
+
+
+_STARTING = (STARTING.key, STARTING.effect)
+
+
+class _Spec(msgspec.Struct):
+    taints: list[dict[str, Any]] | None = None
+
+
+class _Node(msgspec.Struct):
+    spec: _Spec | None = None
+
+
+def _taints(raw: bytes) -> list[dict[str, Any]] | None:
+    """The taints of a Node with all their fields; None if they cannot be read."""
+    try:
+        spec = msgspec.json.decode(raw, type=_Node).spec
+    except ValueError:
+        return None
+    return (spec.taints or []) if spec is not None else []

@@ -236,7 +236,7 @@ class Controller(ABC, Generic[P]):
         self._tasks: list[Task] = []
         self._stale: dict[str, int] = {}
         """Resource → the instant at or after which a new list of it must begin."""
-        self._spoilt = self._begun = False
+        self._state_invalid = self._begun = False
         self._use(component.state())
 
     # -- what each component defines -----------------------------------------------------------------------------
@@ -273,14 +273,14 @@ class Controller(ABC, Generic[P]):
     def before(self, fact: Event) -> None:
         """Called before a fact is folded."""
 
-    def came(self, one: Arriving) -> None:
+    def on_input(self, one: Arriving) -> None:
         """Process an input that is not from the API server. Pass its facts to `happened`."""
         raise TypeError(f"a {type(one).__name__} is nothing that arrives here")
 
     def listed(self, arrival: Arrival) -> None:
         """Called when a resource was listed and the whole list was folded."""
 
-    def seen_whole(self) -> Iterable[Task]:
+    def on_synced(self) -> Iterable[Task]:
         """Tasks to run once after every resource has been listed (at start, or after a resync)."""
         return ()
 
@@ -289,7 +289,7 @@ class Controller(ABC, Generic[P]):
         """Whether decisions may begin once all resources were listed. Call `look_again` when it becomes true."""
         return True
 
-    def first(self) -> Iterable[Task]:
+    def first_tasks(self) -> Iterable[Task]:
         """Tasks to run once, before all others, as soon as all is listed and this process may write."""
         return ()
 
@@ -302,11 +302,11 @@ class Controller(ABC, Generic[P]):
     def begin(self) -> None:
         """Start the other sources. Called when the log is open and the watches have started."""
 
-    def arrived(self) -> Sequence[Arriving]:
+    def take_inputs(self) -> Sequence[Arriving]:
         """The inputs from other sources since the last call. A source wakes the queue of arrivals when it has one."""
         return ()
 
-    def turned(self) -> None:
+    def after_turn(self) -> None:
         """Called at the end of a turn: all inputs so far have been decided on."""
 
     def end(self) -> Sequence[str]:
@@ -418,12 +418,12 @@ class Controller(ABC, Generic[P]):
             )
         if len(arrivals) >= BATCH:
             now = arrivals[-1].at
-        elif not was_away and (beside := self.arrived()):
+        elif not was_away and (beside := self.take_inputs()):
             arrivals = sorted([*arrivals, *beside], key=lambda one: one.at)
         self._arrivals.extend(arrivals)
         self._facts.extend(facts)
         self._append(now)
-        if self._spoilt:
+        if self._state_invalid:
             self._rebuild()
         if was_away:  # take in newer arrivals first: they may cancel a deadline or change a write
             return []
@@ -434,7 +434,7 @@ class Controller(ABC, Generic[P]):
         tasks, self._tasks = self._tasks, []
         if not self._begun and self.synced and self.state.live:
             self._begun = True
-            tasks[:0] = self.first()
+            tasks[:0] = self.first_tasks()
         return tasks
 
     def _take_in(self, left: deque[Arriving] | deque[Event], now: int) -> None:
@@ -463,7 +463,7 @@ class Controller(ABC, Generic[P]):
             elif isinstance(one, Arrival):
                 self._arrived(one)
             else:
-                self.came(one)
+                self.on_input(one)
         except LogUnavailable:
             raise
         except Exception as error:
@@ -487,13 +487,13 @@ class Controller(ABC, Generic[P]):
         was_stale = resource in self._stale
         if arrival.since >= self._stale.get(resource, 0):
             self._stale.pop(resource, None)
-        self.look_again(at, back=was_stale and not self._stale)
+        self.check_synced(at, back=was_stale and not self._stale)
         self.listed(arrival)
 
     def _resource_lost(self, arrival: Arrival) -> None:
         if arrival.resource in self.optional:
             self.synced_resources |= {arrival.resource}
-            self.look_again(arrival.at)
+            self.check_synced(arrival.at)
             return
         self.lost |= {arrival.resource}
         if arrival.resource in self.synced_resources:
@@ -509,14 +509,14 @@ class Controller(ABC, Generic[P]):
         if self.state.synced and not was_stale:
             self.happened(Stale(resource=resource, age=arrival.age), arrival.at)
 
-    def look_again(self, at: int, *, back: bool = False) -> None:
+    def check_synced(self, at: int, *, back: bool = False) -> None:
         """Begin to decide if every resource was listed and `ready`, or continue after a stale resource is back (`back`)."""
         if not self.resources <= self.synced_resources or not (self.state.synced or self.ready):
             return
         self._look_at_capabilities(at)
         if back or not (self.state.synced or self._stale):
             self.happened(Synced(), at)
-            self._tasks.extend(self.seen_whole())
+            self._tasks.extend(self.on_synced())
 
     def forget_capabilities(self) -> None:
         """Feed the capabilities again, even if they are unchanged."""
@@ -584,14 +584,14 @@ class Controller(ABC, Generic[P]):
     def _leave_out(self, fault: DdsError, at: int) -> None:
         """Report the fault and fold the log anew, because the failed input may have changed the state in part."""
         self._on_error(fault)
-        self._spoilt = True
+        self._state_invalid = True
         self._append(at)
         self._rebuild()
 
     def _rebuild(self) -> None:
         self._log_writer.away = True
         self._use(self._folded())
-        self._log_writer.away = self._spoilt = False
+        self._log_writer.away = self._state_invalid = False
 
     def _folded(self) -> P:
         head = self.log.head()

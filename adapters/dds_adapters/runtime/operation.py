@@ -101,7 +101,7 @@ class Operation(ABC, Generic[P]):
     def alive(self) -> None:
         self._turned = time.monotonic()
 
-    def turned(self, state: P, /) -> None:
+    def on_turn(self, state: P, /) -> None:
         self._turned = time.monotonic()
         self._away = ""
         if state.synced and not self._synced:
@@ -264,8 +264,8 @@ class PublisherOperation(Operation[PoolState]):
     def configured_mode(self, state: PoolState) -> str:
         return state.config.mode if state.config is not None else ""
 
-    def turned(self, state: PoolState, /) -> None:
-        super().turned(state)
+    def on_turn(self, state: PoolState, /) -> None:
+        super().on_turn(state)
         now = time.monotonic()
         if now - self._looked >= LOOK:
             self._looked = now
@@ -351,8 +351,8 @@ class AutoscalerOperation(Operation[Fleet]):
     def configured_mode(self, state: Fleet) -> str:
         return state.config.mode
 
-    def turned(self, state: Fleet, /) -> None:
-        super().turned(state)
+    def on_turn(self, state: Fleet, /) -> None:
+        super().on_turn(state)
         now = time.monotonic()
         if now - self._looked >= LOOK:
             self._looked = now

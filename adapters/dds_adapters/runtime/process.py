@@ -132,7 +132,7 @@ class Observer(Watcher[P_contra], Protocol[P_contra]):
     def alive(self) -> None:
         """The loop is running, even if it waits for the lease or the log."""
 
-    def turned(self, state: P_contra, /) -> None:
+    def on_turn(self, state: P_contra, /) -> None:
         """The end of a turn: something came, or a second passed."""
 
     def trouble(self, part: str, error: DdsError) -> None:
@@ -359,11 +359,11 @@ class Process(Generic[P]):
             self.writer.put(tasks)
             while controller.wanted_lists:
                 self.reflectors[controller.wanted_lists.pop()].relist()
-            controller.turned()
+            controller.after_turn()
             self._look_at_policy(controller)
             self._look_at_cluster(controller)
             self._checkpoint(controller, idle=not arrivals)
-            self._observer.turned(controller.state)
+            self._observer.on_turn(controller.state)
 
     def _taken(self, controller: Controller[P]) -> tuple[list[Arrival], Stall | None]:
         """The arrivals, and a `Stall` if the process got no CPU while it waited for them."""

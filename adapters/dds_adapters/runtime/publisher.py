@@ -1,6 +1,6 @@
 """The controller of the publisher: what it watches, the facts of the fabric's answers, and what it needs before it decides.
 
-It makes no request. Two pollers ask the fabric and the API server (`Askers`); the controller tells them what to ask. Their
+It makes no request. Two pollers ask the fabric and the API server (`Pollers`); the controller tells them what to ask. Their
 answers come in like arrivals, each with its instant.
 """
 
@@ -139,7 +139,7 @@ class Answers:
                 del self._good[of]
 
 
-class Asker(Protocol):
+class Poller(Protocol):
     """Polls from `start` to `end` and puts answers into `Answers`. See `PollingThread`."""
 
     @property
@@ -156,7 +156,7 @@ class Asker(Protocol):
         """As `end`, and wait. False when a request still hangs after so many seconds."""
 
 
-class Surveying(Asker, Protocol):
+class Surveying(Poller, Protocol):
     """Surveys the fabric again and again."""
 
     rounds: int
@@ -168,7 +168,7 @@ class Surveying(Asker, Protocol):
         """Set the models to ask about and the known machines. A change of the models starts a new survey at once."""
 
 
-class Probing(Asker, Protocol):
+class Probing(Poller, Protocol):
     """Asks the API server which fields of a slice it keeps."""
 
     answered: bool
@@ -179,7 +179,7 @@ class Probing(Asker, Protocol):
 
 
 @dataclass(frozen=True)
-class Askers:
+class Pollers:
     """The two pollers and the queue of their answers."""
 
     answers: Answers
@@ -209,11 +209,11 @@ class Publisher(Controller[PoolState]):
         bare_metal_hosts: bool = False,
         watchers: Sequence[Watcher[PoolState]] = (),
         on_error: OnError = lambda error: None,
-        askers: Askers | None = None,
+        pollers: Pollers | None = None,
     ) -> None:
         """With `bare_metal_hosts`, BareMetalHosts are watched: they say which machine a node is. Without `askers`, answers are
         passed to `turn`."""
-        self.askers = askers
+        self.pollers = pollers
         self._asking = False
         self._follows = watched_by_publisher(config_namespace, bare_metal_hosts=bare_metal_hosts)
         self._hosts = BareMetalHosts() if bare_metal_hosts else None
@@ -237,22 +237,22 @@ class Publisher(Controller[PoolState]):
         return seeds(self.state, PUBLISHED)
 
     def begin(self) -> None:
-        self._asking = self.askers is not None
+        self._asking = self.pollers is not None
         for asker in self._both():
             asker.start()
 
-    def arrived(self) -> Sequence[Arriving]:
-        return self.askers.answers.take() if self.askers is not None else ()
+    def take_inputs(self) -> Sequence[Arriving]:
+        return self.pollers.answers.take() if self.pollers is not None else ()
 
-    def turned(self) -> None:
+    def after_turn(self) -> None:
         """Tell the pollers what to ask, once the configured models are known."""
-        if self.askers is None or CONFIG not in self.synced_resources:
+        if self.pollers is None or CONFIG not in self.synced_resources:
             return
         state = self.state
         models = state.models
-        self.askers.fabric.look_for(models, state.machines_by_uuid.rows.values())
+        self.pollers.fabric.look_for(models, state.machines_by_uuid.rows.values())
         dropped = self.doubtful or state.capabilities != Capabilities()
-        self.askers.probe.look(models[0].driver if models else DRIVER, dropped=dropped)
+        self.pollers.probe.look(models[0].driver if models else DRIVER, dropped=dropped)
 
     def end(self) -> Sequence[str]:
         until = time.monotonic() + STOP_SECONDS
@@ -264,8 +264,8 @@ class Publisher(Controller[PoolState]):
     def threads(self) -> Mapping[str, bool]:
         return {asker.name: asker.alive for asker in self._both()}
 
-    def _both(self) -> Sequence[Asker]:
-        return (self.askers.fabric, self.askers.probe) if self.askers is not None and self._asking else ()
+    def _both(self) -> Sequence[Poller]:
+        return (self.pollers.fabric, self.pollers.probe) if self.pollers is not None and self._asking else ()
 
     def preflight(self, where: str) -> list[DdsError]:
         return pool_lacks(self.state, where, self._config_namespace)
@@ -274,21 +274,21 @@ class Publisher(Controller[PoolState]):
 
     def ages(self) -> Mapping[str, float]:
         """Question → seconds since the fabric last answered it."""
-        return self.askers.answers.ages() if self.askers is not None and self._asking else {}
+        return self.pollers.answers.ages() if self.pollers is not None and self._asking else {}
 
     def rounds(self) -> tuple[int, float]:
         """The number of surveys and the duration of the last one, in seconds."""
-        asked = self.askers.fabric if self.askers is not None and self._asking else None
+        asked = self.pollers.fabric if self.pollers is not None and self._asking else None
         return (asked.rounds, asked.seconds) if asked is not None else (0, 0.0)
 
     @property
     def probed(self) -> bool:
         """Whether the API server has answered a probe of this process."""
-        return self.askers is not None and self._asking and self.askers.probe.answered
+        return self.pollers is not None and self._asking and self.pollers.probe.answered
 
     # -- what came -----------------------------------------------------------------------------------------------
 
-    def came(self, one: Arriving) -> None:
+    def on_input(self, one: Arriving) -> None:
         match one:
             case Answered(StockAnswer() as answer) if self._is_crossed(answer):
                 pass  # the next survey asks again
@@ -297,11 +297,11 @@ class Publisher(Controller[PoolState]):
                     self.happened(fact, at)
             case RoundEnded(models, at):
                 self._surveyed = models
-                self.look_again(at)
+                self.check_synced(at)
             case Probed(capabilities, at):
                 self._was_probed(capabilities, at)
             case _:
-                super().came(one)
+                super().on_input(one)
 
     def _is_crossed(self, answer: StockAnswer) -> bool:
         """Whether a device was attached after the question was sent: the answer may still count it as free."""
@@ -322,7 +322,7 @@ class Publisher(Controller[PoolState]):
             self._kept = capabilities
             if capabilities != self.state.capabilities:  # a refused write may have changed them meanwhile
                 self.forget_capabilities()
-        self.look_again(at)
+        self.check_synced(at)
 
     @property
     def ready(self) -> bool:

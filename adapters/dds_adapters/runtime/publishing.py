@@ -17,9 +17,9 @@ from dds_adapters.kubernetes.cluster import Asking, Unreachable
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.limiter import Backoff
 from dds_adapters.kubernetes.publish.probe import probe
-from dds_adapters.runtime.asking import PollingThread
 from dds_adapters.runtime.loop import Effective, Make, Surroundings
-from dds_adapters.runtime.publisher import DRIVER, Answers, Askers, Publisher
+from dds_adapters.runtime.polling import PollingThread
+from dds_adapters.runtime.publisher import DRIVER, Answers, Pollers, Publisher
 from dds_adapters.runtime.serve_settings import CONNECTIONS, SCAN_SECONDS
 from dds_core.errors import DdsError
 from dds_core.log import EventLog
@@ -235,7 +235,7 @@ def make_publisher(
             bare_metal_hosts=bare_metal_hosts,
             watchers=around.watchers,
             on_error=on_error("decisions"),
-            askers=Askers(answers, fabric, probe),
+            pollers=Pollers(answers, fabric, probe),
         )
 
     return make

@@ -132,7 +132,7 @@ class GuardQuestion:
         self._heard.append(Heard(found, self._instant()))
         self._wake()
 
-    def arrived(self) -> list[Heard]:
+    def take_inputs(self) -> list[Heard]:
         """The newest answer, removed."""
         return [self._heard.popleft()] if self._heard else []
 
@@ -193,14 +193,14 @@ class Scaler(Controller[State]):
         if self._guards is not None:
             self._tasks.append(self._guards.task())
 
-    def arrived(self) -> Sequence[Arriving]:
-        return self._guards.arrived() if self._guards is not None else ()
+    def take_inputs(self) -> Sequence[Arriving]:
+        return self._guards.take_inputs() if self._guards is not None else ()
 
-    def came(self, one: Arriving) -> None:
+    def on_input(self, one: Arriving) -> None:
         if not isinstance(one, Heard):
-            return super().came(one)
+            return super().on_input(one)
         self._guarding = one.found
-        self.look_again(one.at)
+        self.check_synced(one.at)
 
     # -- what decisions become ---------------------------------------------------------------------------------------
 
@@ -225,12 +225,12 @@ class Scaler(Controller[State]):
     def before(self, fact: Event) -> None:
         self._questions.before(fact, self.state)
 
-    def seen_whole(self) -> list[Task]:
+    def on_synced(self) -> list[Task]:
         again = [self._guards.task()] if self._guards is not None and self._seen else []
         self._seen = True
         return [*again, *self._questions.at_start(self.state)]
 
-    def first(self) -> Sequence[Task]:
+    def first_tasks(self) -> Sequence[Task]:
         """Mark the requests of dds with this epoch, so that late writes of a former leader to them fail."""
         return stamps(self.state)
 

@@ -18,7 +18,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.pool import QueuePool
 
 from dds_adapters.sql import urls
-from dds_adapters.sql.failures import told_as_ours
+from dds_adapters.sql.failures import translated_errors
 from dds_core.errors import DatabaseMissing, InputError, install_hint
 
 Synchronous = Literal["FULL", "EXTRA", "NORMAL"]
@@ -56,7 +56,7 @@ def where_of(engine: Engine) -> str:
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
     """A connection in a reading transaction. Errors of the driver are raised as errors of dds."""
-    with told_as_ours(where_of(engine)), engine.connect() as connection:
+    with translated_errors(where_of(engine)), engine.connect() as connection:
         yield connection
 
 
@@ -67,7 +67,7 @@ def writing(engine: Engine) -> Iterator[Connection]:
     After an error nothing is written, except after `LogUnreachable`: when the connection is lost during the commit, the outcome
     is unknown.
     """
-    with told_as_ours(where_of(engine)), engine.connect() as connection:
+    with translated_errors(where_of(engine)), engine.connect() as connection:
         connection = connection.execution_options(dds_writes=True)
         with connection.begin():
             yield connection

@@ -54,7 +54,7 @@ _POSTGRES: dict[str, tuple[type[DdsError], str, str]] = {
 
 
 @contextmanager
-def told_as_ours(where: str) -> Iterator[None]:
+def translated_errors(where: str) -> Iterator[None]:
     """Raise errors of the driver in the block as a `DdsError` about the database `where`."""
     try:
         yield

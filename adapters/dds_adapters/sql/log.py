@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from sqlalchemy import ColumnElement, Connection, Engine, delete, func, select, text, update
 
 from dds_adapters.sql.connection import reading, where_of, writing
-from dds_adapters.sql.failures import told_as_ours
+from dds_adapters.sql.failures import translated_errors
 from dds_adapters.sql.statements import Row, head_of, quoted, statements_for, store_head
 from dds_adapters.sql.tables import archived_streams, events
 from dds_core.errors import BrokenChain, LogUnreachable
@@ -269,7 +269,7 @@ class SqlLog:
         with writing(self._engine) as connection:
             self._locked_head(connection)
             erased = erase(connection, self._name, positions, stream)
-        with told_as_ours(where_of(self._engine)):
+        with translated_errors(where_of(self._engine)):
             self._statements.settle(self._engine)
         return erased
 

@@ -260,7 +260,7 @@ def test_an_error_of_ours_is_told_without_its_words(
         assert ca.refused(rpc, request) == (CODE.INTERNAL, "an error inside dds, which its log tells of")
     name = "KeyError" if wrong is fail else "SystemExit"
     (line,) = (record.getMessage() for record in caplog.records)
-    assert re.fullmatch(rf"{rpc} failed with {name} at test_face\.py:\d+", line)
+    assert re.fullmatch(rf"{rpc} failed with {name} at test_grpc_frontend\.py:\d+", line)
     shelf.before = lambda name: None
     ca.Refresh()
     assert size(ca) == 4

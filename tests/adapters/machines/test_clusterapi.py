@@ -15,8 +15,7 @@ from dds_adapters.fabric.provider import FabricDenied, FabricOdd, FabricRefused,
 from dds_adapters.kubernetes.cluster import Answer, Cluster
 from dds_adapters.machines import ClusterApiSettings, Machines, ServersPartly, open_machines
 from dds_adapters.machines.capi import ORDER
-from dds_adapters.machines.clusterapi import ClusterApi
-from dds_adapters.machines.ledger import ANNOTATION, Ledger
+from dds_adapters.machines.clusterapi import ANNOTATION, ClusterApi, Ledger
 from dds_lab.contracts.machines import of
 from dds_lab.http_frontend import Served
 from tests.adapters.machines.rig import BIG, CapiWorld

@@ -35,8 +35,8 @@ def test_a_kill_switch_that_was_pulled_is_told_at_once(caplog: pytest.LogCapture
         caplog.clear()
         for event in events:
             apply(state, event, 1)
-        operation.turned(state)
-        operation.turned(state)
+        operation.on_turn(state)
+        operation.on_turn(state)
         return caplog.messages
 
     with caplog.at_level(logging.INFO):

@@ -145,7 +145,7 @@ class _Idle:
         return self.offset + self.spells * at
 
 
-class Fleet(Collector):
+class StateCounts(Collector):
     """Counts of claims and devices by state. Hold `lock` for every change."""
 
     def __init__(self, registry: CollectorRegistry) -> None:

@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from dds_adapters.runtime.metrics import catalogue as c
 from dds_adapters.runtime.metrics.catalogue import Named, counter, counters, gauge, histogram, histograms
-from dds_adapters.runtime.metrics.fleet import Fleet, Stages
+from dds_adapters.runtime.metrics.fleet import Stages, StateCounts
 from dds_core.engine import Step
 from dds_core.events import Decision, Event
 from dds_core.kit.policy import MODES
@@ -33,7 +33,7 @@ Sources = Mapping[Named, Callable[[], Mapping[tuple[str, ...], float]]]
 """For each metric a function that returns its values by labels. It is called at each scrape, on the thread that scrapes."""
 
 
-class Asked(Collector):
+class SourceCollector(Collector):
     """Reads the sources at each scrape. A source that fails is left out and counted; the scrape continues."""
 
     def __init__(
@@ -206,7 +206,7 @@ class Metrics:
     ) -> None:
         self._common = Common(registry, version=version, fingerprint=fingerprint, modes=MODES)
         self._state: State | None = None
-        self._fleet = Fleet(registry)
+        self._fleet = StateCounts(registry)
         self._stages = Stages(registry)
         self._transitions = counters(c.TRANSITIONS, registry)
         self._states = histograms(c.CLAIM_STATE, registry)
@@ -215,8 +215,8 @@ class Metrics:
         self._attach = histograms(c.ATTACH, registry)
         self._departures = counters(c.DEPARTURES, registry)
         self._hand_overs = counters(c.HAND_OVERS, registry)
-        self._gauges = tuple((gauge(named, registry), read) for named, read in _FROM_PICTURE)
-        Asked(sources, registry)
+        self._gauges = tuple((gauge(named, registry), read) for named, read in _FROM_STATE)
+        SourceCollector(sources, registry)
         self._take: dict[type[Event], Callable[[Any, int, State], None]] = {
             e.ClaimObserved: lambda fact, at, state: self._stages.observed(fact, at),
             e.ClaimGone: self._claim_gone,
@@ -309,7 +309,7 @@ class Metrics:
             self._departures[(model, "detached" if move.source == DEVICE_DETACHING else "lost")].inc()
 
 
-_FROM_PICTURE: tuple[tuple[c.Named, Callable[[State], float]], ...] = (
+_FROM_STATE: tuple[tuple[c.Named, Callable[[State], float]], ...] = (
     (c.ORDERS, lambda state: len(state.orders)),
     (c.RESERVATIONS, lambda state: len(state.reservations)),
     (c.VICTIMS, lambda state: len(state.fences)),

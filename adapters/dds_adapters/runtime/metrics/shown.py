@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from dds_adapters.runtime.loop import P
 from dds_adapters.runtime.metrics.catalogue import Named, named_for
-from dds_adapters.runtime.metrics.metrics import Asked, Common, Row, Sources
+from dds_adapters.runtime.metrics.metrics import Common, Row, SourceCollector, Sources
 from dds_core.component import Component
 
 LOG = logging.getLogger("dds.metrics")
@@ -43,7 +43,7 @@ class ShownMetrics(Collector, ABC, Generic[P]):
     ) -> None:
         named = named_for(component.name)
         self._common = Common(registry, version=version, fingerprint=component.fingerprint, modes=modes, named=named)
-        Asked(sources, registry, named)
+        SourceCollector(sources, registry, named)
         self._seen: Mapping[Named, Values] = {}
         self._changed = True
         registry.register(self)

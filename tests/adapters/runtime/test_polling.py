@@ -15,8 +15,8 @@ from dds_adapters.fabric.provider import FabricError, FabricUnreachable
 from dds_adapters.fabric.survey import LimitsAnswer, MachinesAnswer, NoAnswer, StockAnswer
 from dds_adapters.kubernetes.cluster import Answer, Unreachable
 from dds_adapters.runtime import publishing as probing
-from dds_adapters.runtime.asking import PollingThread
-from dds_adapters.runtime.publisher import Answered, Answers, Askers, Probed, Publisher, RoundEnded
+from dds_adapters.runtime.polling import PollingThread
+from dds_adapters.runtime.publisher import Answered, Answers, Pollers, Probed, Publisher, RoundEnded
 from dds_adapters.runtime.publishing import ApiProbe, FabricPoller
 from dds_core.errors import DdsError
 from dds_core.log import MemoryLog
@@ -178,9 +178,9 @@ def test_two_questions_that_hang_are_waited_for_as_one() -> None:
         def _run(self) -> None:
             time.sleep(6)
 
-    hanging: Any = Askers(Answers(int, lambda: None), Hanging("fabric"), Hanging("probe"))  # type: ignore[arg-type]
+    hanging: Any = Pollers(Answers(int, lambda: None), Hanging("fabric"), Hanging("probe"))  # type: ignore[arg-type]
     publisher = Publisher(
-        MemoryLog("c/publisher", cluster="uid", recorded_at=0), PublishPolicy(), code="code", askers=hanging
+        MemoryLog("c/publisher", cluster="uid", recorded_at=0), PublishPolicy(), code="code", pollers=hanging
     )
     publisher.begin()
     began = time.monotonic()
