@@ -1,4 +1,4 @@
-"""`dds usage`: what devices were used for, what that cost, and what it would have taken with devices of each node's own."""
+"""`dds usage`: device-time by state, its cost and energy, and the same for nodes with fixed devices as a comparison."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from dds_core.timeline.clock import day, duration, rfc3339
 HOUR = 3_600_000_000
 DIMENSIONS = (*PLACES, *HOLDERS)
 OTHERS = "*"
-"""In a file of prices or watts: every model that is not named."""
+"""Key in a file of prices or watts that stands for every model without a line of its own."""
 CURRENCY = "currency"
 
 
 class Watts(NamedTuple):
-    """What a device draws while it is in use, and in every other state."""
+    """Power of one device: `used` while it is in use, `idle` in every other state."""
 
     used: float
     idle: float
 
 
 class Rates(NamedTuple):
-    """Price of a device-hour and watts, by model; empty where no file was given."""
+    """Price of a device-hour and watts, by model. A mapping is empty when its file was not given."""
 
     prices: Mapping[str, float]
     watts: Mapping[str, Watts]
@@ -47,8 +47,9 @@ class Rates(NamedTuple):
 
 
 class Row(NamedTuple):
-    """Device-time (microseconds) of one value of the dimensions: by state, and had each node owned its peak (None where that
-    cannot be told by them); what both cost, and the energy in kWh, None without rates for one of its models."""
+    """One row of the output: `key` has one value for each dimension. `spent` is the device-time in microseconds by state, `fixed`
+    the device-time if each node owned its peak (None if the dimensions do not allow that). Costs and energy (kWh) are None if one
+    of the row's models has no rate."""
 
     key: Key
     spent: dict[str, int]
@@ -60,7 +61,7 @@ class Row(NamedTuple):
 
     @property
     def total(self) -> int:
-        """On a node, in whatever state."""
+        """Device-time on a node in any state, in microseconds."""
         return sum(self.spent.values())
 
 
@@ -120,7 +121,7 @@ def costs(
 
 
 def dimensions(by: str) -> tuple[str, ...]:
-    """What rows are told by. Raises InputError."""
+    """The dimensions that --by names. Raises InputError."""
     wanted = tuple(dict.fromkeys(part.strip() for part in by.split(",") if part.strip()))
     strange = [one for one in wanted if one not in DIMENSIONS]
     if strange or not wanted:
@@ -133,7 +134,7 @@ def dimensions(by: str) -> tuple[str, ...]:
 
 
 def read_rates(price_file: str | None, watts_file: str | None) -> Rates:
-    """What the files say. Raises InputError."""
+    """Read the files of prices and watts. Raises InputError."""
     said = mapping_from(price_file, InputError, "A100 40G: 2.5") if price_file else {}
     currency = str(said.pop(CURRENCY, ""))
     prices = {str(model): _number(value, price_file or "", model) for model, value in said.items()}
@@ -158,7 +159,7 @@ def _number(value: object, where: str, model: object) -> float:
 
 
 def _note_models(history: History, rates: Rates) -> None:
-    """Say which models have no rate, and which rates are of no model: a name may be misspelt."""
+    """Note models without a rate, and rates for models that do not exist: a name may be misspelt."""
     models = {device.model for device in history.devices.values()}
     for what, known in (("price", rates.prices), ("watts", rates.watts)):
         missing = sorted(models - known.keys()) if known and OTHERS not in known else []
@@ -173,7 +174,7 @@ def _note_models(history: History, rates: Rates) -> None:
 
 
 def rows_of(history: History, by: Sequence[str], rates: Rates) -> list[Row]:
-    """A row for each value of the dimensions that any device-time has."""
+    """One row for each combination of dimension values that has device-time."""
     models = (*by, "model")
     spent = usage(history, models, _name_of_day)
     fixed = provisioned(history, models, _name_of_day) if set(by) <= set(PLACES) else None
@@ -192,7 +193,7 @@ def _name_of_day(number: int) -> str:
 
 
 def _row(key: Key, here: Mapping[str, dict[str, int]], owned: Mapping[str, int] | None, rates: Rates) -> Row:
-    """By model the time in each state, and had nodes their own."""
+    """`here`: time by model and state; `owned`: time by model if nodes owned their devices."""
     return Row(
         key,
         {state: sum(found[state] for found in here.values()) for state in STATES},
@@ -207,7 +208,7 @@ def _row(key: Key, here: Mapping[str, dict[str, int]], owned: Mapping[str, int] 
 
 
 def cost_of(times: Mapping[str, int] | None, rates: Rates) -> float | None:
-    """Of device-time (microseconds) by model; None without a price of each."""
+    """The cost of device-time (microseconds by model); None if a model has no price."""
     prices = [rates.prices.get(model, rates.prices.get(OTHERS)) for model in times or ()]
     if times is None or not rates.prices or None in prices:
         return None
@@ -215,7 +216,7 @@ def cost_of(times: Mapping[str, int] | None, rates: Rates) -> float | None:
 
 
 def energy_of(times: Mapping[str, tuple[int, int]] | None, rates: Rates) -> float | None:
-    """In kWh, of the time (microseconds) in use and in all by model; None without the watts of each."""
+    """Energy in kWh; `times` is by model (time in use, total time) in microseconds. None if a model has no watts."""
     drawn = [rates.watts.get(model, rates.watts.get(OTHERS)) for model in times or ()]
     if times is None or not rates.watts or None in drawn:
         return None
@@ -243,7 +244,6 @@ def _cells(row: Row, rates: Rates) -> list[str]:
 
 
 def _time(micros: int | None) -> str:
-    """Of hours as such, of less as it is spoken."""
     if not micros:
         return "-"
     return duration(micros) if micros < HOUR else f"{micros / HOUR:,.1f} h"

@@ -1,4 +1,4 @@
-"""`dds db`: make, upgrade and check the database that holds logs. Nothing else changes a schema."""
+"""`dds db`: create, upgrade and check the database that holds logs."""
 
 from __future__ import annotations
 

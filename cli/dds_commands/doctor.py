@@ -1,5 +1,5 @@
-"""`dds doctor`: what stands in the way of scaler, publisher and autoscaler, each finding with its mend. Nothing is changed, in
-the cluster, in the fabric or in a log."""
+"""`dds doctor`: find what keeps scaler, publisher and autoscaler from working, each finding with its remedy. The doctor changes
+nothing in the cluster, the fabric or a log."""
 
 from __future__ import annotations
 
@@ -58,27 +58,27 @@ from dds_core.scaler.state import State
 
 SECOND = 1_000_000
 PATIENCE = 20.0
-"""Seconds for one answer of the manager: a person waits."""
+"""Seconds to wait for one answer of the fabric's manager: a person waits for the result."""
 LATE = 3
-"""Questions in a row without an answer in time, after which no more are asked: there may be thousands."""
+"""After so many timeouts in a row no more requests are sent to the manager: there may be thousands to send."""
 
 T = TypeVar("T")
 
 NAMED = ("fabric", "fabric_endpoint", "inventory")
-"""The settings with which a fabric is named."""
+"""Settings that select a fabric."""
 
 
 def is_named(given: Mapping[str, Any], environment: Mapping[str, str]) -> bool:
-    """Whether a fabric is named, by a setting or by the reference driver's variable."""
+    """Whether a setting or the reference driver's variable (CDI_ENDPOINT) selects a fabric."""
     return any(given[name] for name in NAMED) or bool(environment.get("CDI_ENDPOINT"))
 
 
 class FabricManager:
-    """A fabric's manager as the examination wants to meet it (`doctor.fabric.Manager`), until the stack ends. Nothing is asked
-    before the examination asks for it, and no credential and no token is kept or shown. `outside` is the world around it."""
+    """The fabric's manager behind the interface that the doctor's checks use (`doctor.fabric.Manager`); `stack` closes it. It
+    sends requests only when a check asks, and keeps or shows no credential and no token. `outside`: clock, transport, chance."""
 
     def __init__(self, settings: FabricSettings, stack: ExitStack, outside: Outside | None = None) -> None:
-        """Raises InputError for settings that cannot be used, FabricOdd for an inventory with faults."""
+        """Raises InputError for unusable settings, FabricOdd for an inventory with errors."""
         self._settings = replace(
             settings, token_seconds=PATIENCE, fm_seconds=PATIENCE, cm_seconds=PATIENCE, nec_seconds=PATIENCE
         )
@@ -96,8 +96,8 @@ class FabricManager:
         return f"{parts.hostname}:{parts.port or _PORTS[parts.scheme]}"
 
     def certificate(self) -> Certificate | None:
-        """None too for credentials that cannot be read, which is the login's matter. Raises Untrusted, and FabricDenied for a
-        given certificate that cannot be used."""
+        """The manager's TLS certificate; None without TLS, and if credentials cannot be read (the login reports that). Raises
+        Untrusted, and FabricDenied for a configured certificate that cannot be used."""
         parts = urlsplit(self._settings.endpoint)
         if parts.scheme != "https" or parts.hostname is None or self._outside.transport is not None:
             return None
@@ -172,7 +172,7 @@ COMPONENTS: dict[Component, frozenset[str]] = {
     "both": frozenset({COMPONENT, PUBLISHER.name}),
     "autoscaler": frozenset({AUTOSCALER.name}),
 }
-"""By what is asked for, whose work is looked at."""
+"""Components to check, by the value of --component."""
 _ROLES = {"ok": "good", "note": "plain", "warning": "act", "error": "bad", "unknown": "fact"}
 
 
@@ -269,13 +269,13 @@ def doctor(
 
 
 def _concerned(fabric: Mapping[str, Any], machines: str | None) -> set[str]:
-    """Whose settings were given; the scaler needs none."""
+    """Components whose settings were given; the scaler needs none."""
     publishes = {PUBLISHER.name} if is_named(fabric, os.environ) else set()
     return {COMPONENT, *publishes, *({AUTOSCALER.name} if machines else ())}
 
 
 def _machines(path: str | None) -> Machines:
-    """Raises InputError, and FabricError where one of the files of an inventory cannot be used. No provider is asked."""
+    """Read the settings only: no request goes to a provider. Raises InputError; FabricError for an unusable inventory file."""
     if path is None:
         raise InputError(
             "it is needed", where="--machines", fix="give the file that dds autoscale has; see docs/machines.md"
@@ -295,7 +295,7 @@ def _closed_with(stack: ExitStack, cluster: Cluster) -> Cluster:
 
 
 class _Database:
-    """The database of the log, open until the stack ends. Raises as `Database`."""
+    """The database of the log; `stack` closes it. Raises what `Database` raises."""
 
     def __init__(self, named: str, stack: ExitStack) -> None:
         self.where = without_password(named)
@@ -310,7 +310,7 @@ class _Database:
 
 
 def _show(found: list[Finding]) -> None:
-    """Each finding beside its check, its mend below it; then how many there are of each level."""
+    """Print each finding beside its check with its remedy below, then the number of findings by level."""
     dress = style()
     levels, checks = max(map(len, LEVELS)), max(len(one.check) for one in found)
     column = levels + checks + 4

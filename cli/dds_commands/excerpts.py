@@ -1,8 +1,8 @@
-"""The part of a log that is about one claim, found by its index of streams instead of reading the whole.
+"""The part of a log that is about one claim, read by the log's index of streams instead of from the first event to the last.
 
-While the claim waits, everything that happens is read; while it is in use, its own streams and those of its pods. Of what else is
-spoken of then, nodes, requests, resources and slices, the events before are read too, so that names and changes are told as if
-the whole had been read. Only erased events that nothing names are not told of.
+For the time in which the claim waits, all events are read. For the time in which it is in use, only its stream and the streams of
+its pods. Earlier events of the nodes, requests, resources and slices that occur there are read as well, so that names and changes
+come out as if the whole log had been read. The only difference: erased events that no other event names are missing.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def _type(kind: type[Any]) -> str:
 
 
 def found_claim(log: SqlLog, text: str) -> Subject | None:
-    """The claim of this uid or namespace/name; None where the whole has to be read to say what is meant. Nothing of the log may
-    have been archived."""
+    """The claim with this uid or namespace/name; None if only a read of the whole log can tell what `text` means. No event of the
+    log may have been archived."""
     first = next(log.read_lean(stream=text, types=[_type(Claim)], batch=1), None)
     if first is not None:
         one = _observed(first)
@@ -54,13 +54,12 @@ def found_claim(log: SqlLog, text: str) -> Subject | None:
 
 
 def _observed(row: LeanEvent) -> Any:
-    """What the first event of an object says of it."""
     event = event_of(row, COMPONENT)
     return event.changes if isinstance(event, ObjectObserved) else None
 
 
 class Excerpt:
-    """The rows that a claim's timeline and history are told from, by position."""
+    """The rows from which a claim's timeline and history are computed."""
 
     def __init__(self, log: SqlLog, claim: Subject) -> None:
         self._log = log
@@ -70,7 +69,6 @@ class Excerpt:
         self._last = 0
 
     def rows(self) -> list[LeanEvent]:
-        """In order."""
         own = sorted(
             (row for uid in self._claim.uids for row in self._log.read(stream=uid)), key=lambda one: one.position
         )
@@ -84,7 +82,7 @@ class Excerpt:
             for row in self._log.read(stream=pod):
                 self._group(row)
         for row in self._log.read(self._log.head().position - 1):
-            self._group(row)  # the log goes on until there
+            self._group(row)  # the newest event gives the log's end
         self._keep(self._log.read_lean(stream=SCALER, types=_OF_ALL))
         self._streams({row.stream for row in self._log.holding(b"", [_type(Config)])})
         self._streams(self._surroundings(own))
@@ -96,14 +94,14 @@ class Excerpt:
         self._found.update((row.position, row) for row in rows)
 
     def _streams(self, streams: set[str]) -> None:
-        """All events of objects until the claim's last wait ends."""
+        """Add all events of these streams up to the end of the claim's last wait."""
         self._keep(self._log.of_streams(streams - self._whole, self._last))
         self._whole |= streams
 
     def _group(self, row: Envelope) -> None:
-        """The fact that the event followed from, and all that this fact caused."""
+        """Add the event's whole group."""
         fact = _fact_of(row)
-        # A wait ends with this row, and its group may go on behind it.
+        # If a wait ends with this row, the rest of its group has not been read yet.
         if fact not in self._found or row.position + 1 not in self._found:
             group = self._log.read(fact - 1, batch=64)
             self._keep(
@@ -111,7 +109,7 @@ class Excerpt:
             )
 
     def _waits(self, own: list[Envelope]) -> Iterator[tuple[int, int]]:
-        """Positions from and to which the claim is neither in use nor at rest."""
+        """First and last position of each time in which the claim is neither in use nor at rest."""
         begun = own[0].position if own else 0
         for row in own:
             if row.to_state in _AT_REST and begun:
@@ -123,7 +121,7 @@ class Excerpt:
             yield begun, self._log.head().position
 
     def _pods(self, own: list[Envelope]) -> Iterator[str]:
-        """All that ever referred to the claim."""
+        """UIDs of all pods that ever referred to the claim."""
         claims = (_observed(lean(row)) for row in own if row.type == _type(Claim))
         names = {f'"{one.name}"'.encode() for one in claims if one is not None and one.name}
         found = {row.stream for name in names for row in self._log.holding(name, [_type(Pod)])}
@@ -137,7 +135,7 @@ class Excerpt:
         yield from found - {""}
 
     def _surroundings(self, own: list[Envelope]) -> set[str]:
-        """The nodes that the claim was allocated on: what they listed, and what was asked for and attached there."""
+        """Streams of the nodes on which the claim was allocated, and of the slices, requests and resources of these nodes."""
         found: list[LeanEvent] = []
         for node in {one.node for one in self._allocations(own)} - {""}:
             at = [_type(kind) for kind in (Slice, AttachRequest, FabricResource)]
@@ -151,8 +149,8 @@ class Excerpt:
         return [one.allocation for one in claims if one is not None and one.allocation]
 
     def _pools(self, own: list[Envelope], waits: list[tuple[int, int]]) -> None:
-        """Of the slices of its pools: how each device was listed before that changed while the claim waited. With every attach in
-        a whole fabric they change, so that their other events would be most of the log."""
+        """Add only a few events of the slices of the claim's pools: the first one, and for each device that changed during a wait
+        the last one before. These slices change with every attach in the fabric: all their events would be most of the log."""
         pools = {result.pool for one in self._allocations(own) for result in one.results}
         firsts = [row for pool in pools for row in self._log.holding(f'"pool":"{pool}"'.encode(), [_type(Slice)])]
         self._keep(firsts)
@@ -163,7 +161,8 @@ class Excerpt:
                     self._keep(self._log.last_holding(f'"{device}":'.encode(), row.stream, first))
 
     def _spoken_of(self) -> set[str]:
-        """The devices that came, went or changed hands, what decisions name, and what became of them."""
+        """Streams of the devices that changed, and of the objects that decisions name. Also adds the outcomes of writes for the
+        claim and its requests."""
         streams, requests = set(), set()
         for row in list(self._found.values()):
             kind = TYPES.get(row.type, Fact)
@@ -182,5 +181,5 @@ class Excerpt:
 
 
 def _fact_of(row: Envelope) -> int:
-    """The position of the fact of an event's group: an event's id ends with its place there."""
+    """The position of the fact that begins the event's group: an event's id ends with its index in the group."""
     return row.position - int(row.event_id.rpartition(".")[2])

@@ -1,4 +1,4 @@
-"""The server side of the live page: one thread follows the log for all open pages, and routes answer what a page asks for."""
+"""The server side of the live page: one thread follows the log and feeds all open pages; routes answer what a page asks for."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ from dds_core.scaler.timeline import timelines
 LOG = logging.getLogger("dds.ui")
 
 ENOUGH = 20_000
-"""A long log is read from a checkpoint that has at least so many events after it; earlier events, when a page asks for them."""
+"""A long log is read from the newest checkpoint with at least so many events after it; earlier events only if a page asks."""
 POLL_SECONDS = 0.2
 PAUSE_SECONDS = 0.5
-"""The shortest time between two patches; the pause is longer where making a patch takes more than a tenth of it."""
+"""Shortest time between two patches. If making a patch takes long, the pause is ten times that."""
 BEAT_SECONDS = 4.0
-"""Something is sent so often at least: by that a page knows that it is connected."""
+"""Longest time without a message to a page: the page takes silence for a lost connection."""
 AGAIN_SECONDS = 2.0
 MOST_AGAIN_SECONDS = 60.0
-"""After a failure; twice as long after the next."""
+"""Pause after a failure to read the log; it doubles with each failure, from AGAIN_SECONDS up to MOST_AGAIN_SECONDS."""
 MOST_WAITING = 8 << 20
-"""Bytes that may wait for a page beside the first; a slower one is let go, and begins anew."""
+"""Bytes that may wait for one page, without the first message. A slower page is disconnected and starts again."""
 _AT_ONCE = 500
 
 OpenLog = Callable[[Opened], Log]
 
 
 class _NotHere(InputError):
-    """What a page asked for is not in the log."""
+    """A page asked for something that is not in the log: answered with 404."""
 
 
 class _Listener:
-    """What one page has still to be told."""
+    """Messages that wait to be sent to one page."""
 
     def __init__(self, first: bytes) -> None:
         self.waiting = [first]
@@ -65,18 +65,18 @@ class Feed:
     """Follows one log in a thread of its own, from `start` to `stop`. The routes are called from any thread."""
 
     def __init__(self, open_log: OpenLog, keep: int, lasts: float = math.inf) -> None:
-        """`open_log` is called again after a failure, and for what pages ask for; `keep` is that of `Live`. A connection is ended
-        after so many seconds as `lasts`, so that it is judged again who may see it."""
+        """`open_log` is called at the start, after each failure and for each request of a page. `keep` goes to `Live`. A
+        connection ends after `lasts` seconds: the page connects again and is authorized again."""
         self._open_log = open_log
         self._lasts = lasts
         self._keep = keep
-        self._changed = threading.Condition()  # guards the next five, and all that a `Live` knows
+        self._changed = threading.Condition()  # guards the next five fields and the content of `_live`
         self._listeners: set[_Listener] = set()
         self._live: Live | None = None
         self._whole: bytes | None = None
         self._first = 0
         self._now: dict[str, Any] = {"status": "reading the log"}
-        self._reading = threading.Lock()  # the log is read for one page at a time
+        self._reading = threading.Lock()  # only one request reads the log at a time
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
         self.routes: dict[str, Route] = {
@@ -89,7 +89,6 @@ class Feed:
         self._thread.start()
 
     def stop(self) -> None:
-        """Let all pages go."""
         self._stopped.set()
         with self._changed:
             self._changed.notify_all()
@@ -106,13 +105,13 @@ class Feed:
                     self._follow(self._open_log(opened))
             except DdsError as error:
                 self._fails(str(error))
-            except Exception as error:  # a fault of ours: pages stay, and say so
+            except Exception as error:  # a bug in dds: pages stay connected and show the message
                 self._fails(f"the log cannot be followed ({type(error).__name__}); please report it")
             pause = AGAIN_SECONDS if self._live is not told else min(2 * pause, MOST_AGAIN_SECONDS)
             self._stopped.wait(pause)
 
     def _follow(self, log: Log) -> None:
-        """Until it fails, it turns out to be another log, or `stop`."""
+        """Returns when `stop` is called or when the log became shorter, which means that it is another log."""
         head = log.source.head()
         begun = _begun(log, head)
         self._first = log.span()[0] or head.recorded_at
@@ -141,7 +140,7 @@ class Feed:
             self._send({**patch, **self._now})
 
     def _clock(self, live: Live, head: Head, now: int) -> dict[str, Any]:
-        """The server's clock and the status line of a page. `now` is 0 for a log that no process writes: it has neither."""
+        """The clock and the status line of a page. A log that no process writes has neither: `now` is 0."""
         if not now:
             return {"live": False, "status": ""}
         silent = silence(head, live.history.policy, now)
@@ -149,7 +148,7 @@ class Feed:
         return {"live": True, "clock": (now - self._first) // 1000, "status": words}
 
     def _fails(self, why: str) -> None:
-        """Pages keep what they were told, and say why nothing comes."""
+        """Pages keep their data and show why no new data comes."""
         with self._changed:
             if self._now.get("status") != why:
                 LOG.warning("%s", why)
@@ -163,13 +162,13 @@ class Feed:
             listener.add(piece)
         self._changed.notify_all()
 
-    # -- what pages ask for ----------------------------------------------------------------------------------------------
+    # -- requests of pages -----------------------------------------------------------------------------------------------
 
     def _events(self, _: Request) -> Response:
         return Response(200, "text/event-stream; charset=utf-8", self._pieces())
 
     def _pieces(self) -> Iterator[bytes]:
-        """All that is known, then what is new, and a word in between when nothing is."""
+        """The whole state first, then patches, and an empty message after each `BEAT_SECONDS` without a patch."""
         ends = time.monotonic() + self._lasts
         with self._changed:
             if self._whole is None:
@@ -189,7 +188,7 @@ class Feed:
                 self._listeners.discard(listener)
 
     def _account(self, request: Request) -> dict[str, Any]:
-        """The timeline of a claim by uid, of a device or a node by name; of the latter from where the page's data begin."""
+        """The timeline of a claim (`key` is its uid), or of a device or node (by name) since the start of the page's data."""
         kind, key = _asked(request, "kind"), _asked(request, "key")
         with self._changed:
             live = self._live
@@ -201,13 +200,13 @@ class Feed:
             told = log.about(subject) if kind == "claim" else _begun(log, log.source.head()).told()
             [entries] = timelines(told, [subject])
         with self._changed:
-            known = live.subject(kind, key)  # it may have been let go meanwhile
+            known = live.subject(kind, key)  # again: the page's data may have dropped it meanwhile
             if known is None:
                 raise _NotHere(f"{kind} {key} has ended long ago", fix="look at the time before")
             return live.account(known, entries)
 
     def _past(self, request: Request) -> dict[str, Any]:
-        """A page of what was before an instant, as pages count: back to the checkpoint before it, or to the first event."""
+        """The data before an instant (in ms since the first event), from the last checkpoint before it or the first event."""
         text = _asked(request, "before")
         if not re.fullmatch("[0-9]{1,15}", text):
             raise _NotHere(f"{text!r} is no instant", where="before", fix="give milliseconds since the first event")
@@ -223,7 +222,7 @@ class Feed:
 
 
 def _begun(log: Log, head: Head) -> Log:
-    """The log from its newest checkpoint that has enough behind it."""
+    """The log, begun at its newest checkpoint with at least `ENOUGH` events after it."""
     if head.position - log.after <= ENOUGH:
         return log
     return log.begun_at(max((at for at, _ in log.checkpoints() if at <= head.position - ENOUGH), default=0))

@@ -1,5 +1,4 @@
-"""An autoscaler's groups of servers, its orders and the pods that wait, as plain data and as tables: for `dds status` and
-`dds replay`."""
+"""An autoscaler's groups of servers, orders and waiting pods, as plain data and as tables, for `dds status` and `dds replay`."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ Row = dict[str, Any]
 
 
 def group_rows(state: Fleet) -> list[Row]:
-    """Groups as they were shown last, with what their servers are."""
+    """Groups as the autoscaler last showed them, with the number of servers by state."""
     servers = Counter((one.group, one.state) for one in state.servers.rows.values())
     return [
         {
@@ -33,7 +32,7 @@ def group_rows(state: Fleet) -> list[Row]:
 
 
 def order_rows(state: Fleet) -> list[Row]:
-    """Servers that were ordered and whose nodes are not there yet, oldest first, and those on their way back."""
+    """Ordered servers whose nodes are not there yet, oldest first, then servers that are being given back."""
     orders = [
         {"order": name, "group": one.group, "state": _state(one), "since": one.since, "why": _why(one)}
         for name, one in state.orders.rows.items()
@@ -62,7 +61,7 @@ def _why(order: Order) -> str:
 
 
 def waiting_rows(state: Fleet) -> list[Row]:
-    """Pods that wait, with what would let each run."""
+    """Waiting pods, each with what would let it run."""
     pods = ((state.loads.get(uid), one) for uid, one in state.advice.rows.items())
     rows = [
         {"pod": f"{pod.namespace}/{pod.name}", "helps": one.case, "why": one.words}

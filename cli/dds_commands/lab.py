@@ -1,8 +1,5 @@
-"""`dds lab`: a simulated composable cluster, for whoever has none: served, run, listed, recorded, made of a real
-trace, compared with a real one.
-
-Its commands are loaded when they are asked for, since other commands need nothing of a whole cluster.
-"""
+"""`dds lab`: the commands of the simulated cluster. Each command's module is imported when the command is used: other commands
+need not wait for the lab's imports."""
 
 from __future__ import annotations
 
@@ -26,11 +23,11 @@ _MODULES = {
 
 
 _FUNCTIONS = {"import": "import_"}
-"""What a command is called where its name is a word of Python."""
+"""Names of functions, for commands whose name is a keyword of Python."""
 
 
 class _OnDemand(UserDict[str, Any]):
-    """The commands by name, from the modules that have them; each is imported when it is looked up."""
+    """Commands by name; a lookup imports the command's module."""
 
     def __getitem__(self, name: str) -> Any:
         module = super().__getitem__(name)

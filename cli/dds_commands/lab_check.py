@@ -1,4 +1,4 @@
-"""`dds lab check`: a scaler is disturbed at the points of a scenario, one run each."""
+"""`dds lab check`: disturb a scaler at each point of a scenario, in one run each, and check rules and final state."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHOWN = 40
 
 
 class Seeds(click.ParamType[range]):
-    """A seed, or A..B with both ends."""
+    """One seed, or a range A..B that includes B."""
 
     name = "seeds"
 
@@ -39,7 +39,7 @@ class Seeds(click.ParamType[range]):
 
 
 class Kinds(click.ParamType[tuple[Kind, ...]]):
-    """Names of disturbances, with commas; or all."""
+    """Names of disturbances with commas between them, or `all`."""
 
     name = "kinds"
 

@@ -1,4 +1,4 @@
-"""`dds lab import`: a real trace as a scenario of the lab, and its numbers."""
+"""`dds lab import`: make a scenario of the lab from a real trace, and print the trace's numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 class Pool(click.ParamType[tuple[str, int]]):
-    """N, or MODEL=N."""
+    """N (any model) or MODEL=N."""
 
     name = "pool"
 
@@ -122,7 +122,7 @@ def _window(trace: Trace, since: str | None, until: str | None) -> Window:
 
 
 def _moment(option: str, text: str, trace: Trace) -> float:
-    """Raises InputError where it is no time of the trace."""
+    """Raises InputError if the text is no time of the trace."""
     try:
         return trace.window[0] + float(seconds(float(text) if text.isdecimal() else text))
     except ValueError:

@@ -1,5 +1,5 @@
-"""The commands of the lab that need no server: a scenario run on virtual time (`run`, `scenarios`), a recording of a real cluster
-(`record`), and a server compared with a real one (`conform`)."""
+"""The commands of the lab that serve nothing: run a scenario on virtual time (`run`), list the scenarios (`scenarios`), record a
+real cluster (`record`), and compare a server's answers with those of a real API server (`conform`)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SLICES = 200
 
 
 class Seconds(click.ParamType[float]):
-    """A duration as scenarios have it: 90s, 10m, 1h30m."""
+    """A duration in the form that scenarios use: 90s, 10m, 1h30m."""
 
     name = "duration"
 
@@ -82,7 +82,7 @@ def run(
 
 @contextlib.contextmanager
 def _recording(path: str | None, replace: bool) -> Iterator[RecordingFile | None]:
-    """The file, which disappears again when the run breaks off."""
+    """The recording's file; it is removed if the run fails or is interrupted."""
     if path is None:
         yield None
         return
@@ -99,7 +99,7 @@ def _recording(path: str | None, replace: bool) -> Iterator[RecordingFile | None
 
 
 def _pass(lab: Lab, seconds: float) -> None:
-    """Let the time pass in slices, so that a terminal can show how far it is."""
+    """Advance the time in slices, so that a terminal can show the progress."""
     start, whole = lab.time.now(), round(seconds * 1_000_000)
     if not sys.stderr.isatty():
         lab.run(until=start + whole)
@@ -178,7 +178,7 @@ def _chosen(text: str | None) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def _until_stopped(stop: threading.Event) -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the recording well instead of breaking it off."""
+    """Within the block Ctrl-C and SIGTERM set `stop`, so that the recording is completed."""
 
     def end(number: int, frame: FrameType | None) -> None:
         stop.set()

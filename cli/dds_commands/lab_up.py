@@ -1,4 +1,4 @@
-"""`dds lab up`: a lab on real time, served on loopback until it is stopped."""
+"""`dds lab up`: serve a lab on real time until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def _serve(
 
 
 def _managed(face: ManagerFrontend, secret: Path) -> list[str]:
-    """How to reach the manager of the hardware; what may log in to it is in a folder."""
+    """Lines that say how to reach the hardware's manager. Writes its credentials to the folder `secret`."""
     settings = face.manager.settings
     told = [f"the hardware's manager ({settings.api}) is at {face.url}"]
     if settings.api != "nec":
@@ -109,10 +109,10 @@ def _tell(text: str) -> None:
 
 
 def _flush() -> None:
-    """Whoever reads our output through a pipe waits for the address."""
+    """A program that reads the output through a pipe waits for the address."""
     sys.stdout.flush()
 
 
 def _own_file(scenario: str) -> Path:
-    """A kubeconfig for this process alone."""
+    """Path of a kubeconfig that belongs to this process alone."""
     return made(state_folder("lab"), "give --kubeconfig FILE") / f"{scenario}-{os.getpid()}.kubeconfig"

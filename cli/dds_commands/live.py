@@ -1,5 +1,5 @@
-"""What the live commands and `dds doctor` share: the logs that are written, the policies, and the settings, of the fabric too,
-each with how it becomes what a process is told. No setting opens anything.
+"""What the live commands (`dds serve`, `dds publish`, `dds autoscale`) and `dds doctor` share: the database of their logs, their
+policies, and their options with the functions that make settings objects of them. The functions for options open nothing.
 """
 
 from __future__ import annotations
@@ -49,11 +49,10 @@ COMPONENT = "scaler"
 
 
 class ServedLogs:
-    """The database of the logs that `dds serve` and `dds publish` write, opened once and kept; a context manager that closes
-    it. No schema is ever changed unless the person who starts it asked for that.
+    """The database of the logs that the live commands write, opened at the first use; a context manager that closes it.
 
-    `named` is a URL or the path of a SQLite file. With `migrate` the schema is made or upgraded before the first use.
-    `say` is given what a person may want to know.
+    `named` is a URL or the path of a SQLite file. Only with `migrate` is the schema created or upgraded, before the first use.
+    `say` receives messages for people.
     """
 
     def __init__(self, named: str, cluster_name: str, *, migrate: bool, say: Callable[[str], None]) -> None:
@@ -66,7 +65,7 @@ class ServedLogs:
         self._lock = threading.Lock()
 
     def prepare(self) -> None:
-        """Find out early what no waiting mends. A database that is away may come back: that is no error yet.
+        """Find errors early that waiting does not cure. An unreachable database may come back, so it is only reported.
 
         Raises DatabaseMissing, SchemaMissing, SchemaOlder (each says how to go on), SchemaNewer, NotADatabase or InputError.
         """
@@ -78,8 +77,8 @@ class ServedLogs:
             self._say(str(error))
 
     def opener(self, component: str) -> Callable[[str], EventLog]:
-        """Opens the log of a component for the cluster of the UID that it is given; the log is made if it is not there. Raises
-        ForeignLog, LogUnavailable, and as `prepare`."""
+        """A function that opens the component's log for a cluster, given its UID, and creates the log if it is missing. The
+        function raises ForeignLog, LogUnavailable and what `prepare` raises."""
         name = f"{self._cluster_name}/{component}"
         return lambda cluster: self._opened().open_log(name, cluster=cluster, recorded_at=time.time_ns() // 1000)
 
@@ -119,7 +118,7 @@ class ServedLogs:
             raise SchemaOlder(error.what, where=error.where, fix=fix) from None
 
     def _or_elsewhere(self, fix: str) -> str:
-        """A first installation has named no log: it may not want one there."""
+        """Without --log the person may not want the log at the default path: mention the option, too."""
         elsewhere = ", or name another log with --log URL" if self._named == default_path() else ""
         return f"{fix}{elsewhere}"
 
@@ -130,11 +129,11 @@ _P = TypeVar("_P", bound=BaseModel)
 
 
 class PolicySource(Generic[_P]):
-    """Call it for the policy as of now: a mode that was set (--mode, DDS_MODE) outweighs everything; then come the variables of
-    the reference scaler, the file and the defaults. A change of the file takes effect without a restart.
+    """The policy in force; call it to get the current one. A mode that was set (--mode, DDS_MODE) comes first, then the variables
+    of the reference scaler, then the file, then the defaults. A change of the file applies without a restart.
 
-    `read` takes a policy apart that a person wrote, `default` is where nobody wrote one. `above` are fields that outweigh what is
-    written, each with where it was set.
+    `read` parses a policy file's content, `default` is the policy without a file. `above` are fields that override the file, each
+    with its value and where that was set.
     """
 
     def __init__(
@@ -151,7 +150,7 @@ class PolicySource(Generic[_P]):
         self._known: tuple[bytes, _P] | None = None
 
     def __call__(self) -> _P:
-        """The whole policy. Raises PolicyError. Asked each second, it does not take an unchanged file apart again."""
+        """The whole policy. Raises PolicyError. It is called each second, so an unchanged file is not parsed again."""
         content = self._content()
         if self._known is not None and self._known[0] == content:
             return self._known[1]
@@ -161,7 +160,7 @@ class PolicySource(Generic[_P]):
         return policy
 
     def _content(self) -> bytes | None:
-        """None when it cannot be read: whoever takes it apart says why."""
+        """None if the file cannot be read; `_written` then raises an error that says why."""
         try:
             return Path(self.path).read_bytes() if self.path is not None else b""
         except OSError:
@@ -171,8 +170,7 @@ class PolicySource(Generic[_P]):
         return policy_read(self.path, self._read) or self._default
 
     def rows(self, before: str = "") -> Iterator[Row]:
-        """Every field with its value and origin; the mode as `mode`, the others as `policy.<field>`, with `before` in front.
-        Raises PolicyError."""
+        """Every field with its value and origin: `mode`, else `policy.<field>`, each prefixed by `before`. Raises PolicyError."""
         written = self._written()
         for field in type(self._default).model_fields:
             name = before + (field if field == "mode" else f"policy.{field}")
@@ -187,8 +185,8 @@ class PolicySource(Generic[_P]):
 def policy_source(
     path: str | None, mode: Mode | None, mode_origin: str, environment: Mapping[str, str]
 ) -> PolicySource[Policy]:
-    """The scaler's. `mode_origin` says where `mode` was set; `environment` is looked at for the reference scaler's variables
-    alone. Raises PolicyError where one of them is not valid."""
+    """The scaler's policy. `mode_origin` says where `mode` was set. From `environment` only the reference scaler's variables are
+    read; raises PolicyError if one of them is invalid."""
     above = {
         field: (value, f"environment {name}")
         for name in environment
@@ -205,14 +203,12 @@ def _read_and_tell(written: Mapping[str, Any]) -> Policy:
 
 
 def publish_policy_source(path: str | None, mode: PublishMode | None, mode_origin: str) -> PolicySource[PublishPolicy]:
-    """The publisher's."""
     return PolicySource(path, read_publish_policy, PublishPolicy(), _mode(mode, mode_origin))
 
 
 def autoscale_policy_source(
     path: str | None, mode: AutoscaleMode | None, mode_origin: str
 ) -> PolicySource[AutoscalePolicy]:
-    """The autoscaler's."""
     return PolicySource(path, read_autoscale_policy, AutoscalePolicy(), _mode(mode, mode_origin))
 
 
@@ -221,7 +217,7 @@ def _mode(mode: str | None, given: str) -> dict[str, tuple[Any, str]]:
 
 
 def _flat(name: str, value: object, given: str) -> Iterator[Row]:
-    """One row for each single value; `given` says where the whole comes from, of which a part may still be a default."""
+    """One row for each leaf of a nested value. `given` is the origin of the whole; fields that it did not set are defaults."""
     if isinstance(value, BaseModel):
         for field in type(value).model_fields:
             origin = given if field in value.model_fields_set else DEFAULT
@@ -248,7 +244,7 @@ _LEASE = LeaseSettings()
 
 
 def place_settings(component: str) -> tuple[Option, ...]:
-    """Where the log and the cluster are."""
+    """Options for the log, the kubeconfig and the cluster."""
     return (
         setting(
             "--log",
@@ -280,7 +276,7 @@ def place_settings(component: str) -> tuple[Option, ...]:
 
 
 def process_settings(lease: str, health: str, metrics: str) -> tuple[Option, ...]:
-    """How a process runs; by default with a lease of this name, and served on these addresses."""
+    """Options for a process; the arguments are the defaults of the lease's name and of the two addresses."""
     return (
         setting(
             "--leader-elect/--no-leader-elect",
@@ -368,11 +364,11 @@ LINES = (
     ),
     setting("--log-format", "Format of log lines.", type=click.Choice(FORMS), default="text", show_default=True),
 )
-"""What is said on standard error."""
+"""Options for the log lines on standard error."""
 
 
 class Where(NamedTuple):
-    """The log, the cluster, and how to speak."""
+    """The log, the cluster, and the form of log lines."""
 
     log: str
     cluster_name: str
@@ -384,17 +380,17 @@ class Where(NamedTuple):
 
 
 def where_of(ctx: click.Context, *components: str) -> Where:
-    """What the settings say of it. Raises InputError for a name that cannot be a log's, or a URL that cannot be read."""
+    """Of the command's options. Raises InputError if `cluster_name` gives no valid name of a log, or the URL is invalid."""
     where = Where(*(ctx.params[name] for name in Where._fields))
     where = where._replace(log=where.log or default_path())
-    without_password(where.log)  # a URL that cannot be read is told here
+    without_password(where.log)  # raises if the URL is invalid
     for component in components:
         component_name(f"{where.cluster_name}/{component}")
     return where
 
 
 def live_of(ctx: click.Context) -> LiveSettings:
-    """What a process is told. Raises InputError for values that cannot be used."""
+    """The process's settings, of the command's options. Raises InputError for unusable values."""
     given = ctx.params
     return LiveSettings(
         identity=new_identity(),
@@ -415,7 +411,7 @@ def live_of(ctx: click.Context) -> LiveSettings:
 
 
 def used(row: Row, where: Where, live: LiveSettings) -> Row:
-    """A setting with what is used where nothing was said; no password is shown."""
+    """The row with the value that is really used, also if the option was not given; passwords are removed."""
     if row.name == "kubeconfig" and row.origin == DEFAULT and os.environ.get("KUBECONFIG"):
         row = row._replace(origin="environment KUBECONFIG")
     values = {
@@ -427,7 +423,7 @@ def used(row: Row, where: Where, live: LiveSettings) -> Row:
 
 
 def listen(ctx: click.Context, name: str) -> Listen | None:
-    """The address that a setting says, None for nowhere. Raises InputError."""
+    """The address of an option; None if it is off. Raises InputError."""
     text = ctx.params[name]
     with naming(ctx, name):
         return None if text == OFF else Listen.read(text)
@@ -435,7 +431,7 @@ def listen(ctx: click.Context, name: str) -> Listen | None:
 
 @contextmanager
 def naming(ctx: click.Context, name: str) -> Iterator[None]:
-    """An error names the setting and where its value comes from."""
+    """An InputError that is raised inside names the setting and the origin of its value."""
     try:
         yield
     except InputError as error:
@@ -456,7 +452,7 @@ PROVIDER_ID, BARE_METAL = "provider-id", "bmh"
 
 
 class Extended(click.Choice[str]):
-    """A choice among names of ours and those of entry points, which are looked for only where the name is none of ours."""
+    """A choice of built-in names and of entry points' names; entry points are loaded only if the name is not built in."""
 
     def __init__(self, own: Sequence[str], group: str) -> None:
         super().__init__(own)
@@ -484,7 +480,7 @@ FABRIC = (
     setting("--credentials-folder", "Folder with one file per credential (fm, cm).", metavar="FOLDER"),
     setting("--inventory", "YAML inventory of the fabric (file).", metavar="FILE"),
 )
-"""Which fabric."""
+"""Options that select the fabric."""
 
 MACHINE_IDS = setting(
     "--machine-ids",
@@ -513,7 +509,7 @@ ASKING = (
     ),
     MACHINE_IDS,
 )
-"""How it is asked."""
+"""Options for the queries to the fabric."""
 
 
 # -- the autoscaler ----------------------------------------------------------------------------------------------------
@@ -541,11 +537,11 @@ ANSWERING = (
     setting("--grpc-key-file", "Private key of --grpc-cert-file.", metavar="FILE"),
     setting("--grpc-client-ca-file", "CA of Cluster Autoscaler's client certificate.", metavar="FILE"),
 )
-"""Where an autoscaler's servers come from, and who asks it."""
+"""Options for the source of an autoscaler's servers and for its gRPC server."""
 
 
 def grpc_files(given: Mapping[str, Any]) -> tuple[Path, Path, Path] | None:
-    """Certificate, key and CA, None without any. Raises InputError for some without the others."""
+    """Certificate, key and CA; None if none is given. Raises InputError if only some are given."""
     names = ("grpc_cert_file", "grpc_key_file", "grpc_client_ca_file")
     files = [Path(given[name]) for name in names if given[name] is not None]
     if not files:
@@ -557,7 +553,7 @@ def grpc_files(given: Mapping[str, Any]) -> tuple[Path, Path, Path] | None:
 
 
 class Found(NamedTuple):
-    """What a setting came to, and from where when it was not from its own flag, variable or file."""
+    """A setting's effective value; `origin` is set if it is not from the setting's own flag, variable or file."""
 
     value: str | None
     origin: str = ""
@@ -567,8 +563,8 @@ _STAND_IN = {"fabric_endpoint": "CDI_ENDPOINT", "tenant_id": "TENANT_ID", "clust
 
 
 def fabric_of(given: Mapping[str, Any], environment: Mapping[str, str]) -> FabricSettings:
-    """What the settings say. The variables of the reference driver (CDI_ENDPOINT, TENANT_ID, CLUSTER_ID, USE_CM) stand in for
-    what is not given. Raises InputError, naming the flag, for what cannot be used."""
+    """The fabric's settings. The reference driver's variables (CDI_ENDPOINT, TENANT_ID, CLUSTER_ID, USE_CM) replace options that
+    are not given. Raises InputError, which names the flag, for unusable values."""
     found = {name: one.value or "" for name, one in _found(given, environment)}
     credentials, inventory = found["credentials_folder"], found["inventory"]
     settings = FabricSettings(
@@ -584,12 +580,12 @@ def fabric_of(given: Mapping[str, Any], environment: Mapping[str, str]) -> Fabri
 
 
 def bare_metal_hosts(given: Mapping[str, Any]) -> bool:
-    """Whether they say which machine a node is."""
+    """Whether BareMetalHost objects tell which machine a node is."""
     return bool(given["machine_ids"] == BARE_METAL)
 
 
 def used_fabric(row: Row, given: Mapping[str, Any], environment: Mapping[str, str]) -> Row:
-    """A setting with what stands in for it where nothing was said."""
+    """The row with the value that replaces it, if the option was not given."""
     found = dict(_found(given, environment)).get(row.name.replace("-", "_"))
     if found is None or row.origin != DEFAULT:
         return row
@@ -606,7 +602,8 @@ def _found(given: Mapping[str, Any], environment: Mapping[str, str]) -> Iterator
 
 
 def _api(given: Mapping[str, Any], environment: Mapping[str, str]) -> Found:
-    """As the reference driver chooses; a file where nobody chose, and no manager has an address."""
+    """The manager's API: --fabric, else as the reference driver chooses by its variables, else an inventory file. Raises
+    InputError if an endpoint is given without its API."""
     if given["fabric"]:
         return Found(given["fabric"])
     if environment.get("CDI_ENDPOINT") and not given["inventory"]:

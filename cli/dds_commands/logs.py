@@ -113,7 +113,7 @@ def log_export(
 
 
 def _log(opened: Opened, sources: tuple[str, ...], url: str | None, name: str | None) -> Log:
-    """The log that was named. Raises InputError for a recording."""
+    """The log that the options name. Raises InputError for a recording."""
     source = opened.source(sources, url, name)
     if not isinstance(source, Log):
         fix = "use dds replay on it, with --verify to check it, with --log URL to make a log of it"
@@ -215,7 +215,7 @@ def log_tail(
 
 
 def _known_type(text: str) -> str:
-    """The type as events have it, whatever the case. Raises InputError: a slip would look like "nothing happened"."""
+    """The type in its exact spelling, whatever the case. Raises InputError: a typing error would look like "nothing happened"."""
     known = {one.lower(): one for one in (*TYPES, LOG_OPENED)}
     if text.lower() not in known:
         near = difflib.get_close_matches(text.lower(), known, n=3, cutoff=0.4)
@@ -225,7 +225,7 @@ def _known_type(text: str) -> str:
 
 
 def _before_newest(source: EventSource, head: Head, count: int, types: list[str] | None, stream: str | None) -> int:
-    """The position before the newest `count` events of these types and this stream; looks ever further back."""
+    """The position before the newest `count` events of these types and this stream; reads back in growing steps."""
     back = count
     while back > 0:
         after = max(head.archived, head.position - back)
@@ -239,7 +239,7 @@ def _before_newest(source: EventSource, head: Head, count: int, types: list[str]
 
 
 def _between(rows: Iterable[LeanEvent], first: Place, last: Place, count: int | None, head: Head) -> tuple[int, int]:
-    """The positions before and of the newest `count` of the rows between two places; nothing without any."""
+    """Of the newest `count` rows between two places: the position before the first, and that of the last."""
     found = deque(
         (
             row.position
@@ -357,8 +357,8 @@ def verify_rows(
     anchors: Iterable[Anchor] = (),
     component: Component[Any] = SCALER,
 ) -> int:
-    """Check and show; gives VERIFICATION, and says it, when what was decided is not what the rules say. Raises BrokenChain where
-    the chain does not hold."""
+    """Verify the rows and print the result. Returns VERIFICATION if a decision differs from what the rules decide, else FINE.
+    Raises BrokenChain if the hash chain is broken."""
     check = ChainCheck(anchors)
     report = verify(progress(checked(rows, check), length, "verifying"), component=component)
     if report.ok:

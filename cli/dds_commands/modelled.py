@@ -1,5 +1,5 @@
-"""What commands that play a model share (`dds whatif`, `dds plan`): the model of a source, the policy that drove it, runs on
-virtual time, and how far the model is from reality."""
+"""What `dds whatif` and `dds plan` share: derive a model from a source, find the policy under which the source was made, run the
+model on virtual time, and compare it with reality."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dds_core.scaler.history import History
 from dds_core.scaler.policy import Policy, read_policy
 from dds_core.scaler.spending import USED
 
-if TYPE_CHECKING:  # the lab is loaded when the command runs: the help of all commands needs none of it
+if TYPE_CHECKING:  # the lab is imported when the command runs, to keep the help of all commands fast
     from dds_whatif.compare import Fit
     from dds_whatif.derive import Derived
     from dds_whatif.outcome import Outcome
@@ -33,12 +33,12 @@ if TYPE_CHECKING:  # the lab is loaded when the command runs: the help of all co
 
 F = TypeVar("F", bound=Callable[..., Any])
 STAND_IN = "reference"
-"""Named in the place of a file: the stand-in for the reference scaler."""
+"""In place of a policy file: the stand-in for the reference scaler."""
 ONLY_REAL = "--recorded and --fit are for what really happened, and a scenario did not"
 
 
 def recorded_options(command: F) -> F:
-    """What a model is fitted on, beside the source itself."""
+    """--recorded and --fit: what a model is fitted on, beside the source itself."""
     fit = click.option(
         "--fit", "other", metavar="SOURCE", help="Fit fabric, driver and publisher on this source instead."
     )
@@ -47,7 +47,7 @@ def recorded_options(command: F) -> F:
 
 
 def run_options(command: F) -> F:
-    """How the runs are played, and how far the model is believed."""
+    """--jobs, --bound and --anyway: parallel runs, and the allowed deviation from reality."""
     anyway = click.option("--anyway", is_flag=True, help="Answer even when the model does not fit.")
     bound = click.option(
         "--bound",
@@ -62,14 +62,14 @@ def run_options(command: F) -> F:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Who scales in a run, and how it is called; `policy` is None for the stand-in."""
+    """The scaler of a run and its name; `policy` is None for the stand-in for the reference scaler."""
 
     name: str
     policy: Policy | None
 
 
 def is_scenario(sources: Sequence[str]) -> bool:
-    """Whether the source is a scenario of the lab, by its name."""
+    """Whether the source is a scenario of the lab (a .yaml file)."""
     return len(sources) == 1 and sources[0].endswith((".yaml", ".yml"))
 
 
@@ -90,7 +90,7 @@ def model_of(
     *,
     scenario: bool,
 ) -> tuple[Fitted, list[Candidate], Outcome | None]:
-    """What is played, by whom, and what reality was. Raises InputError."""
+    """The model, the candidates (the recorded scaler first) and the recorded outcome, None for a scenario. Raises InputError."""
     from dds_whatif.outcome import counted
     from dds_whatif.world import fitted
 
@@ -127,7 +127,7 @@ def _some(tried: list[Candidate], where: str) -> list[Candidate]:
 
 
 def _read(source: Source) -> tuple[Derived, History]:
-    """What a source tells, in one pass."""
+    """Behaviour and history of a source, in one pass."""
     from dds_whatif.derive import Reader
 
     reader = Reader(logged=not isinstance(source, Recording))
@@ -145,7 +145,7 @@ def _scalers(source: Source) -> Source:
 
 
 def _first(logged: Policy | None, reference: bool, told: Policy | None, label: str, place: str) -> Candidate:
-    """Who drove the cluster; `place` is where the policy stands. Raises InputError where that cannot be known."""
+    """The scaler that ran in the cluster; `place` names the policy's origin. Raises InputError if it cannot be known."""
     from dds_whatif.play import serving
 
     if reference and (logged is None or logged.mode == "observe"):
@@ -173,7 +173,7 @@ def _candidate(path: str) -> Candidate:
 
 
 def played(model: Fitted, candidates: Sequence[Candidate], seeds: int, executor: Executor) -> list[list[Outcome]]:
-    """Of each candidate what came of each seed."""
+    """For each candidate its outcomes, one for each seed."""
     from dds_whatif.play import play, tasks_of
 
     numbers = range(1, seeds + 1)
@@ -186,7 +186,7 @@ def played(model: Fitted, candidates: Sequence[Candidate], seeds: int, executor:
 def swept_by(
     executor: Executor, at_once: int, results: str | None
 ) -> Iterator[Callable[[Sequence[Wanted]], list[Run]]]:
-    """Who plays runs that are kept in `results`, and not played again."""
+    """A function that plays runs and stores them in the file `results`; a stored run is not played again."""
     from dds_whatif.store import Store
     from dds_whatif.sweep import swept
 
@@ -201,8 +201,8 @@ def swept_by(
 
 @contextlib.contextmanager
 def ended(executor: Executor) -> Iterator[None]:
-    """Runs that were handed out are not waited for when something breaks off. What an engine prints meanwhile, such as Ray of a
-    node that it lost, is no part of the answer."""
+    """Shut the executor down at the end; on an error or Ctrl-C without waiting for its runs. Output of an engine, such as Ray's
+    messages about a lost node, goes to standard error."""
     with contextlib.redirect_stdout(sys.stderr):
         try:
             yield
@@ -230,7 +230,7 @@ def measures_of(found: Outcome, rates: Rates) -> dict[str, float]:
 
 
 def fit_of(real: Outcome | None, runs: list[list[Outcome]], asked: Asked) -> list[Fit]:
-    """The first candidate beside reality; nothing where there is none."""
+    """Compare the first candidate with reality, and note measures that are off; empty without reality."""
     from dds_whatif.compare import fits
 
     if real is None:
@@ -265,7 +265,6 @@ def show_fit(model: Fitted, fit: Sequence[Fit], first: Candidate, asked: Asked) 
 
 
 def _of(model: Fitted) -> str:
-    """How its source is called."""
     fitted = "Fitted from "
     about = model.scenario.about
     return about.removeprefix(fitted) if about.startswith(fitted) else model.scenario.name

@@ -1,5 +1,5 @@
-"""What several commands take: instants, the source and its name, the form of the output and its file, policy files. Nothing is
-opened here but a policy and the file of the output."""
+"""Options and arguments that several commands share: instants, source, name of the log, output, policy files. Of all files only
+those of policies, prices and the output are opened here."""
 
 from __future__ import annotations
 
@@ -29,20 +29,18 @@ _LOG = "scaler.sqlite3"
 
 
 def state_folder(*parts: str) -> Path:
-    """The folder of ours under $XDG_STATE_HOME or ~/.local/state, for what outlives a program but is nobody's document. Nothing
-    is made."""
+    """The folder of dds under $XDG_STATE_HOME or ~/.local/state. It is not created."""
     base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
     return Path(base, "dds", *parts)
 
 
 def default_path() -> str:
-    """The SQLite file that `dds serve` writes where no log is named."""
+    """The SQLite file that `dds serve` writes without --log."""
     return str(state_folder() / _LOG)
 
 
 def served_log(what: str, fix: str) -> str:
-    """The SQLite file that `dds serve` writes, for those who named no log. Raises InputError, with `what` is missing, where it is
-    not there."""
+    """The SQLite file that `dds serve` writes without --log. Raises InputError (`what`, `fix`) if it does not exist."""
     path = default_path()
     if not Path(path).is_file():
         raise InputError(f"{what}, and dds serve has made none", where=path, fix=fix)
@@ -50,7 +48,7 @@ def served_log(what: str, fix: str) -> str:
 
 
 def made(folder: Path, fix: str) -> Path:
-    """The folder, for this user alone when it is new. Raises InputError, with `fix` as what to do instead."""
+    """Create the folder if it is missing, for this user alone. Raises InputError with `fix`."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
@@ -63,7 +61,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 LOG_VARIABLE = "DDS_LOG"
 NAME_VARIABLE = "DDS_LOG_NAME"
 STANDARD = "-"
-"""In place of a file: standard input, or output."""
+"""In place of a file's name: standard input or output."""
 
 _TIME = re.compile(r"(\d{1,2}):\d{2}(:\d{2}(\.\d{1,6})?)?")
 _BACK = re.compile(r"(?=.)(?:(\d{1,4})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,8})s)?")
@@ -73,22 +71,22 @@ _TIME_FORMS = (
 
 
 class Place(NamedTuple):
-    """Where something begins or ends: at an instant, a position, both, or nowhere."""
+    """An inclusive bound in a source: an instant (microseconds), a position, both (both must hold), or none."""
 
     at: int | None = None
     position: int | None = None
 
     def begun(self, at: int, position: int) -> bool:
-        """Whether what has this instant and this position is not before the place."""
+        """As the start of a range: whether an event with this instant and position is inside."""
         return (self.at is None or at >= self.at) and (self.position is None or position >= self.position)
 
     def ended(self, at: int, position: int) -> bool:
-        """Whether it is after the place."""
+        """As the end of a range: whether an event with this instant and position is behind it."""
         return (self.at is not None and at > self.at) or (self.position is not None and position > self.position)
 
 
 def place(text: str | None, span: Callable[[], tuple[int, int]]) -> Place:
-    """What a person wrote for --until or --since: an instant, or a position. Raises InputError."""
+    """The value of --until or --since: an instant or a position. Raises InputError."""
     if text is None:
         return Place()
     if not text.isdecimal():
@@ -99,7 +97,7 @@ def place(text: str | None, span: Callable[[], tuple[int, int]]) -> Place:
 
 
 def end(span: Callable[[], tuple[int, int]], at: str | None, until: str | None) -> Place:
-    """Where --at and --until end what is shown, whichever comes first. Raises InputError."""
+    """The end that --at and --until give together, whichever comes first. Raises InputError."""
     span = cache(span)
     last = place(until, span)
     instants = [_within(one, span()) for one in (last.at,) if one is not None]
@@ -110,7 +108,7 @@ def end(span: Callable[[], tuple[int, int]], at: str | None, until: str | None) 
 def period(
     span: Callable[[], tuple[int, int]], since: str | None, at: str | None, until: str | None
 ) -> tuple[Place, Place]:
-    """Where what is shown begins and ends. Raises InputError."""
+    """Start and end of the output, from --since, --at and --until. Raises InputError."""
     if since is not None and at is not None:
         raise InputError("--since and --at do not go together", fix="give --until for the end")
     span = cache(span)
@@ -122,13 +120,13 @@ def period(
 
 
 def without_password(text: str) -> str:
-    """A URL or path as it may be shown."""
+    """A URL or path that may be shown. Raises InputError for an invalid URL."""
     return shown(text) if is_url(text) else text
 
 
 def instant(text: str, span: tuple[int, int]) -> int:
-    """The instant that a person wrote: RFC 3339, a time of the day that the source, which runs over `span`, is of, or a duration
-    back from its end. Raises InputError, also for what lies before everything."""
+    """Parse an instant: RFC 3339, a time on the source's day, or a duration before the source's end. `span` has the source's
+    first and last instant. Raises InputError, also for an instant before the source begins."""
     return _within(_instant(text, span), span)
 
 
@@ -149,7 +147,7 @@ def _instant(text: str, span: tuple[int, int]) -> int:
 
 
 def _within(at: int, span: tuple[int, int]) -> int:
-    """The same instant; what lies before everything is taken for a mistake, what lies behind is not."""
+    """The same instant. One before the source's start is an error, one after its end is not."""
     if at < span[0]:
         fix = f"give an instant from then on, to {rfc3339(span[1])}"
         raise InputError(f"at {rfc3339(at)} there was nothing yet, the source begins at {rfc3339(span[0])}", fix=fix)
@@ -170,8 +168,7 @@ _POLICY = TypeVar("_POLICY")
 
 
 def policy_read(path: str | None, read: Callable[[Mapping[str, Any]], _POLICY]) -> _POLICY | None:
-    """The policy of a YAML, TOML or JSON file, told by its name's ending, read by its component; None for no file. Raises
-    PolicyError."""
+    """The policy of a YAML, TOML or JSON file, parsed by the component's `read`; None without a file. Raises PolicyError."""
     if path is None:
         return None
     written = mapping_from(path, PolicyError, "mode: observe")
@@ -182,7 +179,7 @@ def policy_read(path: str | None, read: Callable[[Mapping[str, Any]], _POLICY]) 
 
 
 def mapping_from(path: str, kind: type[InputError], example: str) -> dict[str, Any]:
-    """What a YAML, TOML or JSON file says, field by field. Raises an error of this kind; `example` shows a person one line."""
+    """The fields of a file: TOML or JSON by its ending, else YAML. Raises an error of class `kind`; `example` is a valid line."""
     try:
         text = Path(path).read_text(encoding="utf-8")
         written = _parsed(text, Path(path).suffix.lower())
@@ -196,7 +193,7 @@ def mapping_from(path: str, kind: type[InputError], example: str) -> dict[str, A
 
 
 def _why(error: Exception) -> str:
-    """What is wrong and where; never the line itself, as YAML has it, for a password may stand in it."""
+    """What is wrong and where. YAML's own message quotes the line, which may hold a password."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         place = f"line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}"
         return f"{error.problem or error.context}, {place}"
@@ -204,7 +201,7 @@ def _why(error: Exception) -> str:
 
 
 def _parsed(text: str, ending: str) -> Any:
-    """What the text says; a field that stands there twice is an error in each form, for nobody can say which counts."""
+    """Parse the text. A field that occurs twice is an error in each format."""
     if ending == ".toml":
         return tomllib.loads(text)
     if ending == ".json":
@@ -220,7 +217,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class _Once(yaml.SafeLoader):
-    """YAML without tags, where a key may stand once in a mapping."""
+    """YAML without tags, in which a key that occurs twice in a mapping is an error."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         _once([(key.value, None) for key, _ in node.value if isinstance(key, yaml.ScalarNode)])
@@ -270,7 +267,7 @@ def since_option(command: _F) -> _F:
 
 
 def since_instant_option(command: _F) -> _F:
-    """--since, where time is counted and not events."""
+    """--since that takes an instant only, for commands that count time and not events."""
     return click.option("--since", metavar="TIME", help="Show from this instant on, as for --at.")(command)
 
 
@@ -285,8 +282,8 @@ def output_option(command: _F) -> _F:
 
 
 def output_options(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """--format, by default the first of these, --json for short where that is one, and -o FILE. The command is given the form as
-    `form`, and what it shows goes to the file."""
+    """--format (the first of `forms` is the default), --json if that is one of them, and -o FILE. The command gets the format as
+    `form`; with -o its output goes to the file."""
     which = click.option(
         "--format", "form", type=click.Choice(forms), default=forms[0], show_default=True, help="Output format."
     )
@@ -312,7 +309,7 @@ def _form(form: str, *, as_json: bool) -> str:
 
 
 def _named() -> Iterator[str]:
-    """Every file that the command may read: its output must be none of them."""
+    """Every file that the command may read: -o must name none of them."""
     yield default_path()
     for name, value in click.get_current_context().params.items():
         values = value if isinstance(value, tuple) else (value,)
@@ -320,13 +317,13 @@ def _named() -> Iterator[str]:
 
 
 def require_end(option: str) -> None:
-    """Raises InputError where the output of a command that never ends by itself is to be a file."""
+    """Raises InputError if -o names a file: with `option` the command never ends, and the file would never be complete."""
     if click.get_current_context().params.get("output") not in (None, STANDARD):
         raise InputError(f"{option} never ends, and so its output would never be a whole file", fix="use > FILE for it")
 
 
 def require_file(what: str) -> None:
-    """Raises InputError, with what stands against a terminal, where -o was not given."""
+    """Raises InputError without -o; `what` says why the output cannot go to a terminal."""
     if click.get_current_context().params.get("output") is None:
         raise InputError(what, fix="give -o FILE, or -o - for standard output")
 
@@ -345,11 +342,10 @@ def order_options(*keys: str) -> Callable[[_F], _F]:
 
 
 def default_log() -> str | None:
-    """The log that DDS_LOG names."""
     return os.environ.get(LOG_VARIABLE) or None
 
 
 def required_log(url: str | None, how: str = "--log URL") -> str:
-    """The URL of the log that was named, by `how` or DDS_LOG, else of the file that `dds serve` writes; raises InputError when
-    there is none."""
+    """`url` as a database URL, by default that of the file that `dds serve` writes. Raises InputError if that file does not
+    exist; the message names `how` as the option to give."""
     return as_url(url or served_log("no log was named", f"give {how} or set {LOG_VARIABLE}"))

@@ -1,4 +1,4 @@
-"""`dds plan`: how many devices the pools must hold so that an objective is met, found by playing a model of a source."""
+"""`dds plan`: simulate a model of a source to find how many devices the pools need to meet an objective."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from dds_commands.screen import show, show_json, table
 from dds_core.errors import InputError
 from dds_core.scaler.spending import USED
 
-if TYPE_CHECKING:  # the lab is loaded when the command runs: the help of all commands needs none of it
+if TYPE_CHECKING:  # the lab is imported when the command runs, to keep the help of all commands fast
     from dds_whatif.outcome import Outcome
     from dds_whatif.plan import Plan, Point
     from dds_whatif.world import Fitted
@@ -119,7 +119,7 @@ def plan(
 
 
 def _outcomes(model: Fitted, base: Candidate, found: Plan, seeds: int, executor: Any) -> list[Outcome]:
-    """What comes of the plan, whole."""
+    """The outcomes of the plan itself, one for each seed."""
     from dds_whatif.sweep import changed
 
     there, under = changed(model, base.policy, found.cell, "the plan")
@@ -127,8 +127,8 @@ def _outcomes(model: Fitted, base: Candidate, found: Plan, seeds: int, executor:
 
 
 def _saved(found: Plan, outcomes: Sequence[Outcome], rates: Rates) -> dict[str, dict[str, float]]:
-    """By model: devices of the pool and of nodes that own theirs, and the device-hours and energy (kWh) of either, as means over
-    the seeds. An owned device is there all the time."""
+    """By model, as means over the seeds: devices in the pool and on nodes with fixed devices, and device-hours and energy (kWh)
+    of both. A fixed device counts for the whole time."""
     saved = {}
     for model in found.pools:
         fixed = [one.fixed.get(model, 0) for one in outcomes]

@@ -1,4 +1,4 @@
-"""`dds pools`: what a publisher shows the scheduler, now or at an instant; and the machines of its fabric."""
+"""`dds pools`: the pools that a publisher shows the scheduler, and the fabric's machines, now or at an instant."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def pools(
 
 
 def chosen_pools(state: PoolState, node: str | None) -> list[PoolRow]:
-    """The pools that a node reaches, all without one. Raises InputError for a node that is not there."""
+    """The pools that a node reaches; all pools without a node. Raises InputError for an unknown node."""
     if node is None:
         return pool_rows(state)
     if state.host(node) is None:
@@ -62,7 +62,6 @@ def chosen_pools(state: PoolState, node: str | None) -> list[PoolRow]:
 
 
 def show_pools(rows: list[PoolRow]) -> None:
-    """A table of pools."""
     table(
         (
             "pool",
@@ -98,7 +97,7 @@ def show_pools(rows: list[PoolRow]) -> None:
 
 
 def _said(row: PoolRow) -> str:
-    """How many devices were decided, when, and whether they are there. An age would be of no use: a quiet log has no now."""
+    """How many devices were decided, when, and whether the cluster shows them. No age: a log that is not live has no "now"."""
     if row.wanted is None:
         return "-"
     if row.as_decided is None:
@@ -107,7 +106,6 @@ def _said(row: PoolRow) -> str:
 
 
 def show_machines(rows: list[MachineRow]) -> None:
-    """A table of machines."""
     table(
         ("machine", "name", "node", "fabric", "limits"),
         [(row.machine, row.name, ", ".join(row.nodes) or "-", row.fabric or "-", row.limits or "-") for row in rows],
@@ -119,12 +117,12 @@ def show_machines(rows: list[MachineRow]) -> None:
 
 
 class PoolRow(NamedTuple):
-    """A pool as its slices show it, or as it was decided while there are none.
+    """A pool as its slices show it; if there are no slices yet, as the publisher decided it.
 
-    `owner` is dds, what another publisher calls itself, or "" for who gives no name; `names` are its devices, `held_names` those
-    that claims hold, `tainted` the keys of taints. `stock` is what the fabric has free of the model, None where it never said.
-    `wanted` is how many devices were decided last, also in mode observe, None where nothing was; `since` the instant of a
-    decision that is carried out, and `as_decided` whether the cluster shows it, None in mode observe.
+    `owner` is dds, another publisher's name, or "" for a publisher without a name. `names` are the devices, `held_names` those
+    that claims hold, `tainted` the keys of taints. `stock`: free devices of the model in the fabric, None if the fabric never
+    reported. `wanted`: devices in the last decision, also in mode observe; None without one. Outside mode observe, `since` is the
+    instant of that decision, and `as_decided` says whether the cluster shows it; in mode observe it is None.
     """
 
     pool: str
@@ -144,12 +142,12 @@ class PoolRow(NamedTuple):
 
     @property
     def free(self) -> int:
-        """Devices that the scheduler may still give to somebody."""
+        """Number of devices that no claim holds."""
         return len(set(self.names).difference(self.held_names))
 
 
 class MachineRow(NamedTuple):
-    """A machine as the fabric tells of it, and the nodes that it is."""
+    """A machine as the fabric reports it, and the names of its nodes."""
 
     machine: str
     name: str
@@ -159,7 +157,7 @@ class MachineRow(NamedTuple):
 
 
 def pool_rows(state: PoolState, fabrics: set[str] | None = None) -> list[PoolRow]:
-    """Every pool that several nodes reach, by fabric and name; of these fabrics only."""
+    """Every pool that several nodes reach, sorted by fabric and name; with `fabrics` only theirs."""
     shown = _shown(state)
     keys = state.pools.rows.keys() | shown.keys() | {key for key in state.slices_of if key[1]}
     rows = [_row(state, key, shown.get(key)) for key in sorted(keys)]
@@ -168,7 +166,7 @@ def pool_rows(state: PoolState, fabrics: set[str] | None = None) -> list[PoolRow
 
 
 def _shown(state: PoolState) -> dict[PoolKey, int]:
-    """What was decided of pools in mode observe, and so never carried out: how many devices each would have."""
+    """Number of devices by pool as decided in mode observe, where decisions are not carried out."""
     found = {}
     for (kind, subject), data in state.last_emitted.rows.items():
         driver, _, pool = subject.removeprefix("pool/").partition("/")
@@ -178,7 +176,7 @@ def _shown(state: PoolState) -> dict[PoolKey, int]:
 
 
 class _Decided(msgspec.Struct):
-    """The part of a `PoolPublished`, or of a `PoolWithdrawn`, that says how many devices there are to be."""
+    """The part of `PoolPublished` or `PoolWithdrawn` that gives the number of devices."""
 
     slices: tuple[SliceLayout, ...] = ()
 
@@ -212,13 +210,13 @@ def _row(state: PoolState, key: PoolKey, shown: int | None) -> PoolRow:
 
 
 def _model(state: PoolState, key: PoolKey) -> PoolModel | None:
-    """The model of a pool: as decided, else as configured."""
+    """The pool's model as decided, else as configured."""
     decided = state.pools.get(key)
     return decided.model if decided is not None and decided.slices else state.model_of_pool(key)
 
 
 def machine_rows(state: PoolState, node: str | None = None) -> list[MachineRow]:
-    """Every machine of the fabric, by fabric and name; that of the node only."""
+    """Every machine, sorted by fabric and name; with `node` only that node's machine."""
     rows = []
     for uuid, machine in state.machines_by_uuid.rows.items():
         named = (state.hosts.rows[uid] for uid in state.hosts_of[uuid])
@@ -230,7 +228,6 @@ def machine_rows(state: PoolState, node: str | None = None) -> list[MachineRow]:
 
 
 def pool_data(row: PoolRow) -> dict[str, Any]:
-    """A pool as plain data."""
     told: dict[str, Any] = {**row._asdict(), "uid": pool_stream(row.driver, row.pool)}
     told["devices"], told["held"], told["free"] = len(row.names), len(row.held_names), row.free
     told["since"] = rfc3339(row.since) if row.since else None
@@ -238,5 +235,4 @@ def pool_data(row: PoolRow) -> dict[str, Any]:
 
 
 def machine_data(row: MachineRow) -> dict[str, Any]:
-    """A machine as plain data."""
     return {**row._asdict(), "uid": row.machine}

@@ -1,7 +1,7 @@
-"""The reference of the commands, docs/cli.md, made from their help: `python -m dds_commands.reference > docs/cli.md`.
+"""Generates docs/cli.md, the reference of the commands, from their help: `python -m dds_commands.reference > docs/cli.md`.
 
-The text around the help is in reference.md beside this module. The help of an option that several commands share is printed once;
-each of these commands names the option.
+The text around it is in reference.md beside this module. The help of an option that several commands share is printed once; each
+of these commands only names the option.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ _WIDTH = 100
 _PAGE_WIDTH = 130
 
 _Row = tuple[str, str]
-"""An option in a help: names and value, text."""
+"""An option: its names with the value's placeholder, and its help text."""
 _Options = Mapping[str, _Row]
 """Rows by the option's names, such as -o/--output."""
 
 
 def reference() -> str:
-    """The whole page."""
     pages = list(_commands(dds, click.Context(dds, info_name="dds", **dds.context_settings)))
     shared = _shared(_options(*page) for page in pages)
     by_name = [shared[names] for names in sorted(shared, key=lambda names: names.rpartition("--")[2])]
@@ -51,7 +50,8 @@ def _options(command: click.Command, context: click.Context) -> _Options:
 
 
 def _shared(commands: Iterable[_Options]) -> _Options:
-    """The options that several commands have with the same help; where the help of one name differs, the most frequent help."""
+    """Options that several commands have with the same help text. If commands describe one option differently, the most frequent
+    text is the shared one."""
     counted = Counter(item for options in commands for item in options.items())
     return {names: row for (names, row), count in reversed(counted.most_common()) if count > 1}
 
@@ -60,7 +60,7 @@ def _section(command: click.Command, context: click.Context, shared: _Options) -
     formatter = _formatter()
     command.format_usage(context, formatter)
     command.format_help_text(context, formatter)
-    if command is dds:  # those of other groups follow with their sections
+    if command is dds:  # the commands of other groups have their own sections
         dds.format_commands(context, formatter)
     options = _options(command, context)
     own = [row for names, row in options.items() if shared.get(names) != row]

@@ -1,4 +1,8 @@
-"""`dds replay`: a recording or a log gone through again: as changes, as of an instant, compared, verified, or decided anew."""
+"""`dds replay`: read a recording or a log from its start, and show changes, the state at an instant or differences between two,
+verify decisions, decide anew under another policy, or write a recording into a log.
+
+Each component has a `LogPrinter` that knows how to show its state and changes.
+"""
 
 from __future__ import annotations
 
@@ -152,7 +156,7 @@ def replay(
 
 
 def _policy(source: Recording | Log, path: str | None) -> BaseModel | None:
-    """The policy of a file, which is one of the source's component; a recording is decided under it."""
+    """Read a policy of the source's component. A recording gets it as its policy."""
     policy = policy_read(path, source.component.policy)
     if isinstance(policy, Policy) and isinstance(source, Recording):
         source.policy = policy
@@ -167,7 +171,7 @@ _GOES_WITH: dict[str, frozenset[str]] = {
     "verify": frozenset({"policy"}),
     "log": frozenset({"policy", "checkpoint"}),
 }
-"""What a replay is for, and which other options say something there: none is ever left aside in silence."""
+"""Options that choose what a replay does, each with the options that it can be combined with. Any other option is an error."""
 
 
 def _require_together(**given: object) -> None:
@@ -209,13 +213,13 @@ def _verify(source: Recording | Log, policy: BaseModel | None, form: str) -> int
 
 
 EPOCH = 1
-"""Of the one writer that a replay is."""
+"""Epoch of every event that a replay writes: there is one writer."""
 
 
 def write_recording(recording: Recording, database: Database, name: str | None, *, checkpoint: bool) -> ChainReport:
-    """Replay the recording into a new log of the database; the recording's fingerprint stands for its cluster.
+    """Replay the recording into a new log of the database. The recording's hash takes the place of the cluster's UID.
 
-    Raises ForeignLog when a log of this name belongs to another recording or cluster, LogExists when it is this one.
+    Raises ForeignLog if the log's name is used for another recording or cluster, LogExists if this recording was written before.
     """
     log = name if name is not None else recording.log_name
     cluster = recording.identity()
@@ -230,7 +234,7 @@ def write_recording(recording: Recording, database: Database, name: str | None, 
 
 
 def with_checkpoint(steps: Iterable[Step]) -> Iterator[Group]:
-    """The groups of the steps, and a checkpoint of the whole state at the end, so that they can be archived."""
+    """The steps' groups, then a checkpoint of the final state, so that the events can be archived."""
     state, ordinal = State(), 0
     for ordinal, step in enumerate(steps, start=1):
         for event in (step.fact, *(event for event, _ in step.caused)):
@@ -242,7 +246,7 @@ def with_checkpoint(steps: Iterable[Step]) -> Iterator[Group]:
 
 
 def sealed(name: str, cluster: str, groups: Iterable[Group], recorded_at: int, salts: SaltSource) -> Iterator[Envelope]:
-    """A whole log of these groups, envelope by envelope, as one writer would have appended them."""
+    """The envelopes of a whole log, as one writer would have appended these groups."""
     head, versions = unopened(name, cluster), defaultdict[str, int](int)
     opened = ((0, opening(name, cluster, recorded_at)),)
     for epoch, group in chain(opened, ((EPOCH, group) for group in groups)):
@@ -251,20 +255,20 @@ def sealed(name: str, cluster: str, groups: Iterable[Group], recorded_at: int, s
         yield from fresh
 
 
-# -- what is shown -------------------------------------------------------------------------------------------------------
+# -- output --------------------------------------------------------------------------------------------------------------
 
 
 class LogPrinter(Protocol):
-    """What of a component's log is wanted."""
+    """Shows a component's log, restricted to the claim, node or state that the options name."""
 
     def things(self, state: Any) -> Things:
-        """What a state holds of it."""
+        """The objects of a state that are shown, for a comparison."""
 
     def show_state(self, state: Any, at: int, form: str) -> None:
-        """What a state holds of it, as of an instant."""
+        """Print the state at an instant."""
 
     def show_changes(self, told: Callable[[], Iterator[Moment]], since: Place, form: str) -> None:
-        """Every change and decision from a place on, and how it ended."""
+        """Print every change and decision from `since` on, and the totals."""
 
 
 def _show(
@@ -292,7 +296,7 @@ def _show(
 
 
 def _told(source: Recording | Log, policy: BaseModel | None) -> Iterator[Moment]:
-    """The source's moments; a log's under another policy, if there is one, and then open-loop."""
+    """The source's moments. With a policy a log is decided anew, open-loop."""
     if policy is None:
         return source.told()
     if isinstance(source, Recording):
@@ -317,7 +321,7 @@ def _re_decided(source: Log, policy: BaseModel) -> Iterator[Step]:
 
 
 class _Counted(ABC):
-    """The same moments, with what they were counted from a place on."""
+    """Iterates over moments and counts what is in them from `since` on."""
 
     def __init__(self, told: Iterable[Moment], since: Place) -> None:
         self._told = told
@@ -334,7 +338,7 @@ class _Counted(ABC):
             yield moment
 
     def _follow(self, event: Event | None) -> None:
-        """For who counts more than facts, decisions and changes."""
+        """Hook for subclasses that count more than facts, decisions and changes."""
         return
 
     def _numbers(self, kinds: Sequence[str]) -> dict[str, object]:
@@ -345,11 +349,11 @@ class _Counted(ABC):
 
     @abstractmethod
     def data(self) -> dict[str, object]:
-        """The numbers as plain data."""
+        """The totals as plain data."""
 
     @abstractmethod
     def lines(self) -> Iterator[str]:
-        """The same for people."""
+        """The totals as text."""
 
 
 def _show_entries(told: Iterable[Entry], subject: Subject | None, counts: _Counted, form: str) -> None:
@@ -386,11 +390,11 @@ def _show_told(at: int, told: Mapping[str, list[dict[str, Any]]], form: str, **m
         show_jsonl({"kind": kind.removesuffix("s"), **row} for kind, rows in told.items() for row in rows)
 
 
-# -- of a scaler ---------------------------------------------------------------------------------------------------------
+# -- scaler --------------------------------------------------------------------------------------------------------------
 
 
 class _ScalerPrinter:
-    """Claims and devices."""
+    """`LogPrinter` of a scaler's log: claims and devices."""
 
     def __init__(self, source: Source, claim: str | None, node: str | None, state: str | None) -> None:
         self._source = source
@@ -434,7 +438,7 @@ class _ScalerPrinter:
 
 
 class _CountedClaims(_Counted):
-    """How many claims and devices ended in which state."""
+    """Also counts claims and devices by their last state."""
 
     _KINDS = ("fact", "change", "decision")
 
@@ -458,14 +462,14 @@ class _CountedClaims(_Counted):
             yield f"{kind}: {', '.join(f'{number} {state}' for state, number in states.items()) or 'none'}"
 
 
-# -- of a publisher ------------------------------------------------------------------------------------------------------
+# -- publisher -----------------------------------------------------------------------------------------------------------
 
 
 class _PublisherPrinter:
-    """Pools and machines, and the questions that the fabric did not answer."""
+    """`LogPrinter` of a publisher's log: pools, machines and unanswered queries to the fabric."""
 
     def __init__(self, source: Source, claim: str | None, node: str | None, state: str | None) -> None:
-        """Raises InputError for an option that says nothing on the log of a publisher."""
+        """Raises InputError for an option that does not apply to a publisher's log."""
         self._source, self._node = source, node
         for name, given in (("claim", claim), ("state", state)):
             if given:
@@ -499,7 +503,7 @@ class _PublisherPrinter:
 
 
 class _CountedPools(_Counted):
-    """Of each pool the devices that were decided last."""
+    """Also has the number of devices that was last decided for each pool."""
 
     _KINDS = ("fact", "decision")
 
@@ -522,7 +526,7 @@ class _CountedPools(_Counted):
         yield f"pools: {ended or 'none'}"
 
 
-# -- what differs between two instants -----------------------------------------------------------------------------------
+# -- differences between two instants ------------------------------------------------------------------------------------
 
 _NAMES = {
     "claim": "claim",
@@ -543,11 +547,11 @@ _TELLING = {
 
 Thing = dict[str, Any]
 Things = Mapping[tuple[str, str], Thing]
-"""By kind and uid, what a state holds."""
+"""Objects of a state by kind and uid."""
 
 
 def show_differences(things: tuple[Things, Things], span: tuple[int, int], form: str) -> None:
-    """Show how the second differs from the first; `span` holds their instants."""
+    """Print how the second state differs from the first; `span` has their instants."""
     if form == "mermaid":
         raise InputError("differences are no path that could be drawn", fix="use --format table, json or jsonl")
     found = differences(*things)
@@ -560,7 +564,7 @@ def show_differences(things: tuple[Things, Things], span: tuple[int, int], form:
 
 
 def differences(before: Things, after: Things) -> list[dict[str, Any]]:
-    """For each thing that is not the same: its kind, name, uid and the fields as [before, after]."""
+    """For each object that differs: kind, name, uid, and the changed fields as [before, after]."""
     found = []
     for kind, uid in sorted(before.keys() | after.keys()):
         old, new = before.get((kind, uid)), after.get((kind, uid))
@@ -588,7 +592,7 @@ def _show_differences(found: Sequence[dict[str, Any]]) -> None:
 
 
 def _only(these: Sequence[str] | None, those: Sequence[str] | None) -> str:
-    """The devices of a pool that the other side does not have; there may be very many that both have."""
+    """Devices that only `these` has. The devices that both have are left out: they may be very many."""
     return listed([name for name in these or () if name not in (those or ())])
 
 
@@ -598,14 +602,14 @@ def _said(value: Any) -> str:
     return str(value) if value not in (None, "") else "(none)"
 
 
-# -- of an autoscaler ----------------------------------------------------------------------------------------------------
+# -- autoscaler ----------------------------------------------------------------------------------------------------------
 
 
 class _AutoscalerPrinter:
-    """Groups, servers that come and go, and pods that wait."""
+    """`LogPrinter` of an autoscaler's log: groups, servers under way and waiting pods."""
 
     def __init__(self, source: Source, claim: str | None, node: str | None, state: str | None) -> None:
-        """Raises InputError for an option that says nothing on the log of an autoscaler."""
+        """Raises InputError for an option that does not apply to an autoscaler's log."""
         for name, given in (("claim", claim), ("node", node), ("state", state)):
             if given:
                 fix = "use dds timeline with a group, node, pod or order"
@@ -633,7 +637,7 @@ class _AutoscalerPrinter:
 
 
 class _CountedGroups(_Counted):
-    """What was asked and decided."""
+    """The totals of an autoscaler's log."""
 
     _KINDS = ("fact", "decision")
 
@@ -648,7 +652,7 @@ Views = Callable[[Source, str | None, str | None, str | None], LogPrinter]
 
 
 def _view_of(source: Source) -> Views:
-    """Raises InputError for the log of another package's component: what stands there is shown by what has it."""
+    """Raises InputError for a component of another package: dds does not know its state."""
     found = _VIEWS.get(source.component.name)
     if found is None:
         what = f"what a {source.component.name} knows cannot be shown here"

@@ -1,4 +1,4 @@
-"""`dds report`: a log, or a part of one, as a page in one file."""
+"""`dds report`: write a log, or a part of it, as one HTML file. `dds ui` and `dds whatif` make their pages from the same data."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def report(
     with Opened() as opened:
         source = opened.source(sources, url, name)
         require(source, SCALER, "give a scaler's with --name CLUSTER/scaler")
-        # Of a recording the moments are kept: replaying it takes longest.
+        # A recording's moments are kept for the second pass: its replay takes longest.
         kept = list(progress(source.told(), None, "replaying")) if isinstance(source, Recording) else None
         told = (lambda _: kept) if kept is not None else (lambda label: progress(source.told(), None, label))
         first, last = period(source.span, since, at, until)
@@ -76,7 +76,7 @@ def report(
 
 
 def _of_servers(opened: Opened, source: Recording | Log, first: Place, last: Place) -> list[str]:
-    """What the autoscaler of the same cluster did meanwhile, where the database has its log."""
+    """Sentences on what the cluster's autoscaler did in that time, if the database has its log."""
     if not isinstance(source, Log) or not source.url:
         return []
     name = f"{source.log_name.rpartition('/')[0]}/{AUTOSCALER.name}"
@@ -90,8 +90,8 @@ def _of_servers(opened: Opened, source: Recording | Log, first: Place, last: Pla
 def report_of(
     told: Callable[[str], Iterable[Moment]], where: str, log: str, first: Place, last: Place, origin: int = 0
 ) -> dict[str, Any]:
-    """The page's data. Everything is read twice, so that timelines are told only of what the page has room for. `told` gives the
-    moments, and is told what for; `origin` is that of `report`."""
+    """The page's data, in two passes: the second makes timelines only for what the page has room for. `told` gives the moments of
+    a pass and takes a label for its progress bar; `origin` goes to `page.report`. Raises InputError for an empty source."""
     history, since, read = History(), 0, 0
     for moment in cut(told("reading"), *last):
         history.take(moment)
@@ -102,19 +102,19 @@ def report_of(
         raise InputError("nothing happened in it yet", where=where, fix="give a log that holds events")
     since = since or history.now + 1
     about = data.subjects(history, since)
-    # Not further than before: the log may go on meanwhile.
+    # End where the first pass ended: the log may have grown.
     entries = timelines(cut(told("telling"), last.at, read), about, data.lives(history, about))
     meta = {"dds": __version__, "log": log, "summary": overview(history, since)}
     return data.report(history, about, entries, meta, since, origin)
 
 
 def beside_of(other: dict[str, Any], called: str) -> dict[str, Any]:
-    """Of the data of a page what its curves need."""
+    """The part of a page's data that its curves need."""
     return {**other, "alerts": [], "accounts": [], "summary": [], "log": called}
 
 
 def _show_page(page: str) -> None:
-    """In UTF-8 wherever it goes: the page says so, and its policy holds for these very bytes."""
+    """Print the page in UTF-8, as its header declares; the hashes in its content security policy hold for exactly these bytes."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     show(page.rstrip("\n"))

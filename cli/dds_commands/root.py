@@ -1,4 +1,4 @@
-"""The root of the commands."""
+"""The root command `dds`, and `dds completion`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def dds() -> None:
 
 
 class _Completing(shell_completion.ShellComplete):
-    """Where nothing else may come a file may, as a shell has it by itself."""
+    """Complete file names if there is no other completion, as a shell does by default."""
 
     def get_completions(self, args: list[str], incomplete: str) -> list[shell_completion.CompletionItem]:
         return super().get_completions(args, incomplete) or [shell_completion.CompletionItem(incomplete, type="file")]
@@ -52,7 +52,7 @@ def completion(shell: str) -> None:
     """
     found = shell_completion.get_completion_class(shell)
     assert found is not None
-    # Not its own `source`, which asks the bash of this machine for its version: the script may be for another one.
+    # BashComplete.source checks the version of this machine's bash, but the script may be for another machine.
     show(shell_completion.ShellComplete.source(found(dds, {}, "dds", COMPLETING)).rstrip())
 
 

@@ -1,9 +1,9 @@
-"""How a command ends: exit codes, one line for each error, and quiet ends by Ctrl-C and by a reader that went away.
+"""How a command ends: an exit code, and one line for each error. Ctrl-C and a closed pipe end a command without a message.
 
-0  fine
+0  success
 1  usage or input: a wrong option, a file or database that cannot be used or reached;
-   dds serve, publish, autoscale: it cannot go on, such as without its lease
-2  verification failed: what was recorded and what was found differ; dds lab check: something was found;
+   dds serve, publish, autoscale: the process cannot continue, such as without its lease
+2  verification failed: recorded and computed results differ; dds lab check: findings;
    dds status --check: no process seems to write the log
 3  dds whatif, dds plan: the model does not fit what was recorded
 130  interrupted
@@ -25,16 +25,16 @@ import click
 from dds_core.errors import DdsError, InputError, VerificationFailed, install_hint
 
 COMPLETING = "_DDS_COMPLETE"
-"""Set by a shell that asks what may come next."""
+"""Variable that a shell sets when it asks for completions."""
 FINE, INPUT, VERIFICATION, UNFIT, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
 
 _SERVE = ("kubernetes", "prometheus_client", "httpx", "httpcore", "cryptography")
 PACKAGES = {"serve": _SERVE, "lab": ("httptools", *_SERVE), "autoscaler": ("grpc", "google.protobuf", *_SERVE)}
-"""What the commands that need an extra import of it; a command needs one extra, whatever it is given."""
+"""Packages that an extra installs and that its commands import. A command needs one extra at most."""
 
 
 def require(extra: str) -> None:
-    """Raises InputError, which says how the extra is installed, when a package of it is missing."""
+    """Raises InputError, which says how to install the extra, if one of its packages is missing."""
     for package in PACKAGES[extra]:
         if not _is_there(package):
             where = click.get_current_context().command_path
@@ -44,13 +44,13 @@ def require(extra: str) -> None:
 def _is_there(package: str) -> bool:
     try:
         return find_spec(package) is not None
-    except ModuleNotFoundError:  # nor is what it is a part of
+    except ModuleNotFoundError:  # its parent package is missing
         return False
 
 
 class Loaded(dict[str, click.Command]):
-    """Commands by name, each loaded from its module of this package when it is first asked for: a command need not wait for what
-    only others need."""
+    """Commands by name. A command's module is imported when the command is first looked up, so that no command waits for the
+    imports of others."""
 
     def __init__(self, modules: Mapping[str, str]) -> None:
         super().__init__()
@@ -82,8 +82,7 @@ class Loaded(dict[str, click.Command]):
 
 
 class Commands(click.Group):
-    """The root group. Its `main` always ends the process by one of the exit codes above, never by a traceback for an
-    error of ours."""
+    """The root group. Its `main` ends the process with one of the exit codes above, and shows no traceback for a `DdsError`."""
 
     def main(
         self,
@@ -120,15 +119,13 @@ class Commands(click.Group):
             sys.exit(_said(f"{where}: {error.strerror or error}; {fix}", INPUT))
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        """Where help is shown. Click would end with 1 when the reader of a pipe is gone; nobody did anything wrong
-        there."""
+        """Help is printed here. If the reader closed the pipe, click would end with 1, although nothing is wrong."""
         try:
             return super().make_context(*args, **extra)
         except BrokenPipeError:
             raise _ReaderGone from None
 
     def invoke(self, ctx: click.Context) -> Any:
-        """As in `make_context`."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -136,17 +133,17 @@ class Commands(click.Group):
 
 
 class _ReaderGone(Exception):
-    """Whoever read the output has enough of it."""
+    """The reader of the output closed the pipe."""
 
 
 def _said(message: str, code: int) -> int:
-    if COMPLETING not in os.environ:  # the line that is being typed would be torn
+    if COMPLETING not in os.environ:  # a message would disturb the line that the user types
         click.echo(f"dds: {' '.join(message.split())}", err=True)
     return code
 
 
 def _ready_for_output() -> None:
-    """Output that was closed from the start is dropped; a character that it cannot show is written as its code."""
+    """Drop output if it was closed from the start; write a character that it cannot encode as its code."""
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open as long as the process
     if isinstance(sys.stdout, TextIOWrapper):
@@ -154,7 +151,7 @@ def _ready_for_output() -> None:
 
 
 def _drop_output() -> None:
-    """Python flushes once more when it ends, and would complain."""
+    """Python flushes again at exit, which would print an error."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -1,4 +1,4 @@
-"""What people see: tables, colours on a terminal only, progress on a terminal only; on the terminal or in a file."""
+"""Output for people: tables, JSON, notes, progress bars. Colours and progress bars appear on a terminal only."""
 
 from __future__ import annotations
 
@@ -39,12 +39,10 @@ _COLOURS: dict[str, dict[str, Any]] = {
 
 
 def coloured() -> bool:
-    """Colours are for terminals, and for people who want them."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 def style() -> Style:
-    """How text is shown here."""
     return _coloured if coloured() else plain
 
 
@@ -53,7 +51,7 @@ def _coloured(text: str, role: str) -> str:
 
 
 def width() -> int:
-    """Columns, at least 80: COLUMNS where it is a number, else the terminal's, else 100, so that a file looks alike anywhere."""
+    """Columns, at least 80: COLUMNS if it is a number, else the terminal's width, else 100, so that files look alike anywhere."""
     given = os.environ.get("COLUMNS", "")
     if given.isdecimal() and 0 < int(given) <= _WIDEST:
         return max(80, int(given))
@@ -62,8 +60,8 @@ def width() -> int:
 
 @contextmanager
 def into_file(path: str, apart: Iterable[str] = ()) -> Iterator[None]:
-    """What is shown goes into a file, which appears or changes when all of it is there. Raises InputError where that cannot
-    be, and where the file is one of `apart`."""
+    """Write the output of the block to a file, which appears or changes only when it is complete. Raises InputError if the file
+    cannot be written or is one of `apart`."""
     place = Path(path).resolve()
     if not place.parent.is_dir():
         raise InputError("its folder is not there", where=path, fix=f"make {place.parent} first")
@@ -77,42 +75,39 @@ def into_file(path: str, apart: Iterable[str] = ()) -> Iterator[None]:
             with redirect_stdout(text):
                 yield
         finally:
-            text.detach()  # the file is closed by whoever opened it
+            text.detach()  # `new_file` closes the file
 
 
 _UNSHOWN = re.compile("(\x1b\\[[0-9;]*m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""What moves the cursor or turns text around; colours, the first group, do not."""
+"""Characters that move the cursor or change the direction of text. The first group is a colour, which is allowed."""
 _WIDE = 200
 
 
 def harmless(text: str) -> str:
-    """The text without what a name could do to a terminal: such characters are written as their codes."""
+    """The text with control characters written as their codes: a name in it must not control the terminal."""
     return _UNSHOWN.sub(lambda found: found[1] or found[0].encode("unicode_escape").decode(), text)
 
 
 def show(text: str) -> None:
-    """A line of output."""
     sys.stdout.write(f"{harmless(text)}\n")
 
 
 def show_json(value: Any) -> None:
-    """A JSON document, indented."""
     show(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def show_jsonl(values: Iterable[Any]) -> None:
-    """One JSON object a line."""
     for value in values:
         show(msgspec.json.encode(value).decode())
 
 
 def show_data(values: Iterable[Any], form: str) -> None:
-    """Objects as one JSON document, or one a line."""
+    """Print objects as one JSON document (form "json"), else one on each line."""
     (show_json if form == "json" else show_jsonl)(list(values))
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], empty: str) -> None:
-    """Rows under their headings in columns; `empty` is said instead when there are none."""
+    """Print rows in columns below their headings; without rows print `empty`."""
     if not rows:
         show(empty)
         return
@@ -126,20 +121,20 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], empty: str) ->
 
 
 def _cell(text: str) -> str:
-    """On one line, and no wider than people read."""
+    """The text on one line, cut to `_WIDE` characters."""
     line = harmless(text.replace("\n", "\\n"))
     return line if len(line) <= _WIDE else f"{line[: _WIDE - 1]}…"
 
 
 def arranged(rows: Iterable[_T], by: Callable[[_T], Any] | None, limit: int) -> tuple[list[_T], int]:
-    """The first rows in the order of a key, all of them for a limit of 0; and how many are left out."""
+    """The first `limit` rows (0: all) in the order of a key, and the number of rows left out."""
     ordered = list(rows) if by is None else sorted(rows, key=by)
     kept = ordered[: limit or None]
     return kept, len(ordered) - len(kept)
 
 
 def show_left_out(number: int, form: str) -> None:
-    """That there is more, if there is; beside the output where that is data."""
+    """Say how many rows are left out; on standard error if the output is data."""
     if number:
         (show if form == "table" else note)(f"… and {number} more: --limit 0")
 
@@ -150,12 +145,12 @@ def counted(number: int, noun: str) -> str:
 
 
 def note(text: str) -> None:
-    """Something to know that is not part of the output."""
+    """Print a note on standard error."""
     click.echo(f"dds: {text}", err=True)
 
 
 def progress(items: Iterable[_T], length: int | None, label: str) -> Iterator[_T]:
-    """The same items; on a terminal, once it takes longer than a moment, with a bar on standard error."""
+    """The same items. On a terminal a bar appears on standard error if it takes longer than `_MOMENT` seconds."""
     iterator = iter(items)
     if sys.stderr.isatty():
         begun = time.monotonic()
@@ -171,7 +166,7 @@ def progress(items: Iterable[_T], length: int | None, label: str) -> Iterator[_T
 
 @contextmanager
 def position_bar(last: int, label: str) -> Iterator[Callable[[int], None]]:
-    """For work that tells its position: a function to tell it to, and a bar on the terminal's standard error."""
+    """Gives a function to call with the position reached; on a terminal it moves a bar on standard error."""
     if not sys.stderr.isatty():
         yield lambda position: None
         return

@@ -1,5 +1,5 @@
-"""`dds serve`, `dds publish` and `dds autoscale`: the live processes, from their settings to their end. What they do is in
-`dds_adapters.runtime`, which is imported when one of them runs, so that nobody else pays for it."""
+"""`dds serve`, `dds publish` and `dds autoscale`: read the settings and run the live processes of `dds_adapters.runtime`, which
+is imported only when one of them runs, to keep all other commands fast."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ WITHIN = (
     ),
     *ANSWERING,
 )
-"""Those of others within `dds serve`. They are its last ones: what follows --publish is the publisher's alone, and what follows
---autoscale the autoscaler's."""
+"""Options of `dds serve` for publisher and autoscaler. They must be its last ones: `settings_of` takes the options after
+--publish as the publisher's, and those after --autoscale as the autoscaler's."""
 
 _print_config = click.option(
     "--print-config", is_flag=True, help="Show each setting with its value and origin, and exit."
@@ -96,14 +96,14 @@ _print_config = click.option(
 
 
 class Scaler(NamedTuple):
-    """All that a scaler was told."""
+    """Settings of the scaler's process."""
 
     live: LiveSettings
     policy: PolicySource[Policy]
 
 
 class Publisher(NamedTuple):
-    """All that a publisher was told."""
+    """Settings of the publisher's process."""
 
     live: LiveSettings
     policy: PolicySource[PublishPolicy]
@@ -114,7 +114,7 @@ class Publisher(NamedTuple):
 
 
 class Autoscaler(NamedTuple):
-    """All that an autoscaler was told."""
+    """Settings of the autoscaler's process."""
 
     live: LiveSettings
     policy: PolicySource[AutoscalePolicy]
@@ -125,7 +125,7 @@ class Autoscaler(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What is to run, and where."""
+    """The components to run, and the log and cluster that they use."""
 
     where: Where
     scaler: Scaler | None = None
@@ -135,7 +135,7 @@ class Told(NamedTuple):
 
     @property
     def extra(self) -> str:
-        """What has to be installed for it."""
+        """The extra of dds that has to be installed."""
         return "autoscaler" if self.autoscaler is not None else "serve"
 
 
@@ -195,7 +195,7 @@ def serve(ctx: click.Context, /, print_config: bool, **_settings: object) -> int
 
 
 def _beside(live: LiveSettings, lease_name: str) -> LiveSettings:
-    """The settings of another process of the program, which serves no addresses of its own."""
+    """The settings of another component in the same program; it serves no addresses of its own."""
     return replace(
         live,
         lease_name=lease_name,
@@ -208,7 +208,7 @@ def _beside(live: LiveSettings, lease_name: str) -> LiveSettings:
 
 
 def _check_leases(told: Told) -> None:
-    """Raises InputError when two processes would share one."""
+    """Raises InputError if two components would share a Lease."""
     seen: set[str] = set()
     for name, one in (("lease", told.scaler), ("publish-lease", told.publisher), ("autoscale-lease", told.autoscaler)):
         if one is not None and one.live.lease_name in seen:
@@ -287,11 +287,11 @@ def autoscale(ctx: click.Context, /, print_config: bool, **_settings: object) ->
 
 
 PARTS = {"publish": PUBLISHER.name, "autoscale": AUTOSCALER.name}
-"""What `dds serve` runs beside the scaler, by the setting that says so, in the order of their settings."""
+"""Components that `dds serve` can run beside the scaler, by their option, in the order of the options."""
 
 
 def settings_of(command: click.Command, part: str) -> list[str]:
-    """The settings of `dds serve` that are this part's alone."""
+    """The options of `dds serve` that belong to this component alone."""
     names = [one.name or "" for one in command.params if isinstance(one, Setting)]
     after = names[names.index(part) + 1 :]
     ends = [after.index(other) for other in PARTS if other in after]
@@ -299,7 +299,7 @@ def settings_of(command: click.Command, part: str) -> list[str]:
 
 
 def _refuse_alone(ctx: click.Context, part: str) -> None:
-    """A flag of a part without the part: nobody would see why nothing comes of it. The environment may."""
+    """Raises InputError for a flag of a component that does not run; it would have no effect. Variables may be set."""
     for name in settings_of(ctx.command, part):
         if origin(ctx, name) == FLAG:
             flag = f"--{name.replace('_', '-')}"
@@ -308,7 +308,7 @@ def _refuse_alone(ctx: click.Context, part: str) -> None:
 
 
 def _publisher(ctx: click.Context, live: LiveSettings, policy: str, mode: str) -> Publisher:
-    """What the settings say of a publisher. Raises InputError, or PolicyError, for values that cannot be used."""
+    """The publisher's settings. Raises InputError or PolicyError for unusable values."""
     given = ctx.params
     source = publish_policy_source(given[policy], given[mode], origin(ctx, mode))
     source()
@@ -317,7 +317,7 @@ def _publisher(ctx: click.Context, live: LiveSettings, policy: str, mode: str) -
 
 
 def _autoscaler(ctx: click.Context, live: LiveSettings, policy: str, mode: str) -> Autoscaler:
-    """What the settings say of an autoscaler. Raises InputError, or PolicyError, for values that cannot be used."""
+    """The autoscaler's settings. Raises InputError or PolicyError for unusable values."""
     given = ctx.params
     source = autoscale_policy_source(given[policy], given[mode], origin(ctx, mode))
     source()
@@ -338,13 +338,13 @@ def _live(ctx: click.Context, told: Told, print_config: bool) -> int:
 
 
 def _in_force(ctx: click.Context, told: Told) -> Iterator[Row]:
-    """Every setting and every field of the policies, with what is used where nothing was said; no password is shown."""
+    """Every option and every field of the policies with its effective value; passwords are removed."""
     first = next(one for one in told[1:4] if one is not None)
     prefixes = {"": told.scaler, "publish-": told.publisher, "autoscale-": told.autoscaler}
     policies = {f"{before}mode": one for before, one in prefixes.items() if one is not None and told.scaler is not None}
     for row in rows(ctx):
         if row.name == "mode" or row.name in policies:
-            continue  # comes with its policy
+            continue  # the policy's rows have the mode
         row = used(row, told.where, first.live)
         yield used_fabric(row, ctx.params, os.environ) if told.publisher is not None else row
     for before, part in prefixes.items():
@@ -354,7 +354,7 @@ def _in_force(ctx: click.Context, told: Told) -> Iterator[Row]:
 
 @contextmanager
 def _page(told: Told) -> Iterator[None]:
-    """The page beside the scaler, where it was asked for. It shows the log that the scaler writes, and has its certificate."""
+    """With --ui-bind-address, serve the page in the block. It shows the scaler's log and uses the certificate of its metrics."""
     where, scaler, ui = told.where, told.scaler, told.ui
     if ui is None or scaler is None:
         yield
@@ -381,7 +381,7 @@ def _page(told: Told) -> Iterator[None]:
 
 
 def _run(told: Told) -> int:
-    """Until it is told to end; the exit code. What is wrong with the logs or the kubeconfig is said before anything is begun."""
+    """Run until a signal or an error; returns the exit code. Errors of logs or kubeconfig are raised before anything starts."""
     require(told.extra)
     from dds_adapters.runtime import logs, serving
 
@@ -404,6 +404,6 @@ def _run(told: Told) -> int:
     except DdsError as error:
         if where.log_format != "json":
             raise
-        logger.error("%s", error)  # whoever reads JSON reads nothing else
+        logger.error("%s", error)  # a reader of JSON lines would not see a plain line
         return INPUT
     return FINE

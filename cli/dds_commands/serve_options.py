@@ -1,7 +1,7 @@
-"""Options that are settings: each may come from a flag, the environment or a file, and knows which one it was.
+"""Settings: click options that also come from the environment or from a file, and that know their origin.
 
-A setting `--lease-name` is DDS_LEASE_NAME in the environment and `lease-name` in the file that `--config` or DDS_CONFIG names.
-The first of these that has it counts, in that order; an empty variable has nothing.
+The setting `--lease-name` is DDS_LEASE_NAME in the environment and `lease-name` in the file of `--config` or DDS_CONFIG. The flag
+comes first, then the environment, then the file. An empty variable counts as not set.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class Row(NamedTuple):
-    """A setting in force: `origin` is "flag", "environment DDS_X", the path of a file, or "default"."""
+    """A setting's effective value; `origin` is "flag", "environment DDS_X", the path of a file, or "default"."""
 
     name: str
     value: str
@@ -31,7 +31,7 @@ class Row(NamedTuple):
 
 
 class Setting(click.Option):
-    """An option with its twin in the environment and in a file."""
+    """An option that can also be set in the environment and in a file."""
 
     @property
     def key(self) -> str:
@@ -41,7 +41,7 @@ class Setting(click.Option):
     def handle_parse_result(
         self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
     ) -> tuple[Any, list[str]]:
-        """As click does it, but a wrong value is told with the place that it came from."""
+        """As in click, but the error for a wrong value names the value's origin."""
         try:
             return super().handle_parse_result(ctx, opts, args)
         except click.BadParameter as error:
@@ -58,7 +58,7 @@ def setting(flag: str, help: str, **more: Any) -> Callable[[_F], _F]:
 
 
 def settings(options: Iterable[Callable[[_F], _F]]) -> Callable[[_F], _F]:
-    """Several of them, in the order in which they are to be told."""
+    """Several settings, in the order of the help."""
 
     def with_all(command: _F) -> _F:
         for option in reversed(tuple(options)):
@@ -69,7 +69,7 @@ def settings(options: Iterable[Callable[[_F], _F]]) -> Callable[[_F], _F]:
 
 
 def config_option(command: _F) -> _F:
-    """--config FILE or DDS_CONFIG, read before any setting is looked at."""
+    """--config FILE or DDS_CONFIG, read before all other options."""
     return click.option(
         "--config",
         metavar="FILE",
@@ -83,7 +83,7 @@ def config_option(command: _F) -> _F:
 
 
 def origin(ctx: click.Context, name: str) -> str:
-    """Where the value of a parameter comes from."""
+    """The origin of a parameter's value, as in `Row`."""
     match ctx.get_parameter_source(name):
         case ParameterSource.COMMANDLINE:
             return FLAG
@@ -96,13 +96,13 @@ def origin(ctx: click.Context, name: str) -> str:
 
 
 def rows(ctx: click.Context) -> Iterator[Row]:
-    """Every setting of the command, in the order of its help, as it came."""
+    """Every setting of the command with its value as given, in the order of the help."""
     for option in _settings(ctx.command):
         yield Row(option.key, text(ctx.params[option.name or ""]), origin(ctx, option.name or ""))
 
 
 def text(value: object) -> str:
-    """A value as a file would hold it; "-" where there is none."""
+    """A value in the form that a file has; "-" for None."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -111,7 +111,7 @@ def text(value: object) -> str:
 
 
 def nearest(name: str, known: list[str]) -> str:
-    """What may have been meant, as the end of a message: the nearest known name, or where to look."""
+    """The end of an error message: the most similar known name, else all known names."""
     close = difflib.get_close_matches(name, known, 1, 0.5)
     return f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
 

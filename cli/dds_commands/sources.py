@@ -1,6 +1,6 @@
-"""Where events come from: a recording, an export or archive, a database; told apart by content, not by name.
+"""The sources that commands read: a recording, an export, archives, a database. dds recognizes them by content, not by name.
 
-All of them give moments, rows or a state, so that commands need not know which one it is.
+All of them give moments, rows or a state, so commands need not know which kind they read. `Opened` opens and closes sources.
 """
 
 from __future__ import annotations
@@ -44,42 +44,41 @@ _SQLITE = b"SQLite format 3\x00"
 _STDIN = "standard input"
 _PIECE = 1 << 20
 _RECORDED = "recording:"
-"""What the cluster of a log begins with that was written from a recording."""
+"""Prefix of the cluster's UID in a log that was written from a recording."""
 _LATE = 30
-"""Seconds by which a process that runs may be late."""
+"""Seconds after the scan interval before a process without events counts as silent."""
 
 
 class Source(Protocol):
-    """What is told, from the first event to the last, and whose it is."""
+    """The events of one component, from the first to the last."""
 
     label: str
 
     @property
     def component(self) -> Component[Any]:
-        """Whose log it is; a recording is put to the rules of the scaler."""
+        """The component of the log; the scaler for a recording, since the scaler's rules replay it."""
 
     def told(self) -> Iterator[Moment]:
-        """Every moment."""
+        """All moments."""
 
     def named(self) -> Iterator[Moment]:
-        """At least the moments that name something, and not much more where that is cheaper."""
+        """The moments that give objects their names; a source may return more, up to all."""
 
     def find(self, text: str) -> Subject | None:
-        """What is called so, where that is known without reading everything that names something."""
+        """The subject of this name if an index finds it; None means that `named` has to be searched."""
 
     def about(self, subject: Subject) -> Iterator[Moment]:
-        """At least the moments that concern a subject, and not much more where that is cheaper."""
+        """The moments that concern a subject; a source may return more, up to all."""
 
     def span(self) -> tuple[int, int]:
-        """The first and the last instant; (0, 0) for a source without events."""
+        """First and last instant in microseconds; (0, 0) without events."""
 
     def state(self, at: int | None, until: int | None) -> Any:
-        """The component's state at an instant and position, both inclusive; at the end without either."""
+        """The component's state at an instant and position, both inclusive; by default at the end."""
 
 
 class Recording:
-    """A recording, replayed under a policy (mode observe by default). Positions are those that its events have in a log
-    written from it."""
+    """A recording, replayed under a policy (mode observe by default). Positions are those of a log written from it."""
 
     component = SCALER
 
@@ -89,7 +88,6 @@ class Recording:
         self.policy = policy if policy is not None else Policy()
 
     def steps(self) -> Iterator[Step]:
-        """Every step of the replay."""
         return replay_recording(Path(self.path), self.policy)
 
     def told(self) -> Iterator[Moment]:
@@ -115,21 +113,21 @@ class Recording:
 
     @property
     def log_name(self) -> str:
-        """The name of a log that is written from it: <the file's name>/scaler."""
+        """The name of a log written from it: <file name>/scaler."""
         stem = Path(self.path).name.lower().removesuffix(".gz").removesuffix(".jsonl")
         return f"{re.sub(r'[^a-z0-9._-]+', '-', stem).strip('-._')[:100] or 'recording'}/scaler"
 
     def identity(self) -> str:
-        """What stands for the cluster in a log that is written from it: the recording's own fingerprint."""
+        """The recording's hash; it takes the place of the cluster's UID in a log written from it."""
         with open(self.path, "rb") as file:
             return f"{_RECORDED}{hashlib.file_digest(file, 'sha256').hexdigest()[:32]}"
 
 
 class Log:
-    """A log, from a database, a file, or several parts joined. `url` is that of a database, else empty."""
+    """A log from a database, a file, or several joined parts. `url` is empty unless it is in a database."""
 
     def __init__(self, source: EventSource, label: str, url: str = "", begin: int = 0) -> None:
-        """`begin` is the position of a checkpoint to begin at, 0 for the first event that can be read."""
+        """`begin` is the position of the checkpoint to begin at; 0 for the first event that is not archived."""
         self.source = source
         self.label = label
         self.url = url
@@ -137,7 +135,7 @@ class Log:
         self.component: Component[Any] = component_of(source.name)
 
     def live_head(self) -> Head | None:
-        """Where the log stands that a process may be writing just now; None for a file, and for what was written from one."""
+        """The log's head if a process may be writing the log now; None for a file or a log written from a recording."""
         head = self.source.head() if isinstance(self.source, SqlLog) else None
         return head if head is not None and is_live(head) else None
 
@@ -148,28 +146,27 @@ class Log:
 
     @property
     def length(self) -> int:
-        """Events that can be read."""
+        """Number of events that are not archived."""
         first, last = self.source.span()
         return last - first + 1
 
     @property
     def after(self) -> int:
-        """The position before the first that is read."""
+        """The position before the first event that is read."""
         return max(self._begin, self.source.span()[0]) - 1
 
     def told(self) -> Iterator[Moment]:
         return moments(self.source.read_lean(self.after), self.component)
 
     def since(self, position: int, until: int) -> Iterator[Moment]:
-        """What came after a position, up to another."""
         return moments(self.source.read_lean(position, until), self.component)
 
     def begun_at(self, checkpoint: int) -> Log:
-        """The same log, read from this checkpoint on; 0 for all of it."""
+        """The same log, read from this checkpoint on; 0 for the whole log."""
         return Log(self.source, self.label, self.url, checkpoint)
 
     def checkpoints(self, until: int | None = None) -> list[tuple[int, int]]:
-        """Position and instant of each, in order, up to a position."""
+        """Position and instant of each checkpoint up to a position, oldest first."""
         rows = self.source.read_lean(self.source.span()[0] - 1, until, types=[CHECKPOINT])
         return [(row.position, row.occurred_at) for row in rows]
 
@@ -186,7 +183,7 @@ class Log:
         return self.told() if indexed is None else moments(Excerpt(indexed, subject).rows(), self.component)
 
     def _indexed(self) -> SqlLog | None:
-        """The scaler's log where each object's first event is found by index: in a database, with nothing archived."""
+        """The log if an index finds each object's first event: a scaler's log in a database, with nothing archived."""
         usable = isinstance(self.source, SqlLog) and self.component is SCALER and self.after == 0
         return self.source if usable and isinstance(self.source, SqlLog) else None
 
@@ -202,7 +199,7 @@ class Log:
         return fold_log(rows, component=self.component)
 
     def _rows(self, after: int, at: int | None, until: int | None) -> Iterator[LeanEvent]:
-        """Whole groups: a fact that comes too late ends them, what it caused is never cut off."""
+        """Rows up to an instant and position. They end before a later fact, never within a group."""
         for row in self.source.read_lean(after):
             late = (at is not None and row.occurred_at > at) or (until is not None and row.position > until)
             if late and issubclass(TYPES.get(row.type, Fact), Fact) and row.type != LOG_OPENED:
@@ -210,7 +207,7 @@ class Log:
             yield row
 
     def _checkpoint(self, at: int | None, until: int | None) -> int:
-        """Where to begin: the newest checkpoint that will do, if finding it costs less than reading everything."""
+        """The position to fold from: the newest usable checkpoint, if the source can find it faster than read everything."""
         start = self.after + 1
         if isinstance(self.source, SqlLog):
             for position, instant in self.checkpoints(until):
@@ -220,30 +217,28 @@ class Log:
 
 
 def is_recorded(cluster: str) -> bool:
-    """Whether what stands for the cluster of a log is a recording."""
+    """Whether a log with this cluster UID was written from a recording."""
     return cluster.startswith(_RECORDED)
 
 
 def is_live(head: Head) -> bool:
-    """Whether a log is that of a cluster, and not of a recording that was written into a database."""
     return not is_recorded(head.cluster)
 
 
 def silence(head: Head, policy: Policy | PublishPolicy, now: int) -> int:
-    """Microseconds for which nothing was written, where no process that runs is silent for so long: it looks at everything again
-    after `scan_interval_seconds`. 0 while one may run, and where the policy lets it be silent for ever."""
+    """Microseconds since the last event, if that is longer than a running process is ever silent (it writes a level pass every
+    `scan_interval_seconds`); else 0. Also 0 if the policy has no scan interval."""
     interval, silent = policy.scan_interval_seconds, now - head.recorded_at
     return silent if is_live(head) and interval and silent > (interval + _LATE) * MICROSECONDS else 0
 
 
 def silence_words(silent: int, component: str) -> str:
-    """What that means."""
     return f"nothing written for {duration(silent)}: no {component} seems to run"
 
 
 def present(source: Source, last: Place, policy: Policy) -> int:
-    """Now, where the whole of a log is asked for that a scaler may be writing just now; with a note when none seems to. 0 for
-    what has an end, which is what its times count to."""
+    """The current time in microseconds, if the whole of a live log is read; with a note if no scaler seems to write it. 0 in all
+    other cases: durations then count to the end of what was read."""
     head = source.live_head() if last == Place() and isinstance(source, Log) else None
     if head is None:
         return 0
@@ -255,7 +250,7 @@ def present(source: Source, last: Place, policy: Policy) -> int:
 
 
 def cut(told: Iterable[Moment], at: int | None, until: int | None) -> Iterator[Moment]:
-    """What happened up to an instant and a position, both inclusive."""
+    """The moments up to an instant and a position, both inclusive."""
     for moment in told:
         if (at is not None and moment.at > at) or (until is not None and moment.position > until):
             return
@@ -263,7 +258,7 @@ def cut(told: Iterable[Moment], at: int | None, until: int | None) -> Iterator[M
 
 
 def folded(told: Iterable[Moment], component: Component[Any] = SCALER) -> Any:
-    """The state that these moments, from the first on, amount to."""
+    """The state after these moments, which begin with the first one or a checkpoint."""
     state = component.state()
     for moment in told:
         for event in (moment.fact, *moment.caused):
@@ -276,7 +271,7 @@ def folded(told: Iterable[Moment], component: Component[Any] = SCALER) -> Any:
 
 
 def require(source: Source, component: Component[Any], fix: str) -> None:
-    """Raises InputError, with what to do instead, when the source is another component's."""
+    """Raises InputError with `fix` if the source is of another component."""
     if source.component is not component:
         name = source.component.name
         article = "an" if name[0] in "aeiou" else "a"
@@ -284,14 +279,14 @@ def require(source: Source, component: Component[Any], fix: str) -> None:
 
 
 def history_of(source: Source, last: Place) -> History:
-    """What became of every claim and device until there. Raises InputError for the log of a publisher."""
+    """The history of every claim and device up to `last`. Raises InputError for another component's log."""
     require(source, SCALER, "use dds status, or dds replay --at, on it; give a scaler's with --name CLUSTER/scaler")
     return History().read(progress(cut(source.told(), *last), None, "reading"))
 
 
 def go_on(history: History, source: Source, last: Place) -> bool:
-    """What goes on goes on to the instant that was asked for, or to the source's end before it; in a log that may be written just
-    now until now. Gives whether that is so."""
+    """Set the instant to which a history counts unfinished times: `last`, at most the source's end, or the current time for a
+    live log. Returns whether it is the current time."""
     now = present(source, last, history.policy)
     if last.at is not None:
         now = min(last.at, source.span()[1])
@@ -300,7 +295,7 @@ def go_on(history: History, source: Source, last: Place) -> bool:
 
 
 class Opened:
-    """Sources that are open, and closed together; a context manager."""
+    """A context manager that opens sources and closes all of them at the end."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -315,7 +310,7 @@ class Opened:
             error.args = (str(error).replace(self._copy, _STDIN),)
 
     def file(self, path: str) -> str:
-        """The path of a file; of standard input that of a copy, since sources are read more than once."""
+        """The path of a file. Standard input is copied to a file, since sources are read more than once."""
         if path != STANDARD:
             return path
         fix = "pipe a file into it, or name a file in place of -"
@@ -338,8 +333,8 @@ class Opened:
         name: str | None = None,
         component: Component[Any] = SCALER,
     ) -> Recording | Log:
-        """The source that was named: one recording, or the parts of one log, oldest first; else the log at `url`, else the file
-        that `dds serve` writes. Of several logs in a database that of the component is meant."""
+        """The source `named` (one recording, or the parts of one log, oldest first), else the log at `url`, else the file that
+        `dds serve` writes. If a database has several logs, the component chooses. Raises InputError."""
         fix = f"give a SOURCE, or a log by --log URL or {LOG_VARIABLE}"
         texts = list(named) or [url or served_log("no source was named", fix)]
         found = [self._one(text, name, component, is_log=not named) for text in texts]
@@ -351,8 +346,8 @@ class Opened:
         return Log(JoinedSource([log.source for log in logs]), ", ".join(log.label for log in logs))
 
     def log(self, url: str, name: str | None = None, component: Component[Any] | None = SCALER) -> SqlLog:
-        """The log of this name in a database. Without a name the only one there is, else the only one of the component; with
-        None for the component it has to be named."""
+        """The log of this name in a database. Without a name: its only log, else the component's only log. Raises InputError if
+        that is not exactly one; without a component a log must be named if there are several."""
         database = self.database(url)
         heads = [head.log for head in database.heads()]
         if name is not None:
@@ -365,7 +360,6 @@ class Opened:
         return database.log(mine[0])
 
     def database(self, url: str) -> Database:
-        """The database, closed with everything else."""
         return self._stack.enter_context(Database(url))
 
     def _one(self, text: str, name: str | None, component: Component[Any], *, is_log: bool) -> Recording | Log:
@@ -389,7 +383,7 @@ def _begins(path: str, magic: bytes) -> bool:
 
 
 def _require_recording(path: str) -> None:
-    """Tell a foreign or empty file before anything is made of it."""
+    """Raises NotARecording for an empty file or another format, before anything is written."""
     try:
         next(read_recording(path), None)
     except NotARecording as error:

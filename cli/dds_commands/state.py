@@ -1,4 +1,4 @@
-"""`dds claims` and `dds devices`: what there is now, or was at an instant; with --all what has ended too."""
+"""`dds claims` and `dds devices`: claims and devices now or at an instant; with --all also those that ended."""
 
 from __future__ import annotations
 
@@ -160,11 +160,11 @@ def _show_past(
     show_left_out(left, form)
 
 
-# -- what is asked for ---------------------------------------------------------------------------------------------------
+# -- filters -------------------------------------------------------------------------------------------------------------
 
 
 class Concerns(NamedTuple):
-    """What a claim or device has to do with, by uid or name."""
+    """The objects that a claim or device is related to, by uid or name; filters like --of test them."""
 
     claims: Iterable[str] = ()
     devices: Iterable[str] = ()
@@ -173,7 +173,6 @@ class Concerns(NamedTuple):
     fabrics: Iterable[str] = ()
 
     def include(self, subject: Subject) -> bool:
-        """Whether a subject is among them."""
         match subject.kind:
             case "claim" | "pod":
                 return not subject.uids.isdisjoint(self.claims)
@@ -188,13 +187,13 @@ class Concerns(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """What concerns all of these subjects, in this state."""
+    """Selects claims or devices that are related to all subjects and are in the state, if one is given."""
 
     subjects: tuple[Subject, ...] = ()
     state: str | None = None
 
     def takes(self, concerns: Concerns, *states: str) -> bool:
-        """Whether it is wanted; `states` are the words for how it stands."""
+        """Whether a claim or device is selected; `states` are the names of its state."""
         return (self.state is None or self.state in states) and all(map(concerns.include, self.subjects))
 
 
@@ -202,13 +201,13 @@ EVERYTHING = Filter()
 
 
 def filter_of(source: Source, claim: str | None, node: str | None, of: str | None, state: str | None = None) -> Filter:
-    """By the names that a person wrote. Raises NoSuchSubject, AmbiguousSubject, and InputError for another kind of subject."""
+    """The filter of the options. Raises NoSuchSubject, AmbiguousSubject, and InputError for another kind of subject."""
     subjects = [of_kind(source, text, kind) for text, kind in ((claim, "claim"), (node, "node")) if text]
     return Filter((*subjects, *([find(source, of)] if of else [])), state)
 
 
 def of_kind(source: Source, text: str, kind: str) -> Subject:
-    """The subject of this name. Raises InputError where it is one of another kind."""
+    """The subject of this name. Raises InputError if it is of another kind."""
     subject = find(source, text)
     if subject.kind != kind:
         raise InputError(
@@ -228,7 +227,7 @@ def _history(
     state: str | None,
     **names: Any,
 ) -> tuple[History, Filter]:
-    """All that the source tells, and what of it is asked for: what was still there since its `first`."""
+    """The source's history and the filter. The history's `first` is the start of the period that is shown."""
     with Opened() as opened:
         source = opened.source(sources, url, name)
         wanted = filter_of(
@@ -246,7 +245,7 @@ def _history(
 
 
 Ended = Callable[[Sequence[Any]], str]
-"""What to say where there is no row."""
+"""Gives the line to print if no row is left."""
 
 
 def _asked_state(
@@ -261,8 +260,8 @@ def _asked_state(
     state: str | None,
     **names: Any,
 ) -> tuple[State, int, Filter, Ended]:
-    """The state that is asked for; the instant that its times count back from: now for the whole of a log that may be written
-    just now, else one that a table begins with; and what of it is wanted."""
+    """The state, the instant from which its times count back (the current time for the whole of a live log, else the end of what
+    was read, which a table states first), the filter, and the line for an empty table."""
     states = CLAIM_STATES if kind == "claim" else DEVICE_STATES
     if since is not None:
         raise InputError("--since says nothing of what is there now", fix="give --all as well")
@@ -294,17 +293,15 @@ def _asked_state(
 
 
 def chosen_claims(state: State, wanted: Filter = EVERYTHING) -> list[ClaimRow]:
-    """The claims that are wanted."""
     return [row for row in claim_rows(state) if wanted.takes(row.concerns(state), row.state)]
 
 
 def chosen_devices(state: State, wanted: Filter = EVERYTHING) -> list[DeviceRow]:
-    """The devices that are wanted."""
     return [row for row in device_rows(state) if wanted.takes(row.concerns(state), row.state)]
 
 
 def _devices_of_claims(history: History) -> dict[str, set[str]]:
-    """By claim the devices (uids) that it ever held."""
+    """UIDs of all devices that a claim ever held, by claim."""
     found: dict[str, set[str]] = {}
     for device in history.devices.values():
         for span in device.spans:
@@ -327,7 +324,7 @@ def _concerns_device(history: History, one: DeviceHistory) -> Concerns:
 
 
 def known_state(text: str, *tables: tuple[str, ...]) -> str:
-    """The state as its table writes it, whatever the case. Raises InputError."""
+    """The state in its exact spelling, whatever the case. Raises InputError."""
     states = dict.fromkeys(state for table in tables for state in table)
     found = next((state for state in states if state.lower() == text.lower()), None)
     if found is None:
@@ -336,7 +333,7 @@ def known_state(text: str, *tables: tuple[str, ...]) -> str:
 
 
 def show_claims(rows: list[ClaimRow], now: int, empty: str = "no claims") -> None:
-    """A table of claims; times count back from `now`."""
+    """Print a table of claims; times count back from `now`."""
     table(
         ("claim", "state", "for", "node", "attempt", "devices"),
         [
@@ -348,7 +345,7 @@ def show_claims(rows: list[ClaimRow], now: int, empty: str = "no claims") -> Non
 
 
 def show_devices(rows: list[DeviceRow], now: int, empty: str = "no devices") -> None:
-    """A table of devices; times count back from `now`."""
+    """Print a table of devices; times count back from `now`."""
     table(
         ("device", "state", "for", "node", "model", "claims"),
         [(r.device, r.state, duration(now - r.since), r.node, r.model, ", ".join(r.claims)) for r in rows],
@@ -357,7 +354,6 @@ def show_devices(rows: list[DeviceRow], now: int, empty: str = "no devices") -> 
 
 
 def show_past_claims(past: list[ClaimHistory], history: History) -> None:
-    """A table of what became of claims."""
     table(
         ("claim", "outcome", "waited", "attempts", "node", "pod", "cause"),
         [
@@ -377,7 +373,6 @@ def show_past_claims(past: list[ClaimHistory], history: History) -> None:
 
 
 def show_past_devices(past: list[DeviceHistory], history: History) -> None:
-    """A table of what became of devices."""
     rows = []
     for one in past:
         spent = one.spent(history.now)
@@ -391,7 +386,7 @@ def show_past_devices(past: list[DeviceHistory], history: History) -> None:
 
 
 class ClaimRow(NamedTuple):
-    """A claim as it stands: `since` in microseconds, `devices` by UUID or name."""
+    """A claim in a state; `since` in microseconds, `devices` by UUID or name."""
 
     claim: str
     uid: str
@@ -404,7 +399,6 @@ class ClaimRow(NamedTuple):
     pods: tuple[str, ...]
 
     def concerns(self, state: State) -> Concerns:
-        """What it has to do with."""
         claim = state.claims.get(self.uid)
         results = claim.allocation.results if claim is not None and claim.allocation is not None else ()
         had = [resource for one in results if (resource := state.resource_of(one.key)) is not None]
@@ -420,7 +414,7 @@ class ClaimRow(NamedTuple):
 
 
 class DeviceRow(NamedTuple):
-    """A device as it stands: `claims` hold it, `idle_since` is 0 while it is in use."""
+    """A device in a state; `claims` hold it, `idle_since` is 0 while it is in use."""
 
     device: str
     resource: str
@@ -433,7 +427,6 @@ class DeviceRow(NamedTuple):
     idle_since: int
 
     def concerns(self, state: State) -> Concerns:
-        """What it has to do with."""
         named = (
             state.claim_named.get((namespace, name)) for namespace, _, name in (c.partition("/") for c in self.claims)
         )
@@ -493,12 +486,10 @@ def device_rows(state: State) -> list[DeviceRow]:
 
 
 def claim_data(row: ClaimRow) -> dict[str, object]:
-    """A claim as plain data."""
     return {**row._asdict(), "since": rfc3339(row.since)}
 
 
 def device_data(row: DeviceRow) -> dict[str, object]:
-    """A device as plain data."""
     return {
         **row._asdict(),
         "since": rfc3339(row.since),

@@ -1,4 +1,4 @@
-"""`dds status`: what scaler, publisher and autoscaler are doing now, folded from their logs; they themselves are never asked."""
+"""`dds status`: what scaler, publisher and autoscaler are doing now, folded from their logs; no process is asked."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ from dds_core.timeline import Entry, as_data, render_lines
 from dds_core.timeline.clock import duration, rfc3339
 from dds_core.timeline.phrases import spoken
 
-# -- a scaler, for people ------------------------------------------------------------------------------------------------
+# -- a scaler ------------------------------------------------------------------------------------------------------------
 
 Data = Mapping[str, Any]
 Cells = Callable[[Data, "Ages"], Sequence[str]]
 Table = tuple[str, str, tuple[str, ...], Cells]
-"""A title, the key of its rows in the data, headings, and the cells of a row."""
+"""Title, key of the rows in the data, headings, and the function that gives a row's cells."""
 
 
 def show_status(data: Data, now: int, most: int) -> None:
-    """Everything; times count back from `now`, microseconds. What there is none of is left out, and so is what goes beyond `most`
-    rows of a table: it has to be read in a hurry."""
+    """Print a scaler's status; times count back from `now` (microseconds). Empty tables are left out; a table has `most` rows at
+    most, since people read this in a hurry."""
     ages = Ages(now)
     for line in head_lines(data, ages):
         show(line)
@@ -60,22 +60,21 @@ def show_status(data: Data, now: int, most: int) -> None:
 
 
 class Ages:
-    """How long ago instants were, or how far they are off."""
+    """Words for the distance of an instant from now."""
 
     def __init__(self, now: int) -> None:
         self._now = now
 
     def since(self, at: int) -> str:
-        """How long ago, or "-" for never."""
+        """The time since an instant; "-" for 0 (never)."""
         return duration(max(0, self._now - at)) if at else "-"
 
     def until(self, at: int) -> str:
-        """How long from now."""
         return f"in {duration(at - self._now)}" if at > self._now else "now"
 
 
 def head_lines(data: Data, ages: Ages) -> list[str]:
-    """The log, who writes it, the mode, and what stands in the way of every decision."""
+    """The log, the process that writes it, the mode, and what stops all decisions."""
     dress = style()
     lines = []
     if data.get("silent"):
@@ -110,7 +109,7 @@ def _numbers(states: Mapping[str, int]) -> str:
 
 
 def show_tables(data: Data, ages: Ages, most: int, tables: Sequence[Table]) -> None:
-    """Of each table the first rows; a table without any is left out."""
+    """Print the first `most` rows of each table; an empty table is left out."""
     for title, key, headings, cells in tables:
         if data[key]:
             titled(title)
@@ -120,7 +119,7 @@ def show_tables(data: Data, ages: Ages, most: int, tables: Sequence[Table]) -> N
 
 
 def titled(title: str) -> None:
-    """A heading, with an empty line before it."""
+    """Print an empty line and a heading."""
     show("")
     show(style()(title, "name"))
 
@@ -168,7 +167,7 @@ COMMON: tuple[Table, ...] = (
         lambda row, ages: (row["of"], row["field"], row["reason"]),
     ),
 )
-"""What can go wrong with any component."""
+"""Tables of problems that every component can have."""
 
 _TABLES: tuple[Table, ...] = (
     (
@@ -215,8 +214,7 @@ _KEPT = {
 
 
 def pools_status(head: Head, state: PoolState) -> dict[str, Any]:
-    """What a publisher is doing, as plain data, read off its state and the head of its log. Pools that are not as they were
-    decided come first."""
+    """A publisher's status as plain data, from its state and its log's head. Pools that differ from their decision come first."""
     rows = sorted(pool_rows(state), key=lambda row: row.as_decided is not False)
     alerts = [one for one in alerts_of(state.last_emitted.rows) if not _is_over(state, one)]
     return {
@@ -236,20 +234,19 @@ def pools_status(head: Head, state: PoolState) -> dict[str, Any]:
 
 
 def _is_over(state: PoolState, alert: Alerted) -> bool:
-    """Whether a pool is seen as it was written again. The rules keep such an alert until the pool is next written, so that it is
-    told once of two who fight over it."""
+    """Whether an alert NOT_AS_WRITTEN is over, because the pool is as written again. The rules keep the alert until the next
+    write of the pool, so that two writers that fight over a pool cause one alert."""
     key = pool_of(alert.of) if alert.reason == NOT_AS_WRITTEN else None
     row = state.pools.get(key) if key is not None else None
     return key is not None and (row is None or state.shows(key, row))
 
 
 def _pool(data: Mapping[str, Any], since: int) -> dict[str, Any]:
-    """A pool without the names of its devices, of which there may be thousands."""
+    """A pool without the names of its devices: there may be thousands."""
     return {**{key: value for key, value in data.items() if key not in ("names", "held_names")}, "since": since}
 
 
 def _name(state: Any, uid: str, *tables: str) -> str:
-    """What an object of one of these tables is called."""
     for name in tables:
         row = getattr(state, name).get(uid)
         if row is not None:
@@ -262,7 +259,7 @@ _FLEET = ("workers", "loads", "claims", "slices", "resources")
 
 
 def show_pools_status(data: Data, now: int, most: int) -> None:
-    """Everything; times count back from `now`, microseconds. What there is none of is left out."""
+    """Print a publisher's status; times count back from `now` (microseconds). Empty tables are left out."""
     ages = Ages(now)
     for line in (*head_lines(data, ages), *_fabric_lines(data)):
         show(line)
@@ -318,7 +315,7 @@ _POOL_TABLES: tuple[Table, ...] = (
 
 
 def groups_status(head: Head, state: Fleet) -> dict[str, Any]:
-    """What an autoscaler is doing, as plain data, read off its state and the head of its log."""
+    """An autoscaler's status as plain data, from its state and its log's head."""
     config = state.config if state.config.uid else None
     return {
         **part_data(head, state, config),
@@ -331,7 +328,7 @@ def groups_status(head: Head, state: Fleet) -> dict[str, Any]:
 
 
 def show_groups_status(data: Data, now: int, most: int) -> None:
-    """Everything; times count back from `now`, microseconds. What there is none of is left out."""
+    """Print an autoscaler's status; times count back from `now` (microseconds). Empty tables are left out."""
     ages = Ages(now)
     servers = f"{counted(data['servers'], 'server')} in {counted(len(data['groups']), 'group')}"
     for line in (*head_lines(data, ages), servers):
@@ -360,9 +357,9 @@ _GROUP_TABLES: tuple[Table, ...] = (
 # -- the command ---------------------------------------------------------------------------------------------------------
 
 REFRESH = 2.0
-"""Seconds between looks at the log."""
+"""Seconds between two reads of the log with --watch."""
 _NEWS = 300
-"""Events at the end of the log in which news are looked for."""
+"""Number of events at the end of the log that are searched for news."""
 _CLEAR = "\x1b[H\x1b[J"
 
 
@@ -414,7 +411,7 @@ def status(
 
 
 def _views(opened: Opened, source: Recording | Log) -> list[LogView]:
-    """The log that is meant; behind a scaler's those of publisher and autoscaler of the cluster, where the database has them."""
+    """The source's log; after a scaler's the logs of the cluster's publisher and autoscaler, if the database has them."""
     if isinstance(source, Recording):
         return [LogView(written(source))]
     beside = logs_beside(source.source.name) if source.url else []
@@ -424,7 +421,7 @@ def _views(opened: Opened, source: Recording | Log) -> list[LogView]:
 
 
 def written(recording: Recording) -> MemoryLog:
-    """The log that the recording makes, in memory."""
+    """Replay a recording into a log in memory."""
     log = MemoryLog(recording.log_name, cluster=recording.identity(), recorded_at=0)
     epoch = log.take_epoch(0)
     for number, step in enumerate(recording.steps()):
@@ -433,13 +430,13 @@ def written(recording: Recording) -> MemoryLog:
 
 
 def logs_beside(log: str) -> list[str]:
-    """The names of the logs of publisher and autoscaler beside a scaler's; none for another one's."""
+    """Names of the publisher's and the autoscaler's logs of the same cluster; none unless `log` is a scaler's."""
     cluster, _, _ = log.rpartition("/")
     return [f"{cluster}/{one.name}" for one in (PUBLISHER, AUTOSCALER)] if component_of(log) is SCALER else []
 
 
 class LogView:
-    """A log's state that is kept up to date: only what is new is read. `news` are the last entries, newest last."""
+    """A log's state, kept up to date: each refresh reads only new events. `news` are the last entries, newest last."""
 
     news: list[Entry]
 
@@ -456,7 +453,7 @@ class LogView:
         self._begin_news()
 
     def refresh(self) -> None:
-        """Read on to the end. Raises LogUnavailable; the next call then begins anew."""
+        """Read to the log's end. Raises LogUnavailable; the next call then starts from a checkpoint again."""
         head = self._log.head()
         if head.archived > self._position:
             self._position = 0
@@ -464,7 +461,7 @@ class LogView:
             if head.position > self._position:
                 self._read_on(head)
         except LogUnavailable:
-            self._position = 0  # part of a group may have been folded
+            self._position = 0  # the state may hold part of a group
             raise
         self.head, self._position = head, head.position
 
@@ -482,13 +479,13 @@ class LogView:
         self.state = fold_log(last, self.component, self.state)
 
     def _begin_news(self) -> None:
-        """What is told from here on speaks in the names that the state knows."""
+        """Start a new list of news; its names come from the state."""
         self._teller = self.component.telling.teller(None, self.state)
         self.news = []
 
 
 def _until(rows: Iterable[LeanEvent], position: int, rest: list[LeanEvent]) -> Iterator[LeanEvent]:
-    """The rows up to a position, and on to the end of the group that is there; what follows goes into `rest`."""
+    """Yield the rows up to the end of the group at a position; append all later rows to `rest`."""
     for row in rows:
         if rest or (row.position > position and issubclass(TYPES.get(row.type, Fact), Fact)):
             rest.append(row)
@@ -508,7 +505,7 @@ def _data(view: LogView, most: int, now: int) -> dict[str, Any]:
 
 
 def _show(views: Sequence[LogView], most: int, news: int, form: str, *, again: bool) -> bool:
-    """Gives whether one of the logs is silent."""
+    """Print the status; returns whether one of the logs is silent."""
     now = time.time_ns() // 1000
     entries = views[0].news[-news:] if news else []
     told = [_data(view, most, now) for view in views]
@@ -519,7 +516,7 @@ def _show(views: Sequence[LogView], most: int, news: int, form: str, *, again: b
         show_json(whole) if form == "json" else show_jsonl([whole])
         return silent
     if again:
-        click.echo(_CLEAR, nl=False)  # dropped where the output is no terminal
+        click.echo(_CLEAR, nl=False)  # click removes it if the output is no terminal
     for place, data in enumerate(told):
         if place:
             show("")

@@ -1,4 +1,4 @@
-"""What a scaler is doing, as plain data: read off the state and the head of its log. No clock, nothing is asked."""
+"""A scaler's status as plain data, computed from its state and its log's head alone, without a clock or a request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dds_core.timeline.clock import rfc3339
 
 
 class WaitingRow(NamedTuple):
-    """A claim that is allocated and not in use yet: `since` is the start of its attempt, in microseconds."""
+    """A claim that is allocated and not in use yet; `since` is the start of its attempt in microseconds."""
 
     claim: str
     uid: str
@@ -34,8 +34,8 @@ class WaitingRow(NamedTuple):
 
 
 def waiting_rows(state: State) -> list[WaitingRow]:
-    """Every claim in a state of waiting, those that wait longest first, and in a sentence what each of them waits for: read off
-    the state with the questions that the rules themselves ask."""
+    """Every waiting claim with a sentence that says what it waits for, longest wait first. The reasons come from the same
+    functions that the rules use."""
     assignments = {one.claim.uid: one for node in sorted(_nodes(state)) for one in assign(state, node)}
     rows = []
     for uid, life in state.lives.rows.items():
@@ -77,7 +77,7 @@ def _why_not_bound(state: State, life: ClaimLife, uid: str) -> str:
 
 
 def _steps(state: State, assignment: Assignment, node: str) -> Iterator[str]:
-    """What stands between the claim and its devices, the worst first."""
+    """What the claim still needs before it has its devices, the worst first."""
     for _, uid in assignment.erring:
         resource = state.resources.rows[uid]
         yield f"{resource.name}: {resource.error}"
@@ -93,7 +93,7 @@ def _steps(state: State, assignment: Assignment, node: str) -> Iterator[str]:
 
 
 def _why_not_made(state: State, node: str, model: str) -> str:
-    """There is an order; no resource has come of it."""
+    """Why an order has not led to a resource yet."""
     for uid in sorted(state.requests_at[node]):
         request = state.requests.rows[uid]
         if request.model == model:
@@ -149,11 +149,11 @@ _alert = msgspec.json.Decoder(Alerted)
 
 
 INSTANTS = frozenset({"recorded_at", "at", "epoch_at", "synced_at", "since", "until", "again_at", "listed_at"})
-"""Keys whose values are microseconds since 1970-01-01 UTC, 0 for never."""
+"""Keys whose values are instants: microseconds since 1970-01-01 UTC, 0 for never."""
 
 
 def status_data(head: Head, state: State, most: int) -> dict[str, Any]:
-    """The whole status; of the claims that wait the first `most`, those that wait longest, and how many there are."""
+    """The whole status. Of the waiting claims it has the number and the `most` longest waits."""
     waiting = waiting_rows(state)
     return {
         **log_data(head, state.now),
@@ -181,7 +181,7 @@ def status_data(head: Head, state: State, most: int) -> dict[str, Any]:
 
 
 def log_data(head: Head, at: int) -> dict[str, Any]:
-    """Whose log it is, how far it goes, and who writes it; `at` is the newest fact's instant."""
+    """The log's component, its head and its writer; `at` is the instant of the newest fact."""
     return {
         "log": head.log,
         "component": component_of(head.log).name,
@@ -195,7 +195,7 @@ def log_data(head: Head, at: int) -> dict[str, Any]:
 
 
 def part_data(head: Head, state: Any, config: Any) -> dict[str, Any]:
-    """What is told of a publisher and of an autoscaler alike; `config` is the ConfigMap, None while it is not there."""
+    """The part that publisher and autoscaler have in common; `config` is the ConfigMap, None if it is missing."""
     return {
         **log_data(head, state.now),
         "mode": {
@@ -212,7 +212,7 @@ def part_data(head: Head, state: Any, config: Any) -> dict[str, Any]:
 
 
 def trouble_data(state: Any, alerts: Iterable[Alerted], name: Callable[[str], str]) -> dict[str, Any]:
-    """What can go wrong with either; `name` is what a uid or a target is called."""
+    """Refused writes, alerts and rejected fields; `name` gives the name for a uid or target."""
     refused = sorted(state.refusals.rows.items(), key=lambda item: (item[1].until, item[0]))
     return {
         "refused": [
@@ -227,7 +227,7 @@ def trouble_data(state: Any, alerts: Iterable[Alerted], name: Callable[[str], st
 
 
 def readable(data: Any) -> Any:
-    """The same data with instants as RFC 3339, null for never."""
+    """The same data with instants in RFC 3339, None for never."""
     if isinstance(data, dict):
         return {
             key: (rfc3339(value) if value else None) if key in INSTANTS else readable(value)
@@ -237,7 +237,7 @@ def readable(data: Any) -> Any:
 
 
 def name_of(state: State, uid: str) -> str:
-    """The name of any object, its namespace before it; the uid where it is not known."""
+    """The name of an object, with its namespace; the uid if the state does not have the object."""
     tables = (state.claims, state.pods, state.nodes, state.resources, state.requests, state.rules)
     for table in (*tables, state.slices, state.classes):
         row: Observed | None = table.get(uid)
@@ -251,13 +251,13 @@ def name_of(state: State, uid: str) -> str:
 
 
 def _counted(states: tuple[str, ...], found: list[str]) -> dict[str, int]:
-    """In the order of the table; states that nothing is in are left out."""
+    """Numbers by state, in the order of `states`, without zeros."""
     number = Counter(found)
     return {state: number[state] for state in states if number[state]}
 
 
 def _orders(state: State) -> list[dict[str, Any]]:
-    """What was ordered, and the requests do not show yet."""
+    """Orders that the requests do not show yet."""
     return [
         {"node": node, "model": model, "request": row.request, "size": row.size, "since": row.since}
         for (node, model), row in sorted(state.orders.rows.items(), key=lambda item: (item[1].since, item[0]))
@@ -280,7 +280,7 @@ def _hand_overs(state: State) -> list[dict[str, Any]]:
 
 
 def _devices(state: State) -> list[dict[str, Any]]:
-    """By model: how many are in which state, and how many the pools list as free."""
+    """For each model the number of devices by state, and the number that the pools list as free."""
     rows = device_rows(state)
     names = sorted({*state.models, *(row.model for row in rows)})
     return [
@@ -332,7 +332,7 @@ def _refused(state: State) -> list[dict[str, Any]]:
 
 
 def alerts_of(shown: Mapping[tuple[str, str], bytes]) -> list[Alerted]:
-    """What a person was told, of what a state has shown."""
+    """The alerts among the decisions that a state has emitted last."""
     return [_alert.decode(data) for (kind, _), data in sorted(shown.items()) if kind == Alerted.__name__]
 
 

@@ -1,4 +1,4 @@
-"""`dds timeline`: why a claim, a device or a node went through what it did; `dds diagram`: the two lives as states."""
+"""`dds timeline`: what happened to a claim, device or node, and why. `dds diagram`: the lifecycles of claim and device."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from dds_core.errors import InputError
 from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE, mermaid
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.history import History
+from dds_core.scaler.history.claims import PodHistory
 from dds_core.scaler.history.data import claim_data, device_data
-from dds_core.scaler.history.pods import PodHistory
 from dds_core.scaler.history.words import devices_summary, folded, summary
 from dds_core.timeline import (
     LEGEND,
@@ -76,8 +76,8 @@ def timeline(
 
 
 class Account:
-    """All that is told of a subject: its entries, and in a scaler's log the histories of its claims and devices. `live`: what
-    goes on is counted until now."""
+    """The entries of a subject's timeline and, in a scaler's log, the histories of its claims and devices. `live` is set if
+    unfinished times count to the current time."""
 
     live = False
 
@@ -106,7 +106,7 @@ class Account:
             yield moment
 
     def head(self) -> Iterator[str]:
-        """In a few lines, of the newest life of this name."""
+        """A summary in a few lines, of the newest object with this name."""
         if self.history is not None:
             pod = self.pod.words(self.history.now) if self.pod is not None else ""
             waits = bool(pod) and self.pod is not None and not self.pod.gone
@@ -123,14 +123,14 @@ class Account:
             yield from devices_summary(self.devices, self.history)
 
     def in_short(self) -> list[Entry]:
-        """The entries that matter, attempts that ended alike as one."""
+        """The important entries; attempts that ended in the same way are joined to one."""
         if self.history is None:
             return self.entries
         only = self.claims[0].uid if len(self.claims) == 1 else ""
         return list(essence(list(folded(self.entries, self.history.claims, only))))
 
     def data(self) -> dict[str, Any]:
-        """The histories as plain data."""
+        """The histories as plain data; empty unless the log is a scaler's."""
         if self.history is None:
             return {}
         now = self.history.now
@@ -141,7 +141,7 @@ class Account:
 
 
 def find(source: Source, text: str) -> Subject:
-    """What is meant, such as a claim or a pool. Raises NoSuchSubject or AmbiguousSubject, with the source's name."""
+    """The subject of this name in a source. Raises NoSuchSubject or AmbiguousSubject, which name the source."""
     quickly = source.find(text)
     if quickly is not None:
         return quickly
@@ -158,12 +158,12 @@ def find(source: Source, text: str) -> Subject:
 
 
 def _may_be_pool(source: Source, text: str) -> bool:
-    """Whether a pool was looked for where none is told of."""
+    """Whether the text looks like the name of a pool, which a scaler's log does not have."""
     return source.component is SCALER and "-fabric" in text
 
 
 def require_path(source: Source) -> None:
-    """Raises InputError for a source that tells of no path through states, so that none can be drawn."""
+    """Raises InputError unless the source is a scaler's: only these have paths through states that can be drawn."""
     if source.component is not SCALER:
         raise InputError(
             "a publisher's log holds no path that could be drawn",
@@ -173,15 +173,15 @@ def require_path(source: Source) -> None:
 
 
 def brief(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Every change and decision, with what was done and not what was seen."""
+    """Every change and decision, with actions and decisions as notes, without observations."""
     for entry in entries:
         if entry.kind != REST:
             yield entry._replace(notes=tuple(note for note in entry.notes if note.kind in (ACT, DECISION)))
 
 
 def essence(entries: Sequence[Entry]) -> Iterator[Entry]:
-    """What changed, and where dds acts, what it decided and what others did in its place. Where it only observes, everything is
-    done by others, and what it would do is left out."""
+    """The changes. If dds acts in the log, its decisions and what others did instead are kept as notes. If it only observes,
+    decisions are left out: others did everything."""
     acts = any(_was_decided(note.text) for entry in entries for note in entry.notes if note.kind == DECISION)
     acts = acts or any(_was_decided(entry.cause) for entry in entries if entry.kind == DECISION)
     for entry in entries:
@@ -198,7 +198,6 @@ def _was_decided(text: str) -> bool:
 
 
 def show_timeline(account: Account, form: str, *, full: bool) -> None:
-    """It in one of the forms."""
     subject, entries = account.subject, account.entries
     match form:
         case "json":
@@ -228,8 +227,8 @@ def show_timeline(account: Account, form: str, *, full: bool) -> None:
 def show_text(
     entries: Iterable[Entry], subject: Subject, head: Iterable[str] = (), origin: int = 0, *, early: bool = False
 ) -> None:
-    """The timeline of a subject, for people, under these lines about it; `origin` as `render_lines` has it, `early` when its pod
-    came before the log begins."""
+    """Print a subject's timeline below the lines of `head`. `origin` goes to `render_lines`; `early` means that `origin` is the
+    start of the attempt, because the pod was created before the log begins."""
     dress = style()
     uids = f"  ({', '.join(sorted(subject.uids))})" if subject.kind == "claim" else ""
     show(dress(f"{subject.kind} {subject.name}{uids}", "name"))

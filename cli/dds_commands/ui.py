@@ -1,6 +1,7 @@
-"""`dds ui`: a log as a live page, by itself or beside `dds serve`.
+"""`dds ui`: show a log as a live page, as a command of its own or beside `dds serve`.
 
-Beside a scaler it is a process of its own that yields to it: it reads the log as anybody may, and ends when its pipe does.
+Beside a scaler the page is served by a separate process with a lower priority. It only reads the log, and it ends when the scaler
+closes the pipe to it.
 """
 
 from __future__ import annotations
@@ -44,21 +45,21 @@ LOG = logging.getLogger("dds.ui")
 
 ADDRESS = "127.0.0.1:8090"
 PATH = "/ui"
-"""Who may get this path of the API server may see the page."""
+"""A client sees the page if the API server allows it to GET this path."""
 MOST = 64
-"""Connections: each page that is open keeps one."""
+"""Most connections at once; each open page keeps one."""
 LASTS = 300.0
-"""Seconds after which it is judged again who may see a page."""
+"""Seconds after which a page's connection ends, so that its client is authorized again."""
 ANSWERING_SECONDS = 120.0
 AGAIN_SECONDS, MOST_AGAIN_SECONDS = 10.0, 300.0
-"""After the process of the page has ended and nobody asked for that; twice as long each time."""
+"""Pause before the page's process is started again after it ended by itself; it doubles each time, up to the second value."""
 _TITLE = "dds"
 _HTML = "text/html; charset=utf-8"
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """What is shown, where, and to whom: on loopback to everybody there, elsewhere over TLS to those whom the API server knows
-    and lets. `cert` and `key` are files, "" for a certificate made at the start."""
+    """What the page shows, and its address. On loopback every client sees it; on other addresses it needs TLS and a token that
+    the API server authorizes. `cert` and `key` are files, "" for a certificate made at the start."""
 
     sources: tuple[str, ...]
     url: str | None
@@ -126,7 +127,7 @@ def ui(
 
 
 def _still(shown: Shown) -> str | None:
-    """The page of what does not go on; None for a log that may. Raises InputError for what cannot be shown."""
+    """The finished page of a source that cannot grow; None for a log that may. Raises InputError for another component's log."""
     with Opened() as opened:
         source = opened.source(shown.sources, shown.url, shown.name)
         require(source, SCALER, "give a scaler's with --name CLUSTER/scaler")
@@ -138,21 +139,21 @@ def _still(shown: Shown) -> str | None:
 
 
 def serving(shown: Shown, ends: ExitStack, still: str | None) -> Server:
-    """A server that has begun, ended with `ends`. Raises InputError where it cannot be served."""
+    """Start a server that `ends` stops. Raises InputError if it cannot listen."""
     here = Listen.read(shown.address)
     tls = _certificate(shown, here)
     guard = _guard(shown, here, ends)
     lasts = math.inf if _is_local(here.host) else LASTS
     feed = Feed(partial(_log, shown), shown.keep, lasts) if still is None else None
     routes = {"/": _fixed(page.live(_TITLE) if still is None else still), **(feed.routes if feed is not None else {})}
-    free = {"/"} if feed is not None and not _is_local(here.host) else set()  # without data, and it asks for the token
+    free = {"/"} if feed is not None and not _is_local(here.host) else set()  # without data; asks for the token
     routes = {path: route if path in free else guard(route) for path, route in routes.items()}
     server = Server(routes, here.host, here.port, tls=tls, name="ui", most=MOST, answering=ANSWERING_SECONDS)
     server.start()
     ends.callback(server.stop)
     if feed is not None:
         feed.start()
-        ends.callback(feed.stop)  # before the server waits for its answers to end
+        ends.callback(feed.stop)  # runs before the server waits for the end of its answers
     return server
 
 
@@ -168,7 +169,7 @@ def _fixed(document: str) -> Route:
     return lambda request: plain(404, "404 page not found\n") if request.rest else answer
 
 
-# -- who may see it ------------------------------------------------------------------------------------------------------
+# -- authorization -------------------------------------------------------------------------------------------------------
 
 
 def _is_local(host: str) -> bool:
@@ -196,7 +197,7 @@ def _guard(shown: Shown, here: Listen, ends: ExitStack) -> Callable[[Route], Rou
 
 
 def _from_here(route: Route) -> Route:
-    """The route, for requests that name this machine: a page from elsewhere, whose name was made to point here, gets nothing."""
+    """The route, only for requests whose Host is this machine: protects against DNS rebinding by other sites."""
 
     def guard(request: Request) -> Response:
         named = request.headers.get("host", "").rpartition(":")
@@ -210,10 +211,10 @@ def _from_here(route: Route) -> Route:
 
 
 class Beside:
-    """The page as a process beside this one, which is started anew when it ends, until `stop`."""
+    """Runs the page in a child process and starts it again when it ends, until `stop`."""
 
     def __init__(self, shown: Shown, level: str, form: str) -> None:
-        """`level` and `form` are those of its log lines."""
+        """`level` and `form` are those of the child's log lines."""
         self._address = shown.address
         self._told = msgspec.json.encode((shown, level, form)) + b"\n"
         self._stopped = threading.Event()
@@ -222,7 +223,7 @@ class Beside:
         self._thread = threading.Thread(target=self._run, name="ui", daemon=True)
 
     def start(self) -> None:
-        """Raises InputError when it could not listen there."""
+        """Raises InputError if the page could not listen on its address."""
         here = Listen.read(self._address)
         Server({}, here.host, here.port).stop()
         self._thread.start()
@@ -249,13 +250,13 @@ class Beside:
             pause = min(2 * pause, MOST_AGAIN_SECONDS)
 
     def _started(self) -> subprocess.Popen[bytes] | None:
-        """A new process, which waits to be told what to show; None after `stop`."""
+        """A new child process, which waits for its input; None after `stop` or if none can be started."""
         with self._lock:
             if self._stopped.is_set():
                 return None
-            # What it is told goes through its pipe: arguments and environment are shown by ps.
+            # The child's settings go through its pipe: ps shows arguments and environment.
             command = [sys.executable, "-m", __name__]
-            try:  # in a group of its own: Ctrl-C is for the scaler, which ends it
+            try:  # in a session of its own: Ctrl-C reaches the scaler only, which then ends the child
                 self._process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
             except OSError as error:
                 LOG.warning("the page cannot be served: no process can be started (%s)", error.strerror)
@@ -264,12 +265,12 @@ class Beside:
 
 
 def beside() -> int:
-    """What that process does."""
+    """The child process of `Beside`: reads what to show from its pipe, and serves until the pipe closes."""
     from dds_adapters.runtime import logs
 
     with suppress(OSError):
         os.nice(10)
-        Path("/proc/self/oom_score_adj").write_text("1000")  # where memory runs out it is not the scaler that ends
+        Path("/proc/self/oom_score_adj").write_text("1000")  # the kernel's first victim, not the scaler
     shown, level, form = msgspec.json.decode(sys.stdin.buffer.readline(), type=tuple[Shown, str, str])
     logs.start(level, form)
     with ExitStack() as ends:

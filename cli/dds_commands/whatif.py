@@ -1,4 +1,4 @@
-"""`dds whatif`: what a log or a recording tells, played again on virtual time under other policies."""
+"""`dds whatif`: derive a model from a log or recording, and simulate it under other policies."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from dds_commands.running import FINE, UNFIT, require
 from dds_commands.screen import note, show, show_json, table
 from dds_core.errors import InputError
 
-if TYPE_CHECKING:  # the lab is loaded when the command runs: the help of all commands needs none of it
+if TYPE_CHECKING:  # the lab is imported when the command runs, to keep the help of all commands fast
     from dds_whatif.compare import Difference, Fit
     from dds_whatif.outcome import Outcome
     from dds_whatif.sweep import Grid, Run
@@ -44,7 +44,7 @@ if TYPE_CHECKING:  # the lab is loaded when the command runs: the help of all co
 SWEPT = (
     "wait p50", "wait p95", "wait max", "never bound", "attaches a day", "detaches a day", "used hours", "idle hours",
 )  # fmt: skip
-"""What a sweep shows of each cell; JSON has all measures."""
+"""Measures that a sweep's table shows for each cell; JSON has all."""
 
 
 @click.command("whatif", short_help="Simulate what happened under other policies.")
@@ -169,7 +169,7 @@ def _swept(
 
 
 def _write_page(path: str, model: Fitted, first: Candidate, last: Candidate) -> None:
-    """A run of the last policy as `dds report` shows it, with the curves of the first one's. Raises InputError."""
+    """Write a report of a run under the last policy, with the curves of one under the first policy. Raises InputError."""
     import msgspec
 
     from dds_adapters.web.page import document
@@ -192,7 +192,7 @@ def _write_page(path: str, model: Fitted, first: Candidate, last: Candidate) -> 
 
 
 def _write(model: Fitted, folder: Path) -> None:
-    """The scenario as files. Raises InputError."""
+    """Write the model as a scenario with its pods. Raises InputError if the files exist."""
     from dds_lab.scenario import written
     from dds_lab.scenario.workload import write_workload
 

@@ -1,5 +1,5 @@
-"""Our own autoscaler as a part of a lab on virtual time: the loop that runs beside a real Cluster Autoscaler, with timers in the
-place of threads, and calls within one instant in the place of gRPC."""
+"""The dds autoscaler in a lab on virtual time: the loop of the live process, with timers instead of threads and direct calls
+instead of gRPC."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from dds_lab.time import Timer
 
 AUTOSCALER_USER = "system:serviceaccount:composable-dra:dds-autoscaler"
 SERVERS_SECONDS = 10.0
-"""From one question for the servers to the next."""
+"""Seconds between two queries for the servers."""
 
 
 class OurAutoscaler(OurProcess[Fleet]):
-    """The autoscaler in a lab. `provider` is what Cluster Autoscaler asks."""
+    """The autoscaler in a lab; Cluster Autoscaler's stand-in calls `provider`."""
 
     def __init__(
         self,
@@ -50,14 +50,14 @@ class OurAutoscaler(OurProcess[Fleet]):
         self.provider: Provider = _Called(self, inbox)
 
     def turn_now(self) -> None:
-        """Take in what is there at this instant."""
+        """Process all arrivals at once."""
         if self._due is not None:
             self._due.cancel()
         self._turn()
 
 
 class _Called(Provider):
-    """A call is decided on within it: what takes time here is whatever its caller waits between two of them."""
+    """Each call is decided before it returns, within one instant of lab time."""
 
     def __init__(self, ours: OurAutoscaler, inbox: Inbox) -> None:
         self._ours = ours
@@ -91,7 +91,7 @@ class _Called(Provider):
 
 
 class _ServersTimer:
-    """Asks the provider for its servers again and again."""
+    """Queries the provider for its servers at intervals."""
 
     def __init__(self, ours: OurAutoscaler, machines: Machines, inbox: Inbox, interval: float) -> None:
         self._ours = ours

@@ -1,7 +1,7 @@
-"""A whole lab: an API server, hardware, and everything that lives in the cluster, made from a scenario.
+"""A whole lab, made from a scenario: API server, hardware and all actors. Only this module knows all of them.
 
-The one place that knows both halves. It runs on virtual time (`Lab.virtual`) or on any other `Time`; it does no I/O but to read
-the pods of a scenario's workload as they come, so whoever wants to serve it over HTTP does that (`serving`).
+It runs on virtual time (`Lab.virtual`) or on any other `Time`. It does no I/O except to read the scenario's file of pods;
+`serving` serves a lab over HTTP.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from dds_lab.time import MICROSECONDS, Time, VirtualTime
 
 HISTORY = 20_000
 FIRST_WAIT, LAST_WAIT, QUIET = 10.0, 300.0, 600.0
-"""Back-off of a kubelet that restarts a container, in seconds; without an exit for so long it begins anew."""
+"""Seconds. The kubelet's back-off for a container that exits: first wait, longest wait, time without an exit that resets it."""
 _STORY = "story"
 _WEBHOOK = "vcomposabilityrequest-v1alpha1.kb.io"
 
 
 class Actor(Protocol):
-    """Something that lives in the cluster."""
+    """A simulated component of the cluster."""
 
     def start(self) -> None: ...
 
@@ -55,8 +55,8 @@ class Actor(Protocol):
 
 
 class Lab:
-    """`server` is the API, `fabric` the hardware, `manager` its REST API where there is one, `ledger` what really happened to
-    it, `steps` how far the story has come. `exits` says of each part that ended by itself when and why; `tell` hears it too."""
+    """`server`: the API server. `fabric`: the hardware. `manager`: its REST API, None without one. `ledger`: all attaches and
+    detaches. `steps`: the scenario's steps. `exits`: a message for each part that ended by itself; `tell` also gets these."""
 
     def __init__(
         self,
@@ -67,8 +67,8 @@ class Lab:
         history: int = HISTORY,
         login: Login | None = None,
     ) -> None:
-        """Nothing happens before `start`. `track_updates`: keep managedFields of plain updates too, as a real server does.
-        `login`: who may log in to the manager, a well-known one by default."""
+        """The lab does nothing before `start`. `track_updates`: track managedFields of plain updates, too, as a real server does.
+        `login`: credentials for the manager, by default well-known ones."""
         self.scenario = scenario
         self.time = time
         self.server = ApiServer(
@@ -107,7 +107,7 @@ class Lab:
     @classmethod
     @contextmanager
     def virtual(cls, scenario: Scenario, *, seed: int | None = None, sink: Sink | None = None) -> Iterator[Lab]:
-        """A lab on virtual time that has started; `sink` gets a recording of it from the first object on."""
+        """A started lab on virtual time; `sink` gets a recording of it from the first object on."""
         time = VirtualTime(scenario.seed if seed is None else seed, scenario.start)
         lab = cls(scenario, time)
         lab.start(sink)
@@ -118,17 +118,17 @@ class Lab:
 
     @property
     def ledger(self) -> Ledger:
-        """Every attach and detach that was ordered, and what became of it."""
+        """Every ordered attach and detach with its outcome."""
         return self.fabric.ledger
 
     def client(self, user: str, groups: tuple[str, ...] = (MASTERS,)) -> Client:
-        """A client of the API for this user, who may do everything unless `groups` say otherwise."""
+        """A client of the API server for this user, by default with all permissions."""
         return Client(self.server, self.time, user, groups)
 
     # -- life
 
     def start(self, sink: Sink | None = None) -> None:
-        """Set the cluster up and let everything begin. Raises BadObject for what the API server does not take."""
+        """Create the cluster's objects and start all parts. Raises BadObject for an object that the API server refuses."""
         admin = self.client("admin")
         setup.define(admin)
         if sink is not None:
@@ -148,14 +148,14 @@ class Lab:
             self._begin(_STORY, other)
 
     def stop(self) -> None:
-        """Stop everything; the server and what it holds stay as they are."""
+        """Stop all parts; the server and its objects stay."""
         for part in reversed(list(self._running)):
             self.end_part(part)
         for recorder in self._recorders:
             recorder.stop()
 
     def run(self, seconds: float | None = None, *, until: int | None = None) -> None:
-        """Let virtual time pass: so many seconds, or up to an instant, or to the scenario's end."""
+        """Advance virtual time by some seconds, or to an instant (microseconds), by default to the scenario's end."""
         assert isinstance(self.time, VirtualTime), "a lab on real time runs by itself"
         if seconds is not None:
             until = self.time.now() + round(seconds * MICROSECONDS)
@@ -163,11 +163,11 @@ class Lab:
             until = self.scenario.start + round(self.scenario.duration * MICROSECONDS)
         self.time.run(until)
 
-    # -- what a story does to the parts
+    # -- what steps do to the parts
 
     def restart(self, part: PartName, down: float = 0.0, node: str = "") -> None:
-        """Stop a part, which forgets everything, and start a new one after `down` seconds; of the vendor's driver, with a
-        node, the plugin there."""
+        """Stop a part, which loses its memory, and start a new one after `down` seconds. With a node, restart only the vendor's
+        plugin there."""
         if node:
             self.restart_plugin(node)
             return
@@ -175,12 +175,12 @@ class Lab:
         self.time.after(down, lambda: self.begin_part(part))
 
     def relist(self, part: PartName, blind: float = 0.0) -> None:
-        """Break a part's watches: it hears nothing for so many seconds and then lists everything again."""
+        """Break a part's watches: it receives no events for `blind` seconds and then lists everything again."""
         for client in self._clients.get(part, ()):
             client.cut(blind)
 
     def cast(self, part: PartName, begin: Callable[[], None], end: Callable[[], None]) -> None:
-        """Somebody else plays a part that the scenario leaves open, and does so already. A restart ends it and begins it anew."""
+        """Register a running foreign program as a part that the scenario does not start; a restart calls `end` and `begin`."""
         self._cast[part] = _Guest(begin, end)
         self._running[part] = [self._cast[part]]
 
@@ -190,29 +190,29 @@ class Lab:
             actor.partition(node, serial, profiles)
 
     def restart_plugin(self, node: str) -> None:
-        """Restart the plugins of the vendors' drivers on a node; on a silent one nobody hears of it."""
+        """Restart the plugins of the vendors' drivers on a node; on a silent node this has no effect."""
         if node in self._silent:
             return
         for actor in self._vendors():
             actor.restart_plugin(node)
 
     def plugin_age(self, node: str) -> float:
-        """Seconds since the youngest plugin on a node came up."""
+        """Seconds since the last start of a plugin on a node; infinite without plugins."""
         return min((actor.plugin_age(node) for actor in self._vendors()), default=float("inf"))
 
     def drivers(self) -> frozenset[str]:
-        """The vendors' drivers that nodes have."""
+        """Names of the vendors' drivers."""
         return frozenset().union(*(actor.drivers() for actor in self._vendors()))
 
     def _vendors(self) -> list[VendorDriver]:
         return [actor for actor in self._running.get("vendor", ()) if isinstance(actor, VendorDriver)]
 
     def lose_node(self, node: str) -> None:
-        """The node's object goes, and its pods with it."""
+        """Delete the node's object and its pods."""
         self.workloads.lose(node)
 
     def silence(self, node: str, lasts: float | None = None) -> None:
-        """The node is not heard any more, for so many seconds or for ever. Its object stays."""
+        """Silence a node's kubelet and plugins, for `lasts` seconds or for ever. Its object stays."""
         self._silent[node] = None
         self._tell_silence((node,), ("kubelet", "controllers"))
         if lasts is not None:
@@ -242,14 +242,14 @@ class Lab:
         actor.start()
 
     def begin_part(self, part: PartName) -> None:
-        """Start a part that is not there."""
+        """Start a part unless it runs."""
         if part not in self._running:
             for actor in self._made(part):
                 self._begin(part, actor)
             self._tell_silence(self._silent, (part,))
 
     def _made(self, part: PartName) -> Iterator[Actor]:
-        """Who plays a part: nobody where the scenario leaves it open and nobody was cast."""
+        """The actors of a part: the scenario's, else the one of `cast`, else none."""
         knobs = getattr(self.scenario.parts, part)
         if knobs is not None:
             yield from _MAKERS[part](self, knobs)
@@ -263,7 +263,7 @@ class Lab:
         return client
 
     def end_part(self, part: str) -> None:
-        """Stop a part, which forgets everything."""
+        """Stop a part, which loses its memory."""
         self._clients.pop(part, None)
         for actor in reversed(self._running.pop(part, [])):
             actor.stop()
@@ -275,7 +275,7 @@ class Lab:
         )
 
     def _scheduler_exited(self, why: str) -> None:
-        """It is a static pod: its kubelet starts it anew, each time later."""
+        """The scheduler is a static pod: its kubelet restarts it, with a growing back-off."""
         now = self.time.now()
         if now - self._exit_at > QUIET * MICROSECONDS:
             self._exit_wait = FIRST_WAIT
@@ -343,14 +343,14 @@ class Lab:
 
 @dataclass(frozen=True)
 class _Guest:
-    """An actor that is not of the lab."""
+    """A foreign program as an actor."""
 
     start: Callable[[], None]
     stop: Callable[[], None]
 
 
 class _Webhook:
-    """The operator's validating webhook. While the operator is away nobody answers it, and so nothing passes
+    """The operator's validating webhook. While the operator is down, the API server refuses the writes that it validates
     (failurePolicy Fail)."""
 
     def __init__(self, server: ApiServer, operator: Operator) -> None:
@@ -394,5 +394,5 @@ _MAKERS: dict[PartName, Callable[[Lab, Any], Iterator[Actor]]] = {
     "operator": Lab._operator,
     "scaler": Lab._scaler,
 }
-"""In the order in which they start."""
+"""Functions that make the parts, in starting order."""
 assert set(_MAKERS) == set(PART_NAMES)

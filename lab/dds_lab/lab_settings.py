@@ -1,6 +1,6 @@
-"""From what a scenario says to the settings of the actors.
+"""Makes the actors' settings from a scenario.
 
-A knob that has the name of a setting is that setting (`taken`). A part to which more is told has a function of its own here.
+`taken` copies each field of a scenario's part to the setting of the same name. The functions for single parts add the rest.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from dds_lab.scenario.forms import Delay, Written
 from dds_lab.scenario.workload import read_workload
 
 SCHEME = "lab://"
-"""What a node's providerID has before its machine's UUID."""
+"""Prefix of a node's providerID, before its machine's UUID."""
 
 _SettingsT = TypeVar("_SettingsT")
 
 
 def taken(settings: Callable[..., _SettingsT], knobs: Written, **others: object) -> _SettingsT:
-    """The settings: those in `others`, and the knobs of the same names, a delay as its latency."""
+    """Settings made of `others` and of the knobs with the same names; a delay becomes its latency."""
     for name in signature(settings).parameters.keys() & type(knobs).model_fields.keys() - others.keys():
         knob = getattr(knobs, name)
         others[name] = knob.latency() if isinstance(knob, Delay) else knob
@@ -40,7 +40,7 @@ def taken(settings: Callable[..., _SettingsT], knobs: Written, **others: object)
 
 
 def api_gates(scenario: Scenario) -> Gates:
-    """The API server's feature gates and what it serves."""
+    """The API server's feature gates and optional APIs."""
     cluster = scenario.cluster
     rules = {f"{cluster.taint_rules}/devicetaintrules": True} if cluster.taint_rules else {}
     gates = dict(cluster.gates.api)
@@ -50,7 +50,6 @@ def api_gates(scenario: Scenario) -> Gates:
 
 
 def device_info(scenario: Scenario) -> DeviceInfo:
-    """The ConfigMap's content."""
     models = scenario.cluster.models
     numbers = {one.model: place if one.index is None else one.index for place, one in enumerate(models, start=1)}
     return DeviceInfo(
@@ -73,7 +72,6 @@ def device_info(scenario: Scenario) -> DeviceInfo:
 
 
 def fabric(scenario: Scenario) -> FabricSettings:
-    """The hardware."""
     fabrics = scenario.cluster.fabrics
     pools = tuple(Pool(str(one.id), model, count) for one in fabrics for model, count in one.devices.items())
     knobs = scenario.parts.fabric
@@ -83,7 +81,7 @@ def fabric(scenario: Scenario) -> FabricSettings:
 
 
 def manager(scenario: Scenario, knobs: written.Manager, login: Login) -> ManagerSettings:
-    """The hardware's manager; its node groups are the scenario's groups of nodes."""
+    """Its node groups are the scenario's groups of nodes."""
     cluster = scenario.cluster
     groups: dict[str, tuple[str, ...]] = {}
     for group in cluster.nodes:
@@ -105,7 +103,7 @@ def manager(scenario: Scenario, knobs: written.Manager, login: Login) -> Manager
 
 
 def scheduler(scenario: Scenario, knobs: written.Scheduler, allocation_delay: Latency) -> SchedulerSettings:
-    """The scheduler; its gates are its own, so that what the server keeps may not be obeyed."""
+    """The scheduler has its own gates, so it may ignore fields that the API server stores."""
     gates = Gates.for_version(scenario.cluster.version, scenario.cluster.gates.scheduler)
     return SchedulerSettings(
         profiles={name: Profile(binding_timeout=one.binding_timeout) for name, one in knobs.profiles.items()},
@@ -117,13 +115,13 @@ def scheduler(scenario: Scenario, knobs: written.Scheduler, allocation_delay: La
 
 
 def operator(scenario: Scenario, knobs: written.Operator) -> OperatorSettings:
-    """The operator; it writes DeviceTaintRules in the only version that it knows."""
+    """The operator writes DeviceTaintRules only in version v1alpha3, the only one that it knows."""
     rules = scenario.cluster.taint_rules or ""
     return taken(OperatorSettings, knobs, taint_version="v1alpha3" if rules.endswith("v1alpha3") else "")
 
 
 def vendors(scenario: Scenario, knobs: written.Vendor) -> list[VendorSettings]:
-    """The vendors' drivers, one for each driver name among the models."""
+    """One vendor's driver for each driver name among the models."""
     models = scenario.cluster.models
     return [
         taken(
@@ -151,14 +149,12 @@ def vendors(scenario: Scenario, knobs: written.Vendor) -> list[VendorSettings]:
 
 
 def node_drivers(scenario: Scenario) -> list[NodeDevicesSettings]:
-    """Further drivers on nodes."""
     return [
         NodeDevicesSettings(one.name, one.suffix, one.devices, frozenset(one.nodes)) for one in scenario.cluster.drivers
     ]
 
 
 def publisher(scenario: Scenario, knobs: written.Publisher) -> PublisherSettings:
-    """The pools' publisher."""
     devices = {one.model: one.device for one in scenario.cluster.models}
     limits = tuple(
         Limits(devices[model], limit.max, limit.min, frozenset(group.names()))
@@ -169,16 +165,14 @@ def publisher(scenario: Scenario, knobs: written.Publisher) -> PublisherSettings
 
 
 def run(wanted: work.Run) -> Run:
-    """A pod with its claim."""
     return taken(Run, wanted, cpu=wanted.cpu or "", memory=wanted.memory or "")
 
 
 def arrivals(path: str) -> Iterator[tuple[float, Run, float | None]]:
-    """The pods of a file, in order."""
+    """Time of arrival, pod and time of withdrawal (seconds) for each row of a file, in order."""
     return ((one.at, run(one.run), one.withdraw_after) for one in read_workload(Path(path)))
 
 
 def mix(wanted: work.Mix) -> MixSettings:
-    """Random pods."""
     asks = tuple(Ask(one.devices, one.weight, one.shares) for one in wanted.asks)
     return taken(MixSettings, wanted, asks=asks, cpu=wanted.cpu or "", memory=wanted.memory or "")

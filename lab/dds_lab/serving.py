@@ -1,4 +1,4 @@
-"""A lab on real time, served over HTTP until it is told to stop."""
+"""Runs a lab on real time and serves it over HTTP until it is stopped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HISTORY = 100_000
 
 @dataclass(frozen=True)
 class Address:
-    """Where it listens: port 0 is any that is free."""
+    """The address to listen on; port 0 means any free port."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -42,10 +42,10 @@ async def serve(
     seed: int | None = None,
     managed: Callable[[ManagerFrontend], None] = lambda face: None,
 ) -> None:
-    """Serve until `stop` is set; `ready` is called once it answers, and before that `managed` if the scenario has a manager of
-    the hardware, which always listens on loopback and knows a login of its own at each start. The administrator can guard devices
-    and exchange them. Its time begins at the wall clock's, whatever the scenario says. Raises InputError when it cannot listen,
-    BadObject when the scenario's objects are refused."""
+    """Serve until `stop` is set. `ready` is called when the server answers. If the scenario has a hardware manager, `managed` is
+    called before; the manager always listens on loopback and has new credentials at each start. The objects with which `admin`
+    can guard and exchange devices are installed. The lab's time starts at the wall clock's, whatever the scenario says. Raises
+    InputError if it cannot listen, BadObject if the API server refuses an object of the scenario."""
     loop = asyncio.get_running_loop()
     time = RealTime(
         loop,
@@ -73,7 +73,7 @@ async def serve(
 
 
 async def _managed(lab: Lab) -> ManagerFrontend | None:
-    """The manager's own address, where the scenario has one."""
+    """The manager's frontend, listening; None if the scenario has no manager."""
     knobs = lab.scenario.parts.manager
     if lab.manager is None or knobs is None:
         return None
@@ -83,7 +83,7 @@ async def _managed(lab: Lab) -> ManagerFrontend | None:
 
 
 def _login() -> Login:
-    """Secrets that hold for one start."""
+    """New secrets for this start."""
     return Login(password=secrets.token_urlsafe(18), client_secret=secrets.token_urlsafe(18))
 
 
@@ -93,7 +93,7 @@ def _credentials(scenario: Scenario) -> Credentials:
 
 
 def plan(scenario: Scenario, time: Time) -> wire.FaultPlan | None:
-    """What goes wrong on the wire, None for nothing."""
+    """The scenario's wire faults; None without any."""
     rules = [_rule(one) for one in scenario.faults.wire]
     return wire.FaultPlan(rules, time.now, time.random("wire")) if rules else None
 

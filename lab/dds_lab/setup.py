@@ -1,6 +1,5 @@
-"""The cluster before anything happens: definitions, namespaces, configuration, classes, nodes, and what a scenario adds.
-
-Everything is made through the API, as an administrator would. Nothing here starts an actor.
+"""Creates the cluster's first objects through the API, as an administrator would: definitions, namespaces, configuration,
+classes, nodes, and the scenario's own objects. It starts no actor.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ class BadObject(InputError):
 
 
 def define(client: Client) -> None:
-    """Make the operator's kinds known."""
+    """Create the operator's custom resource definitions."""
     for definition in DEFINITIONS:
         client.create("customresourcedefinitions", definition)
 
 
 def fill(client: Client, scenario: Scenario) -> None:
-    """Create everything that is there at the start. Raises BadObject, naming the object and the server's reason."""
+    """Create all objects of the start. Raises BadObject, which names the object and the server's reason."""
     for place, obj in _objects(client, scenario):
         create(client, obj, place)
 
 
 def install_guard(client: Client, user: str) -> None:
-    """What an installation of dds brings so that this user can exchange devices: the policy that guards them, its binding, the
-    ConfigMap with the guarded devices, and the claim with which a guard is probed."""
+    """Create the objects of an installation of dds that let this user exchange devices: the admission policy of the guard, its
+    binding, the ConfigMap with the guarded devices, and the claim that probes the guard."""
     if client.find("namespaces", NAMESPACE) is None:
         client.create("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     for obj in (guard.policy(user), guard.binding(NAMESPACE), guard.config_map(NAMESPACE), guard.probe(NAMESPACE)):
@@ -47,7 +46,7 @@ def install_guard(client: Client, user: str) -> None:
 
 
 def create(client: Client, obj: Object, place: str) -> None:
-    """Create an object of any kind that is served, its status too where it has one. Raises BadObject."""
+    """Create an object of any served kind, with its status if it has one. Raises BadObject."""
     resource = resource_of(client, obj, place)
     metadata = obj.get("metadata") or {}
     namespace = metadata.get("namespace") or ("default" if resource.namespaced else "")
@@ -63,7 +62,7 @@ def create(client: Client, obj: Object, place: str) -> None:
 
 
 def resource_of(client: Client, obj: Object, place: str) -> Resource:
-    """The resource that an object is of, by its kind and apiVersion. Raises BadObject."""
+    """The resource of an object, by its kind and apiVersion. Raises BadObject."""
     kind, version = obj.get("kind"), obj.get("apiVersion")
     for one in client.server.registry.resources():
         if (one.kind, one.api_version) == (kind, version):
@@ -73,7 +72,7 @@ def resource_of(client: Client, obj: Object, place: str) -> Resource:
 
 
 def reference(resource: Resource) -> str:
-    """How a client names just this version of a resource."""
+    """The name with which a client addresses exactly this version of a resource."""
     return f"{resource.plural}.{resource.version}.{resource.group}" if resource.group else resource.plural
 
 
@@ -96,7 +95,7 @@ def _objects(client: Client, scenario: Scenario) -> Iterator[tuple[str, Object]]
 
 
 def _class_of(model: Model) -> Class:
-    """The class that a model has when nobody says otherwise: its driver's devices of this product."""
+    """A model's default DeviceClass: its driver's devices with its product."""
     product = f'device.attributes["{model.driver}"].productName == "{model.product}"'
     return Class(name=model.device, selectors=(f'device.driver == "{model.driver}" && {product}',))
 
@@ -114,7 +113,7 @@ def _class(wanted: Class) -> Object:
 
 
 def _node(name: str, group: Nodes, scenario: Scenario, now: str) -> Object:
-    """A node that is ready, with the labels that the fabric's publisher and the scaler would write sooner or later."""
+    """A ready node with the labels that publisher and scaler would write."""
     prefix = scenario.cluster.prefix
     labels = {"kubernetes.io/hostname": name}
     if group.fabric is not None:

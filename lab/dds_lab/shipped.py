@@ -1,4 +1,4 @@
-"""The scenarios that come with the package, found by name; and any other, found by its path."""
+"""Finds scenarios: those of the package by name, others by path."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from dds_lab.scenario import Scenario, ScenarioError, read_scenario
 
 FOLDER = Path(__file__).with_name("scenarios")
-"""In the repository `examples/scenarios` is the same folder by another name."""
+"""In the repository `examples/scenarios` is the same folder."""
 
 
 def names() -> list[str]:
@@ -17,7 +17,7 @@ def names() -> list[str]:
 
 
 def find(text: str) -> Scenario:
-    """The scenario at a path, or else of a name. Raises ScenarioError, naming what is near."""
+    """The scenario at a path, else the one of this name. Raises ScenarioError, which suggests similar names."""
     if Path(text).is_file():
         return read_scenario(text)
     if text in names():

@@ -1,7 +1,6 @@
-"""The story of a scenario, step by step: each comes when the one before it is done and its own time has come.
+"""Carries out the steps of a scenario: each when the one before is done and its own time has come.
 
-A step that cannot be carried out is noted and the story goes on; what was noted makes the run a failed one. Nothing here judges
-what the cluster does.
+A step that cannot be carried out is added to `failures`, and the next step follows; a run with failures has failed.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from dds_lab.time import MICROSECONDS, Time, Timer
 
 
 class StepFailed(InputError):
-    """A step names something that is not there when it comes."""
+    """A step names an object that does not exist at that time."""
 
 
 class Steps:
-    """Carries out the steps in their order. `done` counts those that are behind us, `failures` says what went wrong."""
+    """Carries out the steps in order. `done`: number of completed steps; `failures`: messages of those that failed."""
 
     def __init__(self, world: World, steps: Sequence[Step]) -> None:
         self.done = 0
@@ -58,7 +57,6 @@ class Steps:
 
     @property
     def finished(self) -> bool:
-        """Whether the last step is behind us."""
         return self.done == len(self._steps)
 
     def start(self) -> None:
@@ -71,7 +69,7 @@ class Steps:
         if self._wait is not None:
             self._wait.close()
 
-    # -- one after the other
+    # -- order
 
     def _next(self) -> None:
         self._timer = None
@@ -108,7 +106,7 @@ class Steps:
     def _fail(self, what: str) -> None:
         self.failures.append(f"steps[{self.done}] ({self._steps[self.done].action}): {what}")
 
-    # -- what a step can be
+    # -- actions
 
     def _apply(self, manifest: Object) -> None:
         resource = setup.resource_of(self._client, manifest, "the manifest")
@@ -128,7 +126,7 @@ class Steps:
         )
 
     def _made_for(self, pod: str) -> str:
-        """The claim that was made for a pod. Raises StepFailed."""
+        """The claim that was created for a pod. Raises StepFailed."""
         namespace, name = _namespaced(pod)
         found = self._client.find("pods", name, namespace) or {}
         made = [one.get("resourceClaimName") for one in claim_statuses(found)]
@@ -171,7 +169,7 @@ class Steps:
         self._world.partition(node, self._first(node, it.model), it.profiles)
 
     def _first(self, node: str, model: str | None) -> str:
-        """The serial of the first device that is attached, of the model where one is named. Raises StepFailed."""
+        """The serial of the first attached device, of the model if one is given. Raises StepFailed."""
         attached = self._world.fabric.attached(node)
         serial = next((one.device.serial for one in attached if model in (None, one.device.model)), "")
         if not serial:
@@ -179,7 +177,7 @@ class Steps:
         return serial
 
     def _node(self, ref: NodeRef) -> str:
-        """The node that is meant now. Raises StepFailed."""
+        """The node's name, at this time. Raises StepFailed."""
         if not isinstance(ref, NodeOf):
             return ref
         what = ref.claim if ref.claim is not None else ref.pod
@@ -194,7 +192,7 @@ class Steps:
 
 
 class _Wait:
-    """Waits until an object shows something, or time is up."""
+    """Waits until an object has the wanted content, or until a timeout."""
 
     def __init__(self, time: Time, client: Client, wanted: WaitFor, done: Callable[[bool], None]) -> None:
         resource, self._namespace, self._name = _object_name(client, wanted.object)
@@ -229,7 +227,7 @@ def _shows(obj: Object | None, wanted: WaitFor) -> bool:
 
 
 def _at(obj: Any, path: str) -> Any:
-    """What stands at a path such as `status.conditions[0].type`; None for nothing."""
+    """The value at a path such as `status.conditions[0].type`; None if there is none."""
     for part in path.replace("[", ".").replace("]", "").split("."):
         if isinstance(obj, list):
             obj = obj[int(part)] if part.isdigit() and int(part) < len(obj) else None

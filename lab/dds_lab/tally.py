@@ -1,7 +1,7 @@
-"""What came of a run, in numbers: claims, pods, hand-overs and where they landed, and what was moved on the fabric.
+"""Counts claims, pods, hand-overs and where they landed, and the fabric's attaches and detaches in a run.
 
-It watches claims and pods like anybody else. A hand-over is a claim that was sent back to the scheduler by
-FabricDeviceReschedule and then allocated again.
+It watches claims and pods by an ordinary client. A hand-over here is a claim that the condition FabricDeviceReschedule sent back
+to the scheduler and that was then allocated again.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ RESCHEDULE = "FabricDeviceReschedule"
 
 @dataclass
 class Tally:
-    """`claims` and `pods` count what was ever made, `bound` the pods that got a node. `stayed` and `moved`: hand-overs
-    that landed on the node that had been made ready, and elsewhere; `waited`: those of them that wait for a pool's device
-    anew."""
+    """`claims`, `pods`: all that were created; `bound`: pods that got a node. `stayed`, `moved`: hand-overs that landed on the
+    node with the attached device, or elsewhere; `waited`: hand-overs that wait for a pool device again."""
 
     claims: int = 0
     pods: int = 0
@@ -29,12 +28,11 @@ class Tally:
     moved: int = 0
     waited: int = 0
     allocations: Counter[str] = field(default_factory=Counter)
-    """Allocations by what they are on: `pool` or `node`."""
-    _signalled: dict[str, str] = field(default_factory=dict)  # claim uid → node that was made ready
+    """Allocations of devices of a `pool` or of a `node`."""
+    _signalled: dict[str, str] = field(default_factory=dict)  # claim uid → node with the attached device
     _handed: dict[str, str] = field(default_factory=dict)  # the same, once the allocation was cleared
 
     def follow(self, client: Client) -> None:
-        """Count from now on."""
         client.mirror("resourceclaims").on_change(self._claim)
         client.mirror("pods").on_change(self._pod)
 
@@ -85,7 +83,7 @@ def _signalled(claim: Object) -> bool:
 
 
 def moves(ledger: Ledger) -> dict[str, int]:
-    """Attaches and detaches that were done, and orders that failed."""
+    """Number of done attaches and detaches, failed orders, and orders without an answer."""
     return {
         "attached": ledger.count("attach", "done"),
         "detached": ledger.count("detach", "done"),

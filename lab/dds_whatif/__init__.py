@@ -1,1 +1,1 @@
-"""What would have happened: a model of a cluster from its log, played under other policies, and real traces as scenarios."""
+"""Derive a model of a cluster from its log, and simulate it under other policies and pools. Real traces as scenarios."""

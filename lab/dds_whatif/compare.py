@@ -1,8 +1,8 @@
-"""Runs beside reality, and policies beside the first one, over the same seeds.
+"""Compares runs of the model with reality, and runs of other policies with those of the first one, over the same seeds.
 
-A model is believed as far as it fits: each measure that the recorded policy gives is held against what was recorded. Reality is
-one run too, so a measure is also believed where one more seed could have given it, and a quantile of waits where the model lies
-within the interval that so few waits leave it.
+The model fits if each measure under the recorded policy is close enough to the recorded value. Reality is a random sample too, so
+a measure also fits if one more seed could have given the recorded value. A quantile of waits also fits if the model is within the
+confidence interval of the recorded quantile.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from typing import Literal, NamedTuple
 Measures = Mapping[str, float]
 
 FIT = ("wait mean", "wait p50", "wait p95", "never bound", "attaches", "used hours", "idle hours")
-"""What a model has to meet."""
+"""Measures in which a model must fit."""
 SLACK = {
     **dict.fromkeys(("wait mean", "wait p50", "wait p95"), 0.25),
     **dict.fromkeys(("used hours", "idle hours"), 0.01),
     **dict.fromkeys(("never bound", "attaches"), 0.0),
 }
-"""Differences that nobody would act on, whatever part of the whole they are: seconds, devices, device-hours."""
+"""Absolute differences (seconds, device-hours, numbers) that are small enough to fit, however large their relative part."""
 ENOUGH = 5
-"""Seeds below which nothing is said of what another one could have given."""
+"""With fewer seeds than this there is no prediction of what one more seed could give."""
 UNFELT, UNFELT_PART = 0.001, 0.005
-"""A difference of this, or of this part, is none."""
+"""Differences up to this value, or up to this relative part, count as none."""
 NEUTRAL = ("used hours",)
-"""Measures of which neither less nor more is better."""
+"""Measures in which neither less nor more is better."""
 
 _T = (
     12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101,
     2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 )  # fmt: skip
-"""Student's t, 97.5 %, by degrees of freedom from 1."""
+"""97.5 % quantiles of Student's t, for 1 and more degrees of freedom."""
 _NORMAL = 1.96
 
 Verdict = Literal["fits", "within the spread", "off"]
@@ -40,8 +40,8 @@ Word = Literal["better", "worse", "cannot tell", "the same", "other"]
 
 
 class Fit(NamedTuple):
-    """A measure in reality, with its interval where it has one, and over the seeds: their median and the lowest and highest of
-    them. `off` is the median's difference as a part of reality, None where that is 0."""
+    """A measure in reality, with its confidence interval if it has one, and the median, lowest and highest value over the seeds.
+    `off` is the median's relative difference from reality, None if reality is 0."""
 
     measure: str
     real: float
@@ -54,8 +54,8 @@ class Fit(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A measure of a policy less that of the first, over the same seeds: its mean and the half-width of its 95 % interval, None
-    with one seed alone."""
+    """A policy's measure minus the first policy's, over the same seeds: the mean, and half the width of its 95 % interval (None
+    with a single seed)."""
 
     measure: str
     mean: float
@@ -68,8 +68,8 @@ class Difference(NamedTuple):
 def fits(
     real: Measures, runs: Sequence[Measures], bound: float, intervals: Mapping[str, tuple[float, float]]
 ) -> list[Fit]:
-    """How far the model is from reality; `bound` is a part of reality, such as 0.15, `intervals` are those of reality's measures
-    that have one."""
+    """Compare each measure of the runs with reality. `bound` is the allowed relative difference, such as 0.15; `intervals` are
+    confidence intervals of reality's measures."""
     return [_fit(name, real[name], [run[name] for run in runs], bound, intervals.get(name)) for name in FIT]
 
 
@@ -85,17 +85,17 @@ def _fit(name: str, real: float, values: Sequence[float], bound: float, interval
 
 
 def _foreseen(values: Sequence[float], real: float) -> bool:
-    """Whether one more run may well be like reality: by the 95 % prediction interval, which more runs do not widen."""
+    """Whether reality is within the runs' 95 % prediction interval: the values that one more run may have."""
     half = half_width(values) if len(values) >= ENOUGH else None
     return half is not None and abs(real - fmean(values)) <= half * float((len(values) + 1) ** 0.5)
 
 
 def differences(first: Sequence[Measures], other: Sequence[Measures]) -> list[Difference]:
-    """Each measure, seed by seed against the first policy's."""
+    """The difference of each measure, paired by seed."""
     return [
         _difference(name, [run[name] for run in first], [run[name] for run in other])
         for name in first[0]
-        if name in other[0] and not name.endswith(" a day")  # the same once more
+        if name in other[0] and not name.endswith(" a day")  # tells the same as the total
     ]
 
 
@@ -106,7 +106,7 @@ def _difference(name: str, first: Sequence[float], other: Sequence[float]) -> Di
 
 
 def half_width(values: Sequence[float]) -> float | None:
-    """Of the 95 % interval around a mean; None for a single value."""
+    """Half the width of the 95 % interval of the mean; None for a single value."""
     if len(values) < 2:
         return None
     free = len(values) - 1

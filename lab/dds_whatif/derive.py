@@ -1,8 +1,8 @@
-"""From what a log or a recording tells to what the lab needs to tell it again: fleet, workload, and how fabric, driver and
-publisher behaved, each with the number of samples it was fitted from.
+"""Extracts from a log or a recording what the lab needs to simulate it: fleet, workload, and the delays and errors of fabric,
+driver and publisher, each with the number of its samples.
 
-Of a pod only that counts which does not depend on the scaler: when it came, what its claims ask for, how long it ran once it was
-bound, or how long it waited before it was withdrawn. What cannot be told again exactly is counted and told in `Derived.notes`.
+Of a pod only facts are taken that do not depend on the scaler: when it came, what its claims request, how long it ran after it
+was bound, or how long it waited before it was withdrawn. `Derived.notes` counts what the simulation cannot repeat exactly.
 """
 
 from __future__ import annotations
@@ -34,18 +34,19 @@ from dds_core.timeline import Moment
 Cell = tuple[str, str]
 """Fabric and model."""
 EMPTY = "no free resource"
-"""In the fabric's words: the pool is empty, which the model comes to by itself."""
+"""The fabric's message for an empty pool. It is not counted as an error: in the model pools run empty by themselves."""
 AWAY = 120.0
-"""Seconds for which a node may be gone and still be told as one that stayed: it was registered anew."""
+"""A node that is gone for at most so many seconds counts as never gone: it registered again."""
 LINKED = 60.0
-"""Seconds within which a change of a pool comes of an attach that began, or of a claim that took or let go of its devices."""
+"""A change of a pool is attributed to an attach, or to a claim that took or released its devices, if that was at most so many
+seconds before."""
 _ORDER = (Config, Node, Slice, AttachRequest, FabricResource, Claim, Pod)
 SETTLED = 10.0
-"""Seconds for which a number of devices has to stand: the reference's publisher looks every five."""
+"""Seconds for which a number of devices must be stable to count: the reference's publisher reads the pool every five seconds."""
 
 
 class Samples(NamedTuple):
-    """Durations that were seen, in seconds, in ascending order."""
+    """Observed durations in seconds, in ascending order."""
 
     seconds: tuple[float, ...]
 
@@ -54,7 +55,7 @@ class Samples(NamedTuple):
         return len(self.seconds)
 
     def at(self, share: float) -> float:
-        """The nearest-rank quantile; 0 where nothing was seen."""
+        """The nearest-rank quantile; 0 without samples."""
         if not self.seconds:
             return 0.0
         return self.seconds[max(0, -(-round(share * 1_000_000 * len(self.seconds)) // 1_000_000) - 1)]
@@ -62,9 +63,9 @@ class Samples(NamedTuple):
 
 @dataclass(frozen=True)
 class Behaviour:
-    """How the hardware and what is beside it behaved. `attach` and `detach` are by model; `listing` is from a device's arrival
-    until its node lists it, `publishing` from what takes a device of a pool until it lists one less. `errors`: by
-    fabric and model how many resources the fabric refused at first, of how many, and its words."""
+    """Delays and errors of hardware, driver and publisher. `attach` and `detach` are by model. `listing`: from a device's arrival
+    until the node's slices list it. `publishing`: from the event that takes a device from a pool until the pool lists one less.
+    `errors`: by fabric and model, how many resources the fabric refused at first, out of how many, and its message."""
 
     attach: dict[str, Samples]
     detach: dict[str, Samples]
@@ -75,8 +76,8 @@ class Behaviour:
 
 
 class PodRow(NamedTuple):
-    """A pod and what all its claims ask for together; seconds. `ran` is None where it ran on, `withdrawn` None unless it went
-    before it was bound; `ended`: it ended by itself."""
+    """A pod and what all its claims request together; times in seconds. `ran` is None if the pod still runs at the end,
+    `withdrawn` None unless the pod was deleted before it was bound; `ended`: it ended by itself."""
 
     at: float
     namespace: str
@@ -90,7 +91,7 @@ class PodRow(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What happened to the fleet: `kind` is cordon, uncordon, lose_node, or resize with a fabric, model and number."""
+    """A change of the fleet: `kind` is cordon, uncordon, lose_node, or resize with a fabric, model and number."""
 
     at: float
     kind: str
@@ -102,19 +103,19 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class Derived:
-    """What was read. `begin` and `end` are instants (microseconds); `policy` is that of a log's scaler, None of a recording;
-    `reference`: the reference scaler drove, as the names of its requests tell."""
+    """The result of a `Reader`. `begin` and `end` are instants in microseconds. `policy` is that of the log's scaler, None for a
+    recording. `reference`: the names of the requests show that the reference scaler made them."""
 
     begin: int
     end: int
     config: Config
     nodes: tuple[Node, ...]
     taken: frozenset[str]
-    """Nodes to which pods with claims were bound: what taints they have is tolerated."""
+    """Nodes to which pods with claims were bound: those pods tolerate the nodes' taints."""
     classes: tuple[DeviceClass, ...]
     pools: dict[Cell, int]
     sights: dict[str, dict[str, str]]
-    """By model what a node's driver says of its devices: attributes of text, and `memory`."""
+    """By model, the text attributes and `memory` of its devices in the slices of a node."""
     pods: tuple[PodRow, ...]
     changes: tuple[Change, ...]
     behaviour: Behaviour
@@ -147,7 +148,8 @@ class _ResourceSeen:
 
 @dataclass
 class Reader:
-    """Reads a source from its first moment to its last. `logged`: it is a log, whose policy is that which drove the cluster."""
+    """Takes a source's moments one by one and collects what `Derived` holds. `logged`: the source is a log, so its policy is the
+    one that acted in the cluster."""
 
     logged: bool
     begin: int = 0
@@ -180,16 +182,14 @@ class Reader:
     _first: dict[Cell, int] = field(default_factory=dict)
     _standing: dict[Cell, tuple[int, int]] = field(default_factory=dict)
 
-    # -- what is told
+    # -- moments
 
     def read(self, moments: Iterable[Moment]) -> Reader:
-        """Take all of it; gives itself."""
         for moment in moments:
             self.take(moment)
         return self
 
     def take(self, moment: Moment) -> None:
-        """Take in one moment."""
         self.now = max(self.now, moment.at)
         self.begin = self.begin or moment.at
         if moment.fact is None:
@@ -229,7 +229,7 @@ class Reader:
     def _pod(self, pod: Pod, gone: bool) -> None:
         seen = self.pods.get(pod.uid)
         if seen is None:
-            if pod.phase in FINISHED:  # it had ended before the source begins
+            if pod.phase in FINISHED:  # it ended before the source begins
                 return
             seen = self.pods[pod.uid] = _PodSeen(pod, self.now, early=bool(pod.node))
         seen.pod = pod
@@ -278,7 +278,7 @@ class Reader:
         self._look_at_totals()
 
     def _keep(self, uid: str, seen: _ResourceSeen) -> None:
-        """Know which resources are there, and which of them are on their way."""
+        """Track which resources exist, and which of them are being attached or detached."""
         if seen.gone:
             self._there.pop(uid, None)
         else:
@@ -318,7 +318,7 @@ class Reader:
             self._caused[model.model] = self.now
 
     def _listed(self, before: Slice | None, one: Slice) -> None:
-        """Which arrivals the node lists now: the oldest first, as many as there are new devices."""
+        """Match new devices in a node's slice with arrivals at that node, the oldest arrival first."""
         news = len(one.devices) - (len(before.devices) if before is not None else 0)
         for _ in range(min(max(0, news), len(self._arrived[one.node]))):
             self._arrived[one.node].pop(0).listed = self.now
@@ -357,7 +357,7 @@ class Reader:
             self.odd["node that went and came back stays away"] += 1
 
     def _built_in(self) -> None:
-        """Devices that nodes list and no resource ever named."""
+        """Note devices that nodes list and that no resource ever named."""
         number = len(set(self.known.uuid_at.values()) - self._uuids)
         if number:
             self.odd["device that is built into a node, or whose resource is not seen, is left out"] += number
@@ -369,8 +369,8 @@ class Reader:
     # -- how many devices there are
 
     def _look_at_totals(self) -> None:
-        """Count a fabric's devices while nothing is on its way and nobody waits: what its pool lists, and what is attached. A
-        number counts once it has stood for a while, since a pool is published late."""
+        """Find how many devices a fabric has in all, as listed by the pool plus attached ones. Only times without waiting claims
+        and moving devices count, and only numbers that stay for `SETTLED` seconds, since pools are published late."""
         for cell, (number, since) in self._standing.items():
             if self.now - since >= SETTLED * MICROSECONDS:
                 self._settled(cell, number, since)
@@ -379,7 +379,7 @@ class Reader:
             self._standing.clear()
             return
         for cell, number in self._counted().items():
-            if not self._moved:  # what is there at the beginning is told bit by bit
+            if not self._moved:  # at the start the objects become known one after the other
                 self._first[cell] = self.totals[cell] = number
             elif self._standing.get(cell, (None, 0))[0] != number:
                 self._standing[cell] = (number, self.now)
@@ -403,10 +403,9 @@ class Reader:
                 found[fabric, seen.model] += 1
         return found
 
-    # -- what comes of it
+    # -- result
 
     def derived(self) -> Derived:
-        """What was read so far."""
         self._look_at_totals()
         for cell, (number, since) in self._standing.items():
             if cell not in self._first:
@@ -453,7 +452,7 @@ class Reader:
             )
 
     def _devices_of(self, uid: str, pod: Pod) -> dict[str, int]:
-        """Devices by class over all claims of a pod."""
+        """Number of devices by class, over all claims of a pod."""
         names = [name for name in (*pod.claims, pod.extended_claim) if name]
         claims = [self.asked[pod.namespace, name] for name in names if (pod.namespace, name) in self.asked]
         if not claims and uid in self.made_for:
@@ -496,8 +495,8 @@ class Reader:
 
 
 def _first_choice(request: ClaimRequest) -> tuple[str, int, bool]:
-    """Class and number of what a request asks for first, and whether that is all that it says."""
-    if not request.alternatives:  # a log of before 2026-11
+    """Class and number of a request's first alternative, and whether the request says nothing else."""
+    if not request.alternatives:  # a log from before 2026-11
         return next(iter(request.classes), ""), max(1, request.count), len(request.classes) == 1 and not request.all
     one = request.alternatives[0]
     plain = not (one.all or one.admin or one.capacity or one.selectors or len(request.alternatives) > 1)

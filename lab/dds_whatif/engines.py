@@ -1,5 +1,5 @@
-"""Where runs are played: in processes of this machine, or by Ray on a cluster. Both are executors of `concurrent.futures`, so
-that nothing else knows which one it is."""
+"""Engines that play runs: processes of this machine, or Ray on a cluster. Both are executors of `concurrent.futures`, so that the
+other modules need not know which one they use."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from dds_core.errors import InputError, install_hint
 
 _T = TypeVar("_T")
 TRIES = 5
-"""So often a run is played anew whose worker was lost."""
+"""How often Ray plays a run again whose worker was lost."""
 KNOCK = 5.0
-"""Seconds."""
+"""Seconds to wait for a connection to Ray."""
 
 
 def opened(engine: str, jobs: int | None = None, address: str | None = None) -> tuple[Executor, int]:
-    """The executor of an engine (processes, ray), and how many runs it plays at once. Raises InputError for one that is not
-    there."""
+    """The executor of an engine (processes, ray), and how many runs it plays at once. Raises InputError if Ray is not installed
+    or cannot be used."""
     if engine == "ray":
         return _ray(address)
     number = jobs or os.cpu_count() or 1
@@ -32,7 +32,7 @@ def opened(engine: str, jobs: int | None = None, address: str | None = None) -> 
 
 
 class RayExecutor(Executor):
-    """Hands runs to a Ray cluster; a run whose worker was lost is played anew."""
+    """Plays runs on a Ray cluster; a run whose worker was lost is played again."""
 
     def __init__(self, ray: Any) -> None:
         self._ray = ray
@@ -57,12 +57,12 @@ def _ray(address: str | None) -> tuple[Executor, int]:
     where = address or "a Ray of this machine's own"
     _knock(address)
     try:
-        own = {} if address is not None else {"_node_ip_address": "127.0.0.1"}  # listens there and nowhere else
+        own = {} if address is not None else {"_node_ip_address": "127.0.0.1"}  # listen on loopback only
         ray.init(address=address, **own, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
         number = int(ray.cluster_resources().get("CPU", 0))
     except ConnectionError as error:
         raise InputError(f"cannot be reached: {_words(error)}", where=where, fix="name a cluster that runs") from None
-    except (RuntimeError, ValueError) as error:  # another version of Ray or Python among them
+    except (RuntimeError, ValueError) as error:  # such as another version of Ray or Python
         raise InputError(
             f"Ray refuses: {_words(error)}", where=where, fix="install the cluster's versions here"
         ) from None
@@ -72,7 +72,7 @@ def _ray(address: str | None) -> tuple[Executor, int]:
 
 
 def _knock(address: str | None) -> None:
-    """Whether anybody listens there: Ray itself tries for minutes, without a word. Raises InputError."""
+    """Raises InputError if nothing listens at the address: Ray itself would try for minutes without a message."""
     host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
     if not colon or not port.isdigit():
         return
@@ -85,5 +85,5 @@ def _knock(address: str | None) -> None:
 
 
 def _words(error: Exception) -> str:
-    """In a line: the versions that differ are in those after the first."""
+    """The message as one line. It needs all lines: the versions that differ are not in the first one."""
     return " ".join(str(error).split()) or type(error).__name__

@@ -1,5 +1,5 @@
-"""What came of a run, or of what was recorded: waits, pods that were never bound, what was moved, and device-time by state. Both
-are counted by the same fold, so that they can be compared."""
+"""The outcome of a run or of a recorded source: waits, pods that were never bound, attaches, detaches, and device-time by state.
+Both are computed from a `History`, so that they can be compared."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from dds_core.scaler.spending import STATES
 from dds_core.timeline import Moment
 
 FEW = 20
-"""Waits below which their quantiles have no interval."""
+"""With fewer waits than this, a quantile has no interval."""
 HOUR = 3_600 * MICROSECONDS
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """`waits`: seconds that each claim's pod waited in all, in ascending order; `never` counts claims that were neither
-    served nor withdrawn; `spent` is device-time by model and state (microseconds); `span` seconds from the first moment to
-    the last; `fixed` by model the devices that all nodes would own together, had each as many as it ever used at once."""
+    """`waits`: seconds that each claim's pod waited in total, ascending. `never`: claims that were neither served nor withdrawn.
+    `spent`: device-time by model and state in microseconds. `span`: seconds from the first moment to the last. `fixed`: by model,
+    the devices of all nodes together if each node owned as many as it ever used at once."""
 
     waits: tuple[float, ...]
     claims: int
@@ -37,23 +37,23 @@ class Outcome:
     fixed: dict[str, int]
 
     def wait(self, share: float) -> float:
-        """The nearest-rank quantile of waits; 0 without any."""
+        """The nearest-rank quantile of the waits in seconds; 0 without waits."""
         return self._ranked(ceil(round(share * len(self.waits), 6)))
 
     def between(self, share: float) -> tuple[float, float] | None:
-        """Where that quantile of the same cluster lies, at 95 %, had other waits been drawn: of few waits it is a wide interval
-        (by ranks; Conover, Practical Nonparametric Statistics, 3.2). None of so few that it would be all of them."""
+        """The 95 % confidence interval of that quantile, by ranks (Conover, Practical Nonparametric Statistics, 3.2). None with
+        fewer than `FEW` waits, whose interval would cover all of them."""
         if len(self.waits) < FEW:
             return None
         middle, wide = share * len(self.waits), 1.96 * sqrt(share * (1 - share) * len(self.waits))
         return self._ranked(int(middle - wide)), self._ranked(ceil(middle + wide))
 
     def _ranked(self, rank: int) -> float:
-        """The wait of a rank, from 1; of the first or last where it is beyond."""
+        """The wait with a rank from 1; a rank out of range gives the first or the last one."""
         return self.waits[min(len(self.waits), max(1, rank)) - 1] if self.waits else 0.0
 
     def measures(self) -> dict[str, float]:
-        """All that runs are compared by, in the order in which it is shown."""
+        """All measures by which runs are compared, in the order of the output."""
         days = self.span / 86_400 or 1.0
         hours = {state: sum(one[state] for one in self.spent.values()) / HOUR for state in STATES}
         return {
@@ -72,7 +72,7 @@ class Outcome:
 
 
 def outcome(moments: Iterable[Moment], until: int = 0) -> Outcome:
-    """Count it, up to an instant (microseconds) where one is given."""
+    """The outcome of these moments, up to an instant in microseconds if one is given."""
     history = History()
     for moment in moments:
         if until and moment.at > until:
@@ -84,7 +84,6 @@ def outcome(moments: Iterable[Moment], until: int = 0) -> Outcome:
 
 
 def counted(history: History) -> Outcome:
-    """What a history comes to."""
     waited = [one for one in history.claims.values() if one.spans and not one.early]
     spent = usage(history, ("model",), lambda day: "")
     attempts = [attempt for claim in waited for attempt in claim.attempts]

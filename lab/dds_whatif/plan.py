@@ -1,9 +1,8 @@
-"""How big a pool has to be, how many devices a node may need, how long they should idle and whether pre-warming pays, so that an
-objective is met: searched by playing a model.
+"""Searches, by simulating a model, for the pools, the devices per node, the idle time and the pre-warming that meet an objective.
 
-More devices of a model, and a higher limit of nodes, never make waits longer, so the least that is enough is found by bisection.
-How waits and costs depend on the idle time is no such line: there candidates drop out by successive halving, the worse half after
-each round, and those that are left get more seeds.
+More devices in a pool, and a higher limit per node, never make waits longer, so bisection finds the smallest sufficient number.
+Waits and costs do not depend on the idle time in such a monotonic way. There, successive halving drops the worse half of the
+candidates after each round and plays the others with more seeds.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from dds_whatif.world import Fitted
 
 Measures = Mapping[str, float]
 Player = Callable[[Sequence[Wanted]], Sequence[Run]]
-"""Gives what comes of runs, in their order."""
+"""Plays runs and returns them in the same order."""
 
 DOUBLINGS = 5
-"""So often all pools are doubled before an objective counts as out of reach."""
+"""How often all pools are doubled before an objective counts as out of reach."""
 IDLE_SECONDS = (0, 15, 60, 300, 600, 1800, 3600)
 _OBJECTIVE = re.compile(r"(mean|p50|p95|max)\s+wait\s*<=\s*(\d+(?:\.\d+)?)\s*(s|m|h)|never\s+bound\s*<=\s*(\d+)", re.I)
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
@@ -34,7 +33,7 @@ _NEVER = "never bound"
 
 
 class Objective(NamedTuple):
-    """A measure of a run and the most that it may be: seconds for waits."""
+    """A measure of a run and its upper bound, in seconds for waits."""
 
     text: str
     measure: str
@@ -60,7 +59,7 @@ def objective_of(text: str) -> Objective:
 
 
 class Point(NamedTuple):
-    """A number of devices, or an idle time in seconds (None: adaptive), with the means of what came of it."""
+    """A number of devices, or an idle time in seconds (None: adaptive), with the means of its measures."""
 
     value: int | None
     measures: Measures
@@ -70,9 +69,10 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """`pools` and `today` by model; `node` devices of a model at most on any node; `idle` seconds, None for `idle: adaptive`;
-    `prewarms` whether one idle device of each model on each node costs less; `curves` are the points that were played, by what
-    was varied; `now` is what comes of the pools of today, `then` of the plan, and `met` whether that meets the objectives."""
+    """`today` and `pools` are devices by model, now and in the plan. `node`: most devices of one model on a node. `idle`:
+    seconds, None for `idle: adaptive`. `prewarms`: one idle device of each model on each node costs less. `now` are the measures
+    with today's pools, `then` with the plan, `met` says whether `then` meets the objectives. `curves`: simulated points by the
+    dimension that was varied."""
 
     objectives: tuple[Objective, ...]
     today: Mapping[str, int]
@@ -89,11 +89,11 @@ class Plan:
 
 
 class OutOfReach(InputError):
-    """No pool is big enough."""
+    """No size of the pools meets the objectives."""
 
 
 class Planner:
-    """Plays cells of a model, each once, with the same seeds."""
+    """Searches for a plan. Each cell is played once, all cells with the same seeds."""
 
     def __init__(
         self, model: Fitted, policy: Policy, objectives: Sequence[Objective], seeds: Sequence[int], play: Player
@@ -104,12 +104,12 @@ class Planner:
         self._curves: dict[str, dict[int | None, Point]] = {}
 
     def plan(self) -> Plan:
-        """Raises OutOfReach when even many times as many devices do not meet the objectives."""
+        """Raises OutOfReach if even many times as many devices do not meet the objectives."""
         today, cell = pools_of(self._model), dict[str, object]()
         now = self._measures(cell)
         pools = self._enough(today)
         cell = _with_pools(pools)
-        # Pods that no pool could serve are no reason for a bigger one.
+        # Smaller pools may leave no more pods unserved than these: some pods are never served, whatever the pools.
         self._objectives = (*self._objectives, Objective("", _NEVER, self._measures(cell)[_NEVER]))
         for name in pools:
             others = {other: count for other, count in pools.items() if other != name}
@@ -136,10 +136,10 @@ class Planner:
             curves={name: tuple(points.values()) for name, points in self._curves.items()},
         )
 
-    # -- what is played
+    # -- runs
 
     def _measures(self, cell: Cell, seeds: int | None = None) -> dict[str, float]:
-        """The means of what comes of a cell over the first so many seeds, all of them by default."""
+        """Mean measures of a cell over the first `seeds` seeds, by default all."""
         number = len(self._seeds) if seeds is None else min(seeds, len(self._seeds))
         key = (json.dumps(cell, sort_keys=True), number)
         if key not in self._known:
@@ -162,7 +162,7 @@ class Planner:
     # -- the search
 
     def _enough(self, today: Mapping[str, int]) -> dict[str, int]:
-        """Pools that meet the objectives: those of today, or so many times as many."""
+        """Pools that meet the objectives: today's, doubled as often as necessary."""
         pools = {name: number for name, number in today.items() if number}
         for _ in range(DOUBLINGS + 1):
             if self._is_met(self._measures(_with_pools(pools))):
@@ -181,7 +181,7 @@ class Planner:
         )
 
     def _least(self, curve: str, most: int, cell: Callable[[int], Cell], *, least: int) -> int:
-        """The least value that meets the objectives, from `least` on; `most` does, or nothing has to."""
+        """The smallest value from `least` to `most` that meets the objectives; `most` if no smaller one does."""
         low, high = least - 1, most
         self._point(curve, most, cell(most))
         while high - low > 1:
@@ -190,8 +190,8 @@ class Planner:
         return high
 
     def _idle(self, cell: Cell) -> int | None:
-        """The idle time that meets the objectives and costs least; the policy's own, which is known to meet them, stays in to the
-        last round."""
+        """The cheapest idle time that meets the objectives. The policy's own idle time is known to meet them and therefore stays
+        until the last round."""
         own = None if self._policy.learns_idle else self._policy.no_removal_seconds
         left: list[int | None] = [*dict.fromkeys((own, *IDLE_SECONDS, *((None,) if self._may_adapt() else ())))]
         seeds = 1
@@ -205,7 +205,7 @@ class Planner:
             seeds = min(2 * seeds, len(self._seeds))
 
     def _limited(self, node: int, least: int = 0) -> dict[str, object]:
-        """No more than this on a node, nor than the policy says; its minima stay."""
+        """Limit the devices of a node to the smaller of `node` and the policy's limit; the policy's minimum stays, up to that."""
 
         def bounded(one: LimitPolicy) -> dict[str, int]:
             most = min(one.max, node)
@@ -218,12 +218,12 @@ class Planner:
         return {"policy.prewarm": True, **self._limited(node, least=1)}
 
     def _may_adapt(self) -> bool:
-        """Whether the prices of the policy are such that it could learn how long to keep a device."""
+        """Whether the policy's costs are in the range in which `idle: adaptive` is allowed."""
         return 1 <= 3600 * self._policy.attach_cost / self._policy.idle_hour_cost <= 86_400
 
 
 def pools_of(model: Fitted) -> dict[str, int]:
-    """Devices of each model in all pools together."""
+    """Number of devices by model, over all pools."""
     found: dict[str, int] = {}
     for fabric in model.scenario.cluster.fabrics:
         for name, number in fabric.devices.items():

@@ -1,5 +1,4 @@
-"""Runs of a fitted scenario on virtual time: each under one policy and one seed, a task of its own that any process can carry
-out."""
+"""Plays runs of a scenario on virtual time. A `Task` holds all that one run needs, so any process can play it."""
 
 from __future__ import annotations
 
@@ -30,8 +29,8 @@ LOG, CLUSTER = "whatif/scaler", "kube-system-of-the-lab"
 
 @dataclass(frozen=True)
 class Task:
-    """A run: `scenario` and `pods` are texts, of a scenario and of a file of its pods; `policy` is that of our scaler, None for
-    the stand-in for the reference, whose durations the scenario has."""
+    """One run. `scenario` and `pods` are the contents of a scenario file and of its file of pods. `policy` is that of the dds
+    scaler; None for the stand-in for the reference scaler, whose durations are in the scenario."""
 
     scenario: str
     pods: str
@@ -42,7 +41,7 @@ class Task:
 def tasks_of(
     scenario: Scenario, arrivals: Iterable[Arrival], policy: Policy | None, seeds: Iterable[int]
 ) -> list[Task]:
-    """A run of a scenario with these pods for each seed. The schedulers' binding timeouts are those that the policy tells."""
+    """One task for each seed. If the policy names the schedulers' binding timeouts, the scenario gets these."""
     pods = io.StringIO()
     write_rows(pods, arrivals)
     text, rows = written(_as_told(scenario, policy)), pods.getvalue()
@@ -50,7 +49,7 @@ def tasks_of(
 
 
 def serving(policy: Policy, where: str) -> Policy:
-    """The policy. Raises InputError for one under which no pod would be served, so that nothing could be compared."""
+    """The same policy. Raises InputError for mode observe, in which no pod is served, so that nothing could be compared."""
     if policy.mode == "observe":
         raise InputError(
             "mode observe writes nothing: under it no pod would be served, and nothing could be compared",
@@ -69,12 +68,12 @@ def _as_told(scenario: Scenario, policy: Policy | None) -> Scenario:
 
 
 def play(task: Task) -> Outcome:
-    """What comes of it when it is played to the scenario's end. Raises DdsError for a scaler that stopped on the way."""
+    """Play a run to the scenario's end and return its outcome. Raises DdsError if the scaler stopped."""
     return outcome(*played(task))
 
 
 def played(task: Task) -> tuple[Iterable[Moment], int]:
-    """What is told of it, and the instant of its end (microseconds)."""
+    """Play a run; returns its moments and the instant of its end in microseconds."""
     with tempfile.TemporaryDirectory(prefix="dds-whatif-") as folder:
         path = Path(folder) / "pods.csv"
         path.write_text(task.pods, encoding="utf-8")
@@ -100,7 +99,7 @@ def _ours(scenario: Scenario, policy: Policy) -> tuple[Iterable[Moment], int]:
 
 
 class _Kept:
-    """A recording that is kept in memory."""
+    """A recording in memory."""
 
     def __init__(self) -> None:
         self.events: list[RecordedEvent] = []

@@ -1,4 +1,4 @@
-"""Where results of runs are kept: a table in SQLite or PostgreSQL, a row for each run, written as it ends."""
+"""Stores results of runs in a table of SQLite or PostgreSQL; a row is written when its run ends."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _PIECE = 500
 
 
 class Store:
-    """Results by key. Several processes may share one: of two that bring the same run the first one counts."""
+    """Results by key. Several processes may share a store: if two add the same run, the first one stays."""
 
     def __init__(self, place: str | None = None) -> None:
-        """A URL or the path of a SQLite file; None keeps them in memory. Raises InputError."""
+        """`place` is a URL or the path of a SQLite file; None keeps the results in memory. Raises InputError."""
         url = make_url(as_url(place) if place is not None else "sqlite://")
         self._place = place if place is not None and "://" not in place else url.render_as_string(hide_password=True)
         try:
@@ -46,7 +46,7 @@ class Store:
         self._engine.dispose()
 
     def known(self, keys: Iterable[str]) -> dict[str, dict[str, float]]:
-        """The measures of those runs that are there."""
+        """The measures of the stored runs among these keys."""
         wanted, found = list(dict.fromkeys(keys)), dict[str, dict[str, float]]()
         try:
             with self._engine.connect() as connection:
@@ -60,7 +60,7 @@ class Store:
         return found
 
     def add(self, key: str, cell: Mapping[str, Any], seed: int, measures: Mapping[str, float]) -> None:
-        """Keep a run. Raises InputError when it cannot be."""
+        """Store a run. Raises InputError if the database cannot be used."""
         row = {"key": key, "seed": seed, "cell": json.dumps(cell), "measures": json.dumps(measures)}
         try:
             with self._engine.begin() as connection:

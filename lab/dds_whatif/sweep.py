@@ -1,7 +1,7 @@
-"""Many runs of a model: every combination of what a grid names, each with the same seeds; results kept, so that a sweep can be
-interrupted and gone on with.
+"""Sweeps: plays every combination of a grid's values with the same seeds. Results are stored, so an interrupted sweep can be
+continued.
 
-A run is told by what decides it: scenario, pods, policy, seed and code. What a store has of it is not played again.
+A run's key is a hash of everything that determines it: scenario, pods, policy, seed and code. A stored run is not played again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dds_whatif.world import Fitted
 
 MOST_CELLS = 10_000
 AHEAD = 4
-"""Runs that are handed out beyond those that are played just now, for each of them: enough that nobody waits."""
+"""Runs handed to the engine for each run that it plays at once, so that no worker waits for work."""
 
 Factor = Annotated[float, Field(gt=0, le=1000)]
 
@@ -49,11 +49,11 @@ class Grid(Written):
 
 
 Cell = Mapping[str, Any]
-"""A value of each axis, by its name: `policy.no_removal_seconds`, `pools.A100 40G`, `nodes`, `fabric`, `arrivals`."""
+"""One value for each axis, by the axis' name: `policy.no_removal_seconds`, `pools.A100 40G`, `nodes`, `fabric`, `arrivals`."""
 
 
 class Run(NamedTuple):
-    """A run of a sweep and its measures."""
+    """A played run and its measures."""
 
     cell: Cell
     seed: int
@@ -92,16 +92,15 @@ def axes(grid: Grid) -> list[tuple[str, tuple[Any, ...]]]:
 
 
 def cells(grid: Grid) -> list[Cell]:
-    """Every combination."""
     named = axes(grid)
     return [dict(zip((name for name, _ in named), values, strict=True)) for values in product(*(v for _, v in named))]
 
 
-# -- a cell of it ------------------------------------------------------------------------------------------------------
+# -- cells -------------------------------------------------------------------------------------------------------------
 
 
 def changed(model: Fitted, policy: Policy | None, cell: Cell, where: str) -> tuple[Fitted, Policy | None]:
-    """Model and policy as a cell wants them. Raises InputError for what they do not have."""
+    """Model and policy with the values of a cell. Raises InputError for an axis that they do not have."""
     scenario, arrivals = model.scenario, model.arrivals
     for name, value in cell.items():
         axis, _, of = name.partition(".")
@@ -119,7 +118,7 @@ def changed(model: Fitted, policy: Policy | None, cell: Cell, where: str) -> tup
 
 
 def _with_pool(scenario: Scenario, model: str, number: int, where: str) -> Scenario:
-    """So many devices in all fabrics together, in the proportions that they have."""
+    """The scenario with `number` devices of a model, divided among the fabrics in their present proportions."""
     had = [one.devices.get(model, 0) for one in scenario.cluster.fabrics]
     if not any(had):
         raise InputError(f"no pool has {model}", where=where, fix="name a model of the source")
@@ -149,7 +148,7 @@ def _with_nodes(scenario: Scenario, _: str, number: int, where: str) -> Scenario
 
 
 def _is_of(step: Step, known: set[str]) -> bool:
-    """Whether a step befalls one of these nodes, or is about no node by name."""
+    """Whether a step names one of these nodes, or no node at all."""
     node = getattr(step, step.action)
     by_name = step.action in ("cordon", "uncordon", "drain", "lose_node") and isinstance(node, str)
     return not by_name or node in known
@@ -187,7 +186,7 @@ _CHANGES: dict[str, Callable[[Scenario, str, Any, str], Scenario]] = {
 
 
 def _faster(scenario: Scenario, arrivals: tuple[Arrival, ...], factor: float) -> tuple[Scenario, tuple[Arrival, ...]]:
-    """The same pods in a shorter time, or in a longer one; what happens to the fleet and the run's end move with them."""
+    """The same pods in `1/factor` of the time; the steps and the scenario's end move with them."""
     steps = tuple(
         one.model_copy(update={"at": one.at / factor}) if one.at is not None else one for one in scenario.steps
     )
@@ -203,7 +202,7 @@ def _faster(scenario: Scenario, arrivals: tuple[Arrival, ...], factor: float) ->
 
 @dataclass(frozen=True)
 class Wanted:
-    """A run that is wanted: its key says what decides it."""
+    """A run to play, with its key."""
 
     cell: Cell
     task: Task
@@ -213,7 +212,7 @@ class Wanted:
 def wanted(
     model: Fitted, policy: Policy | None, each: Iterable[Cell], seeds: Sequence[int], where: str
 ) -> list[Wanted]:
-    """Every run of these cells. Raises InputError before anything is played."""
+    """All runs of these cells. Raises InputError for a cell that cannot be played."""
     found = []
     for cell in each:
         here, under = changed(model, policy, cell, where)
@@ -222,7 +221,7 @@ def wanted(
 
 
 def key_of(task: Task) -> str:
-    """What decides a run, as a name."""
+    """A hash of everything that determines a run."""
     policy = "" if task.policy is None else task.policy.model_dump_json()
     parts = (task.scenario, task.pods, policy, str(task.seed), fingerprint("dds_whatif"))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
@@ -231,8 +230,8 @@ def key_of(task: Task) -> str:
 def swept(
     runs: Sequence[Wanted], executor: Executor, store: Store, at_once: int, heard: Callable[[], None] = lambda: None
 ) -> list[Run]:
-    """What comes of each run, in their order, wherever they are played; what the store has is not played again. `heard` is called
-    for each that is there."""
+    """Play all runs that the store does not have, and store them. Returns all runs in order; `heard` is called for each one that
+    is done."""
     known = store.known(one.key for one in runs)
     for _ in known:
         heard()
@@ -245,7 +244,7 @@ def swept(
 
 
 def _played(runs: Iterable[Wanted], executor: Executor, at_once: int) -> Iterator[tuple[str, dict[str, float]]]:
-    """Each as it ends. Only so many are handed out at a time that nobody waits."""
+    """Yield key and measures of each run as it ends. At most `AHEAD * at_once` runs are handed to the engine at a time."""
     left, out = iter(runs), dict[Future[tuple[str, Outcome]], str]()
     while True:
         while len(out) < AHEAD * at_once and (one := next(left, None)) is not None:
@@ -253,7 +252,7 @@ def _played(runs: Iterable[Wanted], executor: Executor, at_once: int) -> Iterato
         if not out:
             return
         done, _ = wait(out, return_when=FIRST_COMPLETED)
-        for run in sorted(done, key=_failed):  # what there is is kept before a failure ends the sweep
+        for run in sorted(done, key=_failed):  # results first: a failed run ends the sweep
             yield out.pop(run), _measures(run)
 
 
@@ -273,22 +272,22 @@ def _measures(run: Future[tuple[str, Outcome]]) -> dict[str, float]:
 
 
 def played(task: Task) -> tuple[str, Outcome]:
-    """What comes of a run, with the code that played it."""
+    """The outcome of a run, and the fingerprint of the code that played it."""
     return fingerprint("dds_whatif"), play(task)
 
 
-# -- what it comes to --------------------------------------------------------------------------------------------------
+# -- results -----------------------------------------------------------------------------------------------------------
 
 WEIGHED = ("wait p95", "never bound", "attaches", "idle hours", "attaching hours")
-"""What a front weighs against each other; less is better of each."""
+"""Measures of a Pareto front; in each less is better."""
 
 
 ASSUMED = ("fabric", "arrivals")
-"""Axes that nobody chooses: each combination of them has a front of its own."""
+"""Axes that are assumptions and not choices: each combination of their values has its own front."""
 
 
 class Summed(NamedTuple):
-    """A cell: the means of its measures over the seeds, and whether it is on the Pareto front."""
+    """A cell with its mean measures over the seeds, and whether it is on the Pareto front."""
 
     cell: Cell
     means: dict[str, float]
@@ -296,7 +295,6 @@ class Summed(NamedTuple):
 
 
 def summed(grid: Grid, runs: Sequence[Run]) -> list[Summed]:
-    """Cell by cell, in the grid's order."""
     means = []
     for cell in cells(grid):
         found = [one.measures for one in runs if one.cell == cell]
@@ -311,7 +309,7 @@ def summed(grid: Grid, runs: Sequence[Run]) -> list[Summed]:
 
 
 def front(rows: Sequence[Mapping[str, float]], measures: Sequence[str]) -> list[bool]:
-    """Whether a row is on the Pareto front: no other is as good in all of these measures (less is better) and better in one."""
+    """For each row: is it on the Pareto front? No other row is as good in all measures (less is better) and better in one."""
 
     def beats(other: Mapping[str, float], row: Mapping[str, float]) -> bool:
         return all(other[m] <= row[m] for m in measures) and any(other[m] < row[m] for m in measures)

@@ -1,6 +1,6 @@
-"""The lab's scenario of what was read: the same fleet, pods and changes, and a fabric that behaves as it was seen to.
+"""Makes a scenario of the lab from what `derive` read: the same fleet, pods and changes, with a fabric that behaves as recorded.
 
-A scenario like any other, so that it can be written to a file, read, changed, and played by `dds lab run`.
+The result is an ordinary scenario: it can be written to a file, changed, and played by `dds lab run`.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from dds_lab.scenario.workload import Arrival
 from dds_whatif.derive import Behaviour, Derived, PodRow, Samples
 
 QUICK = 1.0
-"""Seconds: a publisher that is quicker looks whenever something changes, and not at intervals."""
+"""A publisher that reacts in less than so many seconds acts on changes and does not poll."""
 MOST_SAMPLES = 10_000
 UNNUMBERED = "node-of-source"
-"""What nodes are called whose names do not end in a letter and four digits."""
+"""Prefix of the lab's names for nodes whose own names do not end in a letter or digit and four digits."""
 MOST_PRIORITY = 1_000_000_000
 _SHORT = re.compile(r"[^a-z0-9-]+")
 
 
 class TooShort(InputError):
-    """What was read does not tell what a model needs."""
+    """The source does not have all that a model needs."""
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A scenario with its pods; `rests_on` says of each thing that was fitted from how many samples, in order."""
+    """A scenario with its pods. `rests_on`: name, number of samples and words for the value of each fitted property."""
 
     scenario: Scenario
     arrivals: tuple[Arrival, ...]
@@ -51,8 +51,8 @@ class Fitted:
 
 
 def fitted(source: Derived, behaviour: Behaviour, policy: Policy, *, label: str) -> Fitted:
-    """What was read as a scenario, its fabric behaving as `behaviour` says, its schedulers' binding timeouts those of `policy`.
-    Raises TooShort, and InputError for what no scenario can tell."""
+    """The scenario of a source, with the fabric's `behaviour` and the schedulers' binding timeouts of `policy`. Raises TooShort,
+    and InputError for a source that no scenario can describe."""
     _enough(source, behaviour, label)
     try:
         return _fitted(source, behaviour, policy, label)
@@ -178,7 +178,7 @@ def _fabrics(source: Derived) -> dict[str, dict[str, int]]:
 
 
 def _node(node: Node, source: Derived) -> Nodes:
-    """A group of one node, which keeps its name where that ends in four digits; its labels but those of the fabric and models."""
+    """A group of one node, with the node's labels except those of fabric and models. Its name stays if it ends in four digits."""
     prefix = f"{source.config.prefix}/"
     head, number = _numbered(node.name, source)
     fabric = node.labels.get(f"{prefix}fabric", "")
@@ -204,7 +204,7 @@ def _node(node: Node, source: Derived) -> Nodes:
 
 
 def _numbered(name: str, source: Derived) -> tuple[str, int]:
-    """How the lab calls a node: as it was called, or by its place among all."""
+    """A node's name in the lab, as prefix and number: from its own name if that ends in four digits, else its index."""
     if name[-4:].isdigit() and name[-5:-4].isalnum():
         return name[:-4], int(name[-4:])
     return UNNUMBERED, [one.name for one in source.nodes].index(name)
@@ -254,7 +254,7 @@ def _parts(source: Derived, behaviour: Behaviour, policy: Policy) -> Parts:
 
 
 def profiles_of(policy: Policy, names: Iterable[str]) -> dict[str, Profile]:
-    """Scheduler profiles with the binding timeouts that a policy tells of them."""
+    """Scheduler profiles with the binding timeouts that the policy names."""
     return {
         name: Profile(binding_timeout=float(policy.scheduler_of(name).binding_timeout_seconds))
         for name in sorted(names)
@@ -262,18 +262,18 @@ def profiles_of(policy: Policy, names: Iterable[str]) -> dict[str, Profile]:
 
 
 def _vendor(listing: Samples) -> Vendor:
-    """Where arrivals are listed at once, as soon as the operator restarts the plugin; else as long after as was seen."""
+    """Without samples the plugin lists a device as soon as the operator restarts it, else after the observed delay."""
     return Vendor(start=_delay(listing)) if listing.number else Vendor()
 
 
 def _publisher(behaviour: Behaviour) -> Publisher:
     late = behaviour.publishing.at(0.5)
-    interval = 0.0 if late < QUICK else 2 * late  # half an interval passes on average until the next look
+    interval = 0.0 if late < QUICK else 2 * late  # on average half an interval passes until the next poll
     reaction = {"reaction": _delay(behaviour.publishing)} if behaviour.publishing.number and interval == 0.0 else {}
     return Publisher(interval=interval, stable_names=behaviour.keeps_names, **reaction)
 
 
-# -- what happens
+# -- arrivals and steps
 
 
 def _arrivals(source: Derived, classes: set[str], notes: list[str]) -> Iterator[Arrival]:
@@ -317,7 +317,7 @@ def _steps(source: Derived) -> Iterator[Step]:
 
 
 def _refusals(source: Derived, behaviour: Behaviour) -> Iterator[FabricFault]:
-    """What the fabric refused at first, as often as it was seen to."""
+    """Faults that refuse attaches as often as the fabric did."""
     where = defaultdict[str, list[str]](list)
     for node in source.nodes:
         where[node.labels.get(f"{source.config.prefix}/fabric", "")].append(_named(node.name, source))

@@ -1,9 +1,9 @@
-"""Runs of a scenario with a scaler in it, each perturbed at one point, and what is asked of every one of them.
+"""`dds lab check`: plays a scenario many times with a scaler in it, disturbs each run at one point, and checks every run.
 
-What a scaler hears from the API server and what it writes there is counted in a run that nothing disturbs; each of these is a
-point at which a run of its own is disturbed (`perturb`). Whatever happens, the judge's rules hold; and when the trouble is over
-and nothing more is wanted, all is as in the run without it (`oracle`).
+An undisturbed run, the *calm* run, counts the events that the scaler receives and the writes that it makes. Each of these is a
+point at which one run is disturbed (`perturb`). In every run the judge's rules must hold, and the final state must be that of the
+calm run (`oracle`).
 
-The patterns are those of Sieve (Sun et al., OSDI 2022: intermediate, unobserved and stale states), with events that come late and
-writes whose answer is lost, or that arrive when their process has been replaced.
+The disturbances are those of Sieve (Sun et al., OSDI 2022: intermediate, unobserved and stale states), and also late events,
+writes whose answer is lost, and writes that arrive after their process was replaced.
 """

@@ -1,7 +1,7 @@
-"""Many runs side by side, each in a copy of this process (`fork`); and those that are one up to the point at which each is
-disturbed: there the process that plays it is copied, and the copy goes on.
+"""Parallel runs in copies of this process (`fork`).
 
-A run from its beginning comes to the same; the copy saves what comes before the point.
+`Copies` plays each run in its own copy. `Branches` plays an undisturbed run and forks at each point that is to be disturbed; the
+copy goes on with the disturbance. The result is the same as from a new run, without the time up to that point.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from dds_lab.check.perturb import Perturbation
 from dds_lab.check.running import Run
 
 Outcome = Run | str
-"""A run, or why it broke off."""
+"""A run, or why it ended early."""
 _OneT = TypeVar("_OneT")
 
 
 class Copies(Generic[_OneT]):
-    """At most `jobs` copies at a time. `done` is called with what each tells, or how it broke off, in the process that began; one
-    that is interrupted ends its copies, and what they would have told is lost."""
+    """Runs at most `jobs` copies at a time. In the parent process, `done` is called with each copy's outcome, or with the reason
+    if it ended early. If the parent is interrupted, it ends its copies, and their outcomes are lost."""
 
     def __init__(self, jobs: int, done: Callable[[_OneT, Any], None]) -> None:
         self._jobs = jobs
         self._done = done
-        self._copies: dict[int, tuple[int, _OneT]] = {}  # by the pipe that it answers with
-        self._answer: int | None = None  # in a copy, its end of that pipe
+        self._copies: dict[int, tuple[int, _OneT]] = {}  # process and case, by the pipe to the copy
+        self._answer: int | None = None  # in a copy: its end of the pipe
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self.is_copy:  # nothing of the process that was copied is this one's to go on with
+        if self.is_copy:  # a copy must not continue with the parent's code
             os._exit(1)
         try:
             while self._copies and kind is None:
@@ -49,11 +49,11 @@ class Copies(Generic[_OneT]):
 
     @property
     def is_copy(self) -> bool:
-        """Whether this process is one of them."""
+        """Whether this process is a copy."""
         return self._answer is not None
 
     def play(self, one: _OneT, run: Callable[[], object]) -> None:
-        """Have a copy tell what comes of it."""
+        """Call `run` in a copy, which sends its result, or the error, to the parent."""
         if self.begin(one):
             try:
                 self.tell(run())
@@ -63,7 +63,7 @@ class Copies(Generic[_OneT]):
                 os._exit(1)
 
     def begin(self, one: _OneT) -> bool:
-        """Copy this process, as soon as there is room. True in the copy."""
+        """Fork as soon as fewer than `jobs` copies run. True in the copy, False in the parent."""
         while len(self._copies) >= self._jobs:
             self._hear()
         hears, tells = os.pipe()
@@ -75,7 +75,7 @@ class Copies(Generic[_OneT]):
                 self._copies[hears] = copy, one
                 return False
             self._answer = tells
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that began ends it
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the copy
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
@@ -85,14 +85,14 @@ class Copies(Generic[_OneT]):
         return True
 
     def tell(self, outcome: object) -> NoReturn:
-        """Only in a copy, which ends with it."""
+        """Only in a copy: send the outcome to the parent and end."""
         assert self._answer is not None
         with os.fdopen(self._answer, "wb") as pipe:
             pickle.dump(outcome, pipe)
         os._exit(0)
 
     def _hear(self) -> None:
-        """Wait for one copy at least."""
+        """Wait until at least one copy has sent its outcome."""
         for pipe in select.select(list(self._copies), [], [])[0]:
             copy, one = self._copies[pipe]
             with os.fdopen(pipe, "rb", closefd=False) as answer:
@@ -104,7 +104,7 @@ class Copies(Generic[_OneT]):
 
 
 class Branches:
-    """`choose` is what disturbs the run that branches leave: nothing; of each wanted perturbation a copy is disturbed."""
+    """Forks a copy for each wanted perturbation when the run reaches its point; the parent's run stays undisturbed."""
 
     def __init__(
         self, wanted: Iterable[Perturbation], jobs: int, done: Callable[[Perturbation, Outcome], None]
@@ -116,11 +116,10 @@ class Branches:
         self._copies: Copies[Perturbation] = Copies(jobs, done)
 
     def choose(self, at: int, write: bool) -> Perturbation | None:
-        """As `perturb.Choose`."""
         return next(filter(self._copies.begin, self._wanted.pop((at, write), ())), None)
 
     def play(self, run: Callable[[], Run]) -> None:
-        """Play the run that they leave, and wait for all of them. What was not reached by then is an outcome too."""
+        """Play the run and wait for all copies. For a point that was not reached, `done` gets the undisturbed run."""
         with self._copies:
             try:
                 outcome: Outcome = run()

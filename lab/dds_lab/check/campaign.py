@@ -1,4 +1,4 @@
-"""Many runs of scenarios, each disturbed at another point, side by side."""
+"""Campaigns: plays many cases (a scenario, a seed, a scaler and a perturbation) in parallel, and collects what they find."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from dds_lab.check.subjects import Cast, Ours, StandIn, with_stand_in, without_h
 from dds_lab.scenario import Scenario
 
 Drawn = Callable[[int, Path], tuple[tuple[str, str], ...]]
-"""Plays what a seed draws, with files in a folder; gives what is found, rule and words each."""
+"""Plays what a seed draws, with files in a folder; returns the findings as (rule, words)."""
 DRAWN: Mapping[str, Drawn] = {"fleets": playing.played, "mixes": lambda seed, within: mixes.played(seed)}
-"""In the place of a scenario: what a seed draws, troubles included."""
+"""Names that can be given in place of a scenario: the seed draws the scenario and its faults."""
 BROKE_OFF = "broke off"
-"""The rule of a run that came to no end. Its cause may be none of the code's."""
+"""Rule of a run that did not end. The cause may be outside the code."""
 NOT_REACHED = "not reached"
-"""The rule of a run in which the point did not come, so that nothing disturbed it."""
+"""Rule of a run that did not reach its point and was therefore not disturbed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A run: the scenario by its name or file (or one of DRAWN), its seed, who is the scaler (one of ours and stand-in, or else a
-    command for the shell, and how fast the lab's time passes for it), and what disturbs it (None: nothing)."""
+    """A run: the scenario's name or file (or a key of DRAWN), the seed, the scaler (`ours`, `stand-in`, or a shell command with
+    the speed of the lab's time for it), and the perturbation (None: a calm run)."""
 
     scenario: str
     seed: int
@@ -44,7 +44,7 @@ class Case:
 
     @property
     def command(self) -> str:
-        """What repeats it."""
+        """The command that repeats the run."""
         at = f" --at {self.perturbation}" if self.perturbation is not None else ""
         speed = f" --speed {self.speed:g}" if self.is_program else ""
         return f"dds lab check {shlex.quote(self.scenario)} --seeds {self.seed} --against {shlex.quote(self.who)}{speed}{at}"
@@ -56,24 +56,24 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is to be said of a run: (rule, words) each; nothing when it is clean."""
+    """The findings of a run as (rule, words); none if it is clean."""
 
     case: Case
     said: tuple[tuple[str, str], ...]
 
     @property
     def rules(self) -> frozenset[str]:
-        """Those of what is to be said against it."""
+        """The rules that the run broke."""
         return frozenset(rule for rule, _ in self.said) - {NOT_REACHED}
 
     @property
     def reached(self) -> bool:
-        """Whether it was disturbed, if it was to be."""
+        """Whether the run came to the point of its perturbation."""
         return all(rule != NOT_REACHED for rule, _ in self.said)
 
 
 def perturbation_of(text: str) -> Perturbation:
-    """As `Perturbation` writes itself, such as dies:12 or stale:3:5. Raises InputError."""
+    """Parse the text form of a `Perturbation`, such as dies:12 or stale:3:5. Raises InputError."""
     written = re.fullmatch(r"([a-z-]+):([0-9]{1,9})(?::([1-9][0-9]{0,8}))?", text)
     kind, at, size = written.groups() if written is not None else ("", "", None)
     known = next((one for one in KINDS if one == kind), None)
@@ -84,7 +84,7 @@ def perturbation_of(text: str) -> Perturbation:
 
 
 def cases(calm: Case, kinds: Sequence[Kind], every: int) -> Iterator[Case]:
-    """Every so-manieth point of a run, counted over all kinds; the run is played for it."""
+    """A case for every `every`-th perturbation of a run, counted over all kinds. Plays the calm run to find its points."""
     quiet = _calm(calm)
     for number, one in enumerate(perturbations(quiet.events, quiet.writes, tuple(kinds))):
         if number % every == 0:
@@ -92,7 +92,7 @@ def cases(calm: Case, kinds: Sequence[Kind], every: int) -> Iterator[Case]:
 
 
 def play(wanted: Iterable[Case], jobs: int, done: Callable[[Found], None]) -> None:
-    """Play them all, so many side by side; `done` hears of each as it ends."""
+    """Play all cases, `jobs` at a time; `done` is called for each when it ends."""
     points: defaultdict[Case, list[Perturbation]] = defaultdict(list)
     drawn: list[Case] = []
     for case in wanted:
@@ -154,7 +154,7 @@ def _said(wanted: Perturbation, outcome: Outcome, quiet: Run) -> Iterator[tuple[
 
 
 def faults_of_calm(calm: Case) -> Found:
-    """What is to be said against a run that nothing disturbs."""
+    """The findings of a calm run itself."""
     run = _calm(calm)
     return Found(calm, (*run.found, *(("left over", one) for one in run.state.left)))
 
@@ -181,4 +181,4 @@ _WHO: dict[str, tuple[Cast, Callable[[Scenario], Scenario]]] = {
     "ours": (Ours, without_hands),
     "stand-in": (StandIn, with_stand_in),
 }
-"""Who is put into the scenario, and what is made of it for that."""
+"""Scalers by name, each with the function that adapts a scenario to it."""

@@ -1,4 +1,4 @@
-"""A scaler that is a program: it gets a kubeconfig for a lab on real time, and is disturbed on the wire."""
+"""Checks a scaler that is a separate program: it gets a kubeconfig for a lab on real time; its connection is disturbed."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ from dds_lab.time import MICROSECONDS, RealTime
 
 USER = "scaler"
 LEAD = 5.0
-"""Seconds of the clock that a program has to begin, before the story does."""
+"""Seconds of real time that a program has to start before the scenario's first step."""
 REST = 30.0
-"""Seconds of the lab's time for which nothing moves in the end."""
+"""Seconds of lab time without a change after which a run counts as at rest."""
 LATEST = 300.0
-"""Seconds after the scenario's end within which all is as it was without a disturbance."""
+"""Most seconds of lab time to wait for rest after the scenario's end."""
 NETWORK = 0.8
-"""Seconds of the clock that news may take over a wire."""
+"""Seconds of real time that an event may take over the network."""
 ENDS = 5
-"""So many times a program may end by itself in a run."""
+"""How often a program may end by itself in a run."""
 
 
 class Broken(Exception):
-    """The connection breaks before the answer."""
+    """The connection breaks before the answer is sent."""
 
 
 class Program:
-    """A command, its processes one after the other, and what stands between them and the API server. `ended` says how each
-    ended that was not killed."""
+    """A command whose process is killed and restarted, with the tap between it and the API server. `ended` has a message for each
+    process that ended by itself."""
 
     asks_the_newest = False
 
@@ -82,7 +82,7 @@ class Program:
             self._process = None
 
     def look(self) -> bool:
-        """Whether it ended by itself since it was looked at; then it can begin anew."""
+        """Whether the process ended by itself since the last call; `begin` can then start it again."""
         if self._process is None or self._process.poll() is None:
             return False
         lines = (self._folder / "output").read_text(errors="replace").splitlines()
@@ -91,7 +91,7 @@ class Program:
         return True
 
     def relist(self, resource: str) -> None:
-        """Its watches of a resource are told that their version is too old."""
+        """End the program's watches of a resource with the error that their version is too old."""
         for one in list(self.watches):
             if one.resource == resource:
                 one.expire()
@@ -101,8 +101,8 @@ class Program:
 
 
 class Watched:
-    """A watch whose events pass the tap one by one, in the place of the `watch` of a stream. `resource` and `hear`, as
-    `perturb.Hears`, are its other side."""
+    """Takes the place of a stream's watch: each event goes to the tap, and the tap calls `hear` (as of `perturb.Hears`) to pass
+    it on."""
 
     def __init__(self, watch: Watch, resource: str, program: Program) -> None:
         self.resource = resource
@@ -150,7 +150,7 @@ class Watched:
 
 
 class DisturbedFrontend(HttpFrontend):
-    """What one user asks for passes the tap of a program."""
+    """An HTTP frontend that sends one user's requests through the tap of a program."""
 
     program: Program
 
@@ -183,7 +183,7 @@ class DisturbedFrontend(HttpFrontend):
         connection.reply(outcome)
 
     def _behind(self, request: Request) -> Request:
-        """A list of whatever version there is, as a replica that is behind answers it."""
+        """Rewrite a list from any version (resourceVersion=0) to an older version, as a replica that is behind would answer."""
         query, where = dict(parse_qsl(request.query)), place(request.path)
         behind = self.program.tap.behind
         if not behind or where is None or "watch" in query or query.get("resourceVersion") != "0":
@@ -199,9 +199,8 @@ class DisturbedFrontend(HttpFrontend):
 async def played(
     scenario: Scenario, command: str, seed: int, choose: Choose, speed: float, calm: Run | None = None
 ) -> Run:
-    """Play a scenario on real time with a program in it, until all is as in the calm run, or for that one until nothing moves.
-
-    Raises InputError for a program that cannot be run."""
+    """Play a scenario on real time with a program in it, until the state is that of the calm run; a calm run itself ends when it
+    is at rest. Raises InputError for a program that cannot be run."""
     with tempfile.TemporaryDirectory(prefix="dds-lab-check-") as name:
         time = RealTime(asyncio.get_running_loop(), lambda: wall.time_ns() // 1000, seed, speed)
         lab = Lab(later(scenario, LEAD * speed), time, track_updates=True, history=HISTORY)
@@ -228,7 +227,7 @@ async def played(
 
 
 async def _pass(lab: Lab, program: Program, seconds: float) -> None:
-    """Let so much of the lab's time pass; a program that ends by itself begins anew."""
+    """Let the lab's time pass; a program that ends by itself is started again."""
     until = lab.time.now() + round(seconds * MICROSECONDS)
     while lab.time.now() < until:
         await asyncio.sleep(0.1)
@@ -241,7 +240,7 @@ async def _pass(lab: Lab, program: Program, seconds: float) -> None:
 
 
 async def _rest(lab: Lab, program: Program, judge: Judge, calm: Run | None) -> EndState:
-    """The state in which all comes to rest, or what there is when it has taken too long."""
+    """The state at rest, or the state after `LATEST` seconds."""
     state, since, began = state_of(judge.view), lab.time.now(), lab.time.now()
     while lab.time.now() < min(since + REST * MICROSECONDS, began + LATEST * MICROSECONDS):
         await _pass(lab, program, 1.0)
@@ -253,7 +252,7 @@ async def _rest(lab: Lab, program: Program, judge: Judge, calm: Run | None) -> E
 
 
 def later(scenario: Scenario, seconds: float) -> Scenario:
-    """The scenario with a story that begins so much later."""
+    """The scenario with all steps and pods so many seconds later."""
     steps = tuple(one if one.at is None else one.model_copy(update={"at": one.at + seconds}) for one in scenario.steps)
     if steps and steps[0].at is None:
         steps = (steps[0].model_copy(update={"at": seconds, "after": None}), *steps[1:])

@@ -1,7 +1,7 @@
-"""Fleets that a seed draws: what there is, what is wanted of it, what goes wrong and when that is over.
+"""Random fleets: a seed draws a cluster, its pods, policies and faults, and the time at which the faults end.
 
-The scenario says all of it that scenarios can say; the rest is what befalls our own processes. Only `random()` of Python's
-generator is used, which gives the same numbers in every version.
+A `Fleet` is a scenario plus the blows to the processes of dds, which a scenario cannot express. Only `random()` of Python's
+generator is used: it gives the same numbers in every version of Python.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ T = TypeVar("T")
 Program = Literal["scaler", "publisher"]
 BlowKind = Literal["kill", "stop", "pause", "cut", "log", "log-answer", "api", "policy"]
 SERVED = 2_700.0
-"""Seconds after the trouble within which every pod that can be bound is bound."""
+"""Seconds after the last fault within which every pod must be bound that can be bound."""
 REST = 1_500.0
-"""Seconds after the last wish within which everything has come to rest, at the latest."""
+"""Seconds after the last pod is removed within which everything must be at rest."""
 ROUND = 300.0
-"""Seconds for which a pod that no node can serve goes from one to the next."""
+"""Seconds after which a pod that no node can serve is withdrawn."""
 LEARNS_FROM = 50_000
-"""Seeds from here on may draw a policy that learns how long to keep idle devices; lower ones are kept as they were."""
+"""Only seeds from here on may draw a policy with an adaptive idle time: lower seeds keep the fleets that they had before it."""
 STAYS = 120.0
-"""Seconds for which it stays so."""
+"""Seconds for which the state must then stay unchanged."""
 
 _MODELS: tuple[dict[str, Any], ...] = (
     {"model": "A100 40G", "device": "nvidia-a100-40", "product": "NVIDIA A100 40GB PCIe"},
@@ -40,14 +40,14 @@ _MODELS: tuple[dict[str, Any], ...] = (
 )
 _PROFILES = (("1g.10gb", "3g.40gb"), ("3g.40gb",))
 PART = "part"
-"""The class of partitions. No pool offers any, so that nobody attaches a device for one."""
+"""The DeviceClass of partitions. No pool offers partitions, so no scaler attaches a device for one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blow:
-    """What befalls a program's processes, in seconds from the start: `kill` and `stop` end the one that leads (another begins
-    after `lasts`), `pause` lets it stand still; `cut` breaks its watch of a resource, `log` takes its log away, `log-answer` has
-    what it appends kept and says otherwise, `api` takes the API server away from all, `policy` gives it another policy."""
+    """A fault of a program's processes; times in seconds from the start. `kill` and `stop` end the leader (another process starts
+    after `lasts`); `pause` suspends it; `cut` breaks its watch of a resource; `log` makes its log unavailable; `log-answer`
+    stores what it appends and reports a failure; `api` makes the API server unavailable to all; `policy` changes its policy."""
 
     at: float
     kind: BlowKind
@@ -58,8 +58,8 @@ class Blow:
 
 @dataclass(frozen=True)
 class Fleet:
-    """`trouble`: seconds until nothing goes wrong any more. `unservable`: pods that nobody can ever serve. `another`: the policy
-    that a blow gives."""
+    """A drawn fleet. `trouble`: seconds until the last fault is over. `unservable`: pods that no scaler can ever serve.
+    `another`: the policy of a `policy` blow."""
 
     seed: int
     scenario: Scenario
@@ -73,12 +73,12 @@ class Fleet:
 
     @property
     def serves(self) -> bool:
-        """Whether our scaler attaches anything."""
+        """Whether the dds scaler attaches devices."""
         return self.policy.mode != "observe"
 
     @property
     def gives_back(self) -> bool:
-        """Whether it takes devices off that idle."""
+        """Whether the dds scaler detaches idle devices."""
         return self.policy.mode == "detach"
 
     def __str__(self) -> str:
@@ -92,7 +92,8 @@ class Fleet:
 
 
 def _sees_exchanges(step: dict[str, Any]) -> None:
-    """A scheduler that hears nothing while a claim is exchanged, and lists anew, has a wrong record of devices from there on."""
+    """Remove the pause from a scheduler's relist: a scheduler that misses an exchange of a claim and lists anew keeps a wrong
+    record of devices from then on."""
     if step.get("relist", {}).get("part") == "scheduler":
         step["relist"]["lasts"] = 0.0
 
@@ -102,7 +103,7 @@ def _names(group: dict[str, Any]) -> list[str]:
 
 
 class Draw:
-    """Numbers from a seed."""
+    """Random numbers and choices from a seed."""
 
     def __init__(self, seed: int) -> None:
         self._next = Random(seed).random
@@ -114,21 +115,20 @@ class Draw:
         return round(low + (high - low) * self._next(), 3)
 
     def whole(self, low: int, high: int) -> int:
-        """From `low` to `high`, both included."""
+        """A whole number from `low` to `high`, both included."""
         return low + int((high - low + 1) * self._next())
 
     def one(self, of: Sequence[T]) -> T:
         return of[int(len(of) * self._next())]
 
     def some(self, of: Sequence[T], most: int) -> list[T]:
-        """One to `most` of them, each once, in their order."""
+        """One to `most` different elements, in their order."""
         left = list(range(len(of)))
         chosen = [left.pop(int(len(left) * self._next())) for _ in range(min(len(left), self.whole(1, most)))]
         return [of[place] for place in sorted(chosen)]
 
 
 def fleet_of(seed: int) -> Fleet:
-    """What this seed draws."""
     return _Maker(seed).made()
 
 
@@ -141,7 +141,7 @@ class _Maker:
         self.steps: list[tuple[float, dict[str, Any]]] = []
         self.unservable: set[str] = set()
         self.twos: dict[str, str] = {}
-        """Pods that want two devices, with which."""
+        """Device by pod, for pods that request two of it."""
 
     def made(self) -> Fleet:
         draw = self.draw
@@ -185,7 +185,7 @@ class _Maker:
                 "no_removal_seconds": draw.one((0, 30, 600)),
             }
         )
-        if any('"exchange"' in one.model_dump_json() for one in (policy, another)):  # for whichever scheduler
+        if any('"exchange"' in one.model_dump_json() for one in (policy, another)):  # of any scheduler
             for step in steps:
                 _sees_exchanges(step)
         scenario = Scenario.model_validate_json(json.dumps(written))
@@ -196,7 +196,7 @@ class _Maker:
             self.seed, scenario, self.trouble, policy, another, publish, replicas, blows, frozenset(self.unservable)
         )
 
-    # -- what there is
+    # -- the cluster
 
     def _cluster(self) -> dict[str, Any]:
         draw = self.draw
@@ -209,8 +209,8 @@ class _Maker:
         if cut is not None:
             cut["partitions"] = {
                 "profiles": draw.one(_PROFILES)
-            }  # one that comes in parts serves nobody who asks for a whole
-            cut["memory"] = cut.get("memory", "40Gi").replace("16Gi", "40Gi")  # no part is more than the whole
+            }  # a partitioned device serves no request for a whole one
+            cut["memory"] = cut.get("memory", "40Gi").replace("16Gi", "40Gi")  # no partition is larger than its device
         self.partitioned = cut
         self.extended = draw.chance(0.15)
         nodes = list[dict[str, Any]]()
@@ -223,7 +223,7 @@ class _Maker:
                 limits = {}
                 for model in self.models:
                     if draw.chance(0.35) or model is cut:  # the vendor lists at most eight devices with partitions
-                        least = int(draw.chance(0.2) and model not in rivals)  # what stays would keep the other out
+                        least = int(draw.chance(0.2) and model not in rivals)  # a device that stays keeps its rival out
                         limits[model["model"]] = {"max": draw.whole(1, 4), "min": least}
                 fixed = {self.models[-1]["model"]: draw.whole(1, 2)} if not self.rivals and draw.chance(0.15) else {}
                 group = {"first": first, "count": count, "fabric": fabric, "limits": limits, "fixed": fixed}
@@ -247,7 +247,7 @@ class _Maker:
         }
 
     def _sizes(self, limits: dict[str, dict[str, int]]) -> dict[str, str]:
-        """The limits as nodes tell them."""
+        """The limits as node labels."""
         devices = {one["model"]: one["device"] for one in self.models}
         return {
             f"cohdi.io/{devices[model]}-size-{which}": str(size)
@@ -293,7 +293,7 @@ class _Maker:
                 "watch_slices": draw.chance(0.6),
                 "plugin_rest": draw.one(
                     (1, 10)
-                ),  # with none, a plugin that starts is started again by each device that goes
+                ),  # without it, each device that leaves would restart a plugin that is just starting
                 "sync": 60,
                 "orphan": 300,
                 "stale_writes": False,
@@ -304,10 +304,10 @@ class _Maker:
             "scaler": False,
         }
 
-    # -- what is wanted
+    # -- pods
 
     def _asks(self) -> list[dict[str, Any]]:
-        """What a node of every group could have at once."""
+        """Requests that a node of any group can serve at once."""
         most = {
             model["device"]: min(group["limits"].get(model["model"], {"max": 4})["max"] for group in self.groups)
             for model in self.models
@@ -342,12 +342,12 @@ class _Maker:
         }
         longest = max(20.0, SERVED / 3 * self._at_once(mix) / mix["pods"])
         shortest = mix["lasts"]["between"][0]
-        if mix["lasts"]["between"][1] > longest:  # all of it may have to be done after the trouble
+        if mix["lasts"]["between"][1] > longest:  # all pods may have to run after the faults
             mix["lasts"] = {"between": [min(shortest, longest / 2), longest]}
         return mix
 
     def _at_once(self, mix: dict[str, Any]) -> int:
-        """How many pods of a mix there is room for at the same time, if they are all of the largest kind."""
+        """How many pods of a mix fit at the same time if all have the largest request."""
         fabric = mix.get("node_selector", {}).get("cohdi.io/fabric")
         groups = [one for one in self.groups if fabric in (None, str(one["fabric"]))]
         models = {one["device"]: one["model"] for one in self.models}
@@ -367,7 +367,7 @@ class _Maker:
         return max(1, min(room, default=24) // (1 + self.rivals))
 
     def _pods(self, schedulers: list[str]) -> None:
-        """Pods that are not of the common kind."""
+        """Add pods with unusual claims."""
         draw = self.draw
         for number in range(draw.whole(0, 6)):
             at, name, device = draw.between(0, self.trouble), f"odd{number}", draw.one(self.models)["device"]
@@ -412,7 +412,7 @@ class _Maker:
                 self.steps.append((min(at + draw.between(0, 60), self.trouble), {"withdraw": name}))
 
     def _withdraw(self, limited: set[str]) -> None:
-        """Pods that fit nowhere, after a while; and with each that is withdrawn all its claims, which would keep devices."""
+        """Withdraw pods that fit nowhere after `ROUND` seconds, each with all its claims, which would keep devices."""
         made = {step["apply"]["metadata"]["name"]: at for at, step in self.steps if "apply" in step}
         going = {step["withdraw"]: at for at, step in self.steps if "withdraw" in step}
         for name in sorted(limited - going.keys()):
@@ -423,7 +423,7 @@ class _Maker:
             self.steps += [(at, {"delete": f"resourceclaims/{one}"}) for one in claims]
 
     def _limited(self) -> set[str]:
-        """Those of the pods that want two of a device where every node that is left may have fewer."""
+        """Pods that request two of a device, if each remaining node may have only one."""
         left = set().union(*self.left.values())
         groups = [group for group in self.groups if not left.isdisjoint(_names(group))]
         models = {one["device"]: one["model"] for one in self.models}
@@ -462,15 +462,15 @@ class _Maker:
         self.steps.append((at, {"apply": {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}}))
 
     def _last(self, fabric: int, model: dict[str, Any]) -> None:
-        """One more pod for each pool, when all is well again."""
+        """Add one pod for each pool after the last fault."""
         at, name = self.trouble + self.draw.between(1, 50), f"last-{fabric}-{model['device']}"
         self._claim(at, name, [{"name": "r0", "exactly": {"deviceClassName": model["device"]}}])
         self._pod(at, name, "default-scheduler", 30.0, [name], fabric=fabric)
 
-    # -- what goes wrong
+    # -- faults
 
     def _befall(self) -> None:
-        """Nodes, devices and components."""
+        """Add faults of nodes, devices and components as steps."""
         draw, until = self.draw, self.trouble
         for _ in range(0 if self.calm else draw.whole(0, 8)):
             at, node = draw.between(10, until - 5), draw.one(self.nodes)
@@ -481,7 +481,7 @@ class _Maker:
             elif kind == "silence":
                 self.steps.append((at, {"silence": {"node": node, "lasts": lasts}}))
             elif kind == "drop":
-                # one that never came back would keep a rival away, and all of its request if the operator had not seen it yet
+                # If it never came back it would keep rivals out, and its whole request stuck if the operator had not seen it yet.
                 off = lasts if draw.chance(0.7) else until - at
                 self.steps.append((at, {"drop_out": {"node": node, "lasts": off}}))
             elif kind == "shrink":
@@ -538,7 +538,7 @@ class _Maker:
             }
 
     def _stalls(self) -> list[dict[str, Any]]:
-        """Allocations that the scheduler writes late, none of them later than the shortest guard ends."""
+        """Delays of the scheduler's allocation writes, all shorter than the shortest guard."""
         if self.calm or self.draw.chance(0.7):
             return []
         since = self.draw.between(0, self.trouble - 60)
@@ -558,7 +558,7 @@ class _Maker:
             lasts = draw.between(0.05, longest) if draw.chance(0.6) else draw.between(0.05, 5.0)
             yield Blow(at, kind, program, min(lasts, self.trouble - at), draw.whole(0, 20))
 
-    # -- how we are to do it
+    # -- policies
 
     def _policy(self, timeouts: dict[str, int]) -> Policy:
         draw = self.draw

@@ -1,9 +1,9 @@
-"""Mixes of pods that want a device, a server, or both, beside a stand-in for Cluster Autoscaler: what a seed draws, how it is
-played, and the judge of it.
+"""Random mixes of pods that need a device, a server, or both, beside a stand-in for Cluster Autoscaler: a seed draws a mix, which
+is played and judged.
 
-Always: no server is added where a device would do, none goes with a device in it, no pod is evicted from a node that a device
-is on its way to, the target is what the instances say, nothing is done again and again. In the end: every pod that can run has
-run, no server is left that nobody needs, every device is back, and the log verifies.
+At any time: no server is added if a device is enough, no server with a device is removed, no pod is evicted from a node to which
+a device is on its way, a group's target equals its instances, and no action is repeated again and again. At the end: every pod
+that can run has run, no unneeded server is left, every device is back in the pool, and the log verifies.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ CPU = 16
 LABELS = {"cohdi.io/fabric": FABRIC, f"cohdi.io/{DEVICE}": "true"}
 AMOUNTS = {"cpu": str(CPU), "memory": "64Gi", "pods": "110"}
 AGAIN = 4
-"""So often the same is not done for a pod or to a node."""
+"""So many equal actions for one pod or node are a finding."""
 QUIET = 1500.0
-"""Seconds after the last pod has come or gone in which everything comes to rest."""
+"""Seconds after the last pod has come or gone within which everything must be at rest."""
 
 
 @dataclass(frozen=True)
 class Blow:
-    """At so many seconds a process ends; another begins `lasts` later. `who`: autoscaler, scaler, or ca."""
+    """A process ends `at` seconds; another one starts `lasts` seconds later. `who`: autoscaler, scaler, or ca."""
 
     at: float
     who: str
@@ -68,8 +68,8 @@ class Blow:
 
 @dataclass(frozen=True)
 class Mix:
-    """What a seed wants: `nodes` servers that are on, `devices` in the pool, pods with the second at which each comes; devices go
-    back after `idle` seconds. Pods that are `movable` may be evicted for a server that is not needed."""
+    """A drawn mix: `nodes` running servers, `devices` in the pool, and pods with their time of arrival in seconds. Idle devices
+    go back after `idle` seconds. Pods in `movable` may be evicted to remove a server."""
 
     seed: int
     nodes: int = 1
@@ -85,17 +85,16 @@ class Mix:
 
     @property
     def ends(self) -> float:
-        """Seconds after which nothing new is wanted."""
+        """Seconds after which nothing new happens."""
         lasting = [at + (one.delete_after or 0.0) for at, one in self.pods]
         return max([*lasting, *(one.at + one.lasts for one in self.blows)], default=0.0)
 
     def can_run(self, pod: Run) -> bool:
-        """Whether a server with devices of the pool could take it."""
+        """Whether a server with devices of the pool could run the pod."""
         return int(pod.cpu or 0) <= CPU and sum(pod.devices.values()) <= self.devices
 
 
 def mix_of(seed: int) -> Mix:
-    """What a seed draws."""
     draw = Draw(seed)
     nodes, wanting = draw.whole(1, 3), draw.one((0.3, 0.6, 0.9))
     pods = []
@@ -136,7 +135,7 @@ def mix_of(seed: int) -> Mix:
 
 
 def scenario_of(mix: Mix) -> Scenario:
-    """The cluster, with nobody in it who decides."""
+    """The cluster of a mix, without scaler and autoscaler."""
     written = {
         "about": f"A mix of seed {mix.seed}",
         "seed": mix.seed,
@@ -170,7 +169,7 @@ def policy_of(mix: Mix) -> Policy:
 
 
 class MixRun:
-    """A mix that is played. `findings` are rule and words each."""
+    """A mix in a lab, played and judged."""
 
     def __init__(self, mix: Mix, lab: Lab) -> None:
         self.mix = mix
@@ -204,7 +203,7 @@ class MixRun:
         if run.name in self.mix.movable:
             self.client.patch("pods", run.name, {"metadata": {"annotations": {SAFE_TO_EVICT: "true"}}}, "default")
 
-    # -- who is in it
+    # -- processes
 
     def _begin_scaler(self) -> None:
         self.scaler = OurScaler(self.lab, self.scaler_log, policy_of(self.mix))
@@ -226,7 +225,7 @@ class MixRun:
         self.ca.start()
 
     def _strike(self, blow: Blow) -> None:
-        """A process ends, and another comes."""
+        """End a process and start another one later."""
         begin = {"scaler": self._begin_scaler, "autoscaler": self._begin_autoscaler, "ca": self._begin_ca}[blow.who]
         if blow.who == "ca":
             self.ca.stop()
@@ -234,7 +233,7 @@ class MixRun:
             (self.scaler if blow.who == "scaler" else self.autoscaler).kill()
         self.lab.time.after(blow.lasts, begin)
 
-    # -- always
+    # -- rules at any time
 
     def _find(self, rule: str, whose: str, words: str) -> None:
         self.findings.append(Finding(self.lab.time.now(), rule, whose, words))
@@ -262,7 +261,7 @@ class MixRun:
             self._check_again(did)
 
     def _check_again(self, did: Did) -> None:
-        """What came to nothing because no server came may be tried again."""
+        """Growth that failed because no server came may be repeated."""
         in_vain = sum(one.kind == "give up" for one in self.did) if did.kind == "grow" else 0
         times = Counter(what for one in self.did if one.kind == did.kind for what in one.what)
         for what in did.what:
@@ -270,7 +269,7 @@ class MixRun:
                 self._find("nothing is done again and again", what, f"{did.kind} for the {times[what]}th time")
 
     def _check_growth(self, did: Did, cluster: Cluster) -> None:
-        """A finding where all pods that the server is for would be served by devices at nodes that have room."""
+        """A finding if devices at nodes with room would have served all pods for which the server was added."""
         pods = [one for one in cluster.pods if one["metadata"]["name"] in did.what]
         wanted = {pod["metadata"]["name"]: self._wanted(pod["metadata"]["name"]) for pod in pods}
         if not all(wanted.values()):
@@ -298,7 +297,7 @@ class MixRun:
         return room
 
     def _to_be_had(self, cluster: Cluster) -> int:
-        """Devices that are free, or idle somewhere, less those that claims wait for."""
+        """Number of free or idle devices minus those for which claims wait."""
         held, waiting = 0, 0
         for claim in cluster.claims.values():
             for one in _results(claim):
@@ -308,7 +307,7 @@ class MixRun:
         return self.lab.fabric.free(FABRIC, MODEL) + attached - held - waiting
 
     def _waits_at(self, claim: Object, node: str) -> bool:
-        """Whether the claim was promised a device of the pool on this node."""
+        """Whether the claim is allocated a pool device for this node."""
         allocation = (claim.get("status") or {}).get("allocation") or {}
         pooled = any(one["pool"].startswith(f"{DEVICE}-fabric") for one in _results(claim))
         return pooled and node in json.dumps(allocation.get("nodeSelector") or {})
@@ -321,7 +320,7 @@ class MixRun:
         if bound:
             self._find("no server goes under a pod", server, f"{', '.join(bound)} runs there")
 
-    # -- in the end
+    # -- rules at the end
 
     def play(self) -> list[Finding]:
         self.lab.run(self.mix.ends + QUIET)
@@ -360,7 +359,6 @@ class MixRun:
 
 @contextmanager
 def mix_run(mix: Mix) -> Iterator[MixRun]:
-    """A lab with the mix in it."""
     with Lab.virtual(scenario_of(mix), seed=mix.seed) as lab:
         run = MixRun(mix, lab)
         try:
@@ -372,7 +370,7 @@ def mix_run(mix: Mix) -> Iterator[MixRun]:
 
 
 def played(seed: int) -> tuple[tuple[str, str], ...]:
-    """Play what this seed draws: what is found, rule and words each."""
+    """Play the mix of a seed; returns the findings as (rule, words)."""
     with mix_run(mix_of(seed)) as run:
         start = run.lab.scenario.start
         return tuple(
@@ -381,7 +379,7 @@ def played(seed: int) -> tuple[tuple[str, str], ...]:
 
 
 def _usable(node: Object) -> bool:
-    """Whether pods may come, and devices: one on which an attach has just failed is out of the pool for a while."""
+    """Whether the node takes pods and pool devices. The labels tell the latter: after a failed attach a node cools down."""
     if any((node["metadata"].get("labels") or {}).get(key) != value for key, value in LABELS.items()):
         return False
     keys = {one["key"] for one in node["spec"].get("taints") or ()}

@@ -1,4 +1,4 @@
-"""What a cluster has come to when all is quiet: compared between runs, and searched for what nobody should have left behind."""
+"""The final state of a run: compared between runs, and searched for objects that should have been removed."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ COOLED = "a label of a cool-down"
 
 @dataclass(frozen=True)
 class EndState:
-    """`pods` and `claims` by name, in a word each; `attached` counts moved devices by model; `left` are words about what somebody
-    who is done should have taken away."""
+    """`pods` and `claims`: state by name. `attached`: number of attached devices by model. `left`: a word for each leftover that
+    should have been removed."""
 
     pods: dict[str, str] = field(default_factory=dict)
     claims: dict[str, str] = field(default_factory=dict)
@@ -33,19 +33,18 @@ class EndState:
 
 
 class Waits:
-    """Looks on from where it is made: for how long each pod waited for a node until it had one, was gone, or still waits. One
-    that has the name of another pod before it counts by itself."""
+    """Measures from its creation on how long each pod waits for a node. A later pod of the same name counts by itself."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
         self._names: dict[str, str] = {}  # by uid
-        self._since: dict[str, int] = {}  # those that wait, by uid
+        self._since: dict[str, int] = {}  # waiting pods, by uid
         self._waited: dict[str, float] = {}
         lab.client("oracle").mirror("pods").follow(self._changed)
 
     @property
     def seconds(self) -> dict[str, float]:
-        """By the names of the pods."""
+        """Seconds that each pod waited or still waits, by name."""
         return {**self._waited, **{self._names[uid]: self._passed(uid) for uid in self._since}}
 
     def _passed(self, uid: str) -> float:
@@ -64,7 +63,6 @@ class Waits:
 
 
 def state_of(view: ClusterView) -> EndState:
-    """As things stand."""
     lab = view.lab
     client = lab.client("oracle")
     models = {
@@ -82,13 +80,13 @@ def state_of(view: ClusterView) -> EndState:
 
 
 def something_leaves(lab: Lab) -> bool:
-    """Whether the operator is to take a device off."""
+    """Whether a device is still to be detached."""
     resources = lab.client("oracle").list("composableresources")
     return any(one["metadata"].get("deletionTimestamp") for one in resources)
 
 
 def differences(wanted: EndState, found: EndState) -> Iterator[str]:
-    """In what one state is not as another, names and places apart."""
+    """The differences of a state from the wanted one. Which devices on which nodes does not matter."""
     for what, before, after in (("pod", wanted.pods, found.pods), ("claim", wanted.claims, found.claims)):
         for name in sorted(before.keys() | after.keys()):
             was, now = before.get(name, "gone"), after.get(name, "gone")
@@ -118,7 +116,7 @@ def _claim(claim: Object) -> str:
 
 
 def _left(lab: Lab) -> Iterator[str]:
-    """Holds and guards of whoever makes such, marks, and labels of cool-downs."""
+    """Leftovers: holds, guards, marks, and labels of cool-downs."""
     client = lab.client("oracle")
     for claim in client.list("resourceclaims"):
         if claim["metadata"]["name"].startswith(hold_name("")):
@@ -132,7 +130,7 @@ def _left(lab: Lab) -> Iterator[str]:
         nodes[_serial(resource)].add(resource["spec"]["target_node"])
     for resource in resources:
         meta, serial = resource["metadata"], _serial(resource)
-        # The operator waits until no slice lists the device: for ever, once another node has it.
+        # The operator waits until no slice lists the device. It waits for ever if another node has the device by then.
         elsewhere = meta.get("deletionTimestamp") and serial and nodes[serial] - {resource["spec"]["target_node"]}
         if DELETE_DEVICE in (meta.get("annotations") or {}) and not elsewhere:
             yield "a mark"
@@ -142,8 +140,8 @@ def _left(lab: Lab) -> Iterator[str]:
 
 
 def _spare(view: ClusterView) -> Iterator[str]:
-    """Devices that went nowhere although nobody needs them, in whole numbers of a model. Where the operator waits for ever until
-    a driver lists what came, no other device of the request can go: it would take that one first."""
+    """One `SPARE` for each attached device that nobody needs. Excused are requests whose operator waits for ever until a driver
+    lists a device: the operator would detach that device first, so no other one can go."""
     resources = view.lab.client("oracle").list("composableresources")
     waited_for = {_request(one) for one in resources if _is_waited_for(view, one)}
     kept = Counter(
@@ -155,7 +153,7 @@ def _spare(view: ClusterView) -> Iterator[str]:
 
 
 def _is_waited_for(view: ClusterView, resource: Object) -> bool:
-    """Whether the operator waits until its device is listed, and has done so for long."""
+    """Whether the operator waits for a device that the driver does not list."""
     state = (resource.get("status") or {}).get("state")
     return (
         state == "Attaching" and not resource["metadata"].get("deletionTimestamp") and view.is_hidden(_serial(resource))
@@ -167,5 +165,5 @@ def _serial(resource: Object) -> str:
 
 
 def _request(resource: Object) -> str:
-    """The request that the resource is of, by the operator's label."""
+    """The name of the resource's request, from the operator's label."""
     return (resource["metadata"].get("labels") or {}).get(MANAGED_BY) or ""

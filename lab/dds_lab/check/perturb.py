@@ -1,4 +1,4 @@
-"""One disturbance of a scaler in a lab, at one point: the number of an event that it hears, or of a write that it makes."""
+"""Disturbs a scaler once in a run. The point is the number of an event that the scaler receives, or of a write that it makes."""
 
 from __future__ import annotations
 
@@ -16,31 +16,33 @@ EVENT_KINDS: tuple[EventKind, ...] = get_args(EventKind)
 WRITE_KINDS: tuple[WriteKind, ...] = get_args(WriteKind)
 KINDS: tuple[Kind, ...] = (*EVENT_KINDS, *WRITE_KINDS)
 COUNTED: tuple[Kind, ...] = ("stale", "stale-start", "late")
-"""Those that come in sizes: versions behind, or events of other resources that come before it."""
+"""Kinds with a size: number of changes that a replica is behind, or number of later events that arrive first."""
 SIZES = (1, 5)
 
 AWAY = 1.0
-"""Seconds until the process that ended is replaced."""
+"""Seconds until an ended process is replaced."""
 HEALED = 8.0
-"""Seconds after which what was kept back is told: a watch that missed something lists anew, a replica has caught up."""
+"""Seconds after which held-back events are delivered: a watch that missed events lists anew, a replica catches up."""
 OVERTAKEN = 2.0
-"""Seconds after the next process has begun at which a write of the one before arrives."""
+"""Seconds after the start of the next process at which the late write of the previous one arrives."""
 
 
 class Gone(BaseException):
-    """The process ends in the middle of a call. No code of a scaler may catch it."""
+    """The process ends in the middle of a call. A BaseException, so that a scaler's code does not catch it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Perturbation:
-    """`at` counts from 0: the events that the scaler hears, or the writes that it makes.
+    """A kind and its point: `at` counts from 0 the events that the scaler receives, or its writes.
 
-    `dies`: the process ends as it hears the event, and another one begins. `unseen`: it does not hear it until its watch has
-    broken and it lists anew. `stale`: from there on all that it hears comes from a replica that is `size` changes of each
-    resource behind. `stale-start`: it ends there, and the next one's first lists are of such a replica. `late`: it hears the
-    event, and what follows of the same resource, after `size` events of others. `dies-before`, `dies-after`: it ends before
-    the write, or after it was carried out and before it has the answer. `answer-lost`: the write is carried out, and the
-    connection breaks. `too-late`: the process is replaced while its write is on its way, which is carried out then.
+    - `dies`: the process ends when it receives the event, and another one starts.
+    - `unseen`: the process does not receive the event until its watch breaks and it lists anew.
+    - `stale`: from then on all its events come from a replica that is `size` changes of each resource behind.
+    - `stale-start`: the process ends, and the first lists of the next one come from such a replica.
+    - `late`: the event, and later ones of the same resource, come after `size` events of other resources.
+    - `dies-before`, `dies-after`: the process ends before the write, or after the write but before the answer.
+    - `answer-lost`: the write is carried out, and the connection breaks before the answer.
+    - `too-late`: the process is replaced while its write is on its way; the write arrives after that.
     """
 
     kind: Kind
@@ -49,7 +51,7 @@ class Perturbation:
 
     @property
     def point(self) -> tuple[int, bool]:
-        """The number, and whether it is that of a write."""
+        """The number, and whether it counts writes."""
         return self.at, self.kind in WRITE_KINDS
 
     def __str__(self) -> str:
@@ -57,7 +59,7 @@ class Perturbation:
 
 
 def perturbations(events: int, writes: int, kinds: tuple[Kind, ...] = KINDS) -> Iterator[Perturbation]:
-    """All of these kinds for a run with so many events and writes."""
+    """All perturbations of these kinds for a run with so many events and writes."""
     for kind in kinds:
         for at in range(events if kind in EVENT_KINDS else writes):
             for size in SIZES if kind in COUNTED else (0,):
@@ -65,56 +67,57 @@ def perturbations(events: int, writes: int, kinds: tuple[Kind, ...] = KINDS) -> 
 
 
 class Hears(Protocol):
-    """Who hears of one resource, in the process that is disturbed."""
+    """The receiver of one resource's events in the disturbed process."""
 
     @property
     def resource(self) -> str:
-        """Its plural."""
+        """The resource's plural."""
         ...
 
     def hear(self, news: Any) -> None: ...
 
 
 class Process(Protocol):
-    """Who is disturbed. `asks_the_newest`: its lists name no version, so that no replica that is behind may answer them."""
+    """The process that is disturbed. `asks_the_newest`: its lists require the newest version, which a replica that is behind
+    cannot answer."""
 
     asks_the_newest: bool
 
     def end(self) -> None:
-        """It ends as a crash ends it."""
+        """End as in a crash."""
         ...
 
     def begin(self) -> None:
-        """Another one begins."""
+        """Start another process."""
         ...
 
     def relist(self, resource: str) -> None:
-        """Its watch of a resource breaks, and it lists anew."""
+        """Break the watch of a resource, so that the process lists anew."""
         ...
 
     def lose_answer(self) -> Exception:
-        """What a call raises whose connection breaks."""
+        """The exception that a call raises if its connection breaks."""
         ...
 
 
 _Answer = TypeVar("_Answer")
 
 Choose = Callable[[int, bool], Perturbation | None]
-"""Asked at each point, by its number and whether it is a write: what disturbs the process there, None for nothing."""
+"""Called at each point with its number and whether it is a write; returns the perturbation, None for none."""
 
 
 def nothing(at: int, write: bool) -> None:
-    """As `Choose`: the run is not disturbed."""
+    """A `Choose` that never disturbs."""
 
 
 def only(wanted: Perturbation) -> Choose:
-    """This one alone."""
+    """A `Choose` for this perturbation alone."""
     return lambda at, write: wanted if wanted.point == (at, write) else None
 
 
 class Perturber:
-    """Stands between a process and the API server, and counts. `chosen` is what has disturbed the process, if anything has, and
-    `path` that of the write, if it was at one."""
+    """Sits between a process and the API server, counts events and writes, and disturbs at most once. `chosen` is the
+    perturbation that happened, `path` the path of the disturbed write."""
 
     def __init__(self, time: Time, process: Process, choose: Choose = nothing) -> None:
         self.events = self.writes = self.behind = 0
@@ -128,14 +131,13 @@ class Perturber:
         self._late: Hears | None = None
         self._before_it = 0
 
-    # -- what it hears
+    # -- events
 
     def keeps(self, mirror: Hears) -> bool:
-        """Whether something that it is to hear is kept back."""
+        """Whether events for this receiver are held back."""
         return bool(self._kept.get(mirror))
 
     def hear(self, mirror: Hears, news: Any) -> None:
-        """As `client.Tap`."""
         self.events += 1
         now = self._now(self.events, write=False)
         if now is not None:
@@ -144,7 +146,7 @@ class Perturber:
             self._pass(mirror, news)
 
     def _now(self, passed: int, *, write: bool) -> Perturbation | None:
-        """What disturbs the last of so many events, or writes."""
+        """The perturbation for the event or write with this count, None for none."""
         if self.chosen is not None:
             return None
         self.chosen = self._choose(passed - 1, write)
@@ -184,17 +186,17 @@ class Perturber:
                 self._heal()
 
     def _heal(self) -> None:
-        """Everything that was kept back is told."""
+        """Deliver all events that were held back."""
         self._lag = self.behind = 0
         self._late = None
         for mirror, kept in list(self._kept.items()):
             while kept:
                 mirror.hear(kept.popleft())
 
-    # -- what it writes
+    # -- writes
 
     def write(self, carry_out: Callable[[], _Answer], path: str = "") -> _Answer:
-        """Have a write carried out, or what becomes of it."""
+        """Carry a write out, or disturb it: raises Gone if the process ends, else the error of a lost answer."""
         self.writes += 1
         wanted = self._now(self.writes, write=True)
         if wanted is None:
@@ -221,7 +223,7 @@ class Perturber:
 
 
 def _unanswered(carry_out: Callable[[], object]) -> None:
-    """Nobody waits for the answer any more, whatever it is."""
+    """Carry out a write whose answer nobody reads."""
     try:
         carry_out()
     except Exception:

@@ -1,8 +1,8 @@
-"""A fleet of a seed, played: through its trouble, until everybody is served, and until nothing is wanted any more.
+"""Plays a random fleet in three periods: the faults, then until all pods are served, then without pods until it is at rest.
 
-Always: the rules of the judges, but for who waits, which the judge asks of each claim by itself. After the trouble: every pod
-that can be bound is bound. In the end: what nobody needs is back, nothing is left over, the pools are what there is, all of it
-stays so, and the logs verify and decide the same again.
+At any time the judges' rules must hold, except the rule about waiting claims, which judges each claim by itself. After the faults
+every pod that can be bound must be bound. At the end unneeded devices must be detached, nothing may be left over, the pools must
+match the hardware, this state must stay, and the logs must verify and lead to the same decisions again.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ from dds_lab.time import MICROSECONDS, VirtualTime
 
 LOOK = 30.0
 QUIET = 400.0
-"""Seconds in which nothing changes when all has come to rest: longer than an operator leaves a device that nobody knows."""
+"""A run is at rest after so many seconds without a change: longer than an operator leaves an unknown device attached."""
 UNANSWERED = ("the answer to a dry run is", "the connection was lost", "does not answer")
-"""What processes tell where requests come to nothing now and then, and go on."""
+"""Log messages that are allowed in runs whose requests sometimes fail."""
 PACE = Pace(interval=15.0)
 SLOWER = pools.Measure(lag=19.0, back=15.0, glance=5.0)
-"""Questions to the manager cost the most of a run."""
+"""Slower than usual, since queries to the manager take most of a run's time."""
 CALM = Measure(patience=900.0, changes=20, glance=10.0, twice=True)
 TROUBLED = replace(CALM, lately=900.0, kept=60.0, patience=1200.0, news=240.0, rounds=6)
-"""For processes that may be away for minutes and go on with what they had decided."""
+"""For processes that may be away for minutes and then go on with earlier decisions."""
 ALWAYS = 1e6
-"""A scaler that takes nothing back leaves what it asked for, and the operator tries until there is one."""
+"""Seconds, practically for ever: without detaches an order stays, and the operator tries until a device comes."""
 
 
 def played(seed: int, within: Path | None = None) -> tuple[tuple[str, str], ...]:
-    """Play what this seed draws: what is found, rule and words each. Its files are in a folder, for as long as it takes."""
+    """Play the fleet of a seed; returns the findings as (rule, words). Its temporary files are in a folder below `within`."""
     with fleet_run(fleet_of(seed), within) as run:
         return run.play()
 
 
 class FleetRun:
-    """A lab with our programs in it, as a seed wants it."""
+    """A fleet in a lab with the processes of dds, played and judged."""
 
     def __init__(self, fleet: Fleet, folder: Path) -> None:
         self.fleet = fleet
@@ -120,7 +120,7 @@ class FleetRun:
                 one.kill()
         self.lab.stop()
 
-    # -- what befalls our processes
+    # -- blows to the processes
 
     def _strike(self, blow: Blow) -> None:
         replicas = self.replicas[blow.program]
@@ -164,24 +164,23 @@ class FleetRun:
         self.lab.time.after(blow.lasts, lambda: switch(False))
 
     def _heard_of_claims(self) -> int:
-        """Up to which instant the publisher has."""
+        """The instant up to which the publisher knows the claims."""
         one = next((one.process for one in self.replicas.get("publisher", ()) if one.process is not None), None)
         return one.heard_until("resourceclaims") if one is not None and one.followed else self.lab.time.now()
 
     def _is_blind(self) -> bool:
-        """Whether the publisher cannot know what there is, or cannot write."""
+        """Whether the publisher cannot know the hardware's state or cannot write."""
         manager = self.lab.manager
         one = next((one.process for one in self.replicas.get("publisher", ()) if one.process is not None), None)
         if manager is None or one is None or manager.faults.waiting() or not one.alive:
             return True
         passed = (self.lab.time.now() - self.fleet.scenario.start) / MICROSECONDS
-        sound = self.fleet.trouble + PACE.interval  # until it asks again it believes what it was told last
+        sound = self.fleet.trouble + PACE.interval  # until its next query it believes the last answer
         return passed < sound or one.controller.away or not one.controller.synced
 
-    # -- the three times
+    # -- the three periods
 
     def play(self) -> tuple[tuple[str, str], ...]:
-        """All of it."""
         fleet, found = self.fleet, list[tuple[str, str]]()
         self.lab.run(fleet.trouble + 60.0)
         waiting = self._waiting()
@@ -199,7 +198,7 @@ class FleetRun:
         excused = {
             SPARE: not fleet.gives_back,
             COOLED: not fleet.serves,
-        }  # who writes nothing takes nothing off
+        }  # a scaler in mode observe removes nothing
         found += [("left over", one) for one in later.left if not excused.get(one)]
         found += self._findings(one for one in self.judge.findings if one.rule != "waits for ever")
         found += self._unsound("scaler", SCALER)
@@ -210,8 +209,8 @@ class FleetRun:
         return tuple(found)
 
     def _at_rest(self) -> EndState:
-        """As things stand once nothing is left over and nothing has changed for a while, or the time for it is over. An operator
-        that could not detach a device, as a claim had it, tries again after minutes."""
+        """The state after `QUIET` seconds without a change and with nothing left over, or after `REST` seconds. The operator
+        retries a detach that a claim prevented only after minutes."""
         state = state_of(self.judge.view)
         for _ in range(round(REST / QUIET)):
             before = state
@@ -233,11 +232,10 @@ class FleetRun:
         ]
 
     def _idle(self) -> bool:
-        """Whether our scaler is to serve nobody."""
         return not self.fleet.serves
 
     def _waiting(self) -> list[str]:
-        """Pods without a node that somebody could serve: no scheduler takes one whose claim is being deleted."""
+        """Pods that still wait although they can be served. A pod whose claim is being deleted cannot: no scheduler takes it."""
         client = self.lab.client("looking")
         return [_words(pod) for pod in client.list("pods") if self._waits(pod)]
 
@@ -260,9 +258,9 @@ class FleetRun:
         )
 
     def _is_enough(self, claims: set[str]) -> bool:
-        """Whether a node has, or may get, all that the claims need beside what others have there. What is in the machine of a
-        node that is gone is out of everybody's reach, and where others have a rival of a model nobody may bring that model; nor
-        where a pod that nobody can serve comes for a rival again and again."""
+        """Whether a node has or can get all devices that the claims need, beside those of other claims. Devices in the machine of
+        a lost node do not count. A model cannot come to a node where other claims hold a rival of it, nor if an unservable pod
+        attaches a rival again and again."""
         view, fabric = self.judge.view, self.lab.fabric
         in_vain = {model for pod in self.fleet.unservable for model in self._wanted_by(pod)}
         needs: Counter[str] = Counter()
@@ -286,7 +284,7 @@ class FleetRun:
         return False
 
     def _wanted_by(self, name: str) -> Iterator[str]:
-        """The models that devices come of for the claims of a pod: of none that has a rival among them."""
+        """The models that a scaler attaches for the pod's claims: those without a rival in the same claim."""
         view, pod = self.judge.view, self.lab.client("looking").find("pods", name, "default")
         names = {f"default/{one}" for one in claim_names(pod)} if pod is not None else set[str]()
         for one in view.claims.values():
@@ -302,8 +300,9 @@ class FleetRun:
 
 
 def _measure(fleet: Fleet, measure: Measure) -> Measure:
-    """A claim that fails at once on a node after the other may come to each again as soon as that has cooled down. Where nothing
-    is given back an order stands, however late the operator carries it out; one with a single worker does so minutes later."""
+    """Adapt the judge's tolerances to a fleet. `rounds`: a claim that fails on one node after the other may come back to a node
+    when that has cooled down. `lately`: an operator with one worker carries orders out minutes late; in a fleet that detaches
+    nothing an order stays for ever."""
     nodes = min(4, len(fleet.scenario.cluster.node_names()))
     rounds = max(measure.rounds, 1 + nodes * 60 // fleet.policy.cool_down_seconds)
     operator = fleet.scenario.parts.operator
@@ -318,7 +317,7 @@ def _is_of_parts(claim: Object) -> bool:
 
 
 def _is_stuck(claim: Object) -> bool:
-    """Whether it is reserved for several pods that a scheduler has forgotten: it clears only what is reserved for one at most."""
+    """Whether the claim stays reserved for several pods: a scheduler clears a claim that is reserved for at most one pod."""
     status = claim.get("status") or {}
     return len(status.get("reservedFor") or ()) > 1 and bool(status.get("devices"))
 
@@ -331,7 +330,7 @@ def _words(pod: Object) -> str:
 
 @contextmanager
 def fleet_run(fleet: Fleet, within: Path | None = None) -> Iterator[FleetRun]:
-    """A lab in which everything has begun."""
+    """A fleet's lab with all processes started."""
     with TemporaryDirectory(dir=within) as folder:
         run = FleetRun(fleet, Path(folder))
         try:

@@ -1,5 +1,5 @@
-"""Replicas of one program on a lab's time: they contend for its lease, the one that leads runs the program, and what was lost,
-killed or crashed begins anew, as a pod does."""
+"""Replicas of one program on a lab's time. They compete for the lease, the leader runs the program, and a replica that lost the
+lease, was killed or crashed starts again, as a pod does."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from dds_lab.time import MICROSECONDS, Timers
 
 NAMESPACE = "default"
 TIMES = LeaseSettings(duration=45, renew_deadline=30, retry_period=10)
-"""Longer than usual, for fewer requests."""
+"""Longer than the defaults, for fewer requests."""
 RESTART, GLANCE, LATENCY = 3.0, 5.0, 0.01
-"""Seconds until what has ended is there again, between looks at what runs, and that an answer takes."""
+"""Seconds until an ended replica starts again, between checks of a running one, and until an answer comes."""
 
 
 class ShakyLog(MemoryLog):
-    """A log that can be away: `away` takes nothing, `unheard` takes it and says otherwise."""
+    """A log with faults: `away` refuses all appends, `unheard` stores them and reports a failure."""
 
     away = unheard = False
 
@@ -53,7 +53,7 @@ class ShakyLog(MemoryLog):
 
 
 class Wire:
-    """What stands between programs and the API server: the plan of the scenario, and times in which nobody answers."""
+    """Carries programs' requests to the API server, with the scenario's wire faults; while `away`, nothing answers."""
 
     def __init__(self, lab: Lab, plan: FaultPlan | None) -> None:
         self.away = False
@@ -61,7 +61,6 @@ class Wire:
         self._plan = plan
 
     def carry(self, request: Request) -> Response | Stream:
-        """As `Direct.carry`."""
         if self.away:
             raise Unreachable("does not answer", where=request.path)
         effects = effects_of(self._plan, self._server.access, request) if self._plan is not None else NOTHING
@@ -73,7 +72,7 @@ class Wire:
         return answer
 
     def attach(self, process: OurProcess[Any]) -> None:
-        """This process's requests and lists go this way."""
+        """Route a process's requests and lists through this wire."""
         process.requests.carry = self.carry
         process.client.before = self._list
 
@@ -83,10 +82,10 @@ class Wire:
 
 
 class Replica:
-    """`process` is what runs while it leads, None else."""
+    """One replica; `process` is its running program while it leads, else None."""
 
     def __init__(self, lab: Lab, program: str, number: int, wire: Wire, make: Callable[[], OurProcess[Any]]) -> None:
-        """`make` gives a process that has not begun."""
+        """`make` gives a process that is not started yet."""
         self.process: OurProcess[Any] | None = None
         self._time = lab.time
         self._lease = f"dds-{program}"
@@ -106,7 +105,7 @@ class Replica:
     # -- life
 
     def begin(self) -> None:
-        """Stand by, under a name of its own."""
+        """Start to compete for the lease, under a new identity."""
         self._lives += 1
         self._asking = False
         name = f"{self._identity}-{self._lives}"
@@ -114,12 +113,12 @@ class Replica:
         self._step(state)
 
     def kill(self, away: float) -> None:
-        """It is gone, and its lease runs out; another one comes so many seconds later."""
+        """End without a release of the lease; a new replica starts `away` seconds later."""
         self._end(away)
         self._state = None
 
     def stop(self, away: float) -> None:
-        """It ends in order, and gives the lease away."""
+        """End properly and release the lease; a new replica starts `away` seconds later."""
         self._end(away)
         if self._state is not None:
             self._state.release(self._clock())
@@ -133,7 +132,6 @@ class Replica:
         self._timers.after("begin", away, self.begin)
 
     def pause(self, seconds: float) -> None:
-        """It stands still."""
         self._asleep_until = self._time.now() + round(seconds * MICROSECONDS)
         if self.process is not None:
             self.process.pause(seconds)
@@ -173,7 +171,7 @@ class Replica:
         self._step(state)
 
     def _look(self, state: LeaseState) -> None:
-        """What follows from where it stands."""
+        """Start, continue or end the program according to the lease's state."""
         if self._state is not state or self._is_asleep(partial(self._look, state)):
             return
         state.expire(self._clock())
@@ -205,7 +203,7 @@ class Replica:
         return left > 0
 
     def _later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Never at the same instant: what waits for less than a microsecond would wait for ever."""
+        """At least one microsecond later: a shorter wait would repeat at the same instant for ever."""
         self._time.after(max(1 / MICROSECONDS, seconds), call)
 
     def _clock(self) -> float:

@@ -1,4 +1,4 @@
-"""What was found before, in a file of JSON lines; what was played with the same code is not played again."""
+"""Stores results of runs in a file of JSON lines, so that a run is not played again with the same code."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from dds_lab.check.campaign import BROKE_OFF, DRAWN, Case, Found
 from dds_lab.scenario import written
 
 CODE = ("dds_core", "dds_adapters", "dds_lab")
-"""Packages whose code decides what comes of a run."""
+"""Packages whose code determines the result of a run."""
 
 
 @cache
 def fingerprint(*more: str) -> str:
-    """Of all files of those packages, and of `more` of them."""
+    """A hash of all code and data files in these packages and in `more`."""
     found = hashlib.sha256()
     for name in (*CODE, *more):
         spec = find_spec(name)
@@ -33,10 +33,10 @@ def fingerprint(*more: str) -> str:
 
 
 class Results:
-    """A file to which each run is added as it ends. A line that was cut off does not count."""
+    """A file to which each run is added when it ends. A truncated line is ignored."""
 
     def __init__(self, path: Path) -> None:
-        """Raises InputError for a file of another kind, or one that cannot be read and written."""
+        """Raises InputError for a file of another kind, or one that cannot be read or written."""
         self._path = path
         try:
             with path.open("a+", encoding="utf-8") as file:
@@ -50,12 +50,12 @@ class Results:
             raise InputError("holds no results", where=str(path), fix="name another file, or remove this one")
 
     def known(self, cases: Iterable[Case]) -> dict[Case, Found]:
-        """Those that were played."""
+        """The stored results among these cases."""
         keys = {case: _key(case) for case in cases}
         return {case: Found(case, tuple(self._known[key])) for case, key in keys.items() if key in self._known}
 
     def add(self, found: Found) -> None:
-        """Keep what came of a run, unless that broke off: it is played again."""
+        """Store a result. A run that broke off is not stored, so it is played again."""
         if BROKE_OFF in found.rules:
             return
         line = json.dumps({"run": _key(found.case), "said": found.said}, ensure_ascii=False)

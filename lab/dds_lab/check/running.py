@@ -1,4 +1,4 @@
-"""One run of a scenario with one disturbance, or none, and what is to be said against it."""
+"""Plays one run of a scenario on virtual time, with one disturbance or none, and judges it."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from dds_lab.time import MICROSECONDS, VirtualTime
 
 NEWS = Measure().news
 QUIET = 900.0
-"""Seconds after the scenario's end within which everything has come to rest."""
+"""Seconds after the scenario's end within which everything must be at rest."""
 STAYS = 60.0
-"""Seconds for which it stays so."""
+"""Seconds for which the state must then stay unchanged."""
 LATER = 90.0
-"""Seconds more than in the run without it that a pod may wait: those that want one device may get it in another order."""
+"""Seconds that a pod may wait longer than in the calm run: pods that compete for a device may get it in another order."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """How many events the scaler heard and writes it made, and what disturbed it; what was found always (rule, and words), the
-    seconds for which each pod waited, and the state in the end."""
+    """A played run: number of events that the scaler received and of its writes, the perturbation, the findings as (rule, words),
+    the seconds that each pod waited, and the final state."""
 
     events: int
     writes: int
@@ -38,7 +38,7 @@ class Run:
 
 
 def played(scenario: Scenario, cast: Cast, original: Scenario, seed: int, choose: Choose = nothing) -> Run:
-    """Play a scenario to its end and until all is at rest; `original` is the scenario as it was written."""
+    """Play a scenario to its end and until it is at rest; `original` is the scenario before it was adapted to the scaler."""
     time = VirtualTime(seed, scenario.start)
     lab = Lab(scenario, time)
     subject = cast(lab, original, choose)
@@ -54,7 +54,7 @@ def played(scenario: Scenario, cast: Cast, original: Scenario, seed: int, choose
         _run(lab, end + round(STAYS * MICROSECONDS))
         later = excused(state_of(judge.view), tap)
         found = [(one.rule, f"{one.of}: {one.text}") for one in judge.findings]
-        if tap.chosen is None:  # one that is disturbed may come by another way
+        if tap.chosen is None:  # a disturbed run may take another course
             found += [("story", one) for one in lab.steps.failures]
         found += [("unsound", one) for one in subject.faults()]
         found += [("restless", one) for one in differences(state, later)]
@@ -65,7 +65,7 @@ def played(scenario: Scenario, cast: Cast, original: Scenario, seed: int, choose
 
 
 def _run(lab: Lab, until: int) -> None:
-    """A process that ends in the middle of a call ends there and then; time goes on."""
+    """Run the lab; if a process ends in the middle of a call (`Gone`), time goes on without it."""
     while lab.time.now() < until:
         try:
             lab.run(until=until)
@@ -74,16 +74,16 @@ def _run(lab: Lab, until: int) -> None:
 
 
 def excused(state: EndState, tap: Perturber) -> EndState:
-    """A guard that a dead process's write sets too late is known to nobody: it ends by itself, and its key goes with a later
-    guard."""
+    """The state without a guard that a dead process's late write has set. No process knows this guard: it expires by itself, and
+    the next guard removes its entry."""
     if tap.chosen is None or tap.chosen.kind != "too-late" or not tap.path.endswith(f"/{guard.CONFIG_MAP}"):
         return state
     return replace(state, left=tuple(one for one in state.left if one != GUARD))
 
 
 def against(run: Run, calm: Run) -> Sequence[tuple[str, str]]:
-    """What is to be said against a disturbed run beside one that nothing disturbed: rule and words. What the calm run has of the
-    same rule and pod is known; of devices, nodes and generated names, which differ between runs, so many of the rule."""
+    """Findings of a disturbed run that the calm run does not have, as (rule, words). Findings about a pod with a fixed name are
+    compared by rule and pod. Devices, nodes and generated names differ between runs: there only the number by rule counts."""
     named = run.waited.keys() & calm.waited.keys()
 
     def known_by(rule: str, words: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""A scenario in which something was found, cut down to what it takes."""
+"""Shrinks a scenario that has a finding: removes all parts that the finding does not need."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ LISTS = (
     ("faults", "wire"),
     ("faults", "allocations"),
 )
-"""What can be left out of a scenario."""
+"""Lists of a scenario from which elements can be removed."""
 
 
 def shrink(found: Iterable[Found], folder: Path, jobs: int, tell: Callable[[str], None]) -> Iterator[Found]:
-    """Of findings that are alike (of one scenario and seed, by one kind of disturbance, of the same rules) the first, in the
-    least scenario that shows it, which is written into the folder. `tell` hears what was left out."""
+    """Group findings by scenario, seed, kind of disturbance and rules. Yield the first of each group in the smallest scenario
+    that shows it, which is written to the folder. `tell` gets a message for each removal."""
     seen: set[object] = set()
     for one in found:
         kind = one.case.perturbation.kind if one.case.perturbation is not None else "calm"
         alike = (one.case.scenario, one.case.seed, kind, one.rules)
         if one.case.scenario in DRAWN:
-            yield one  # no file says what a seed draws
+            yield one  # drawn by a seed: there is no scenario file to shrink
         elif alike not in seen:
             seen.add(alike)
             path = folder / f"{Path(one.case.scenario).stem}-{kind}-{len(seen)}.yaml"
@@ -64,7 +64,7 @@ def _shrunk(found: Found, path: Path, jobs: int, tell: Callable[[str], None]) ->
 
 
 def _smaller(scenario: Scenario, place: tuple[str, ...]) -> Iterator[tuple[Scenario, str]]:
-    """Without all of a list, half of it, a quarter, and so on to one."""
+    """Scenarios without the whole list, without each half of it, each quarter, and so on down to single elements."""
     whole = _at(scenario, place)
     size = len(whole)
     while size:
@@ -86,8 +86,8 @@ def _with(model: _ModelT, place: tuple[str, ...], value: object) -> _ModelT:
 
 
 def _shown(found: Found, calm: Case, jobs: int) -> Found | None:
-    """The finding in another scenario: one of its rules, by its kind of disturbance, at whatever point. None where there is none,
-    or the scenario cannot be played."""
+    """A finding in another scenario with one of the same rules and the same kind of disturbance, at any point. None if there is
+    none, or the scenario cannot be played."""
     shown: list[Found] = []
 
     def told(one: Found) -> None:

@@ -1,4 +1,4 @@
-"""Who can be put into a scenario in the place of its scaler, and be disturbed there."""
+"""The scalers that a check can put into a scenario in place of its own: dds, or the stand-in for the reference scaler."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from dds_lab.setup import install_guard
 LOG, CLUSTER = "lab/scaler", "kube-system-of-the-lab"
 QUICK = Operator(workers=16, watch_slices=True, plugin_rest=0.0, sync=0.0)
 HANDS = ("attach", "detach", "condition")
-"""Steps by which a scenario plays operator and scaler itself."""
+"""Steps with which a scenario does the work of operator and scaler by hand."""
 FOREIGN = {"shares"}
-"""Where those hands play somebody else's scaler, of devices that are none of ours."""
+"""Scenarios whose steps do the work of a foreign scaler, for devices that dds does not manage."""
 READING = ("get", "list", "watch")
 
 
 def without_hands(found: Scenario, **parts: Any) -> Scenario:
-    """A scenario in which nobody does the scaler's work: it has none, and an operator; `parts` replace parts of it."""
+    """The scenario with an operator, without a scaler and without steps by hand; `parts` replace other parts."""
     return _with_parts(found, {"scaler": None, **parts})
 
 
 def with_stand_in(found: Scenario, **parts: Any) -> Scenario:
-    """The same with the stand-in for the reference scaler."""
+    """As `without_hands`, with the stand-in for the reference scaler."""
     return _with_parts(found, {"scaler": found.parts.scaler or Scaler(), **parts})
 
 
@@ -53,7 +53,7 @@ def _with_parts(found: Scenario, parts: dict[str, Any]) -> Scenario:
         if any(one.cordon is not None for one in found.steps):
             changed["fabric"] = found.parts.fabric.model_copy(
                 update={"attach": fixed(3.0)}
-            )  # after the cordon, as by hand
+            )  # later than the scenario's cordon, like the step by hand
     hands = () if found.name in FOREIGN else HANDS
     steps = tuple(
         one for one in found.steps if all(getattr(one, hand) is None for hand in hands) and not _awaits_a_clearing(one)
@@ -62,12 +62,12 @@ def _with_parts(found: Scenario, parts: dict[str, Any]) -> Scenario:
 
 
 def _awaits_a_clearing(step: Any) -> bool:
-    """An exchange clears an allocation too, but only for a moment, and does not let the pod go elsewhere."""
+    """Such steps are removed: an exchange clears an allocation only for a moment and does not let the pod go elsewhere."""
     return step.wait_for is not None and step.wait_for.lacks == "status.allocation"
 
 
 def policy_of(found: Scenario, **more: Any) -> Policy:
-    """The durations of the scenario's own scaler, and everything allowed."""
+    """A policy with the durations of the scenario's own scaler, in mode detach."""
     knobs, scheduler = found.parts.scaler, found.parts.scheduler
     profiles = scheduler.profiles if scheduler is not None else {}
     return Policy(
@@ -87,7 +87,7 @@ def policy_of(found: Scenario, **more: Any) -> Policy:
 
 
 class Subject(Protocol):
-    """A scaler in a lab. `tap` is what stands between it and the API server."""
+    """A scaler in a lab; `tap` sits between it and the API server."""
 
     tap: Perturber
 
@@ -96,16 +96,16 @@ class Subject(Protocol):
     def end(self) -> None: ...
 
     def faults(self) -> list[str]:
-        """What it has to say against itself in the end."""
+        """Errors that the scaler itself shows at the end, such as a log that does not verify."""
         ...
 
 
 Cast = Callable[[Lab, Scenario, Choose], Subject]
-"""Puts a scaler into a lab that has not started, from a scenario as it was written."""
+"""Adds a scaler to a lab that is not started yet; the scenario is the one before it was adapted."""
 
 
 class Ours:
-    """Our scaler, on a log in memory."""
+    """The dds scaler, on a log in memory."""
 
     asks_the_newest = True
 
@@ -113,7 +113,7 @@ class Ours:
         self.tap = Perturber(lab.time, self, choose)
         self.log = MemoryLog(LOG, cluster=CLUSTER, recorded_at=scenario.start)
         self._lab = lab
-        self._policy = policy_of(scenario, scan_interval_seconds=0)  # a level pass would make good what is missed
+        self._policy = policy_of(scenario, scan_interval_seconds=0)  # a level pass would repair what a rule missed
         self._instances: list[OurScaler] = []
 
     def begin(self) -> None:
@@ -154,8 +154,8 @@ def unsound(
     verified: bool = True,
     excused: Sequence[str] = (),
 ) -> list[str]:
-    """What processes of ours and their log have to say against themselves in the end; without `verified` the log is not decided
-    again. A fault that a process told and survived does not count if it has `excused` words."""
+    """Errors of dds processes and of their log: crashes, faults, alerts, a broken chain. With `verified` the log's decisions are
+    also made again and compared. A fault that a process survived is ignored if it contains one of the `excused` texts."""
     ends = [one.crashed for one in instances if one.crashed is not None]
     told = [f"it ended: {type(one).__name__}: {one}" for one in ends if not isinstance(one, Fenced)]
     faults = [str(fault) for one in instances for fault in one.faults]
@@ -174,7 +174,7 @@ def unsound(
 
 
 class StandIn:
-    """The lab's stand-in for a scaler, made after the reference one with its faults: informers list with version 0."""
+    """The lab's stand-in for the reference scaler, with the reference's faults: its informers list with version 0."""
 
     asks_the_newest = False
 

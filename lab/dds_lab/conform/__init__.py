@@ -1,5 +1,5 @@
-"""Conformance: questions that a real API server has answered, asked of any server, and what differs.
+"""Conformance: sends recorded requests ("questions") to any API server, and compares the answers with those of a real one.
 
-The questions and answers are data (`data/`, of kube-apiserver 1.36.2). Nothing here knows how the lab's server works: it
-is asked over HTTP like every other, through a kubeconfig.
+Requests and answers are data (`data/`, recorded from kube-apiserver 1.36.2). The lab's server is asked over HTTP through a
+kubeconfig, like any other server.
 """

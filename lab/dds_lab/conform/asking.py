@@ -1,4 +1,4 @@
-"""Put the questions one after the other and collect what differs. Knows the server by its answers alone."""
+"""Asks the questions one after the other and reports the differences."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ GONE_WITHIN_S = 30.0
 
 @contextmanager
 def prepared(transport: Transport, questions: Iterable[Question], tell: Callable[[str], None]) -> Iterator[None]:
-    """Make sure that nothing of the questions' objects exists, bring the custom kinds, and clear up at the end.
+    """Check that none of the questions' objects exists, install the custom resource definitions, and remove everything at the
+    end.
 
-    Raises CouldNotAsk where an object of the same name is there already: it might be somebody's.
+    Raises CouldNotAsk if an object of the same name exists: it may belong to a user.
     """
     made = [path for question in questions for path in question.creates]
     _refuse_what_is_there(transport, made)
@@ -34,7 +35,7 @@ def prepared(transport: Transport, questions: Iterable[Question], tell: Callable
     try:
         yield
     finally:
-        with suppress(CouldNotAsk):  # what ended the questions is told, not what came after
+        with suppress(CouldNotAsk):  # report the first error, not a later one
             left = _removed(transport, [*made, *installed])
             for path in left:
                 tell(f"could not be removed: {path}")
@@ -52,7 +53,7 @@ def _refuse_what_is_there(transport: Transport, paths: Iterable[str]) -> None:
 
 
 def _install(transport: Transport, tell: Callable[[str], None]) -> list[str]:
-    """Paths of the definitions that were not there."""
+    """Install the missing definitions; returns their paths."""
     installed = []
     for definition in (COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES):
         name = definition["metadata"]["name"]
@@ -79,7 +80,7 @@ def _is_established(transport: Transport, path: str) -> bool:
 
 
 def _removed(transport: Transport, paths: list[str]) -> list[str]:
-    """Delete the newest first, finalizers or not. Gives what is still there."""
+    """Delete the objects, newest first, and remove their finalizers. Returns the paths of those that still exist."""
     for path in reversed(paths):
         answer = transport.ask(Ask("DELETE", path, {}, "application/json", {"gracePeriodSeconds": 0}))
         if answer.code in (200, 202) and _finalizers(answer.body):
@@ -109,16 +110,16 @@ def _until(done: Callable[[], bool], seconds: float, otherwise: str) -> None:
 # -- the questions
 
 PAUSE_S = 0.03
-"""Between questions. The answers were recorded beside a claim controller, which takes back the reservation of a pod that
-does not exist; it needs a moment."""
+"""Seconds between questions. When the answers were recorded, a claim controller ran, which removes the reservation of a pod that
+does not exist; it needs this time."""
 
 _REFERENCE = re.compile(r"\{\{(rv|listrv):([^}]*)\}\}")
 
 
 @dataclass
 class Report:
-    """What came of it. `unknown` is what must not be; `explained` is in the list of known differences; `wordings` are
-    messages in other words, for information."""
+    """The result. `unknown` are unexpected differences, `explained` those in the list of known differences, `wordings` messages
+    with other words, for information."""
 
     asked: list[str] = field(default_factory=list)
     unknown: list[Difference] = field(default_factory=list)
@@ -127,12 +128,12 @@ class Report:
 
     @property
     def as_recorded(self) -> bool:
-        """Whether every answer was the recorded one, but for known differences."""
+        """Whether all answers are as recorded, apart from known differences."""
         return not self.unknown
 
     @property
     def outlived(self) -> list[str]:
-        """Places of the list of known differences that showed no difference, though their question was asked."""
+        """Known differences that did not show although their question was asked."""
         shown = {(difference.question, difference.path) for difference, _ in self.explained}
         return [
             f"{entry.question}: {place}"
@@ -142,7 +143,6 @@ class Report:
         ]
 
     def lines(self) -> list[str]:
-        """The report for people."""
         told = [f"{len(self.asked)} questions, {len(self.asked) - len(self._other)} answered as recorded"]
         told += [f"differs: {each}" for each in self.unknown]
         told += [f"known: {where}: {reason}" for where, reason in self._told()]
@@ -151,7 +151,7 @@ class Report:
         return told
 
     def _told(self) -> list[tuple[str, str]]:
-        """The known differences, those of one reason in one line."""
+        """The known differences, one line for each question and reason."""
         places: dict[tuple[str, str], list[str]] = {}
         for each, why in self.explained:
             places.setdefault((each.question, why.reason), []).append(each.path)
@@ -163,7 +163,7 @@ class Report:
 
 
 def run(transport: Transport, questions: Iterable[Question], tell: Callable[[Question], None] | None = None) -> Report:
-    """Ask all in order. Raises CouldNotAsk when there is no answer. `tell` hears of each question before it is asked."""
+    """Ask all questions in order; `tell` is called before each. Raises CouldNotAsk if there is no answer."""
     report = Report()
     recorded, found = Side(), Side()
     versions: dict[str, str] = {}
@@ -215,7 +215,7 @@ def _version(which: str, path: str, transport: Transport, versions: Mapping[str,
 
 
 def _remember(versions: dict[str, str], ask: Ask, answer: Answer) -> None:
-    """The version last seen of each object, by its path."""
+    """Store the last seen version of the object, by its path."""
     metadata = answer.body.get("metadata") if isinstance(answer.body, dict) else None
     if isinstance(metadata, dict) and "name" in metadata and "resourceVersion" in metadata:
         path = f"{ask.path}/{metadata['name']}" if ask.method == "POST" else ask.path.removesuffix("/status")

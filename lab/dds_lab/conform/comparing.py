@@ -1,8 +1,8 @@
-"""Two answers to one question: what differs, apart from what may.
+"""Compares two answers to one question.
 
-May differ: uids, versions, times, generated suffixes, continue tokens, `generation` of built-in kinds, and the words of
-messages (kept apart, for information). That a field is there is compared all the same, and so is whether an object's
-version is the one last seen of it: a write that changes nothing gives none. Nothing here asks anything.
+These may differ: uids, versions, times, generated suffixes, continue tokens, `generation` of built-in kinds, and the words of
+messages (reported apart, for information). Their presence is compared all the same. It is also compared whether an object has the
+version that was last seen of it: a write that changes nothing must not give a new one.
 """
 
 import json
@@ -15,7 +15,7 @@ from dds_lab.conform.transport import Answer
 
 MISSING = "(missing)"
 CLOSED_WITHIN_S = 1.0
-"""How far the ends of two watches may lie apart."""
+"""Allowed difference between the durations of two watches, in seconds."""
 CUSTOM_GROUPS = ("cro.hpsys.ibm.ie.com/",)
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
@@ -25,7 +25,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 @dataclass(frozen=True)
 class Difference:
-    """`path` leads to the place in the answer: `body.spec.devices`, `events[2].type`, `code`."""
+    """A difference at a path of the answer, such as `body.spec.devices`, `events[2].type` or `code`."""
 
     question: str
     path: str
@@ -37,13 +37,13 @@ class Difference:
 
 
 class Side:
-    """One of the two servers, as far as its answers so far are needed: the version last seen of each object."""
+    """State of one of the two servers: the last seen version of each object."""
 
     def __init__(self) -> None:
         self._versions: dict[str, str] = {}
 
     def plain(self, answer: Answer) -> dict[str, Any]:
-        """The answer as a tree in which what may differ is replaced by what must not."""
+        """The answer as a tree in which values that may differ are replaced by placeholders."""
         tree: dict[str, Any] = {"code": answer.code, "warning": "given" if answer.warning else "none"}
         if answer.events is not None:
             tree["events"] = [self._of(event, "") for event in answer.events]
@@ -97,12 +97,12 @@ class Side:
 
 
 def differences(question: str, recorded: dict[str, Any], found: dict[str, Any]) -> list[Difference]:
-    """What differs between two trees of `Side.plain`."""
+    """The differences between two trees of `Side.plain`."""
     return [Difference(question, path, a, b) for path, a, b in _differ("", recorded, found)]
 
 
 def timing(question: str, recorded: Answer, found: Answer) -> list[Difference]:
-    """Whether a watch ended about when it did."""
+    """A difference if the watch did not end at about the recorded time."""
     a, b = recorded.closed_after_s, found.closed_after_s
     if a is None or b is None or abs(a - b) <= CLOSED_WITHIN_S:
         return []
@@ -110,7 +110,7 @@ def timing(question: str, recorded: Answer, found: Answer) -> list[Difference]:
 
 
 def wording(question: str, recorded: Answer, found: Answer) -> list[Difference]:
-    """Messages that say it in other words."""
+    """Messages and warnings whose words differ."""
     pairs = [("warning", recorded.warning, found.warning)]
     pairs += [(path, a, b) for path, a, b in _messages("body", recorded.body, found.body)]
     for at, (a, b) in enumerate(zip(recorded.events or (), found.events or (), strict=False)):
@@ -119,7 +119,7 @@ def wording(question: str, recorded: Answer, found: Answer) -> list[Difference]:
 
 
 def _worded(text: str) -> str:
-    """Without what each server makes up: uids and versions."""
+    """The text without generated uids and versions."""
     return _NUMBER.sub("<number>", _UUID.sub("<uid>", text))
 
 
@@ -156,7 +156,7 @@ def _differ_in_list(path: str, recorded: list[Any], found: list[Any]) -> Iterato
 
 
 def _named(items: list[Any]) -> dict[str, Any] | None:
-    """The items by name, where each has one of its own: what is missing then shows as that and moves nothing else."""
+    """The items by name, if all have different names: a missing item is then one difference and does not shift the others."""
     if not all(isinstance(item, dict) and isinstance(item.get("name"), str) for item in items):
         return None
     named = {item["name"]: item for item in items}
@@ -164,7 +164,7 @@ def _named(items: list[Any]) -> dict[str, Any] | None:
 
 
 def _owners(entries: Any) -> Any:
-    """Managed fields without their times, in an order of their own: a real server orders equal ones by the clock."""
+    """Managed fields without times, sorted: a real server sorts them by time."""
     if not isinstance(entries, list):
         return entries
     return sorted((_without(entry, "time") for entry in entries), key=lambda entry: json.dumps(entry, sort_keys=True))

@@ -1,4 +1,4 @@
-"""The questions, in their order, with what a real API server answered. Reads the packed data and decides nothing."""
+"""Reads the recorded questions and answers from the packed data, and has the list of known differences."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RECORDED_NAMESPACE = "conf"
 
 @dataclass(frozen=True)
 class Question:
-    """One line of the data. `watches` says that the answer is a stream; `during` is asked while it is open."""
+    """One line of the data. `watches`: the answer is a stream; `during` are requests to send while it is open."""
 
     id: str
     ask: Ask
@@ -26,22 +26,22 @@ class Question:
     watches: bool = False
     during: tuple[Ask, ...] = ()
     creates: tuple[str, ...] = field(default=())
-    """Paths of the objects that are there afterwards and were not before (generated names are not known)."""
+    """Paths of the objects that the question creates (without generated names)."""
 
 
 def questions(namespace: str = RECORDED_NAMESPACE) -> list[Question]:
-    """All questions to a server that is up, asked in this order; each may rest on what came before."""
+    """All questions for a running server, in order; each may depend on earlier ones."""
     return list(_read("answers.jsonl.gz", namespace))
 
 
 def questions_after_restart(namespace: str = RECORDED_NAMESPACE) -> list[Question]:
-    """Those to ask after `questions`, when the server was started anew and has lost its history."""
+    """Questions to ask after `questions` and a restart of the server, which loses its history of changes."""
     return list(_read("answers-after-restart.jsonl.gz", namespace))
 
 
 def questions_of_exchange(namespace: str = RECORDED_NAMESPACE) -> list[Question]:
-    """How a claim's devices are exchanged, and a claim that holds a device: a list of its own, for a server that is empty.
-    Unlike the others these were recorded where no claim controller ran."""
+    """Questions about the exchange of a claim's devices and about holds, for an empty server. They were recorded without a claim
+    controller."""
     return list(_read("answers-exchange.jsonl.gz", namespace))
 
 
@@ -52,7 +52,6 @@ def _read(name: str, namespace: str) -> Iterator[Question]:
 
 
 def _moved(value: Any, namespace: str) -> Any:
-    """The same in another namespace."""
     if namespace == RECORDED_NAMESPACE:
         return value
     if isinstance(value, dict):
@@ -98,15 +97,15 @@ def _created(ask: Ask, answer: Answer) -> tuple[str, ...]:
     return () if "generateName" in made["metadata"] else (f"{ask.path}/{made['metadata']['name']}",)
 
 
-# -- where the lab's API server is known to answer otherwise than a real one: at most kinds that are not served, and words
+# -- known differences between the lab's API server and a real one: mostly kinds that it does not serve, and words of messages
 #
-# A difference that is not listed here fails the test, and so does an entry that no longer shows.
+# A difference that is not listed here fails the test, and so does an entry that no longer applies.
 
 
 @dataclass(frozen=True)
 class Known:
-    """`places` are paths in the answer as `Difference.path` tells them. A difference that is `optional` depends on how the
-    server was started, and need not show."""
+    """A known difference; `places` are paths as in `Difference.path`. An `optional` one depends on how the server was started and
+    need not show."""
 
     question: str
     places: tuple[str, ...]
@@ -155,11 +154,11 @@ REWORDED: Mapping[str, str] = {
     "status-allocation-immutable": _STRUCT,
     "list-bad-continue": _PARSER,
 }
-"""Questions to which the message is in other words (versions, uids and numbers aside); code, reason and fields are the same."""
+"""Questions whose message has other words (apart from versions, uids and numbers); code, reason and fields are the same."""
 
 
 def known(difference: Difference) -> Known | None:
-    """The entry that explains a difference, None when there is none."""
+    """The entry that explains a difference; None if there is none."""
     for entry in KNOWN:
         if entry.question == difference.question and difference.path in entry.places:
             return entry
@@ -167,7 +166,7 @@ def known(difference: Difference) -> Known | None:
 
 
 def table() -> str:
-    """The known differences as a Markdown table, one line for each entry, and one for each reason of other words."""
+    """The known differences as a Markdown table: one line for each entry, and one for each reason in `REWORDED`."""
     lines = ["| question | where | why |", "|---|---|---|"]
     for entry in KNOWN:
         lines.append(f"| {entry.question} | {', '.join(f'`{place}`' for place in entry.places)} | {entry.reason} |")

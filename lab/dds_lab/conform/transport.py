@@ -1,6 +1,6 @@
-"""What is asked and answered, and the way there: any server that a kubeconfig names, by the official client's transport.
+"""Requests, answers and the transport: any server of a kubeconfig, through the official client's connection.
 
-Bytes and JSON only: no typed model, so that what came is compared and not what a library made of it.
+Only bytes and JSON, no typed models, so that the comparison sees exactly what the server sent.
 """
 
 import json
@@ -16,21 +16,20 @@ from urllib.parse import quote, urlencode
 from dds_core.errors import DdsError, InputError, install_hint
 
 USER_AGENT = "python-httpx/0.28.1"
-"""As when the answers were recorded: a server names the manager of fields by it."""
+"""The same as in the recording: a server derives the name of the fields' manager from it."""
 PATIENCE_S = 30.0
-"""How long an answer may take, a watch beyond its own timeout."""
+"""Seconds that an answer may take; for a watch, beyond its own timeout."""
 PACE_S = 0.5
-"""Between the requests that are made while a watch is open; the server's bookmarks fall in between."""
+"""Seconds between requests while a watch is open; the server's bookmarks come in between."""
 
 
 class CouldNotAsk(DdsError):
-    """The server cannot be reached, or is not in a state in which the questions may be put."""
+    """The server cannot be reached, or is not in a state in which the questions may be asked."""
 
 
 @dataclass(frozen=True)
 class Ask:
-    """One request. `type` is the content type of `body`; a body that is text is sent as it is, everything else as JSON.
-    `who` is admin, dds or none."""
+    """One request. `type` is the content type of `body`: text is sent unchanged, all else as JSON. `who`: admin, dds, none."""
 
     method: str
     path: str
@@ -42,7 +41,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back: `body` is decoded JSON or else text; `events` and the seconds until its end are a watch's."""
+    """An answer. `body` is decoded JSON, or text; a watch has its events and the seconds until its end."""
 
     code: int
     body: Any = None
@@ -52,21 +51,21 @@ class Answer:
 
 
 class Transport(Protocol):
-    """The way to a server. Raises CouldNotAsk when there is no answer at all."""
+    """Sends requests to a server. Raises CouldNotAsk if there is no answer."""
 
     def ask(self, ask: Ask) -> Answer: ...
 
     def watch(self, ask: Ask, during: Sequence[Ask]) -> Answer:
-        """Open a watch, ask what is to be asked meanwhile, and give all that came until its end."""
+        """Open a watch, send the requests of `during`, and return all events until the watch ends."""
         ...
 
 
 class Kubeconfig:
-    """Asks the server of a kubeconfig; `admin` is its current context (or the named one), `dds` that of this name, or
-    else `dds_user` impersonated by the admin, and `none` shows no credentials."""
+    """Sends requests to the server of a kubeconfig. `admin` is the current context (or the named one), `dds` the context of this
+    name, or else `dds_user` impersonated by the admin, and `none` sends no credentials."""
 
     def __init__(self, path: str, context: str | None = None, dds_user: str = "") -> None:
-        """Raises CouldNotAsk when the file or the context cannot be used."""
+        """Raises CouldNotAsk if the file or the context cannot be used."""
         try:
             import urllib3
             import yaml
@@ -93,7 +92,6 @@ class Kubeconfig:
         self.host: str = admin.configuration.host
 
     def close(self) -> None:
-        """Give the connections back."""
         for each in self._clients.values():
             each.rest_client.pool_manager.clear()
 
@@ -129,7 +127,7 @@ class Kubeconfig:
     def _meanwhile(self, asks: Sequence[Ask]) -> None:
         for ask in asks:
             time.sleep(PACE_S)
-            with suppress(CouldNotAsk):  # what is missing in the stream then tells
+            with suppress(CouldNotAsk):  # an event that is missing in the stream shows the failure
                 self.ask(ask)
 
     def _sent(self, ask: Ask, patience: float) -> Any:

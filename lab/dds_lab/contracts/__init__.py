@@ -1,6 +1,5 @@
-"""What every fabric, provider of machines and component keeps to, as tests to derive from. docs/extending.md has an example.
-
-pytest comes with the extra `contracts`.
+"""Contract tests for fabrics, providers of machines and components of other packages: derive a test class from them.
+docs/extending.md has an example. The extra `contracts` installs pytest.
 """
 
 import pytest

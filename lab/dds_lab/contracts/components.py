@@ -1,6 +1,6 @@
-"""What every component keeps to: the same facts give the same decisions, and its log is all that has to be kept.
+"""The contract of every component: the same facts give the same decisions, and its log holds all that it needs.
 
-A package that adds a component derives its tests from `ComponentContract` and gives the fixtures `component` and `facts`.
+A package that adds a component derives its tests from `ComponentContract` and provides the fixtures `component` and `facts`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from dds_core.log import MemoryLog
 from dds_core.replay import fold_log, moments, verify
 
 Facts = Sequence[tuple[int, Event]]
-"""What happened, each at its instant (microseconds since 1970-01-01 UTC): Started, PolicyChanged and Synced among them, and
-something of which decisions follow."""
+"""Facts with their instants (microseconds since 1970-01-01 UTC). They include Started, PolicyChanged and Synced, and at least one
+fact that leads to decisions."""
 
 
 def steps_of(component: Component[Any], facts: Facts) -> list[Step]:
@@ -36,7 +36,7 @@ def logged(component: Component[Any], facts: Facts) -> MemoryLog:
 
 
 class ComponentContract:
-    """Derive from it, and give pytest fixtures `component` and `facts`."""
+    """Derive from it and provide the pytest fixtures `component` and `facts`."""
 
     def test_a_log_tells_by_its_name_whose_it_is(self, component: Component[Any]) -> None:
         assert component_of(f"any-cluster/{component.name}") is component

@@ -1,6 +1,7 @@
-"""What every fabric's provider keeps to: it tells what is there and free, and where it cannot, it says so and stands.
+"""The contract of every fabric's provider: it reports machines and free devices; if it cannot, it raises an error and works again
+afterwards.
 
-A package that adds an API derives its tests from `FabricContract` and gives the fixture `world`.
+A package that adds an API derives its tests from `FabricContract` and provides the fixture `world`.
 """
 
 from __future__ import annotations
@@ -27,33 +28,33 @@ class World(Protocol):
 
     @property
     def secrets(self) -> Sequence[str]:
-        """Passwords and tokens: no error of the provider may contain one of them."""
+        """Passwords and tokens; no error of the provider may contain one."""
         ...
 
     def open(self) -> Provider:
-        """The provider, as a new process has it."""
+        """A new provider, as in a new process."""
         ...
 
     def take(self) -> None:
-        """One of the free devices is attached to a machine."""
+        """Attach one of the free devices to a machine."""
         ...
 
     def away(self) -> AbstractContextManager[object]:
-        """Nothing is answered."""
+        """Within the block no request is answered."""
         ...
 
     def half(self) -> AbstractContextManager[object]:
-        """Half of an answer comes."""
+        """Within the block answers end in the middle."""
         ...
 
 
 def free(provider: Provider, world: World) -> list[int]:
-    """By way of each machine, in a new round."""
+    """The number of free devices that the provider reports for each machine, in a new round."""
     return [provider.stock(one, world.model).free for one in provider.machines()]
 
 
 class FabricContract:
-    """Derive from it, and give a pytest fixture `world`."""
+    """Derive from it and provide the pytest fixture `world`."""
 
     def test_machines_have_a_uuid_each_and_a_fabric_that_can_be_in_the_name_of_a_pool(self, world: World) -> None:
         machines = world.open().machines()
@@ -115,7 +116,7 @@ class FabricContract:
 
 
 def _stands(provider: Provider, machines: Sequence[Machine], model: PoolModel) -> Iterator[str]:
-    """The words of a provider that gets no answers, where it has not kept one for the length of a round."""
+    """The errors of a provider that gets no answers. It may answer from values that it keeps for one round."""
     for machine in machines:
         try:
             assert provider.stock(machine, model).free == 5

@@ -1,6 +1,6 @@
-"""What every provider of machines keeps to: an order makes one server, and a removal takes the one that was meant.
+"""The contract of every provider of machines: an order makes exactly one server, and a removal takes the right one.
 
-A package that adds a kind derives its tests from `MachinesContract` and gives the fixture `world`.
+A package that adds a kind derives its tests from `MachinesContract` and provides the fixture `world`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dds_core.errors import InputError
 
 
 class World(Protocol):
-    """Servers to be had. There is one node group with one server that was never ordered, and eight more could be made."""
+    """A system behind the provider. It has one node group with one server that was never ordered, and can make eight more."""
 
     @property
     def group(self) -> str:
@@ -29,44 +29,44 @@ class World(Protocol):
 
     @property
     def scheme(self) -> str:
-        """What stands before a server's name in its provider ID."""
+        """The prefix before a server's name in its provider ID."""
         ...
 
     def open(self) -> Machines:
-        """The provider, as a new process has it."""
+        """A new provider, as in a new process."""
         ...
 
     def settle(self) -> None:
-        """The system behind the provider completes every order and removal that is pending."""
+        """Complete all pending orders and removals."""
         ...
 
     def there(self) -> set[str]:
-        """The names of the servers that are there, each of which costs."""
+        """The names of the existing servers, each of which costs money."""
         ...
 
     def scarce(self) -> None:
-        """There is no further server to be had."""
+        """Make no further server available."""
         ...
 
     def broken(self) -> None:
-        """The next server fails."""
+        """Let the next server fail."""
         ...
 
     def lost(self) -> AbstractContextManager[object]:
-        """The next write is carried out, and its answer lost."""
+        """Within the block the next write is carried out, but its answer is lost."""
         ...
 
     def away(self) -> AbstractContextManager[object]:
-        """Nothing is answered."""
+        """Within the block no request is answered."""
         ...
 
     def half(self) -> AbstractContextManager[object]:
-        """Half of an answer comes."""
+        """Within the block answers end in the middle."""
         ...
 
 
 def of(machines: Machines, order: str) -> Server:
-    """The one server of the order."""
+    """The single server of an order."""
     [found] = [one for one in machines.servers() if one.order == order]
     return found
 
@@ -98,18 +98,18 @@ def at_once(*calls: Callable[[], object]) -> None:
 
 
 def orders(world: World) -> set[str]:
-    """Of servers that stay."""
+    """Orders of all servers that are not being deleted."""
     return {one.order for one in world.open().servers() if one.state != "deleting"}
 
 
 def asked(call: Callable[..., None], *given: str) -> None:
-    """Whether it was heard or not."""
+    """Call and ignore a FabricError: the call may have been carried out or not."""
     with suppress(FabricError):
         call(*given)
 
 
 def insisted(world: World, call: Callable[..., None], *given: str) -> None:
-    """Once more after what was under way is done, when that is what stands against it."""
+    """Call; if another change is still under way (CONFLICT), let that complete and call again."""
     try:
         call(*given)
     except FabricRefused as error:
@@ -119,7 +119,7 @@ def insisted(world: World, call: Callable[..., None], *given: str) -> None:
 
 
 class MachinesContract:
-    """Derive from it, and give a pytest fixture `world`."""
+    """Derive from it and provide the pytest fixture `world`."""
 
     def test_what_was_never_ordered_is_shown_and_can_be_removed(self, world: World) -> None:
         machines = world.open()
@@ -284,7 +284,7 @@ class MachinesContract:
 
     @pytest.mark.parametrize("seed", range(4))
     def test_whatever_is_asked_in_whatever_order(self, world: World, seed: int) -> None:
-        """Orders, removals, lost answers, new processes and servers that come late: what is there is what was asked for."""
+        """After random orders, removals, lost answers, new processes and late servers, exactly the ordered servers exist."""
         random, wanted, machines, number = Random(seed), set[str](), world.open(), 0
         for _ in range(30):
             match random.randrange(6):

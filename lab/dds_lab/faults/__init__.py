@@ -1,1 +1,1 @@
-"""Faults that a scenario asks for: `world` on the fabric, in components and at random, `wire` between clients and the server."""
+"""Faults of a scenario: `world` for fabric and components, planned or random; `wire` between clients and the API server."""

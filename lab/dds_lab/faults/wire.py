@@ -1,8 +1,7 @@
-"""What can go wrong between a client and the API server: rules, and a seeded plan that says when they strike.
+"""Faults between a client and the API server: rules, and a seeded plan that decides which requests they hit.
 
-Pure: the plan is asked about each request and answers what shall happen to it; who asks makes it so (`face`). It must never
-touch the server: whatever it does, objects and versions stay true. A stream with faults in it has no I/O and no timers of its
-own either, as the stream that it wraps.
+The plan is pure: for each request it returns the effects, and the HTTP frontend applies them. It never touches the server, so
+objects and versions stay correct. `FaultyStream` has no I/O and no timers either, like the stream that it wraps.
 """
 
 import json
@@ -23,7 +22,7 @@ CODES = (409, 429, 500, 503)
 
 @dataclass(frozen=True)
 class Refuse:
-    """The request is not looked at: 409, 429 (with Retry-After), 500 or 503."""
+    """The request is answered with 409, 429 (with Retry-After), 500 or 503 and has no other effect."""
 
     code: int
     retry_after: int = 1
@@ -35,7 +34,6 @@ class Refuse:
             )
 
     def error(self) -> ApiError:
-        """What the client is told."""
         if self.code == 409:
             return ApiError(409, "Conflict", f"Operation cannot be fulfilled: {status.CHANGED}")
         if self.code == 429:
@@ -47,19 +45,19 @@ class Refuse:
 
 @dataclass(frozen=True)
 class Slow:
-    """The request is carried out at once, and its answer comes so many seconds later (a watch begins so much later)."""
+    """The request is carried out at once, but the answer is delayed by so many seconds (for a watch: its start)."""
 
     seconds: Latency
 
 
 @dataclass(frozen=True)
 class Lost:
-    """The request is carried out, and the connection is cut before any answer."""
+    """The request is carried out, but the connection is cut before the answer."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A watch loses its connection `after` seconds, without a proper end; with `mid_line` in the middle of its next line."""
+    """A watch's connection is cut after `after` seconds, without a proper end; with `mid_line` in the middle of the next line."""
 
     after: Latency = field(default_factory=Fixed)
     mid_line: bool = False
@@ -67,26 +65,26 @@ class Cut:
 
 @dataclass(frozen=True)
 class HalfOpen:
-    """From `after` seconds on nothing comes on a watch any more, no bookmark and no end, while its socket stays open."""
+    """From `after` seconds on a watch sends nothing, no bookmark and no end, while its socket stays open."""
 
     after: Latency = field(default_factory=Fixed)
 
 
 @dataclass(frozen=True)
 class Expire:
-    """A watch from a version is told that this version is too old (410)."""
+    """A watch that starts at a version gets the error that the version is too old (410)."""
 
 
 @dataclass(frozen=True)
 class Duplicate:
-    """A share of the events of a watch comes twice."""
+    """A share of a watch's events is sent twice."""
 
     share: float = 1.0
 
 
 @dataclass(frozen=True)
 class Delay:
-    """Each event of a watch comes later, in the same order."""
+    """Each event of a watch is delayed; the order stays."""
 
     seconds: Latency
 
@@ -99,8 +97,8 @@ _OF_WATCHES = (Cut, HalfOpen, Expire, Duplicate, Delay)
 
 @dataclass(frozen=True)
 class Rule:
-    """An action and whom it strikes. Names that are empty mean all; `resources` are plurals. The window is in seconds of
-    lab time after the plan's start; a cut or a falling silent comes due in it too when the watch was opened before it."""
+    """An action and the requests that it hits. Empty names mean all; `resources` are plurals. The window is in seconds of lab
+    time after the plan's start. `Cut` and `HalfOpen` also hit watches that were opened before the window."""
 
     action: Action
     users: tuple[str, ...] = ()
@@ -110,12 +108,12 @@ class Rule:
     end: float = float("inf")
     share: float = 1.0
     limit: int | None = None
-    """So many times and no more."""
+    """Most times that the rule hits; None for no limit."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A request as far as rules look at it. `versioned` says that a watch begins at a version."""
+    """The properties of a request that rules look at. `versioned`: a watch that starts at a version."""
 
     user: str
     verb: str
@@ -125,7 +123,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class WatchEffects:
-    """What happens to one watch. Instants in microseconds, None for never."""
+    """The effects on one watch. Instants in microseconds, None for never."""
 
     cut_at: int | None = None
     mid_line: bool = False
@@ -141,7 +139,7 @@ class WatchEffects:
 
 @dataclass(frozen=True)
 class Effects:
-    """What happens to one request."""
+    """The effects on one request."""
 
     refused: Refuse | None = None
     slow: float = 0.0
@@ -153,10 +151,10 @@ NOTHING = Effects()
 
 
 class FaultPlan:
-    """Rules, and how often each has struck. The same rules, seed and requests give the same faults."""
+    """Rules, and how often each has hit. The same rules, seed and requests give the same faults."""
 
     def __init__(self, rules: Sequence[Rule], now: Callable[[], int], random: Random) -> None:
-        """The plan starts now; `now` gives microseconds of lab time."""
+        """The plan starts at once; `now` gives the lab's time in microseconds."""
         self.rules = tuple(rules)
         self.struck = [0] * len(self.rules)
         self.random = random
@@ -164,7 +162,7 @@ class FaultPlan:
         self._start = now()
 
     def for_request(self, asked: Asked) -> Effects:
-        """What shall happen to a request that came over the wire."""
+        """The effects on a request; counts the rules that hit it."""
         refused: Refuse | None = None
         slow, lost = 0.0, False
         for at in self._striking(asked, _REQUEST_FAULTS):
@@ -201,7 +199,7 @@ class FaultPlan:
         return WatchEffects(cut_at, mid_line, silent_at, expired, duplicates, delay)
 
     def _striking(self, asked: Asked, kinds: tuple[type, ...]) -> list[int]:
-        """The rules of these kinds that strike now; each is counted and has drawn its lot."""
+        """Indices of the rules of these kinds that hit the request; each hit is counted."""
         striking = []
         for at, rule in enumerate(self.rules):
             if isinstance(rule.action, kinds) and self._concerns(rule, asked) and self._drawn(at, rule):
@@ -242,11 +240,11 @@ def _microseconds(seconds: float) -> int:
 
 
 Lines = Flow[bytes]
-"""A watch's stream of lines, as the API server gives it or as faults make of it."""
+"""A watch's stream of lines, from the API server or with faults."""
 
 
 class FaultyStream:
-    """The same lines, some of them twice, late, or never."""
+    """A watch's stream with faults: lines come twice, late or never, or the stream is cut."""
 
     def __init__(
         self,
@@ -256,8 +254,7 @@ class FaultyStream:
         random: Random,
         cut: Callable[[bytes], None],
     ) -> None:
-        """`cut` is called once when the connection is to be cut, with what still goes out before (half a line, or
-        nothing)."""
+        """`cut` is called once to cut the connection, with the bytes to send before that (half a line or nothing)."""
         self._stream = stream
         self._effects = effects
         self._now = now
@@ -272,7 +269,7 @@ class FaultyStream:
             stream.take()
 
     def take(self) -> list[bytes]:
-        """Lines that have come due since they were last taken."""
+        """Lines that have become due since the last call."""
         if self._effects.expired and not self._over:
             self._over = True
             return [_expired_line()]
@@ -322,7 +319,6 @@ class FaultyStream:
         self._cut(rest)
 
     def on_ready(self, call: Callable[[], None] | None) -> None:
-        """As of the stream that is wrapped."""
         self._ready = call
         if self._silent:
             return
@@ -330,7 +326,7 @@ class FaultyStream:
 
     @property
     def closed(self) -> bool:
-        """No line will come any more; a silent stream never says so."""
+        """Whether no more lines will come; a silent stream never reports that."""
         if self._over:
             return True
         return not self._silent and not self._effects.expired and self._stream.closed and not self._late
@@ -347,13 +343,12 @@ class FaultyStream:
         return min((each for each in instants if each is not None and each > now), default=None)
 
     def tick(self) -> None:
-        """Let what has come due be taken."""
+        """Report that lines have become due."""
         self._stream.tick()
         if not (self._over or self._silent) and self._ready is not None:
             self._ready()
 
     def close(self) -> None:
-        """The client is gone, or the server ends."""
         self._over = True
         self._late.clear()
         self._stream.close()

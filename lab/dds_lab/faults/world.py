@@ -1,6 +1,6 @@
-"""Faults of the world, as a scenario plans them: on the fabric, in the scheduler's writes, and at random instants.
+"""Faults of fabric, manager and scheduler in the windows that a scenario plans, and faults at random instants (`Chaos`).
 
-They use what the actors and the hardware offer for it, and never change an object behind anybody's back.
+They use only operations that actors and hardware offer, and change no object directly.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OneT = TypeVar("_OneT", contravariant=True)
 
 
 class Struck(Protocol[_OneT]):
-    """Something that faults befall."""
+    """A component that takes faults."""
 
     def add(self, fault: _OneT) -> None: ...
 
@@ -33,7 +33,7 @@ class Struck(Protocol[_OneT]):
 
 
 class Planned(Generic[_FaultT]):
-    """Adds each fault when its window opens, and lifts it when that closes."""
+    """Adds each fault when its window opens and removes it when the window closes."""
 
     def __init__(self, time: Time, struck: Struck[_FaultT], faults: Sequence[tuple[written.Window, _FaultT]]) -> None:
         self._time = time
@@ -56,12 +56,10 @@ class Planned(Generic[_FaultT]):
 
 
 def fabric_faults(time: Time, fabric: Fabric, faults: Sequence[written.FabricFault]) -> Planned[Fault]:
-    """What befalls the operator's orders."""
     return Planned(time, fabric.faults, [(one, _fault(one)) for one in faults])
 
 
 def manager_faults(time: Time, manager: Manager, faults: Sequence[written.ManagerFault]) -> Planned[CallFault]:
-    """What befalls calls to the hardware's manager."""
     return Planned(time, manager.faults, [(one, _call_fault(one)) for one in faults])
 
 
@@ -75,8 +73,7 @@ def _call_fault(one: written.ManagerFault) -> CallFault:
 
 
 class Stalled:
-    """How long an allocation stays in flight before it is written: as planned while a window is open, else no time. A
-    latency for the scheduler."""
+    """A latency for the scheduler: the time before an allocation is written. It is 0 unless a window is open."""
 
     def __init__(self, time: Time, plans: Sequence[written.Stalled]) -> None:
         self._time = time
@@ -93,7 +90,7 @@ class Stalled:
 
 
 class World(Protocol):
-    """What a story happens to and chaos strikes: a lab."""
+    """The operations of a lab that steps and chaos use."""
 
     time: Time
     fabric: Fabric
@@ -115,13 +112,13 @@ class World(Protocol):
 
 
 class Chaos:
-    """Strikes at random instants, each kind so often in the mean."""
+    """Causes faults at random instants; the scenario has the mean interval for each kind."""
 
     def __init__(self, world: World, wanted: written.Chaos) -> None:
         self._world = world
         self._wanted = wanted
         self._timers = Timers(world.time)  # by kind
-        self._drained = Timers(world.time)  # by node: when it comes back
+        self._drained = Timers(world.time)  # by node: uncordons it
         self._blows: dict[str, Callable[[Random], None]] = {
             "restart_scheduler": lambda random: world.restart("scheduler"),
             "restart_operator": lambda random: world.restart("operator"),
@@ -155,7 +152,7 @@ class Chaos:
         self._drained.after(node, self._wanted.drained_for, lambda: self._uncordon(node))
 
     def _uncordon(self, node: str) -> None:
-        with tolerating(404):  # it was lost meanwhile
+        with tolerating(404):  # the node may be lost meanwhile
             self._world.workloads.cordon(node, on=False)
 
     def _drop_out(self, random: Random) -> None:
@@ -175,7 +172,7 @@ class Chaos:
             fabric.resize(*random.choice(pools), by=-1)
 
     def _at_a_node(self, blow: Callable[[str], None]) -> Callable[[Random], None]:
-        """The blow to some node that is there."""
+        """A fault that hits a random node."""
 
         def strike(random: Random) -> None:
             nodes = self._world.client("chaos").list("nodes")

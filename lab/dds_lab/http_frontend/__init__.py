@@ -1,6 +1,6 @@
-"""The lab's API server over HTTP: real sockets, TLS, kubeconfigs. It knows HTTP and nothing of what is asked.
+"""Serves the lab's API server over HTTP, with real sockets, TLS and kubeconfigs.
 
-`Face` serves on a running asyncio loop; `serving` does so in a thread of its own, for tests.
+`HttpFrontend` serves on a running asyncio loop; `serving` does so in a separate thread, for tests.
 """
 
 from dds_lab.http_frontend.credentials import Credentials, write_kubeconfig

@@ -1,7 +1,7 @@
-"""Connections of clients and what listens for them: HTTP/1.1 requests in, answers out, in order. All parsing is llhttp's.
+"""HTTP/1.1 connections and their listener: reads requests and sends answers, in order. llhttp does all parsing.
 
-Whatever a client sends, it gets an answer or a closed connection, within bounds of memory; nothing it does reaches another.
-Everything runs on the thread of the listener's loop. Nothing here knows what is asked: whoever extends Listener answers.
+Whatever a client sends, it gets an answer or a closed connection; memory is bounded, and clients cannot affect each other.
+Everything runs on the thread of the listener's loop. Subclasses of `Listener` answer the requests.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _NO_BODY = (204, 304)
 
 @lru_cache(maxsize=4)
 def date(second: int) -> str:
-    """The header Date for a second since 1970-01-01 UTC."""
+    """The value of the header Date for a second since 1970-01-01 UTC."""
     return formatdate(second, usegmt=True)
 
 
 def whole(response: Response, *, keep: bool, head: bool = False, now: int) -> bytes:
-    """An answer with all of its body; only the head of it when `head` is asked for. `now` in microseconds."""
+    """The bytes of a complete answer; with `head` without the body. `now` in microseconds."""
     body = b"" if response.code in _NO_BODY else response.body
     lines = _head(response.code, response.headers, keep, now)
     if response.code not in _NO_BODY:
@@ -54,7 +54,7 @@ def whole(response: Response, *, keep: bool, head: bool = False, now: int) -> by
 
 
 def stream_head(code: int, headers: Mapping[str, str], *, keep: bool, chunked: bool, now: int) -> bytes:
-    """The beginning of an answer whose length nobody knows yet."""
+    """The head of an answer whose length is not known yet."""
     lines = _head(code, headers, keep, now)
     if chunked:
         lines.append("Transfer-Encoding: chunked")
@@ -75,19 +75,19 @@ def _joined(lines: Iterable[str]) -> bytes:
 
 
 def _one_line(value: str) -> str:
-    """A header may quote what a client sent; it must not become two headers by that."""
+    """A header may quote a client's text; a line break in it must not start another header."""
     return value.replace("\r", " ").replace("\n", " ") if "\n" in value or "\r" in value else value
 
 
 BODY_BYTES = 3 * 1024 * 1024
-"""What the API server accepts; of a longer body one byte more is kept, so that it sees that there was more."""
+"""The API server's limit. Of a longer body one more byte is kept, so that the server sees that it is too long."""
 HEAD_BYTES = 64 * 1024
 PIPELINED = 32
-"""Requests that may wait for the answers before them."""
+"""Most requests that may wait for the answers to earlier ones."""
 
 
 class Connection(asyncio.Protocol):
-    """A protocol of asyncio; `face` answers."""
+    """An asyncio protocol for one connection; `face` answers its requests."""
 
     def __init__(self, face: Listener) -> None:
         self._face = face
@@ -118,7 +118,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._face.connections.add(self)
-        if self._face.stopping:  # it was accepted in the moment in which the listener closed
+        if self._face.stopping:  # accepted just when the listener closed
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -139,14 +139,14 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._close_after_answers()  # the request was answered as if it had not asked for another protocol
+            self._close_after_answers()  # the request is answered, and its upgrade is ignored
         except (httptools.HttpParserError, httptools.HttpParserCallbackError):
             self._refuse(400, b"400 Bad Request")
         if self._in_head and self._head_size > HEAD_BYTES + len(data):
             self._refuse(431, b"431 Request Header Fields Too Large")
 
     def eof_received(self) -> bool:
-        return False  # a client that half-closes is taken to be gone, as a real server does
+        return False  # a half-closed connection counts as closed, as in a real server
 
     def pause_writing(self) -> None:
         self._paused = True
@@ -213,12 +213,12 @@ class Connection(asyncio.Protocol):
         self._face.answer(self, request)
 
     def reply(self, response: Response) -> None:
-        """Send an answer that is all there; the next request may come."""
+        """Send a complete answer, and go on with the next request."""
         self._send(whole(response, keep=self._keep, head=self._head_only, now=self._face.now()))
         self._done()
 
     def stream(self, code: int, headers: dict[str, str], lines: Lines) -> None:
-        """Send a watch; of one that was asked for by HEAD only the head."""
+        """Send a watch; for a HEAD request only the head."""
         if self._head_only:
             lines.close()
             self.reply(Response(code, b"", headers))
@@ -248,12 +248,12 @@ class Connection(asyncio.Protocol):
         self._done()
 
     def give_up(self) -> None:
-        """Cut the connection, whatever is on its way."""
+        """Abort the connection; unsent data is lost."""
         if self._transport is not None:
             self._transport.abort()
 
     def cut(self, rest: bytes = b"") -> None:
-        """Send the beginning of a line, or nothing, and end the connection without ending the answer."""
+        """Send `rest` (half a line or nothing) and close the connection without a proper end of the answer."""
         if self._delivery is not None:
             self._delivery.drop()
             self._delivery = None
@@ -264,7 +264,7 @@ class Connection(asyncio.Protocol):
     # -- ends
 
     def stop(self) -> None:
-        """End: at once when idle, after the answer that is under way, and a watch with a proper end."""
+        """Close the connection: at once if it is idle, else after the current answer; a watch gets a proper end."""
         self._keep = False
         self._waiting.clear()
         if self._delivery is not None:
@@ -273,7 +273,7 @@ class Connection(asyncio.Protocol):
             self.close()
 
     def idle_since(self, instant: float) -> bool:
-        """Whether nothing came and nothing is under way since `instant` (of the loop's clock)."""
+        """Whether the connection has been idle since `instant` (of the loop's clock)."""
         return not self._busy and self.active_at < instant
 
     def _done(self) -> None:
@@ -295,7 +295,7 @@ class Connection(asyncio.Protocol):
             self.close()
 
     def _refuse(self, code: int, text: bytes) -> None:
-        """An answer to what is no HTTP, in plain text as a real server's HTTP library gives it; then the end."""
+        """Answer invalid HTTP in plain text, as a real server's HTTP library does, and close the connection."""
         if self._busy:
             self.give_up()
             return
@@ -305,7 +305,7 @@ class Connection(asyncio.Protocol):
         self.close()
 
     def close(self) -> None:
-        """Close as soon as what was written is sent."""
+        """Close when all written data is sent."""
         self._closing = True
         if self._transport is not None:
             self._transport.close()
@@ -316,7 +316,7 @@ class Connection(asyncio.Protocol):
 
 
 def _path_of(target: bytes) -> bytes:
-    """The path of a target in another than the usual form (`http://host/path`, `*`, `host:port`)."""
+    """The path of a target in an unusual form (`http://host/path`, `*`, `host:port`)."""
     try:
         return httptools.parse_url(target).path or b"/"
     except httptools.HttpParserError:
@@ -325,7 +325,7 @@ def _path_of(target: bytes) -> bytes:
 
 LOOPBACK = "127.0.0.1"
 IDLE_S = 120.0
-"""A connection on which nothing happened for so long is closed."""
+"""Seconds after which an idle connection is closed."""
 GRACE_S = 2.0
 
 _Found = TypeVar("_Found")
@@ -333,11 +333,11 @@ _ListenerT = TypeVar("_ListenerT", bound="Listener")
 
 
 class Exposed(InputError):
-    """The lab would be open to others than this machine without TLS or without tokens."""
+    """The lab would be reachable from other machines without TLS or without tokens."""
 
 
 class Listener(ABC):
-    """HTTP on a running loop; what is asked is answered by whoever extends it."""
+    """Serves HTTP on a running loop; subclasses implement `answer`."""
 
     def __init__(self, time: Time) -> None:
         self.time = time
@@ -355,12 +355,11 @@ class Listener(ABC):
         """Reply on the connection, now or later, once."""
 
     def now(self) -> int:
-        """The instant that answers are dated with, in microseconds."""
+        """The instant for the header Date of answers, in microseconds."""
         return self.time.now()
 
     async def stop(self, grace: float = GRACE_S) -> None:
-        """End: no new connection, watches get a proper end, answers under way are finished; what is left after `grace`
-        seconds is cut."""
+        """Accept no more connections, end watches and finish current answers; abort the rest after `grace` seconds."""
         self.stopping = True
         if self._sweep is not None:
             self._sweep.cancel()
@@ -378,13 +377,12 @@ class Listener(ABC):
                 await asyncio.sleep(0)
 
     def gone(self, connection: Connection) -> None:
-        """A connection has ended."""
         self.connections.discard(connection)
         if not self.connections:
             self._empty.set()
 
     async def _open(self, host: str, port: int, own: Identity | None) -> None:
-        """Listen, with TLS when there is an identity; `url` then says where. Raises InputError when it cannot be had."""
+        """Listen, with TLS if there is an identity, and set `url`. Raises InputError if that is impossible."""
         try:
             self._listener = await self.loop.create_server(
                 lambda: Connection(self),
@@ -418,7 +416,7 @@ class InThread:
         self._loop = listener.loop
 
     def run(self, call: Callable[[], _Found]) -> _Found:
-        """Call in the listener's thread (the only one that may touch what it serves) and wait for what comes of it."""
+        """Call in the listener's thread, the only one that may use the served objects, and return the result."""
         done: Future[_Found] = Future()
 
         def calling() -> None:
@@ -433,7 +431,7 @@ class InThread:
 
 @contextmanager
 def in_thread(begin: Callable[[], Awaitable[_ListenerT]]) -> Iterator[_ListenerT]:
-    """What `begin` makes listen, in a thread of its own until the block ends."""
+    """Run the listener that `begin` starts in a separate thread until the block ends."""
     ready: Future[_ListenerT] = Future()
     stop: list[Callable[[], object]] = []
 
@@ -461,7 +459,7 @@ def in_thread(begin: Callable[[], Awaitable[_ListenerT]]) -> Iterator[_ListenerT
 
 
 def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run on uvloop where it is installed, which is about twice as fast, else on asyncio's own loop."""
+    """Run on uvloop if it is installed (about twice as fast), else on asyncio's own loop."""
     try:
         factory = importlib.import_module("uvloop").new_event_loop
     except ImportError:
@@ -469,14 +467,14 @@ def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
     async def to_the_last() -> None:
         await main()
-        await asyncio.sleep(0.02)  # what was closed is gone a turn later, and uvloop does not close before that
+        await asyncio.sleep(0.02)  # uvloop cannot close before the closed connections are gone, one turn later
 
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(to_the_last())
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is this machine's alone."""
+    """Whether an address can be reached only from this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -484,5 +482,5 @@ def is_loopback(host: str) -> bool:
 
 
 def names(host: str) -> list[str]:
-    """What clients may call a server by; where it listens everywhere, by the machine's name too."""
+    """Names of the server in its certificate; if it listens on all addresses also the machine's name."""
     return [host, socket.gethostname()] if host in ("0.0.0.0", "::") else [host]

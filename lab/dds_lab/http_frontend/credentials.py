@@ -1,7 +1,7 @@
-"""Who may ask, and what convinces them: users with bearer tokens, a kubeconfig, a certificate authority and a certificate.
+"""Users with bearer tokens, kubeconfigs, and a certificate authority with the server's certificate, all new at each start.
 
-All are made anew at each start. Tokens are shown nowhere but in a kubeconfig; keys never leave the process (for an instant the
-server's is a file that only this user can read: there is no other way to hand it to OpenSSL).
+Tokens appear only in a kubeconfig. Keys never leave the process, except that the server's key is for an instant in a file that
+only this user can read: OpenSSL takes it in no other way.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ ADMIN = User("admin", (MASTERS,))
 
 @dataclass(frozen=True)
 class Identity:
-    """What a server shows, and what a client needs to believe it (`ca`, PEM)."""
+    """A server's TLS context, and the CA certificate for its clients (`ca`, PEM)."""
 
     context: ssl.SSLContext
     ca: bytes
 
 
 def identity(hosts: Iterable[str] = (), *, always: Iterable[str] = ALWAYS, lifetime: timedelta = LIFETIME) -> Identity:
-    """A new server certificate for these names and addresses (and `always`), signed by a new authority. One with a negative
-    `lifetime` has expired."""
+    """A new server certificate for these names and addresses (and `always`), signed by a new CA. With a negative `lifetime` it
+    has expired."""
     try:
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes, serialization
@@ -101,21 +101,20 @@ def _context(chain: bytes) -> ssl.SSLContext:
 
 
 class Credentials:
-    """A token for each user, by the name of the context that will use it."""
+    """A token for each user, by the name of the user's context in the kubeconfig."""
 
     def __init__(self, users: Mapping[str, User] | None = None) -> None:
-        """`users` by context; without, there is `admin` alone, who may everything."""
+        """`users` by context; by default only `admin`, with all permissions."""
         self.users = dict(users) if users is not None else {"admin": ADMIN}
         self.tokens = {context: secrets.token_urlsafe(24) for context in self.users}
 
     def register(self, access: Access) -> None:
-        """Let the server know them."""
         for context, user in self.users.items():
             access.register(self.tokens[context], user)
 
 
 def write_kubeconfig(path: str | Path, url: str, tokens: Mapping[str, str], ca: bytes | None = None) -> None:
-    """Write the file anew (mode 0600, for the tokens). Contexts have the keys of `tokens` as names, the first one is current."""
+    """Write a new file (mode 0600, because of the tokens). The keys of `tokens` are the contexts' names; the first is current."""
     cluster: dict[str, str] = {"server": url}
     if ca is not None:
         cluster["certificate-authority-data"] = base64.b64encode(ca).decode()

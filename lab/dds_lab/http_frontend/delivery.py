@@ -1,7 +1,7 @@
-"""Watches on their way to clients, at one beat of the face. Nothing here ever blocks.
+"""Sends watches to clients in beats: all lines since the last beat are written together. Nothing here blocks.
 
-What came since the last beat goes out together, and what many watches see alike is joined once: at once when it was quiet, in
-bundles when it is busy, since a write to a socket costs far more than a line in it. A reader that is too slow is given up.
+A write to a socket costs far more than a line in it. After a quiet time lines are sent at once, in busy times in bundles, and a
+bundle that many watches share is joined only once. A client that reads too slowly is disconnected.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ BUNDLE_LINES = 64
 
 
 class Pulse:
-    """The beat of one face."""
+    """The beat of one frontend: calls everything that was asked for since the last beat."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -36,7 +36,7 @@ class Pulse:
         self._calls.append(call)
 
     def bundles(self, lines: list[bytes]) -> list[bytes]:
-        """The lines joined, many at a time; the same bytes for the same lines within a beat."""
+        """The lines joined to bundles; within a beat equal lines give the same bytes object."""
         if len(lines) <= BUNDLE_LINES:
             return [self._joined(lines)]
         return [self._joined(lines[at : at + BUNDLE_LINES]) for at in range(0, len(lines), BUNDLE_LINES)]
@@ -48,7 +48,7 @@ class Pulse:
         found = self._bundles.get(key)
         if found is None:
             if not self._bundles:
-                self._loop.call_soon(self._bundles.clear)  # the lines stay alive as long as their ids are keys
+                self._loop.call_soon(self._bundles.clear)  # keys are ids of lines: keep the lines alive until then
             found = self._bundles[key] = lines, b"".join(lines)
         return found[1]
 
@@ -60,26 +60,26 @@ class Pulse:
 
 
 WAITING_BYTES = 16 * 1024 * 1024
-"""How much may wait for a reader, beyond what was there when it began."""
+"""Most bytes that may wait for a reader, beyond those at its start."""
 STUCK_S = 10.0
-"""How long the end of a watch waits for a reader that does not read."""
+"""Seconds that the end of a watch waits for a client that does not read."""
 
 
 class Sink(Protocol):
-    """Where the lines go."""
+    """Receives the lines of a watch."""
 
     def write(self, lines: bytes) -> None: ...
     def finish(self) -> None:
-        """All that there was has been written."""
+        """All lines are written: end the answer."""
         ...
 
     def give_up(self) -> None:
-        """The client does not take it: drop the connection."""
+        """The client does not read: abort the connection."""
         ...
 
 
 class Delivery:
-    """From a stream to an outlet, until either ends."""
+    """Carries lines from a stream to a sink until one of them ends."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Delivery:
         time: Time,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """`now` is the clock that the stream's `due` is told by."""
+        """`now` is the clock of the stream's `due`."""
         self._stream = stream
         self._outlet = outlet
         self._pulse = pulse
@@ -108,22 +108,22 @@ class Delivery:
         self._over = False
 
     def start(self) -> None:
-        """Send what there is, and go on."""
+        """Send the existing lines, then all later ones."""
         self._collect(beginning=True)
         if not self._over:
             self._stream.on_ready(self._ready)
 
     def pause(self) -> None:
-        """The client's buffers are full."""
+        """The socket's buffer is full."""
         self._paused = True
 
     def resume(self) -> None:
-        """There is room again."""
+        """The socket's buffer has room again."""
         self._paused = False
         self._push()
 
     def end(self) -> None:
-        """The server's wish: no more events, and a proper end."""
+        """The server stops: send no more events, and end the watch properly."""
         self._stream.close()
         self._collect()
 
@@ -176,7 +176,7 @@ class Delivery:
             self._stuck = self._loop.call_later(STUCK_S, self._outlet.give_up)
 
     def _arm(self) -> None:
-        """Be called when the stream wants it; that may come closer with what was taken."""
+        """Set a timer for the stream's `due`, which may be earlier after lines were taken."""
         due = self._stream.due
         if due == self._armed or due is None or self._over:
             return

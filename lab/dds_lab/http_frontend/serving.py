@@ -1,4 +1,4 @@
-"""The face: lets the API server answer what is asked over HTTP, and a plan of faults befall what clients see of it.
+"""The HTTP frontend of the API server. It also applies a plan of wire faults to what clients see.
 
 Everything runs on the thread of its loop.
 """
@@ -44,7 +44,7 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete
 
 
 def effects_of(plan: FaultPlan, access: Access, request: Request) -> Effects:
-    """What the plan has for a request; nothing for what names no resource (discovery, health) or nobody that is known."""
+    """The plan's effects on a request; none if it names no resource (discovery, health) or has no known user."""
     where = place(request.path)
     if where is None:
         return NOTHING
@@ -66,18 +66,17 @@ def effects_of(plan: FaultPlan, access: Access, request: Request) -> Effects:
 
 
 def refusal(error: ApiError) -> Response:
-    """An error as an answer."""
     headers = {"Content-Type": "application/json", **error.headers}
     return Response(error.code, msgspec.json.encode(error.status), headers)
 
 
 class HttpFrontend(Listener):
-    """HTTP over one API server, on a running loop."""
+    """Serves one API server over HTTP on a running loop."""
 
     def __init__(
         self, server: ApiServer, time: Time, credentials: Credentials, faults: FaultPlan | None = None
     ) -> None:
-        """Registers the credentials with the server. `faults` strike those who come through this face."""
+        """Registers the credentials with the server. `faults` apply to all requests through this frontend."""
         super().__init__(time)
         self.server = server
         self.credentials = credentials
@@ -86,9 +85,9 @@ class HttpFrontend(Listener):
         credentials.register(server.access)
 
     async def listen(self, host: str = LOOPBACK, port: int = 0, tls: bool = True) -> None:
-        """Serve on host and port (0: any that is free); `url` and `ca` then say how to get there.
+        """Serve on host and port (0: any free port) and set `url` and `ca`.
 
-        Raises Exposed for a host that others can reach, unless with TLS and tokens; InputError when it cannot be had.
+        Raises Exposed for a host that other machines can reach, unless with TLS and tokens; InputError if it cannot listen.
         """
         _refuse_exposure(host, tls, self.credentials)
         own = identity(names(host)) if tls else None
@@ -103,7 +102,7 @@ class HttpFrontend(Listener):
         write_kubeconfig(path, self.url, self.credentials.tokens, self.ca)
 
     def answer(self, connection: Connection, request: Request) -> None:
-        """Let the server answer; whatever goes wrong inside it becomes a Status 500."""
+        """Pass the request to the server; an exception in it becomes a Status 500."""
         effects = effects_of(self.faults, self.server.access, request) if self.faults is not None else NOTHING
         outcome = refusal(effects.refused.error()) if effects.refused is not None else self._respond(request)
         if effects.lost:
@@ -114,8 +113,7 @@ class HttpFrontend(Listener):
             self._give(outcome, effects, connection)
 
     def _give(self, outcome: Response | Stream, effects: Effects, connection: Connection) -> None:
-        """Give the client the answer as far as the effects allow. The server has answered as ever: only what the client sees of
-        it is touched."""
+        """Send the answer, changed by the effects. The server's own state and answer are not affected."""
         if isinstance(outcome, Response):
             connection.reply(outcome)
         elif self.faults is not None and effects.watch.any:
@@ -134,7 +132,7 @@ class HttpFrontend(Listener):
 
 
 class Served(InThread):
-    """A face that runs in another thread."""
+    """An `HttpFrontend` that runs in another thread."""
 
     def __init__(self, face: HttpFrontend) -> None:
         super().__init__(face)
@@ -144,7 +142,7 @@ class Served(InThread):
         self.tokens = face.credentials.tokens
 
     def kubeconfig(self, path: str | Path) -> str:
-        """Write a kubeconfig; gives its path as text."""
+        """Write a kubeconfig; returns its path."""
         self.face.kubeconfig(path)
         return str(path)
 
@@ -159,7 +157,7 @@ def serving(
     port: int = 0,
     faults: FaultPlan | None = None,
 ) -> Iterator[Served]:
-    """Serve in a thread of its own, on real time, until the block ends."""
+    """Serve in a separate thread, on real time, until the block ends."""
 
     async def begin() -> HttpFrontend:
         time = RealTime(asyncio.get_running_loop(), lambda: wall.time_ns() // 1000, 0)
@@ -172,8 +170,8 @@ def serving(
 
 
 def calm_collector() -> None:
-    """For a process that does nothing but serve, once its objects are made: the store's objects hold no cycles, and to look
-    for some among a million of them stops everything for half a second at a time."""
+    """Make garbage collections rare; for a process that only serves, after its objects are created. The store's objects have no
+    cycles, and a collection over a million of them stops everything for half a second."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 200)

@@ -1,14 +1,15 @@
-"""The judges of runs: they look on while a lab runs and write down what a scaler, or a publisher, must never do.
+"""The judges of runs: they watch a lab while it runs, and record a finding for everything that a scaler or publisher must never
+do.
 
     with Lab.virtual(scenario) as lab:
         judge = Judge(lab)
         lab.run()
     assert not judge.findings
 
-They compare what claims need and hold with what physically happens on the fabric, at the instant at which it happens. They read
-no log and rest on nothing that a scaler or a publisher believes; so they find the faults of any of them.
+They compare what claims need and hold with what physically happens on the fabric, at that instant. They read no log and do not
+use what a scaler or publisher believes, so they can judge any scaler and any publisher.
 
-`scaler` and `publisher` have the rules. What the two see of a lab is in `claims` and `pools`, where nothing is judged.
+`scaler` and `publisher` have the rules. `claims` and `pools` have the views of the lab that the rules use.
 """
 
 from dds_lab.judge.claims import Finding

@@ -1,7 +1,7 @@
-"""What the judge of scalers sees of a lab while it runs: which devices each claim has or waits for, which they physically are,
-and what was said of them.
+"""The scaler judge's view of a running lab: the devices that each claim has or waits for, which physical devices these are, and
+what the operator and the scaler reported about them.
 
-It follows the API and the fabric's book as they change. It judges nothing and knows no scaler.
+The view follows the API server and the fabric's ledger. It has no rules and works with any scaler.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ Cell = tuple[str, str]
 
 RESCHEDULE, READY, FAILED = "FabricDeviceReschedule", "FabricDeviceReady", "FabricDeviceFailed"
 WRITTEN = 1 * MICROSECONDS
-"""So long after a device came the operator has written that it did, or does not any more."""
+"""The operator records a device that came within this time, or never (microseconds)."""
 
 HIDDEN = 300 * MICROSECONDS
-"""So long an attached device that no driver lists is waited for (`unlisted_grace_seconds`)."""
+"""Time for which an attached device that no driver lists still counts (microseconds; the policy's `unlisted_grace_seconds`)."""
 
 HANGS = 310 * MICROSECONDS
-"""So long after a detach began its device may still take no place of the node's limit: the scaler's `SLOW`, and some seconds."""
+"""Time after the start of a detach for which the device does not count against the node's limit: the scaler's `SLOW` and some
+seconds (microseconds)."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was seen at an instant, of which rule, about what, in words."""
+    """A broken rule: the instant, the rule, the object (`of`), and words."""
 
     at: int
     rule: str
@@ -44,11 +45,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Held:
-    """A claim: `cells` counts the devices of its allocation by node and model, `waits` those of them that are a pool's; `serials`
-    are those that it has on a node, `whole` names all that it has as a whole, whosever they are; one that is reserved for no pod
-    only keeps others from it, and has the last alone. `choices` are what its spec asks for, by model, best first. `told` and
-    `failed`: the allocation's devices were said to be there, or to be out of reach (`words`). `since`: when it was allocated or
-    cleared."""
+    """A claim as the judge sees it.
+
+    `cells`: number of allocated devices by node and model; `waits`: those of them that are pool devices. `serials`: attached
+    devices that it has; `whole`: keys of all devices, of any driver, that it has as a whole. A claim that is reserved for no pod
+    only keeps devices from others: of these fields it has `whole` alone. `choices`: number of requested devices by model, best
+    choice first. `told` and `failed`: binding conditions say that the devices are there, or that they will not come (`words`).
+    `since`: when it was allocated or cleared.
+    """
 
     uid: str
     name: str
@@ -75,7 +79,7 @@ Changed = Callable[[Held | None, Held | None], None]
 
 
 class ClusterView:
-    """The claims, pods and labels of a lab that has started, and what was moved on its fabric."""
+    """Claims, pods and nodes of a started lab, and attaches and detaches on its fabric."""
 
     def __init__(self, lab: Lab, *, forgives: bool = False) -> None:
         """`forgives`: see `is_nameless`."""
@@ -84,7 +88,7 @@ class ClusterView:
         self.claims: dict[str, Held] = {}
         self.pods: dict[tuple[str, str], Object] = {}
         self.nodes: dict[str, Object] = {}
-        self.closed: dict[str, int] = {}  # until when a node that is open now was not
+        self.closed: dict[str, int] = {}  # node → when it was last cordoned or tainted
         self.under_way: dict[int, Entry] = {}
         self.refused: list[Entry] = []
         self.on_claim: list[Changed] = []
@@ -96,29 +100,23 @@ class ClusterView:
         self._model_at: dict[Key, str] = {}
         self._serial_at: dict[Key, str] = {}
         self._model_of_pool: dict[tuple[str, str], str] = {}
-        self._faces: dict[
-            str, list[tuple[str, bool, Key]]
-        ] = {}  # slice → serial, whether it is the whole device, and its name, of each
-        self._parted: dict[str, int] = {}  # serial → since when it is listed in parts
+        self._faces: dict[str, list[tuple[str, bool, Key]]] = {}  # slice → serial, is whole, key
+        self._parted: dict[str, int] = {}  # serial → since when it is listed as partitions
         self._unlisted: dict[str, int] = {}  # serial → when it was listed last
-        self._made: dict[str, Cell] = {}  # the operator's resources
-        self.complaints: dict[Cell, int] = {}  # when the operator last told an error of an order
-        self.erring: dict[str, Cell] = {}  # by the operator's resource: where it tells an error now
-        self.sick: dict[str, Cell] = {}  # by the operator's resource: where what is attached tells an error now
-        self.silent: dict[str, tuple[Cell, int]] = {}  # by the operator's resource: since when nothing comes of it
-        self.refused_at: dict[str, int] = {}  # by the operator's resource: when its error was first told
-        self._names: dict[str, str] = {}  # by the operator's resource: the serial of its device
+        self._made: dict[str, Cell] = {}  # by resource (a ComposableResource's uid)
+        self.complaints: dict[Cell, int] = {}  # when a resource of the cell last showed an error
+        self.erring: dict[str, Cell] = {}  # by resource: those that show an error now
+        self.sick: dict[str, Cell] = {}  # by resource: attached devices that show an error now
+        self.silent: dict[str, tuple[Cell, int]] = {}  # by resource: without device and error, and since when
+        self.refused_at: dict[str, int] = {}  # by resource: when it first showed its error
+        self._names: dict[str, str] = {}  # by resource: the serial of its device
         self._came: dict[str, int] = {}  # serial → when it was attached
-        self.leaving: dict[str, Cell] = {}  # by the operator's resource: where a device is marked to go, or goes
-        self._going: dict[
-            str, tuple[Cell, int]
-        ] = {}  # by the operator's resource: where it is to take a device off, since when
-        self.unheard: set[str] = set()  # devices that came and whose orderer was told they did not: nobody's
-        self.too_late: set[str] = set()  # devices that came when their order was taken back: they go
-        self.orphans: set[str] = (
-            set()
-        )  # devices that no resource of the operator named, until it made one to take them off
-        self._left: set[str] = set()  # devices in the machines of nodes whose object went, and the operator's with it
+        self.leaving: dict[str, Cell] = {}  # by resource: marked for detach, or being deleted
+        self._going: dict[str, tuple[Cell, int]] = {}  # by resource: being deleted, and since when
+        self.unheard: set[str] = set()  # devices that came although the operator got an error: no resource has them
+        self.too_late: set[str] = set()  # devices that came when their resource was being deleted: they go again
+        self.orphans: set[str] = set()  # devices without a resource, until the operator made one to detach them
+        self._left: set[str] = set()  # devices in machines of deleted nodes: their resources were deleted, too
         client = lab.client("judge")
         follow = {
             "resourceslices": self._slice,
@@ -136,16 +134,16 @@ class ClusterView:
     def now(self) -> int:
         return self.lab.time.now()
 
-    # -- what there is
+    # -- the present state
 
     def attached(self, cell: Cell) -> list[str]:
-        """Serials of the devices of the model that the node has, built-in ones included."""
+        """Serials of the cell's devices, built-in ones included."""
         return [one.device.serial for one in self.lab.fabric.attached(cell[0]) if one.device.model == cell[1]]
 
     def movable(self, cell: Cell) -> int:
-        """Devices of the cell that came from the pool and stay, and those that are on their way in. What was there when the
-        node's object went, or what the operator names nowhere, counts for one that was always there: nothing in the cluster
-        tells where it came from."""
+        """Number of the cell's devices that came from the pool, with those on their way in and without those on their way out.
+        A device that was there when its node was deleted, or that has no resource, does not count: nothing in the cluster tells
+        that it came from the pool."""
         strange = self._left | self.unheard | {one for one in self.attached(cell) if self.is_nameless(one)}
         attached = [one for one in self.lab.fabric.attached(cell[0]) if one.device.serial not in strange]
         there = sum(one.device.model == cell[1] and not one.fixed for one in attached)
@@ -154,8 +152,8 @@ class ClusterView:
         return there + coming["attach"] - coming["detach"]
 
     def about_to_go(self, cell: Cell, lately: int) -> int:
-        """Those of them that the operator takes off, of which the fabric has not been told yet, or said no only lately; one that
-        hangs for longer than the scaler waits for it takes its place of the node's limit."""
+        """Number of the cell's devices that the operator is to detach but has not ordered from the fabric, or that the fabric
+        refused since `lately`. A detach that hangs for longer than the scaler waits does not count."""
         detached = {one.serial for one in self.under_way.values() if one.operation == "detach"}
         here = {one.device.serial for one in self.lab.fabric.attached(cell[0])} - detached
         leaving = (uid for uid, (at, since) in self._going.items() if at == cell and since >= self.now - HANGS)
@@ -163,40 +161,40 @@ class ClusterView:
         return sum(self.refused_at.get(uid, self.now) >= lately for uid in going)
 
     def dropped(self, cell: Cell, since: int) -> int:
-        """How many devices have dropped out of the node's machine of which the operator has told nothing, or not before an
-        instant."""
+        """Number of the cell's devices that dropped off the bus, unless the operator reported an error before `since`."""
         if self.complaints.get(cell, self.now) < since:
             return 0
         there = [one for one in self.lab.fabric.plugged(cell[0]) if one.device.model == cell[1]]
         return len(there) - len(self.attached(cell))
 
     def made(self, cell: Cell) -> int:
-        """How many devices the operator is to bring and keep, or is still taking off."""
+        """Number of the operator's resources in the cell, also those that are being detached."""
         return list(self._made.values()).count(cell)
 
     def is_nameless(self, serial: str) -> bool:
-        """Whether the operator could not write that the device came: it had stopped, or had read something old. Only for whoever
-        forgives it that."""
+        """Whether no resource names the device `WRITTEN` after it came: the operator had stopped, or had read an old state.
+        Always False unless the judge `forgives` that."""
         written = self.now - self._came.get(serial, self.now) < WRITTEN or serial in self._names.values()
         return self._forgives and not written
 
     def holders(self, serial: str, node: str) -> list[Held]:
-        """A claim that goes on holding a device which was taken off its node has none where that is by now."""
+        """Claims of this node that hold the device. Claims of another node do not count: for them the device is gone."""
         return [one for one in self.claims.values() if serial in one.serials and one.node == node]
 
     def unheld(self, cell: Cell) -> list[str]:
-        """Serials of the cell's devices that no claim has, not even in part."""
+        """Serials of the cell's devices that no claim has, without those that are listed only as partitions."""
         in_parts = set(self.in_parts(cell))
         return [serial for serial in self._idle(cell) if serial not in in_parts]
 
     def in_parts(self, cell: Cell) -> list[str]:
-        """Serials of those that no claim has and that are listed in parts alone, so that nobody can have them whole."""
+        """Serials of the cell's devices that no claim has and that are listed only as partitions: no claim can have them
+        whole."""
         faces = [face for listed in self._faces.values() for face in listed]
         whole, listed = {serial for serial, whole, _ in faces if whole}, {serial for serial, *_ in faces}
         return [serial for serial in self._idle(cell) if serial in listed - whole]
 
     def parted(self, serials: list[str], since: int) -> int:
-        """How many of these are listed in parts since an instant or later."""
+        """How many of these devices became listed as partitions at or after `since`."""
         return sum(self._parted.get(serial, 0) >= since for serial in serials)
 
     def _idle(self, cell: Cell) -> list[str]:
@@ -205,8 +203,8 @@ class ClusterView:
         return [serial for serial in self.attached(cell) if serial not in held]
 
     def namesakes(self, cell: Cell) -> dict[str, Held]:
-        """Those of the cell's devices that got the name of one that was taken off while a claim had it, with that claim: to
-        everybody it has them now."""
+        """Devices that got the name of a device which was detached while a claim had it, each with that claim: by its allocation
+        the claim has the new device now."""
         here = set(self.attached(cell))
         faces = chain.from_iterable(self._faces.values()) if here else ()
         listed = {key: serial for serial, whole, key in faces if whole and serial in here}
@@ -215,7 +213,7 @@ class ClusterView:
         return {serial: one for serial, one in pairs if serial not in one.serials}
 
     def is_hidden(self, serial: str) -> bool:
-        """Whether no driver has listed the device for so long that nobody waits for it any more."""
+        """Whether no driver has listed the device for longer than `HIDDEN`."""
         listed = any(serial == one for faces in self._faces.values() for one, *_ in faces)
         return (
             bool(serial)
@@ -224,8 +222,8 @@ class ClusterView:
         )
 
     def spare(self, cell: Cell) -> int:
-        """Devices of the cell that came from the pool, beyond what the node shall always have, and that no claim has. What no
-        driver lists has no name by which anybody could keep it from others until it is gone."""
+        """Number of the cell's devices from the pool that no claim has, beyond the node's minimum. Unlisted devices do not count:
+        a scaler needs a device's name to hold it before a detach."""
         listed = {serial for faces in self._faces.values() for serial, *_ in faces}
         idle, own = (set(self._idle(cell)) & listed) - self._left, self.lab.fabric.attached(cell[0])
         came = sum(one.device.serial in idle and not one.fixed for one in own)
@@ -236,11 +234,11 @@ class ClusterView:
         return machine.fabric if machine is not None else ""
 
     def limit(self, cell: Cell) -> int:
-        """The node's own limit of the model (label -size-max), or one that is never reached."""
+        """The node's limit for the model (label -size-max), by default 10,000."""
         return self._size(cell, "max", 10_000)
 
     def least(self, cell: Cell) -> int:
-        """How many devices of the model the node is to have in any case (label -size-min)."""
+        """The node's minimum for the model (label -size-min), by default 0."""
         return self._size(cell, "min", 0)
 
     def _size(self, cell: Cell, which: str, otherwise: int) -> int:
@@ -249,17 +247,17 @@ class ClusterView:
         return int(labels.get(f"{self.lab.scenario.cluster.prefix}/{device}-size-{which}", otherwise))
 
     def rivals(self, model: str) -> set[str]:
-        """Models that may not share a node with this one, whichever of the two says so."""
+        """Models that cannot coexist with this one on a node, whichever of the two entries says so."""
         models = self.lab.scenario.cluster.models
         ours = {name for one in models if one.model == model for name in one.not_with}
         return ours | {one.model for one in models if model in one.not_with}
 
     def pod_waits(self, claim: Held) -> bool:
-        """Whether a pod that has no node, and is not going, refers to the claim."""
+        """Whether a pod that refers to the claim waits for a node."""
         return bool(self._waiting(claim))
 
     def together(self, claim: Held) -> set[str]:
-        """The models that the pods which wait for the claim want, with all their claims."""
+        """Models in all claims of the pods that wait for the claim."""
         return {model for one in self.of_pods(claim) for model in one.needs}
 
     def of_pods(self, claim: Held) -> list[Held]:
@@ -268,12 +266,12 @@ class ClusterView:
         return [one for one in self.claims.values() if tuple(one.name.split("/")) in names]
 
     def is_open(self, node: str) -> bool:
-        """Whether any pod may go there."""
+        """Whether the node is neither cordoned nor tainted."""
         spec = self.nodes.get(node, {"spec": {"unschedulable": True}}).get("spec") or {}
         return not spec.get("unschedulable") and not spec.get("taints")
 
     def may_go_to(self, claim: Held, node: str) -> bool:
-        """Whether the node has the labels that the pods which wait for the claim want of theirs."""
+        """Whether the node has the labels in the nodeSelector of all pods that wait for the claim."""
         labels = self.nodes.get(node, {}).get("metadata", {}).get("labels") or {}
         wanted = chain.from_iterable((pod["spec"].get("nodeSelector") or {}).items() for pod in self._waiting(claim))
         return all(labels.get(key) == value for key, value in wanted)
@@ -288,7 +286,7 @@ class ClusterView:
             and not pod["metadata"].get("deletionTimestamp")
         ]
 
-    # -- following
+    # -- events
 
     def _moved(self, entry: Entry) -> None:
         if entry.outcome == "ordered":
@@ -432,7 +430,7 @@ class ClusterView:
             if one.get("bindingConditions"):
                 waits[node, model] += 1
             elif serial in serials:
-                continue  # another part of the same hardware
+                continue  # another partition of the same device
             elif serial:
                 serials.add(serial)
             cells[node, model] += 1
@@ -451,8 +449,8 @@ class ClusterView:
         )
 
     def _choices(self, claim: Object) -> tuple[Counter[str], ...]:
-        """What the spec asks for in its first choice, its second and so on, by model; a request that has fewer keeps to its last.
-        Classes that are not named after a model's device count for nothing."""
+        """The devices by model in the first choice of all requests, the second and so on; a request with fewer alternatives
+        repeats its last. Classes that are not named after a model's device are ignored."""
         requests = [
             [one["exactly"]] if "exactly" in one else one.get("firstAvailable") or [{}]
             for one in claim["spec"].get("devices", {}).get("requests") or ()
@@ -469,8 +467,8 @@ class ClusterView:
 
 
 class Elsewhere:
-    """Devices that claims came to wait for anew, on another node than before: a hand-over that nobody steered in time lands where
-    chance wants it. It makes each such device a need of its own. `devices` is their number so far."""
+    """Counts devices (`devices`) for which a claim waits on another node than before. A hand-over that is not steered in time can
+    land on any node, and each such device has to be attached again."""
 
     def __init__(self, view: ClusterView) -> None:
         self.devices = 0

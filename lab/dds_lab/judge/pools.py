@@ -1,7 +1,7 @@
-"""What a judge of publishers sees of a lab while it runs: the slices of pools, who holds which of their devices, what the
-ConfigMap asks for, and what the fabric really has.
+"""The publisher judge's view of a running lab: the pools' slices, the claims that hold their devices, the ConfigMap, and the
+devices that the fabric really has.
 
-It follows the API, every write of one user, and the fabric itself. It judges nothing and knows no publisher.
+The view follows the API server, every write of one user, and the fabric. It has no rules and works with any publisher.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MARK = "app.kubernetes.io/managed-by"
 
 
 class Write(NamedTuple):
-    """A write of the user that is judged, as it was let through."""
+    """A write of the judged user, as admitted by the API server."""
 
     at: int
     verb: str
@@ -38,7 +38,7 @@ class Write(NamedTuple):
 
 @dataclass(frozen=True)
 class Slice:
-    """A slice of a pool that several nodes reach; `devices` are their JSON by name."""
+    """A slice of a pool that several nodes reach; `devices` are JSON objects by name."""
 
     name: str
     driver: str
@@ -57,7 +57,7 @@ class Slice:
 
 @dataclass(frozen=True)
 class Holder:
-    """A claim: the pool devices and the devices of nodes that it has, where, and since when."""
+    """A claim: the pool devices (`pooled`) and node devices (`local`) that it has, its node, and since when."""
 
     name: str
     node: str
@@ -68,7 +68,7 @@ class Holder:
 
 @dataclass(frozen=True)
 class Entered:
-    """A model as the ConfigMap has it. `attributes` and `capacity` are as a slice should have them."""
+    """A model in the ConfigMap, with the attributes and capacity that a slice should have."""
 
     model: str
     device: str
@@ -79,11 +79,11 @@ class Entered:
 
 
 class PoolsView:
-    """Looks on from where it is made. `on_pool` is called with a pool's key when its slices or holders change, `on_truth` with
-    (fabric, model) when what the fabric has does, `on_write` with each write of `user`."""
+    """Watches a lab from its creation on. It calls `on_pool` with a pool's key when its slices or holders change, `on_truth` with
+    (fabric, model) when the fabric's devices change, and `on_write` with each write of `user`."""
 
     def __init__(self, lab: Lab, user: str, *, names_devices: bool = False) -> None:
-        """`names_devices`: the manager says which devices are free, and which of them are broken."""
+        """`names_devices`: the manager reports single free devices and which of them are broken, not only numbers."""
         self.lab = lab
         self._names_devices = names_devices
         self.user = user
@@ -94,15 +94,15 @@ class PoolsView:
         self.prefix = ""
         self.writes: list[Write] = []
         self.overbooked: list[str] = []
-        """Claims that were given a device of a pool when the fabric had none for them."""
+        """Claims that were allocated a pool device when the fabric had none for them."""
         self.author: dict[str, str] = {}
-        """Who wrote a slice last, by its name."""
+        """The user who last wrote a slice, by the slice's name."""
         self.on_pool: list[Callable[[PoolKey], None]] = []
         self.on_truth: list[Callable[[str, str], None]] = []
         self.on_write: list[Callable[[Write], None]] = []
         self._serials: dict[Key, str] = {}
         self._under_way: dict[int, Entry] = {}
-        self._asked: dict[str, tuple[str, str]] = {}  # by the operator's resource that has no device yet: node, model
+        self._asked: dict[str, tuple[str, str]] = {}  # node and model by resource, for resources without a device
         self._read = 0
         client = lab.client("pools-judge")
         follow = {
@@ -122,33 +122,31 @@ class PoolsView:
     def now(self) -> int:
         return self.lab.time.now()
 
-    # -- what there is
+    # -- the present state
 
     def pools(self) -> set[PoolKey]:
-        """Every pool that has a slice."""
         return {one.key for one in self.slices.values()}
 
     def of(self, key: PoolKey) -> list[Slice]:
-        """A pool's slices."""
         return sorted((one for one in self.slices.values() if one.key == key), key=lambda one: one.name)
 
     def newest(self, key: PoolKey) -> list[Slice]:
-        """Those at the highest generation: all that a consumer looks at."""
+        """The pool's slices of the highest generation: consumers ignore all others."""
         slices = self.of(key)
         top = max((one.generation for one in slices), default=0)
         return [one for one in slices if one.generation == top]
 
     def is_whole(self, key: PoolKey) -> bool:
-        """Whether a consumer takes devices from the pool at all."""
+        """Whether the pool is complete, so that a consumer takes devices from it."""
         newest = self.newest(key)
         return len(newest) == len(self.of(key)) and all(one.count == len(newest) for one in newest)
 
     def listed(self, key: PoolKey) -> dict[str, Object]:
-        """The devices that the pool lists, by name, whatever the generation."""
+        """The devices in the pool's slices of any generation, by name."""
         return {name: one.devices[name] for one in self.of(key) for name in one.names}
 
     def holders(self, key: PoolKey) -> dict[str, list[Holder]]:
-        """By device of the pool, who holds it."""
+        """The claims that hold the pool's devices, by device."""
         found: dict[str, list[Holder]] = {}
         for claim in self.claims.values():
             for one in claim.pooled:
@@ -157,49 +155,49 @@ class PoolsView:
         return found
 
     def offered(self, key: PoolKey) -> list[str]:
-        """Devices of the pool that a claim could be given now: nobody's, and without a taint."""
+        """The pool's devices that can be allocated now: not held and without taints."""
         held = self.holders(key)
         return [name for name, one in self.listed(key).items() if name not in held and not one.get("taints")]
 
-    # -- what there should be
+    # -- the expected state
 
     def model_of(self, key: PoolKey) -> tuple[Entered, str] | None:
-        """The model and the fabric of a pool, None when no model has such a pool."""
+        """The pool's model and fabric; None if no model has such a pool."""
         head, found, fabric = key[1].rpartition("-fabric")
         model = next((one for one in self.models if (one.driver, one.device) == (key[0], head)), None)
         return (model, fabric) if found and model is not None else None
 
     def fabrics(self) -> set[str]:
-        """Those that some machine is in."""
+        """Fabrics with at least one machine."""
         return {one.fabric for one in self.lab.fabric.machines() if one.fabric}
 
     def available(self, model: Entered, fabric: str) -> int:
-        """How many devices the fabric could give beside those that claims were promised. Below 0: it has promised too many."""
+        """Number of free devices minus those for which claims wait; negative if more are allocated than there are."""
         return self.free(fabric, model.model) - sum(self._owed(model, fabric).values())
 
     def owed_at_least(self, model: Entered, fabric: str) -> int:
-        """How many claims were promised, for all that can be known: what the operator was asked for, and has not asked of the
-        fabric yet, may be on its way."""
+        """A lower bound of the devices for which claims wait: devices that the operator has not ordered from the fabric yet may
+        be on their way, and are left out."""
         ordered = Counter((one.node, one.model) for one in self._orders() if one.operation == "attach")
         queued = Counter(self._asked.values()) - ordered
         owed = self._owed(model, fabric) - Counter({node: queued[node, model.model] for node in self.labels})
         return owed.total()
 
     def free(self, fabric: str, model: str) -> int:
-        """How many of a model a fabric says are free."""
+        """Number of the model's devices that the fabric reports as free."""
         free = self.lab.fabric.pool(fabric, model)
         return sum(not self._names_devices or not self.lab.fabric.broken(one.serial) for one in free)
 
     def _owed(self, model: Entered, fabric: str) -> Counter[str]:
-        """By node the devices that claims there wait for and that are neither there nor on their way."""
+        """By node, devices for which claims wait and that are neither there nor on their way."""
         held = self.holders((model.driver, f"{model.device}-fabric{fabric}"))
         waiting = Counter(claims[0].node for claims in held.values())
         owed = Counter({node: count - self._coming(node, model.model) for node, count in waiting.items()})
         return +owed
 
     def _coming(self, node: str, model: str) -> int:
-        """Devices of the model that are on the node for somebody to take, or on their way there."""
-        # A claim of another node may hold it still, by the name that it had there.
+        """Devices of the model that are free on the node, or on their way there."""
+        # Only claims of this node count: a claim of another node may still hold a device by the name that it had there.
         here = (claim for claim in self.claims.values() if claim.node == node)
         taken = {self._serials.get(key, "") for claim in here for key in claim.local}
         orders = [one for one in self._orders() if (one.node, one.model) == (node, model)]
@@ -218,7 +216,7 @@ class PoolsView:
         self._read = len(entries)
         return iter(self._under_way.values())
 
-    # -- following
+    # -- events
 
     def _moved(self) -> None:
         for fabric, model in self.lab.fabric.pools():
@@ -297,7 +295,7 @@ class PoolsView:
             call(key)
 
     def _written(self, call: Call, old: Object | None, new: Object | None) -> list[Cause] | None:
-        """Every write comes by here before it is kept; those of a dry run are none."""
+        """An admission hook that sees every write before it is stored; dry runs are ignored."""
         if call.writing.dry_run or call.deleting.dry_run or call.resource.plural == "events":
             return None
         name = ((new or old or {}).get("metadata") or {}).get("name", call.name)

@@ -1,11 +1,11 @@
-"""What a publisher of pools must never do, in a whole run.
+"""Judges a publisher in a whole run: the rules that it must never break.
 
     judge = PoolsJudge(lab, user)
     lab.run(600)
     assert not judge.findings
     assert not judge.differences()
 
-Times during which a publisher cannot know or cannot write (`blind`) do not count.
+Times in which a publisher cannot know the hardware's state or cannot write (`blind`) do not count.
 """
 
 from __future__ import annotations
@@ -40,12 +40,13 @@ Rule = Literal[
 
 @dataclass(frozen=True)
 class Measure:
-    """How strict the judge is, in seconds of a publisher that sees and may write.
+    """Tolerances of the judge in seconds, in times in which the publisher is not blind.
 
-    `lag`: so long ago what is offered must have been true (a round of questions, an operator's report, a write). `race`: a device
-    may vanish under a claim that was allocated so shortly before, and a pool that came again be written twice. `back`: then it
-    is there again within. `whole`: a pool is complete again within. `reaction`: what a claim gave back without a device being
-    there for it is not offered any more within. `glance`: so often the clock is looked at.
+    - `lag`: what a pool offers must have been true at some instant in this time (a round of queries, an operator's report, a
+    write). - `race`: for so long after an allocation its device may vanish from the pool; for so long after a pool came back it
+    may be written twice. - `back`: a device that vanished under a claim must be listed again within. - `whole`: an incomplete
+    pool must be complete again within. - `reaction`: a device that a claim released, but that the fabric does not have, must not
+    be offered any more after. - `glance`: interval of the checks that depend on time.
     """
 
     lag: float = 9.0
@@ -57,7 +58,7 @@ class Measure:
 
 
 class Attention:
-    """A clock, in microseconds, that stands while a publisher is blind."""
+    """A clock in microseconds that stops while the publisher is blind."""
 
     def __init__(self, now: int, blind: Callable[[], bool]) -> None:
         self._last = now
@@ -73,7 +74,7 @@ class Attention:
 
 
 class PoolsJudge:
-    """Looks on from where it is made. `findings` in the order of time."""
+    """Judges a publisher from the judge's creation on; `findings` are in order of time."""
 
     def __init__(
         self,
@@ -86,9 +87,9 @@ class PoolsJudge:
         names_devices: bool = False,
         heard: Callable[[], int] | None = None,
     ) -> None:
-        """Its own are slices whose label app.kubernetes.io/managed-by is `mark`, and those of `user` without such a label;
-        without a `mark` all that have none. `blind` says whether the publisher cannot know or cannot write now, `names_devices`
-        whether it is told which devices there are, `heard` up to which instant it has heard of claims."""
+        """The publisher's own slices have the label app.kubernetes.io/managed-by=`mark`, or no such label and `user` as author;
+        without a `mark`, all slices without the label are its own. `blind`: whether the publisher cannot know or write now.
+        `names_devices`: as of `PoolsView`. `heard`: the instant up to which the publisher knows the claims."""
         self.view = PoolsView(lab, user, names_devices=names_devices)
         self.findings: list[Finding] = []
         self._measure = measure
@@ -100,13 +101,13 @@ class PoolsJudge:
         self._mark = mark
         self._attention = Attention(lab.time.now(), blind or (lambda: False))
         self._heard = heard or lab.time.now
-        self._open: dict[tuple[Rule, str], tuple[int, str]] = {}  # what must be over soon: since when, and words
+        self._open: dict[tuple[Rule, str], tuple[int, str]] = {}  # wrong states that must end soon: since when, words
         self._said: set[tuple[Rule, str]] = set()
         self._truth: defaultdict[tuple[str, str], deque[tuple[int, int, int]]] = defaultdict(deque)
         self._top: dict[PoolKey, int] = {}
         self._made: dict[PoolKey, int] = {}
-        self._shown: dict[PoolKey, tuple[int, str]] = {}  # when whole: generation, and all that it says
-        self._listed: dict[PoolKey, dict[str, str]] = {}  # by pool the devices, each with its slice
+        self._shown: dict[PoolKey, tuple[int, str]] = {}  # complete pools: generation and content
+        self._listed: dict[PoolKey, dict[str, str]] = {}  # by pool: device → its slice
         self.view.on_pool.append(self._look_at)
         self.view.on_truth.append(self._weigh)
         self.view.on_write.append(self._written)
@@ -114,21 +115,20 @@ class PoolsJudge:
 
     @property
     def rules(self) -> Counter[str]:
-        """How many findings there are of each rule."""
+        """Number of findings by rule."""
         return Counter(one.rule for one in self.findings)
 
     @property
     def writes(self) -> list[Write]:
-        """What the publisher wrote."""
         return self.view.writes
 
     def _find(self, rule: Rule, of: str, text: str) -> None:
         self.findings.append(Finding(self.view.now, rule, of, text))
 
-    # -- what must be over soon
+    # -- states that must end soon
 
     def _must_end(self, rule: Rule, of: str, text: str, wrong: bool) -> None:
-        """Something that may be for a moment: it begins, goes on, or is over."""
+        """Record that a state which may be wrong only for a short time is `wrong` now, or not."""
         if not wrong:
             self._open.pop((rule, of), None)
             self._said.discard((rule, of))
@@ -136,11 +136,11 @@ class PoolsJudge:
             self._open.setdefault((rule, of), (self._attention.read(self.view.now), text))
 
     def _tick(self) -> None:
-        """Look at the clock: what has lasted too long is a finding, once for as long as it lasts."""
+        """Report wrong states that have lasted too long, each once until it ends."""
         now = self._attention.read(self.view.now)
         for key in self.view.pools():
             if any(map(self._is_own, self.view.of(key))):
-                self._offer(key)  # what else is looked at changes with a slice or a claim only
+                self._offer(key)  # the other checks depend on slices and claims only, and run when those change
         for (rule, of), (since, text) in list(self._open.items()):
             longest = self._longest[rule]
             if now - since > longest * MICROSECONDS:
@@ -180,10 +180,10 @@ class PoolsJudge:
             self._find(rule, of, text)
 
     def _held(self, key: PoolKey) -> None:
-        """A device that a claim holds stays listed. One that vanished in the same moment in which it was taken comes back."""
+        """A device that a claim holds must stay listed. If it vanished just when it was allocated, it must come back."""
         before = self._listed.get(key, {})
         listed = self._listed[key] = {name: one.name for one in self.view.of(key) for name in one.names}
-        moving = bool(listed) and not self.view.is_whole(key)  # from one slice to another, in more than one write
+        moving = bool(listed) and not self.view.is_whole(key)  # devices move between slices in several writes
         for name, claims in self.view.holders(key).items():
             of = f"{key[1]}/{name}"
             held = min(one.since for one in claims)
@@ -213,7 +213,7 @@ class PoolsJudge:
             return
         said = json.dumps([[one.selector, *one.devices.values()] for one in slices], sort_keys=True)
         generation, before = self._shown.get(key, (0, ""))
-        settled = self.view.now - made > self._measure.race * MICROSECONDS  # not just after it was gone and came again
+        settled = self.view.now - made > self._measure.race * MICROSECONDS  # not shortly after the pool came back
         if generation and top > generation and said == before and settled:
             self._find("generation raised for nothing", key[1], f"from {generation} to {top}")
         self._shown[key] = (top, said)
@@ -227,10 +227,10 @@ class PoolsJudge:
             if not (waits and device.get("bindsToNode")):
                 self._once("without conditions", f"{one.name}/{name}", "would be handed out at once")
 
-    # -- the truth
+    # -- the fabric's devices
 
     def _weigh(self, fabric: str, model: str) -> None:
-        """Keep in mind what is free and what is owed of it, as far back as it may be published."""
+        """Store how many devices are free and for how many claims wait, for the time that `lag` covers."""
         now = self._attention.read(self.view.now)
         entered = next((one for one in self.view.models if one.model == model), None)
         if entered is None:
@@ -243,8 +243,8 @@ class PoolsJudge:
             history.popleft()
 
     def _offer(self, key: PoolKey) -> None:
-        """No more is offered than was to be had at an instant within the last seconds; what claims give back is known at once,
-        what the fabric has given meanwhile only when it is asked again."""
+        """A pool must not offer more than was available at some instant within `lag`. The publisher sees released claims at once,
+        but changes of the fabric only at its next query."""
         found = self.view.model_of(key)
         if found is None:
             return
@@ -254,7 +254,7 @@ class PoolsJudge:
         owed_now = history[-1][2]
         most = max(free - min(owed, owed_now) for _, free, owed in history)
         if not any(labels.get(f"{self.view.prefix}/fabric") == fabric for labels in self.view.labels.values()):
-            offered = 0  # no node could take any
+            offered = 0  # no node can use them
         text = f"{offered} offered, {most} were there at most"
         self._must_end("more than there is", key[1], text, offered > max(0, most))
 
@@ -272,7 +272,7 @@ class PoolsJudge:
             self._find("not its own", f"{write.resource}/{write.name}", write.verb)
 
     def _relabelled(self, write: Write) -> None:
-        """Of a node only the labels that tell of the fabric are a publisher's."""
+        """A publisher may change only the fabric's labels of a node."""
         old, new = _without_labels(write.old), _without_labels(write.new)
         before, after = _labels(write.old), _labels(write.new)
         changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
@@ -286,8 +286,8 @@ class PoolsJudge:
     # -- at rest
 
     def differences(self, most: int = 10_000) -> list[str]:
-        """In what the published pools differ from the inventory now: for when nothing has happened for a while. A fabric that
-        says more than `most` are free is not believed, and its pool stays as it is."""
+        """Differences between the published pools and the fabric now; to be called when nothing has happened for a while. If the
+        fabric reports more than `most` free devices, the publisher does not believe it and leaves the pool as it is."""
         found: list[str] = []
         expected: set[PoolKey] = set()
         for model in self.view.models:
@@ -336,7 +336,7 @@ def _labels(obj: Any) -> dict[str, str]:
 
 
 def _without_labels(obj: Any) -> Any:
-    """What of an object people write, without its labels."""
+    """The object without its labels and the fields that every write changes."""
     if obj is None:
         return None
     written = ("labels", "resourceVersion", "managedFields", "generation")
@@ -345,7 +345,7 @@ def _without_labels(obj: Any) -> Any:
 
 
 def _described(device: dict[str, Any], model: Entered) -> str:
-    """How a device differs from what the ConfigMap says of its model."""
+    """How a device differs from its model in the ConfigMap, "" if it does not."""
     if (attributes := device.get("attributes") or {}) != model.attributes:
         return f"has the attributes {attributes}, not {model.attributes}"
     if _amounts(device.get("capacity") or {}) != _amounts(model.capacity):
@@ -356,7 +356,7 @@ def _described(device: dict[str, Any], model: Entered) -> str:
 
 
 def _amounts(capacity: Any) -> Any:
-    """The same with each quantity as a number."""
+    """The capacity with each quantity as a number."""
     if isinstance(capacity, dict):
         return {key: _amounts(value) for key, value in capacity.items()}
     if isinstance(capacity, list):

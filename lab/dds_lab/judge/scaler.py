@@ -1,4 +1,8 @@
-"""What a scaler must never do, in a whole run."""
+"""Judges a scaler in a whole run: the rules that it must never break.
+
+The terms: a device is *announced* to a claim when the claim's binding conditions say that it is there; until another claim takes
+it or it expires, it is *meant* for that claim.
+"""
 
 from __future__ import annotations
 
@@ -29,22 +33,25 @@ Rule = Literal[
 
 
 _ON_ITS_WAY = 10.0
-"""Seconds from a decision of a scaler until the operator has asked the fabric, at most."""
+"""Most seconds from a scaler's decision to the operator's order at the fabric."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """How strict the judge is, in seconds and counts.
+    """Tolerances of the judge, in seconds and counts.
 
-    `lately`: an attach is justified by what was needed so long ago at most (an order takes its time, and its claim may have
-    been withdrawn meanwhile). `kept`: a device that was announced to a claim is needed for it for so long, and after `promised`
-    it may be announced to another all the same. `patience`: a claim may wait so long although a device is there for it (a node
-    cools down for two minutes after a failure). `young`: before so long only the fabric's own words excuse a failure. `rounds`:
-    a claim may be allocated so often within a minute (not counting what was stolen from it, nor a first refusal of it, or of
-    another claim of its pod, on each node, by the fabric or because the node may not have its devices), `changes`: a label may
-    change. `news`: who announces a device may not know yet that it was taken so shortly before. `glance`: so often it is looked
-    who waits. `twice`: the operator may order a device twice when it ends, or hears nothing, in between: what it names nowhere
-    is nobody's.
+    - `lately`: an attach is justified by a need at most so long ago (the claim may be withdrawn while its order is under way).
+    - `kept`: a device that was announced to a claim counts as needed for so long.
+    - `promised`: after so long an announced device may be announced to another claim.
+    - `patience`: a claim may wait so long although it could be served (a node cools down for two minutes after a failure).
+    - `young`: an allocation may fail so soon only for a cause (see `_given_up`).
+    - `rounds`: a claim may be allocated so often within a minute. Thefts do not count, nor the first refusal on each node of the
+      claim or of another claim of its pod.
+    - `changes`: a label may change so often within a minute.
+    - `news`: the scaler may not know yet about events at most so long ago.
+    - `glance`: interval of the check for waiting claims.
+    - `twice`: the operator may order a device twice if it ends, or gets no answer, in between; the scaler is not blamed for a
+      device without a resource.
     """
 
     lately: float = 60.0
@@ -61,8 +68,8 @@ class Measure:
 
 @dataclass(frozen=True)
 class Announcement:
-    """What was announced to a claim, when (`told`), since when it could be taken, and the serials of the devices that it could
-    have meant. `claim` is without what was stolen since; it needs that all the same (`needs`)."""
+    """An announcement of devices to a claim: when (`told`), since when the claim can take them (`at`), and the serials of all
+    devices that can be meant (`open_to`). `claim` is without stolen devices; `needs` still has them."""
 
     claim: Held
     told: int
@@ -72,8 +79,8 @@ class Announcement:
 
 
 class Judge:
-    """Looks on from where it is made, which has to be the beginning. `findings` in the order of time; `thefts` are announced
-    devices that another claim took before the one they were announced to (B10: a transfer of demand, no fault of a scaler)."""
+    """Judges a scaler; to be created at the start of the run. `findings` are in order of time. `thefts`: announced devices that
+    another claim took first (B10: demand moved to another claim, which is not the scaler's fault)."""
 
     def __init__(self, lab: Lab, measure: Measure = Measure()) -> None:
         self.view = ClusterView(lab, forgives=measure.twice)
@@ -83,20 +90,19 @@ class Judge:
         self._demand: Counter[Cell] = Counter()
         self._peaks: defaultdict[Cell, deque[tuple[int, int]]] = defaultdict(deque)
         self._promised: dict[str, Announcement] = {}  # by claim uid
-        self._served_since: dict[str, int] = {}  # claim uid → since when it could have been served
+        self._served_since: dict[str, int] = {}  # claim uid → since when it waits although it could be served
         self._rounds: defaultdict[tuple[str, str], deque[int]] = defaultdict(deque)
-        self._unnamed: set[int] = set()  # detaches of devices that no driver had listed for long
-        self._excess: dict[int, tuple[str, bool]] = {}
-        """By order: in what way it is too much, should it be carried out, and whether the operator tries again by itself."""
+        self._unnamed: set[int] = set()  # detach orders of hidden devices (`is_hidden`)
+        self._excess: dict[
+            int, tuple[str, bool]
+        ] = {}  # attach orders beyond need: words, may be a retry of the operator
         self._said: set[tuple[Rule, str]] = set()
         self._robbed_at: dict[Cell, int] = {}
-        self._resized: dict[str, int] = {}  # node → when a number of devices that it may have has changed
-        self._refused_at = defaultdict[str, dict[Cell, int]](dict)  # claim name → where it was refused, and when
+        self._resized: dict[str, int] = {}  # node → when one of its limits last changed
+        self._refused_at = defaultdict[str, dict[Cell, int]](dict)  # claim name → cells that refused it, and when
         self._takers: defaultdict[Cell, deque[tuple[int, str]]] = defaultdict(lambda: deque(maxlen=32))
-        self._counted: dict[str, Counter[Cell]] = {}  # claim uid → what it counts for in the demand
-        self._having: defaultdict[Key, dict[str, str]] = defaultdict(
-            dict
-        )  # device → claim uid → name of who has it whole
+        self._counted: dict[str, Counter[Cell]] = {}  # claim uid → its part of `_demand`
+        self._having: defaultdict[Key, dict[str, str]] = defaultdict(dict)  # device → owners (uid → name)
         self.view.on_claim.append(self._claim)
         self.view.on_move.append(self._move)
         self.view.on_label.append(self._label)
@@ -109,7 +115,7 @@ class Judge:
 
     @property
     def rules(self) -> Counter[str]:
-        """How many findings there are of each rule."""
+        """Number of findings by rule."""
         return Counter(one.rule for one in self.findings)
 
     def _find(self, rule: Rule, of: str, text: str, *, once: bool = False) -> None:
@@ -118,12 +124,12 @@ class Judge:
         self._said.add((rule, of))
         self.findings.append(Finding(self.view.now, rule, of, text))
 
-    # -- what claims need
+    # -- claims and demand
 
     def _claim(self, old: Held | None, new: Held | None) -> None:
         uid = (new or old or _NOBODY).uid
         if new is not None and new.failed and not (old and old.failed):
-            self._promised.pop(uid, None)  # what it was told of before is taken back
+            self._promised.pop(uid, None)  # the failure withdraws the announcement
         if new is None:
             self._promised.pop(uid, None)
             self._served_since.pop(uid, None)
@@ -132,9 +138,7 @@ class Judge:
             self._taken(new)
             self._round("goes round", new.name, "was allocated", self.measure.rounds)
         elif uid in self._promised and old is not None and old.allocated and not new.allocated:
-            self._promised[uid] = replace(
-                self._promised[uid], at=self.view.now
-            )  # only now can it take what is meant for it
+            self._promised[uid] = replace(self._promised[uid], at=self.view.now)  # it can take its devices only now
         self._count(old, new)
         self._have(old, new)
         if new is not None and new.waits and new.told and not (old and old.told and old.allocated == new.allocated):
@@ -143,7 +147,7 @@ class Judge:
             self._given_up(new)
 
     def _have(self, old: Held | None, new: Held | None) -> None:
-        """A device is had by one claim at most, unless in shares, whoever gave it to the second."""
+        """At most one claim may have a whole device, unless the device is shared."""
         for key in old.whole if old is not None else ():
             self._having[key].pop((old or _NOBODY).uid, None)
         for key in new.whole if new is not None else ():
@@ -153,7 +157,7 @@ class Judge:
                 self._find("given twice", "/".join(key), f"{' and '.join(sorted(who.values()))} have it")
 
     def _count(self, old: Held | None, new: Held | None) -> None:
-        """The demand of each cell: what is allocated there, and what was announced and is not allocated yet."""
+        """Update the demand of each cell: allocated devices, and announced devices that are not allocated yet."""
         kept = self._promised[new.uid].needs if new and new.uid in self._promised and not new.allocated else None
         before = self._counted.pop((new or old or _NOBODY).uid, Counter())
         after = Counter() if new is None else kept if kept is not None else new.cells
@@ -165,8 +169,8 @@ class Judge:
                 self._peaks[cell].append((self.view.now, self._demand[cell]))
 
     def _peak(self, cell: Cell) -> int:
-        """The most devices that were needed in the cell at any instant of late, or since the operator was asked for one of which
-        nothing was heard before: it may have much to do, and tries again by itself."""
+        """The most devices that were needed in the cell at an instant within `lately`. The time is longer if the operator has an
+        older order without an outcome: it may be busy, and it tries again by itself."""
         lately, refused = self.view.now - round(self.measure.lately * MICROSECONDS), self.view.refused_at
         silent = self.view.silent.items()
         waits = [since for uid, (where, since) in silent if where == cell and refused.get(uid, lately) >= lately]
@@ -177,8 +181,8 @@ class Judge:
         return max((count for _, count in peaks), default=0)
 
     def _needed(self, cell: Cell) -> int:
-        """How many devices of the cell are justified. One that a claim has by its name alone serves nobody else: what the claim
-        has more of by that than it needs is needed besides."""
+        """Number of devices that are justified in the cell. If a claim has a device only by its name (`namesakes`), no other
+        claim can use that device: what the claim has beyond its need is added."""
         having = Counter(one.uid for one in self.view.namesakes(cell).values())
         here = set(self.view.attached(cell)) if having else set[str]()
         taken = 0
@@ -190,7 +194,7 @@ class Judge:
     # -- announcements
 
     def _announced(self, claim: Held) -> None:
-        """The scheduler was told that the claim's devices are there: so many must be that nobody else has or was told of."""
+        """The claim's devices are announced: there must be as many that no other claim has or was announced."""
         self._expire()
         open_to = frozenset().union(claim.serials, *(self.view.unheld(cell) for cell in claim.waits))
         self._promised.pop(claim.uid, None)
@@ -214,12 +218,12 @@ class Judge:
                 self._find("promised twice", claim.name, text)
 
     def _told(self, cell: Cell) -> Iterator[int]:
-        """When devices of the cell were announced that are not taken yet. Nothing tells which: any one taken since may have been
-        among them."""
+        """Instants of the cell's announcements whose devices are not taken yet. An announcement does not name devices: any device
+        taken since then may be one of them."""
         return (one.told for one in self._promised.values() if one.needs[cell])
 
     def _has_a_better_choice(self, claim: Held) -> bool:
-        """What is announced may be better than what it waits for."""
+        """Whether free devices serve a better choice of the claim than the one for which it waits."""
         for choice in claim.choices:
             wanted = {(claim.node, model): count for model, count in choice.items()}
             if not wanted or not wanted.keys().isdisjoint(claim.waits):
@@ -229,20 +233,20 @@ class Judge:
         return False
 
     def _meant(self, cell: Cell) -> int:
-        """Devices of the cell that may be announced to nobody else."""
+        """Number of the cell's devices that must not be announced to another claim."""
         over = self.view.now - round(self.measure.promised * MICROSECONDS)
         claims = self.view.claims
         binding = (one for one in self._promised.values() if claims[one.claim.uid].allocated or one.at > over)
         return sum(self._owed(one.claim, cell) for one in binding)
 
     def _owed(self, claim: Held, cell: Cell) -> int:
-        """Devices of the cell that are meant for the claim and that it has not got; it gives up what it has when cleared."""
+        """Number of the cell's devices that are meant for the claim and that it does not have. A cleared claim has none."""
         known = self.view.claims.get(claim.uid)
         return claim.waits[cell] if known is not None and known.allocated == claim.allocated else claim.cells[cell]
 
     def _expire(self) -> None:
-        """A device that was not taken in time is meant for nobody any more. Nor is that of a claim that is cleared and that no
-        pod waits for: no scheduler takes anything for it, and another may be told of the device before this claim is deleted."""
+        """Drop announcements that were not taken within `kept`, and those of cleared claims for which no pod waits: no scheduler
+        allocates such a claim, and the device may be announced to another before this claim is deleted."""
         due = self.view.now - round(self.measure.kept * MICROSECONDS)
         for uid, promise in list(self._promised.items()):
             claim = self.view.claims.get(uid)
@@ -251,7 +255,7 @@ class Judge:
                 self._count(claim, claim)
 
     def _taken(self, claim: Held) -> None:
-        """Somebody has devices of a cell, and somebody to whom one was announced may have lost it."""
+        """A claim has taken devices; claims to which these were announced may have lost them."""
         self._expire()
         for cell, count in (claim.cells - claim.waits).items():
             self._takers[cell].extend([(self.view.now, claim.name)] * count)
@@ -259,9 +263,9 @@ class Judge:
                 self._robbed(loser, cell, claim.name)
 
     def _loser(self, cell: Cell) -> str:
-        """Who of those to whom a device of the cell was announced cannot get one any more, "" when all can. Of what was there
-        when they were told too few are left then. Nothing tells which was meant for whom; it is taken to be one that waits and
-        needs another in any case, else the one that was told first."""
+        """A claim that cannot get its announced device of the cell any more, because too few of the devices are left that were
+        there at the announcements; "" if all can. An announcement does not name devices, so the loser is a claim that is still
+        allocated and waits, else the one with the earliest announcement."""
         unheld, open_to, owed, due = set(self.view.unheld(cell)), set[str](), list[str](), 0
         for uid, promise in self._promised.items():
             number = self._owed(promise.claim, cell)
@@ -274,8 +278,8 @@ class Judge:
         return ""
 
     def _robbed(self, uid: str, cell: Cell, thief: str) -> None:
-        """One device less is meant for the claim; what else was announced to it still is, unless the node may not have another in
-        its place: then the claim cannot be served there."""
+        """Record a theft: one device less is meant for the claim. If the node's limit allows no replacement, the claim cannot be
+        served there, and none is meant for it."""
         promise = self._promised[uid]
         claim, lost = promise.claim, Counter([cell])
         if self.view.movable(cell) >= self.view.limit(cell):
@@ -287,8 +291,8 @@ class Judge:
         self._promised[uid] = replace(promise, claim=left)
 
     def _given_up(self, claim: Held) -> None:
-        """Failing a claim that could be served takes a reason: fabric or operator said no, what came is in parts, the node was
-        full or closed shortly before, or it took too long."""
+        """A claim that could be served may fail only for a cause: the fabric or the operator reported an error, its device was
+        taken or is partitioned, the node was full, closed or resized shortly before, or it took too long."""
         young = self.view.now - claim.since < self.measure.young * MICROSECONDS
         refused = any(
             (one.node, one.model) in claim.cells and one.at >= claim.since - MICROSECONDS for one in self.view.refused
@@ -312,23 +316,23 @@ class Judge:
             self._find("failed without cause", claim.name, text)
 
     def _refused(self, claim: Held) -> None:
-        """The scheduler takes the pod elsewhere with all its claims, of which one alone may be told of the failure: each has been
-        refused there."""
+        """Count the refusal for all claims of the pod: the scheduler moves the pod with all of them, although only one may show
+        the failure."""
         beside = [one for one in self.view.of_pods(claim) if one.node == claim.node]
         for one in (claim, *beside):
             self._refused_at[one.name].update(dict.fromkeys(one.cells, self.view.now))
 
     def _was_had(self, cell: Cell, since: int) -> bool:
-        """Whether somebody took a device of the cell since then and has it no more: the failure was decided before it is written,
-        and may have been right then."""
+        """Whether a claim took a device of the cell since then and has released it again: the scaler decides a failure before it
+        writes it, so it may have been right at that time."""
         having = {one.name for one in self.view.claims.values() if one.cells[cell] > one.waits[cell]}
         return any(at >= since and who not in having for at, who in self._takers[cell])
 
     def _was_full(self, cell: Cell, since: int) -> bool:
-        """Whether more was allocated there than the node may have, as above."""
+        """Whether the demand of the cell was above the node's limit since then; see `_was_had`."""
         return any(at >= since and demand > self.view.limit(cell) for at, demand in self._peaks[cell])
 
-    # -- what moves
+    # -- attaches and detaches
 
     def _move(self, entry: Entry) -> None:
         cell = (entry.node, entry.model)
@@ -338,9 +342,7 @@ class Judge:
             if there - sick > needed:
                 words = f"{there} devices with this order, {needed} were needed at most"
                 self._excess[entry.order] = words, cell in self.view.erring.values()
-            again = self.measure.twice and self.view.made(cell) <= self.view.limit(
-                cell
-            )  # the operator orders one again
+            again = self.measure.twice and self.view.made(cell) <= self.view.limit(cell)  # a repeated order
             lately = self.view.now - round(min(self.measure.news, _ON_ITS_WAY) * MICROSECONDS)
             if there - self.view.about_to_go(cell, lately) > self.view.limit(cell) and not again:
                 self._find("over the limit", str(cell), f"{there} devices with this order")
@@ -351,7 +353,7 @@ class Judge:
         elif entry.operation == "attach" and entry.outcome == "done" and entry.order in self._excess:
             words, by_itself = self._excess.pop(entry.order)
             taken_back = list(self.view.leaving.values()).count(cell) if by_itself else 0
-            # another that was on its way then may have failed
+            # Checked again: other orders that were under way then may have failed.
             if self.view.movable(cell) - taken_back > self._needed(cell):
                 self._beyond(cell, entry.serial, words)
         elif entry.operation == "detach" and entry.outcome != "failed":
@@ -359,14 +361,14 @@ class Judge:
             users = list(self.view.lab.fabric.users(entry.serial))
             excused = self.view.unheard | self.view.too_late | self.view.orphans
             if entry.outcome == "ordered" and self.view.is_hidden(entry.serial):
-                self._unnamed.add(entry.order)  # it has no name by which it could be kept from anybody
+                self._unnamed.add(entry.order)  # a scaler cannot hold a device without a name
             excused |= {entry.serial} if entry.outcome == "done" and entry.order in self._unnamed else set()
             if (holders or users) and entry.serial not in excused:
                 text = f"detach {entry.outcome} at {cell} while {holders} hold it and {users} use it"
                 self._find("detached in use", entry.serial, text)
 
     def _beyond(self, cell: Cell, serial: str, words: str) -> None:
-        """What the operator names nowhere is no scaler's, where it may order twice."""
+        """Report a device beyond need; with `twice` only if a resource names it, which is known after `WRITTEN`."""
 
         def find() -> None:
             if not self.view.is_nameless(serial):
@@ -377,10 +379,10 @@ class Judge:
         else:
             find()
 
-    # -- what does not move
+    # -- waiting claims
 
     def _look(self) -> None:
-        """Now and then: who could have been served, for how long?"""
+        """Every `glance` seconds: check how long claims wait that could be served."""
         self._expire()
         now = self.view.now
         for claim in list(self.view.claims.values()):
@@ -402,7 +404,7 @@ class Judge:
         return any(self.view.is_open(name) and self._could_have(claim, name) for name in nodes)
 
     def _could_have(self, claim: Held, node: str) -> bool:
-        """Whether the node has, or could get, all that the claim needs, as things stand."""
+        """Whether the node has or can get all devices that the claim needs, in the present state."""
         wanted = (
             claim.waits if claim.allocated else Counter({(node, model): count for model, count in claim.needs.items()})
         )
@@ -426,7 +428,7 @@ class Judge:
         )
         return not rivals and min(room, self.view.lab.fabric.free(self.view.fabric_of(node), model)) >= short
 
-    # -- what goes round
+    # -- repetitions
 
     def _label(self, node: str, label: str) -> None:
         if label.startswith(f"{self.view.lab.scenario.cluster.prefix}/"):

@@ -1,8 +1,8 @@
-"""A simulated manager of composable hardware: the REST APIs of real ones, over the lab's own fabric.
+"""A simulated manager of composable hardware: the REST APIs of real managers over the lab's own fabric.
 
-What the lab's operator attaches is gone from the counts that are asked for here, and what is attached here is in the machine
-that the vendor's driver looks at. `Manager` answers calls; `ManagerTransport` puts it behind httpx without a socket, and
-`face` behind real HTTPS. It must never know why somebody asks.
+It shares the fabric with the lab's other parts: devices that the operator attaches are not free here, and devices that are
+attached here are in the machine that the vendor's driver sees. `Manager` answers calls; `ManagerTransport` puts it behind httpx
+without a socket, `frontend` behind real HTTPS. The manager must not depend on its clients.
 """
 
 from dds_lab.manager.calls import Call, Reply

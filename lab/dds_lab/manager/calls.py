@@ -1,6 +1,6 @@
-"""A call and its answer, as an API of the manager sees them: no socket, no framing.
+"""Calls and replies as the manager's APIs see them, without sockets and framing.
 
-An API refuses by raising `Refused`; the manager makes the error body of it. Secrets stay out of every `repr`.
+An API refuses a call by raising `Refused`; the manager makes the error body. No `repr` shows a secret.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from urllib.parse import parse_qsl, unquote
 JSON = {"Content-Type": "application/json"}
 Done = Callable[["Reply"], None]
 Later = Callable[[Done], None]
-"""An answer that takes the fabric time: begins when it is called, and tells the reply once."""
+"""An answer for which the fabric needs time: a function that starts the work and passes the reply on once."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One request. `path` is decoded; `headers` have lower-case names; of a query key that comes twice the last counts."""
+    """One request. `path` is decoded, `headers` have lower-case names, and the last of equal query keys counts."""
 
     method: str
     path: str
@@ -37,7 +37,7 @@ class Call:
         return cls(method, unquote(path), query_of(query), lowered, body)
 
     def json(self) -> Any:
-        """The body. Raises Refused for what is no JSON."""
+        """The body as JSON. Raises Refused if it is none."""
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError):
@@ -46,8 +46,8 @@ class Call:
 
 @dataclass(frozen=True)
 class Reply:
-    """What comes back after `delay` seconds. `lost`: nothing comes; "away": the manager cannot be reached and did nothing,
-    "cut": the connection ends where the answer should be, whatever was done."""
+    """A reply after `delay` seconds. `lost` is set if no reply comes: "away" (the manager cannot be reached and did nothing) or
+    "cut" (the connection ends before the answer; the call may be carried out)."""
 
     status: int
     body: bytes = field(default=b"", repr=False)
@@ -56,7 +56,6 @@ class Reply:
     lost: Literal["", "away", "cut"] = ""
 
     def json(self) -> Any:
-        """The body as JSON."""
         return json.loads(self.body)
 
 
@@ -65,12 +64,11 @@ CUT = Reply(0, lost="cut")
 
 
 def query_of(encoded: str) -> dict[str, str]:
-    """The keys and values of an encoded query."""
     return dict(parse_qsl(encoded, keep_blank_values=True))
 
 
 class Refused(Exception):
-    """An API says no: a status, and what its error body tells."""
+    """An API refuses a call: the status and the content of the error body."""
 
     def __init__(self, status: int, code: str, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -92,7 +90,7 @@ def error(refused: Refused) -> Reply:
 
 
 def at(found: Any, *path: str | int) -> Any:
-    """What stands at a path of a body. Raises Refused, naming the path, where it is not there."""
+    """The value at a path of a body. Raises Refused, which names the path, if there is none."""
     for place, part in enumerate(path):
         there = isinstance(found, dict if isinstance(part, str) else list)
         if not there or (part not in found if isinstance(part, str) else part >= len(found)):
@@ -103,28 +101,28 @@ def at(found: Any, *path: str | int) -> Any:
 
 
 def text_at(found: Any, *path: str | int) -> str:
-    """The text at a path of a body. Raises Refused, naming the path, where there is none."""
+    """The text at a path of a body. Raises Refused, which names the path, if there is none."""
     text = at(found, *path)
     if not isinstance(text, str):
         raise Refused(400, "E010400", f"{'.'.join(map(str, path))} must be text")
     return text
 
 
-# -- which call a request is: methods and paths of the APIs, by name
+# -- routes: the methods and paths of the APIs, by name
 
 Answering = Callable[[Call, dict[str, str]], Reply | Later]
 
 
 @dataclass(frozen=True)
 class Route:
-    """`name` is what faults and metrics call it; `answer` gets the parts of the path by their names."""
+    """A call of an API. Faults and metrics use `name`; `answer` gets the variable parts of the path by name."""
 
     name: str
     method: str
     pattern: Pattern[str]
     answer: Answering
     free: bool = False
-    """Whether it needs no token."""
+    """Whether the call needs no token."""
 
 
 def route(name: str, method: str, path: str, answer: Answering, free: bool = False) -> Route:

@@ -1,8 +1,8 @@
-"""The cluster manager's API: a machine's device specs with their bounds, resizes, and node groups with their servers.
+"""The cluster manager's API (CM): device specs of a machine with their limits, resizes, and node groups with their servers.
 
-It is asynchronous: a resize is accepted at once, and the machine's detail shows its outcome when the fabric is done. A resize
-says how many devices there shall be, so that asking twice for the same number orders nothing twice. How a node group is resized
-is not documented; here it is done as for devices, as `dds_adapters.machines.cdi` assumes.
+It is asynchronous: a resize is accepted at once, and the machine's detail shows the outcome when the fabric is done. A resize
+gives the wanted number of devices, so repeating it orders nothing twice. The resize of a node group is not documented; here it
+works as for devices, as `dds_adapters.machines.cdi` assumes.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _Spec = tuple[str, str]
 
 
 class ClusterManager:
-    """The calls of CM."""
+    """Answers the calls of CM."""
 
     def __init__(self, inventory: Inventory, servers: Servers) -> None:
         self._inventory = inventory
         self._servers = servers
         self._coming: dict[_Spec, int] = {}
-        self._failed: dict[_Spec, list[str]] = {}  # what the fabric said of attaches since the last resize
-        self._stuck: dict[str, str] = {}  # serial → what the fabric said of its detach
+        self._failed: dict[_Spec, list[str]] = {}  # errors of attaches since the last resize
+        self._stuck: dict[str, str] = {}  # serial → error of its detach
         self.routes: tuple[Route, ...] = (
             route("node", "GET", MACHINE, self._machine),
             route("resize", "POST", MACHINE + "/actions/resize", self._resize),
@@ -41,7 +41,7 @@ class ClusterManager:
             route("resize_group", "POST", GROUP_RESIZE, self._resize_group),
         )
 
-    # -- what there is
+    # -- queries
 
     def _machine(self, call: Call, parts: dict[str, str]) -> Reply:
         self._cluster(parts)
@@ -86,7 +86,7 @@ class ClusterManager:
         names = {one.name for one in groups}
         return (*groups, *(NodeGroup(name, ()) for name in self._servers.groups() if name not in names))
 
-    # -- what moves
+    # -- resizes
 
     def _resize(self, call: Call, parts: dict[str, str]) -> Reply:
         machine, body = self._addressed(parts), call.json()
@@ -166,7 +166,7 @@ class ClusterManager:
         self._stuck.pop(device.serial, None)
         self._inventory.fabric.detach(machine.node, device.resource, gone)
 
-    # -- what is meant
+    # -- parameters
 
     def _cluster(self, parts: dict[str, str]) -> None:
         self._inventory.tenant(parts["tenant"])
@@ -238,7 +238,7 @@ class ClusterManager:
         }
 
     def example(self, name: str) -> Any:
-        """An entry that stands for nothing, in the form of a call, for answers that are made longer than the truth."""
+        """An invented entry in the form of a call's list, for the fault `huge`."""
         if name == "nodegroup":
             return "0"
         if name == "nodegroups":

@@ -1,6 +1,6 @@
-"""What can go wrong between a client and the manager: which calls it befalls, how often, and what it makes of an answer.
+"""Faults between a client and the manager: which calls they hit, how often, and how they change the answer.
 
-A fault is told in advance (by a scenario or a test) and taken when a call comes. It never touches the fabric.
+A scenario or a test adds a fault in advance; calls that come later are hit. A fault never touches the fabric.
 """
 
 from __future__ import annotations
@@ -35,16 +35,15 @@ _IDS = ("res_uuid", "res_serial_num", "device_id", "deviceID", "uuid")
 
 @dataclass(frozen=True)
 class Fault:
-    """What befalls calls; no `calls` means all of them, no `nodes` those by way of any machine or none, no `models` those about
-    any or none.
+    """A fault of calls. Empty `calls`, `nodes` or `models` mean all.
 
-    `away`: the manager cannot be reached. `busy`: 503 with Retry-After of `seconds`. `cut`: the call is carried out and the
-    connection ends without an answer. `empty`: an answer without a body. `error`: refused with `code`. `expired`: every
-    token expires just before the call. `huge`: the answer lists, or counts, 10,000 devices. `odd`: the answer is not of its
-    form, as `odd` says; with `field` it is that field that is missing or of another type. `other_fabric`: the answer is that
-    of another fabric. `slow`: it takes `seconds` longer.
+    `away`: the manager cannot be reached. `busy`: 503 with Retry-After of `seconds`. `cut`: the call is carried out, but the
+    connection ends without an answer. `empty`: the answer has no body. `error`: the call is refused with `code`. `expired`: all
+    tokens expire just before the call. `huge`: the answer lists or counts 10,000 devices. `odd`: the answer has a wrong form, as
+    `odd` says; with `field` that field is missing or of another type. `other_fabric`: the answer has another fabric's ids.
+    `slow`: the answer takes `seconds` longer.
 
-    `times` 0 means until lifted; `chance` is how likely each call is to be hit.
+    `times` 0 means until lifted; `chance` is the probability that a call is hit.
     """
 
     kind: Kind
@@ -60,18 +59,18 @@ class Fault:
 
 
 class Faults(Told[Fault]):
-    """The faults that wait for a call."""
+    """The active faults."""
 
     def take(self, call: str, node: str = "", model: str = "") -> tuple[Fault, ...]:
-        """All faults that befall a call by way of a node's machine about a model ("" for none)."""
+        """All faults that hit a call about a node's machine and a model ("" for none)."""
         return self.struck(lambda fault: (not fault.calls or call in fault.calls) and concerns(fault, node, model))
 
 
-# -- answers made wrong on purpose
+# -- wrong answers
 
 
 def odd(reply: Reply, how: Odd, field: str, random: Random) -> Reply:
-    """A reply that is not of its form."""
+    """A reply with a wrong form."""
     if how == "html":
         return Reply(200, HTML, {"Content-Type": "text/html"})
     if how == "truncated":
@@ -98,7 +97,7 @@ def other_fabric(reply: Reply) -> Reply:
 
 
 def huge(reply: Reply, name: str, example: Any) -> Reply:
-    """The reply with 10,000 devices; those that are not there look like `example`."""
+    """The reply with 10,000 devices; the invented ones look like `example`."""
     data = reply.json()
     if _COUNT in data:
         data[_COUNT] = HUGE
@@ -113,7 +112,7 @@ def huge(reply: Reply, name: str, example: Any) -> Reply:
 
 
 def _places(found: Any) -> Iterator[tuple[dict[str, Any], str]]:
-    """Every object of a JSON value with each of its keys, the outer ones first."""
+    """All pairs of object and key in a JSON value, outer objects first."""
     if isinstance(found, dict):
         for key in list(found):
             yield found, key
@@ -125,7 +124,6 @@ def _places(found: Any) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def _other(value: Any) -> Any:
-    """A value of another type."""
     return {"unexpected": True} if isinstance(value, str) else "unexpected"
 
 

@@ -1,6 +1,6 @@
-"""The fabric manager's API: machines with their devices, free counts, attach and detach.
+"""The fabric manager's API (FM): machines with their devices, numbers of free devices, attach and detach.
 
-It is synchronous: an attach is answered when the fabric is done. It knows no limits of machines.
+It is synchronous: an attach is answered when the fabric is done. It has no limits of machines.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MOST_AT_ONCE = 64
 
 
 class FabricManager:
-    """The calls of FM."""
+    """Answers the calls of FM."""
 
     def __init__(self, inventory: Inventory) -> None:
         self._inventory = inventory
@@ -29,7 +29,7 @@ class FabricManager:
             route("detach", "DELETE", BASE + "/{machine}/update", self._detach),
         )
 
-    # -- what there is
+    # -- queries
 
     def _machines(self, call: Call, parts: dict[str, str]) -> Reply:
         self._inventory.tenant(call.query.get("tenant_uuid"))
@@ -55,7 +55,7 @@ class FabricManager:
         free = self._inventory.free(machine, model, call.query["res_type"])
         return told(200, {"fabric_id": fabric_id(machine.fabric), "reserved_res_num_per_fabric": free})
 
-    # -- what moves
+    # -- attach and detach
 
     def _attach(self, call: Call, parts: dict[str, str]) -> Later:
         machine, spec = self._ordered(call, parts)
@@ -104,7 +104,7 @@ class FabricManager:
         return begin
 
     def _ordered(self, call: Call, parts: dict[str, str]) -> tuple[Machine, Any]:
-        """The machine and the one res_spec of an update. Raises Refused."""
+        """The machine and the single res_spec of an update. Raises Refused."""
         self._inventory.tenant(call.query.get("tenant_uuid"))
         tenants = at(call.json(), "tenants")
         self._inventory.tenant(at(tenants, "tenant_uuid"))
@@ -159,14 +159,14 @@ class FabricManager:
         }
 
     def example(self, name: str) -> Any:
-        """A resource that is nowhere, in the form of a call, for answers that are made longer than the truth."""
+        """An invented resource in the form of a call's list, for the fault `huge`."""
         device = Attached(Device("GPU-0", "0", "A100 40G", "1"), 0, 0)
         machine = Machine("0", "nowhere", "1")
         return self._short(machine, device) if name == "machines" else self._resource(machine, device)
 
 
 def _words(answers: list[Answer]) -> Reply | None:
-    """The reply for the first order that failed, None when all went well."""
+    """The reply for the first failed order; None if all succeeded."""
     for one in answers:
         if one.error == LOST:
             return CUT

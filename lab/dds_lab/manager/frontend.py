@@ -1,6 +1,6 @@
-"""The manager over real HTTP or HTTPS, on loopback alone, with a certificate of its own for each start, good or bad.
+"""Serves the manager over HTTP or HTTPS, only on loopback, with a new certificate at each start, valid or invalid.
 
-It knows HTTP and nothing of what is asked. Everything runs on the thread of its loop, the only one that may touch the manager.
+It handles HTTP only; `Manager` answers. Everything runs on the thread of its loop, the only one that may use the manager.
 """
 
 from __future__ import annotations
@@ -30,10 +30,8 @@ _BROKEN = Response(500, b"the simulated manager failed at this call", {"Content-
 
 
 class ManagerFrontend(Listener):
-    """One manager, listening. `ca` is the certificate that its clients are given (PEM), None without TLS.
-
-    A manager that is away takes the connection and ends it, as a lost answer does.
-    """
+    """Serves one manager. `ca` is the CA certificate for its clients (PEM), None without TLS. A manager that is away accepts a
+    connection and closes it, as for a lost answer."""
 
     def __init__(self, manager: Manager, time: Time) -> None:
         super().__init__(time)
@@ -43,8 +41,8 @@ class ManagerFrontend(Listener):
     async def listen(
         self, host: str = LOOPBACK, port: int = 0, *, tls: bool = True, certificate: Certificate = "good"
     ) -> None:
-        """Serve on a loopback address (port 0: any that is free); `url` and `ca` then say how to get there. A `certificate`
-        that is not good is refused by every client that looks. Raises Exposed, or InputError when it cannot be had."""
+        """Serve on a loopback address (port 0: any free port) and set `url` and `ca`. With another `certificate` than "good",
+        clients that verify it refuse. Raises Exposed for another address, InputError if it cannot listen."""
         if not is_loopback(host):
             fix = f"listen on {LOOPBACK}"
             raise Exposed("a simulated manager is for this machine alone", where=host, fix=fix)
@@ -54,7 +52,7 @@ class ManagerFrontend(Listener):
             self.ca = identity().ca if certificate == "unknown_authority" else own.ca
 
     def answer(self, connection: Connection, request: Request) -> None:
-        """Let the manager answer, now or when the fabric is done; whatever goes wrong inside it becomes a 500."""
+        """Pass the call to the manager, which replies now or when the fabric is done; an exception in it becomes a 500."""
         call = Call(request.method, request.path, query_of(request.query), request.headers, request.body)
         try:
             self.manager.ask(call, lambda reply: self._later(connection, reply))
@@ -63,7 +61,7 @@ class ManagerFrontend(Listener):
             connection.reply(_BROKEN)
 
     def write_credentials(self, folder: Path) -> None:
-        """What a client needs, as the files of a mounted Secret."""
+        """Write the credentials that a client needs, in the form of a mounted Secret."""
         write_credentials(folder, self.manager.settings.login, self.ca)
 
     def _later(self, connection: Connection, reply: Reply) -> None:
@@ -74,7 +72,7 @@ class ManagerFrontend(Listener):
 
 
 class ServedManager(InThread):
-    """A face that runs in another thread."""
+    """A `ManagerFrontend` that runs in another thread."""
 
     def __init__(self, face: ManagerFrontend) -> None:
         super().__init__(face)
@@ -83,7 +81,7 @@ class ServedManager(InThread):
         self.ca = face.ca
 
     def credentials(self, folder: Path) -> Path:
-        """Write the files of the Secret into the folder, and give it."""
+        """Write the files of the Secret to the folder; returns it."""
         self.face.write_credentials(folder)
         return folder
 
@@ -92,7 +90,7 @@ class ServedManager(InThread):
 def serving_manager(
     make: Callable[[Time], Manager], *, tls: bool = True, port: int = 0, certificate: Certificate = "good"
 ) -> Iterator[ServedManager]:
-    """Serve what `make` makes in a thread of its own, on real time, until the block ends."""
+    """Serve the manager that `make` creates in a separate thread, on real time, until the block ends."""
 
     async def begin() -> ManagerFrontend:
         time = RealTime(asyncio.get_running_loop(), lambda: wall.time_ns() // 1000, 1)
@@ -105,8 +103,8 @@ def serving_manager(
 
 
 def write_credentials(folder: Path, login: Login, ca: bytes | None) -> None:
-    """The files of a mounted Secret, for this user alone: username, password, realm, client_id, client_secret, and
-    certificate where there is one."""
+    """Write the files of a mounted Secret, readable by this user alone: username, password, realm, client_id, client_secret, and
+    with TLS certificate."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     fields = ("username", "password", "realm", "client_id", "client_secret")
     content = {name: str(getattr(login, name)).encode() for name in fields}

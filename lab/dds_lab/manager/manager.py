@@ -1,7 +1,7 @@
-"""The simulated manager: finds out which call it is, checks the token, lets the API answer, and makes go wrong what is to.
+"""The simulated manager: finds the route of a call, checks the token, lets the API answer, and applies faults.
 
-Pure: no socket and no clock of its own; what takes the fabric time is answered later. It must never let a secret into what
-it remembers of a call.
+It has no socket and no clock of its own. Calls for which the fabric needs time are answered later. The record of a call must
+never contain a secret.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ _SECRET_FIELDS = ("password", "client_secret", "refresh_token")
 
 
 class Logins:
-    """Gives tokens, and knows those that are good. The form is decoded as forms are, so that a password may hold any character;
-    tokens are shaped like a JWT, and nothing is signed."""
+    """Issues and checks tokens. The login's body is decoded as a form, so a password may have any character. Tokens have the form
+    of a JWT without a signature."""
 
     def __init__(self, time: Time, settings: ManagerSettings) -> None:
         self.routes: tuple[Route, ...] = (route("token", "POST", PATH, self._login, free=True),)
         self._time = time
         self._settings = settings
         self._random: Random = time.random("manager/tokens")
-        self._good: dict[str, int] = {}  # token → the instant at which it expires
+        self._good: dict[str, int] = {}  # token → expiry instant
 
     def check(self, call: Call) -> None:
-        """Raises Refused (401) unless the call has a token that has not expired."""
+        """Raises Refused (401) unless the call has a valid token."""
         scheme, _, token = call.headers.get("authorization", "").partition(" ")
         expires = self._good.get(token) if scheme.lower() == "bearer" else None
         if expires is None or expires <= self._time.now():
@@ -56,7 +56,6 @@ class Logins:
             raise Refused(401, "E010401", "the token is missing, unknown or has expired")
 
     def forget(self) -> None:
-        """Every token expires at once."""
         self._good.clear()
 
     def _login(self, call: Call, parts: dict[str, str]) -> Reply:
@@ -103,7 +102,7 @@ class Logins:
 
 
 def form_of(call: Call) -> dict[str, str]:
-    """The fields of a form; text that is not UTF-8 is read as far as it is."""
+    """The fields of a form; bytes that are not UTF-8 are replaced."""
     return dict(parse_qsl(call.body.decode("utf-8", "replace"), keep_blank_values=True))
 
 
@@ -120,8 +119,8 @@ def _no(status: int, word: str, sentence: str) -> Reply:
 
 @dataclass(frozen=True)
 class Seen:
-    """A call that came: its name ("" for none that is known), what was sent without its secrets, and the status that went
-    back (0: none). `form` has the fields of a login."""
+    """Record of a call: its name ("" if unknown), its content without secrets, and the status of the reply (0: no reply). `form`
+    has the fields of a login."""
 
     at: int
     name: str
@@ -142,8 +141,8 @@ class _Api(Protocol):
 
 
 class Manager:
-    """`faults` is what goes wrong, `seen` the last calls, `counts` how often each call came, `servers` what it composes (cm).
-    While it is not `up` nobody can reach it."""
+    """`faults`: the active faults. `seen`: the last calls. `counts`: number of calls by name. `servers`: servers that it composes
+    (cm). It can be reached only while it is `up`."""
 
     def __init__(self, time: Time, fabric: Fabric, settings: ManagerSettings | None = None) -> None:
         self.settings = settings if settings is not None else ManagerSettings()
@@ -173,16 +172,16 @@ class Manager:
         )
 
     def start(self) -> None:
-        """Be there (as it is from the beginning)."""
+        """Become reachable, as after the creation."""
         self.up = True
 
     def stop(self) -> None:
-        """Be away until it is started again; what it has given tokens for is forgotten."""
+        """Become unreachable until `start`, and forget all tokens."""
         self.up = False
         self.forget_tokens()
 
     def ask(self, call: Call, done: Done) -> None:
-        """Answer a call: `done` gets the reply once, within this call or when the fabric is done."""
+        """Answer a call: `done` gets the reply once, before `ask` returns or when the fabric is done."""
         if not self.up:
             done(AWAY)
             return
@@ -207,7 +206,7 @@ class Manager:
             answer(lambda reply: self._tell(call, found.name, faults, reply, done))
 
     def answer(self, call: Call) -> Reply:
-        """The reply to a call that takes the fabric no time. Raises TypeError for another one, which is under way then."""
+        """The reply to a call that is answered at once. Raises TypeError for another call, which is carried out all the same."""
         replies: list[Reply] = []
         self.ask(call, replies.append)
         if not replies:
@@ -215,11 +214,11 @@ class Manager:
         return replies[0]
 
     def forget_tokens(self) -> None:
-        """Every token expires at once, as when the identity service restarts."""
+        """Expire all tokens at once, as a restart of the identity service does."""
         self._logins.forget()
 
     def _about(self, call: Call, parts: dict[str, str]) -> tuple[str, str]:
-        """The node whose machine a call's path names, and the model that its query or its one order names; "" for none."""
+        """The node of the machine in a call's path, and the model in its query or its order; "" for none."""
         machine = self.fabric.machine_of(parts.get("machine", ""))
         try:
             if "condition" in call.query:
@@ -232,7 +231,7 @@ class Manager:
         return machine.node if machine is not None else "", model
 
     def _refusal(self, call: Call, found: Route, faults: tuple[Fault, ...]) -> Reply | None:
-        """Why the call is not carried out, None when it is."""
+        """The reply of a fault that prevents the call; None if the call is to be carried out."""
         for fault in faults:
             if fault.kind == "away":
                 return AWAY
@@ -252,7 +251,7 @@ class Manager:
         return None
 
     def _tell(self, call: Call, name: str, faults: tuple[Fault, ...], reply: Reply, done: Done) -> None:
-        """Make wrong what is to be wrong about a reply, remember the call, and reply."""
+        """Apply the faults to a reply, record the call, and reply."""
         delay = self.settings.answer.draw(self._random)
         for fault in faults:
             if fault.kind == "slow":

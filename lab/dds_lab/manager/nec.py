@@ -1,7 +1,7 @@
 """CDIM's API: nodes, resources, and layouts that are applied one at a time.
 
-No token and no TLS. Devices have ids of their own, also free ones; GPU UUIDs are not told. All pools are one layout: which
-fabric a device is in is not said, and a connection that the cables do not allow fails.
+It has no token and no TLS. Devices have their own ids, also free ones; GPU UUIDs are not shown. All pools are in one layout: the
+API does not say in which fabric a device is, and a connection that the cables do not allow fails.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Procedure:
 
 @dataclass
 class Apply:
-    """A layout that is, or was, applied. `left` are the moves to come, `made` those that were made."""
+    """A layout that is or was applied; `left` are the moves to come, `made` the completed ones."""
 
     id: str
     left: list[Procedure]
@@ -48,7 +48,7 @@ class Apply:
 
 
 class Cdim:
-    """The calls of CDIM."""
+    """Answers the calls of CDIM."""
 
     def __init__(self, inventory: Inventory, time: Time) -> None:
         self._inventory = inventory
@@ -62,7 +62,7 @@ class Cdim:
             route("applied", "GET", BASE + "/layout-apply/{apply}", self._applied, free=True),
         )
 
-    # -- what there is
+    # -- queries
 
     def _nodes(self, call: Call, parts: dict[str, str]) -> Reply:
         nodes = [self._node(one, call) for one in self._inventory.fabric.machines()]
@@ -82,21 +82,21 @@ class Cdim:
         fabric = self._inventory.fabric
         for machine in fabric.machines():
             yield from self._in(machine)
-        for device, node in fabric.coming():  # it is listed as the node's from the order on
+        for device, node in fabric.coming():  # listed at the node as soon as it is ordered
             yield self._device(device, fabric.machine(node))
         for pool in fabric.pools():
             yield from (self._device(one) for one in fabric.pool(*pool))
         yield from (self._device(one) for one in fabric.out())
 
     def _in(self, machine: Machine) -> Iterator[dict[str, Any]]:
-        """What is in a node: the two ends of its cable, and its devices."""
+        """The resources of a node: both ends of its cable, and its devices."""
         if machine.fabric:
             yield _adapter(HOST, machine, self._id(machine), [_link(IO, _end(IO, machine))])
             yield _adapter(IO, machine, self._id(machine), [_link(HOST, _end(HOST, machine))])
         for one in self._inventory.devices(machine):
             yield self._device(one.device, machine)
 
-    # -- what moves
+    # -- layouts
 
     def _apply(self, call: Call, parts: dict[str, str]) -> Reply:
         procedures = at(call.json(), "procedures")
@@ -137,7 +137,7 @@ class Cdim:
         return next((one for devices in everywhere for one in devices if one.resource == id), None)
 
     def _next(self, apply: Apply) -> None:
-        """Make the next move, or be done."""
+        """Start the next move; complete the layout if there is none."""
         if not apply.left:
             apply.status = "COMPLETED"
             return
@@ -154,7 +154,7 @@ class Cdim:
         self._move(move, move.operation, moved)
 
     def _undo(self, apply: Apply) -> None:
-        """Take back the last move that was made, until there is none."""
+        """Undo the completed moves, the last one first."""
         if not apply.made:
             apply.rollback = "COMPLETED"
             return
@@ -196,7 +196,7 @@ class Cdim:
         return {"device": found, "detected": True, "nodeIDs": [self._id(machine)] if machine is not None else []}
 
     def example(self, name: str) -> Any:
-        """A free device that stands for nothing, for answers that are made longer than the truth."""
+        """An invented free device, for the fault `huge`."""
         return {"device": _form("0", "GPU", "A100 40G", {}, []), "detected": True, "nodeIDs": []}
 
 
@@ -225,7 +225,7 @@ def _form(id: str, type: str, model: str, attribute: dict[str, Any], links: list
 
 
 def _brief(resource: dict[str, Any], call: Call) -> dict[str, Any]:
-    """A resource of a list: whole with detail=true, else its id and type alone."""
+    """A resource in a list: complete with detail=true, else only id and type."""
     if call.query.get("detail") == "true":
         return resource
     return {"device": {key: resource["device"][key] for key in ("deviceID", "type")}, "detected": resource["detected"]}

@@ -1,8 +1,8 @@
-"""Servers that the cluster manager composes out of a stock and takes apart again, in the time that this takes.
+"""Servers that the cluster manager composes from a stock and decomposes again, with latencies.
 
-A composed server is a machine of the fabric from the moment it is on. `on_change` reports it, so that its Node can be registered.
-Faults are those of the fabric: `attach` stands for composing, `detach` for taking apart, a fault's `nodes` are names of servers
-and its `models` node groups; `refuse` fails with the fault's words, `hang` never ends.
+A composed server is a machine of the fabric as soon as it is on. `on_change` reports that, so that its Node can be registered.
+Faults are those of the fabric: `attach` means composing, `detach` decomposing; a fault's `nodes` are names of servers and its
+`models` node groups. `refuse` fails with the fault's words, `hang` never ends.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from dds_lab.latency import Latency, Uniform
 from dds_lab.time import Time
 
 NO_STOCK = "E020507"
-"""Code of a composition for which no server is left."""
+"""Error code of a composition when the stock is empty."""
 
 Status = Literal["ACTIVE", "ADD_IN_PROGRESS", "ADD_FAILED", "REMOVE_IN_PROGRESS", "REMOVE_FAILED"]
 
 
 @dataclass(frozen=True)
 class Stock:
-    """The servers that a node group can be given, cabled to a fabric. Latencies are in seconds. `late`: a request for which no
-    server is left is accepted, and its composition fails."""
+    """Servers that can be composed for a node group, cabled to a fabric; latencies in seconds. `late`: with an empty stock a
+    request is accepted, and its composition fails later."""
 
     group: str
     count: int
@@ -39,7 +39,7 @@ class Stock:
 
 @dataclass(slots=True)
 class Composed:
-    """A server of a node group; `name` is also that of its node. `held`: it is counted as taken from the stock."""
+    """A server of a node group; its node has the same name. `held`: it was taken from the stock."""
 
     uuid: str
     name: str
@@ -50,15 +50,15 @@ class Composed:
 
 
 OnChange = Callable[[Composed, bool], None]
-"""Called with a server that is on (True), or off (False)."""
+"""Called with a server and whether it is on."""
 
 
 class NoStock(Exception):
-    """No server of a group is left."""
+    """The group's stock is empty."""
 
 
 class Servers:
-    """All servers that were composed or are being taken apart. `composed` counts by name how often a server was begun."""
+    """All servers that were composed or are being decomposed. `composed`: number of started compositions by name."""
 
     def __init__(self, time: Time, fabric: Fabric, stocks: tuple[Stock, ...]) -> None:
         self.faults = Faults(time.random("manager/servers/faults"))
@@ -87,15 +87,14 @@ class Servers:
         return self._left.get(group, 0)
 
     def restock(self, group: str, by: int = 1) -> None:
-        """Add so many servers to the stock."""
         self._left[group] += by
 
     def was_named(self, name: str) -> bool:
-        """Whether a machine has, or ever had, this name."""
+        """Whether a machine has or had this name."""
         return self._fabric.machine(name) is not None or name in self.composed
 
     def compose(self, group: str, name: str) -> None:
-        """Begin one. Raises NoStock when none is left, unless the stock reports that late."""
+        """Start to compose a server. Raises NoStock if the stock is empty, unless it is `late`."""
         stock = self._stocks.get(group)
         held = self.left(group) > 0
         if stock is None or not (held or stock.late):
@@ -111,7 +110,7 @@ class Servers:
 
         def done() -> None:
             if made.status != "ADD_IN_PROGRESS":
-                return  # it is being taken apart
+                return  # it is being decomposed
             if trouble:
                 made.status, made.reason = "ADD_FAILED", trouble
                 self._release(made)
@@ -123,7 +122,7 @@ class Servers:
         self._time.after(stock.compose.draw(self._random), done)
 
     def remove(self, machine: Machine, group: str) -> None:
-        """Begin to take a machine apart, whether it was composed here or was there from the beginning."""
+        """Start to decompose a machine, also one that existed from the start."""
         found = self._there.setdefault(machine.uuid, Composed(machine.uuid, machine.node, group, "ACTIVE"))
         if found.status == "REMOVE_IN_PROGRESS":
             return
@@ -147,7 +146,6 @@ class Servers:
         self._time.after(stock.decompose.draw(self._random) if stock is not None else 0.0, done)
 
     def _release(self, server: Composed) -> None:
-        """Back into the stock."""
         if server.held and server.group in self._left:
             self._left[server.group] += 1
         server.held = False

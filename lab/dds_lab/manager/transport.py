@@ -1,7 +1,7 @@
-"""The manager behind httpx, without a socket: for clients in the same process, on virtual time or on real.
+"""An httpx transport to the manager without a socket, for clients in the same process, on virtual or real time.
 
-Time goes on only if somebody lets it: `step` for answers that take the fabric time, `sleep` for answers that are late. What
-is later than the request's own timeout is raised as httpx raises it, and was carried out all the same.
+Time advances only through the callers' functions: `step` while the fabric works, `sleep` for a reply's delay. A reply that is
+later than the request's timeout raises httpx.ReadTimeout; the call is carried out all the same.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from dds_lab.time import MICROSECONDS
 
 
 class ManagerTransport(httpx.BaseTransport):
-    """Give it to `httpx.Client(transport=…)`. `delays` has how late each answer was, in seconds.
+    """For `httpx.Client(transport=…)`. `delays` has the delay of each reply in seconds.
 
-    `step` lets time go on to whatever comes next and says whether there was anything (`VirtualTime.step`); without it an
-    answer that takes the fabric time does not come. `sleep` waits so many seconds; without it a delay is only noted.
+    `step` advances the time to the next timer and returns whether there was one (`VirtualTime.step`); without it, calls for which
+    the fabric needs time get no reply. `sleep` waits some seconds; without it a delay is only recorded.
     """
 
     def __init__(
@@ -37,8 +37,8 @@ class ManagerTransport(httpx.BaseTransport):
         self._lock = RLock()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Raises httpx.ConnectError where the manager is away, RemoteProtocolError where the connection is cut, ReadTimeout
-        where the answer is later than the request's read timeout."""
+        """Raises httpx.ConnectError if the manager is away, RemoteProtocolError if the connection is cut, ReadTimeout if the
+        reply is later than the request's read timeout."""
         timeout: float | None = (request.extensions.get("timeout") or {}).get("read")
         with self._lock:
             reply, waited = self._answered(_call(request), timeout)
@@ -57,7 +57,7 @@ class ManagerTransport(httpx.BaseTransport):
         return httpx.Response(reply.status, headers=dict(reply.headers), content=reply.body, request=request)
 
     def _answered(self, call: Call, timeout: float | None) -> tuple[Reply | None, float]:
-        """The reply, None when it does not come in time, and how many seconds of the lab it took."""
+        """The reply, None if it does not come in time, and the seconds of lab time that it took."""
         asked = self.manager.time.now()
         replies: list[Reply] = []
         self.manager.ask(call, replies.append)

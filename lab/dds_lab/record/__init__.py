@@ -1,6 +1,6 @@
-"""Recordings of real clusters, made so that they can be given away: by default they hold only what the engine reads.
+"""Records real clusters. By default a recording has only the fields that dds reads, so that it can be passed on to others.
 
-Nothing here changes anything in a cluster or ever asks for a Secret.
+A recording changes nothing in the cluster and never reads a Secret.
 """
 
 from dds_adapters.kubernetes.cluster import Cluster, Refused, Unreachable

@@ -1,9 +1,9 @@
-"""What of a cluster's objects may get into a recording: the fields that the decoder reads, and nothing else. Of an allocated
-configuration not even the digest stays, for which the whole would have to be kept.
+"""The allow-list of a recording: only the fields that the decoder reads get into it.
 
-The decoder's own types are the list, so the two cannot drift apart; what of the metadata a kind is read for is named here.
-A string where none is expected is not kept, and foreign words are scrubbed as they are before they become events. This module
-must never let a field through because it looks harmless.
+The list is made of the decoder's own types, so the two cannot differ; only the fields of the metadata are listed here. A string
+in an unexpected place is removed, and messages of other programs are scrubbed as they are in events. Not even a digest of an
+allocated configuration is kept: that would need the whole configuration. This module must never let a field through because it
+looks harmless.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from dds_adapters.kubernetes.decode.decoding import Fault
 from dds_adapters.kubernetes.decode.translate import RESOURCES as RESOURCES_BY_NAME
 from dds_core.text import scrub
 
-# -- the ConfigMap's texts: YAML written by people, in which anything can stand
+# -- the ConfigMap's texts: YAML that people write, which may contain anything
 #
-# Each text is read as the decoder reads it and written again with what is known of it. What cannot be read is replaced by
-# something that cannot be read either. Nothing here may pass on a key or a value that the decoder does not look at.
+# Each text is parsed as the decoder does it, and written again with the known fields only. A text that cannot be parsed is
+# replaced by another one that cannot be parsed. No key or value may pass that the decoder does not read.
 
 _UNREADABLE = "["
 _TEXTS = ("cdi-model-name", "k8s-device-name", "driver-name")
@@ -34,7 +34,7 @@ _PREFIX = re.compile(r"[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")
 
 
 def known_data(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The ConfigMap's data with what is read of it; what is no text stays as it is (it is found wrong anyway)."""
+    """The part of the ConfigMap's data that dds reads. A value that is no text stays unchanged (the decoder rejects it)."""
     return {
         name: rewritten(text) if isinstance(text, str) else text
         for name, rewritten in _REWRITTEN.items()
@@ -58,7 +58,7 @@ def _entry(found: Any) -> str:
     for name in ("index", *_TEXTS, "dra-attributes", "cannot-coexist-with"):
         if name in found:
             parts.append((name, _value(name, found[name])))
-            if name in found.repeated:  # the fault is that it is there twice
+            if name in found.repeated:  # keep the error: a repeated field
                 parts.append(parts[-1])
     return _table(parts)
 
@@ -88,7 +88,7 @@ def _leaf(found: Any, *, text: bool = False) -> Any:
 
 
 def _bare(found: Any) -> Any:
-    """An empty value of the same type; numbers and truths tell nothing and stay."""
+    """An empty value of the same type; numbers and booleans stay, since they reveal nothing."""
     return type(found)() if isinstance(found, str | list) else {} if isinstance(found, dict) else found
 
 
@@ -136,19 +136,19 @@ METADATA: Mapping[str, tuple[str, ...]] = {
     "composabilityrequests": (*_ALL, "generateName", "labels"),
     "composableresources": (*_ALL, "labels", "annotations"),
 }
-"""The fields of the metadata for which a kind is read. Labels are kept where rules and selectors are decided by them."""
+"""Fields of the metadata that are kept, by resource. Labels are kept if rules or selectors depend on them."""
 
 LABELS: Mapping[str, tuple[str, ...]] = {
     "resourceslices": (decoding.MANAGED_BY,),
     "composableresources": (decoding.MANAGED_BY, decoding.READY_TO_DETACH),
 }
-"""The only labels that are read of a kind; of the kinds with labels above that are not named here, all are."""
+"""The only labels that are kept of these resources; of the other resources with labels above, all are kept."""
 
 SCRUBBED: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "composabilityrequests": (("status", "error"),),
     "composableresources": (("status", "error"),),
 }
-"""Foreign words: kept without secrets."""
+"""Messages of other programs: kept without secrets."""
 
 _API_VERSIONS = ("", *decoding.CORE, *decoding.DRA, *decoding.TAINT_RULES, *decoding.OPERATOR)
 _OTHER = "other"
@@ -156,7 +156,7 @@ _OTHER = "other"
 
 @dataclass(frozen=True)
 class _Shape:
-    """What the decoder expects at a place: a leaf ("string", "instant" or other), fields, a table of one shape, or a list."""
+    """What the decoder expects at a place: a leaf ("string", "instant" or other), fields, a map of one shape, or a list."""
 
     leaf: str = ""
     fields: Mapping[str, _Shape] = field(default_factory=dict)
@@ -175,10 +175,8 @@ class Allowed:
         self._encode = msgspec.json.Encoder().encode
 
     def kept(self, type: str, raw: bytes) -> bytes | None:
-        """The JSON of an object with what may be kept; None when the object does not matter at all.
-
-        A pod that refers to no claim and any ConfigMap but ours do not. What is no JSON object gives None too.
-        """
+        """The JSON of an object with the allowed fields only; None for an object that is not recorded: a pod without claims, a
+        ConfigMap other than that of dds, or anything that is no JSON object."""
         try:
             found = msgspec.json.decode(raw)
         except (ValueError, RecursionError):
@@ -198,7 +196,7 @@ class Allowed:
             _keep_flags(meta)
             if isinstance(finalizers := meta.get("finalizers"), list):
                 meta["finalizers"] = [one for one in finalizers if one == decoding.PROTECTION]
-            _change(meta, ("labels", decoding.READY_TO_DETACH), lambda text: "")  # its being there says it all
+            _change(meta, ("labels", decoding.READY_TO_DETACH), lambda text: "")  # only its presence matters
             if isinstance(owners := meta.get("ownerReferences"), list):
                 meta["ownerReferences"] = [o for o in owners if isinstance(o, dict) and o.get("kind") == "Pod"]
         known = RESOURCES_BY_NAME[self._resource].name
@@ -243,7 +241,7 @@ def _keep_only(meta: dict[str, Any], part: str, names: tuple[str, ...] | None) -
 
 
 def _keep_flags(meta: dict[str, Any]) -> None:
-    """Both annotations that are read say "true" or nothing."""
+    """Keep only annotations with the value "true": dds reads no others."""
     annotations = meta.get("annotations")
     if isinstance(annotations, dict):
         meta["annotations"] = {name: value for name, value in annotations.items() if value == "true"}
@@ -263,7 +261,7 @@ def _conditions(obj: dict[str, Any], resource: str) -> list[list[Any]]:
 
 
 def _reason(text: str) -> str:
-    """A reason is one word; whatever else was let through is foreign text, as for the decoder."""
+    """A reason is one word; any other text is scrubbed, as in the decoder."""
     return text if not text or _WORD.fullmatch(text) else scrub(text)
 
 
@@ -274,7 +272,7 @@ def _change(obj: Any, path: tuple[str, ...], change: Callable[[str], str]) -> No
         obj[path[-1]] = change(obj[path[-1]])
 
 
-# -- from the decoder's types to what is kept
+# -- shapes from the decoder's types
 
 _TYPES: Mapping[str, type] = {
     "resourceclaims": objects.RawClaim,
@@ -290,7 +288,7 @@ _TYPES: Mapping[str, type] = {
 
 
 def _shape(form: inspect.Type) -> _Shape:
-    if isinstance(form, inspect.UnionType):  # always something or null
+    if isinstance(form, inspect.UnionType):  # always a type or null
         return next(_shape(one) for one in form.types if not isinstance(one, inspect.NoneType))
     if isinstance(form, inspect.StructType):
         return _Shape(fields={one.encode_name: _shape(one.type) for one in form.fields})
@@ -304,8 +302,8 @@ def _shape(form: inspect.Type) -> _Shape:
 
 
 def _project(value: Any, shape: _Shape) -> Any:
-    """The value with what is expected; in place of anything else an empty one of its own JSON type, so that it is
-    found wrong in the same way and says nothing."""
+    """The expected parts of a value. An unexpected part becomes an empty value of its JSON type, so that the decoder rejects it
+    in the same way and it reveals nothing."""
     if isinstance(value, dict):
         if shape.each is not None:
             return {name: _project(one, shape.each) for name, one in value.items()}

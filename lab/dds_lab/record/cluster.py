@@ -1,7 +1,7 @@
-"""A recording of a real cluster: every resource listed once in order, then followed side by side, into one file.
+"""Records a real cluster into one file: lists every resource once, in order, then watches all of them in parallel.
 
-Only what `allowed` lets through is written, unless everything was asked for by name. It never asks for Secrets, changes
-nothing in the cluster, and leaves a whole file behind however it ends.
+Only the fields that `allowed` lets through are written, unless `raw` is set. It never reads Secrets, changes nothing in the
+cluster, and leaves a complete file behind, however it ends.
 """
 
 from __future__ import annotations
@@ -51,10 +51,11 @@ _status = msgspec.json.Decoder(_Status)
 
 
 class Followed:
-    """One resource, listed by `first`, then watched by `follow` until `stop`, and listed again when history is gone.
+    """Follows one resource: `first` lists it, `follow` watches it until `stop` and lists it again when the server's history is
+    gone.
 
-    What comes is told as watch events, each change once; what a broken watch missed is told as the differences of the next list.
-    Of each object only identity and version are known.
+    Each change is reported once, as a watch event. What a broken watch missed is reported as the differences to the next list.
+    Only identity and version of each object are kept in memory.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Followed:
         self._known: dict[str, _Meta] = {}
 
     def first(self) -> bool:
-        """List it once; False when no version of it that is understood is served. Raises Refused and Unreachable."""
+        """List the resource once; False if the server serves no supported version of it. Raises Refused and Unreachable."""
         for version in VERSIONS[self.resource]:
             self._api_version = version
             try:
@@ -85,7 +86,7 @@ class Followed:
         return False
 
     def follow(self) -> None:
-        """Watch, list again where that is needed, wait where the server is in trouble; until `stop`."""
+        """Watch until `stop`; list again if necessary, and wait if the server has problems."""
         wait = FIRST_WAIT
         while not self._stopped.is_set():
             try:
@@ -136,7 +137,7 @@ class Followed:
         return before is None or before.resource_version != meta.resource_version
 
     def _list(self) -> None:
-        """Tell what the list says and was not known, then what is gone."""
+        """Report new and changed objects of the list, then deleted ones."""
         seen: set[str] = set()
         for raw in self._items():
             meta = _object.decode(raw).metadata
@@ -176,7 +177,7 @@ class _Came(NamedTuple):
 
 @dataclass
 class Recorded:
-    """What was written: events by resource, resources that are not served, and those that may not be read."""
+    """The result: events by resource, resources that are not served, and resources that may not be read."""
 
     events: Counter[str] = field(default_factory=Counter)
     not_served: list[str] = field(default_factory=list)
@@ -194,10 +195,10 @@ def record(
     note: Callable[[str], None],
     begun: Callable[[], None] = lambda: None,
 ) -> Recorded:
-    """Record until `stop` is set or `seconds` have passed. `begun` is called once what is there is written: nothing that happens
-    from then on is missed. `note` is told what went wrong on the way.
+    """Record until `stop` is set or `seconds` have passed. `begun` is called when all existing objects are written: nothing that
+    happens after that is missed. `note` gets messages about problems on the way.
 
-    Raises InputError when nothing can be read, Unreachable when the server does not answer at first, FileError.
+    Raises InputError if nothing can be read, Unreachable if the server does not answer at the start, FileError.
     """
     return _Recorder(cluster, file, raw, stop, note).run(resources, seconds, begun)
 
@@ -236,7 +237,7 @@ class _Recorder:
         return self._recorded
 
     def _await(self, threads: list[threading.Thread]) -> None:
-        """Let the threads end, and take what they still hold."""
+        """Wait until the threads end, and write the events that they still have."""
         patience = time.monotonic() + _PATIENCE_SECONDS
         while any(thread.is_alive() for thread in threads) and time.monotonic() < patience:
             self._drain()
@@ -245,7 +246,7 @@ class _Recorder:
         self._drain()
 
     def _first(self, resource: str) -> Followed | None:
-        """List a resource into the file; None when it cannot be followed."""
+        """List a resource into the file; None if it cannot be followed."""
         one = Followed(self._cluster, resource, self._teller(resource), self._note, Random())
         try:
             served = one.first()
@@ -265,7 +266,7 @@ class _Recorder:
         def tell(type: str, raw: bytes) -> None:
             if self._came.full() and threading.current_thread() is threading.main_thread():
                 self._drain()
-            with self._order:  # so that instants never go back in the file
+            with self._order:  # instants must not decrease in the file
                 came = _Came(time.time_ns() // 1000, resource, type, raw)
                 self._came.put(came)
 

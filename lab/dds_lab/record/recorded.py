@@ -1,7 +1,6 @@
-"""The file form of a recording: JSON lines {"ts", "resource", "type", "object"}, gzipped when the name says so.
+"""The file format of a recording: JSON lines {"ts", "resource", "type", "object"}, gzipped if the name ends in .gz.
 
-The same events give the same bytes. A file is usable at any time up to what was flushed last. Nothing here chooses what
-is recorded.
+The same events give the same bytes. A file is readable at any time up to the last flush.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _BUFFER = 1 << 16
 
 
 class Line(msgspec.Struct):
-    """One event. `object` is the JSON of the object as it is to stand there."""
+    """One event; `object` is the object's JSON, which is written unchanged."""
 
     ts: str
     resource: str
@@ -31,10 +30,10 @@ class Line(msgspec.Struct):
 
 
 class RecordingFile:
-    """A recording that is being written; a context manager. Readable by its owner alone, for it tells about a cluster."""
+    """Writes a recording; a context manager. Only the owner can read the file, since it describes a cluster."""
 
     def __init__(self, path: str, *, replace: bool = False) -> None:
-        """Raises FileError, also when the file is there already and must not be replaced."""
+        """Raises FileError, also if the file exists and `replace` is not set."""
         self.path = path
         self.events = 0
         try:
@@ -57,7 +56,7 @@ class RecordingFile:
         self.events += 1
 
     def flush(self) -> None:
-        """Make everything so far readable for others. Raises FileError."""
+        """Make all events so far readable for other programs. Raises FileError."""
         try:
             self._lines.flush()
             if self._packed is not None:

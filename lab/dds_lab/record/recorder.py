@@ -1,6 +1,6 @@
-"""A recording of the lab itself: what a watcher of every resource that the engine reads would have seen, in order.
+"""Records the lab itself: the watch events of every resource that dds reads, in order.
 
-It watches like anybody else and changes nothing. Under virtual time the same scenario and seed give the same bytes.
+It uses ordinary watches and changes nothing. On virtual time the same scenario and seed give the same bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FOR_EVER = 100 * 366 * 86_400.0
 
 
 class Sink(Protocol):
-    """Where a recording goes."""
+    """Receives the events of a recording."""
 
     def write(self, at: int, resource: str, type: str, obj: bytes) -> None:
         """Take one event; `at` in microseconds since 1970-01-01 UTC, `obj` the object's JSON."""
@@ -30,7 +30,7 @@ class Sink(Protocol):
 
 
 class Recorder:
-    """Follows a server from now on, what is there already included, until it is stopped."""
+    """Records a server until it is stopped, beginning with the objects that exist."""
 
     def __init__(self, server: ApiServer, time: Time, sink: Sink) -> None:
         self._time = time
@@ -44,7 +44,6 @@ class Recorder:
                 self._follow(server, served[resource])
 
     def stop(self) -> None:
-        """Write nothing more."""
         self._timers.clear()
         for watch in self._watches:
             watch.on_ready(None)

@@ -1,6 +1,6 @@
-"""Scenarios: a cluster, what happens in it and what goes wrong, as YAML that people write.
+"""Scenarios: YAML files that describe a cluster, the steps that happen in it, and the faults. This package reads and checks them.
 
-Everything is checked before anything begins; an error names file, line, column and field. Nothing here runs a scenario.
+A scenario is checked completely before it is run; an error names file, line, column and field. `lab.steps` runs the steps.
 """
 
 from dds_lab.scenario.lines import NotYaml

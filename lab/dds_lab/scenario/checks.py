@@ -1,6 +1,6 @@
-"""What a scenario says about itself: that every name in it stands for something, and nothing is there twice.
+"""Consistency checks of a scenario: every name in it must be defined, and nothing may be defined twice.
 
-Gives faults with their paths; the reader says where in the file they stand.
+The checks give problems with their paths in the scenario; the reader adds line and column.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SHOWN = 12
 
 
 class Problem(NamedTuple):
-    """What is wrong and where; `name`: with the field's name rather than its value."""
+    """What is wrong and where; `name`: the field's name is wrong, not its value."""
 
     path: Path
     what: str
@@ -29,7 +29,7 @@ class Problem(NamedTuple):
 
 
 def problems(scenario: Scenario) -> Iterator[Problem]:
-    """Everything that is wrong with a scenario whose forms are right."""
+    """All inconsistencies of a scenario whose fields are valid each by itself."""
     yield from _gates(scenario)
     yield from _models(scenario)
     yield from _nodes(scenario)
@@ -41,7 +41,7 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
 
 
 def unknown(what: str, name: str, known: Collection[str]) -> str:
-    """`no model 'A10' is known here; did you mean A100?`, or a list of those that are."""
+    """A message such as `no model 'A10' is known here: did you mean A100?`, or with a list of the known names."""
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
     if near:
         return f"no {what} {name!r} is known here: did you mean {' or '.join(near)}?"
@@ -166,7 +166,6 @@ def _steps(scenario: Scenario) -> Iterator[Problem]:
 
 
 def _node_refs(step: Step) -> Iterator[tuple[Path, str]]:
-    """The nodes that a step names."""
     action = getattr(step, step.action)
     if step.action in ("cordon", "uncordon", "drain", "lose_node"):
         if isinstance(action, str):
@@ -196,7 +195,7 @@ def _step_names(scenario: Scenario, step: Step, at: Path) -> Iterator[Problem]:
 
 
 def _asked(at: Path, asked: Run | Ask, classes: set[str]) -> Iterator[Problem]:
-    """Classes that are asked for, and shares of devices that are."""
+    """Classes must exist, and shares must be of requested classes."""
     for name in asked.devices:
         if name not in classes:
             yield Problem((*at, "devices", name), unknown("class", name, classes), name=True)
@@ -251,7 +250,7 @@ def _faults(scenario: Scenario) -> Iterator[Problem]:
 
 
 def _wire(scenario: Scenario) -> Iterator[Problem]:
-    """The lab's own parts have no wire, so that a fault which names one of them would befall nobody."""
+    """The lab's own parts do not connect by HTTP: a wire fault that names one of them would have no effect."""
     users = {"admin", *(one.name for one in scenario.cluster.users)}
     for i, fault in enumerate(scenario.faults.wire):
         for j, user in enumerate(fault.users):
@@ -260,7 +259,7 @@ def _wire(scenario: Scenario) -> Iterator[Problem]:
 
 
 def classes_of(scenario: Scenario) -> set[str]:
-    """The DeviceClasses that are there, or that the scenario makes."""
+    """Names of the DeviceClasses that exist at the start or that the scenario creates."""
     classes = scenario.cluster.classes
     named = {one.device for one in scenario.cluster.models} if classes is None else {one.name for one in classes}
     return named | _made(scenario, "DeviceClass")
@@ -271,7 +270,7 @@ def _fabrics(scenario: Scenario) -> set[str]:
 
 
 def _made(scenario: Scenario, kind: str) -> set[str]:
-    """Names of the objects of a kind that the scenario makes by manifest."""
+    """Names of the objects of a kind that the scenario creates by manifest."""
     manifests = [*scenario.cluster.objects, *(step.apply for step in scenario.steps if step.apply is not None)]
     found = (one.get("metadata") for one in manifests if one.get("kind") == kind)
     return {str(meta.get("name")) for meta in found if isinstance(meta, dict)}

@@ -1,6 +1,6 @@
-"""What a scenario's cluster is made of: its Kubernetes, device models, fabrics and nodes.
+"""The cluster of a scenario: Kubernetes' version and gates, device models, fabrics, nodes and users.
 
-Forms and bounds only; whether names that are used exist is said by `checks`, what is made of them by `lab.setup`.
+Only fields and their bounds. `checks` tests whether names exist; `lab.setup` creates the objects.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The forms of single values in a scenario: durations, instants, amounts, names, delays.
-
-They say how something is written and what is allowed; nothing here knows where it is used.
-"""
+"""Types of single values in a scenario: durations, instants, amounts, names, delays. Each defines syntax and bounds."""
 
 from __future__ import annotations
 
@@ -39,7 +36,7 @@ class Written(BaseModel):
 
 
 def seconds(written: Any) -> Any:
-    """Seconds as a number, or a text such as 250ms, 5s, 10m, 1h30m, 1d. Raises ValueError."""
+    """Seconds, from a number or a text such as 250ms, 5s, 10m, 1h30m, 1d. Raises ValueError."""
     if isinstance(written, str):
         if not _DURATION.fullmatch(written):
             raise ValueError("is no duration: write 250ms, 5s, 10m, 1h30m, 1d, or a number of seconds")
@@ -103,7 +100,7 @@ _DURATION_FORM = WithJsonSchema({"type": "string", "format": "duration"})
 Duration = Annotated[float, BeforeValidator(seconds), _DURATION_FORM]
 """Seconds."""
 Period = Annotated[float, BeforeValidator(seconds), AfterValidator(_at_least_one_microsecond), _DURATION_FORM]
-"""Seconds, more than none."""
+"""Seconds, more than 0."""
 Offset = Annotated[
     float, BeforeValidator(_offset), WithJsonSchema({"type": "string", "format": "duration with a sign"})
 ]

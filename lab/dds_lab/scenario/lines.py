@@ -1,7 +1,7 @@
-"""YAML that knows where each of its values stands, so that an error can name line and column.
+"""Reads YAML and keeps the place of each value, so that an error can name line and column.
 
-One document, no aliases, no tags, no key twice; plain scalars are null, true, false, numbers or text, never dates. What is
-read is bounded in size and depth. Nothing here knows what a scenario is.
+A subset: one document, no aliases, no tags, no duplicate keys; plain scalars are null, true, false, numbers or text, never dates.
+Size and depth are bounded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 40
 
 Path = tuple[str | int, ...]
-"""Where a value stands: keys of mappings and positions in lists, from the root."""
+"""The path of a value from the root: keys of mappings and indices of lists."""
 
 _WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
@@ -33,41 +33,41 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Mark(NamedTuple):
-    """Line and column, both counted from one."""
+    """Line and column, both from 1."""
 
     line: int
     column: int
 
 
 class NotYaml(InputError):
-    """The text cannot be read; `where` names the place in it."""
+    """The text is not valid in this subset; `where` names the place."""
 
 
 @dataclass
 class Document:
-    """What a text says and where it says it. `label` is how the text is called in messages."""
+    """A text's value with the place of each part. `label` is the text's name in messages."""
 
     label: str
     value: Any = None
     keys: dict[Path, Mark] = field(default_factory=dict)
-    """Where the name of a field stands."""
+    """The places of the fields' names."""
     values: dict[Path, Mark] = field(default_factory=dict)
 
     def mark(self, path: Path, *, name: bool = False) -> Mark:
-        """Where a value stands (or its name); the nearest one around it when there is no such value."""
+        """The place of a value (or of its name); if there is none, the place of the nearest value around it."""
         if name and path in self.keys:
             return self.keys[path]
         found = (self.values.get(path[:end]) for end in range(len(path), -1, -1))
         return next((mark for mark in found if mark is not None), Mark(1, 1))
 
     def where(self, path: Path, *, name: bool = False) -> str:
-        """The same as `label:line:column`."""
+        """The place as `label:line:column`."""
         mark = self.mark(path, name=name)
         return f"{self.label}:{mark.line}:{mark.column}"
 
 
 def shown(path: Path) -> str:
-    """A path as people write it: `cluster.nodes[0].cpu`."""
+    """A path as text: `cluster.nodes[0].cpu`."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
@@ -75,7 +75,7 @@ def shown(path: Path) -> str:
 
 
 def read(text: str, label: str) -> Document:
-    """The one document in the text. Raises NotYaml, naming line and column."""
+    """Parse the text. Raises NotYaml, which names line and column."""
     if len(text.encode()) > MAX_BYTES:
         raise NotYaml(f"is longer than {MAX_BYTES // 1024 // 1024} MiB", where=label, fix="split it")
     document = Document(label)
@@ -91,7 +91,7 @@ def read(text: str, label: str) -> Document:
 
 
 def _build(document: Document, events: Iterator[Any]) -> None:
-    """Walk the parser's events with a stack of our own, so that no depth of nesting can exhaust Python's."""
+    """Walk the parser's events with an explicit stack, so that deep nesting cannot exhaust Python's."""
     stack: list[_Open] = []
     documents = 0
     for event in events:
@@ -114,7 +114,7 @@ def _build(document: Document, events: Iterator[Any]) -> None:
 
 
 class _Open:
-    """A list or mapping that is being read; `key` is the key that waits for its value."""
+    """A list or mapping that is being read; `key` is the key whose value comes next."""
 
     def __init__(self, value: list[Any] | dict[str, Any], path: Path) -> None:
         self.value = value
@@ -123,7 +123,7 @@ class _Open:
 
 
 def _place(document: Document, stack: list[_Open], event: Any, value: Any) -> Path:
-    """Put a value where it belongs and remember where it stands; gives its path."""
+    """Add a value to the open list or mapping and store its place; returns its path."""
     mark = Mark(event.start_mark.line + 1, event.start_mark.column + 1)
     if not stack:
         document.value = value

@@ -1,8 +1,7 @@
-"""The knobs of the parts that live in the cluster: scheduler, operator and fabric with its manager, vendor's driver, publisher,
-scaler, kubelet.
+"""Settings of the simulated parts: scheduler, operator, fabric with its manager, vendor's driver, publisher, scaler, kubelet.
 
-Forms, bounds and defaults as people write them; `lab.setup` turns them into the actors' own settings. A part that is
-`false` is not started, so that another one (yours) can take its place.
+Only fields, bounds and defaults; `lab.lab_settings` turns them into the actors' settings. A part that is `false` is not started,
+so that a program of your own can take its place.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ _PartT = TypeVar("_PartT")
 
 
 def _absent(written: Any) -> Any:
-    """`false` says that the part is not there."""
     if written is False:
         return None
     return {} if written is True or written is None else written
@@ -31,7 +29,7 @@ def _as_absent(part: Written | None, dump: SerializerFunctionWrapHandler) -> Any
 
 
 Part = Annotated[_PartT | None, BeforeValidator(_absent), WrapSerializer(_as_absent, when_used="json")]
-"""A part with its knobs, or `false`."""
+"""A part's settings, or `false` for a part that is not started."""
 
 
 class Profile(Written):

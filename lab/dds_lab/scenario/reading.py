@@ -1,6 +1,5 @@
-"""A scenario from a file: read, checked, or refused in one line that names file, line, column and field.
-
-Reads files and nothing else, and writes a scenario's text; what the names in a scenario mean is said by the models.
+"""Reads a scenario from a file, checks it, and writes a scenario's text. All errors of a scenario come in one line that names
+file, line, column and field.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ _WORDS = {
 
 
 class ScenarioError(InputError):
-    """A scenario is not as it should be."""
+    """A scenario has errors."""
 
 
 def read_scenario(path: str | FilePath) -> Scenario:
-    """The scenario in a file; its name is the file's unless it says otherwise.
+    """The scenario in a file. Without a name of its own it gets the file's.
 
-    Raises ScenarioError: every fault (the first five) with line, column and field; WorkloadError for the file of its pods.
+    Raises ScenarioError with its first five errors, each with line, column and field; WorkloadError for the file of its pods.
     """
     try:
         text = FilePath(path).read_text(encoding="utf-8")
@@ -55,7 +54,7 @@ def read_scenario(path: str | FilePath) -> Scenario:
 
 
 def _with_workload(scenario: Scenario, folder: FilePath) -> Scenario:
-    """The same with the path of its pods made whole, after all of them have been read once."""
+    """Read the file of pods once, as a check, and make its path absolute."""
     if scenario.workload is None:
         return scenario
     path = folder / scenario.workload
@@ -65,7 +64,7 @@ def _with_workload(scenario: Scenario, folder: FilePath) -> Scenario:
 
 
 def parse(text: str, label: str, name: str = "scenario") -> Scenario:
-    """The scenario in a text that is called `label` in messages. Raises ScenarioError and NotYaml."""
+    """The scenario in a text; `label` is the text's name in messages. Raises ScenarioError and NotYaml."""
     document = read(text, label)
     if not isinstance(document.value, dict):
         raise ScenarioError("holds no fields", where=label, fix="begin with `about:` and `cluster:` (docs/lab.md)")
@@ -81,12 +80,12 @@ def parse(text: str, label: str, name: str = "scenario") -> Scenario:
 
 
 def written(scenario: Scenario) -> str:
-    """The text of a scenario, which says what is not as by default; `parse` reads the same from it."""
+    """The text of a scenario, without defaults; `parse` reads the same scenario from it."""
     return yaml.safe_dump(scenario.model_dump(mode="json", exclude_defaults=True), sort_keys=False)
 
 
 def _refused(document: Document, found: list[Problem]) -> ScenarioError:
-    """All faults in one line, in the order of the file."""
+    """All problems in one line, in the order of the file."""
     ordered = sorted(found, key=lambda one: document.mark(one.path, name=one.name))
     told = [f"{document.where(one.path, name=one.name)}: {_field(one)}{one.what}" for one in ordered[:_TOLD]]
     more = [f"and {len(ordered) - _TOLD} more"] if len(ordered) > _TOLD else []
@@ -98,11 +97,11 @@ def _field(one: Problem) -> str:
 
 
 def _forms(error: ValidationError, written: Any) -> list[Problem]:
-    """What pydantic found, in the words of a scenario: the first for each value, and of a value and its parts the parts."""
+    """Pydantic's errors as problems: one for each value, and none for a value if there is one for its parts."""
     found: dict[Path, Problem] = {}
     for one in error.errors(include_url=False):
         problem = _form(one, written)
-        if problem.path not in found or one["type"] == "value_error":  # a rule of ours says more than "must be text"
+        if problem.path not in found or one["type"] == "value_error":  # our validators say more
             found[problem.path] = problem
     around = {path[:end] for path in found for end in range(len(path))}
     return [problem for path, problem in found.items() if path not in around]
@@ -122,7 +121,7 @@ def _form(one: ErrorDetails, written: Any) -> Problem:
 
 
 def _path(loc: tuple[str | int, ...], written: Any, *, missing: bool) -> Path:
-    """The place in the file that pydantic means: without the alternatives that it tried there."""
+    """The path in the file: pydantic's location without the names of the alternatives that it tried."""
     path: list[str | int] = []
     for i, part in enumerate(loc):
         if _holds(written, part):
@@ -140,7 +139,7 @@ def _holds(written: Any, part: str | int) -> bool:
 
 
 def _fields(path: Path) -> list[str]:
-    """The fields of the model that stands at a path."""
+    """Names of the fields that are allowed at a path."""
     schema = Scenario.model_json_schema()
     forms = [schema]
     for part in path:
@@ -149,7 +148,7 @@ def _fields(path: Path) -> list[str]:
 
 
 def _forms_of(form: dict[str, Any], schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """What a value may look like: references followed, alternatives taken apart."""
+    """All schemas that a value may have: follows references and expands alternatives."""
     if "$ref" in form:
         yield from _forms_of(schema["$defs"][form["$ref"].rpartition("/")[2]], schema)
     elif "anyOf" in form:

@@ -1,7 +1,5 @@
-"""What goes wrong in a scenario: on the fabric, in the cluster, with clocks, and on the wire of those who connect.
-
-Forms and bounds only.
-"""
+"""The faults of a scenario: of the fabric, the scheduler's writes, the manager, clients' connections, and random ones (chaos).
+Only fields and bounds."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A whole scenario, as people write it; and what happens in it: steps one after the other, and a random mix of pods beside them.
+"""A whole scenario, and what happens in it: steps one after the other, and a random mix of pods at the same time.
 
-Forms and bounds only; what carries a step out is `lab.steps`, and whether the names in it exist is said by `checks`.
+Only fields and bounds. `lab.steps` carries the steps out; `checks` tests whether names exist.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class NodeOf(Written):
 
 
 NodeRef = DnsName | NodeOf
-"""A node by name, or the one of a claim or pod."""
+"""A node by its name, or the node of a claim or pod."""
 
 
 class Run(Written):
@@ -223,7 +223,7 @@ class Step(Written):
 
 
 ACTIONS = tuple(name for name in Step.model_fields if name not in ("at", "after"))
-"""Everything that a step can be."""
+"""Names of all actions that a step can have."""
 
 
 class Ask(Written):

@@ -1,8 +1,8 @@
-"""Pods in a CSV file beside a scenario: one row each, in the order in which they come. Read row by row, so that 100,000 of them
-cost no memory.
+"""Pods in a CSV file beside a scenario, one row for each pod in order of arrival. The file is read row by row, so that 100,000
+pods need no memory.
 
-A row says when a pod comes and what it is; empty cells are defaults. `devices` is written as `nvidia-a100-40=2 nvidia-h100=1`,
-`shares` as `nic.example.com:bandwidth=4Gi`, `node_selector` as `zone=a`, durations as everywhere in a scenario.
+A row says when a pod comes and what it needs; empty cells are defaults. `devices` is written as `nvidia-a100-40=2 nvidia-h100=1`,
+`shares` as `nic.example.com:bandwidth=4Gi`, `node_selector` as `zone=a`, durations as in a scenario.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NEEDED = ("at", "name")
 
 
 class WorkloadError(InputError):
-    """A file of pods is not as it should be; `where` names the line."""
+    """A file of pods has an error; `where` names the line."""
 
 
 class Arrival(Written):
@@ -41,7 +41,7 @@ class Arrival(Written):
 
 
 def read_workload(path: Path, classes: Collection[str] | None = None) -> Iterator[Arrival]:
-    """The pods in a file, in order; of `classes` alone, where they are given. Raises WorkloadError at the first fault."""
+    """The pods in a file, in order. With `classes`, other device classes are errors. Raises WorkloadError at the first error."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = csv.reader(file, strict=True)
@@ -77,13 +77,13 @@ def read_workload(path: Path, classes: Collection[str] | None = None) -> Iterato
 
 
 def write_workload(path: Path, arrivals: Iterable[Arrival]) -> int:
-    """Write pods into a file that `read_workload` reads again; gives their number."""
+    """Write pods to a file for `read_workload`; returns their number."""
     with path.open("w", encoding="utf-8", newline="") as file:
         return write_rows(file, arrivals)
 
 
 def write_rows(file: TextIO, arrivals: Iterable[Arrival]) -> int:
-    """The same into an open file."""
+    """As `write_workload`, to an open file."""
     rows, number = csv.writer(file, lineterminator="\n"), 0
     rows.writerow(COLUMNS)
     for one in arrivals:
@@ -134,7 +134,7 @@ def _truth(text: str) -> bool:
 
 
 def _pairs(text: str, name: str) -> dict[str, Any]:
-    """`a=1 b=2`; of shares `class:capacity=amount`. Raises ValueError."""
+    """Parse `a=1 b=2`, for shares `class:capacity=amount`. Raises ValueError."""
     found: dict[str, Any] = {}
     for one in text.split():
         key, equals, value = one.partition("=")

@@ -1,9 +1,9 @@
-"""Real GPU traces, turned into scenarios of the lab, with their numbers.
+"""Turns published GPU traces into scenarios of the lab, and computes their numbers.
 
-- `reading`: a CSV file, plain or gzipped, row by row; whatever is wrong is told with file and line.
-- `dlrm`, `openb`, `philly`: the rows of one form of trace each, as `demand.Trace`, which says nothing of where it is from.
+- `reading`: reads a CSV file, plain or gzipped, row by row; errors name file and line.
+- `dlrm`, `openb`, `philly`: one format of trace each; all give a `demand.Trace`.
 - `facts`: the numbers of a trace in a window.
-- `scenario`: a window of a trace as a scenario with a file of its pods.
+- `scenario`: makes a scenario, with its pods, of a window of a trace.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _READ: dict[str, tuple[Callable[..., Trace], tuple[str, ...]]] = {
     "philly": (read_philly, ("the jobs",)),
 }
 KINDS = tuple(_READ)
-"""The forms of traces that can be read."""
+"""Formats of traces that can be read."""
 
 
 def read_trace(kind: str, paths: Sequence[Path]) -> Trace:
-    """The trace in these files, of a kind among `KINDS`. Raises InputError, also where a kind wants other files, and TraceError
-    at the first row that is not of its form."""
+    """Read a trace of a format in `KINDS`. Raises InputError for a wrong number of files, and TraceError at the first row that is
+    not in the format."""
     read, files = _READ[kind]
     if len(paths) != len(files):
         wants = " and ".join(f"a file of {one}" for one in files)

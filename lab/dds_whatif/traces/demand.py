@@ -1,7 +1,4 @@
-"""What every trace says, whatever its form: who held how many devices from when until when.
-
-Times are seconds, on the trace's own clock.
-"""
+"""The common form of all traces: who held how many devices from when until when. Times are seconds on the trace's own clock."""
 
 from __future__ import annotations
 
@@ -10,35 +7,35 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 Window = tuple[float, float]
-"""From (in it) until (not in it)."""
+"""Start (included) and end (excluded)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Who asked for devices, and held them in [start, end)."""
+    """A row that asked for devices and held them in [start, end)."""
 
     name: str
-    """Fit for a pod, and there once in a trace."""
+    """Valid as a pod's name, and unique in the trace."""
     owner: str
-    """A service or tenant; "" where the trace has none."""
+    """A service or tenant; "" if the trace has none."""
     created: float | None
     """None: before the trace begins."""
     start: float | None
-    """None: never, it only waited."""
+    """None: it never ran, it only waited."""
     end: float | None
     """None: after the trace ends."""
     devices: int
     model: str
-    """The model of all of them."""
+    """The model of all its devices."""
     thousandths: int
-    """Of devices that it asked for; less than `devices` × 1000 where it can share one."""
+    """Thousandths of a device that it asked for; less than `devices` × 1000 if it can share one."""
     cpu: int = 0
-    """Thousandths of a core, 0 where the trace does not say."""
+    """Thousandths of a core; 0 if the trace does not say."""
     memory: int = 0
-    """MiB, 0 where the trace does not say."""
+    """MiB; 0 if the trace does not say."""
 
     def arrived(self, otherwise: float) -> float:
-        """When it was created; `otherwise` for what was there before the trace."""
+        """When it was created; `otherwise` if that was before the trace."""
         return otherwise if self.created is None else self.created
 
 
@@ -59,19 +56,19 @@ class Trace:
     held: list[Held]
     """In the order of the file."""
     window: Window
-    """What is looked at where nobody says otherwise."""
+    """The window to use by default."""
     left_out: Counter[str] = field(default_factory=Counter)
     """Rows that hold no device, by reason."""
     waits: bool = True
-    """Whether `start` is when it really began, so that start − created is a wait."""
+    """Whether `start` is the real start, so that start − created is a wait."""
     calendar: bool = False
     """Whether times are seconds since 1970-01-01."""
     gangs: bool = False
     """Whether a row may hold devices of several nodes."""
     hosts: tuple[Host, ...] | None = None
-    """The nodes of the trace that have no devices of their own; None: it names no nodes."""
+    """The trace's nodes without devices of their own; None if the trace names no nodes."""
 
     @property
     def rows(self) -> int:
-        """Rows in its file, without blank lines."""
+        """Number of rows in the file, without blank lines."""
         return len(self.held) + self.left_out.total()

@@ -1,7 +1,7 @@
-"""alibaba-gpu-v2025 (disaggregated_DLRM_trace): 31 days of inference instances, whose GPUs are away from their CPU nodes.
+"""alibaba-gpu-v2025 (disaggregated_DLRM_trace): 31 days of inference instances whose GPUs are on other machines than their CPUs.
 
-github.com/alibaba/clusterdata, cluster-trace-gpu-v2025. A row of role HN holds a GPU from scheduled_time (where it is empty,
-from the beginning of the trace) to deletion_time (where it is empty, to the end); rows of role CN hold none.
+github.com/alibaba/clusterdata, cluster-trace-gpu-v2025. A row of role HN holds a GPU from scheduled_time (if empty: from the
+start of the trace) to deletion_time (if empty: to the end). Rows of role CN hold none.
 """
 
 from __future__ import annotations

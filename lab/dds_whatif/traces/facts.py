@@ -1,10 +1,10 @@
-"""The numbers of a trace in a window: what was in use, who came when, who stayed and waited how long.
+"""The numbers of a trace in a window: devices in use, arrivals, lifetimes and waits.
 
-Nothing is drawn or estimated; whoever goes by these rules gets the same numbers:
+Nothing is random or estimated; these rules define the numbers exactly:
 
 - A row holds its devices in [start, end), clipped to the window [A, B). N(t) is the sum of the devices held at t.
 - In use: levels of N weighted by time. A quantile q is the smallest level x with (time with N ≤ x) ≥ q·(B − A).
-- Arrivals: bins floor((t − A) / 3600) over the full hours of the window, empty ones too; the bins' percentiles.
+- Arrivals: percentiles over bins floor((t − A) / 3600) for the full hours of the window, empty bins included.
 - Percentiles of lists: nearest rank, sorted[ceil(q·n) − 1].
 """
 
@@ -22,7 +22,7 @@ HOUR, MINUTE = 3600, 60
 
 
 class Use(msgspec.Struct, frozen=True):
-    """How many were in use."""
+    """The number of devices in use."""
 
     min: float
     median: float
@@ -30,19 +30,19 @@ class Use(msgspec.Struct, frozen=True):
     peak: float
     mean: float
     device_hours: float
-    """As all hours rounded to a tenth."""
+    """Rounded to a tenth, as all hours."""
     at_begin: float
     at_end: float
     """Just before the window ends."""
 
 
 class Arrivals(msgspec.Struct, frozen=True):
-    """How many came in an hour."""
+    """The number of rows that came in an hour."""
 
     hours: int
     """Full hours of the window."""
     total: int
-    """In these."""
+    """Arrivals in these hours."""
     median: int
     p95: int
     peak: int
@@ -51,7 +51,7 @@ class Arrivals(msgspec.Struct, frozen=True):
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """A list of seconds, in a few of them."""
+    """Percentiles of a list of seconds."""
 
     n: int
     zero: int
@@ -62,23 +62,23 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """A trace's numbers in a window. None: there is nothing to count, or the trace does not say."""
+    """A trace's numbers in a window. A field is None if there is nothing to count or the trace does not say."""
 
     window: Window
     rows: int
-    """That hold, or want, devices in the window."""
+    """Rows that hold or want devices in the window."""
     by_devices: dict[int, int]
-    """Rows by the number of their devices."""
+    """Number of rows by their number of devices."""
     by_model: dict[str, int]
-    """The peak in use of each model."""
+    """Most devices in use at once, by model."""
     use: Use
     shared_use: Use | None
-    """In use when what asks for a part of a device counts as that part; None where none does."""
+    """In use if a row that asks for a part of a device counts as that part; None without such rows."""
     sharing: int
     """Rows that ask for a part of a device."""
     owners: int
     owner_peaks: int
-    """The sum of what each owner had at most."""
+    """The sum of each owner's peak."""
     arrivals: Arrivals | None
     before: int
     """Rows that were created before the window."""
@@ -87,17 +87,17 @@ class Facts(msgspec.Struct, frozen=True):
     endless: int
     """Rows without an end in the trace."""
     lifetimes: Spread | None
-    """From start to end, of those whose both ends are known."""
+    """From start to end, for rows with both."""
     clipped: Spread | None
-    """The same of all that ran, clipped to the window."""
+    """The same for all rows that ran, clipped to the window."""
     waits: Spread | None
     """From creation to start."""
     never_ran: Spread | None
-    """Lifetimes of those that only waited."""
+    """Lifetimes of rows that only waited."""
 
 
 def facts(trace: Trace, window: Window | None = None) -> Facts:
-    """The numbers of a trace, in its own window or another one; lifetimes and waits are whole, of the rows that touch it."""
+    """The numbers of a trace in a window, by default its own. Lifetimes and waits of rows that touch the window count in full."""
     window = trace.window if window is None else window
     rows = touching(trace.held, window)
     ran = [one for one in rows if one.start is not None]
@@ -126,13 +126,13 @@ def facts(trace: Trace, window: Window | None = None) -> Facts:
 
 
 def touching(held: Iterable[Held], window: Window) -> list[Held]:
-    """The rows that were there in the window, or ended as it begins."""
+    """The rows that existed in the window, or ended exactly at its start."""
     begins, ends = window
     return [one for one in held if one.arrived(begins) < ends and (one.end is None or one.end >= begins)]
 
 
 def use(held: Iterable[Held], window: Window, *, shared: bool = False) -> Use:
-    """What was in use of the devices in a window; `shared`: by thousandths of a device, told in devices."""
+    """Devices in use in a window; with `shared` a row counts with its thousandths of a device."""
     begins, ends = window
     unit = 1000 if shared else 1
     levels: dict[int, float] = defaultdict(float)
@@ -163,7 +163,7 @@ def use(held: Iterable[Held], window: Window, *, shared: bool = False) -> Use:
 
 
 def _changes(held: Iterable[Held], window: Window, shared: bool) -> list[tuple[float, int]]:
-    """When how many more or fewer are held, in order; only within the window, so that what is held at its end stays."""
+    """Changes of the number of held devices, as (time, change), in order. Changes at or after the window's end are left out."""
     begins, ends = window
     found: list[tuple[float, int]] = []
     for one in held:
@@ -222,7 +222,7 @@ def _arrivals(created: Sequence[float], window: Window) -> Arrivals | None:
 
 
 def _spread(seconds: Iterable[float]) -> Spread | None:
-    found = sorted(round(one, 6) for one in seconds)  # exact to the microsecond, whatever floats make of it
+    found = sorted(round(one, 6) for one in seconds)  # to the microsecond, against rounding errors of floats
     if not found:
         return None
     p50, p90, p99 = (_rank(found, percent) for percent in (50, 90, 99))

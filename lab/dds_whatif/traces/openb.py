@@ -1,8 +1,8 @@
-"""openb-v2023: pods of a heterogeneous cluster with shared GPUs, and its nodes.
+"""openb-v2023: pods and nodes of a heterogeneous cluster with shared GPUs.
 
 github.com/alibaba/clusterdata, cluster-trace-gpu-v2023/csv: openb_pod_list_*.csv and openb_node_list_all_node.csv. A pod holds
-num_gpu devices from scheduled_time to deletion_time; one without a scheduled_time never ran. A pod that asks for a part of a
-device (gpu_milli) counts as a whole one.
+num_gpu devices from scheduled_time to deletion_time; a pod without scheduled_time never ran. A pod that asks for a part of a
+device (gpu_milli) holds a whole one.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _WHOLE = 1000
 
 
 def read_openb(pods: Path, nodes: Path) -> Trace:
-    """The GPU pods of the trace, those too that never ran; its window is from the smallest to the largest deletion_time of all
-    pods. The hosts are the nodes without a GPU. Raises TraceError and FileError."""
+    """The trace's GPU pods, also those that never ran. The window is from the smallest to the largest deletion_time of all pods;
+    the hosts are the nodes without a GPU. Raises TraceError and FileError."""
     devices, hosts = _nodes(nodes)
     held: list[Held] = []
     left_out: Counter[str] = Counter()
@@ -41,7 +41,7 @@ def read_openb(pods: Path, nodes: Path) -> Trace:
 
 
 def _nodes(path: Path) -> tuple[dict[str, int], tuple[Host, ...]]:
-    """Devices by model, the model with most of them first; and the nodes without any."""
+    """Number of devices by model, largest first, and the nodes without devices."""
     devices: Counter[str] = Counter()
     hosts: list[Host] = []
     for row in rows(path, _NODES, "openb's list of nodes"):
@@ -80,7 +80,7 @@ def _held(row: Row, names: Names, end: float, devices: Mapping[str, int]) -> Hel
 
 
 def _model(row: Row, wanted: int, devices: Mapping[str, int]) -> str:
-    """The first model that the pod allows; where it allows any, the one that there is most of."""
+    """The first model that the pod allows; if it allows any, the most frequent one."""
     spec = [one for one in row.text("gpu_spec").split("|") if one]
     known = [one for one in spec if one in devices] if spec else list(devices)
     if not known:

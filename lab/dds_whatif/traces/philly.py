@@ -1,8 +1,8 @@
-"""philly: training jobs of 15 tenants, as siasosp23/artifacts has them (sia-simulator/traces/philly.csv), of the trace that
-msr-fiddle/philly-traces published.
+"""philly: training jobs of 15 tenants from the trace of msr-fiddle/philly-traces, in the form of siasosp23/artifacts
+(sia-simulator/traces/philly.csv).
 
-A job holds num_gpus from its submission on for `duration`, which is the sum of its attempts without queueing: demand without
-waits. Times are read as UTC. One model; the trace knows neither nodes nor CPU.
+A job holds num_gpus for `duration` from its submission on. `duration` is the sum of its attempts without queueing, so the trace
+has demand but no waits. Times are read as UTC. There is one model, and no nodes or CPU.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ from dds_whatif.traces.reading import Row, rows
 
 MODEL = "GPU"
 CORE: Window = (1506902400.0, 1512950400.0)
-"""2017-10-02 to 2017-12-11: before it the trace is thin, after it jobs are missing."""
+"""2017-10-02 to 2017-12-11: before it the trace has few jobs, after it jobs are missing."""
 _COLUMNS = ("timestamp", "duration", "num_gpus", "cluster")
 
 
 def read_philly(path: Path) -> Trace:
-    """All jobs; the window is `CORE` where the trace goes beyond it on both sides, else all of it. Raises TraceError and
-    FileError."""
+    """All jobs. The window is `CORE` if the trace covers it, else the whole trace. Raises TraceError and FileError."""
     held = [
         _held(row, number)
         for number, row in enumerate(rows(path, _COLUMNS, "the table of jobs of philly.csv"), start=1)

@@ -1,4 +1,4 @@
-"""The rows of a trace's CSV file, plain or gzipped, one after the other; never all at once."""
+"""Reads a trace's CSV file, plain or gzipped, row by row and never as a whole."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _MOST = 10**9
 
 
 class TraceError(InputError):
-    """A file is not the trace that it was said to be; `where` names its line."""
+    """A file is not in the format of its trace; `where` names the line."""
 
 
 class Row:
-    """A row; its cells by column. Whatever is asked of a cell raises TraceError where the cell is not so."""
+    """A row with its cells by column. The methods raise TraceError if the cell does not have the form that they read."""
 
     __slots__ = ("_cells", "_places", "where")
 
@@ -32,11 +32,11 @@ class Row:
         self.where = where
 
     def text(self, column: str) -> str:
-        """What stands there, perhaps nothing."""
+        """The cell's text, which may be empty."""
         return self._cells[self._places[column]].strip()
 
     def label(self, column: str) -> str:
-        """What stands there, as a pod or a namespace can be called."""
+        """The cell's text as a valid name of a pod or namespace."""
         written = self.text(column)
         found = re.sub(r"[^a-z0-9]+", "-", written.lower())
         if not _LABEL.fullmatch(found):
@@ -67,26 +67,25 @@ class Row:
         return int(found)
 
     def moment(self, column: str) -> float | None:
-        """Seconds, None where nothing stands there."""
+        """Seconds; None for an empty cell."""
         return self.number(column) if self.text(column) else None
 
     def ordered(self, *columns: str) -> None:
-        """Moments, as far as they are there, of which none is before the one named before it."""
+        """Check that the moments in these columns do not decrease; empty cells are skipped."""
         there = [(one, found) for one in columns if (found := self.moment(one)) is not None]
         for (first, earlier), (second, later) in pairwise(there):
             if later < earlier:
                 raise self.fault(f"{second} {later:g} is before {first} {earlier:g}", "correct or remove the row")
 
     def fault(self, what: str, fix: str) -> TraceError:
-        """What is wrong with the row."""
         return TraceError(what, where=self.where, fix=fix)
 
 
 def rows(path: Path, columns: Sequence[str], what: str) -> Iterator[Row]:
-    """The rows of a file, of which each has these columns (there may be more); blank lines are passed over. `what` is what the
-    file should be, such as `openb's pods`.
+    """The rows of a file that has these columns and maybe more; blank lines are skipped. `what` says in messages what the file
+    should be, such as `openb's pods`.
 
-    Raises TraceError, and FileError where the file cannot be read.
+    Raises TraceError, and FileError if the file cannot be read.
     """
     with opened(str(path)) as raw:
         lines = csv.reader(io.TextIOWrapper(raw, encoding="utf-8-sig", newline=""), strict=True)
@@ -122,13 +121,13 @@ def _check(header: Sequence[str], columns: Sequence[str], path: Path, what: str)
 
 
 class Names:
-    """Names that were given, of which none may come again."""
+    """Checks that names are unique."""
 
     def __init__(self) -> None:
         self._given: set[str] = set()
 
     def new(self, row: Row, column: str) -> str:
-        """The row's name. Raises TraceError where a row before it has the same."""
+        """The row's name. Raises TraceError if an earlier row has the same."""
         found = row.label(column)
         if found in self._given:
             raise row.fault(f"{column}: a row before it is called {row.text(column)} too", "keep one of them")
@@ -137,7 +136,7 @@ class Names:
 
 
 def given(found: float | None, row: Row, column: str) -> float:
-    """A moment that has to be there. Raises TraceError."""
+    """The moment. Raises TraceError for None."""
     if found is None:
         raise row.fault(f"{column}: is empty, which it is nowhere in this trace", "correct or remove the row")
     return found

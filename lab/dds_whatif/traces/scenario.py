@@ -1,7 +1,8 @@
-"""A window of a trace as a scenario of the lab: its pods, and nodes and pools that are no part of the trace.
+"""Makes a scenario of the lab of a window of a trace. The pods are the trace's; `Shape` gives the nodes and pools.
 
-All devices are of one fabric, a pool for each model. A pod comes when its row was created and is deleted, with its claim, as long
-after it began to run as the row held its devices; what runs when the window begins comes at once, for the rest of its time.
+All devices are in one fabric with a pool for each model. A pod comes when its row was created. It is deleted, with its claim,
+after it ran for as long as the row held its devices. A row that runs when the window begins comes at once, for the rest of its
+time.
 """
 
 from __future__ import annotations
@@ -26,28 +27,28 @@ from dds_whatif.traces.facts import touching, use
 
 _SECOND = 1_000_000
 _SPARE = 2
-"""Slots for each device of the pools, so that devices are what is scarce and not places for them."""
+"""Slots of all nodes per device in the pools: devices should be scarce, not slots."""
 _PARTS = Parts(operator=Operator(workers=16, watch_slices=True), scaler=Scaler(refresh=False))
-"""Fit for many devices: a stand-in that writes to each of them every few seconds would be most of what a run does."""
+"""For many devices: a stand-in scaler that writes to each device every few seconds would take most of a run's time."""
 _THERE = ("", "default", "kube-system", "composable-dra")
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What a trace does not say of a cluster."""
+    """The properties of the cluster that a trace does not have."""
 
     nodes: int | None = None
-    """By default with twice as many slots as the pools have devices."""
+    """By default so many that there are twice as many slots as devices."""
     slots: int = 8
-    """Devices of a model that a node may have; a row that may hold more is several pods."""
+    """Most devices of a model on a node; a row that holds more becomes several pods."""
     pools: Mapping[str, int] = field(default_factory=dict)
     """Devices by model."""
     pool: int | None = None
-    """Devices of each model that `pools` does not name; by default the most that were in use in the window."""
+    """Devices of each model that `pools` does not name; by default the peak in use in the window."""
     pending: bool = False
-    """Whether rows that never ran come too, to be deleted as they were."""
+    """Whether rows that never ran become pods, too, which are deleted when the rows ended."""
     warm_up: float = 0.0
-    """Seconds before the window, in which what is there when it begins comes, one after the other."""
+    """Seconds before the window in which the rows come that exist at its start, one after the other."""
 
 
 @dataclass(frozen=True)
@@ -55,20 +56,19 @@ class Imported:
     """A scenario and its pods."""
 
     scenario: Scenario
-    """Without `workload`, which is named when it is written."""
+    """Without `workload`: that is set when the scenario is written."""
     rows: list[tuple[float, Held]]
-    """Those that have pods, in the order in which they come, with when they do after the beginning."""
+    """Rows that have pods, each with the seconds after the scenario's start at which they come, in that order."""
     left_out: Counter[str]
-    """Rows of the window that have none, by reason."""
+    """Number of rows of the window without pods, by reason."""
     opens: float
-    """Seconds after the scenario's beginning at which the window begins."""
+    """Seconds from the scenario's start to the window's start."""
     begins: float
-    """When that is on the trace's clock."""
+    """The window's start on the trace's clock."""
     slots: int
 
     @property
     def pods(self) -> int:
-        """How many there are."""
         return sum(-(-one.devices // self.slots) for _, one in self.rows)
 
     def arrivals(self) -> Iterator[Arrival]:
@@ -88,8 +88,8 @@ class Imported:
 
 
 def cut(trace: Trace, window: Window, every: int = 1) -> Trace:
-    """The part of a trace in a window; of that every so many-th row, in the order in which they come. What it leaves out is
-    counted. Raises InputError where nothing is left."""
+    """The trace's rows in a window, thinned to every `every`-th row in order of arrival. Rows that are left out are counted.
+    Raises InputError if no row is left."""
     begins, ends = window
     there = touching(trace.held, window)
     kept = sorted(there, key=lambda one: max(one.arrived(begins), begins))[::every]
@@ -105,12 +105,12 @@ def cut(trace: Trace, window: Window, every: int = 1) -> Trace:
 
 
 def shown(at: float, trace: Trace) -> str:
-    """An instant of a trace as people read it."""
+    """An instant of a trace as text."""
     return rfc3339(round(at * _SECOND)).replace(".000000", "") if trace.calendar else f"{at:.0f} s"
 
 
 def imported(trace: Trace, name: str, shape: Shape) -> Imported:
-    """The scenario of a trace in its window. Raises InputError where the shape does not hold its pods."""
+    """The scenario of a trace's window. Raises InputError if the pods do not fit into the shape."""
     rows, left_out = _rows(trace, shape)
     pools = _pools(trace, [one for _, one in rows], shape)
     hosts = _hosts(trace, sum(pools.values()), shape)
@@ -156,14 +156,14 @@ def _rows(trace: Trace, shape: Shape) -> tuple[list[tuple[float, Held]], Counter
 
 
 def _stays(one: Held, begins: float, early: float) -> float | None:
-    """How long it holds its devices, or waits, in the window, and for so long `early` before it; None: to the end."""
+    """Seconds for which a row holds its devices, or waits, counted from `early` seconds before the window; None: to the end."""
     start = one.arrived(begins) if one.start is None else one.start
     found = None if one.end is None else one.end - max(start, begins) + early
     return None if found is None or found > YEAR else found
 
 
 def _pods(one: Held, slots: int) -> list[tuple[str, int]]:
-    """The names of its pods, and how many devices each asks for: as many as a node has, the last one the rest."""
+    """Names of a row's pods and the devices that each asks for: as many as a node has slots, the last pod the rest."""
     if one.devices <= slots:
         return [(one.name, one.devices)]
     whole, rest = divmod(one.devices, slots)
@@ -171,7 +171,7 @@ def _pods(one: Held, slots: int) -> list[tuple[str, int]]:
 
 
 def _pools(trace: Trace, rows: Sequence[Held], shape: Shape) -> dict[str, int]:
-    """Devices by model. Raises InputError where a node or a pool is too small for a row, or a pool is of no model."""
+    """Number of devices by model. Raises InputError if a node or pool is too small for a row, or a pool's model is unknown."""
     models: dict[str, list[Held]] = {}
     for one in rows:
         models.setdefault(one.model, []).append(one)
@@ -195,8 +195,8 @@ def _pool(model: str, rows: Sequence[Held], trace: Trace, shape: Shape) -> int:
 
 
 def _hosts(trace: Trace, devices: int, shape: Shape) -> list[Host]:
-    """The nodes: of those that the trace names as many as there should be, evenly from its list; else nodes whose slots run out
-    before their CPU and memory. Raises InputError where there are not so many."""
+    """The nodes: taken evenly from the trace's list, or, if the trace has none, equal nodes whose slots run out before CPU and
+    memory. Raises InputError if the trace has too few."""
     wanted = shape.nodes or min(-(-devices // shape.slots) * _SPARE, MAX_NODES)
     if trace.hosts is None:
         cpu = max((one.cpu for one in trace.held), default=0)

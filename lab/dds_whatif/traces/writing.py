@@ -1,4 +1,4 @@
-"""A scenario that was made of a trace, and the file of its pods beside it: written whole, or not at all."""
+"""Writes a scenario made of a trace, and the file of its pods beside it: both completely or not at all."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from dds_whatif.traces.scenario import Imported
 
 
 def write(made: Imported, path: Path, *, over: bool = False) -> Path:
-    """Write the scenario to a file, and its pods to a CSV file beside it, whose path it gives. Raises InputError where one of
-    them is there, unless it may be written over, and FileError."""
+    """Write the scenario to a file and its pods to a CSV file beside it; returns the path of the latter. Raises InputError if one
+    of them exists, unless `over`, and FileError."""
     pods = pods_beside(path)
     try:
         with tempfile.TemporaryDirectory(prefix=f".{path.stem}.", dir=path.parent) as folder:
@@ -35,13 +35,13 @@ def write(made: Imported, path: Path, *, over: bool = False) -> Path:
 
 
 def pods_beside(path: Path) -> Path:
-    """Where the pods of a scenario are written."""
+    """The path of the file with a scenario's pods."""
     return path.with_suffix(".csv")
 
 
 def refuse(path: Path, *, over: bool, apart: Sequence[Path] = ()) -> None:
-    """Raises InputError where a scenario cannot be written to this path, or would be written over something: what is read
-    (`apart`), or anything unless it may."""
+    """Raises InputError if a scenario cannot be written to this path, or would overwrite a file: one of `apart`, which are read,
+    or without `over` any file."""
     if path.suffix not in (".yaml", ".yml"):
         raise InputError("is no name of a scenario", where=str(path), fix="let it end in .yaml")
     if not path.parent.is_dir():
@@ -57,5 +57,5 @@ def refuse(path: Path, *, over: bool, apart: Sequence[Path] = ()) -> None:
 
 
 def name_of(path: Path) -> str:
-    """What a scenario in this file is called."""
+    """The name of the scenario in this file."""
     return re.sub(r"[^a-z0-9_]+", "-", path.stem.lower()).strip("-_")[:100].strip("-_") or "trace"
