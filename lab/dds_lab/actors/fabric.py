@@ -65,7 +65,8 @@ class Pool:
 @dataclass(frozen=True)
 class FabricSettings:
     """Latencies are in seconds; `attach_of` and `detach_of` by model, where they differ. `in_flight` and `in_flight_per_machine`
-    are how many orders run at once, 0 for any number; further ones wait in line. `timeout` is how long a caller waits for an
+    are how many orders run at once, 0 for any number; further ones wait in line. `slots` are the devices of a model that a
+    machine has room for, besides those that are built in, 0 for any number. `timeout` is how long a caller waits for an
     answer that does not come."""
 
     pools: tuple[Pool, ...] = ()
@@ -76,6 +77,7 @@ class FabricSettings:
     refusal: Latency = field(default=Fixed(0.01))
     in_flight: int = 0
     in_flight_per_machine: int = 0
+    slots: int = 0
     timeout: float = 180.0
 
 
@@ -426,10 +428,17 @@ class Fabric:
             return f"CDI manager: no free resource of model {order.model} in fabric {machine.fabric}"
         if order.operation == "attach" and order.resource and self._named(order, machine.fabric) is None:
             return f"CDI manager: the resource {order.resource} is not free in fabric {machine.fabric}"
+        if order.operation == "attach" and self._is_full(order.node, order.model):
+            return f"CDI manager: the machine of {order.node} has no slot for another {order.model}"
         found = self._attached.get(order.node, {}).get(order.resource)
         if order.operation == "detach" and (found is None or found.fixed):
             return f"CDI manager: the resource {order.resource} cannot be removed from {order.node}"
         return ""
+
+    def _is_full(self, node: str, model: str) -> bool:
+        there = sum(not one.fixed and one.device.model == model for one in self._attached.get(node, {}).values())
+        coming = sum(place == node and device.model == model for device, place in self._coming.values())
+        return 0 < self._settings.slots <= there + coming
 
     def _reserve(self, order: _Order) -> None:
         """Take from the pool what is going to come, which is not always what was asked for."""

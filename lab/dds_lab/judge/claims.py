@@ -88,7 +88,7 @@ class ClusterView:
         self.claims: dict[str, Held] = {}
         self.pods: dict[tuple[str, str], Object] = {}
         self.nodes: dict[str, Object] = {}
-        self.closed: dict[str, int] = {}  # node → when it was last cordoned or tainted
+        self.closed: dict[str, int] = {}  # node → until when it was cordoned or tainted
         self.under_way: dict[int, Entry] = {}
         self.refused: list[Entry] = []
         self.on_claim: list[Changed] = []

@@ -64,6 +64,9 @@ class Fabrics(Written):
     in_flight_per_machine: Annotated[int, Field(ge=0, le=64)] = Field(
         default=0, description="The same for one machine."
     )
+    slots: Annotated[int, Field(ge=0, le=64)] = Field(
+        default=0, description="Devices of a model that a machine has room for, besides built-in ones; 0: no limit."
+    )
     timeout: Period = Field(default=180.0, description="The operator's wait for an answer.")
 
 

@@ -19,7 +19,7 @@ from dds_core.timeline.clock import duration, rfc3339
 from dds_lab.scenario.checks import MAX_NODES, unknown
 from dds_lab.scenario.cluster import Cluster, Fabric, Limit, Model, Nodes
 from dds_lab.scenario.forms import YEAR
-from dds_lab.scenario.parts import Operator, Parts, Scaler
+from dds_lab.scenario.parts import Fabrics, Operator, Parts, Scaler
 from dds_lab.scenario.work import START, Run, Scenario
 from dds_lab.scenario.workload import Arrival
 from dds_whatif.traces.demand import Held, Host, Trace, Window
@@ -123,7 +123,7 @@ def imported(trace: Trace, name: str, shape: Shape) -> Imported:
             name=name,
             duration=shape.warm_up + trace.window[1] - trace.window[0],
             cluster=_cluster(pools, hosts, {one.owner for _, one in fitting}, shape.slots),
-            parts=_PARTS,
+            parts=_PARTS.model_copy(update={"fabric": Fabrics(slots=shape.slots)}),
         )
     except ValidationError as error:
         first = error.errors(include_url=False)[0]

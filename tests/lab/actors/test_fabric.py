@@ -13,7 +13,9 @@ SECOND = 1_000_000
 class Room:
     """A fabric with two machines on virtual time; answers are collected."""
 
-    def __init__(self, *, count: int = 4, seed: int = 1, in_flight: int = 0, per_machine: int = 0) -> None:
+    def __init__(
+        self, *, count: int = 4, seed: int = 1, in_flight: int = 0, per_machine: int = 0, slots: int = 0
+    ) -> None:
         self.time = VirtualTime(seed, 0)
         settings = FabricSettings(
             pools=(Pool("1", A100, count), Pool("1", H100, 1)),
@@ -21,6 +23,7 @@ class Room:
             detach=Fixed(1.0),
             in_flight=in_flight,
             in_flight_per_machine=per_machine,
+            slots=slots,
         )
         self.fabric = Fabric(self.time, settings)
         self.fabric.connect("node0", "1")
@@ -50,6 +53,24 @@ def test_an_attached_device_is_the_machines_and_free_no_more() -> None:
     assert room.fabric.where(answer.device.serial) == "node0"
     assert room.fabric.running("1", A100) == 0
     assert room.fabric.ledger.attached() == {answer.device.serial: "node0"}
+
+
+def test_a_full_machine_gets_no_device_more_of_the_model_until_one_goes() -> None:
+    room = Room(slots=2)
+    for _ in range(3):  # the third while the first two are on their way
+        room.attach()
+    room.attach("node1")
+    room.attach(model=H100)
+    room.run(2)
+    assert [one.error for one in room.answers if one.error] == [
+        f"CDI manager: the machine of node0 has no slot for another {A100}"
+    ]
+    assert [len(room.fabric.attached(node)) for node in ("node0", "node1")] == [3, 1]
+    room.detach(room.fabric.attached("node0")[0].device.resource)
+    room.run(1)
+    room.attach()
+    room.run(2)
+    assert not room.answers[-1].error
 
 
 def test_a_detached_device_goes_to_the_end_of_the_pool() -> None:
