@@ -6,6 +6,7 @@ It runs on virtual time (`Lab.virtual`) or on any other `Time`. It does no I/O e
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -161,7 +162,8 @@ class Lab:
             until = self.time.now() + round(seconds * MICROSECONDS)
         elif until is None:
             until = self.scenario.start + round(self.scenario.duration * MICROSECONDS)
-        self.time.run(until)
+        with _seldom_collected():
+            self.time.run(until)
 
     # -- what steps do to the parts
 
@@ -339,6 +341,17 @@ class Lab:
         yield Scaler(
             self._client_of("scaler", "reference-scaler"), self.time, lab_settings.taken(ScalerSettings, knobs)
         )
+
+
+@contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """A run makes next to no cycles. Looking for them goes through all objects there are, so it is done seldom."""
+    usual = gc.get_threshold()
+    gc.set_threshold(100_000, 50, 1_000)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
 
 
 @dataclass(frozen=True)
