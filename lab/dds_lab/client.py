@@ -20,8 +20,7 @@ from dds_lab.api.requests import AUTHENTICATED, MASTERS, Call, Deleting, Outcome
 from dds_lab.api.server import ApiServer
 from dds_lab.api.status import ApiError
 from dds_lab.api.store import DELETED, Record
-from dds_lab.api.strategies import Strategy
-from dds_lab.api.watches import ERROR, Notice, Watch
+from dds_lab.api.watches import Notice, Watch
 from dds_lab.latency import NONE, Latency
 from dds_lab.time import MICROSECONDS, Time, Timer
 
@@ -215,7 +214,8 @@ class Mirror:
         self._call = call
         self._latency = latency
         self._random = random
-        self._strategy: Strategy = server.registry.strategy(call.resource)
+        self._at_once = latency == NONE
+        self._shown = server.registry.strategy(call.resource).from_storage
         self._objects: dict[tuple[str, str], Object] = {}
         self._queue: deque[tuple[int, News]] = deque()
         self._due = 0
@@ -278,8 +278,16 @@ class Mirror:
             return
         if isinstance(news, dict):
             self._replace(news)
-        else:
-            self._follow(news)
+            return
+        type, record = news
+        obj = self._shown(record.object)
+        place = _place(obj)
+        if type != DELETED:
+            old = self._objects.get(place)
+            self._objects[place] = obj
+            self._tell(old, obj)
+        elif (gone := self._objects.pop(place, None)) is not None:
+            self._tell(gone, None)
 
     def _list(self, behind: int = 0) -> dict[tuple[str, str], Object]:
         """Everything there is now, or was so many changes ago, and a watch from there on."""
@@ -288,7 +296,7 @@ class Mirror:
             return self._list_of(changes[-behind - 1].revision)
         self._watch = self._server.watch(self._call)
         objects = self._places(record for _, record in self._watch.take())
-        self._watch.on_ready(self._noted)
+        self._attend(self._watch)
         return objects
 
     def _list_of(self, revision: int) -> dict[tuple[str, str], Object]:
@@ -298,11 +306,16 @@ class Mirror:
         page = self._server.perform(exact).page
         assert page is not None
         self._watch = self._server.watch(replace(self._call, reading=reading))
-        self._watch.on_ready(self._noted)
+        self._attend(self._watch)
         return self._places(page.records)
 
+    def _attend(self, watch: Watch) -> None:
+        if not watch.closed:
+            watch.on_notice(self._enqueue)
+        watch.on_ready(self._ended)
+
     def _places(self, records: Iterable[Record]) -> dict[tuple[str, str], Object]:
-        found = (self._strategy.from_storage(record.object) for record in records)
+        found = (self._shown(record.object) for record in records)
         return {_place(obj): obj for obj in found}
 
     def _leave(self) -> None:
@@ -320,20 +333,19 @@ class Mirror:
             self._watch = None
             self._return = self._time.after(RETRY_SECONDS, self._come_back)
 
-    def _noted(self) -> None:
-        watch = self._watch
-        if watch is None:
-            return
-        for notice in watch.take():
-            if notice[0] != ERROR:
-                self._enqueue(notice)
-        if watch.closed:
-            watch.on_ready(None)
+    def _ended(self) -> None:
+        """The server has ended the watch."""
+        if self._watch is not None:
+            self._watch.on_ready(None)
             self._come_back()
 
     def _enqueue(self, news: News) -> None:
-        delay = self._latency.draw(self._random)
-        self._due = max(self._due, self._time.now() + round(delay * MICROSECONDS))
+        delay = 0.0
+        if self._at_once:
+            self._due = self._time.now()
+        else:
+            delay = self._latency.draw(self._random)
+            self._due = max(self._due, self._time.now() + round(delay * MICROSECONDS))
         self._queue.append((self._due, news))
         if self._timer is None:
             self._timer = self._time.after(delay, self._deliver)
@@ -349,19 +361,6 @@ class Mirror:
                 self.hear(news)
         if self._queue and self._timer is None:
             self._timer = self._time.after((self._queue[0][0] - now) / MICROSECONDS, self._deliver)
-
-    def _follow(self, notice: Notice) -> None:
-        type, record = notice
-        obj = self._strategy.from_storage(record.object)
-        place = _place(obj)
-        if type == DELETED:
-            old = self._objects.pop(place, None)
-            if old is not None:
-                self._tell(old, None)
-        else:
-            old = self._objects.get(place)
-            self._objects[place] = obj
-            self._tell(old, obj)
 
     def _replace(self, objects: dict[tuple[str, str], Object]) -> None:
         """A fresh list took the place of what was known: tell what differs."""

@@ -7,9 +7,11 @@ Under virtual time a run is a function of its seed.
 import asyncio
 import hashlib
 import heapq
+from collections import deque
 from collections.abc import Callable
+from math import inf
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 MICROSECONDS = 1_000_000
 
@@ -41,14 +43,14 @@ def seeded(seed: int, name: str) -> Random:
     return Random(hashlib.sha256(f"{seed}/{name}".encode()).digest())
 
 
-class _Due:
-    __slots__ = ("call",)
+class _Due(list[Any]):
+    """Instant, order of asking, call. It is a list, since the heap compares lists without any Python code; no two are equal in
+    instant and order."""
 
-    def __init__(self, call: Callable[[], None] | None) -> None:
-        self.call = call
+    __slots__ = ()
 
     def cancel(self) -> None:
-        self.call = None
+        self[2] = None
 
 
 class VirtualTime:
@@ -57,7 +59,9 @@ class VirtualTime:
     def __init__(self, seed: int, start: int) -> None:
         self._seed = seed
         self._now = start
-        self._due: list[tuple[int, int, _Due]] = []  # instant, order of asking: no two are equal in both
+        self._due: list[_Due] = []
+        self._soon: deque[_Due] = deque()
+        """What is due at the present instant and was asked for in it: it comes after what was asked for before."""
         self._order = 0
 
     def now(self) -> int:
@@ -65,8 +69,13 @@ class VirtualTime:
 
     def after(self, seconds: float, call: Callable[[], None]) -> Timer:
         self._order += 1
-        due = _Due(call)
-        heapq.heappush(self._due, (self._now + max(0, round(seconds * MICROSECONDS)), self._order, due))
+        delay = round(seconds * MICROSECONDS)
+        if delay > 0:
+            due = _Due((self._now + delay, self._order, call))
+            heapq.heappush(self._due, due)
+        else:
+            due = _Due((self._now, self._order, call))
+            self._soon.append(due)
         return due
 
     def random(self, name: str) -> Random:
@@ -74,26 +83,35 @@ class VirtualTime:
 
     def run(self, until: int) -> None:
         """Call everything that is due up to the instant `until` (included), then stand at `until`."""
-        while (due := self.next_at()) is not None and due <= until:
-            self.step()
+        while (call := self._next(until)) is not None:
+            call()
         self._now = max(self._now, until)
 
     def step(self) -> bool:
         """Go to the next timer and call it. False when there is none."""
-        while self._due:
-            at, _, due = heapq.heappop(self._due)
-            call = due.call
-            if call is not None:
-                self._now = max(self._now, at)
-                call()
-                return True
-        return False
+        call = self._next(inf)
+        if call is not None:
+            call()
+        return call is not None
 
     def next_at(self) -> int | None:
         """The instant of the next timer, None when there is none."""
-        while self._due and self._due[0][2].call is None:
-            heapq.heappop(self._due)
-        return self._due[0][0] if self._due else None
+        instants = [due[0] for due in (*self._soon, *self._due) if due[2] is not None]
+        return min(instants, default=None)
+
+    def _next(self, until: float) -> Callable[[], None] | None:
+        """Go to the next timer up to the instant `until`; its call, None when there is no such timer."""
+        due, soon = self._due, self._soon
+        call: Callable[[], None] | None
+        while True:
+            if soon and self._now <= until and not (due and due[0][0] == self._now):
+                call = soon.popleft()[2]
+            elif due and due[0][0] <= until:
+                self._now, _, call = heapq.heappop(due)
+            else:
+                return None
+            if call is not None:
+                return call
 
 
 class Timers:

@@ -5,6 +5,7 @@ gates and is decided by `registry`.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 Object = dict[str, Any]
@@ -44,20 +45,26 @@ class Resource:
     """Storage key of another resource whose objects these are (events.k8s.io shares those of the core group)."""
     custom: bool = False
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The storage key that all versions share: `plural.group`, or `plural` for the core group."""
         return self.storage or self.name
 
-    @property
+    @cached_property
     def name(self) -> str:
         """`plural.group` as messages and RBAC name the resource; the plural alone in the core group."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
-    @property
+    @cached_property
     def api_version(self) -> str:
         """What objects of this version carry as apiVersion."""
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @cached_property
+    def stored_api_version(self) -> str:
+        """What objects carry as apiVersion where they are kept."""
+        version = self.storage_version or self.version
+        return f"{self.group}/{version}" if self.group else version
 
     @property
     def kept(self) -> bool:

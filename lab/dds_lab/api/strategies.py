@@ -45,11 +45,11 @@ class Strategy(ABC):
 
     def to_storage(self, obj: Object) -> Object:
         """From the shape of this version to the one that is kept; for most kinds only apiVersion may differ."""
-        return versioned(obj, self.resource, self.resource.storage_version or self.resource.version)
+        return versioned(obj, self.resource, self.resource.stored_api_version)
 
     def from_storage(self, obj: Object) -> Object:
         """The way back."""
-        return versioned(obj, self.resource, self.resource.version)
+        return versioned(obj, self.resource, self.resource.api_version)
 
     def defaulted(self, obj: Object, old: Object | None) -> Object:
         """The decoded object (storage shape) with the defaults that its writer then owns; parts that are the same object in
@@ -181,12 +181,11 @@ def handled(resource: Resource) -> str:
     return f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}:'
 
 
-def versioned(obj: Object, resource: Resource, version: str) -> Object:
+def versioned(obj: Object, resource: Resource, api_version: str) -> Object:
     """The object as one of another version of its kind that has the same shape."""
-    name = f"{resource.group}/{version}" if resource.group else version
-    if obj.get("apiVersion") == name and obj.get("kind") == resource.kind:
+    if obj.get("apiVersion") == api_version and obj.get("kind") == resource.kind:
         return obj
-    return {**obj, "apiVersion": name, "kind": resource.kind}
+    return {**obj, "apiVersion": api_version, "kind": resource.kind}
 
 
 def with_status(obj: Object, value: Any) -> Object:

@@ -67,6 +67,7 @@ class Watch:
         self._notices: list[Notice] = []
         self._everything = not (filter.prefix or filter.selects)
         self._ready: Callable[[], None] | None = None
+        self._hand_over: Callable[[Notice], None] | None = None
         self._end_subscription: Callable[[], None] | None = None
         self._bookmark_at: int | None = None
         self._ends_at: int | None = None
@@ -115,6 +116,12 @@ class Watch:
         if self._notices or self.closed:
             self._tell()
 
+    def on_notice(self, call: Callable[[Notice], None]) -> None:
+        """Hand over every notice as it comes, and at once what was noted before; then nothing is left to take."""
+        self._hand_over = call
+        for notice in self.take():
+            call(notice)
+
     def take(self) -> list[Notice]:
         """What was noted since it was last taken, oldest first."""
         taken = self._notices
@@ -126,6 +133,7 @@ class Watch:
         if self._end_subscription is not None:
             self._end_subscription()
             self._end_subscription = None
+        self._hand_over = None
         if not self.closed:
             self.closed = True
             self._tell()
@@ -170,7 +178,7 @@ class Watch:
         if annotations:
             meta["annotations"] = annotations
         marker = {"kind": resource.kind, "apiVersion": resource.api_version, **self._strategy.empty, "metadata": meta}
-        self._add(BOOKMARK, Record(marker, self._store.revision))
+        self._add((BOOKMARK, Record(marker, self._store.revision)))
 
     # -- the store's side
 
@@ -179,28 +187,30 @@ class Watch:
             return
         if not self._everything:
             self._take_note(change)
-            return
-        notices = self._notices  # the shortest way for those who see all: there may be hundreds at every write
-        notices.append(change.notice)
-        if len(notices) == 1 and self._ready is not None:
-            self._ready()
+        elif self._hand_over is not None:  # the shortest way for mirrors: there may be hundreds at every write
+            self._hand_over(change.notice)
+        else:
+            self._add(change.notice)
 
     def _take_note(self, change: Change) -> None:
         filter = self._filter
         if filter.prefix and not change.path.startswith(filter.prefix):
             return
         if not filter.selects:
-            self._add(change.type, change.new)
+            self._add(change.notice)
             return
         before = change.old is not None and filter.accepts(change.old)
         after = change.type != DELETED and filter.accepts(change.new)
         if after:
-            self._add(MODIFIED if before else ADDED, change.new)
+            self._add((MODIFIED if before else ADDED, change.new))
         elif before:
-            self._add(DELETED, change.new if change.type == DELETED else change.left)
+            self._add((DELETED, change.new if change.type == DELETED else change.left))
 
-    def _add(self, type: str, record: Record) -> None:
-        self._notices.append((type, record))
+    def _add(self, notice: Notice) -> None:
+        if self._hand_over is not None:
+            self._hand_over(notice)
+            return
+        self._notices.append(notice)
         if len(self._notices) == 1:
             self._tell()
 
