@@ -32,7 +32,7 @@ class Uniform:
     high: float
 
     def draw(self, random: Random) -> float:
-        return random.uniform(self.low, self.high)
+        return self.low + (self.high - self.low) * random.random()
 
 
 @dataclass(frozen=True)

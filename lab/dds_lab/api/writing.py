@@ -334,7 +334,9 @@ def unknown_fields(call: Call, unknown: list[str]) -> tuple[str, ...]:
 
 def same(new: Object, old: Object) -> bool:
     """Whether a write would change nothing: versions and the times of managers do not count."""
-    if new.keys() != old.keys() or any(new[key] != old[key] for key in new if key != "metadata"):
+    if new.keys() != old.keys() or any(
+        part is not old[key] and part != old[key] for key, part in new.items() if key != "metadata"
+    ):
         return False
     fresh, kept = new["metadata"], old["metadata"]
     for key in fresh.keys() | kept.keys():

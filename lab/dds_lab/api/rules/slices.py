@@ -211,7 +211,7 @@ def _places(given: Object, at: str, fields: tuple[str, ...]) -> list[Cause]:
 def _devices(given: list[Object], before: list[Object], per_device: bool) -> list[Cause]:
     """All devices; those that are the same object as before are not looked at again."""
     at = "spec.devices"
-    heavy = any(_is_heavy(device) for device in given)
+    heavy = len(given) > HEAVY_DEVICES and any(_is_heavy(device) for device in given)
     most = HEAVY_DEVICES if heavy else DEVICES
     known = {device.get("name"): device for device in before}
     found: list[Cause] = [causes.too_many(at, len(given), most)] if len(given) > most else []

@@ -35,17 +35,18 @@ def pruned(node: Node, value: Any, at: str, unknown: list[str]) -> Any:
         return value if all(made[key] is value[key] for key in value) else made
     if node.type == "any" and not node.fields:
         return value
-    made = {}
+    changes: dict[str, Any] = {}
+    strange = [] if node.preserve_unknown else [key for key in value if key not in node.fields]
     for key, part in value.items():
-        child = node.fields.get(key)
-        where = f"{at}.{key}" if at else key
-        if child is not None:
-            made[key] = pruned(child, part, where, unknown)
-        elif node.preserve_unknown:
-            made[key] = part
-        else:
-            unknown.append(where)
-    return value if len(made) == len(value) and all(made[key] is value[key] for key in value) else made
+        if key in node.fields and type(part) in (dict, list):
+            after = pruned(node.fields[key], part, f"{at}.{key}" if at else key, unknown)
+            if after is not part:
+                changes[key] = after
+        elif key in strange:
+            unknown.append(f"{at}.{key}" if at else key)
+    if not changes and not strange:
+        return value
+    return {key: changes.get(key, part) for key, part in value.items() if key not in strange}
 
 
 def _kept(before: list[Any], after: list[Any]) -> list[Any]:
@@ -65,15 +66,14 @@ def defaulted(node: Node, value: Any) -> Any:
         return value if all(made[key] is value[key] for key in value) else made
     changes: dict[str, Any] = {}
     for key, child in node.fields.items():
-        present = key in value and not (value[key] is None and not child.nullable and child.default is not MISSING)
-        before = value.get(key)
-        after = (
-            defaulted(child, before if present else child.default)
-            if present or child.default is not MISSING
-            else MISSING
-        )
-        if after is not MISSING and (not present or after is not before):
-            changes[key] = after
+        before = value.get(key, MISSING)
+        if before is MISSING or (before is None and not child.nullable):
+            if child.default is not MISSING:
+                changes[key] = defaulted(child, child.default)
+        elif type(before) in (dict, list):
+            after = defaulted(child, before)
+            if after is not before:
+                changes[key] = after
     return {**value, **changes} if changes else value
 
 
@@ -99,7 +99,7 @@ def _check_fields(node: Node, value: dict[str, Any], field: str, words: str) -> 
     found = [causes.required(f"{field}.{key}" if field else key) for key in node.required if key not in value]
     for key, part in value.items():
         child = node.items if node.type == "map" else node.fields.get(key)
-        if child is not None:
+        if child is not None and not (child.type == "string" and type(part) is str and not child.checks):
             dot = "" if node.type == "map" and field.endswith("]") else "."
             below = f"{field}{dot}{key}" if field else key
             found += check(child, part, below, f"{words}.{key}" if words else key)
