@@ -202,7 +202,7 @@ class Cluster:
         """The scheduler wrote a pod itself and knows the result before its mirror does."""
         known = self.pods.get(obj["metadata"]["uid"])
         if known is not None and version_of(obj) > version_of(known.obj):
-            self._keep(known, read(obj))
+            self._keep(known, read(obj, known))
 
     def leave(self, pod: Pod) -> None:
         """An assumed pod is on no node after all."""
@@ -289,7 +289,7 @@ class Cluster:
         known = self.pods.get(new["metadata"]["uid"])
         if known is not None and version_of(known.obj) >= version_of(new):
             return
-        pod = read(new)
+        pod = read(new, known)
         if pod.ended:
             self._gone(pod.uid)
         elif pod.node or pod.scheduler in self._settings.profiles:

@@ -97,11 +97,10 @@ def static(pod: Pod, node: Node) -> Refusal | None:
         return _UNSCHEDULABLE
     if pod.node and pod.node != node.name:
         return _OTHER_NAME
-    if not tolerates_all(pod, node.taints):
+    if node.taints and not tolerates_all(pod, node.taints):
         return _TAINTED
-    spec = pod.obj["spec"]
-    selector: Mapping[str, str] = spec.get("nodeSelector") or {}
-    if any(node.labels.get(key) != value for key, value in selector.items()):
+    selector: Mapping[str, str] = pod.obj["spec"].get("nodeSelector") or {}
+    if selector and any(node.labels.get(key) != value for key, value in selector.items()):
         return _NOT_SELECTED
     required = (pod.affinity.get("nodeAffinity") or {}).get(REQUIRED)
     if not node_selects(required, node.name, node.labels):

@@ -73,7 +73,7 @@ class Alone:
             answer.refusals.clear()
             answer.arrangement = self._nodes.arrangement
             changed = order
-        for node in changed:
+        for node in dict.fromkeys(changed):
             self._look(answer, pod, by_claim, node)
         answer.changes = self._nodes.changes
         return answer

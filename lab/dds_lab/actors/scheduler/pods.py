@@ -59,14 +59,20 @@ class Pod:
         return f"{self.namespace}/{self.name}"
 
 
-def read(obj: Object) -> Pod:
-    """The scheduler's reading of a Pod."""
+def read(obj: Object, known: Pod | None = None) -> Pod:
+    """The scheduler's reading of a Pod. `known` is an earlier one of the same pod: of a spec that is the very same as there, what
+    takes long is not read again."""
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status", {})
     claims = tuple(_claims(spec, status))
     namespace = meta.get("namespace", "")
     affinity = spec.get("affinity") or {}
     names = [name for _, name in claims if name]
     tolerations = tuple(spec.get("tolerations") or ())
+    if known is not None and known.obj["spec"] is spec:
+        taken, scored, shape = known.requests, known.scored, known.shape
+    else:
+        taken, scored = requests(spec), _scored(spec)
+        shape = _shape(spec.get("nodeSelector") or {}, affinity.get("nodeAffinity") or {}, tolerations, spec)
     return Pod(
         obj=obj,
         uid=meta["uid"],
@@ -77,14 +83,14 @@ def read(obj: Object) -> Pod:
         scheduler=spec.get("schedulerName") or "default-scheduler",
         node=spec.get("nodeName") or "",
         nominated=status.get("nominatedNodeName") or "",
-        requests=requests(spec),
-        scored=_scored(spec),
+        requests=taken,
+        scored=scored,
         best_effort=status.get("qosClass") == "BestEffort",
         claims=claims,
         claim_keys=tuple(f"{namespace}/{name}" for name in names),
         labels=meta.get("labels") or {},
         tolerations=tolerations,
-        shape=_shape(spec.get("nodeSelector") or {}, affinity.get("nodeAffinity") or {}, tolerations, spec),
+        shape=shape,
         affinity=affinity,
         ports=frozenset(_ports(spec)),
         gated=bool(spec.get("schedulingGates")),
