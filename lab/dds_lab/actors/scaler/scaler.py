@@ -3,6 +3,7 @@ only for which something has changed or a duration has passed, which gives what 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from random import Random
@@ -51,6 +52,8 @@ class NodeScan:
         self.models = {one.device: one for one in self.info.models}
         self.claims = {one.key: one for one in self.view.waiting(self.node)}
         self.resources = list(self.view.resources_on(self.node))
+        self.requests = list(self.view.requests_on(self.node))
+        self.in_use = Counter(one["spec"]["model"] for one in self.resources if self._is_used(one))
         self._fail()
         self._send_back()
         for model in self.info.models:
@@ -74,11 +77,7 @@ class NodeScan:
         """Its devices may not be together, or with what is or will be here, or are not in the pool any more."""
         if any(not self.view.pooled(one.key) for one in claim.devices):
             return True
-        others = [
-            one["spec"]["resource"]["model"]
-            for one in self.view.requests_on(self.node)
-            if one["spec"]["resource"]["size"] > 0
-        ]
+        others = [one["spec"]["resource"]["model"] for one in self.requests if one["spec"]["resource"]["size"] > 0]
         others += [one["spec"]["model"] for one in self.resources if said(one, "state") in GOING_OR_THERE]
         mine = [self._model(one.device) for one in claim.devices]
         indexes = {one.index for one in self.info.models if one.model in others} | {one.index for one in mine}
@@ -104,9 +103,7 @@ class NodeScan:
     def _demand(self, model: Model) -> int:
         """Devices of a model that are waited for, and those that are used."""
         states = (PREPARING, "Reschedule", "Ready") if self.settings.ready else (PREPARING, "Reschedule")
-        waited = self._count(model, states)
-        used = [one for one in self.resources if one["spec"]["model"] == model.model and self._is_used(one)]
-        return waited + len(used)
+        return self._count(model, states) + self.in_use[model.model]
 
     def _count(self, model: Model, states: tuple[str, ...]) -> int:
         """The devices of a model that the node's claims have in one of these states."""
@@ -162,9 +159,7 @@ class NodeScan:
         if desired > most:
             raise Unreadable(f"{self.node} would need {desired} devices of {model.model}, more than {most}")
         desired = max(desired, least)
-        request = next(
-            (one for one in self.view.requests_on(self.node) if one["spec"]["resource"]["model"] == model.model), None
-        )
+        request = next((one for one in self.requests if one["spec"]["resource"]["model"] == model.model), None)
         if request is None:
             if desired > 0:
                 self._create(model, desired)
@@ -210,11 +205,9 @@ class NodeScan:
         node = self.view.nodes.get(self.node)
         if node is None:
             return
-        there = {
-            one["spec"]["resource"]["model"]
-            for one in self.view.requests_on(self.node)
-            if one["spec"]["resource"]["size"] > 0
-        } | {one["spec"]["model"] for one in self.resources if said(one, "state") == "Online"}
+        there = {one["spec"]["resource"]["model"] for one in self.requests if one["spec"]["resource"]["size"] > 0} | {
+            one["spec"]["model"] for one in self.resources if said(one, "state") == "Online"
+        }
         excluded = {index for one in self.info.models if one.model in there for index in one.conflicts}
         labels = node["metadata"].get("labels") or {}
         patch = {
