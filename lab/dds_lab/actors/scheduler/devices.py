@@ -14,8 +14,11 @@ from dataclasses import dataclass, field
 from random import Random
 from uuid import UUID
 
+from msgspec.structs import replace
+
 from dds_core.matching.allocator import Allocator, Claim, DeviceClass, Gates, InUse, Slice, Tables, TaintRule
 from dds_core.matching.claims import EXACT_COUNT
+from dds_core.matching.objects import Device
 from dds_core.matching.pools import Pool
 from dds_lab.actors.objects import allocation_of, reservations
 from dds_lab.actors.scheduler.claims import (
@@ -62,6 +65,7 @@ class Chosen:
 
 
 _NOTHING = Chosen(reason=NOTHING)
+_NO_DEVICE: tuple[Object, Device] = ({}, Device(""))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,6 +87,7 @@ class Inventory:
             share_id=lambda: str(UUID(int=random.getrandbits(128), version=4)),
         )
         self._classes: set[str] = set()
+        self._devices: dict[str, dict[str, tuple[Object, Device]]] = {}  # slice → device → as written, as read
         self._wanted: dict[str, Wanted] = {}
         self._local_pools: dict[tuple[str, str], str] = {}
         self.gains = 0
@@ -96,14 +101,27 @@ class Inventory:
     # -- what is there
 
     def put_slice(self, obj: Object) -> None:
-        found = Slice.from_object(obj)
+        found = self._read(obj)
         if found.node:
             self._local_pools[found.driver, found.pool] = found.node
         self._allocator.put_slice(found)
         self._slice_changed(found.driver, found.pool)
 
+    def _read(self, obj: Object) -> Slice:
+        """The slice. A device that is the very same object as in the version before is not read again."""
+        name, spec = obj["metadata"]["name"], obj["spec"]
+        known = self._devices.get(name, {})
+        devices = []
+        for each in spec.get("devices") or ():
+            written, read = known.get(each["name"], _NO_DEVICE)
+            devices.append((each, read if written is each else Device.from_object(each)))
+        self._devices[name] = {each["name"]: (each, read) for each, read in devices}
+        bare = Slice.from_object({**obj, "spec": {**spec, "devices": ()}})
+        return replace(bare, devices=tuple(read for _, read in devices))
+
     def drop_slice(self, obj: Object) -> None:
         spec = obj["spec"]
+        self._devices.pop(obj["metadata"]["name"], None)
         self._allocator.remove_slice(obj["metadata"]["name"])
         self._slice_changed(spec["driver"], spec["pool"]["name"])
 
