@@ -3,7 +3,6 @@ only for which something has changed or a duration has passed, which gives what 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from random import Random
@@ -47,13 +46,17 @@ class NodeScan:
     now: int
     again: int | None = None
 
+    def __post_init__(self) -> None:
+        self.resources = list(self.view.resources_on(self.node))
+        self.used = [one for one in self.resources if self._is_used(one)]
+        """The node's resources that a claim has."""
+
     def run(self) -> None:
         """Raises ApiError and Unreadable, which end the scan."""
         self.models = {one.device: one for one in self.info.models}
         self.claims = {one.key: one for one in self.view.waiting(self.node)}
-        self.resources = list(self.view.resources_on(self.node))
         self.requests = list(self.view.requests_on(self.node))
-        self.in_use = Counter(one["spec"]["model"] for one in self.resources if self._is_used(one))
+        self.models_in_use = [one["spec"]["model"] for one in self.used]
         self._fail()
         self._send_back()
         for model in self.info.models:
@@ -103,7 +106,7 @@ class NodeScan:
     def _demand(self, model: Model) -> int:
         """Devices of a model that are waited for, and those that are used."""
         states = (PREPARING, "Reschedule", "Ready") if self.settings.ready else (PREPARING, "Reschedule")
-        return self._count(model, states) + self.in_use[model.model]
+        return self._count(model, states) + self.models_in_use.count(model.model)
 
     def _count(self, model: Model, states: tuple[str, ...]) -> int:
         """The devices of a model that the node's claims have in one of these states."""
@@ -217,10 +220,6 @@ class NodeScan:
             self.client.patch("nodes", self.node, {"metadata": {"labels": patch}}, how="strategic")
 
     # -- parts
-
-    def used(self) -> Iterable[Object]:
-        """The node's resources that a claim has."""
-        return (one for one in self.view.resources_on(self.node) if self._is_used(one))
 
     def annotate(self, resource: Object) -> None:
         """Write that the device was used just now."""
@@ -356,7 +355,7 @@ class Scaler:
         if self._settings.refresh:
             for node in self._in_use:
                 scan = self._node(node, info)
-                for one in scan.used():
+                for one in scan.used:
                     scan.annotate(one)
 
     def _look(self, node: str, info: DeviceInfo) -> None:
@@ -373,7 +372,7 @@ class Scaler:
     def _note_use(self, scan: NodeScan) -> bool:
         """A device whose use begins was used just now; and without refreshing so was one whose use has ended. True if one has."""
         before = self._in_use.pop(scan.node, {})
-        used = {one["metadata"]["name"]: one for one in scan.used()}
+        used = {one["metadata"]["name"]: one for one in scan.used}
         begun = [one for name, one in used.items() if name not in before]
         known = (self._view.resources.get(name) for name in before if name not in used)
         ended = [] if self._settings.refresh else [one for one in known if one is not None]
