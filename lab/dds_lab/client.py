@@ -282,12 +282,15 @@ class Mirror:
         type, record = news
         obj = self._shown(record.object)
         place = _place(obj)
-        if type != DELETED:
-            old = self._objects.get(place)
-            self._objects[place] = obj
-            self._tell(old, obj)
-        elif (gone := self._objects.pop(place, None)) is not None:
-            self._tell(gone, None)
+        if type == DELETED:
+            old = self._objects.pop(place, None)
+            if old is not None:
+                self._tell(old, None)
+            return
+        old = self._objects.get(place)
+        self._objects[place] = obj
+        for call in self._calls:
+            call(old, obj)
 
     def _list(self, behind: int = 0) -> dict[tuple[str, str], Object]:
         """Everything there is now, or was so many changes ago, and a watch from there on."""

@@ -55,6 +55,17 @@ class Actor(Protocol):
     def stop(self) -> None: ...
 
 
+@contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """A run makes next to no cycles. Looking for them goes through all objects there are, so it is done seldom."""
+    usual = gc.get_threshold()
+    gc.set_threshold(100_000, 50, 1_000)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
+
+
 class Lab:
     """`server`: the API server. `fabric`: the hardware. `manager`: its REST API, None without one. `ledger`: all attaches and
     detaches. `steps`: the scenario's steps. `exits`: a message for each part that ended by itself; `tell` also gets these."""
@@ -128,6 +139,7 @@ class Lab:
 
     # -- life
 
+    @_seldom_collected()
     def start(self, sink: Sink | None = None) -> None:
         """Create the cluster's objects and start all parts. Raises BadObject for an object that the API server refuses."""
         admin = self.client("admin")
@@ -155,6 +167,7 @@ class Lab:
         for recorder in self._recorders:
             recorder.stop()
 
+    @_seldom_collected()
     def run(self, seconds: float | None = None, *, until: int | None = None) -> None:
         """Advance virtual time by some seconds, or to an instant (microseconds), by default to the scenario's end."""
         assert isinstance(self.time, VirtualTime), "a lab on real time runs by itself"
@@ -162,8 +175,7 @@ class Lab:
             until = self.time.now() + round(seconds * MICROSECONDS)
         elif until is None:
             until = self.scenario.start + round(self.scenario.duration * MICROSECONDS)
-        with _seldom_collected():
-            self.time.run(until)
+        self.time.run(until)
 
     # -- what steps do to the parts
 
@@ -341,17 +353,6 @@ class Lab:
         yield Scaler(
             self._client_of("scaler", "reference-scaler"), self.time, lab_settings.taken(ScalerSettings, knobs)
         )
-
-
-@contextmanager
-def _seldom_collected() -> Iterator[None]:
-    """A run makes next to no cycles. Looking for them goes through all objects there are, so it is done seldom."""
-    usual = gc.get_threshold()
-    gc.set_threshold(100_000, 50, 1_000)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
 
 
 @dataclass(frozen=True)

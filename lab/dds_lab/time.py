@@ -69,7 +69,7 @@ class VirtualTime:
 
     def after(self, seconds: float, call: Callable[[], None]) -> Timer:
         self._order += 1
-        delay = round(seconds * MICROSECONDS)
+        delay = round(seconds * MICROSECONDS) if seconds else 0
         if delay > 0:
             due = _Due((self._now + delay, self._order, call))
             heapq.heappush(self._due, due)

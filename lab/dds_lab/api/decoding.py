@@ -9,6 +9,7 @@ import base64
 import binascii
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from dds_lab.api.names import QUANTITY, canonical
@@ -105,6 +106,8 @@ def _object(node: Node, value: dict[str, Any], live: Any, at: At, unknown: list[
                 del result[key]
             else:
                 result[key] = new
+    if not node.zeros:
+        return value if result is None else result
     return _with_zeros(node, value if result is None else result, result is not None)
 
 
@@ -187,10 +190,17 @@ def _bytes(value: str) -> str:
     return value if text == value else text
 
 
-def _time(value: str, micro: bool) -> Any:
+def _time(value: str, micro: bool) -> str:
     """RFC 3339 in UTC, to the second or the microsecond."""
     if not micro and len(value) == 20 and _TIME.fullmatch(value):
         return value
+    found = _canonical_time(value, micro)
+    return value if found == value else found
+
+
+@lru_cache(maxsize=1024)
+def _canonical_time(value: str, micro: bool) -> str:
+    """Remembered, since one write may read the same time more than once."""
     layout = "2006-01-02T15:04:05.000000Z07:00" if micro else "2006-01-02T15:04:05Z07:00"
     try:
         found = datetime.fromisoformat(value)

@@ -49,7 +49,10 @@ class Strategy(ABC):
 
     def from_storage(self, obj: Object) -> Object:
         """The way back."""
-        return versioned(obj, self.resource, self.resource.api_version)
+        resource = self.resource
+        if obj.get("apiVersion") == resource.api_version and obj.get("kind") == resource.kind:
+            return obj  # the usual case, asked for every answer and every notice
+        return versioned(obj, resource, resource.api_version)
 
     def defaulted(self, obj: Object, old: Object | None) -> Object:
         """The decoded object (storage shape) with the defaults that its writer then owns; parts that are the same object in

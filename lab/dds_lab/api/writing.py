@@ -343,7 +343,8 @@ def same(new: Object, old: Object) -> bool:
         if key in ("resourceVersion", "managedFields") or fresh.get(key) == kept.get(key):
             continue
         return False
-    return _without_times(fresh.get("managedFields")) == _without_times(kept.get("managedFields"))
+    owned, before = fresh.get("managedFields"), kept.get("managedFields")
+    return owned is before or _without_times(owned) == _without_times(before)
 
 
 def _without_times(managed: list[Object] | None) -> list[Object]:
