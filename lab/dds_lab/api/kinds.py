@@ -45,6 +45,10 @@ class Resource:
     """Storage key of another resource whose objects these are (events.k8s.io shares those of the core group)."""
     custom: bool = False
 
+    def __hash__(self) -> int:
+        """A resource is a key of many tables, asked for at every call: what names it is enough."""
+        return hash((self.group, self.version, self.plural))
+
     @cached_property
     def key(self) -> str:
         """The storage key that all versions share: `plural.group`, or `plural` for the core group."""

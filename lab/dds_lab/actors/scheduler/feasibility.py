@@ -41,14 +41,23 @@ class Diagnosis:
     before: Refusal | None = None
 
     @cached_property
+    def _said(self) -> list[tuple[Refusal, int]]:
+        """Each refusal and how many nodes said it. Many nodes share one, so that only this goes through all nodes."""
+        every = self.refusals.values()
+        numbers = Counter(map(id, every))
+        return [(one, numbers[key]) for key, one in dict(zip(map(id, every), every, strict=True)).items()]
+
+    @cached_property
     def rejectors(self) -> frozenset[str]:
         """The plugins whose hints may bring the pod back."""
-        found = {one.plugin for one in self.refusals.values()}
+        found = {one.plugin for one, _ in self._said}
         return frozenset(found | {self.before.plugin} if self.before is not None else found)
 
     @cached_property
     def curable(self) -> tuple[str, ...]:
         """The nodes where removing pods could help."""
+        if not any(one.curable for one, _ in self._said):
+            return ()
         return tuple(name for name, one in self.refusals.items() if one.curable)
 
     def message(self, afterwards: str = "") -> str:
@@ -59,7 +68,11 @@ class Diagnosis:
     def _reasons(self) -> str:
         if self.before is not None:
             return f"0/{self.nodes} nodes are available: {', '.join(self.before.reasons)}."
-        return counted(self.nodes, [reason for one in self.refusals.values() for reason in one.reasons])
+        numbers: Counter[str] = Counter()
+        for one, number in self._said:
+            for reason in one.reasons:
+                numbers[reason] += number
+        return _worded(self.nodes, numbers)
 
     def preemption(self, tried: Mapping[str, tuple[str, ...]]) -> str:
         """What preemption says when it found no one to evict; `tried` has the outcome for nodes where it was worth a look."""
@@ -70,12 +83,16 @@ class Diagnosis:
 
     @cached_property
     def _hopeless(self) -> str:
-        return counted(self.nodes, [NOT_HELPFUL] * self.nodes)
+        return _worded(self.nodes, {NOT_HELPFUL: self.nodes} if self.nodes else {})
 
 
 def counted(nodes: int, reasons: Iterable[str]) -> str:
     """How many nodes for which reason, in the order of the words."""
-    parts = sorted(f"{number} {reason}" for reason, number in Counter(reasons).items())
+    return _worded(nodes, Counter(reasons))
+
+
+def _worded(nodes: int, numbers: Mapping[str, int]) -> str:
+    parts = sorted(f"{number} {reason}" for reason, number in numbers.items())
     text = f"0/{nodes} nodes are available"
     return f"{text}: {', '.join(parts)}." if parts else f"{text}."
 
