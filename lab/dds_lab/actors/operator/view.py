@@ -11,6 +11,8 @@ from dds_lab.actors.operator.planning import kin
 from dds_lab.client import Client, Mirror, Object
 
 Key = TypeVar("Key", str, tuple[str, ...])
+Index = dict[Key, dict[str, Object]]
+"""Objects by name, for each key."""
 Change = Callable[[Object | None, Object | None], None]
 
 
@@ -28,10 +30,10 @@ class OperatorView:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._owned: dict[str, dict[str, None]] = {}  # request → its resources
-        self._targets: dict[str, dict[str, None]] = {}  # node → resources
-        self._holders: dict[str, dict[str, None]] = {}  # device id → resources
-        self._kin: dict[tuple[str, ...], dict[str, None]] = {}  # what `kin` says → requests
+        self._owned: Index[str] = {}  # request → its resources
+        self._targets: Index[str] = {}  # node → resources
+        self._holders: Index[str] = {}  # device id → resources
+        self._kin: Index[tuple[str, ...]] = {}  # what `kin` says → requests
         self._shown: dict[str, dict[str, Shown]] = {}  # uuid → slice → where
         self._in_slice: dict[str, tuple[str, ...]] = {}
         self.request_changed: Change = _ignore
@@ -56,45 +58,37 @@ class OperatorView:
 
     def owned(self, request: str) -> Iterator[Object]:
         """The resources that a request manages, by name."""
-        return self._named(self._owned, request)
+        return _by_name(self._owned, request)
 
     def on_node(self, node: str) -> Iterator[Object]:
         """The resources whose target is the node, by name."""
-        return self._named(self._targets, node)
+        return _by_name(self._targets, node)
 
     def holding(self, device_id: str) -> Iterator[Object]:
         """The resources that name the device, by name."""
-        return self._named(self._holders, device_id)
+        return _by_name(self._holders, device_id)
 
     def kin_of(self, request: Object) -> list[Object]:
         """The requests that a request may be in the way of, by name."""
-        found = (self.requests.get(name) for name in sorted(self._kin.get(kin(request), ())))
-        return [one for one in found if one is not None]
+        return list(_by_name(self._kin, kin(request)))
 
     def shown(self, uuid: str) -> Shown | None:
         """Where a slice shows the device with this uuid; None when none does. An empty uuid matches nothing here."""
         return next(iter(self._shown.get(uuid, {}).values()), None) if uuid else None
 
-    def _named(self, index: dict[str, dict[str, None]], key: str) -> Iterator[Object]:
-        for name in sorted(index.get(key, ())):
-            obj = self.resources.get(name)
-            if obj is not None:
-                yield obj
-
     def _request(self, old: Object | None, new: Object | None) -> None:
         for obj, add in ((old, False), (new, True)):
             if obj is not None:
-                _index(self._kin, kin(obj), obj["metadata"]["name"], add)
+                _index(self._kin, kin(obj), obj, add)
         self.request_changed(old, new)
 
     def _resource(self, old: Object | None, new: Object | None) -> None:
         for obj, add in ((old, False), (new, True)):
             if obj is None:
                 continue
-            name = obj["metadata"]["name"]
-            _index(self._owned, owner(obj), name, add)
-            _index(self._targets, obj["spec"].get("target_node", ""), name, add)
-            _index(self._holders, said(obj, "device_id"), name, add)
+            _index(self._owned, owner(obj), obj, add)
+            _index(self._targets, obj["spec"].get("target_node", ""), obj, add)
+            _index(self._holders, said(obj, "device_id"), obj, add)
         self.resource_changed(old, new)
 
     def _slice(self, old: Object | None, new: Object | None) -> None:
@@ -141,16 +135,21 @@ def let_go(client: Client, kind: str, obj: Object) -> None:
         client.update(kind, without_finalizer(obj, FINALIZER))
 
 
-def _index(index: dict[Key, dict[str, None]], key: Key, name: str, add: bool) -> None:
+def _index(index: Index[Key], key: Key, obj: Object, add: bool) -> None:
     if not key:
         return
     if add:
-        index.setdefault(key, {})[name] = None
+        index.setdefault(key, {})[obj["metadata"]["name"]] = obj
         return
-    names = index.get(key, {})
-    names.pop(name, None)
-    if not names:
+    objects = index.get(key, {})
+    objects.pop(obj["metadata"]["name"], None)
+    if not objects:
         index.pop(key, None)
+
+
+def _by_name(index: Index[Key], key: Key) -> Iterator[Object]:
+    objects = index.get(key, {})
+    return (objects[name] for name in sorted(objects))
 
 
 def _ignore(old: Object | None, new: Object | None) -> None:

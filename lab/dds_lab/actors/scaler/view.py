@@ -84,8 +84,8 @@ class ScalerView:
         self._uuids: dict[str, dict[Key, str]] = {}  # node slice → device → uuid
         self._shown: dict[str, dict[Key, None]] = {}  # uuid → devices
         self._pooled: dict[tuple[str, str], dict[str, frozenset[str]]] = {}  # (driver, pool) → slice → devices
-        self._resources_of: dict[str, dict[str, None]] = {}
-        self._requests_of: dict[str, dict[str, None]] = {}
+        self._resources_of: dict[str, dict[str, Object]] = {}  # node → name → resource
+        self._requests_of: dict[str, dict[str, Object]] = {}
         self._awaited: dict[str, int] = {}  # k8s-device-name → devices that are waited for
 
     def start(self) -> None:
@@ -113,17 +113,11 @@ class ScalerView:
         """The k8s-device-names of all devices that claims wait for, on whatever node or on none."""
         return self._awaited
 
-    def resources_on(self, node: str) -> Iterator[Object]:
-        for name in self._resources_of.get(node, ()):
-            found = self.resources.get(name)
-            if found is not None:
-                yield found
+    def resources_on(self, node: str) -> Iterable[Object]:
+        return self._resources_of.get(node, {}).values()
 
-    def requests_on(self, node: str) -> Iterator[Object]:
-        for name in self._requests_of.get(node, ()):
-            found = self.requests.get(name)
-            if found is not None:
-                yield found
+    def requests_on(self, node: str) -> Iterable[Object]:
+        return self._requests_of.get(node, {}).values()
 
     def shown(self, uuid: str) -> bool:
         """Whether a slice of some node shows the device."""
@@ -292,15 +286,12 @@ def _uuids(obj: Object) -> Iterator[tuple[Key, str]]:
 
 
 def _indexed(
-    index: dict[str, dict[str, None]], old: Object | None, new: Object | None, target: Callable[[Object], str]
+    index: dict[str, dict[str, Object]], old: Object | None, new: Object | None, target: Callable[[Object], str]
 ) -> list[str]:
-    """Keep a target's names in an index; the targets that the change is about."""
+    """Keep a target's objects in an index, in the order in which they came to it; the targets that the change is about."""
     before, after = (target(old) if old is not None else ""), (target(new) if new is not None else "")
-    if before != after:
-        if old is not None:
-            index.get(before, {}).pop(old["metadata"]["name"], None)
-        if new is not None:
-            index.setdefault(after, {})[new["metadata"]["name"]] = None
-    elif new is None and old is not None:
+    if old is not None and (new is None or before != after):
         index.get(before, {}).pop(old["metadata"]["name"], None)
+    if new is not None:
+        index.setdefault(after, {})[new["metadata"]["name"]] = new
     return [one for one in dict.fromkeys((before, after)) if one]
