@@ -22,9 +22,9 @@ from urllib.parse import parse_qs, urlsplit
 from benchmarks.measure import Contender, Row, Timing, compare, contender, short, side_by_side
 from dds_adapters.kubernetes import Translator, read_recording
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.kubernetes.watch.arrivals import SYNCED, DeltaQueue
+from dds_adapters.kubernetes.watch.delta_queue import SYNCED, DeltaQueue
 from dds_adapters.kubernetes.watch.reflector import Reflector
-from dds_adapters.kubernetes.watch.watched import WatchSpec
+from dds_adapters.kubernetes.watch.watch_spec import WatchSpec
 from dds_core import State
 from dds_core.errors import DdsError
 from dds_core.scaler.fold import apply

@@ -89,15 +89,15 @@ def _best(rounds: int, *, everything: bool, pace: int) -> Reached:
 def _run(everything: bool, pace: int) -> Reached:
     with _process("serve") as server:
         address, token = json.loads(_line(server))
-        with _process("watch", address, token, "all" if everything else "apart") as watchers:
-            assert _line(watchers) == "ready\n"
+        with _process("watch", address, token, "all" if everything else "apart") as listeners:
+            assert _line(listeners) == "ready\n"
             before = _cpu(server.pid)
             sent, seconds = _written(address, token, pace)
             cpu = (_cpu(server.pid) - before) / seconds
-            assert watchers.stdin is not None
-            watchers.stdin.write(f"{sent * (WATCHES if everything else 1)}\n")
-            watchers.stdin.flush()
-            told = json.loads(_line(watchers))
+            assert listeners.stdin is not None
+            listeners.stdin.write(f"{sent * (WATCHES if everything else 1)}\n")
+            listeners.stdin.flush()
+            told = json.loads(_line(listeners))
     median, p99, worst = told["times"]
     return Reached(sent / seconds, told["seen"] / seconds, told["missing"], median, p99, worst, cpu)
 

@@ -13,7 +13,7 @@ import sys
 from contextlib import suppress
 from itertools import count
 
-from dds_adapters.kubernetes.watch.arrivals import DeltaQueue
+from dds_adapters.kubernetes.watch.delta_queue import DeltaQueue
 from dds_adapters.runtime import process
 from dds_commands import main
 

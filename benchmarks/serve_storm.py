@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from dds_adapters.kubernetes import read_recording
-from dds_adapters.kubernetes.watch.watched import VERSIONS
+from dds_adapters.kubernetes.watch.watch_spec import VERSIONS
 
 RECORDING = Path(__file__).parents[1] / "tests/data/recordings/burst.jsonl.gz"
 LAST = "ffffffff"

@@ -17,7 +17,7 @@ import msgspec
 from dds_adapters import sql
 from dds_adapters.kubernetes import Translator
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.kubernetes.watch.watched import OPTIONAL, VERSIONS, watched_by_autoscaler
+from dds_adapters.kubernetes.watch.watch_spec import OPTIONAL, VERSIONS, watched_by_autoscaler
 from dds_adapters.kubernetes.write.outbox import Outbox
 from dds_adapters.kubernetes.write.plan import plan
 from dds_adapters.kubernetes.write.tasks import Task

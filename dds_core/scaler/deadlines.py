@@ -11,9 +11,9 @@ from dds_core.lifecycle import ATTACHING, IDLE, PENDING
 from dds_core.scaler.fold.decisions import settled_due
 from dds_core.scaler.indexes import Dirty
 from dds_core.scaler.rules.claims import slow_due
+from dds_core.scaler.rules.detach import fence_due, idle_due, quiet_due
 from dds_core.scaler.rules.devices import progress_due
 from dds_core.scaler.rules.failures import budget_due, cools_with_fabric, definite_due, read_back_due, signal_due
-from dds_core.scaler.rules.release import fence_due, idle_due, quiet_due
 from dds_core.scaler.rules.reservations import reservation_due
 from dds_core.scaler.state import State
 

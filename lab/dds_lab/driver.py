@@ -24,12 +24,12 @@ from dds_adapters.fabric.registry import open_provider
 from dds_adapters.fabric.survey import Answer, Question, survey
 from dds_adapters.kubernetes.cluster import Answer as HttpAnswer
 from dds_adapters.kubernetes.cluster import Unreachable, path_of
-from dds_adapters.kubernetes.watch.arrivals import LOST, STALE, SYNCED, DeltaQueue
-from dds_adapters.kubernetes.watch.known import Identity, ObjectStore, identity
-from dds_adapters.kubernetes.watch.watched import VERSIONS, WatchSpec
+from dds_adapters.kubernetes.watch.delta_queue import LOST, STALE, SYNCED, DeltaQueue
+from dds_adapters.kubernetes.watch.object_store import Identity, ObjectStore, identity
+from dds_adapters.kubernetes.watch.watch_spec import VERSIONS, WatchSpec
 from dds_adapters.kubernetes.write.outbox import Outbox
 from dds_adapters.kubernetes.write.tasks import Guard, NotLeading, Task, carry_out
-from dds_adapters.runtime.loop import BATCH, Controller, Effective, P, Stall, Surroundings, Watcher
+from dds_adapters.runtime.loop import BATCH, CommitListener, Controller, EffectivePolicy, P, Stall, Surroundings
 from dds_adapters.runtime.process import STANDSTILL
 from dds_adapters.runtime.publisher import Answers, Pollers, Publisher
 from dds_adapters.runtime.publishing import ApiProbe
@@ -294,7 +294,7 @@ class OurProcess(Generic[P]):
         groups: tuple[str, ...],
         times: OurTimes = USUAL,
         skew: float = 0.0,
-        watchers: Sequence[Watcher[P]] = (),
+        listeners: Sequence[CommitListener[P]] = (),
     ) -> None:
         self.requests = Direct(lab.server, user, groups)
         self.outbox = Outbox(lab.time.random(f"{user}/outbox"))
@@ -309,7 +309,7 @@ class OurProcess(Generic[P]):
         self._random = lab.time.random(f"{user}/times")
         self._skew = round(skew * MICROSECONDS)
         self.arrivals = _Nudging(self._now, self._steady, self.wake)
-        self.around = Surroundings(self.requests, self.arrivals, self.version, watchers, self._trouble)
+        self.around = Surroundings(self.requests, self.arrivals, self.version, listeners, self._trouble)
         self._followed: dict[str, _Followed] = {}
         self._facts: list[Event] = []
         self._running = 0
@@ -364,7 +364,7 @@ class OurProcess(Generic[P]):
         self._asleep_until = self._time.now() + round(seconds * MICROSECONDS)
         self.wake()
 
-    def change_policy(self, policy: Effective) -> None:
+    def change_policy(self, policy: EffectivePolicy) -> None:
         """Another policy from now on."""
         self.controller.change_policy(policy)
         self.wake()
@@ -604,10 +604,10 @@ class OurScaler(OurProcess[State]):
         groups: tuple[str, ...] = (MASTERS,),
         times: OurTimes = USUAL,
         skew: float = 0.0,
-        watchers: Sequence[Watcher[State]] = (),
+        listeners: Sequence[CommitListener[State]] = (),
         code: str = "lab",
     ) -> None:
-        super().__init__(lab, user, groups, times, skew, watchers)
+        super().__init__(lab, user, groups, times, skew, listeners)
         self.controller = self.scaler = make_scaler(code)(log, policy, self.around)
 
 
@@ -670,13 +670,13 @@ class OurPublisher(OurProcess[PoolState]):
         times: OurTimes = USUAL,
         pace: Pace = PACE,
         skew: float = 0.0,
-        watchers: Sequence[Watcher[PoolState]] = (),
+        listeners: Sequence[CommitListener[PoolState]] = (),
         code: str = "lab",
     ) -> None:
-        super().__init__(lab, user, groups, times, skew, watchers)
+        super().__init__(lab, user, groups, times, skew, listeners)
         answers = Answers(self._now, self.wake, self._steady)
         self.rounds = Rounds(lab.time, reach, pace, answers.put, answers.ended, self._now)
         pollers = Pollers(answers, self.rounds, _ProbeTimer(self, answers))
         self.controller = self.publisher = Publisher(
-            log, policy, code=code, watchers=watchers, on_error=self.faults.append, pollers=pollers
+            log, policy, code=code, listeners=listeners, on_error=self.faults.append, pollers=pollers
         )

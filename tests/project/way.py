@@ -13,8 +13,8 @@ from random import Random
 from types import FrameType
 
 from dds_adapters.kubernetes.recording import read_recording
-from dds_adapters.kubernetes.watch.arrivals import SYNCED, DeltaQueue
-from dds_adapters.kubernetes.watch.known import identity
+from dds_adapters.kubernetes.watch.delta_queue import SYNCED, DeltaQueue
+from dds_adapters.kubernetes.watch.object_store import identity
 from dds_adapters.kubernetes.write.outbox import Outbox
 from dds_adapters.kubernetes.write.tasks import Task
 from dds_adapters.runtime.scaler import Scaler

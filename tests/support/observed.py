@@ -122,17 +122,17 @@ class Site:
 
     def start_scaler(self, **more: Any) -> None:
         """Another scaler on its log."""
-        watchers: list[Metrics] = []
+        listeners: list[Metrics] = []
         target = self.targets["dds"]
-        ours = self.scaler = OurScaler(self.lab, self.log, self._policy, watchers=watchers, **more)
+        ours = self.scaler = OurScaler(self.lab, self.log, self._policy, listeners=listeners, **more)
         registry = target.taken_by(ours, "dds-scaler")
         sources = sources_of(_process(ours))
-        watchers.append(Metrics(registry, version="lab", fingerprint=SCALER_COMPONENT.fingerprint, sources=sources))
+        listeners.append(Metrics(registry, version="lab", fingerprint=SCALER_COMPONENT.fingerprint, sources=sources))
         ours.start()
 
     def start_publisher(self) -> None:
         """Another publisher on its log."""
-        watchers: list[PoolMetrics] = []
+        listeners: list[PoolMetrics] = []
         calls: list[Calls] = []
         way = by_manager(self.manager, self._settings)
 
@@ -140,7 +140,7 @@ class Site:
             return way(replace(outside, observe=lambda *told: calls[0].observe(*told)))
 
         target = self.targets["dds-publisher"]
-        ours = self.publisher = OurPublisher(self.lab, self._pool_log, PUBLISH, reach, pace=PACE, watchers=watchers)
+        ours = self.publisher = OurPublisher(self.lab, self._pool_log, PUBLISH, reach, pace=PACE, listeners=listeners)
         registry = target.taken_by(ours, "dds-publisher")
         calls.append(Calls(registry))
         publisher = ours.publisher
@@ -151,7 +151,7 @@ class Site:
             ages=publisher.ages,
             rounds=publisher.rounds,
         )
-        watchers.append(metrics)
+        listeners.append(metrics)
         target.look = lambda: metrics.look(publisher.state)
         ours.start()
 

@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.kubernetes.watch.arrivals import LOST, STALE, SYNCED, Arrival, DeltaQueue
-from dds_adapters.kubernetes.watch.known import Identity
+from dds_adapters.kubernetes.watch.delta_queue import LOST, STALE, SYNCED, Arrival, DeltaQueue
+from dds_adapters.kubernetes.watch.object_store import Identity
 from dds_adapters.kubernetes.watch.reflector import Reflector, Timing
-from dds_adapters.kubernetes.watch.watched import VERSIONS, WatchSpec
+from dds_adapters.kubernetes.watch.watch_spec import VERSIONS, WatchSpec
 from dds_core.errors import DdsError
 from dds_lab.api.requests import MASTERS, User
 from dds_lab.api.server import ApiServer

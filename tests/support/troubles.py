@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from dds_adapters.kubernetes.cluster import Answer, Unreachable
-from dds_adapters.kubernetes.watch.watched import watched
+from dds_adapters.kubernetes.watch.watch_spec import watched
 from dds_core.errors import LogUnavailable
 from dds_lab.driver import SCALER_USER, Direct
 from dds_lab.lab import Lab

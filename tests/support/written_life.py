@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dds_adapters.kubernetes.decode import decoding
-from dds_adapters.kubernetes.watch.arrivals import DeltaQueue
+from dds_adapters.kubernetes.watch.delta_queue import DeltaQueue
 from dds_adapters.kubernetes.write.conditions import CLAIMS, Signalled, SteerPod, TellClaims, Telling
 from dds_adapters.kubernetes.write.devices import LabelNode, LiftTaint, MarkVictim, StampUse, UnmarkVictim
 from dds_adapters.kubernetes.write.events import Regarding, TellPeople

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from dds_adapters.kubernetes.watch.watched import VERSIONS
+from dds_adapters.kubernetes.watch.watch_spec import VERSIONS
 from dds_adapters.kubernetes.write.tasks import Result, Work
 from dds_lab.api.gates import OPTIONAL_VERSIONS, Gates
 from dds_lab.api.requests import MASTERS

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from dds_adapters.kubernetes.watch.watched import DRA
+from dds_adapters.kubernetes.watch.watch_spec import DRA
 
 NAME = "dds-guard"
 """Of the policy and of its binding."""

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from dds_adapters.kubernetes import guard
 from dds_adapters.kubernetes.decode import config
-from dds_adapters.kubernetes.watch.watched import DRA, OPERATOR
+from dds_adapters.kubernetes.watch.watch_spec import DRA, OPERATOR
 from dds_core.autoscaler.policy import AutoscaleMode, AutoscalePolicy
 from dds_core.kit.policy import Mode
 from dds_core.publisher.policy import PublishMode, PublishPolicy

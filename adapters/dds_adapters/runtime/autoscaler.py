@@ -18,12 +18,12 @@ from dds_adapters.autoscaler.provider import Away, BadRequest, ProviderError, Re
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.decode.fleet import AUTOSCALED
 from dds_adapters.kubernetes.decode.translate import Translator
-from dds_adapters.kubernetes.watch.known import Identity, seeds
-from dds_adapters.kubernetes.watch.watched import OPTIONAL, WatchSpec, watched_by_autoscaler
+from dds_adapters.kubernetes.watch.object_store import Identity, seeds
+from dds_adapters.kubernetes.watch.watch_spec import OPTIONAL, WatchSpec, watched_by_autoscaler
 from dds_adapters.kubernetes.write.tasks import Task
 from dds_adapters.machines.provider import Machines
 from dds_adapters.runtime.fleet_plan import announce, plan
-from dds_adapters.runtime.loop import Arriving, Controller, Effective, OnError, Watcher
+from dds_adapters.runtime.loop import Arriving, CommitListener, Controller, EffectivePolicy, OnError
 from dds_core.autoscaler import events as e
 from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.autoscaler.model import GroupsView
@@ -126,12 +126,12 @@ class Autoscaler(Controller[Fleet]):
     def __init__(
         self,
         log: EventLog,
-        policy: Effective,
+        policy: EffectivePolicy,
         outside: Outside,
         *,
         code: str,
         config_namespace: str = config.NAMESPACE,
-        watchers: Sequence[Watcher[Fleet]] = (),
+        listeners: Sequence[CommitListener[Fleet]] = (),
         on_error: OnError = lambda error: None,
     ) -> None:
         self.shown: GroupsView | None = None
@@ -143,7 +143,7 @@ class Autoscaler(Controller[Fleet]):
         """Calls that wait until their group is in the log, by `id` of the fact."""
         self._unchanged: list[Asked] = []
         self._answered = False
-        super().__init__(AUTOSCALER, log, policy, code=code, watchers=watchers, on_error=on_error)
+        super().__init__(AUTOSCALER, log, policy, code=code, listeners=listeners, on_error=on_error)
 
     # -- what is followed and asked ------------------------------------------------------------------------------
 

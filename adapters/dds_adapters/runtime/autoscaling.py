@@ -16,7 +16,7 @@ from dds_adapters.fabric.provider import FabricError
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.machines.provider import Machines, ServersPartly
 from dds_adapters.runtime.autoscaler import NOT_YET, Ask, Autoscaler, Inbox, Outside
-from dds_adapters.runtime.loop import Effective, Make, Surroundings
+from dds_adapters.runtime.loop import EffectivePolicy, Make, Surroundings
 from dds_adapters.runtime.polling import PollingThread
 from dds_adapters.runtime.serve_settings import SERVERS_SECONDS
 from dds_core.autoscaler import events as e
@@ -120,8 +120,8 @@ class CallForwarder(Provider):
 class _SideThreads:
     """The poller and the gRPC server as one."""
 
-    def __init__(self, asker: ServersAsker, server: Server) -> None:
-        self._asker = asker
+    def __init__(self, poller: ServersAsker, server: Server) -> None:
+        self._asker = poller
         self._server = server
         self._serving = False
 
@@ -166,19 +166,19 @@ def make_autoscaler(
     call. It listens only while it leads, so that calls reach the process that decides. The caller closes `machines` after the
     process has ended."""
 
-    def make(log: EventLog, policy: Effective, around: Surroundings[Fleet]) -> Autoscaler:
+    def make(log: EventLog, policy: EffectivePolicy, around: Surroundings[Fleet]) -> Autoscaler:
         inbox = Inbox(around.arrivals.instant, around.arrivals.wake)
-        asker = ServersAsker(
+        poller = ServersAsker(
             machines, inbox, interval=interval, on_error=lambda error: around.trouble("servers", error)
         )
         frontend = GrpcFrontend(CallForwarder(inbox, lambda: controller.shown), observe=observe)
         controller = Autoscaler(
             log,
             policy,
-            Outside(machines, inbox, _SideThreads(asker, listen(frontend))),
+            Outside(machines, inbox, _SideThreads(poller, listen(frontend))),
             code=code,
             config_namespace=config_namespace,
-            watchers=around.watchers,
+            listeners=around.listeners,
             on_error=lambda error: around.trouble("decisions", error),
         )
         return controller

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from dds_adapters.kubernetes.cluster import Asking
-from dds_adapters.kubernetes.watch.arrivals import LOST, STALE, SYNCED, Arrival, DeltaQueue
-from dds_adapters.kubernetes.watch.known import Identity, identity
-from dds_adapters.kubernetes.watch.watched import WatchSpec
+from dds_adapters.kubernetes.watch.delta_queue import LOST, STALE, SYNCED, Arrival, DeltaQueue
+from dds_adapters.kubernetes.watch.object_store import Identity, identity
+from dds_adapters.kubernetes.watch.watch_spec import WatchSpec
 from dds_adapters.kubernetes.write.tasks import Task
 from dds_core.component import Component
 from dds_core.engine import EngineOf, Step
@@ -44,7 +44,7 @@ from dds_core.text import scrub
 # -- inputs and observers -----------------------------------------------------------------------------------------------
 
 
-class Effective(Protocol):
+class EffectivePolicy(Protocol):
     """A valid policy."""
 
     @property
@@ -69,7 +69,7 @@ P = TypeVar("P", bound=StateBase[Any])
 P_contra = TypeVar("P_contra", contravariant=True)
 
 
-class Watcher(Protocol[P_contra]):
+class CommitListener(Protocol[P_contra]):
     """Called after every commit, on the thread that decides: metrics, log lines."""
 
     def committed(self, steps: Sequence[Committed], state: P_contra, /) -> None: ...
@@ -193,7 +193,7 @@ class Surroundings(Generic[P]):
     api: Asking
     arrivals: DeltaQueue
     version: Callable[[str], str]
-    watchers: Sequence[Watcher[P]]
+    listeners: Sequence[CommitListener[P]]
     trouble: Callable[[str, DdsError], None]
 
 
@@ -215,10 +215,10 @@ class Controller(ABC, Generic[P]):
         self,
         component: Component[P],
         log: EventLog,
-        policy: Effective,
+        policy: EffectivePolicy,
         *,
         code: str,
-        watchers: Sequence[Watcher[P]] = (),
+        listeners: Sequence[CommitListener[P]] = (),
         on_error: OnError = lambda error: None,
     ) -> None:
         self.lost: frozenset[str] = frozenset()  # frozen, as other threads look at them
@@ -229,7 +229,7 @@ class Controller(ABC, Generic[P]):
         self._log_writer = LogWriter(log)
         self._policy = policy
         self._code = code
-        self._watchers = watchers
+        self._listeners = listeners
         self._on_error = on_error
         self._seen_capabilities: Capabilities | None = None
         self._arrivals, self._facts = deque[Arriving](), deque[Event]()
@@ -392,7 +392,7 @@ class Controller(ABC, Generic[P]):
         self.checkpoint_at = head.checkpoint
         self._append(now)
 
-    def change_policy(self, policy: Effective) -> None:
+    def change_policy(self, policy: EffectivePolicy) -> None:
         """Let another policy take effect in the next turn, as a fact."""
         if policy != self._policy:
             self._policy = policy
@@ -555,11 +555,11 @@ class Controller(ABC, Generic[P]):
         for committed in self._log_writer.append(now):
             for one in committed:
                 self._carry_out(one)
-            for watcher in self._watchers:
+            for listener in self._listeners:
                 try:
-                    watcher.committed(committed, self.state)
-                except Exception as error:  # a watcher must not stop the loop
-                    self._on_error(fault_of(type(watcher).__name__, error))
+                    listener.committed(committed, self.state)
+                except Exception as error:  # a listener must not stop the loop
+                    self._on_error(fault_of(type(listener).__name__, error))
 
     def _carry_out(self, one: Committed) -> None:
         """Make the tasks of a group: first those of its decisions, in order, then those of `announce`."""
@@ -610,5 +610,5 @@ def _decisions(one: Committed) -> Iterator[tuple[Decision, Envelope]]:
             yield event, row
 
 
-Make = Callable[[EventLog, Effective, Surroundings[P]], Controller[P]]
+Make = Callable[[EventLog, EffectivePolicy, Surroundings[P]], Controller[P]]
 """Makes a controller on a log and under a policy. It is not opened yet."""

@@ -11,8 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic
 
-from dds_adapters.kubernetes.watch.watched import OPTIONAL, PUBLISHER_OPTIONAL, VERSIONS
-from dds_adapters.kubernetes.watch.watched import PUBLISHER as FOLLOWED
+from dds_adapters.kubernetes.watch.watch_spec import OPTIONAL, PUBLISHER_OPTIONAL, VERSIONS
+from dds_adapters.kubernetes.watch.watch_spec import PUBLISHER as FOLLOWED
 from dds_adapters.runtime.autoscaler import Autoscaler
 from dds_adapters.runtime.health import (
     Check,
@@ -26,7 +26,7 @@ from dds_adapters.runtime.health import (
     viewed,
 )
 from dds_adapters.runtime.logs import EventLogger, Naming
-from dds_adapters.runtime.loop import Committed, Controller, P, Watcher
+from dds_adapters.runtime.loop import CommitListener, Committed, Controller, P
 from dds_adapters.runtime.metrics import GroupMetrics, Metrics, PoolMetrics, Sources
 from dds_adapters.runtime.metrics import catalogue as c
 from dds_adapters.runtime.process import Process
@@ -61,7 +61,7 @@ class Operation(ABC, Generic[P]):
         self._endpoints = endpoints
         self._log = logger
         self._component = component
-        self._watchers: list[Watcher[P]] = [EventLogger(logger, names, component)]
+        self._listeners: list[CommitListener[P]] = [EventLogger(logger, names, component)]
         self._turned = time.monotonic()
         self._synced = False
         self._mode = ""
@@ -71,7 +71,7 @@ class Operation(ABC, Generic[P]):
     # -- what each component defines -----------------------------------------------------------------------------
 
     @abstractmethod
-    def measured(self, process: Process[P]) -> Watcher[P]:
+    def measured(self, process: Process[P]) -> CommitListener[P]:
         """Make and register the component's metrics."""
 
     @abstractmethod
@@ -90,7 +90,7 @@ class Operation(ABC, Generic[P]):
 
     def began(self, process: Process[Any]) -> None:
         """Join the endpoints. Raises InputError when an address cannot be used."""
-        self._watchers.append(self.measured(process))
+        self._listeners.append(self.measured(process))
         live, ready = self._checks(process)
         lease, leads = process.settings.lease_name, lambda: process.leading and process.controller is not None
         self._endpoints.join(process.cluster, lease, leads, self._named(live), self._named(ready))
@@ -122,8 +122,8 @@ class Operation(ABC, Generic[P]):
         self._say(str(error), logging.DEBUG if again else logging.WARNING, part)
 
     def committed(self, steps: Sequence[Committed], state: P, /) -> None:
-        for watcher in reversed(self._watchers):
-            watcher.committed(steps, state)
+        for listener in reversed(self._listeners):
+            listener.committed(steps, state)
 
     def _say(self, words: str, level: int = logging.INFO, part: str = "") -> None:
         self._log.log(level, "%s", words, extra={"component": self._component, "part": part})

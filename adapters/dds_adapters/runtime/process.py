@@ -21,10 +21,20 @@ import msgspec
 from dds_adapters.kubernetes.cluster import Cluster, Refused, path_of
 from dds_adapters.kubernetes.lease.elector import Elector, LeaseLost
 from dds_adapters.kubernetes.limiter import Backoff
-from dds_adapters.kubernetes.watch.arrivals import Arrival, DeltaQueue
+from dds_adapters.kubernetes.watch.delta_queue import Arrival, DeltaQueue
 from dds_adapters.kubernetes.watch.reflector import Reflector, stop_all
 from dds_adapters.kubernetes.write.writer import Writer
-from dds_adapters.runtime.loop import BATCH, Controller, Effective, Make, P, P_contra, Stall, Surroundings, Watcher
+from dds_adapters.runtime.loop import (
+    BATCH,
+    CommitListener,
+    Controller,
+    EffectivePolicy,
+    Make,
+    P,
+    P_contra,
+    Stall,
+    Surroundings,
+)
 from dds_adapters.runtime.serve_settings import LiveSettings
 from dds_core.errors import DdsError, LogUnavailable, PolicyError
 from dds_core.log import EventLog
@@ -119,7 +129,7 @@ LAST_SECONDS = 20.0
 """A process that has lost its lease and still hangs in a call to its log after so many seconds is killed."""
 
 
-class Observer(Watcher[P_contra], Protocol[P_contra]):
+class Observer(CommitListener[P_contra], Protocol[P_contra]):
     """Gets the news of a running process, for metrics, health and log lines. All calls come from the thread that decides,
     except `trouble`, which comes from any."""
 
@@ -149,7 +159,7 @@ class Process(Generic[P]):
         settings: LiveSettings,
         cluster: Cluster,
         open_log: Callable[[str], EventLog],
-        policy: Callable[[], Effective],
+        policy: Callable[[], EffectivePolicy],
         make: Make[P],
         *,
         observer: Observer[P],

@@ -17,10 +17,10 @@ from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.publish.decode import PUBLISHED, BareMetalHosts, PublisherTranslator
 from dds_adapters.kubernetes.publish.plan import PoolNews, plan
 from dds_adapters.kubernetes.publish.pools import NOT_KEPT
-from dds_adapters.kubernetes.watch.known import Identity, seeds
-from dds_adapters.kubernetes.watch.watched import PUBLISHER_OPTIONAL, WatchSpec, watched_by_publisher
+from dds_adapters.kubernetes.watch.object_store import Identity, seeds
+from dds_adapters.kubernetes.watch.watch_spec import PUBLISHER_OPTIONAL, WatchSpec, watched_by_publisher
 from dds_adapters.kubernetes.write.tasks import Task
-from dds_adapters.runtime.loop import Arriving, Controller, Effective, OnError, Watcher
+from dds_adapters.runtime.loop import Arriving, CommitListener, Controller, EffectivePolicy, OnError
 from dds_adapters.runtime.preflight import pool_lacks
 from dds_core.engine import Step
 from dds_core.errors import DdsError
@@ -202,12 +202,12 @@ class Publisher(Controller[PoolState]):
     def __init__(
         self,
         log: EventLog,
-        policy: Effective,
+        policy: EffectivePolicy,
         *,
         code: str,
         config_namespace: str = config.NAMESPACE,
         bare_metal_hosts: bool = False,
-        watchers: Sequence[Watcher[PoolState]] = (),
+        listeners: Sequence[CommitListener[PoolState]] = (),
         on_error: OnError = lambda error: None,
         pollers: Pollers | None = None,
     ) -> None:
@@ -226,7 +226,7 @@ class Publisher(Controller[PoolState]):
         """The API server kept a write differently than its last answer said, so it must be probed again."""
         self._came_last: dict[StockKey, int] = {}  # the instant at which a device last arrived
         self._kept: Capabilities | None = None  # None: no answer yet, the capabilities in the log apply
-        super().__init__(PUBLISHER, log, policy, code=code, watchers=watchers, on_error=on_error)
+        super().__init__(PUBLISHER, log, policy, code=code, listeners=listeners, on_error=on_error)
 
     # -- what is followed and asked ------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from dds_adapters.kubernetes.cluster import Asking, Unreachable
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.limiter import Backoff
 from dds_adapters.kubernetes.publish.probe import probe
-from dds_adapters.runtime.loop import Effective, Make, Surroundings
+from dds_adapters.runtime.loop import EffectivePolicy, Make, Surroundings
 from dds_adapters.runtime.polling import PollingThread
 from dds_adapters.runtime.publisher import DRIVER, Answers, Pollers, Publisher
 from dds_adapters.runtime.serve_settings import CONNECTIONS, SCAN_SECONDS
@@ -217,7 +217,7 @@ def make_publisher(
     """A function that makes the publisher with its threads. `code` is the version of dds; for the others see `FabricPoller` and
     `Publisher`. The caller closes the provider after the process has ended."""
 
-    def make(log: EventLog, policy: Effective, around: Surroundings[PoolState]) -> Publisher:
+    def make(log: EventLog, policy: EffectivePolicy, around: Surroundings[PoolState]) -> Publisher:
         answers = Answers(around.arrivals.instant, around.arrivals.wake)
 
         def on_error(part: str) -> Callable[[DdsError], None]:
@@ -233,7 +233,7 @@ def make_publisher(
             code=code,
             config_namespace=config_namespace,
             bare_metal_hosts=bare_metal_hosts,
-            watchers=around.watchers,
+            listeners=around.listeners,
             on_error=on_error("decisions"),
             pollers=Pollers(answers, fabric, probe),
         )

@@ -12,15 +12,15 @@ from msgspec import UNSET
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.decode.translate import Translator
 from dds_adapters.kubernetes.recording import EVALUATOR
-from dds_adapters.kubernetes.watch.arrivals import Arrival
-from dds_adapters.kubernetes.watch.known import Identity, seeds
-from dds_adapters.kubernetes.watch.watched import OPTIONAL, VERSIONS, WatchSpec, watched
+from dds_adapters.kubernetes.watch.delta_queue import Arrival
+from dds_adapters.kubernetes.watch.object_store import Identity, seeds
+from dds_adapters.kubernetes.watch.watch_spec import OPTIONAL, VERSIONS, WatchSpec, watched
 from dds_adapters.kubernetes.write.events import announce
 from dds_adapters.kubernetes.write.guarding import Guarding, ask_guarding
 from dds_adapters.kubernetes.write.plan import plan, stamps
 from dds_adapters.kubernetes.write.pods import Sink, ask_pod, tell_gone
 from dds_adapters.kubernetes.write.tasks import Task
-from dds_adapters.runtime.loop import Arriving, Controller, Effective, OnError, Surroundings, Watcher
+from dds_adapters.runtime.loop import Arriving, CommitListener, Controller, EffectivePolicy, OnError, Surroundings
 from dds_adapters.runtime.preflight import preflight
 from dds_core.engine import Step
 from dds_core.errors import DdsError
@@ -150,13 +150,13 @@ class Scaler(Controller[State]):
     def __init__(
         self,
         log: EventLog,
-        policy: Effective,
+        policy: EffectivePolicy,
         *,
         code: str,
         config_namespace: str = config.NAMESPACE,
         outlet: Sink | None = None,
         guards: GuardQuestion | None = None,
-        watchers: Sequence[Watcher[State]] = (),
+        listeners: Sequence[CommitListener[State]] = (),
         on_error: OnError = lambda error: None,
     ) -> None:
         """`outlet` takes the answers about pods; without it no pod is read. `guards` asks whether devices can be guarded, and
@@ -167,7 +167,7 @@ class Scaler(Controller[State]):
         self._config_namespace = config_namespace
         self._questions = PodQuestions(outlet)
         self._wishes: dict[str, int] = {}
-        super().__init__(SCALER, log, policy, code=code, watchers=watchers, on_error=on_error)
+        super().__init__(SCALER, log, policy, code=code, listeners=listeners, on_error=on_error)
 
     def watched(self) -> Sequence[WatchSpec]:
         return watched(self._config_namespace)
@@ -262,10 +262,10 @@ class Scaler(Controller[State]):
 
 def make_scaler(
     code: str, config_namespace: str = config.NAMESPACE, namespace: str = config.NAMESPACE
-) -> Callable[[EventLog, Effective, Surroundings[State]], Scaler]:
+) -> Callable[[EventLog, EffectivePolicy, Surroundings[State]], Scaler]:
     """A function that makes the scaler. `code` is the version of dds; `namespace` is where dds is installed."""
 
-    def make(log: EventLog, policy: Effective, around: Surroundings[State]) -> Scaler:
+    def make(log: EventLog, policy: EffectivePolicy, around: Surroundings[State]) -> Scaler:
         return Scaler(
             log,
             policy,
@@ -273,7 +273,7 @@ def make_scaler(
             config_namespace=config_namespace,
             outlet=around.arrivals,
             guards=GuardQuestion(namespace, around.arrivals.instant, around.arrivals.wake),
-            watchers=around.watchers,
+            listeners=around.listeners,
             on_error=lambda error: around.trouble("decisions", error),
         )
 

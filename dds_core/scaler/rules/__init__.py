@@ -11,13 +11,13 @@ from dds_core.scaler.events import ReservedDevice
 from dds_core.scaler.fold import apply
 from dds_core.scaler.fold.lives import move
 from dds_core.scaler.invariants import INVARIANTS
-from dds_core.scaler.rules import claims, devices, release
+from dds_core.scaler.rules import claims, detach, devices
 from dds_core.scaler.rules.assignment import Assignment, assign
+from dds_core.scaler.rules.detach import rebalance
 from dds_core.scaler.rules.failures import definite_due, end_cool_downs, fail, tell_failures
 from dds_core.scaler.rules.handover import hand_over
 from dds_core.scaler.rules.labels import label
 from dds_core.scaler.rules.orders import order, prewarm, who_waited_for, withdraw
-from dds_core.scaler.rules.release import rebalance
 from dds_core.scaler.rules.reservations import drop_overdue, ready_devices_of, reserve
 from dds_core.scaler.state import State, Work
 
@@ -52,7 +52,7 @@ def _round(work: Work) -> None:
         touched.devices |= uids
         for uid in sorted(uids):
             work.guarded("rules.devices.step", devices.step, uid)
-            work.guarded("rules.release.check_departures", release.check_departures, uid)
+            work.guarded("rules.detach.check_departures", detach.check_departures, uid)
             work.guarded("rules.devices.check_health", devices.check_health, uid)
             work.guarded("rules.devices.check_progress", devices.check_progress, uid)
     elif dirty.claims:
@@ -63,7 +63,7 @@ def _round(work: Work) -> None:
     elif dirty.rules:
         uids, dirty.rules = dirty.rules, set()
         for uid in sorted(uids):
-            work.guarded("rules.release.lift", release.lift, uid)
+            work.guarded("rules.detach.lift", detach.lift, uid)
     else:
         if dirty.freed:
             freed, dirty.freed = dirty.freed, set()
@@ -82,9 +82,9 @@ def for_node(work: Work, node: str) -> None:
         if state.reservations_at[node]:
             work.guarded("rules.reservations.drop_overdue", drop_overdue, node)
         if state.somebody_waits(node):
-            work.guarded("rules.nodes.cover", _assign, node, assignments)
+            work.guarded("rules.assignment.assign", _assign, node, assignments)
         for assignment in assignments:
-            work.guarded("rules.nodes.advance", _advance, assignment.claim.uid, assignment, node)
+            work.guarded("rules.advance", _advance, assignment.claim.uid, assignment, node)
             work.guarded("rules.claims.tell_hidden", claims.tell_hidden, assignment.claim.uid, assignment, node)
         assignments = [
             one for one in assignments if state.lives.rows[one.claim.uid].state in WAITING
@@ -97,7 +97,7 @@ def for_node(work: Work, node: str) -> None:
             if assignment.complete:
                 work.guarded("rules.handover.hand_over", hand_over, assignment.claim.uid, node)
         if assignments:
-            work.guarded("rules.release.rebalance", rebalance, node, assignments)
+            work.guarded("rules.detach.rebalance", rebalance, node, assignments)
         _give_back(work, node, assignments)
         work.guarded("rules.orders.prewarm", prewarm, node, assignments)
         if state.cooling_at[node]:
@@ -115,13 +115,13 @@ def _give_back(work: Work, node: str, assignments: list[Assignment]) -> None:
     """Check the holds and fences of the node, and choose devices that have idled long enough."""
     state = work.state
     wanted = {uid for one in assignments for uid in one.resources}
-    work.guarded("rules.release.unmark", release.unmark, node)
+    work.guarded("rules.detach.unmark", detach.unmark, node)
     fenced = sorted(uid for uid in state.resources_at[node] if uid in state.fences) if state.fences else ()
     for uid in fenced:
-        work.guarded("rules.release.check_fence", release.check_fence, uid, wanted)
+        work.guarded("rules.detach.check_fence", detach.check_fence, uid, wanted)
     for uid in sorted(state.holds_at[node]):
-        work.guarded("rules.release.check_hold", release.check_hold, uid, wanted)
-    work.guarded("rules.release.detach", release.detach, node, assignments, wanted)
+        work.guarded("rules.detach.check_hold", detach.check_hold, uid, wanted)
+    work.guarded("rules.detach.detach", detach.detach, node, assignments, wanted)
 
 
 def _advance(work: Work, uid: str, assignment: Assignment, node: str) -> None:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import msgspec
 
 from dds_adapters.kubernetes.cluster import EVERYTHING, Cluster, Refused, Unreachable, Watch
-from dds_adapters.kubernetes.watch.watched import VERSIONS, scope_of_config
+from dds_adapters.kubernetes.watch.watch_spec import VERSIONS, scope_of_config
 from dds_core.errors import InputError
 from dds_lab.record.allowed import Allowed
 from dds_lab.record.recorded import RecordingFile

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from dds_adapters.kubernetes.recording import replay_recording
-from dds_adapters.kubernetes.watch.arrivals import DeltaQueue
+from dds_adapters.kubernetes.watch.delta_queue import DeltaQueue
 from dds_adapters.runtime.metrics import CATALOGUE, Metrics, Program, Sources
 from dds_adapters.runtime.metrics import catalogue as c
 from dds_adapters.runtime.metrics.fleet import Stages

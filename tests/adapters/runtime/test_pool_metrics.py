@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dds_adapters.fabric.provider import FabricAway
 from dds_adapters.fabric.survey import NoAnswer
-from dds_adapters.kubernetes.watch.arrivals import ADDED
+from dds_adapters.kubernetes.watch.delta_queue import ADDED
 from dds_adapters.runtime.loop import Committed
 from dds_adapters.runtime.metrics import (
     CATALOGUE,
@@ -60,7 +60,7 @@ class Shown:
         self.registry = CollectorRegistry()
         self.ages = {"machines": 2.0, "stock/1/A100": 3.0, "limits/m0": 4.0, "limits/m1": 9.0}
         self.metrics = PoolMetrics(self.registry, version="1", ages=lambda: self.ages, rounds=lambda: (7, 0.5))
-        self.run = Run(watchers=(self.metrics,))
+        self.run = Run(listeners=(self.metrics,))
         self.run.all()
 
     def samples(self) -> dict[str, dict[frozenset[tuple[str, str]], float]]:

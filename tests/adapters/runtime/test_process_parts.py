@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dds_adapters.kubernetes.lease.elector import LeaseLost
-from dds_adapters.kubernetes.watch.arrivals import ADDED, SYNCED, Arrival
-from dds_adapters.kubernetes.watch.watched import VERSIONS
+from dds_adapters.kubernetes.watch.delta_queue import ADDED, SYNCED, Arrival
+from dds_adapters.kubernetes.watch.watch_spec import VERSIONS
 from dds_adapters.kubernetes.write.tasks import Task
 from dds_adapters.runtime import loop as loop_module
 from dds_adapters.runtime import process as module

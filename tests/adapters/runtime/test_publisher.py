@@ -12,8 +12,8 @@ import pytest
 from dds_adapters.fabric.provider import FabricAway
 from dds_adapters.fabric.survey import LimitsAnswer, MachinesAnswer, NoAnswer, StockAnswer
 from dds_adapters.kubernetes.publish.pools import NOT_KEPT
-from dds_adapters.kubernetes.watch.arrivals import ADDED, LOST, MODIFIED, STALE, SYNCED, Arrival
-from dds_adapters.kubernetes.watch.watched import PUBLISHER as FOLLOWED
+from dds_adapters.kubernetes.watch.delta_queue import ADDED, LOST, MODIFIED, STALE, SYNCED, Arrival
+from dds_adapters.kubernetes.watch.watch_spec import PUBLISHER as FOLLOWED
 from dds_adapters.kubernetes.write.tasks import Task
 from dds_adapters.runtime.loop import Arriving
 from dds_adapters.runtime.publisher import Answered, Probed, Publisher, RoundEnded

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from dds_adapters.kubernetes.watch.arrivals import ADDED, LOST, MODIFIED, STALE, SYNCED, Arrival
-from dds_adapters.kubernetes.watch.watched import VERSIONS
+from dds_adapters.kubernetes.watch.delta_queue import ADDED, LOST, MODIFIED, STALE, SYNCED, Arrival
+from dds_adapters.kubernetes.watch.watch_spec import VERSIONS
 from dds_adapters.kubernetes.write.guarding import AskGuarding, Guarding
 from dds_adapters.runtime import scaler as module
 from dds_adapters.runtime.loop import Committed
@@ -225,7 +225,7 @@ def test_a_watcher_that_fails_is_told_of_and_stops_nothing() -> None:
         def committed(self, steps: Sequence[Committed], state: State) -> None:
             raise ValueError("no")
 
-    run = Run(watchers=(Broken(),))
+    run = Run(listeners=(Broken(),))
     run.sync()
     assert run.scaler.synced and run.told and run.told[0].where == "Broken"
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.kubernetes.watch.arrivals import ADDED, STALE, SYNCED, Arrival
-from dds_adapters.kubernetes.watch.watched import VERSIONS
+from dds_adapters.kubernetes.watch.delta_queue import ADDED, STALE, SYNCED, Arrival
+from dds_adapters.kubernetes.watch.watch_spec import VERSIONS
 from dds_adapters.runtime.loop import Committed, Stall
 from dds_adapters.runtime.scaler import Scaler
 from dds_core.engine import EngineOf, Step

@@ -24,8 +24,8 @@ from dds_adapters import jsonl
 from dds_adapters.jsonl import JsonlLog
 from dds_adapters.kubernetes.decode.translate import RESOURCES
 from dds_adapters.kubernetes.publish.decode import PUBLISHED
-from dds_adapters.kubernetes.watch.arrivals import ADDED, DELETED, SYNCED, Arrival
-from dds_adapters.kubernetes.watch.known import seeds
+from dds_adapters.kubernetes.watch.delta_queue import ADDED, DELETED, SYNCED, Arrival
+from dds_adapters.kubernetes.watch.object_store import seeds
 from dds_adapters.runtime.loop import Arriving, Controller
 from dds_adapters.runtime.publisher import Probed, Publisher, RoundEnded
 from dds_adapters.runtime.scaler import Scaler

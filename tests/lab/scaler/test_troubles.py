@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from dds_adapters.kubernetes.watch.watched import watched
+from dds_adapters.kubernetes.watch.watch_spec import watched
 from dds_core.errors import Fenced
 from dds_core.scaler import events as e
 from dds_core.scaler.policy import Policy

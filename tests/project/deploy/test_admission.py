@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.kubernetes.watch.watched import DRA, OPERATOR
+from dds_adapters.kubernetes.watch.watch_spec import DRA, OPERATOR
 from dds_core.model import FAILED_CONDITION, RESCHEDULE
 from tests.project.deploy import test_admission_autoscaler, test_admission_publisher
 from tests.project.deploy.admission import (

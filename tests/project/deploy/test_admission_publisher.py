@@ -9,7 +9,7 @@ import pytest
 
 from dds_adapters.kubernetes.doctor import server
 from dds_adapters.kubernetes.publish import probe
-from dds_adapters.kubernetes.watch.watched import DRA
+from dds_adapters.kubernetes.watch.watch_spec import DRA
 from dds_core.publisher.model import MANAGED_BY
 from tests.project.deploy.admission import (
     ACCOUNT,

@@ -8,7 +8,7 @@ import pytest
 
 from dds_adapters.kubernetes import rbac
 from dds_adapters.kubernetes.rbac import ELECTION, REVIEWS, RULES, Names
-from dds_adapters.kubernetes.watch.watched import VERSIONS
+from dds_adapters.kubernetes.watch.watch_spec import VERSIONS
 from dds_core import Policy, read_policy
 from tests.support.roles import EVERYTHING, NOTHING, POWERS, Powers, binding, role, rules
 

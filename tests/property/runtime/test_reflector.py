@@ -14,8 +14,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dds_adapters.kubernetes.watch.arrivals import DELETED, SYNCED, DeltaQueue
-from dds_adapters.kubernetes.watch.known import Listing, ObjectStore, identity
+from dds_adapters.kubernetes.watch.delta_queue import DELETED, SYNCED, DeltaQueue
+from dds_adapters.kubernetes.watch.object_store import Listing, ObjectStore, identity
 from dds_lab.faults.wire import Action, Cut, Delay, Duplicate, Expire, HalfOpen, Lost, Refuse, Rule, Slow
 from dds_lab.latency import Fixed, Uniform
 from tests.support.drawn import examples

@@ -12,10 +12,10 @@ import pytest
 
 from dds_adapters.kubernetes import Translator
 from dds_adapters.kubernetes import cluster as cluster_module
-from dds_adapters.kubernetes.watch.arrivals import LOST, STALE, SYNCED, Arrival, DeltaQueue
-from dds_adapters.kubernetes.watch.known import Identity
+from dds_adapters.kubernetes.watch.delta_queue import LOST, STALE, SYNCED, Arrival, DeltaQueue
+from dds_adapters.kubernetes.watch.object_store import Identity
 from dds_adapters.kubernetes.watch.reflector import Timing, stop_all
-from dds_adapters.kubernetes.watch.watched import VERSIONS, WatchSpec, watched
+from dds_adapters.kubernetes.watch.watch_spec import VERSIONS, WatchSpec, watched
 from dds_lab.api.gates import Gates
 from dds_lab.api.server import ApiServer
 from dds_lab.crds import COMPOSABLE_RESOURCES

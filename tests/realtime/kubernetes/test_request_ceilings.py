@@ -17,9 +17,9 @@ import pytest
 
 from dds_adapters.kubernetes import cluster as cluster_module
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.kubernetes.watch.arrivals import DeltaQueue
+from dds_adapters.kubernetes.watch.delta_queue import DeltaQueue
 from dds_adapters.kubernetes.watch.reflector import Reflector, stop_all
-from dds_adapters.kubernetes.watch.watched import VERSIONS, WatchSpec
+from dds_adapters.kubernetes.watch.watch_spec import VERSIONS, WatchSpec
 from dds_core.errors import DdsError
 from dds_lab.faults.wire import Action, Cut, Expire, Lost, Refuse, Rule, Slow
 from dds_lab.latency import Fixed

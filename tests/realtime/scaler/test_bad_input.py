@@ -14,7 +14,7 @@ import yaml
 
 from dds_adapters.kubernetes.decode.config import NAME as CONFIG
 from dds_adapters.kubernetes.decode.config import NAMESPACE
-from dds_adapters.kubernetes.watch.watched import OPERATOR
+from dds_adapters.kubernetes.watch.watch_spec import OPERATOR
 from dds_adapters.sql import Database
 from dds_core.scaler.policy import Policy
 from dds_lab.api.requests import MASTERS, User

@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from dds_adapters.kubernetes.watch.watched import OPTIONAL, VERSIONS
+from dds_adapters.kubernetes.watch.watch_spec import OPTIONAL, VERSIONS
 from dds_adapters.runtime.serve_settings import LiveSettings
 from dds_core.log import EventLog, MemoryLog
 from dds_core.scaler.policy import Policy

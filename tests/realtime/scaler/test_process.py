@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.kubernetes.watch.arrivals import Arrival
-from dds_adapters.kubernetes.watch.watched import VERSIONS
+from dds_adapters.kubernetes.watch.delta_queue import Arrival
+from dds_adapters.kubernetes.watch.watch_spec import VERSIONS
 from dds_adapters.runtime import process as module
 from dds_adapters.runtime.serve_settings import LiveSettings
 from dds_adapters.sql import Database

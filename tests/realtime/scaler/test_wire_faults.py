@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from dds_adapters.kubernetes.watch.reflector import Reflector, Timing
-from dds_adapters.kubernetes.watch.watched import VERSIONS
+from dds_adapters.kubernetes.watch.watch_spec import VERSIONS
 from dds_adapters.runtime import process as process_module
 from dds_lab.scenario.forms import between, fixed
 from dds_lab.scenario.trouble import Faults, WireFault

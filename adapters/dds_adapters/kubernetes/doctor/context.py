@@ -27,7 +27,7 @@ from dds_adapters.kubernetes.decode import config, decoding
 from dds_adapters.kubernetes.decode.decoding import Fault
 from dds_adapters.kubernetes.publish.decode import BareMetalHosts, host, pool_slice
 from dds_adapters.kubernetes.publish.device_info import read_pool_config
-from dds_adapters.kubernetes.watch.watched import BARE_METAL_HOSTS, VERSIONS, scope_of_config
+from dds_adapters.kubernetes.watch.watch_spec import BARE_METAL_HOSTS, VERSIONS, scope_of_config
 from dds_core.autoscaler.policy import AutoscalePolicy
 from dds_core.errors import DdsError
 from dds_core.model import Claim, Config, FabricResource, Node, Slice

@@ -9,7 +9,7 @@ from dds_adapters.kubernetes import guard, rbac
 from dds_adapters.kubernetes.cluster import Refused, path_of
 from dds_adapters.kubernetes.doctor.context import ExaminationContext, instant_of
 from dds_adapters.kubernetes.doctor.findings import Finding, foreign, many, note, ok, several, warning
-from dds_adapters.kubernetes.watch.watched import DRA
+from dds_adapters.kubernetes.watch.watch_spec import DRA
 from dds_core.kit.policy import MICROSECONDS, lower
 from dds_core.timeline.clock import rfc3339
 

@@ -14,7 +14,7 @@ from dds_adapters.kubernetes.decode import objects
 from dds_adapters.kubernetes.doctor.context import ExaminationContext, instant_of
 from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, note, ok, unknown, warning
 from dds_adapters.kubernetes.publish.probe import slice_on_trial
-from dds_adapters.kubernetes.watch.watched import DRA, OPERATOR, VERSIONS
+from dds_adapters.kubernetes.watch.watch_spec import DRA, OPERATOR, VERSIONS
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, Slice
 from dds_core.scaler.model import model_of_pool
 from dds_core.timeline.clock import duration, rfc3339

@@ -20,9 +20,9 @@ from typing import Protocol, TypeVar
 
 from dds_adapters.kubernetes.cluster import Cluster, Event, Page, Refused, Unreachable, Watch
 from dds_adapters.kubernetes.limiter import FIRST, LASTING, LONGEST, REQUESTS, WINDOW, Backoff, Limiter
-from dds_adapters.kubernetes.watch.arrivals import DELETED, LOST, SYNCED
-from dds_adapters.kubernetes.watch.known import ERROR, Identity, Listing, ObjectStore, Seen, failure, identity
-from dds_adapters.kubernetes.watch.watched import OPTIONAL, WatchSpec
+from dds_adapters.kubernetes.watch.delta_queue import DELETED, LOST, SYNCED
+from dds_adapters.kubernetes.watch.object_store import ERROR, Identity, Listing, ObjectStore, Seen, failure, identity
+from dds_adapters.kubernetes.watch.watch_spec import OPTIONAL, WatchSpec
 from dds_core.errors import DdsError
 from dds_core.text import scrub
 

@@ -9,7 +9,7 @@ import msgspec
 
 from dds_adapters.kubernetes.decode import decoding
 from dds_adapters.kubernetes.decode.decoding import Fault
-from dds_adapters.kubernetes.watch.arrivals import DELETED, MODIFIED
+from dds_adapters.kubernetes.watch.delta_queue import DELETED, MODIFIED
 from dds_adapters.kubernetes.write.live_object import Live, Ref, Server, Write
 from dds_adapters.kubernetes.write.tasks import Done, Result, Work
 from dds_core.model import FINISHED, Pod

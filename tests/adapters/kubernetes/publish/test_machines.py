@@ -10,7 +10,7 @@ import pytest
 
 from dds_adapters.kubernetes import UnknownResource
 from dds_adapters.kubernetes.publish.decode import BareMetalHosts, PublisherTranslator
-from dds_adapters.kubernetes.watch.watched import watched_by_publisher
+from dds_adapters.kubernetes.watch.watch_spec import watched_by_publisher
 from dds_core.events import Event, Rejected, encode
 from dds_core.publisher.events import HostObserved
 from dds_core.publisher.model import Host

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 from dds_adapters.kubernetes import NamedObjects, read_recording
 from dds_adapters.kubernetes.publish.decode import PUBLISHED, PublisherTranslator, host
-from dds_adapters.kubernetes.watch.watched import PUBLISHER, PUBLISHER_OPTIONAL, VERSIONS, watched, watched_by_publisher
+from dds_adapters.kubernetes.watch.watch_spec import (
+    PUBLISHER,
+    PUBLISHER_OPTIONAL,
+    VERSIONS,
+    watched,
+    watched_by_publisher,
+)
 from dds_core.events import Event, Rejected, decode, encode
 from dds_core.model import Requirement, Taint
 from dds_core.publisher.describe import digest_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from dds_adapters.kubernetes.watch.watched import VERSIONS
+from dds_adapters.kubernetes.watch.watch_spec import VERSIONS
 from dds_adapters.kubernetes.write.devices import (
     LabelNode,
     LiftTaint,

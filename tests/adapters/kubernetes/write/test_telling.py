@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from dds_adapters.kubernetes.watch.arrivals import DELETED, MODIFIED, DeltaQueue
+from dds_adapters.kubernetes.watch.delta_queue import DELETED, MODIFIED, DeltaQueue
 from dds_adapters.kubernetes.write.events import Regarding, TellPeople
 from dds_adapters.kubernetes.write.pods import ask_pod
 from dds_adapters.kubernetes.write.tasks import Declined, Done

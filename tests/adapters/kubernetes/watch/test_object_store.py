@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from dds_adapters.kubernetes.watch.known import Identity, ObjectStore, failure, identity, seeds
+from dds_adapters.kubernetes.watch.object_store import Identity, ObjectStore, failure, identity, seeds
 from tests.support.world import one_node
 
 Told = list[tuple[str, str]]

@@ -15,7 +15,7 @@ import msgspec
 
 from dds_adapters.kubernetes.cluster import Refused
 from dds_adapters.kubernetes.decode.translate import RESOURCES, Resource
-from dds_adapters.kubernetes.watch.arrivals import ADDED, DELETED, MODIFIED
+from dds_adapters.kubernetes.watch.delta_queue import ADDED, DELETED, MODIFIED
 from dds_core.model import Pod
 
 ERROR = "ERROR"

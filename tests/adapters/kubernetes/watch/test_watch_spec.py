@@ -10,8 +10,8 @@ import pytest
 from dds_adapters.kubernetes import RESOURCES
 from dds_adapters.kubernetes.decode.decoding import pod, refers_to_claims
 from dds_adapters.kubernetes.recording import read_recording
-from dds_adapters.kubernetes.watch.watched import VERSIONS, watched
-from dds_adapters.kubernetes.watch.watched import refers_to_claims as matters
+from dds_adapters.kubernetes.watch.watch_spec import VERSIONS, watched
+from dds_adapters.kubernetes.watch.watch_spec import refers_to_claims as matters
 from tests.adapters.kubernetes.samples import RECORDINGS
 
 
