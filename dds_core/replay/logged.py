@@ -124,10 +124,11 @@ _opening = msgspec.json.Decoder(_Opening)
 
 
 def require_component(row: Envelope | LeanEvent, component: Component[Any]) -> None:
-    """Raise InputError when the first event of a log names another component. Checked only for the `usual` component, which is
-    assumed for every log whose name ends with no component's name."""
-    whose = component_of(_opening.decode(row.data).component if row.data is not None else "")
-    if component.usual and whose is not component:
+    """Raise InputError when the first event of a log names another component. A name that ends with no component's name is that of
+    the `usual` component for a reader that expects it, and says nothing to any other reader."""
+    name = _opening.decode(row.data).component if row.data is not None else ""
+    whose = component_of(name)
+    if whose is not component and (component.usual or name.rpartition("/")[2] == whose.name):
         fix = f"give component={whose.name.upper()}"
         raise InputError(f"it is the log of a {whose.name}", where=f"position {row.position}", fix=fix)
 

@@ -162,5 +162,12 @@ def test_a_publishers_log_is_not_taken_for_the_scalers(rows: list[Envelope]) -> 
             reading()
 
 
+def test_a_scalers_log_is_not_taken_for_the_publishers() -> None:
+    log = MemoryLog("prod-eu/scaler", cluster="c", recorded_at=1)
+    for reading in (lambda: verify(log.read(), PUBLISHER), lambda: fold_log(log.read(), PUBLISHER)):
+        with pytest.raises(InputError, match="position 1: it is the log of a scaler; give component=SCALER"):
+            reading()
+
+
 def test_the_scalers_is_the_default() -> None:
     assert Engine().component is SCALER
