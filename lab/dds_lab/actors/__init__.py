@@ -1,4 +1,2 @@
-"""The controllers of the simulated cluster, each a client of the API and of nothing else.
-
-None of them imports the API server's insides: what they know of the cluster they have read through `lab.client`.
-"""
+"""The controllers of the simulated cluster. Each of them knows the cluster only through `dds_lab.client`; none imports the
+simulated API server."""

@@ -1,7 +1,8 @@
-"""The ResourceClaim controller of kube-controller-manager: claims from templates, reservations that end, deallocation.
+"""The ResourceClaim controller of kube-controller-manager: it creates claims from templates, removes reservations that ended,
+and deallocates.
 
-A reservation ends with its pod (gone, replaced, finished, or deleted before it had a node); with the last one the
-allocation goes in the same update, then the finalizer. It never looks at binding conditions. Source:
+A reservation ends when its pod is gone, replaced, finished, or deleted before it had a node. When the last reservation ends, the
+same update removes the allocation; then the finalizer goes. The controller never looks at binding conditions. Source:
 pkg/controller/resourceclaim/controller.go.
 """
 
@@ -29,13 +30,13 @@ WORKERS = 50
 
 @dataclass(frozen=True)
 class ClaimsSettings:
-    """`look`: seconds that one look at a pod or a claim takes."""
+    """`look`: seconds to process one pod or claim."""
 
     look: Latency = field(default=Uniform(0.003, 0.008))
 
 
 class Claims:
-    """One controller, two kinds of keys: `pod/<namespace>/<name>` and `claim/<namespace>/<name>`."""
+    """The work queue has two kinds of keys: `pod/<namespace>/<name>` and `claim/<namespace>/<name>`."""
 
     def __init__(self, client: Client, time: Time, settings: ClaimsSettings) -> None:
         self._client = client
@@ -52,8 +53,6 @@ class Claims:
         self._queue.stop()
         self._pods.close()
         self._claims.close()
-
-    # -- what is news
 
     def _pod_changed(self, old: Object | None, new: Object | None) -> None:
         pod = new or old
@@ -74,12 +73,10 @@ class Claims:
             self._queue.add(f"claim/{new['metadata']['namespace']}/{new['metadata']['name']}")
 
     def _missed(self, claim: Object) -> None:
-        """A generated claim is gone; its pod, if it still waits, gets another one."""
+        """A generated claim was deleted: queue its pod, which gets a new claim if it still waits."""
         owner = _owning_pod(claim)
         if owner is not None:
             self._queue.add(f"pod/{claim['metadata']['namespace']}/{owner['name']}")
-
-    # -- one look
 
     def _look(self, key: str, finish: Finish) -> None:
         kind, namespace, name = key.split("/")
@@ -98,8 +95,7 @@ class Claims:
         finish()
 
     def _provide(self, pod: Object) -> None:
-        """Generate the claims that the pod's templates ask for; reserve allocated ones if it was put on a node by
-        hand."""
+        """Create claims from the pod's templates. Reserve allocated claims if the pod got its node without the scheduler."""
         named = {one["name"]: one.get("resourceClaimName") for one in claim_statuses(pod)}
         new = False
         for entry in pod["spec"].get("resourceClaims") or ():
@@ -113,7 +109,7 @@ class Claims:
                 self._reserve(pod, name)
 
     def _generated(self, pod: Object, entry: Object) -> str:
-        """The name of the claim for one entry: one that an earlier look made, or a new one."""
+        """The name of the entry's claim: one that an earlier try created, or a new one."""
         metadata = pod["metadata"]
         for claim in self._client.list("resourceclaims", metadata["namespace"]) if self._retried(pod) else ():
             annotations = claim["metadata"].get("annotations") or {}
@@ -127,7 +123,7 @@ class Claims:
         return name
 
     def _retried(self, pod: Object) -> bool:
-        """Only a look that is not the first can have left a claim behind."""
+        """Only an earlier try that failed can have left a claim behind."""
         return self._queue.failures(f"pod/{pod['metadata']['namespace']}/{pod['metadata']['name']}") > 0
 
     def _tell(self, pod: Object, named: dict[str, str | None]) -> None:
@@ -172,7 +168,7 @@ class Claims:
             self._delete_unwanted(claim)
 
     def _holds(self, claim: Object, consumer: Object) -> bool:
-        """Whether a reservation still counts: its pod is there, is the same, and may still run. Other consumers always
+        """Whether a reservation is still valid: its pod exists, is the same, and is not done. Consumers that are not pods always
         count."""
         if consumer.get("apiGroup") or consumer["resource"] != "pods":
             return True
@@ -192,8 +188,8 @@ class Claims:
         return self._client.update("resourceclaims", {**claim, "status": status}, subresource="status")
 
     def _delete_unwanted(self, claim: Object) -> None:
-        """A claim that was generated for a pod which is not going to run any more. If the pod is gone, garbage
-        collection does it."""
+        """Delete a generated claim whose pod is done or replaced. If the pod is gone, the garbage collector deletes the
+        claim."""
         owner, metadata = _owning_pod(claim), claim["metadata"]
         if owner is None or metadata.get("deletionTimestamp"):
             return
@@ -204,7 +200,7 @@ class Claims:
 
 
 def is_done(pod: Object) -> bool:
-    """Whether the pod will not run (any more): finished, or deleted before it had a node."""
+    """Whether the pod finished, or was deleted before it had a node."""
     if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return True
     return bool(pod["metadata"].get("deletionTimestamp")) and not pod["spec"].get("nodeName")

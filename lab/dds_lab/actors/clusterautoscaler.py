@@ -1,11 +1,10 @@
-"""A stand-in for Cluster Autoscaler with an external provider: its calls in its order, its simulation of scale-up and scale-down,
-and what it gets wrong about devices of a pool.
+"""A stand-in for Cluster Autoscaler with an external gRPC provider. It makes the same calls in the same order, simulates
+scale-up and scale-down, and repeats the real one's mistakes about pool devices.
 
-By the source of 1.35 and 1.36: core/static_autoscaler.go (the loop), clusterstate (instances, time-outs, back-off),
-core/scaleup (estimates on a template), core/scaledown (utilization, a simulated removal, taint, drain, deletion). It knows
-nothing of dds but the provider's interface. Where the real one copies the pods of a node for its template it fails on claims
-that hold a device of a pool (`stopped` counts that), and a node that lists fewer pools than its group's last good one counts as
-not ready.
+It follows the source of 1.35 and 1.36: core/static_autoscaler.go (the loop), clusterstate (instances, timeouts, back-off),
+core/scaleup (estimates on a template), core/scaledown (utilization, simulated removal, taint, drain, deletion). Of dds it knows
+only the provider's interface. The mistakes: copying a node's pods for a template fails if a claim holds a pool device (`stopped`
+counts that), and a node with fewer pools than its group's last good node counts as not ready.
 
 Left out: expanders (the group that takes most pods is chosen), pods of controllers, daemon sets, budgets, soft taints, several
 deletions at a time.
@@ -37,7 +36,8 @@ Room = dict[str, int]
 
 @dataclass(frozen=True)
 class CaSettings:
-    """Seconds, each as the flag of its name but for `scan` (scan-interval) and `taint` (node-delete-delay-after-taint)."""
+    """Seconds, each named after the autoscaler's flag; `scan` is scan-interval, `taint` is node-delete-delay-after-taint.
+    `threshold`: the highest utilization of a node that may be removed."""
 
     scan: float = 10.0
     unneeded: float = 600.0
@@ -52,7 +52,8 @@ class CaSettings:
 
 @dataclass(frozen=True)
 class Did:
-    """Something that it did: grow, refused, give up, remove, evict. `what` are pods it is done for, or nodes."""
+    """An action: grow, refused, give up, remove or evict. `what`: names of the pods that caused it, or of the nodes or
+    instances."""
 
     at: int
     kind: str
@@ -80,7 +81,7 @@ class _Deletion:
 
 
 class ClusterAutoscaler:
-    """One process of it; another begins anew, and knows nothing of this one. `provider` is asked for at each call."""
+    """One process. A restart is a new object without any memory. `provider` is called once in each loop."""
 
     def __init__(
         self,
@@ -91,8 +92,7 @@ class ClusterAutoscaler:
         told: Told = lambda did: None,
         saw: Callable[[GroupsView], None] = lambda view: None,
     ) -> None:
-        self.stopped = 0
-        """Loops that ended because a node of a group has a pod with a device of a pool."""
+        self.stopped = 0  # loops that ended early: a pod on a node of a group holds a pool device
         self._client = client
         self._time = time
         self._provider = provider
@@ -114,8 +114,6 @@ class ClusterAutoscaler:
     def stop(self) -> None:
         if self._next is not None:
             self._next.cancel()
-
-    # -- a loop
 
     def _loop(self) -> None:
         self._next = self._time.after(self._settings.scan, self._loop)
@@ -149,7 +147,7 @@ class ClusterAutoscaler:
         self._shrink(provider, view, groups, cluster)
 
     def _clean(self, view: GroupsView, cluster: Cluster) -> None:
-        """Delete taints of a process before this one, from members only."""
+        """Remove the taints that an earlier process left on nodes of the groups."""
         for node in cluster.nodes.values():
             if _tainted(node, DELETED_BY_CA) and view.group_of(_ref(node)) is not None:
                 self._untaint(node)
@@ -160,7 +158,7 @@ class ClusterAutoscaler:
         ]
 
     def _copied(self, members: list[Object], cluster: Cluster) -> bool:
-        """Whether a template cannot be made: a pod of the example node holds a device that is not the node's own."""
+        """Whether no template can be built: a pod on the example node holds a device that is not the node's own."""
         good = next((one for one in members if _ready(one) and not _tainted(one, DELETED_BY_CA)), None)
         return good is not None and any(
             cluster.holds_of_a_pool(claim, _name(good))
@@ -168,10 +166,10 @@ class ClusterAutoscaler:
             for claim in cluster.claims_of(pod) or ()
         )
 
-    # -- servers that come
+    # -- scale-up
 
     def _failed_are_deleted(self, provider: Provider, view: GroupsView, cluster: Cluster) -> bool:
-        """Instances in error, and those that never registered, are given up; the group is backed off."""
+        """Delete instances that failed or did not register in time, and back off their group."""
         known = {one["spec"].get("providerID") for one in cluster.nodes.values()}
         creating = {}
         for group in view.groups:
@@ -193,18 +191,18 @@ class ClusterAutoscaler:
         return max(0, group.target - ready + deleted) if not self._is_backed_off(group.id) else 0
 
     def _is_ready(self, group: str, node: Object, cluster: Cluster) -> bool:
-        """As this loop counts: by its condition, and by the pools that the last template had."""
+        """Ready as the autoscaler counts it: by the Ready condition, and by the number of pools that the last template had."""
         if not _ready(node) or _tainted(node, STARTING.key):
             return False
         return cluster.pools_of(_name(node)) >= self._pools.get(group, 0)
 
     def _expected(self, group: str, members: list[Object], cluster: Cluster) -> int:
-        """The pools of the next template: those of the first node that is good, else of the last template."""
+        """The number of pools of the next template: that of the first good node, else that of the last template."""
         good = next((one for one in members if _ready(one) and not _tainted(one, DELETED_BY_CA)), None)
         return cluster.pools_of(_name(good)) if good is not None else self._pools.get(group, 0)
 
     def _grow(self, provider: Provider, view: GroupsView, simulated: Simulation, left: list[Object]) -> bool:
-        """One group grows by as many as its template says, for the pods that fit into it."""
+        """Grow the group whose template takes most of the pods. True when the provider accepted."""
         best: tuple[int, Group, list[Object]] | None = None
         for group in view.groups:
             if self._is_backed_off(group.id):
@@ -234,7 +232,7 @@ class ClusterAutoscaler:
         seconds = min(self._settings.longest_backoff, last.seconds * 2) if last is not None else self._settings.backoff
         self._backoffs[group] = _Backoff(self._time.now() + round(seconds * MICROSECONDS), seconds)
 
-    # -- servers that go
+    # -- scale-down
 
     def _shrink(self, provider: Provider, view: GroupsView, groups: dict[str, list[Object]], cluster: Cluster) -> None:
         now, settings = self._time.now(), self._settings
@@ -246,7 +244,7 @@ class ClusterAutoscaler:
         self._unneeded = unneeded
         if self._deletion is not None or (now - self._added_at < settings.after_add * MICROSECONDS and self._added_at):
             return
-        for group in provider.view().groups:  # what it has asked in this loop counts already
+        for group in provider.view().groups:  # read anew: this loop's own requests count already
             for node in groups.get(group.id, ()):
                 since = unneeded.get(_name(node))
                 if (
@@ -273,7 +271,7 @@ class ClusterAutoscaler:
         self._deletion = _Deletion(_name(node), group, due)
 
     def _go_on(self, provider: Provider, deletion: _Deletion) -> None:
-        """Drain, then delete, by what is bound now."""
+        """Continue a deletion: evict the pods that are bound now, then delete the node."""
         now = self._time.now()
         if now < deletion.due:
             return
@@ -297,7 +295,7 @@ class ClusterAutoscaler:
             if not bound and provider.view().group_of(_ref(node)) is not None:
                 self._did("remove", deletion.group, (deletion.node,))
                 removed = self._ask(lambda: provider.delete(deletion.group, [_ref(node)]))
-        finally:  # also where nobody answers
+        finally:  # also when the provider does not answer
             if not removed:
                 self._did("refused", deletion.group, (deletion.node,))
                 self._untaint(node)
@@ -306,8 +304,6 @@ class ClusterAutoscaler:
     def _untaint(self, node: Object) -> None:
         left = [one for one in node["spec"].get("taints") or () if one["key"] != DELETED_BY_CA]
         self._client.patch("nodes", _name(node), {"spec": {"taints": left or None, "unschedulable": None}})
-
-    # -- help
 
     def _ask(self, call: Callable[[], None]) -> bool:
         try:
@@ -322,11 +318,8 @@ class ClusterAutoscaler:
         self._told(Did(self._time.now(), kind, group, what, number))
 
 
-# -- what it sees of the cluster ---------------------------------------------------------------------------------------------
-
-
 class Cluster:
-    """A snapshot, taken by lists."""
+    """A snapshot of the cluster, read with list calls."""
 
     def __init__(self, client: Client) -> None:
         self.nodes = {_name(one): one for one in client.list("nodes")}
@@ -341,11 +334,11 @@ class Cluster:
         }
 
     def pods_on(self, node: str) -> Iterator[Object]:
-        """Those that are bound to it, or nominated."""
+        """Pods that are bound or nominated to the node."""
         return (pod for pod in self.pods if node in (pod["spec"].get("nodeName"), _nominated(pod)))
 
     def unschedulable(self) -> list[Object]:
-        """Pods that may be a reason to grow: marked so by the scheduler, and not nominated."""
+        """Pods that the scheduler marked Unschedulable and did not nominate to a node."""
         found = []
         for pod in self.pods:
             if pod["spec"].get("nodeName") or _nominated(pod) or "deletionTimestamp" in pod["metadata"]:
@@ -356,7 +349,7 @@ class Cluster:
         return found
 
     def claims_of(self, pod: Object) -> list[Object] | None:
-        """None while one of them is not made yet: the pod fits nowhere."""
+        """None while one of the pod's claims does not exist yet; such a pod fits nowhere."""
         made = {
             one["name"]: one.get("resourceClaimName")
             for one in pod.get("status", {}).get("resourceClaimStatuses") or ()
@@ -369,17 +362,18 @@ class Cluster:
         return known if len(known) == len(found) else None
 
     def holds_of_a_pool(self, claim: Object, node: str) -> bool:
-        """Whether the pod's own claim holds a device that is not a node's."""
+        """Whether the claim belongs to a pod and holds a device that is not a node's own."""
         owned = any(one["kind"] == "Pod" for one in claim["metadata"].get("ownerReferences") or ())
         return owned and any((one["driver"], one["pool"]) not in self._local for one in _results(claim))
 
     def pools_of(self, node: str) -> int:
-        """How many pools the node's own slices are of."""
+        """The number of pools among the node's own slices."""
         own = (one["spec"] for one in self.slices if one["spec"].get("nodeName") == node)
         return len({(one["driver"], one["pool"]["name"]) for one in own})
 
     def utilization(self, node: Object) -> float:
-        """Of the devices that its slices list, where there is one; else of CPU or memory, whichever is more."""
+        """The share of the node's listed devices that claims hold. For a node without slices: of CPU or memory, whichever is
+        more."""
         name = _name(node)
         own = [one for one in self.slices if one["spec"].get("nodeName") == name]
         if own:
@@ -395,7 +389,7 @@ class Cluster:
 
 
 class Simulation:
-    """What is free on nodes, and on `upcoming` ones that are like their group's template; pods are placed one by one."""
+    """Free room on nodes, and on `upcoming` ones that look like their group's template. Pods are placed one by one."""
 
     def __init__(self, cluster: Cluster, upcoming: Iterable[tuple[Group, int]], without: str = "") -> None:
         self._cluster = cluster
@@ -425,11 +419,11 @@ class Simulation:
             self._add(Node(name, dict(template.labels)), taints, room_of(template.capacity))
 
     def place(self, pod: Object, *, anew: bool = False) -> bool:
-        """Whether it fits somewhere, where it is from then on. `anew`: its claims are allocated once more, elsewhere."""
+        """Place the pod on the first node that fits; False if none does. `anew`: allocate its claims again, elsewhere."""
         return any(self._fits(pod, name, anew=anew) for name in list(self._nodes))
 
     def estimate(self, group: Group, pods: list[Object], most: int) -> tuple[int, list[Object]]:
-        """How many servers of a group these pods take, and which of them they help; nothing is changed."""
+        """How many new servers of the group the pods need, and which pods these help. The simulation itself stays unchanged."""
         nodes, in_use = dict(self._nodes), self._in_use.copy()
         self._nodes, helped, number = {}, list[Object](), 0
         for pod in pods:
@@ -466,7 +460,8 @@ class Simulation:
         return True
 
     def _allocate(self, node: Node, claims: list[Object], *, anew: bool) -> bool:
-        """Devices for the claims on this node, taken from then on; an allocated claim binds the pod to where it can be used."""
+        """Allocate the claims on this node; the devices stay taken. A claim that is allocated already must be usable on the
+        node."""
         open_ = []
         for claim in claims:
             allocation = (claim.get("status") or {}).get("allocation")
@@ -493,9 +488,6 @@ class Simulation:
         for one in fit.allocations:
             self._in_use.add(one.to_object())
         return bool(fit)
-
-
-# -- parts of objects --------------------------------------------------------------------------------------------------------
 
 
 def room_of(amounts: Mapping[str, Any]) -> Room:
@@ -529,7 +521,7 @@ def _nominated(pod: Object) -> str:
 
 
 def _may_move(pod: Object) -> bool:
-    """A pod that nobody would make anew keeps its node, unless its annotation says otherwise."""
+    """The lab's pods have no controller that would create them again, so a pod may move only if its annotation says so."""
     return bool((pod["metadata"].get("annotations") or {}).get(SAFE_TO_EVICT) == "true")
 
 

@@ -1,8 +1,8 @@
-"""The hardware: machines, the fabrics that reach them, the devices in each fabric's pool, and what it takes to move
-one.
+"""The simulated hardware: machines, the fabrics that connect them, each fabric's free devices, and the orders that attach and
+detach them.
 
-It knows no API object. The operator orders, the vendor's driver looks at what a machine has, the publisher at what is
-free, the kubelet says which device is at work. It must never know why a device is wanted.
+It knows no API object, nor why a device is wanted. The operator places orders, the vendor's driver reads what a machine has, the
+publisher reads what is free, and the kubelet reports which devices are in use.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BROKEN = "the device is in a critical state"
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A physical device. `serial` is what its vendor calls it (a GPU UUID), `resource` what the fabric calls it."""
+    """A physical device. `serial`: the vendor's name (a GPU UUID). `resource`: the fabric's name."""
 
     serial: str
     resource: str
@@ -35,7 +35,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A server that is cabled to one fabric (none: it has only what is built in), and the node that runs on it."""
+    """A server, its node, and the fabric that it is cabled to ("" for none: it has only built-in devices)."""
 
     uuid: str
     node: str
@@ -44,8 +44,8 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """A device in a machine. The minor number is the lowest that was free when it came (`since`, an instant); `fixed`
-    ones are built in."""
+    """A device in a machine. `minor`: the lowest number that was free at its attach. `since`: when that was. `fixed`: built
+    in."""
 
     device: Device
     minor: int
@@ -55,7 +55,7 @@ class Attached:
 
 @dataclass(frozen=True)
 class Pool:
-    """How many devices of a model a fabric has to begin with."""
+    """How many devices of a model a fabric has at the start."""
 
     fabric: str
     model: str
@@ -64,10 +64,9 @@ class Pool:
 
 @dataclass(frozen=True)
 class FabricSettings:
-    """Latencies are in seconds; `attach_of` and `detach_of` by model, where they differ. `in_flight` and `in_flight_per_machine`
-    are how many orders run at once, 0 for any number; further ones wait in line. `slots` are the devices of a model that a
-    machine has room for, besides those that are built in, 0 for any number. `timeout` is how long a caller waits for an
-    answer that does not come."""
+    """Latencies are in seconds; `attach_of` and `detach_of` override them by model. `in_flight`, `in_flight_per_machine`: how
+    many orders run at once (0: any number); others wait in line. `slots`: how many devices of a model fit into a machine besides
+    built-in ones (0: any number). `timeout`: how long a caller waits for an answer that does not come."""
 
     pools: tuple[Pool, ...] = ()
     attach: Latency = field(default=Uniform(1.0, 6.0))
@@ -81,12 +80,12 @@ class FabricSettings:
     timeout: float = 180.0
 
 
-# -- faults: told in advance, by a scenario or a test, and taken when an order begins; they never touch hardware themselves
+# -- faults: a scenario or a test adds them in advance, an order takes one when it begins
 
 
 class Counted(Protocol):
-    """`times` is how often it strikes, 0 for until it is lifted; `chance` how likely it strikes what it may befall: what has to
-    do with any of its `nodes` and `models`, all when it names none."""
+    """`times`: how often the fault strikes (0: until it is lifted). `chance`: how likely it strikes where it may. It may strike
+    all that concerns one of its `nodes` and `models`; an empty set means any."""
 
     @property
     def nodes(self) -> frozenset[str]: ...
@@ -106,7 +105,7 @@ F = TypeVar("F", bound=Counted)
 
 
 class Told(Generic[F]):
-    """The faults that wait, the earliest told first."""
+    """The pending faults, oldest first."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -116,14 +115,14 @@ class Told(Generic[F]):
         self._left.append((fault, fault.times))
 
     def lift(self, fault: F) -> None:
-        """End a fault early; one that is not there is none."""
+        """End a fault early. No effect if it is not pending."""
         self._left = [(one, left) for one, left in self._left if one != fault]
 
     def waiting(self) -> tuple[F, ...]:
         return tuple(fault for fault, _ in self._left)
 
     def struck(self, befalls: Callable[[F], bool], most: int | None = None) -> tuple[F, ...]:
-        """Those that strike now, `most` at the most; one that has struck `times` times is gone."""
+        """The faults that strike now, `most` at the most. A fault that has struck `times` times is removed."""
         struck: list[F] = []
         kept: list[tuple[F, int]] = []
         for fault, left in self._left:
@@ -144,12 +143,11 @@ Kind = Literal["refuse", "hang", "lose_answer", "wrong_device", "second_device"]
 
 @dataclass(frozen=True)
 class Fault:
-    """What befalls orders of one operation.
+    """A fault of attach or detach orders.
 
-    `refuse`: the fabric says no, with `words`. `hang`: nothing is done and the caller's time runs out. `lose_answer`:
-    it is done, the caller hears `words`. `wrong_device`: one of another model comes. `second_device`: two come and one
-    is named. Empty `nodes` or `models` mean any; `times` 0 means until lifted; `chance` is how likely each order is to
-    be hit.
+    `refuse`: the fabric refuses, with `words`. `hang`: nothing happens until the caller's timeout. `lose_answer`: the order is
+    carried out, but the caller gets `words`. `wrong_device`: a device of another model comes. `second_device`: two devices come
+    and one is reported. Empty `nodes` or `models` mean any; `times` 0: until lifted; `chance`: how likely each order is hit.
     """
 
     kind: Kind
@@ -162,20 +160,15 @@ class Fault:
 
 
 class Faults(Told[Fault]):
-    """The faults that wait for an order."""
-
     def take(self, operation: str, node: str, model: str) -> Fault | None:
-        """The fault that befalls this order, the earliest told first."""
+        """Take the oldest fault that strikes this order."""
         struck = self.struck(lambda fault: fault.operation == operation and concerns(fault, node, model), most=1)
         return next(iter(struck), None)
 
 
-# -- the fabric
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the one who ordered is told: the device, or the fabric's words for why not."""
+    """The fabric's answer to an order: the device, or the error."""
 
     device: Device | None = None
     error: str = ""
@@ -195,7 +188,7 @@ class _Order:
 
 
 class Fabric:
-    """Every fabric of the lab, in one. `ledger` has every order and what became of it."""
+    """All fabrics of the lab. `ledger` records every order and its outcome."""
 
     def __init__(self, time: Time, settings: FabricSettings, name: str = "fabric") -> None:
         self.ledger = Ledger()
@@ -210,26 +203,22 @@ class Fabric:
         self._by_uuid: dict[str, Machine] = {}
         self._attached: dict[str, dict[str, Attached]] = {}  # node → resource → device
         self._where: dict[str, str] = {}  # serial → node
-        self._coming: dict[str, tuple[Device, str]] = {}  # serial → what is on its way in, and the node
-        self._broken: dict[str, str] = {}  # serial → words
-        self._out: dict[str, Device] = {}  # serial → what was taken out broken, and is in no pool until it is repaired
-        self._users: dict[str, dict[str, None]] = {}  # serial → who computes on it
-        self._uses: dict[str, dict[str, None]] = {}  # who → serials
+        self._coming: dict[str, tuple[Device, str]] = {}  # serial → a device that is being attached, and the node
+        self._broken: dict[str, str] = {}  # serial → error
+        self._out: dict[str, Device] = {}  # serial → detached while broken, in no pool until repaired
+        self._users: dict[str, dict[str, None]] = {}  # serial → users: pods, as namespace/name
+        self._uses: dict[str, dict[str, None]] = {}  # user → serials
         self._waiting: deque[_Order] = deque()
-        self._busy: dict[str, int] = {}  # node → orders that run
+        self._busy: dict[str, int] = {}  # node → running orders
         self._orders = 0
         self._pool_listeners: list[Callable[[str, str], None]] = []
         self._machine_listeners: list[Callable[[str], None]] = []
         for pool in settings.pools:
             self.resize(pool.fabric, pool.model, pool.count)
 
-    # -- what there is
-
     def connect(self, node: str, fabric: str = "", fixed: Iterable[str] = ()) -> Machine:
-        """Cable a node's machine to a fabric; `fixed` are the models of the devices that are built into it.
-
-        The machine's UUID is the one that ends the node's providerID in a lab.
-        """
+        """Cable a node's machine to a fabric. `fixed`: models of its built-in devices. Its UUID ends the node's providerID in a
+        lab."""
         machine = Machine(str(uuid.uuid5(uuid.NAMESPACE_DNS, node)), node, fabric)
         self._machines[node] = self._by_uuid[machine.uuid] = machine
         self._attached.setdefault(node, {})
@@ -238,7 +227,7 @@ class Fabric:
         return machine
 
     def disconnect(self, node: str) -> None:
-        """The fabric's manager knows nothing of a node's machine any more; what is in it stays there."""
+        """The fabric's manager forgets the node's machine. The devices stay in it."""
         machine = self._machines.pop(node, None)
         if machine is not None:
             del self._by_uuid[machine.uuid]
@@ -250,93 +239,85 @@ class Fabric:
         return tuple(self._machines.values())
 
     def machine_of(self, uuid: str) -> Machine | None:
-        """The machine of a UUID, None when no fabric knows one."""
         return self._by_uuid.get(uuid)
 
     def free(self, fabric: str, model: str) -> int:
-        """How many devices could be attached now: not those that are on their way in, and not yet those on their way
-        out."""
+        """How many devices can be attached now. Those that are being attached or detached do not count."""
         return len(self._free.get((fabric, model), ()))
 
     def pool(self, fabric: str, model: str) -> tuple[Device, ...]:
-        """The devices that could be attached now, the next one first."""
+        """The free devices, the next one to be attached first."""
         return tuple(self._free.get((fabric, model), ()))
 
     def coming(self) -> tuple[tuple[Device, str], ...]:
-        """The devices that are on their way into a machine, each with the node."""
+        """The devices that are being attached, each with its node."""
         return tuple(self._coming.values())
 
     def out(self) -> tuple[Device, ...]:
-        """What was taken out of a machine broken: in no machine and, until it is repaired, in no pool."""
+        """Devices that were detached while broken. They are in no pool until they are repaired."""
         return tuple(self._out.values())
 
     def running(self, fabric: str, model: str) -> int:
-        """How many attaches of the model are under way."""
+        """How many attaches of the model are running."""
         return self._running.get((fabric, model), 0)
 
     def pools(self) -> tuple[tuple[str, str], ...]:
-        """The (fabric, model) pairs that there ever were, in order of appearance."""
+        """All (fabric, model) pairs that ever existed, in order of appearance."""
         return tuple(self._free)
 
     def attached(self, node: str) -> tuple[Attached, ...]:
-        """What is in the node's machine, by minor number; without what has dropped out."""
+        """The working devices in the node's machine, by minor number."""
         return tuple(one for one in self.plugged(node) if one.device.serial not in self._broken)
 
     def plugged(self, node: str) -> tuple[Attached, ...]:
-        """What is in the node's machine, by minor number, whether or not it works."""
+        """All devices in the node's machine, broken ones included, by minor number."""
         return tuple(sorted(self._attached.get(node, {}).values(), key=lambda one: one.minor))
 
     def broken(self, serial: str) -> str:
-        """Words for what is wrong with a device, wherever it is; "" for nothing."""
+        """The error of a broken device, "" for a working one."""
         return self._broken.get(serial, "")
 
     def where(self, serial: str) -> str:
-        """The node whose machine the device is in, "" when it is in none."""
+        """The node of the machine that the device is in, "" if it is in none."""
         return self._where.get(serial, "")
 
     def health(self, node: str, resource: str) -> str:
-        """What a check of one device finds: nothing, or words."""
+        """The result of a health check: an error, "" for a healthy device."""
         found = self._attached.get(node, {}).get(resource)
         if found is None:
             return f"the resource {resource} is not attached to {node}"
         return self._broken.get(found.device.serial, "")
 
     def on_pool(self, call: Callable[[str, str], None]) -> Callable[[], None]:
-        """Be called with (fabric, model) whenever what is free changes. What is returned ends that."""
+        """Call `call(fabric, model)` whenever the free devices change. Returns a function that ends this."""
         self._pool_listeners.append(call)
         return lambda: self._pool_listeners.remove(call)
 
     def on_machine(self, call: Callable[[str], None]) -> Callable[[], None]:
-        """Be called with the node whenever what is in its machine, or its health, changes. What is returned ends
-        that."""
+        """Call `call(node)` whenever a machine's devices or their health change. Returns a function that ends this."""
         self._machine_listeners.append(call)
         return lambda: self._machine_listeners.remove(call)
-
-    # -- who computes on what
 
     def occupy(self, serial: str, user: str) -> None:
         self._users.setdefault(serial, {})[user] = None
         self._uses.setdefault(user, {})[serial] = None
 
     def vacate(self, user: str) -> None:
-        """Whoever it is computes on nothing any more."""
+        """The user stops using all its devices."""
         for serial in self._uses.pop(user, ()):
             del self._users[serial][user]
             if not self._users[serial]:
                 del self._users[serial]
 
     def users(self, serial: str) -> tuple[str, ...]:
-        """Who computes on the device now."""
         return tuple(self._users.get(serial, ()))
 
     def busy(self) -> tuple[str, ...]:
-        """Whoever computes on anything."""
+        """All users of any device."""
         return tuple(self._uses)
 
-    # -- what happens to it
-
     def resize(self, fabric: str, model: str, by: int) -> int:
-        """Add devices to a pool, or take free ones away; returns by how many it really changed."""
+        """Add devices to a pool, or remove free ones. Returns the actual difference."""
         free = self._free.setdefault((fabric, model), deque())
         moved = max(by, -len(free))
         for _ in range(moved):
@@ -348,12 +329,12 @@ class Fabric:
         return moved
 
     def drop(self, serial: str, words: str = BROKEN) -> None:
-        """The device falls off its bus: no driver sees it any more, and a check says so."""
+        """Break a device: drivers no longer see it, and health checks report `words`."""
         self._broken[serial] = words
         self._machine_changed(self.where(serial))
 
     def restore(self, serial: str) -> None:
-        """It works again; what was taken out meanwhile goes back into its pool."""
+        """Repair a device. If it was detached meanwhile, it returns to its pool."""
         if self._broken.pop(serial, None) is None:
             return
         device = self._out.pop(serial, None)
@@ -366,12 +347,12 @@ class Fabric:
     # -- orders
 
     def attach(self, node: str, model: str, done: Callable[[Answer], None], resource: str = "") -> int:
-        """Order one device of a model into a node's machine, the next of its pool, or the one that is named by the
-        fabric's name for it. `done` comes later and once, or never if nobody answers."""
+        """Order a device for a node's machine: the next one of the pool, or the one that the fabric calls `resource`. Returns
+        the order's number. `done` is called later, once."""
         return self._order("attach", node, model, resource, done)
 
     def detach(self, node: str, resource: str, done: Callable[[Answer], None]) -> int:
-        """Order a device, by the fabric's name for it, back into the pool."""
+        """Order the device that the fabric calls `resource` back into its pool. Returns the order's number."""
         found = self._attached.get(node, {}).get(resource)
         return self._order("detach", node, found.device.model if found else "", resource, done)
 
@@ -384,7 +365,7 @@ class Fabric:
         return order.number
 
     def _start(self) -> None:
-        """Begin the orders that may run, the oldest first."""
+        """Start the waiting orders that may run, oldest first."""
         kept: deque[_Order] = deque()
         while self._waiting:
             order = self._waiting.popleft()
@@ -418,7 +399,7 @@ class Fabric:
             self._time.after(takes.draw(self._random), lambda: self._detach(order))
 
     def _refusal(self, order: _Order) -> str:
-        """Why the fabric says no at once, "" when it does not."""
+        """Why the fabric refuses the order at once, "" if it does not."""
         machine = self._machines.get(order.node)
         if machine is None or not machine.fabric:
             return f"CDI manager: no machine of a fabric is known for {order.node}"
@@ -441,7 +422,7 @@ class Fabric:
         return 0 < self._settings.slots <= there + coming
 
     def _reserve(self, order: _Order) -> None:
-        """Take from the pool what is going to come, which is not always what was asked for."""
+        """Take the device from the pool. With a fault it is one of another model, or two."""
         fabric = order.fabric = self._machines[order.node].fabric
         kind = order.fault.kind if order.fault is not None else ""
         model = self._other_model(fabric, order.model) if kind == "wrong_device" else order.model
@@ -496,7 +477,7 @@ class Fabric:
         self._answer(order, Answer(error=words) if words else Answer(device))
 
     def _unheard(self, order: _Order) -> str:
-        """The error that is heard instead of the good answer, if the answer is lost on its way."""
+        """The error that the caller gets although the order was carried out (fault `lose_answer`), "" without that fault."""
         return order.fault.words if order.fault is not None and order.fault.kind == "lose_answer" else ""
 
     def _fail(self, order: _Order, words: str) -> None:
@@ -509,8 +490,6 @@ class Fabric:
             del self._busy[order.node]
         order.done(answer)
         self._start()
-
-    # -- parts
 
     def _made(self, fabric: str, model: str) -> Device:
         resource = str(uuid.UUID(int=self._serials.getrandbits(128), version=4))

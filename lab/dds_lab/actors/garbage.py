@@ -1,9 +1,9 @@
-"""The garbage collector of kube-controller-manager: what belonged to something that is gone goes too.
+"""The garbage collector of kube-controller-manager: it deletes objects whose owners are gone.
 
-An object goes when none of its owners exists any more; references to some that are gone are taken out while another
-lives. A deletion in the foreground waits for the dependants that block it, one that orphans cuts them loose first.
-Everything that is decided is decided from live objects; what is known from watching only says what to look at. It must
-never know a kind. Source: pkg/controller/garbagecollector/garbagecollector.go.
+An object is deleted when none of its owners exists. While one owner exists, references to missing owners are removed. A
+foreground deletion waits for the dependants that block it; an orphaning deletion first removes the references to the owner.
+Decisions use live objects only; the watch only says what to check. The collector treats all kinds alike. Source:
+pkg/controller/garbagecollector/garbagecollector.go.
 """
 
 from dataclasses import dataclass, field
@@ -20,12 +20,12 @@ DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 WORKERS = 20
 
 GONE, LIVING, WAITING = "gone", "living", "waiting"
-"""What an owner may be: waiting ones are deleted in the foreground and block on their dependants."""
+"""States of an owner. WAITING: its foreground deletion waits for its dependants."""
 
 
 @dataclass(frozen=True)
 class GarbageSettings:
-    """`look`: seconds from what made an object worth a look to the look. `ignored`: plurals that are not followed."""
+    """`look`: seconds until a queued object is checked. `ignored`: plurals of resources that are not watched."""
 
     look: Latency = field(default=Uniform(0.005, 0.03))
     ignored: tuple[str, ...] = ("events", "leases")
@@ -33,7 +33,7 @@ class GarbageSettings:
 
 @dataclass(frozen=True)
 class Place:
-    """Where an object is: the resource, its namespace ("" for none) and its name."""
+    """An object's resource, namespace ("" for none) and name."""
 
     resource: Resource
     namespace: str
@@ -41,7 +41,7 @@ class Place:
 
 
 class Garbage:
-    """One collector for all kinds that the server has, those of later definitions included."""
+    """Collects objects of all kinds that the server has, custom resources that are defined later included."""
 
     def __init__(self, client: Client, time: Time, settings: GarbageSettings) -> None:
         self._client = client
@@ -62,10 +62,8 @@ class Garbage:
         for mirror in self._mirrors.values():
             mirror.close()
 
-    # -- what is known
-
     def _follow_all(self) -> None:
-        """Follow every kind that the server has; forget those that it has no more."""
+        """Watch every kind that the server has, and stop watching those that it no longer has."""
         served: dict[str, Resource] = {}
         kinds: dict[tuple[str, str], Resource] = {}
         for resource in self._client.served():
@@ -127,8 +125,6 @@ class Garbage:
             for owner in dict.fromkeys(owners):
                 self._dependants.setdefault(owner, {})[uid] = None
 
-    # -- one look
-
     def _look(self, uid: str, finish: Finish) -> None:
         try:
             obj = self._live(self._places.get(uid), uid)
@@ -143,7 +139,7 @@ class Garbage:
         finish()
 
     def _live(self, place: Place | None, uid: str) -> Object | None:
-        """The object of that uid as the server has it now."""
+        """The live object, None if it is gone or has another uid."""
         if place is None:
             return None
         found = self._client.find(full_name(place.resource), place.name, place.namespace)
@@ -162,7 +158,7 @@ class Garbage:
             self._collect(place, obj)
 
     def _cut_loose(self, place: Place, owner: Object) -> None:
-        """Nobody belongs to this object any more; then it may go."""
+        """Remove all references to this owner, then its finalizer."""
         uid = owner["metadata"]["uid"]
         for dependant in list(self._dependants.get(uid, ())):
             where = self._places.get(dependant)
@@ -172,7 +168,8 @@ class Garbage:
         self._drop_finalizer(place, owner, ORPHAN)
 
     def _clear_way(self, place: Place, owner: Object) -> None:
-        """Dependants go before this object; it waits for those that say so. It is looked at again when one is gone."""
+        """Delete the dependants, then the finalizer when none of them blocks any more. Each dependant that goes queues the owner
+        again."""
         uid = owner["metadata"]["uid"]
         blocked = False
         for dependant in list(self._dependants.get(uid, ())):
@@ -187,7 +184,6 @@ class Garbage:
             self._drop_finalizer(place, owner, FOREGROUND)
 
     def _collect(self, place: Place, obj: Object) -> None:
-        """Decide about an object that has owners."""
         references = _references(obj)
         states = [self._state(place, reference) for reference in references]
         kept = [one for one, state in zip(references, states, strict=True) if state == LIVING]
@@ -205,8 +201,8 @@ class Garbage:
         )  # fmt: skip
 
     def _state(self, place: Place, reference: Object) -> str:
-        """What has become of an owner. One of an unknown kind lives, and so does one in a namespace that owns something
-        outside: a real collector cannot decide about either and leaves the object alone."""
+        """The state of an owner. LIVING also if its kind is unknown, or if it is namespaced and the object is not: the real
+        collector cannot decide about either and leaves the object alone."""
         group = reference["apiVersion"].rpartition("/")[0]
         resource = self._kinds.get((group, reference["kind"]))
         if resource is None or (resource.namespaced and not place.namespace):
@@ -217,8 +213,6 @@ class Garbage:
             return GONE
         deleting = owner["metadata"].get("deletionTimestamp") and FOREGROUND in _policies(owner)
         return WAITING if deleting else LIVING
-
-    # -- writes
 
     def _keep_owners(self, place: Place, obj: Object, kept: list[Object]) -> None:
         if len(kept) < len(_references(obj)):
@@ -237,7 +231,7 @@ _POLICY = {FOREGROUND: "Foreground", ORPHAN: "Orphan"}
 
 
 def _policies(obj: Object) -> list[str]:
-    """The finalizers of an object that are the collector's to work off."""
+    """The object's finalizers that the collector handles."""
     return [one for one in obj["metadata"].get("finalizers") or () if one in (FOREGROUND, ORPHAN)]
 
 

@@ -1,9 +1,8 @@
-"""The kubelets of all nodes: bound pods start, have their claims prepared by the drivers, run, end, and go when they
-are told to.
+"""The kubelets of all nodes: they start bound pods, have the drivers prepare their claims, run and end them, and complete their
+deletion.
 
-A claim is prepared by device name; a name that the node's driver does not know keeps the pod waiting. What runs is told
-to the fabric as computing on its devices. A node that is `lost` is silent: nothing on it starts, ends or goes until it
-is found again.
+A claim is prepared by device name; if the node's driver does not know the name, the pod waits. The kubelet reports to the fabric
+which devices running pods use. A node that is `lost` is silent: nothing on it starts, ends or goes until it is found again.
 """
 
 import re
@@ -29,14 +28,14 @@ class Driver(Protocol):
     """A DRA driver's plugin, as a kubelet sees it."""
 
     def prepare(self, node: str, device: str) -> str:
-        """Make a device ready; its serial, "" when it has none. Raises NotPrepared."""
+        """Prepare a device. Returns its serial, "" if it has none. Raises NotPrepared."""
         ...
 
 
 @dataclass(frozen=True)
 class KubeletSettings:
-    """`start`: seconds from the binding to Running. `stop`: from the deletion to the end, at most the pod's grace
-    period. A pod runs for as many seconds as its annotation `run_for` says, else for ever."""
+    """Seconds. `start`: from the binding to Running. `stop`: from the deletion to the end, at most the pod's grace period and at
+    least `forced`. `run_for`: the annotation with the seconds that a pod runs; without it, the pod runs forever."""
 
     start: Latency = field(default=Uniform(0.03, 0.12))
     stop: Latency = field(default=Uniform(0.5, 2.0))
@@ -46,8 +45,6 @@ class KubeletSettings:
 
 @dataclass(slots=True)
 class _Pod:
-    """A pod that a kubelet has to do with."""
-
     uid: str
     node: str
     serials: tuple[str, ...] = ()
@@ -58,7 +55,7 @@ class _Pod:
 
 
 class Kubelet:
-    """All nodes' kubelets. `drivers` are the DRA plugins by driver name."""
+    """`drivers`: the DRA plugins by driver name."""
 
     def __init__(
         self, client: Client, time: Time, settings: KubeletSettings, fabric: Fabric, drivers: Mapping[str, Driver]
@@ -77,7 +74,7 @@ class Kubelet:
         self._pods = self._client.mirror("pods")
         self._pods.follow(self._changed)
         there = {"/".join(_key(pod)) for pod in self._pods.values()}
-        for user in self._fabric.busy():  # what runs of pods that went while there was no kubelet
+        for user in self._fabric.busy():  # pods that were deleted while no kubelet ran
             if user not in there:
                 self._fabric.vacate(user)
 
@@ -88,7 +85,7 @@ class Kubelet:
         self._known.clear()
 
     def lose(self, node: str) -> None:
-        """The node falls silent. What runs on it runs on."""
+        """The node falls silent. Its pods keep running."""
         self._lost.add(node)
         for known in self._known.values():
             if known.node == node:
@@ -124,7 +121,7 @@ class Kubelet:
             self._end(key, known, new)
 
     def _admit(self, key: tuple[str, str], known: _Pod, pod: Object, phase: str) -> None:
-        """A pod that is new to us: it is to be started, or it runs since before we did."""
+        """A pod seen for the first time: start it, or take it over if it ran before this kubelet started."""
         if phase == "Pending":
             self._after(known, self._settings.start.draw(self._random), lambda: self._start(key, known))
         elif phase == "Running":
@@ -162,7 +159,7 @@ class Kubelet:
             self._after(known, max(0.0, left), lambda: self._succeed(key, known))
 
     def _run_for(self, pod: Object) -> float | None:
-        """How long the pod runs; for ever, if its annotation is no number of seconds."""
+        """The seconds that the pod runs; None (forever) unless its annotation is a number."""
         text = (pod["metadata"].get("annotations") or {}).get(self._settings.run_for, "")
         return float(text) if _SECONDS.fullmatch(text) else None
 
@@ -176,7 +173,7 @@ class Kubelet:
         self._vacate(key, known)
 
     def _end(self, key: tuple[str, str], known: _Pod, pod: Object) -> None:
-        """The pod is told to go: it does so within its grace period."""
+        """End a deleted pod within its grace period."""
         known.ending = True
         grace = pod["metadata"].get("deletionGracePeriodSeconds", 30)
         wait = min(float(grace), self._settings.stop.draw(self._random)) if known.running else 0.0
@@ -200,10 +197,8 @@ class Kubelet:
         self._fabric.vacate("/".join(key))
         known.serials = ()
 
-    # -- parts
-
     def _prepared(self, pod: Object) -> list[str]:
-        """The serials of all devices of the pod's claims. Raises NotPrepared."""
+        """Prepare all devices of the pod's claims. Returns their serials. Raises NotPrepared."""
         namespace, serials = pod["metadata"]["namespace"], []
         for name in claim_names(pod):
             claim = self._client.find("resourceclaims", name, namespace)
@@ -219,7 +214,7 @@ class Kubelet:
         return serials
 
     def _patch(self, key: tuple[str, str], status: Object) -> bool:
-        """Write a pod's status; False if that was refused for now."""
+        """Write the pod's status. False if the write must be tried again."""
         try:
             self._client.patch("pods", key[1], {"status": status}, key[0], how="strategic", subresource="status")
         except ApiError as error:

@@ -1,7 +1,4 @@
-"""The fabric's own book: every attach and detach that was ordered, and what physically became of it.
-
-Tests compare what a scaler believes with what is written here. It records and answers questions; it never decides.
-"""
+"""The fabric's ledger: every attach and detach order with its physical outcome. Tests compare a scaler's view with it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,9 +10,9 @@ Outcome = Literal["ordered", "done", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the book. An order has one `ordered` line, then one `done` for each device that moved (two when the
-    fabric gave a second one, none when it hung), or one `failed`. `done` is what happened, whether or not anybody heard
-    of it: `words` then say what the one who ordered was told instead."""
+    """One line of the ledger. An order has one `ordered` line, then a `done` line for each device that moved (two if the fabric
+    gave a second one, none if it hung), or one `failed` line. `done` is what happened, even if the caller never heard of it:
+    `words` then has the error that the caller got."""
 
     at: int
     order: int
@@ -29,8 +26,6 @@ class Entry:
 
 
 class Ledger:
-    """All entries in the order in which they were made."""
-
     def __init__(self) -> None:
         self._entries: list[Entry] = []
         self._calls: list[Callable[[Entry], None]] = []
@@ -41,7 +36,7 @@ class Ledger:
             call(entry)
 
     def on_write(self, call: Callable[[Entry], None]) -> None:
-        """Be told of every entry from now on, as it is written."""
+        """Call `call` with every entry from now on, as it is written."""
         self._calls.append(call)
 
     def __len__(self) -> int:
@@ -51,7 +46,7 @@ class Ledger:
         return iter(self._entries)
 
     def count(self, operation: Operation, outcome: Outcome, node: str = "", model: str = "") -> int:
-        """How many entries say so; an empty node or model means any."""
+        """The number of matching entries; an empty node or model means any."""
         return sum(
             one.operation == operation
             and one.outcome == outcome
@@ -61,11 +56,11 @@ class Ledger:
         )
 
     def of(self, serial: str) -> tuple[Entry, ...]:
-        """What happened to one device."""
+        """All entries of one device."""
         return tuple(one for one in self._entries if one.serial == serial)
 
     def attached(self) -> dict[str, str]:
-        """Where each device that moved is now, by serial: the fold of all that was done."""
+        """Serial → node of each device that is attached now, folded from all `done` entries."""
         where: dict[str, str] = {}
         for one in self._entries:
             if one.outcome != "done":
@@ -77,7 +72,7 @@ class Ledger:
         return where
 
     def unanswered(self) -> tuple[int, ...]:
-        """The orders of which nothing more is written: still under way, or hanging."""
+        """The numbers of orders without an outcome: they are running, or hang."""
         ordered = [one.order for one in self._entries if one.outcome == "ordered"]
         settled = {one.order for one in self._entries if one.outcome != "ordered"}
         return tuple(order for order in ordered if order not in settled)

@@ -1,8 +1,6 @@
-"""The device models that the fabrics have, and the ConfigMap through which scaler and publisher learn of them.
+"""The device models of the fabrics, and the ConfigMap `composable-dra-dds` from which scaler and publisher read them.
 
-The fields of an entry are those of the ConfigMap `composable-dra-dds`; what the vendor's driver tells of a device
-beyond them is here too, since in the lab one description serves all. Nothing here is judged: a scenario is checked
-before, a ConfigMap that somebody broke gives `BadConfig`.
+Nothing is validated here: scenarios are validated before, and a malformed ConfigMap raises `BadConfig`.
 """
 
 import json
@@ -26,8 +24,8 @@ class BadConfig(InputError):
 
 @dataclass(frozen=True)
 class Model:
-    """One entry of device-info. `attributes` are the `dra-attributes` of pool devices, `type` is the fabric's res-type,
-    `request_type` that of ComposabilityRequests, "" where nothing is said."""
+    """One entry of device-info. `attributes`: the `dra-attributes` of pool devices. `type`: the fabric's res-type.
+    `request_type`: the type of ComposabilityRequests ("" if the entry has none)."""
 
     index: int
     model: str
@@ -41,7 +39,7 @@ class Model:
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """What the ConfigMap says."""
+    """The parsed ConfigMap."""
 
     models: tuple[Model, ...]
     prefix: str = PREFIX
@@ -49,7 +47,6 @@ class DeviceInfo:
 
 
 def config_map(info: DeviceInfo) -> Object:
-    """The ConfigMap that says this."""
     entries = [
         {
             "index": one.index,
@@ -77,7 +74,7 @@ def config_map(info: DeviceInfo) -> Object:
 
 
 def read_config_map(obj: Object) -> DeviceInfo:
-    """What a ConfigMap says. Raises BadConfig."""
+    """Parse the ConfigMap. Raises BadConfig."""
     data = obj.get("data") or {}
     try:
         entries = yaml.safe_load(data["device-info"])

@@ -1,7 +1,8 @@
-"""Node lifecycle: taints that follow a node's condition, pods that have to leave it, pods of a node that is no more.
+"""The node lifecycle controller: it taints nodes by their Ready condition, evicts pods from tainted nodes, and deletes the pods
+of deleted nodes.
 
-Heartbeats are not simulated: whoever lets a node fall silent says so here as well. Source:
-pkg/controller/nodelifecycle, tainteviction and podgc.
+Heartbeats are not simulated: the lab calls `silent` and `heard` instead. Source: pkg/controller/nodelifecycle, tainteviction and
+podgc.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,8 +21,8 @@ RETRY = 1.0
 
 @dataclass(frozen=True)
 class NodesSettings:
-    """Seconds. `reaction`: from a condition to its taint. `grace`: until a silent node counts as unreachable.
-    `orphaned`: from the deletion of a node to that of the pods that were bound to it."""
+    """Seconds. `reaction`: from a condition to its taint. `grace`: until a silent node counts as unreachable. `orphaned`: from
+    the deletion of a node to that of its pods."""
 
     reaction: Latency = field(default=Uniform(0.005, 0.03))
     grace: float = 40.0
@@ -29,14 +30,12 @@ class NodesSettings:
 
 
 class NodeLifecycle:
-    """One controller for all nodes."""
-
     def __init__(self, client: Client, time: Time, settings: NodesSettings) -> None:
         self._client = client
         self._time = time
         self._settings = settings
         self._random: Random = time.random("nodes")
-        self._timers = Timers(time)  # by what they are about
+        self._timers = Timers(time)  # by purpose and name, such as taints/NODE
 
     def start(self) -> None:
         self._nodes = self._client.mirror("nodes")
@@ -50,7 +49,7 @@ class NodeLifecycle:
         self._timers.clear()
 
     def join(self, node: str, provider_id: str, amounts: Mapping[str, str], labels: Mapping[str, str]) -> None:
-        """A server is on: its kubelet registers a Node. The heartbeats of a Node that is there already begin again."""
+        """The kubelet of a server that was powered on registers its Node. If the Node exists, its heartbeats resume."""
         if self._nodes.get(node) is not None:
             self.heard(node)
             return
@@ -69,15 +68,13 @@ class NodeLifecycle:
             self._timers.after(f"join/{node}", RETRY, lambda: self.join(node, provider_id, amounts, labels))
 
     def silent(self, node: str) -> None:
-        """The node's heartbeats cease."""
+        """The node's heartbeats stop."""
         self._timers.after(f"silent/{node}", self._settings.grace, lambda: self._ready(node, "Unknown"))
 
     def heard(self, node: str) -> None:
-        """The node's heartbeats are back."""
+        """The node's heartbeats resume."""
         self._timers.cancel(f"silent/{node}")
         self._ready(node, "True")
-
-    # -- what is news
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
         if new is None:
@@ -91,7 +88,7 @@ class NodeLifecycle:
             self._timers.after(f"taints/{name}", wait, lambda: self._taint(name))
 
     def _pod_changed(self, old: Object | None, new: Object | None) -> None:
-        """A pod that was bound to a node that is gone, or that has to be left, is seen to as those that were there before."""
+        """Handle a pod that was just bound to a deleted node, or to a node with a NoExecute taint."""
         name = new["spec"].get("nodeName") if new is not None else None
         if not name or (old is not None and old["spec"].get("nodeName")):
             return
@@ -107,10 +104,8 @@ class NodeLifecycle:
             self._timers.cancel(f"{what}/{name}")
         self._timers.after(f"gone/{name}", self._settings.orphaned.draw(self._random), lambda: self._collect(name))
 
-    # -- taints
-
     def _taint(self, name: str) -> None:
-        """Make the node's taints what its Ready condition asks for, and let the pods go that do not tolerate them."""
+        """Set the taints that the node's Ready condition asks for, and evict the pods that do not tolerate them."""
         node = self._nodes.get(name)
         if node is None:
             return
@@ -134,8 +129,7 @@ class NodeLifecycle:
             self._timers.after(f"taints/{name}", RETRY, lambda: self._taint(name))
 
     def _evict(self, name: str) -> None:
-        """Pods that do not tolerate a NoExecute taint of the node, or not for ever, are deleted when their time is
-        up."""
+        """Plan the deletion of pods that do not tolerate a NoExecute taint of the node, or tolerate it only for a time."""
         node = self._nodes.get(name)
         taints = [one for one in _taints(node) if one["effect"] == "NoExecute"] if node is not None else []
         for pod in self._pods(name, lambda: self._evict(name)) if taints else ():
@@ -145,7 +139,7 @@ class NodeLifecycle:
                 self._timers.after(key, left, self._deletion(pod, name))
 
     def _deletion(self, pod: Object, node: str) -> Callable[[], None]:
-        """Delete the pod, if the node is still tainted then."""
+        """A callback that deletes the pod if the node is still tainted."""
 
         def delete() -> None:
             found = self._nodes.get(node)
@@ -154,16 +148,14 @@ class NodeLifecycle:
 
         return delete
 
-    # -- pods
-
     def _collect(self, name: str) -> None:
-        """The node has been gone for a while: its pods are deleted, with nobody left to end them."""
+        """The node is gone: delete its pods with grace 0, since no kubelet is left to end them."""
         if self._nodes.get(name) is None:
             for pod in self._pods(name, lambda: self._collect(name)):
                 self._delete(pod, 0)
 
     def _pods(self, node: str, again: Callable[[], None]) -> list[Object]:
-        """The pods of a node; none, and another try later, if the API does not say."""
+        """The pods of the node. If the API call fails: none, and `again` is called later."""
         try:
             return self._client.list("pods", fields=f"spec.nodeName={node}")
         except ApiError:
@@ -194,7 +186,7 @@ class NodeLifecycle:
 
 
 def _condition(node: Object) -> str:
-    """The status of Ready, "" for a node that has never said anything: it gets no new pods, and keeps those it has."""
+    """The status of the Ready condition, "" if the node never had one: it gets no new pods, and keeps those that it has."""
     for one in (node.get("status") or {}).get("conditions") or ():
         if one["type"] == "Ready":
             found: str = one["status"]
@@ -212,7 +204,7 @@ def _named(taints: list[Object]) -> list[tuple[str, str, str]]:
 
 
 def _seconds_left(pod: Object, taints: list[Object], now: int) -> float | None:
-    """How long the pod may stay: None for ever."""
+    """The seconds that the pod may stay, None for no limit."""
     found: list[float] = []
     for taint in taints:
         fitting = [one for one in pod["spec"].get("tolerations") or () if covers(one, taint)]

@@ -1,4 +1,4 @@
-"""What actors read in the API's objects, and what several of them write into them."""
+"""Helpers of several actors to read and write API objects."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from dds_lab.time import Time
 
 CLAIM_FINALIZER = "resource.kubernetes.io/delete-protection"
 
-Key = tuple[str, str, str]
-"""Driver, pool, device."""
+Key = tuple[str, str, str]  # driver, pool, device
 
 
 def version_of(obj: Object) -> int:
@@ -19,7 +18,7 @@ def version_of(obj: Object) -> int:
 
 
 def said(obj: Object, field: str) -> str:
-    """A text in an object's status, "" for none."""
+    """A text field of the object's status, "" if it is missing."""
     found: str = (obj.get("status") or {}).get(field, "")
     return found
 
@@ -36,24 +35,22 @@ def without_finalizer(obj: Object, finalizer: str) -> Object:
 
 
 def condition(type: str, status: str, reason: str, message: str, now: int) -> Object:
-    """A condition that begins to hold now."""
     since = instants.written(now)
     return {"type": type, "status": status, "reason": reason, "message": message, "lastTransitionTime": since}
 
 
 def ready_condition(status: str, reason: str, message: str, now: str) -> Object:
-    """A node's condition Ready."""
     found = {"type": "Ready", "status": status, "reason": reason, "message": message}
     return {**found, "lastHeartbeatTime": now, "lastTransitionTime": now}
 
 
 def node_owner(name: str, uid: str) -> Object:
-    """The reference of what belongs to a node and goes with it."""
+    """The owner reference of an object that is deleted with its node."""
     return {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid, "controller": True}
 
 
 def tolerates(tolerations: Iterable[Object], taint: Object) -> bool:
-    """Whether a toleration covers the taint of a node or device."""
+    """Whether one of the tolerations covers the taint of a node or device."""
     return any(covers(one, taint) for one in tolerations)
 
 
@@ -69,17 +66,13 @@ def covers(toleration: Object, taint: Object) -> bool:
     return bool(key) and operator == "Equal" and (toleration.get("value") or "") == (taint.get("value") or "")
 
 
-# -- claims
-
-
 def allocation_of(claim: Object | None) -> Object | None:
-    """status.allocation."""
     found: Object | None = ((claim or {}).get("status") or {}).get("allocation")
     return found
 
 
 def results(claim: Object | None) -> list[Object]:
-    """The devices that a claim has."""
+    """The allocated devices of the claim."""
     found: list[Object] = ((allocation_of(claim) or {}).get("devices") or {}).get("results") or []
     return found
 
@@ -89,7 +82,7 @@ def key_of(result: Object) -> Key:
 
 
 def node_of(claim: Object | None) -> str:
-    """The first node by name in the allocation's node selector, "" when there is none."""
+    """The first node that the allocation's node selector names, "" if it names none."""
     for term in ((allocation_of(claim) or {}).get("nodeSelector") or {}).get("nodeSelectorTerms") or ():
         for one in term.get("matchFields") or ():
             if one["key"] == "metadata.name" and one["operator"] == "In" and one.get("values"):
@@ -104,7 +97,7 @@ def reservations(claim: Object) -> list[Object]:
 
 
 def claim_names(pod: Object) -> Iterator[str]:
-    """The claims of a pod, in its order: named ones, generated ones, then that of its extended resources."""
+    """The names of the pod's claims in the order of its spec, then that of the claim for its extended resources."""
     generated = {one["name"]: one.get("resourceClaimName") for one in claim_statuses(pod)}
     for entry in pod["spec"].get("resourceClaims") or ():
         name = entry.get("resourceClaimName") or generated.get(entry["name"])
@@ -116,24 +109,20 @@ def claim_names(pod: Object) -> Iterator[str]:
 
 
 def claim_statuses(pod: Object) -> list[Object]:
-    """Which claims were generated for a pod."""
     found: list[Object] = (pod.get("status") or {}).get("resourceClaimStatuses") or []
     return found
 
 
 def extended_claim(pod: Object) -> str:
-    """The claim that the scheduler made for the pod's extended resources, "" for none."""
+    """The claim that the scheduler created for the pod's extended resources, "" if there is none."""
     found = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
     name: str = found.get("resourceClaimName", "")
     return name
 
 
-# -- the operator's kinds
-
-
 class Formed:
-    """A mirror without the objects that nobody can act on, such as a custom resource without its spec: to an actor they are not
-    there. An object of which `formed` says yes at last is new, one of which it no longer does has gone."""
+    """A mirror that hides malformed objects, such as a custom resource without a spec. An object appears when `formed` becomes
+    true for it, and is reported as deleted when `formed` becomes false."""
 
     def __init__(self, mirror: Mirror, formed: Callable[[Object], bool]) -> None:
         self._mirror = mirror
@@ -147,7 +136,7 @@ class Formed:
         return (one for one in self._mirror.values() if self._formed(one))
 
     def follow(self, call: OnChange) -> None:
-        """Be told of everything that is known, and of every change."""
+        """Call `call` with every known object, and at every change."""
 
         def told(old: Object | None, new: Object | None) -> None:
             old, new = self._kept(old), self._kept(new)
@@ -161,21 +150,18 @@ class Formed:
 
 
 def has_spec(obj: Object) -> bool:
-    """A ComposableResource that says what it is."""
+    """Whether a ComposableResource is well-formed."""
     return bool(obj.get("spec"))
 
 
 def has_resource(obj: Object) -> bool:
-    """A ComposabilityRequest that says what it wants."""
+    """Whether a ComposabilityRequest is well-formed."""
     return bool((obj.get("spec") or {}).get("resource"))
 
 
-# -- Events
-
-
 class Teller:
-    """One component's Events; the same words about the same object are counted up instead of written anew. One that cannot be
-    written is lost, as in a real cluster."""
+    """Writes the Events of one component. A repeated Event increases the count of the first one. An Event that cannot be written
+    is lost, as in a real cluster."""
 
     def __init__(self, client: Client, time: Time, component: str) -> None:
         self._client = client

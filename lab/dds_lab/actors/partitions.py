@@ -1,8 +1,8 @@
-"""GPUs in partitions (MIG), as NVIDIA's driver publishes them.
+"""MIG partitions of GPUs, as NVIDIA's driver publishes them.
 
-Where partitions are made on demand (its gate DynamicMIG) the whole GPU and every partition that it could have stand side by side,
-and counters see to it that only what fits is given out. Where an administrator has made them before, they alone are listed, and
-nothing is counted. A partition names its GPU as `parentUUID`.
+If partitions are made on demand (the driver's gate DynamicMIG), the driver lists the whole GPU and every possible partition side
+by side, and counters ensure that only what fits together is allocated. If an administrator made partitions before, the driver
+lists only these, without counters. A partition names its GPU in `parentUUID`.
 
 Source: kubernetes-sigs/dra-driver-nvidia-gpu, cmd/gpu-kubelet-plugin (mig.go, partitions.go, deviceinfo.go); the placements are
 those that `nvidia-smi mig -lgipp` lists for A100 and H100. Decoders, encoders, JPEG and OFA engines are left out.
@@ -18,28 +18,26 @@ from typing import Any
 Object = dict[str, Any]
 MEMORY_SLICES = 8
 COMPUTE_SLICES = 7
-MULTIPROCESSORS = 14
-"""Of one compute slice."""
+MULTIPROCESSORS = 14  # per compute slice
 PROFILE = re.compile(r"([12347])g\.(\d+)gb")
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`id` of the GPU instance profile, memory slices that it takes, and the slices at which it may begin."""
+    """A GPU instance profile: its `id`, the number of memory slices that it takes, and the slices at which it may start."""
 
     id: int
     slices: int
     starts: tuple[int, ...]
 
 
-SHAPES = {
+SHAPES = {  # by number of compute slices
     1: Shape(19, 1, (0, 1, 2, 3, 4, 5, 6)),
     2: Shape(14, 2, (0, 2, 4)),
     3: Shape(9, 4, (0, 4)),
     4: Shape(5, 4, (0,)),
     7: Shape(0, 8, (0,)),
 }
-"""By compute slices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,7 @@ def possible(profiles: Sequence[str]) -> list[Partition]:
 
 
 def made(profiles: Sequence[str]) -> list[Partition]:
-    """One partition for each of the profiles, where it fits; those that do not fit are left out."""
+    """One partition per profile, at the first place where it fits. Profiles that do not fit are left out."""
     found: list[Partition] = []
     for profile in profiles:
         taken = {place for one in found for place in range(one.start, one.start + one.shape.slices)}
@@ -83,8 +81,8 @@ def _placed(profile: str) -> Iterator[Partition]:
 
 
 def described(partition: Partition, name: str, gpu: Object, serial: str, counters: str = "") -> Object:
-    """The entry of a slice, after that of the whole GPU. `counters`: the set that it takes from; a partition that was made before
-    takes from none and has an identity of its own."""
+    """The partition's entry in a slice, derived from the GPU's entry. `counters`: the counter set that it consumes; empty for a
+    partition that was made before, which has a uuid of its own."""
     attributes = {key: value for key, value in gpu["attributes"].items() if key != "uuid"}
     attributes |= {
         "type": {"string": "mig"},
@@ -102,12 +100,12 @@ def described(partition: Partition, name: str, gpu: Object, serial: str, counter
 
 
 def counter_set(name: str, memory: str) -> Object:
-    """What a whole GPU has to give."""
+    """The counter set of a whole GPU."""
     return {"name": name, "counters": _all(memory)}
 
 
 def whole(gpu: Object, counters: str) -> Object:
-    """The entry of the whole GPU beside its partitions: it takes all there is."""
+    """The whole GPU's entry beside its partitions: it consumes all counters."""
     return {
         **gpu,
         "consumesCounters": [{"counterSet": counters, "counters": _all(gpu["capacity"]["memory"]["value"])}],

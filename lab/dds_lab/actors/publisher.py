@@ -1,9 +1,8 @@
-"""The pool publisher: what is free in each fabric, as slices of devices that have to be attached first, and node
-labels.
+"""The stand-in for the pool publisher: it publishes each fabric's free devices as ResourceSlices, and labels nodes.
 
-As the reference does it: names by position among what is free (so that the last name vanishes when a device is
-attached), one slice for each model and fabric, a generation that counts in memory, the ConfigMap read once at start.
-With `stable_names` a name stays as long as a claim holds it. It must never attach anything.
+It follows the reference: names are positions among the free devices (so an attach removes the last name), each model and fabric
+has one slice, the generation counts in memory, and the ConfigMap is read once at the start. With `stable_names`, a name stays as
+long as a claim holds it. The publisher never attaches anything.
 """
 
 from collections.abc import Callable
@@ -27,7 +26,7 @@ FAILED = ("FabricDeviceReschedule", "FabricDeviceFailed")
 
 @dataclass(frozen=True)
 class Limits:
-    """How many devices of a model (by its k8s-device-name) a node of a group may have, written as node labels."""
+    """How many devices of a model (its k8s-device-name) these nodes may have, written as node labels. Empty `nodes`: all."""
 
     device: str
     most: int
@@ -37,8 +36,8 @@ class Limits:
 
 @dataclass(frozen=True)
 class PublisherSettings:
-    """`interval`: seconds between two looks at the fabric; 0 looks whenever something changes, `reaction` seconds
-    later. `limits` become the labels `-size-max` and `-size-min`. `label_nodes`: write the label of the fabric."""
+    """`interval`: seconds between two polls of the fabric; with 0 it reacts to changes, after `reaction` seconds. `limits`:
+    written as the labels `-size-max` and `-size-min`. `label_nodes`: write labels at all."""
 
     interval: float = 5.0
     reaction: Latency = field(default=Uniform(0.005, 0.02))
@@ -50,8 +49,6 @@ class PublisherSettings:
 
 
 class Publisher:
-    """One process for all fabrics."""
-
     def __init__(self, client: Client, time: Time, settings: PublisherSettings, fabric: Fabric) -> None:
         self._client = client
         self._time = time
@@ -91,8 +88,6 @@ class Publisher:
         if self._timer is not None:
             self._timer.cancel()
 
-    # -- what is news
-
     def _pool_changed(self, fabric: str, model: str) -> None:
         self._stale[(fabric, model)] = None
         self._wait()
@@ -117,7 +112,8 @@ class Publisher:
                 self._pool_changed(*self._pools[pool])
 
     def _wait(self, seconds: float | None = None) -> None:
-        """Look at the next multiple of the interval, or soon."""
+        """Run the next pass after `seconds`, else at the next multiple of the interval; without an interval after the reaction
+        time."""
         if self._timer is not None:
             return
         if seconds is None:
@@ -125,8 +121,6 @@ class Publisher:
             left = (period - (self._time.now() - self._began) % period) / 1_000_000 if period else 0.0
             seconds = left or self._settings.reaction.draw(self._random)
         self._timer = self._time.after(seconds, self._look)
-
-    # -- one look
 
     def _look(self) -> None:
         self._timer = None
@@ -145,7 +139,7 @@ class Publisher:
                 self._label(name, info)
 
     def _read(self) -> DeviceInfo | None:
-        """The configuration, which is read once; None while there is none that can be read."""
+        """The configuration, which is read once; None until a valid one exists."""
         if self._info is None:
             try:
                 self._info = read_config_map(self._client.get("configmaps", NAME, NAMESPACE))
@@ -179,8 +173,7 @@ class Publisher:
         self._writers[model.driver].publish(SlicePool(pool, place, (name,), (devices,)))
 
     def _kept(self, pool: str, model: Model, fabric: str, free: int) -> list[int]:
-        """The numbers of a pool's names: those that a claim holds, and as many others as are free and not yet
-        promised."""
+        """The numbers of the pool's names: those that claims hold, and one for each free device that is not promised yet."""
         held = {int(name.rsplit("-", 1)[1]) for name in self._held.get(pool, ())}
         promised = max(0, len(held) - self._fabric.running(fabric, model.model))
         others = max(0, min(free - promised, MOST_DEVICES - len(held)))
@@ -191,7 +184,7 @@ class Publisher:
         return numbers
 
     def _described(self, name: str, model: Model) -> Object:
-        """A device of the pool; the same one each time, since the ConfigMap is read once."""
+        """The pool device of this name. It never changes, since the ConfigMap is read once."""
         known = self._devices.get(name)
         if known is None:
             known = self._devices[name] = self._made(name, model)
@@ -207,7 +200,6 @@ class Publisher:
         }
 
     def _label(self, name: str, info: DeviceInfo) -> None:
-        """Write the node's labels, if they are not as they should be."""
         node, machine = self._nodes.get(name), self._fabric.machine(name)
         if node is None or machine is None or not machine.fabric:
             return
@@ -227,10 +219,10 @@ class Publisher:
 
 
 def _of_no_node(obj: Object) -> bool:
-    """All cluster-level slices of the driver count as the publisher's own, whoever made them."""
+    """All slices of the driver without a node count as the publisher's own, even if another client created them."""
     return "nodeName" not in obj["spec"]
 
 
 def _results(claim: Object | None) -> list[tuple[str, str]]:
-    """(pool, device) of what a claim holds and has to wait for."""
+    """(pool, device) of the claim's devices with binding conditions."""
     return [(one["pool"], one["device"]) for one in results(claim) if one.get("bindingConditions")]

@@ -1,7 +1,7 @@
-"""Servers that can be powered on: a provider of machines for a lab, and the Nodes that its servers become.
+"""Servers that can be powered on: the lab's provider of machines, and the Nodes of these servers.
 
-A server that was ordered takes its while, or fails. Then its machine is cabled to the fabric and its kubelet registers a Node
-with the start-up taint. A server that goes is off after a while; its Node stays until somebody deletes it.
+An ordered server takes its time, or fails. Then its machine is cabled to the fabric and its kubelet registers a Node with the
+start-up taint. A removed server is off after a while; its Node stays until another component deletes it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ RETRY = 1.0
 
 @dataclass(frozen=True)
 class ServersSettings:
-    """A group's servers. `stock` are those that can be ordered at a time, `fails` is the share of orders that come to nothing;
-    latencies are in seconds."""
+    """The servers of one group. `stock`: how many can be ordered at a time. `fails`: the share of orders that fail. `on`, `off`:
+    the seconds that it takes to power one on and off."""
 
     group: str
     stock: int
@@ -42,12 +42,11 @@ class ServersSettings:
     fails: float = 0.0
 
 
-Gone = Callable[[str], None]
-"""Is told the name of a server that is being switched off, before it is."""
+Gone = Callable[[str], None]  # called with the name of a server before it is switched off
 
 
 class Servers:
-    """The provider (`dds_adapters.machines.provider.Machines`) and its kubelets. `made` counts the servers of each order."""
+    """The provider (`dds_adapters.machines.provider.Machines`) and its kubelets. `made`: the number of servers per order."""
 
     def __init__(self, client: Client, time: Time, fabric: Fabric, settings: ServersSettings) -> None:
         self.made: Counter[str] = Counter()
@@ -61,10 +60,8 @@ class Servers:
         self._past: set[str] = set()
 
     def adopt(self, node: str, provider_id: str) -> None:
-        """A node that is there from the beginning is one of the group's servers."""
+        """Add a node that exists from the start to the group's servers."""
         self._there[node] = Server(id_of(self._settings.group, node), self._settings.group, "", provider_id, "running")
-
-    # -- what a provider is asked
 
     def servers(self) -> Sequence[Server]:
         return tuple(self._there.values())
@@ -102,8 +99,6 @@ class Servers:
         self._time.after(self._settings.off.draw(self._random), partial(self._off, name))
 
     def close(self) -> None: ...
-
-    # -- what becomes of a server
 
     def _fail(self, name: str) -> None:
         one = self._there.get(name)

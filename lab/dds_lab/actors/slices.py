@@ -1,7 +1,7 @@
 """Writes the slices of one driver's pools, as the ResourceSlice controller of Kubernetes' DRA helper library does.
 
-A pool keeps its generation while one update is enough, otherwise all its slices get the next one; what is obsolete is
-deleted first, then slices are updated, then created. It must never touch a slice that `mine` does not claim. Source:
+A pool keeps its generation while one update is enough; otherwise all its slices get the next one. Obsolete slices are deleted
+first, then slices are updated, then created. Slices for which `mine` is false are never touched. Source:
 k8s.io/dynamic-resource-allocation/resourceslice, resourceslicecontroller.go.
 """
 
@@ -13,14 +13,13 @@ from dds_lab.client import ApiError, Client, Object, tolerating
 from dds_lab.time import Time, Timers
 
 RETRY = 1.0
-SETS = 8
-"""The most counter sets of a slice (resource.k8s.io, ResourceSliceSpec)."""
+SETS = 8  # the most counter sets of a slice (resource.k8s.io, ResourceSliceSpec)
 
 
 @dataclass(frozen=True)
 class SlicePool:
-    """A pool as it should be: `place` is what its slices' specs say of nodes, `names` and `devices` are one each a
-    slice. Counter sets stand in the first slices, `SETS` in each; these have no devices."""
+    """A wanted pool. `place`: the fields for nodes in its slices' specs. `names`, `devices`: one entry per slice. `counters`:
+    counter sets, which are in the first slices, `SETS` in each; these slices have no devices."""
 
     name: str
     place: Object
@@ -30,7 +29,7 @@ class SlicePool:
     counters: list[Object] = field(default_factory=list)
 
     def contents(self) -> dict[str, Object]:
-        """By slice, what its spec has beside the pool and the place."""
+        """Slice name → the fields of its spec besides pool and place."""
         each = dict(zip(self.names, ({"devices": one} if one else {} for one in self.devices), strict=True))
         starts = range(0, len(self.counters), SETS)
         sets = (self.counters[start : start + SETS] for start in starts)
@@ -38,23 +37,23 @@ class SlicePool:
 
 
 class SliceWriter:
-    """The wanted pools of one driver, brought about slice by slice; a write that fails is tried again."""
+    """Writes the wanted pools of one driver, slice by slice. A write that fails is tried again. `always_next`: every change
+    takes the next generation, as simpler publishers do."""
 
     def __init__(
         self, client: Client, time: Time, driver: str, mine: Callable[[Object], bool], *, always_next: bool = False
     ) -> None:
-        """`always_next`: every change takes the next generation, as simpler publishers do."""
         self._client = client
         self._driver = driver
         self._mine = mine
         self._always_next = always_next
         self._live: dict[str, dict[str, Object]] = {}  # pool → slice name → slice
         self._wanted: dict[str, SlicePool] = {}
-        self._asked: dict[str, tuple[int, Object]] = {}  # slice name → its version after our write, what we wrote
+        self._asked: dict[str, tuple[int, Object]] = {}  # slice name → version after the last own write, its content
         self._retries = Timers(time)
 
     def start(self) -> None:
-        """Learn what an earlier process of the same driver left behind, and see to it when somebody else changes it."""
+        """Read the slices that exist already, and react when another client changes one."""
         self._mirror = self._client.mirror("resourceslices", fields=f"spec.driver={self._driver}")
         self._mirror.follow(self._changed)
 
@@ -63,21 +62,21 @@ class SliceWriter:
         self._retries.clear()
 
     def pools(self) -> tuple[str, ...]:
-        """The pools that have slices now or should have."""
+        """The pools that have slices now, or are wanted."""
         return tuple(dict.fromkeys((*self._live, *self._wanted)))
 
     def publish(self, pool: SlicePool) -> None:
-        """The pool shall be so."""
+        """Create or update the pool's slices."""
         self._wanted[pool.name] = pool
         self._settle(pool.name)
 
     def withdraw(self, name: str) -> None:
-        """The pool shall be no more."""
+        """Delete the pool's slices."""
         self._wanted.pop(name, None)
         self._settle(name)
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
-        """What the API says. Our own writes come back here too; only what differs from what we wrote is news."""
+        """A watch event. Events of own writes arrive here, too; they are not newer than the known version and are ignored."""
         obj = new or old
         if obj is None or not self._mine(obj):
             return
@@ -101,7 +100,7 @@ class SliceWriter:
             self._retries.after(name, RETRY, lambda: self._again(name))
 
     def _again(self, name: str) -> None:
-        """Look again at what is there before the next try."""
+        """Read the live slices before the next try."""
         for slice_name in tuple(self._live.get(name, {})):
             try:
                 found = self._client.find("resourceslices", slice_name)
@@ -140,8 +139,8 @@ class SliceWriter:
             self._asked[one] = (version_of(live[one]), contents[one])
 
     def _same(self, live: Object, wanted: SlicePool, content: Object) -> bool:
-        """Whether a slice is as wanted. A server that dropped or rewrote something of what we wrote is not asked
-        again."""
+        """Whether a slice is as wanted. If the server dropped or changed a part of the last write, that part counts as
+        written."""
         version, asked = self._asked.get(live["metadata"]["name"], (0, {}))
         spec = live["spec"]
         found = asked if version == version_of(live) else {key: spec[key] for key in _CONTENT if spec.get(key)}
@@ -170,8 +169,8 @@ _CONTENT = ("devices", "sharedCounters")
 
 
 def _shared(live: Object | None, content: Object) -> Object:
-    """The content, its devices where possible as the very objects that the slice holds, so that the server sees that they are the
-    same."""
+    """The content. Unchanged devices are the same objects as in the live slice, so that the server recognizes them by
+    identity."""
     if "devices" not in content:
         return content
     known = {one["name"]: one for one in live["spec"].get("devices") or ()} if live is not None else {}

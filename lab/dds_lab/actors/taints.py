@@ -1,7 +1,7 @@
-"""Device taint eviction: pods go whose devices carry a NoExecute taint that their claim does not tolerate.
+"""Device taint eviction: it deletes pods whose devices have a NoExecute taint that their claim does not tolerate.
 
-Taints come from slices, and from DeviceTaintRules where those are served. A toleration with seconds puts the deletion
-off. Source: pkg/controller/devicetainteviction. It must never act on NoSchedule or None.
+Taints come from slices and, where served, from DeviceTaintRules. A toleration with seconds delays the deletion. The effects
+NoSchedule and None are ignored. Source: pkg/controller/devicetainteviction.
 """
 
 from collections.abc import Iterator
@@ -18,27 +18,24 @@ NO_EXECUTE = "NoExecute"
 
 @dataclass(frozen=True)
 class TaintsSettings:
-    """`rules`: obey DeviceTaintRules (the controller's feature gate). `reaction`: seconds from a taint to the
-    deletion."""
+    """`rules`: obey DeviceTaintRules (the controller's feature gate). `reaction`: seconds from a taint to the deletion."""
 
     rules: bool = False
     reaction: Latency = field(default=Uniform(0.01, 0.05))
 
 
 class TaintEviction:
-    """One controller for all devices."""
-
     def __init__(self, client: Client, time: Time, settings: TaintsSettings) -> None:
         self._client = client
         self._time = time
         self._settings = settings
         self._random: Random = time.random("taints")
         self._events = Teller(client, time, "device-taint-eviction")
-        self._tainted: dict[Key, list[Object]] = {}  # by slices
+        self._tainted: dict[Key, list[Object]] = {}  # NoExecute taints that slices contain
         self._in_slice: dict[str, tuple[Key, ...]] = {}
         self._holders: dict[Key, dict[tuple[str, str], None]] = {}  # device → claims
         self._rules: Mirror | None = None
-        self._due: dict[tuple[str, str], dict[str, Timer]] = {}  # claim → pod uid → its end
+        self._due: dict[tuple[str, str], dict[str, Timer]] = {}  # claim → pod uid → timer of its deletion
 
     def start(self) -> None:
         self._claims = self._client.mirror("resourceclaims")
@@ -48,7 +45,7 @@ class TaintEviction:
             try:
                 self._rules = self._client.mirror("devicetaintrules")
             except ApiError:
-                self._rules = None  # not served: there are none
+                self._rules = None  # not served
         self._claims.follow(self._claim_changed)
         self._slices.follow(self._slice_changed)
         if self._rules is not None:
@@ -60,8 +57,6 @@ class TaintEviction:
             mirror.close()
         for place in tuple(self._due):
             self._call_off(place)
-
-    # -- what is news
 
     def _claim_changed(self, old: Object | None, new: Object | None) -> None:
         for obj, add in ((old, False), (new, True)):
@@ -102,8 +97,6 @@ class TaintEviction:
                 for key in [one for one in self._holders if _selects(rule, one)]:
                     self._judge_holders(key)
 
-    # -- who has to go
-
     def _judge_holders(self, key: Key) -> None:
         for namespace, name in tuple(self._holders.get(key, ())):
             claim = self._claims.get(name, namespace)
@@ -111,8 +104,8 @@ class TaintEviction:
                 self._judge(claim)
 
     def _judge(self, claim: Object, *, gone: bool = False) -> None:
-        """Delete the claim's pods when their time is up; what was to come and is not due any more is called off. Another
-        claim of a pod has no say in that, nor has a claim in pods that do not hold it any more."""
+        """Plan the deletion of the claim's pods anew: cancel planned deletions, and plan those that are due. Each claim decides
+        for itself: other claims of a pod have no influence, and neither has a claim that a pod no longer holds."""
         place = (claim["metadata"]["namespace"], claim["metadata"]["name"])
         self._call_off(place)
         left = None if gone else self._seconds_left(claim)
@@ -129,7 +122,7 @@ class TaintEviction:
             timer.cancel()
 
     def _seconds_left(self, claim: Object) -> float | None:
-        """How long the claim's pods may stay: 0, so many seconds, or None for ever."""
+        """The seconds that the claim's pods may stay, None for no limit."""
         found: list[float] = []
         for result in results(claim):
             for taint in self._taints(key_of(result)):
@@ -151,8 +144,6 @@ class TaintEviction:
 
 
 class _Eviction:
-    """The end of one pod."""
-
     def __init__(self, client: Client, time: Time, events: Teller, namespace: str, consumer: Object) -> None:
         self._client = client
         self._time = time
@@ -187,7 +178,7 @@ def _selects(rule: Object, key: Key) -> bool:
 
 
 def _tolerated(taint: Object, tolerations: "list[Object] | tuple[Object, ...]") -> float | None:
-    """None when the taint is tolerated for ever, else for how many seconds (0: not at all)."""
+    """The seconds for which the taint is tolerated (0: not at all), None for no limit."""
     seconds: list[float] = []
     for one in tolerations:
         if not covers(one, taint):

@@ -1,9 +1,9 @@
-"""The vendor's DRA driver on every node, NVIDIA-like: it publishes what its machine has, as found when the plugin
-started.
+"""The vendor's DRA driver on every node, NVIDIA-like: it publishes the devices that its plugin found in the machine at its
+start.
 
-It looks at the hardware once at each start and never again, so that after a hot plug somebody has to restart it; its
-names come from minor numbers, which other devices take over (NVIDIA/k8s-dra-driver-gpu, issues 427 and
-1008). It prepares devices by name alone. It must never read claims.
+The plugin reads the hardware only when it starts, so after a hot plug another component must restart it. Device names come from
+minor numbers, which later devices take over (NVIDIA/k8s-dra-driver-gpu, issues 427 and 1008). The plugin prepares devices by
+name alone and never reads claims.
 """
 
 from collections.abc import Callable
@@ -29,8 +29,8 @@ class NotPrepared(InputError):
 
 @dataclass(frozen=True)
 class DeviceModel:
-    """What a driver tells of its devices of one model (`model` is the fabric's name for it, `device` that of pool
-    devices). `profiles`: what partitions it has, made `on_demand` or before."""
+    """What the driver publishes for one model. `model`: the fabric's name. `device`: the k8s-device-name of pool devices.
+    `profiles`: its MIG profiles; partitions are made `on_demand`, or an administrator made them before."""
 
     model: str
     product: str
@@ -45,12 +45,12 @@ class DeviceModel:
 
 @dataclass(frozen=True)
 class VendorSettings:
-    """`start`: seconds from a restart to the published slice. `binding`: seconds after its attach in which a device is
-    still being bound, so that a plugin that starts meanwhile misses it (issue 1008). `hot_plug`: restarts by itself
-    when devices come or go. `names` are numbers: the device's minor, its position among what is there, or one of its
-    own that no other device of the node ever gets. `always_next`: every change is a new generation. `pool_names`: a
-    driver that also prepares devices under the pool's names, as an own plugin would; what it shows itself is tainted,
-    so that only the pool's devices are given out. An unmodified driver does not."""
+    """`start`: seconds from a restart to the published slice. `binding`: seconds after an attach in which the device is still
+    being bound, so that a plugin that starts then misses it (issue 1008). `hot_plug`: the plugin restarts by itself when devices
+    come or go. `names`: the number in a device's name, which is its minor, its position among the devices found, or one of its
+    own that no other device of the node ever gets. `always_next`: every change is a new generation. `pool_names`: the driver
+    also prepares devices under the pool's names, as a driver of your own could. The devices that it publishes are tainted, so
+    that only the pool's are allocated. An unmodified driver does not do this."""
 
     models: tuple[DeviceModel, ...] = ()
     driver: str = "gpu.nvidia.com"
@@ -66,7 +66,7 @@ class VendorSettings:
 
 
 class VendorDriver:
-    """The plugins of all nodes; `restart` is what deleting a plugin's pod does."""
+    """The driver's plugins on all nodes."""
 
     def __init__(self, client: Client, time: Time, settings: VendorSettings, fabric: Fabric) -> None:
         self._client = client
@@ -76,7 +76,7 @@ class VendorDriver:
         self._random: Random = time.random(f"vendor/{settings.driver}")
         self._facts = {one.model: one for one in settings.models}
         self._devices: dict[str, dict[str, str]] = {}  # node → device name → serial
-        self._made: dict[str, tuple[str, ...]] = {}  # serial → the partitions that an administrator made, by profile
+        self._made: dict[str, tuple[str, ...]] = {}  # serial → profiles of the partitions that an administrator made
         self._numbers: dict[str, dict[str, int]] = {}  # node → serial → number of its own
         self._owners: dict[str, Object] = {}
         self._starting = Timers(time)  # by node
@@ -99,14 +99,12 @@ class VendorDriver:
         self._starting.clear()
 
     def restart_plugin(self, node: str) -> None:
-        """The plugin's pod on the node is deleted and comes back; until then its old slice stays. A node without one:
-        nothing."""
+        """Delete the plugin's pod, which starts again; until then its old slice stays. No effect on a node without a plugin."""
         if node in self._owners:
             self._start(node, self._settings.start)
 
     def partition(self, node: str, serial: str, profiles: tuple[str, ...]) -> None:
-        """An administrator cuts a device into partitions of these profiles, none for one whole device; the plugin is restarted
-        for it."""
+        """Partition a device as an administrator does (no profiles: one whole device), and restart the plugin."""
         self._made[serial] = profiles
         self.restart_plugin(node)
 
@@ -117,18 +115,17 @@ class VendorDriver:
         return (self._time.now() - self._started[node]) / 1_000_000
 
     def drivers(self) -> frozenset[str]:
-        """The driver's name."""
         return frozenset([self._settings.driver])
 
     def prepare(self, node: str, device: str) -> str:
-        """Make the device of this name ready for a pod; the serial of what the plugin gives. Raises NotPrepared."""
+        """Prepare the device of this name for a pod. Returns its serial. Raises NotPrepared."""
         serial = self._devices.get(node, {}).get(device) or self._of_the_pool(node, device)
         if not serial:
             raise NotPrepared(f"allocatable not found: {device}", where=f"{self._settings.driver} on {node}")
         return serial
 
     def _of_the_pool(self, node: str, device: str) -> str:
-        """A device of the model that a pool's name tells, on which nobody computes yet; "" for none."""
+        """The serial of an unused device of the model that the pool device's name contains, "" if there is none."""
         for one in self._fabric.attached(node) if self._settings.pool_names else ():
             facts = self._facts.get(one.device.model)
             fits = facts is not None and facts.device == device.rpartition("-")[0]
@@ -145,7 +142,6 @@ class VendorDriver:
             self._forget(old["metadata"]["name"])
 
     def _forget(self, node: str) -> None:
-        """The node is gone, and its plugin with it."""
         for known in (self._owners, self._devices, self._started):
             known.pop(node, None)
         self._starting.cancel(node)
@@ -168,7 +164,7 @@ class VendorDriver:
         self._slices.publish(self._pool(node, entries))
 
     def _pool(self, node: str, entries: list[list[Object]]) -> SlicePool:
-        """Devices that take from counters stand in a slice for each piece of hardware, the counters in slices of their own."""
+        """Devices that consume counters have one slice per GPU; the counter sets have slices of their own."""
         plain = [each for devices in entries for each in devices if "consumesCounters" not in each]
         counted = [devices for devices in entries if devices and "consumesCounters" in devices[0]]
         name = f"{node}-{self._settings.driver.replace('.', '-')}"
@@ -199,7 +195,7 @@ class VendorDriver:
         return self._time.now() - one.since >= self._settings.binding * 1_000_000
 
     def _entries(self, number: int, one: Attached) -> list[Object]:
-        """All that is listed of one piece of hardware."""
+        """All entries of one GPU in slices."""
         facts, serial, name = self._facts[one.device.model], one.device.serial, f"gpu-{number}"
         gpu = self._described(name, one, facts)
         before = self._made.get(serial, () if facts.on_demand else facts.profiles)
@@ -240,8 +236,8 @@ def _of_a_node(obj: Object) -> bool:
 
 @dataclass(frozen=True)
 class NodeDevicesSettings:
-    """A driver whose devices are on nodes from the start and never move, such as a NIC's: `devices` as slices hold
-    them. Empty `nodes` means every node. Slices are called `<node>-<suffix>`."""
+    """A driver whose devices are on nodes from the start and never move, such as NICs. `devices`: as in a slice. Empty `nodes`:
+    every node. Slices are called `<node>-<suffix>`."""
 
     driver: str
     suffix: str
@@ -251,7 +247,7 @@ class NodeDevicesSettings:
 
 
 class NodeDevices:
-    """Such a driver on every node that has its devices. It prepares whatever it published."""
+    """The plugins of such a driver on all nodes."""
 
     def __init__(self, client: Client, time: Time, settings: NodeDevicesSettings) -> None:
         self._client = client
@@ -274,7 +270,7 @@ class NodeDevices:
         self._timers.clear()
 
     def prepare(self, node: str, device: str) -> str:
-        """What is prepared has no serial. Raises NotPrepared for a name that is not published."""
+        """The devices have no serial, so this returns an empty one. Raises NotPrepared for a name that is not published."""
         if node not in self._slices.pools() or all(one["name"] != device for one in self._settings.devices):
             raise NotPrepared(f"allocatable not found: {device}", where=f"{self._settings.driver} on {node}")
         return ""

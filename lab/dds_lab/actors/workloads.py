@@ -1,8 +1,7 @@
-"""What people and pipelines do to a cluster: run pods with claims, delete them, cordon, drain, lose nodes, set
-conditions.
+"""What users and pipelines do to a cluster: run pods with claims, delete them, cordon, drain, lose nodes, set conditions.
 
-`Workloads` carries out one sentence at a time; when it is said is decided elsewhere (a scenario, `Mix`). What cannot be
-done because the object is not there any more is done.
+`Workloads` does one action at a time; a scenario, `Arrivals` or `Mix` decides when. An action on an object that is gone counts
+as done.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ GONE = (404, 409)
 
 @dataclass(frozen=True)
 class Run:
-    """A pod with a claim of its own. `devices`: how many by DeviceClass, one request each; `shares`: per class, how
-    much of which capacity. It ends by itself `lasts` seconds after it began to run, or is deleted with its claim
-    `delete_after` seconds after."""
+    """A pod with a claim of its own. `devices`: how many by DeviceClass, one request each. `shares`: per class, how much of
+    which capacity. The pod ends by itself `lasts` seconds after its start, or is deleted with its claim `delete_after` seconds
+    after its start."""
 
     name: str
     namespace: str = "default"
@@ -45,8 +44,7 @@ class Run:
 
 
 class Workloads:
-    """A user who may do all of it. `ran` is told of each pod that begins to run or is gone: (namespace, name, phase or
-    "")."""
+    """A user of the cluster. `ran`: called at each change of a pod's phase with (namespace, name, phase or "" if it is gone)."""
 
     def __init__(self, client: Client, time: Time) -> None:
         self._client = client
@@ -66,10 +64,8 @@ class Workloads:
             timer.cancel()
         self._timers.clear()
 
-    # -- pods and claims
-
     def run(self, wanted: Run) -> None:
-        """Create the pod and what it needs."""
+        """Create the pod and its claim (or template)."""
         if wanted.devices and wanted.template:
             self._templates.add((wanted.namespace, wanted.name))
         if wanted.devices:
@@ -88,7 +84,7 @@ class Workloads:
             self.delete(resource, name, namespace)
 
     def apply(self, resource: str, manifest: Object) -> None:
-        """Create the object; where it is there already, server-side apply it."""
+        """Create the object; if it exists, server-side apply it."""
         metadata = manifest["metadata"]
         namespace = metadata.get("namespace", "")
         try:
@@ -108,8 +104,7 @@ class Workloads:
     def condition(
         self, claim: str, namespace: str, type: str, status: str, *, reason: str, message: str = "", device: str = ""
     ) -> None:
-        """Set a condition on a claim's devices that have binding conditions, or on the one that is named. Raises
-        ApiError 404."""
+        """Set a condition on the claim's devices that have binding conditions, or only on `device`. Raises ApiError 404."""
         found = self._client.get("resourceclaims", claim, namespace)
         known = (found.get("status") or {}).get("devices") or []
         told = condition(type, status, reason, message, self._time.now())
@@ -119,20 +114,18 @@ class Workloads:
         status_now = {**(found.get("status") or {}), "devices": known}
         self._client.update("resourceclaims", {**found, "status": status_now}, subresource="status")
 
-    # -- nodes
-
     def cordon(self, node: str, on: bool = True) -> None:
         self._client.patch("nodes", node, {"spec": {"unschedulable": True if on else None}})
 
     def drain(self, node: str) -> None:
-        """Cordon the node and evict what runs on it."""
+        """Cordon the node and evict its pods."""
         self.cordon(node)
         for pod in self._client.list("pods", fields=f"spec.nodeName={node}"):
             with tolerating(*GONE):
                 self._client.evict(pod["metadata"]["name"], pod["metadata"]["namespace"])
 
     def lose(self, node: str) -> None:
-        """The node's object goes, and its pods at once, as if whoever lost it had seen to that."""
+        """Delete the Node and, at once, its pods."""
         pods = self._client.list("pods", fields=f"spec.nodeName={node}")
         self.delete("nodes", node)
         for pod in pods:
@@ -149,8 +142,6 @@ class Workloads:
         found = self._client.find("pods", pod, namespace) or {}
         node: str = (found.get("spec") or {}).get("nodeName", "")
         return node
-
-    # -- what becomes of it
 
     def _made(self, resource: str, obj: Object, namespace: str) -> None:
         try:
@@ -181,12 +172,10 @@ class Workloads:
 
 
 def _phase(pod: Object | None) -> str:
-    """The phase of a pod that is there, "" for none."""
     return (pod.get("status") or {}).get("phase", "Pending") if pod is not None else ""
 
 
 def _claim(wanted: Run) -> Object:
-    """The pod's claim, or the template of it."""
     spec = {"devices": {"requests": list(_requests(wanted))}}
     kind = "ResourceClaimTemplate" if wanted.template else "ResourceClaim"
     metadata = {"name": wanted.name, "namespace": wanted.namespace}
@@ -228,7 +217,7 @@ def _pod(wanted: Run) -> Object:
 
 
 def _with_condition(entries: list[Object], result: Object, told: Object) -> list[Object]:
-    """status.devices in which the entry of one allocated device carries the condition."""
+    """status.devices with the condition set on the entry of one allocated device."""
     identity = {key: result[key] for key in ("driver", "pool", "device", "shareID") if result.get(key)}
     mine = [one for one in entries if _identity(one) == identity]
     others = [one for one in entries if _identity(one) != identity]
@@ -241,12 +230,13 @@ def _identity(entry: Object) -> Object:
     return {key: entry[key] for key in ("driver", "pool", "device", "shareID") if entry.get(key)}
 
 
-# -- a random mix of pods: when they come, what they ask for, how long they run; all of it from one seed
+# -- pods that arrive over time
 
 
 @dataclass(frozen=True)
 class Ask:
-    """What a share of the pods asks for: devices by DeviceClass, and amounts of capacity by class."""
+    """What some of the pods ask for: devices by DeviceClass, and amounts of capacity by class. `weight`: how many of the
+    pods."""
 
     devices: dict[str, int]
     weight: float = 1.0
@@ -255,10 +245,9 @@ class Ask:
 
 @dataclass(frozen=True)
 class MixSettings:
-    """`pods` in all, at random instants of `over` seconds that begin at `start`. Each runs for `lasts`. `ends`: is it
-    deleted then with its claim, or does it end by itself, and is deleted `linger` seconds later? `keep` of those stay.
-    `templates`: the share with generated claims; `withdrawn`: the share deleted before they run, `patience` seconds
-    after they came."""
+    """`pods` arrive at random instants in the `over` seconds after `start`. Each runs for `lasts`. `ends`: whether a pod is then
+    deleted with its claim, or ends by itself and is deleted `linger` seconds later; the newest `keep` of these stay.
+    `templates`: the share with generated claims. `withdrawn`: the share that is deleted `patience` seconds after its arrival."""
 
     pods: int
     over: float
@@ -279,8 +268,8 @@ class MixSettings:
 
 
 class Arrivals:
-    """Pods that come at instants that are known: (seconds after the start, the pod, seconds after which it is withdrawn whatever
-    became of it), in order. The next one is asked for when the one before has come, so that a long run costs no memory."""
+    """Pods that arrive at known instants. `rows` gives them in order: (seconds after the start, the pod, seconds after which it
+    is withdrawn in any case). Each row is read when the one before has arrived, so that a long run costs no memory."""
 
     def __init__(
         self, workloads: Workloads, time: Time, rows: Callable[[], Iterator[tuple[float, Run, float | None]]]
@@ -291,7 +280,7 @@ class Arrivals:
         self._left: Iterator[tuple[float, Run, float | None]] = iter(())
         self._began = 0
         self._timer: Timer | None = None
-        self.refused = 0  # pods that the API did not take
+        self.refused = 0  # pods that the API refused
 
     def start(self) -> None:
         self._began, self._left = self._time.now(), self._rows()
@@ -319,7 +308,7 @@ class Arrivals:
 
 
 class Mix:
-    """The source of the pods. The next instant is drawn when the one before has come, so that a long run costs no
+    """A random mix of pods, drawn from one seed. Each arrival is drawn when the one before has come, so that a long run costs no
     memory."""
 
     def __init__(self, workloads: Workloads, time: Time, settings: MixSettings) -> None:
@@ -327,7 +316,7 @@ class Mix:
         self._time = time
         self._settings = settings
         self._random: Random = time.random(f"mix/{settings.name}")
-        self.refused = 0  # arrivals that the API did not take, such as those of a namespace that is gone
+        self.refused = 0  # pods that the API refused, such as those of a namespace that is gone
         self._made = 0
         self._left = settings.over
         self._ended: deque[tuple[str, str]] = deque()
@@ -346,7 +335,7 @@ class Mix:
             self._workloads.ran.remove(self._ran)
 
     def _next(self) -> None:
-        """Wait for the next arrival: the smallest of as many uniform instants as are left."""
+        """Wait for the next arrival: the earliest of as many uniform instants as there are pods left."""
         missing = self._settings.pods - self._made
         if missing <= 0:
             self._timer = None
@@ -384,7 +373,7 @@ class Mix:
         self._next()
 
     def _ran(self, namespace: str, name: str, phase: str) -> None:
-        """A pod of ours that has ended by itself is deleted a while later, unless it is one of those that stay."""
+        """Delete a pod of this mix that ended by itself after `linger` seconds, unless it is one of the newest `keep`."""
         stem, _, number = name.rpartition("-")
         if phase != "Succeeded" or stem != self._settings.name or not number.isdecimal():
             return

@@ -1,8 +1,7 @@
-"""A controller's work queue: keys that want to be looked at, in order, each by one worker at a time.
+"""A controller's work queue: keys are processed in order, each by one worker at a time.
 
-As in controller-runtime: a key that is added while it is being looked at is looked at again afterwards; a failure is
-tried again after 5 ms, doubling up to 1,000 s; what is asked for later keeps the earliest instant. It must never know
-what a key means.
+As in controller-runtime: a key that is added while it is processed is processed again afterwards; a failure is tried again after
+5 ms, doubling up to 1,000 s; of several delayed adds of a key the earliest counts.
 """
 
 from collections import deque
@@ -17,11 +16,11 @@ LAST_RETRY = 1000.0
 
 Finish = Callable[[], None]
 Work = Callable[[str, Finish], None]
-"""Look at a key; call the second argument once, when the worker is free again: at once, or when an answer has come."""
+"""Process a key. Call the second argument once, when the worker is free again: at once, or when an answer has come."""
 
 
 class WorkQueue:
-    """`workers` keys at a time; each look takes `latency` seconds before `work` is called."""
+    """Processes `workers` keys at a time. `work` is called `latency` seconds after a worker took the key."""
 
     def __init__(self, time: Time, work: Work, latency: Latency, random: Random, workers: int = 1) -> None:
         self._time = time
@@ -37,7 +36,6 @@ class WorkQueue:
         self._stopped = False
 
     def add(self, key: str) -> None:
-        """The key wants to be looked at now."""
         if key in self._wanted or self._stopped:
             return
         self._wanted.add(key)
@@ -46,7 +44,7 @@ class WorkQueue:
             self._start()
 
     def add_after(self, key: str, seconds: float) -> None:
-        """The key wants to be looked at when so many seconds have passed, if not before."""
+        """Add the key after `seconds`, unless it is to be added earlier."""
         at = self._time.now() + round(seconds * 1_000_000)
         known = self._later.get(key)
         if self._stopped or (known is not None and known[0] <= at):
@@ -56,7 +54,7 @@ class WorkQueue:
         self._later[key] = (at, self._time.after(seconds, lambda: self._due(key)))
 
     def retry(self, key: str) -> float:
-        """The look failed: try again later, each time twice as late. Returns the seconds."""
+        """Add the key again after its back-off, which doubles with each failure. Returns the seconds."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         wait = min(LAST_RETRY, FIRST_RETRY * 2.0 ** min(failures, 60))
@@ -64,15 +62,15 @@ class WorkQueue:
         return wait
 
     def failures(self, key: str) -> int:
-        """How often looks at the key have failed since the last that did not."""
+        """How often the key has failed since its last success."""
         return self._failures.get(key, 0)
 
     def forget(self, key: str) -> None:
-        """The look succeeded: the next failure is the first."""
+        """Reset the key's failures."""
         self._failures.pop(key, None)
 
     def stop(self) -> None:
-        """Nothing is looked at any more, and answers that are still to come find nobody."""
+        """Process no more keys, and ignore answers that are still to come."""
         self._stopped = True
         for _, timer in self._later.values():
             timer.cancel()

@@ -1,4 +1,4 @@
-"""The operator as one actor: what it reads, its two controllers and its syncer, started and stopped together."""
+"""The operator as one actor: its view, its two controllers and its syncer are started and stopped together."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ from dds_lab.time import Time, Timer
 
 
 class Syncer:
-    """The upstream syncer: a device that the fabric says is attached, and that no resource names for long, is made to go.
+    """The upstream syncer: it detaches a device that the fabric reports as attached and that no resource names for `orphan`
+    seconds.
 
-    It asks at every multiple of `sync` seconds, but only while there is something that is not accounted for. It cannot tell a
-    device that somebody attached by hand from one whose answer was lost. Its clock is in memory: a restart starts it anew."""
+    It checks at every multiple of `sync` seconds while there is such a device. It cannot tell a device that a user attached by
+    hand from one whose answer was lost. Its clock is in memory, so a restart resets it.
+    """
 
     def __init__(
         self, client: Client, time: Time, settings: OperatorSettings, view: OperatorView, fabric: Fabric
@@ -39,8 +41,8 @@ class Syncer:
         self._view = view
         self._fabric = fabric
         self._names: Random = time.random("operator/syncer")
-        self._since: dict[str, int] = {}  # serial → when it was first seen without an object
-        self._suspects: dict[str, None] = {}  # nodes on which something may be unaccounted for
+        self._since: dict[str, int] = {}  # serial → when it was first seen without a resource
+        self._suspects: dict[str, None] = {}  # nodes that may have a device without a resource
         self._timer: Timer | None = None
         self._began = time.now()
 
@@ -68,7 +70,7 @@ class Syncer:
         for node in tuple(self._suspects):
             orphans = [one for one in self._fabric.attached(node) if self._orphan(one)]
             if self._view.nodes.get(node) is None or not orphans:
-                del self._suspects[node]  # without a node nobody asks for its machine
+                del self._suspects[node]  # without a Node, the operator does not ask for its machine
                 continue
             for one in orphans:
                 self._judge(node, one)
@@ -94,10 +96,10 @@ class Syncer:
         try:
             self._client.create(RESOURCES, obj)
         except ApiError:
-            return  # at the next tick again
+            return  # the next tick tries again
 
     def _accounted(self, serial: str) -> bool:
-        """Whether the device is in no machine any more, or an object names it: its clock starts anew, should it have to."""
+        """Whether the device is in no machine or a resource names it. If that changes, its clock starts from zero."""
         return not self._fabric.where(serial) or next(self._view.holding(serial), None) is not None
 
     def _orphan(self, one: Attached) -> bool:
@@ -105,8 +107,7 @@ class Syncer:
 
 
 class Operator:
-    """`plugins` is the vendor's driver, whose pods the operator restarts. Stopping it loses what the fabric still has
-    to answer."""
+    """`plugins`: the vendor's driver, whose pods the operator restarts. Answers of the fabric after `stop` are lost."""
 
     def __init__(
         self, client: Client, time: Time, settings: OperatorSettings, fabric: Fabric, plugins: Plugins
@@ -137,14 +138,14 @@ class Operator:
         self._view.stop()
 
     def refusal(self, request: Object) -> str:
-        """What the operator's webhook says against a ComposabilityRequest, "" for nothing."""
+        """Why the operator's webhook refuses a ComposabilityRequest, "" if it does not."""
         return refusal(request, self._view.kin_of(request) if has_resource(request) else ())
 
     def _resource_changed(self, old: Object | None, new: Object | None) -> None:
         self._resources.changed(old, new)
         self._requests.resource_changed(old, new)
         if new is None and old is not None:
-            self._syncer.machine_changed(old["spec"].get("target_node", ""))  # what the resource named may be left
+            self._syncer.machine_changed(old["spec"].get("target_node", ""))  # its device may still be there
 
     def _node_changed(self, old: Object | None, new: Object | None) -> None:
         if self._settings.deletes_with_node:

@@ -1,4 +1,4 @@
-"""What can be set of the operator, and the words that it writes into objects."""
+"""The operator's settings, and the names that it writes into objects."""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -17,33 +17,33 @@ RESOURCES = "composableresources"
 
 
 class Plugins(Protocol):
-    """What the operator does to the vendor's driver on a node."""
+    """The vendor's driver, as the operator uses it."""
 
     def restart_plugin(self, node: str) -> None:
-        """Delete the plugin's pod, which comes back."""
+        """Delete the plugin's pod, which starts again."""
         ...
 
     def plugin_age(self, node: str) -> float:
-        """Seconds since that pod came up; 0 while it is coming."""
+        """Seconds since the plugin's pod started; 0 while it is starting."""
         ...
 
     def drivers(self) -> frozenset[str]:
-        """The names of the drivers that nodes have."""
+        """The names of the drivers that are installed on nodes."""
         ...
 
 
 @dataclass(frozen=True)
 class OperatorSettings:
-    """Durations are seconds. The defaults are those of the real one.
+    """Durations are seconds. The defaults are those of the real operator.
 
-    `workers`: orders to the fabric that each controller has under way at once. `look`: what one look at an object
-    takes. `poll`: how soon it looks again while something is not as it should be. `gone`: the same while a removed
-    device is still published. `watch_slices`: look as soon as a slice changes instead. `plugin_rest`: a plugin younger
-    than this is not restarted. `taint_version`: the version in which it writes DeviceTaintRules, "" for none. `sync`
-    and `orphan`: how often it asks the fabric what is attached (0: never), and how long something unknown may be.
-    `stale_writes`: the ids of a new device are written with the version read before the order, so that a change of the
-    object meanwhile loses them and the order is made again; so does who looks before it has read what it wrote.
-    `deletes_with_node`: what is for a node goes with it."""
+    `workers`: orders to the fabric that each controller runs at once. `look`: the time to process one object. `poll`: when an
+    object that is not as wanted is processed again. `gone`: the same while a removed device is still published. `watch_slices`:
+    process an object when a slice changes, instead of polling. `plugin_rest`: a plugin younger than this is not restarted.
+    `taint_version`: the API version of its DeviceTaintRules, "" for none. `sync`: the syncer's period (0: never). `orphan`: how
+    long a device without a resource may stay. `stale_writes`: a new device's ids are written with the version read before the
+    order. If the object changed meanwhile, they are lost and the operator orders again; so it does when it has not read its own
+    write yet. `deletes_with_node`: requests and resources are deleted with their node.
+    """
 
     workers: int = 1
     look: Latency = field(default=Uniform(0.005, 0.015))

@@ -1,8 +1,6 @@
-"""Which resources a ComposabilityRequest keeps, which it gives up first, on which nodes new ones go, and which requests the
-operator's webhook refuses. Pure functions.
-
-The rules are those of the real operator, with its faults: a resource that was just created (state "") is given up last.
-"""
+"""Pure functions: which resources a ComposabilityRequest keeps and gives up, on which nodes it creates new ones, and which
+requests the operator's webhook refuses. They follow the real operator, faults included: a resource that was just created (state
+"") is given up last."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,12 +16,12 @@ GOING = ("Detaching", "Deleting")
 
 
 class NoNode(DdsError):
-    """There is no node, or not enough of them, for what is asked for."""
+    """There are not enough nodes for the request."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The resources that stay, and the node of each one that is to be made."""
+    """`kept`: the resources that stay. `nodes`: the node of each resource to create."""
 
     kept: tuple[Object, ...]
     nodes: tuple[str, ...]
@@ -32,7 +30,7 @@ class Plan:
 def plan(
     request: Object, owned: Iterable[Object], nodes: Mapping[str, Object], occupied: Callable[[], Iterable[str]]
 ) -> Plan:
-    """`nodes` are all nodes by name, `occupied` gives those of other samenode requests. Raises NoNode."""
+    """`nodes`: all nodes by name. `occupied`: gives the nodes of other samenode requests. Raises NoNode."""
     wanted = request["spec"]["resource"]
     there = [one for one in owned if said(one, "state") not in GOING]
     fitting = [one for one in there if _fits(one, wanted, nodes)]
@@ -57,7 +55,7 @@ def _fits(resource: Object, wanted: Object, nodes: Mapping[str, Object]) -> bool
 
 
 def _by_policy(fitting: list[Object], wanted: Object) -> list[Object]:
-    """samenode: only those on the node of the first; differentnode: one a node."""
+    """samenode: only resources on the node of the first one. differentnode: one resource per node."""
     if not fitting:
         return fitting
     if wanted.get("allocation_policy", "samenode") == "samenode":
@@ -70,7 +68,7 @@ def _by_policy(fitting: list[Object], wanted: Object) -> list[Object]:
 
 
 def _priority(resource: Object) -> tuple[int, int, str]:
-    """Who is given up first: the bucket, then who was not used for longest."""
+    """Sort key, the first to be given up first: by bucket, then the least recently used."""
     return (_bucket(resource), last_used(resource), resource["metadata"]["name"])
 
 
@@ -89,7 +87,7 @@ def _bucket(resource: Object) -> int:
 
 
 def last_used(resource: Object) -> int:
-    """When the device was last used as the annotation says, or when the object was made."""
+    """When the device was last used according to the annotation, else when the object was created."""
     metadata = resource["metadata"]
     for text in ((metadata.get("annotations") or {}).get(LAST_USED, ""), metadata.get("creationTimestamp", "")):
         try:
@@ -157,11 +155,11 @@ def _amount(capacity: Mapping[str, str], name: str) -> Fraction:
     return amount(str(capacity.get(name, "0"))) or Fraction(0)
 
 
-# -- the validating webhook, asked at creation and at every update
+# -- the validating webhook, called at creation and at every update
 
 
 def refusal(new: Object, others: Iterable[Object]) -> str:
-    """Why the request may not be so, "" when it may. `others` are all requests, or at least its kin."""
+    """Why the webhook refuses the request, "" if it does not. `others`: all requests, or at least those with the same `kin`."""
     wanted = (new.get("spec") or {}).get("resource")
     if not wanted:
         return ""
@@ -178,7 +176,7 @@ def refusal(new: Object, others: Iterable[Object]) -> str:
 
 
 def kin(request: Object) -> tuple[str, ...]:
-    """What two requests must have in common to be in each other's way: policy, type, model, and for samenode the node."""
+    """Conflict key: requests conflict if they have the same policy, type, model and, with samenode, the same node."""
     wanted = request["spec"]["resource"]
     policy: str = wanted.get("allocation_policy", "samenode")
     alike = (policy, wanted["type"], wanted["model"])
@@ -186,8 +184,7 @@ def kin(request: Object) -> tuple[str, ...]:
 
 
 def node_of(request: Object) -> str:
-    """The node that a samenode request counts for: its target, else that of its first resource, else "" (which also
-    conflicts)."""
+    """The node of a samenode request: its target, else that of its first resource, else "" (which also conflicts)."""
     target: str = request["spec"]["resource"].get("target_node", "")
     if target:
         return target

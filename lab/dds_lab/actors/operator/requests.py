@@ -1,6 +1,6 @@
 """The state machine of ComposabilityRequests: "" → NodeAllocating → Updating → Running → Cleaning → Deleting.
 
-One look at an object does one step; what it writes brings the next look. It must never order anything from the fabric.
+Each reconcile does one step; its write triggers the next one. This controller never places an order with the fabric.
 """
 
 import uuid
@@ -19,8 +19,6 @@ from dds_lab.time import Time
 
 
 class Requests:
-    """The controller of one kind."""
-
     def __init__(self, client: Client, time: Time, settings: OperatorSettings, view: OperatorView) -> None:
         self._client = client
         self._settings = settings
@@ -32,8 +30,6 @@ class Requests:
 
     def stop(self) -> None:
         self._queue.stop()
-
-    # -- what is news
 
     def changed(self, old: Object | None, new: Object | None) -> None:
         for obj, add in ((old, False), (new, True)):
@@ -47,7 +43,7 @@ class Requests:
             self._queue.add(new["metadata"]["name"])
 
     def resource_changed(self, old: Object | None, new: Object | None) -> None:
-        """A status that changes, and a resource that goes, are looked at by the request at once."""
+        """Queue the request at once when one of its resources is created or deleted, or changes its status."""
         obj = new or old
         if obj is None or not owner(obj):
             return
@@ -55,12 +51,10 @@ class Requests:
             self._queue.add(owner(obj))
 
     def node_changed(self, old: Object | None, new: Object | None) -> None:
-        """That a node is gone is found out at the next poll, which for each object comes at another moment."""
+        """Each request notices a deleted node at its own next poll."""
         if new is None and old is not None:
             for name in tuple(self._by_node.get(old["metadata"]["name"], ())):
                 self._queue.add_after(name, self._random.uniform(0, self._settings.poll))
-
-    # -- one look
 
     def _look(self, name: str, finish: Finish) -> None:
         request = self._view.requests.get(name)
@@ -90,7 +84,7 @@ class Requests:
             "": self._begin,
             "NodeAllocating": self._allocate,
             "Updating": self._bring_about,
-            "Running": self._turned,  # until something changes, of which the caller hears; so no poll is needed
+            "Running": self._turned,  # every later change queues it; no poll is needed
             "Cleaning": self._clean,
             "Deleting": partial(let_go, self._client, REQUESTS),
         }
@@ -111,7 +105,7 @@ class Requests:
         self._write(request, state="Updating", error="", resources=self._entries(request, found))
 
     def _bring_about(self, request: Object) -> None:
-        """Make what is missing, take away what is not listed; Running when all of it is Online."""
+        """Create missing resources and delete those that are not listed. Running when all are Online."""
         if self._turned(request):
             return
         name, wanted = request["metadata"]["name"], _resources(request)
@@ -128,7 +122,7 @@ class Requests:
             self._queue.add_after(name, self._settings.poll)
 
     def _turned(self, request: Object) -> bool:
-        """Whether the request is to go, or says something else than what was last acted on; then that is written."""
+        """Write the next state if the request is deleted or its spec differs from the one last handled. True if so."""
         wanted = request["spec"]["resource"]
         if request["metadata"].get("deletionTimestamp"):
             self._write(request, state="Cleaning")
@@ -148,10 +142,8 @@ class Requests:
         else:
             self._write(request, state="Deleting")
 
-    # -- parts
-
     def _copied(self, request: Object) -> Object:
-        """status.resources with what the resources themselves say now."""
+        """status.resources, updated with the status of the resources."""
         copied = dict(_resources(request))
         for one in self._view.owned(request["metadata"]["name"]):
             name = one["metadata"]["name"]
@@ -167,7 +159,7 @@ class Requests:
         return entries
 
     def _new_name(self, kind: str) -> str:
-        """A name that no resource has: an operator that was restarted draws the names of the one before it again."""
+        """A name that no resource has: a restarted operator draws the names of its predecessor again."""
         while True:
             name = f"{kind}-{uuid.UUID(int=self._names.getrandbits(128), version=4)}"
             if self._view.resources.get(name) is None:
@@ -196,7 +188,7 @@ class Requests:
             self._client.delete(RESOURCES, resource["metadata"]["name"], uid=resource["metadata"]["uid"])
 
     def _known_nodes(self, request: Object) -> dict[str, Object]:
-        """The nodes that matter to a request: to one with a target not all, which spares reading them."""
+        """The nodes that matter to the request. With a target only a few of them are read."""
         target = request["spec"]["resource"].get("target_node")
         if not target:
             return {one["metadata"]["name"]: one for one in self._view.nodes.values()}
@@ -213,7 +205,7 @@ class Requests:
                 yield node_of(other)
 
     def _tell(self, request: Object, words: str) -> None:
-        with suppress(ApiError):  # the next try tells it again
+        with suppress(ApiError):  # the next try writes it again
             self._write(request, error=words)
 
     def _write(self, request: Object, **fields: object) -> None:

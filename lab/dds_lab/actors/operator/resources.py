@@ -1,8 +1,7 @@
 """The state machine of ComposableResources: "" → Attaching → Online → Detaching → Deleting.
 
-One look at an object does one step. A worker that ordered something from the fabric waits for the answer, so that with
-one worker a slow order holds up all others. Orders are not idempotent: an answer that is lost, or cannot be written, is
-ordered again.
+Each reconcile does one step. A worker waits for the fabric's answer to its order, so with one worker a slow order delays all
+others. Orders are not idempotent: if an answer is lost or cannot be written, the operator orders again.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ NOT_THERE = (403, 404, 405)
 
 
 class TaintRules:
-    """The DeviceTaintRules that keep pods off devices while these are being detached, in one version of the API, "" for none at
-    all. Where the API refuses one, there is none, silently. `remove` raises ApiError when it has to be tried again."""
+    """The DeviceTaintRules that keep pods off devices during a detach. `version`: their API version, "" for no rules. If the API
+    refuses a rule, the operator continues without it. `remove` raises ApiError when it must be tried again."""
 
     def __init__(self, client: Client, version: str) -> None:
         self._client = client
@@ -42,7 +41,7 @@ class TaintRules:
     def add(self, resource: str, shown: Shown, uuid: str) -> None:
         if not self._version:
             return
-        with suppress(ApiError):  # it is there already, or it is not served: the operator goes on without
+        with suppress(ApiError):  # it exists already, or the API does not serve it
             self._client.create(self._resource, self._rule(resource, shown, uuid))
 
     def remove(self, resource: str) -> None:
@@ -67,13 +66,11 @@ def name(resource: str) -> str:
 
 
 class NotNow(Exception):
-    """A step that has to wait, with the words that say why: somebody computes on a device that is to be detached, or the node has
-    no NVIDIA driver, without which the operator attaches nothing (here only memory, as labs have GPUs of other vendors)."""
+    """A step must wait; the text says why. Either processes use a device that is to be detached, or the node has no NVIDIA
+    driver, without which the operator attaches nothing (in the lab only memory, since labs have GPUs of other vendors)."""
 
 
 class Resources:
-    """The controller of one kind."""
-
     def __init__(
         self,
         client: Client,
@@ -97,19 +94,17 @@ class Resources:
         self._stopped = True
         self._queue.stop()
 
-    # -- what is news
-
     def changed(self, old: Object | None, new: Object | None) -> None:
         if new is not None and (old is None or _matters(old, new)):
             self._queue.add(new["metadata"]["name"])
 
     def node_changed(self, old: Object | None, new: Object | None) -> None:
-        """That a node is gone is found out at the next poll, which for each object comes at another moment."""
+        """Each resource notices a deleted node at its own next poll."""
         if new is None and old is not None:
             self._poll(old["metadata"]["name"])
 
     def machine_changed(self, node: str) -> None:
-        """A device's health is asked for at each poll; it matters for those that are Online."""
+        """The operator notices changed health at the next poll, and only of resources that are Online."""
         if any(
             self._fabric.health(node, said(one, "cdi_device_id")) or said(one, "error") for one in self._online(node)
         ):
@@ -127,8 +122,6 @@ class Resources:
         for one in self._view.on_node(node):
             self._queue.add_after(one["metadata"]["name"], self._random.uniform(0, self._settings.poll))
 
-    # -- one look
-
     def _look(self, name: str, finish: Finish) -> None:
         resource = self._view.resources.get(name)
         if resource is None:
@@ -137,7 +130,7 @@ class Resources:
             return
         try:
             if self._step(resource, finish):
-                return  # the answer of the fabric ends this look
+                return  # the fabric's answer ends this reconcile
             self._queue.forget(name)
         except ApiError:
             self._queue.retry(name)
@@ -146,7 +139,7 @@ class Resources:
         finish()
 
     def _step(self, resource: Object, finish: Finish) -> bool:
-        """Do one step; True if an order was made whose answer calls `finish`."""
+        """Do one step. True if it placed an order, whose answer calls `finish`."""
         now = said(resource, "state")
         lost = (
             self._settings.deletes_with_node and self._view.nodes.get(resource["spec"].get("target_node", "")) is None
@@ -167,7 +160,7 @@ class Resources:
         return False
 
     def _node_gone(self, resource: Object) -> None:
-        """What was attached to the lost machine stays there: nobody asks the fabric for it."""
+        """The devices in the lost machine stay there: the operator does not order their detach."""
         metadata = resource["metadata"]
         self._taints.remove(metadata["name"])
         if not metadata.get("deletionTimestamp"):
@@ -210,7 +203,7 @@ class Resources:
             return
         resource = self._newest(resource)
         if not self._settings.stale_writes and said(resource, "device_id"):
-            return  # ordered twice, for what it had read was old; the real operator's write is refused then
+            return  # a stale read caused a second order; the real operator's write is refused then
         self._write(resource, device_id=answer.device.serial, cdi_device_id=answer.device.resource)
 
     def _check(self, resource: Object) -> None:
@@ -247,7 +240,7 @@ class Resources:
             self._detached(resource)
 
     def _detached(self, resource: Object) -> None:
-        """The fabric has it back; the object waits until no slice shows it any more."""
+        """The fabric has the device back. Wait until no slice shows it."""
         name, device = resource["metadata"]["name"], said(resource, "device_id")
         if self._view.shown(device) is None or self._came_again(resource):
             self._taints.remove(name)
@@ -257,8 +250,8 @@ class Resources:
         self._queue.add_after(name, self._settings.poll if told else self._settings.gone)
 
     def _came_again(self, resource: Object) -> bool:
-        """Whether the device that left is attached to its node as another resource by now, before a slice could show that it was
-        gone. The real operator, which polls, does not look and takes it off once more."""
+        """Whether the detached device is on its node again as another resource, before any slice showed that it was gone. The
+        real operator polls and does not check this, so it detaches the device again."""
         others = (
             one
             for one in self._view.holding(said(resource, "device_id"))
@@ -267,17 +260,16 @@ class Resources:
         here = (one for one in others if one["spec"]["target_node"] == resource["spec"]["target_node"])
         return self._settings.watch_slices and any(not one["metadata"].get("deletionTimestamp") for one in here)
 
-    # -- parts
-
     def _newest(self, resource: Object) -> Object:
-        """Who orders on what it has read before may order again what it has got, as the real one does."""
+        """The live resource. With `stale_writes` the one that was read before, which can cause a second order, as in the real
+        operator."""
         stale = self._settings.stale_writes
         return resource if stale else self._client.find(RESOURCES, resource["metadata"]["name"]) or resource
 
     def _answer(
         self, resource: Object, finish: Finish, then: Callable[[Object, Answer], None]
     ) -> Callable[[Answer], None]:
-        """What to do with the fabric's answer. One that comes after the operator has stopped finds nobody."""
+        """A callback for the fabric's answer. Answers after `stop` are ignored."""
 
         def come(answer: Answer) -> None:
             if self._stopped:
@@ -294,14 +286,14 @@ class Resources:
         return come
 
     def _failed(self, resource: Object, words: str) -> None:
-        """Tell it in the status and try again, each time twice as late."""
+        """Write the error into the status and try again, each time after twice the delay."""
         name = resource["metadata"]["name"]
-        with suppress(ApiError):  # told at the next try
+        with suppress(ApiError):  # the next try writes it
             self._write(self._view.resources.get(name) or resource, error=words)
         self._queue.retry(name)
 
     def _restart_plugin(self, node: str) -> bool:
-        """False when it is too young; then somebody has to look again, for no slice will tell."""
+        """False if the plugin is too young. The caller must then poll, for no slice will change."""
         if self._plugins.plugin_age(node) < self._settings.plugin_rest:
             return False
         self._plugins.restart_plugin(node)
@@ -316,12 +308,13 @@ class Resources:
 
 
 def _always(key: str, fields: dict[str, str]) -> bool:
-    """An empty error is written with Online and Deleting, as the real one does, so that the field is there."""
+    """As the real operator does, write an empty error with Online and Deleting, so that the field exists."""
     return key == "error" and fields.get("state") in ("Online", "Deleting")
 
 
 def _matters(old: Object, new: Object) -> bool:
-    """Nearly all changes of an Online resource are its annotation with the time of last use, which starts no step."""
+    """Whether the change can start a step. Nearly all changes of an Online resource are its last-used annotation, which
+    cannot."""
     before, after = old["metadata"], new["metadata"]
     return (
         old.get("status") != new.get("status")

@@ -1,5 +1,4 @@
-"""What the operator has read: its two kinds, nodes, and which devices the nodes' slices show. Indexes only; it decides
-nothing."""
+"""The operator's cache: its two kinds, nodes, and the devices that the nodes' slices show. Indexes only, no decisions."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,14 +10,13 @@ from dds_lab.actors.operator.planning import kin
 from dds_lab.client import Client, Mirror, Object
 
 Key = TypeVar("Key", str, tuple[str, ...])
-Index = dict[Key, dict[str, Object]]
-"""Objects by name, for each key."""
+Index = dict[Key, dict[str, Object]]  # key → name → object
 Change = Callable[[Object | None, Object | None], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Where a device is published: driver, pool and name."""
+    """Where a device is published."""
 
     driver: str
     pool: str
@@ -26,14 +24,14 @@ class Shown:
 
 
 class OperatorView:
-    """Mirrors with indexes; whoever wants to be called at changes says so before `start`."""
+    """Mirrors with indexes. The callbacks must be set before `start`."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._owned: Index[str] = {}  # request → its resources
         self._targets: Index[str] = {}  # node → resources
         self._holders: Index[str] = {}  # device id → resources
-        self._kin: Index[tuple[str, ...]] = {}  # what `kin` says → requests
+        self._kin: Index[tuple[str, ...]] = {}  # conflict key (`kin`) → requests
         self._shown: dict[str, dict[str, Shown]] = {}  # uuid → slice → where
         self._in_slice: dict[str, tuple[str, ...]] = {}
         self.request_changed: Change = _ignore
@@ -69,11 +67,11 @@ class OperatorView:
         return _by_name(self._holders, device_id)
 
     def kin_of(self, request: Object) -> list[Object]:
-        """The requests that a request may be in the way of, by name."""
+        """The requests with the same conflict key, by name."""
         return list(_by_name(self._kin, kin(request)))
 
     def shown(self, uuid: str) -> Shown | None:
-        """Where a slice shows the device with this uuid; None when none does. An empty uuid matches nothing here."""
+        """Where a slice shows the device with this uuid, None if none does. An empty uuid matches nothing."""
         return next(iter(self._shown.get(uuid, {}).values()), None) if uuid else None
 
     def _request(self, old: Object | None, new: Object | None) -> None:
@@ -117,20 +115,20 @@ class OperatorView:
 
 
 def owner(resource: Object) -> str:
-    """The request that manages a resource, "" when none does."""
+    """The request that manages the resource, "" if none does."""
     found: str = (resource["metadata"].get("labels") or {}).get(MANAGED_BY, "")
     return found
 
 
 def kept_back(client: Client, kind: str, obj: Object) -> Object | None:
-    """The object with the operator's finalizer; None for one that is going and never had it."""
+    """The object with the operator's finalizer, which is added if missing; None if the object is being deleted without it."""
     if FINALIZER in (obj["metadata"].get("finalizers") or ()):
         return obj
     return None if obj["metadata"].get("deletionTimestamp") else client.update(kind, with_finalizer(obj, FINALIZER))
 
 
 def let_go(client: Client, kind: str, obj: Object) -> None:
-    """Take the operator's finalizer away, if the object has it."""
+    """Remove the operator's finalizer."""
     if FINALIZER in (obj["metadata"].get("finalizers") or ()):
         client.update(kind, without_finalizer(obj, FINALIZER))
 

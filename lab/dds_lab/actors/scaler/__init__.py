@@ -1,5 +1,4 @@
-"""A stand-in for a device scaler, after the reference one and with its faults, so that a cluster runs without the real
-thing."""
+"""A stand-in for the reference scaler, faults included, for labs that run without dds."""
 
 from dds_lab.actors.scaler.scaler import Scaler as Scaler
 from dds_lab.actors.scaler.view import ScalerSettings as ScalerSettings

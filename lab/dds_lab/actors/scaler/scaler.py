@@ -1,5 +1,5 @@
-"""The stand-in scaler: scans at every interval and after each change of a claim or a slice, and looks at those nodes
-only for which something has changed or a duration has passed, which gives what a look at all nodes would give."""
+"""The stand-in scaler. It scans at every interval and after each change of a claim or slice. A scan looks only at nodes where
+something changed or a duration passed; the result equals that of a look at all nodes."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ MICROSECONDS = 1_000_000
 
 @dataclass
 class NodeScan:
-    """One scan's look at one node, in the reference's order: fail, send back, resize, label. `again` is when something may
-    have to be done that is too early now.
+    """One scan of one node, in the reference's order: fail, send back, resize, label. `again`: the next instant at which a
+    duration ends that still runs now.
 
-    The faults are kept on purpose: a free device may be promised to several claims in one scan, a node with two models never
-    shrinks, and an object that cannot be read ends the scan."""
+    The reference's faults are kept on purpose: a free device may be promised to several claims in one scan, a node with two
+    models never shrinks, and an object that cannot be read ends the scan.
+    """
 
     client: Client
     view: ScalerView
@@ -49,7 +50,6 @@ class NodeScan:
     def __post_init__(self) -> None:
         self.resources = list(self.view.resources_on(self.node))
         self.used = [one for one in self.resources if self._is_used(one)]
-        """The node's resources that a claim has."""
 
     def run(self) -> None:
         """Raises ApiError and Unreadable, which end the scan."""
@@ -63,8 +63,6 @@ class NodeScan:
             self._resize(model)
         self._label()
 
-    # -- claims that cannot be served here
-
     def _fail(self) -> None:
         for claim in sorted(self.claims.values(), key=lambda one: one.created, reverse=True):
             current = self.claims[claim.key]
@@ -77,7 +75,8 @@ class NodeScan:
                     self._mark(rival, FAILED)
 
     def _impossible(self, claim: Claim) -> bool:
-        """Its devices may not be together, or with what is or will be here, or are not in the pool any more."""
+        """Whether a device left the pool or must not coexist with another one of the claim, or with one that the node has or
+        requests."""
         if any(not self.view.pooled(one.key) for one in claim.devices):
             return True
         others = [one["spec"]["resource"]["model"] for one in self.requests if one["spec"]["resource"]["size"] > 0]
@@ -87,7 +86,8 @@ class NodeScan:
         return any(indexes & set(one.conflicts) for one in mine)
 
     def _rival(self, claim: Claim) -> ClaimKey | None:
-        """Another claim that prepares a device which may not be with this one's (one of the same name is not seen)."""
+        """Another claim that is preparing a device that must not coexist with this one's. Claims of the same name are
+        overlooked."""
         for other in self.claims.values():
             if other.key[1] == claim.key[1]:
                 continue
@@ -104,16 +104,14 @@ class NodeScan:
         return False
 
     def _demand(self, model: Model) -> int:
-        """Devices of a model that are waited for, and those that are used."""
+        """The devices of the model that claims wait for, and those in use."""
         states = (PREPARING, "Reschedule", "Ready") if self.settings.ready else (PREPARING, "Reschedule")
         return self._count(model, states) + self.models_in_use.count(model.model)
 
     def _count(self, model: Model, states: tuple[str, ...]) -> int:
-        """The devices of a model that the node's claims have in one of these states."""
+        """How many devices of the model the node's claims have in one of these states."""
         devices = (one for claim in self.claims.values() for one in claim.devices)
         return sum(one.device == model.device and one.state in states for one in devices)
-
-    # -- claims whose devices are there
 
     def _send_back(self) -> None:
         for claim in sorted(self.claims.values(), key=lambda one: one.created):
@@ -127,8 +125,8 @@ class NodeScan:
                 self.annotate(one)
 
     def _matched(self, claim: Claim) -> list[Object] | None:
-        """Resources for all devices of the claim. What was promised to another claim in this very scan is found
-        again."""
+        """Free resources for all devices of the claim, None if some are missing. They may be promised to another claim of this
+        scan."""
         matched: list[Object] = []
         wanted: dict[str, int] = {}
         for device in claim.devices:
@@ -136,9 +134,7 @@ class NodeScan:
         for device_name, count in wanted.items():
             model = self._model(device_name)
             free = [one for one in self.resources if self._is_free(one, model)]
-            taken = (
-                self._count(model, ("Ready",)) if self.settings.ready else 0
-            )  # by claims that keep the pool's device
+            taken = self._count(model, ("Ready",)) if self.settings.ready else 0  # claims that keep the pool's device
             free = free[taken : taken + count]
             if len(free) < count:
                 return None
@@ -154,8 +150,6 @@ class NodeScan:
         used = last_used(resource, self.info.prefix)
         return used is None or self._passed(used, self.settings.allocation)
 
-    # -- how many devices the node shall have
-
     def _resize(self, model: Model) -> None:
         most, least = self.view.limits(self.node, model.device, self.info.prefix)
         desired = self._demand(model)
@@ -169,13 +163,13 @@ class NodeScan:
             return
         size = request["spec"]["resource"]["size"]
         if desired < size:
-            desired = min(size, max(desired, self._kept()))  # what is kept counts other models too, and never adds
+            desired = min(size, max(desired, self._kept()))  # _kept counts other models, too
         if desired != size:
             patch = [{"op": "replace", "path": "/spec/resource/size", "value": desired}]
             self.client.patch("composabilityrequests", request["metadata"]["name"], patch, how="json")
 
     def _kept(self) -> int:
-        """Resources of the node, of any model, that were used (or made) too short a time ago to go."""
+        """How many resources of the node, of any model, were used (or created) too recently to be removed."""
         kept: int = 0
         for one in self.resources:
             if said(one, "state") in GOING_OR_THERE and not one["metadata"].get("deletionTimestamp"):
@@ -201,10 +195,8 @@ class NodeScan:
             },
         )
 
-    # -- labels
-
     def _label(self) -> None:
-        """A model's label is there unless something on the node says in its own list that it cannot be with it."""
+        """Label the node with each model, unless a model that is on the node lists it as conflicting."""
         node = self.view.nodes.get(self.node)
         if node is None:
             return
@@ -219,10 +211,8 @@ class NodeScan:
         if any(labels.get(key) != value for key, value in patch.items()):
             self.client.patch("nodes", self.node, {"metadata": {"labels": patch}}, how="strategic")
 
-    # -- parts
-
     def annotate(self, resource: Object) -> None:
-        """Write that the device was used just now."""
+        """Set the last-used time to now."""
         name, now = resource["metadata"]["name"], instants.written(self.now)
         key = f"{self.info.prefix}/last-used-time"
         if (resource["metadata"].get("annotations") or {}).get(key) != now:
@@ -237,7 +227,7 @@ class NodeScan:
         return self.models[device]
 
     def _passed(self, since: int, seconds: float) -> bool:
-        """Whether so much time has passed; if not, the node is looked at again when it has."""
+        """Whether `seconds` have passed since `since`. If not, the node is scanned again when they have."""
         due = since + round(seconds * MICROSECONDS)
         if due < self.now:
             return True
@@ -245,8 +235,7 @@ class NodeScan:
         return False
 
     def _mark(self, key: ClaimKey, type: str) -> None:
-        """Set a condition on every entry of the claim's status.devices, filled with all results when it is empty (fault
-        B6, B7)."""
+        """Set a condition on every entry of status.devices. If that is empty, fill it with all results first (faults B6, B7)."""
         claim = self.view.claims.get(key[1], key[0])
         if claim is None:
             return
@@ -270,8 +259,7 @@ def _with_condition(entry: Object, type: str, now: int) -> Object:
 
 
 class Scaler:
-    """One process. Like the reference it ends a scan at the first error, and the nodes after it in the order of names
-    wait."""
+    """One process. Like the reference, it ends a scan at the first error; later nodes (by name) wait for the next scan."""
 
     def __init__(self, client: Client, time: Time, settings: ScalerSettings) -> None:
         self._client = client
@@ -280,8 +268,8 @@ class Scaler:
         self._random: Random = time.random("scaler")
         self._began = time.now()
         self._view = ScalerView(client, self._noted)
-        self._stale: dict[str, None] = {}  # nodes that a scan has to look at
-        self._in_use: dict[str, dict[str, None]] = {}  # node → resources that were used when it was looked at
+        self._stale: dict[str, None] = {}  # nodes that the next scan must look at
+        self._in_use: dict[str, dict[str, None]] = {}  # node → resources that were in use at its last scan
         self._later = Timers(time)  # by node
         self._timer: Timer | None = None
         self._due = 0
@@ -296,8 +284,6 @@ class Scaler:
             self._timer.cancel()
         self._later.clear()
 
-    # -- when
-
     def _noted(self, nodes: Iterable[str], soon: bool) -> None:
         for node in nodes:
             self._stale[node] = None
@@ -305,7 +291,7 @@ class Scaler:
             self._arm(self._settings.reaction.draw(self._random) if soon else None)
 
     def _arm(self, seconds: float | None = None) -> None:
-        """Scan after so many seconds, or at the next multiple of the interval; the earlier of two instants counts."""
+        """Scan after `seconds`, or at the next multiple of the interval, unless an earlier scan is planned."""
         now = self._time.now()
         if seconds is None:
             period = max(1, round(self._settings.interval * 1_000_000))
@@ -322,15 +308,13 @@ class Scaler:
     def _look_again(self, node: str, at: int) -> None:
         self._later.after(node, (at - self._time.now()) / 1_000_000, lambda: self._noted((node,), False))
 
-    # -- what
-
     def _scan(self) -> None:
         self._timer = None
         try:
             info = self._config()
             self._refresh(info)
             for device in self._view.awaited():
-                model_of(device, info.models)  # a device that is not ours ends the scan
+                model_of(device, info.models)  # raises Unreadable for an unknown device, which ends the scan
             for node in sorted(self._stale):
                 if self._view.nodes.get(node) is not None:
                     self._look(node, info)
@@ -338,12 +322,11 @@ class Scaler:
                     self._in_use.pop(node, None)
                 del self._stale[node]
         except (ApiError, BadConfig, Unreadable):
-            self._arm()  # what is left is looked at again with the next scan
+            self._arm()  # the next scan takes the nodes that are left
         if self._settings.refresh and self._in_use:
             self._arm()
 
     def _config(self) -> DeviceInfo:
-        """The ConfigMap as it is now."""
         found = self._client.get("configmaps", NAME, NAMESPACE)
         version: str = found["metadata"]["resourceVersion"]
         if self._read is None or self._read[0] != version:
@@ -351,7 +334,7 @@ class Scaler:
         return self._read[1]
 
     def _refresh(self, info: DeviceInfo) -> None:
-        """Write the time of last use of everything that is used."""
+        """Update the last-used time of all resources in use."""
         if self._settings.refresh:
             for node in self._in_use:
                 scan = self._node(node, info)
@@ -361,16 +344,15 @@ class Scaler:
     def _look(self, node: str, info: DeviceInfo) -> None:
         scan = self._node(node, info)
         if self._note_use(scan):
-            self._arm(
-                self._settings.reaction.draw(self._random)
-            )  # with what was just written, which comes back as a change
+            self._arm(self._settings.reaction.draw(self._random))  # by then the watch has reported the writes
             return
         scan.run()
         if scan.again is not None:
             self._look_again(node, scan.again)
 
     def _note_use(self, scan: NodeScan) -> bool:
-        """A device whose use begins was used just now; and without refreshing so was one whose use has ended. True if one has."""
+        """Set the last-used time of devices whose use begins and, without `refresh`, of those whose use ended. True if one
+        ended."""
         before = self._in_use.pop(scan.node, {})
         used = {one["metadata"]["name"]: one for one in scan.used}
         begun = [one for name, one in used.items() if name not in before]

@@ -1,7 +1,7 @@
-"""What can be set of the stand-in scaler, and what it has read, by node. It says of each change which nodes it is about.
+"""The stand-in scaler's settings, and its cache of the cluster by node. For each change it reports which nodes are concerned.
 
-The readings are the reference's, with their faults: a claim without a reservation is not seen, a pool's model is read
-from its name, an empty uuid is a uuid like any other.
+It reads objects as the reference does, faults included: it ignores a claim without a reservation, reads a pool's model from the
+pool's name, and treats an empty uuid like any other.
 """
 
 import re
@@ -19,8 +19,7 @@ FAILED = "FabricDeviceFailed"
 UUID_ATTRIBUTES = {"gpu.nvidia.com": "uuid"}
 TYPES = {"gpu.nvidia.com": "gpu"}
 MOST, LEAST = 50, 0
-ClaimKey = tuple[str, str]
-"""Namespace, name."""
+ClaimKey = tuple[str, str]  # namespace, name
 
 _FABRIC = re.compile(r"-fabric\d+$")
 PREPARING = "Preparing"
@@ -29,10 +28,9 @@ PREPARING = "Preparing"
 @dataclass(frozen=True)
 class ScalerSettings:
     """Durations are seconds. `interval`: SCAN_INTERVAL. `removal`: DEVICE_NO_REMOVAL_DURATION. `allocation`:
-    DEVICE_NO_ALLOCATION_DURATION. `reaction`: from a change of a claim or slice to the scan that it brings. `ready`:
-    tell the scheduler that the device is ready (the pod keeps the pool's device) instead of sending the pod back to it.
-    `refresh`: write the time of last use at every scan while a device is used; otherwise when its use begins and
-    ends."""
+    DEVICE_NO_ALLOCATION_DURATION. `reaction`: from a change of a claim or slice to its scan. `ready`: report the device as ready
+    (the pod keeps the pool's device) instead of sending the pod back to the scheduler. `refresh`: write the last-used time at
+    every scan while a device is used, not only when its use begins and ends."""
 
     interval: float = 5.0
     removal: float = 15.0
@@ -43,13 +41,12 @@ class ScalerSettings:
 
 
 class Unreadable(Exception):
-    """An object that ends the whole scan."""
+    """An object cannot be read. This ends the whole scan."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A device of a claim that has binding conditions. The state is Preparing, Reschedule, Failed or "" (nothing
-    handles that)."""
+    """A device of a claim that has binding conditions. `state`: Preparing, Ready, Reschedule, Failed or "" (ignored)."""
 
     key: Key
     device: str
@@ -58,7 +55,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claim that is allocated, reserved, and has devices with binding conditions."""
+    """An allocated and reserved claim with devices that have binding conditions."""
 
     key: ClaimKey
     created: str
@@ -71,8 +68,7 @@ class Claim:
 
 
 class ScalerView:
-    """Indexes over mirrors. `changed(nodes, soon)` is called with the nodes that a change is about; `soon` if it starts
-    a scan."""
+    """Indexes over mirrors. Each change calls `changed(nodes, soon)` with the nodes concerned; `soon`: it starts a scan."""
 
     def __init__(self, client: Client, changed: Callable[[Iterable[str], bool], None]) -> None:
         self._client = client
@@ -86,7 +82,7 @@ class ScalerView:
         self._pooled: dict[tuple[str, str], dict[str, frozenset[str]]] = {}  # (driver, pool) → slice → devices
         self._resources_of: dict[str, dict[str, Object]] = {}  # node → name → resource
         self._requests_of: dict[str, dict[str, Object]] = {}
-        self._awaited: dict[str, int] = {}  # k8s-device-name → devices that are waited for
+        self._awaited: dict[str, int] = {}  # k8s-device-name → number of devices that claims wait for
 
     def start(self) -> None:
         self.nodes = self._client.mirror("nodes")
@@ -103,14 +99,12 @@ class ScalerView:
         for mirror in self._mirrors:
             mirror.close()
 
-    # -- what is asked
-
     def waiting(self, node: str) -> list[Claim]:
-        """The claims of a node, in the order in which they came to it."""
+        """The node's claims, in order of arrival."""
         return [self._claims[key] for key in self._claims_of.get(node, ())]
 
     def awaited(self) -> Iterable[str]:
-        """The k8s-device-names of all devices that claims wait for, on whatever node or on none."""
+        """The k8s-device-names of all devices that claims wait for, on any node or none."""
         return self._awaited
 
     def resources_on(self, node: str) -> Iterable[Object]:
@@ -120,19 +114,19 @@ class ScalerView:
         return self._requests_of.get(node, {}).values()
 
     def shown(self, uuid: str) -> bool:
-        """Whether a slice of some node shows the device."""
+        """Whether a node's slice shows the device."""
         return uuid in self._shown
 
     def used(self, uuid: str) -> bool:
-        """Whether a claim has a device that a node's slice shows with this uuid."""
+        """Whether a claim holds a device that a node's slice shows with this uuid."""
         return any(key in self._used for key in self._shown.get(uuid, ()))
 
     def pooled(self, key: Key) -> bool:
-        """Whether a slice of no node has the device now (of whatever generation)."""
+        """Whether a pool's slice, of any generation, has the device."""
         return any(key[2] in names for names in self._pooled.get(key[:2], {}).values())
 
     def limits(self, node: str, device: str, prefix: str) -> tuple[int, int]:
-        """How many devices of a model the node may have at most and at least. Raises Unreadable."""
+        """The most and the least devices of a model that the node may have. Raises Unreadable."""
         found = self.nodes.get(node)
         labels = (found["metadata"].get("labels") or {}) if found is not None else {}
         most, least = labels.get(f"{prefix}/{device}-size-max"), labels.get(f"{prefix}/{device}-size-min")
@@ -140,8 +134,6 @@ class ScalerView:
             return (MOST if most is None else int(most)), (LEAST if least is None else int(least))
         except ValueError:
             raise Unreadable(f"a size label of {node} is no number") from None
-
-    # -- what is news
 
     def _claim(self, old: Object | None, new: Object | None) -> None:
         obj = new or old
@@ -205,7 +197,7 @@ class ScalerView:
         return [node]
 
     def _pool_slice(self, obj: Object, new: Object | None) -> list[str]:
-        """A pool's slice is about the nodes whose claims wait for one of its devices."""
+        """Returns the nodes whose claims wait for a device of this pool."""
         place = (obj["spec"]["driver"], obj["spec"]["pool"]["name"])
         slices = self._pooled.setdefault(place, {})
         slices.pop(obj["metadata"]["name"], None)
@@ -234,7 +226,7 @@ def model_of(device: str, models: Iterable[Model]) -> Model:
 
 
 def last_used(resource: Object, prefix: str) -> int | None:
-    """The instant of the annotation, None when there is none. Raises Unreadable."""
+    """The instant in the annotation, None if there is none. Raises Unreadable."""
     text = (resource["metadata"].get("annotations") or {}).get(f"{prefix}/last-used-time")
     if text is None:
         return None
@@ -254,7 +246,7 @@ def _waiting(claim: Object) -> tuple[Waiting, ...]:
 
 
 def _state(result: Object, entries: list[Object]) -> str:
-    """What the conditions say of a device; entries are found by the device's name alone."""
+    """The device's state by its conditions. As in the reference, entries are found by the device's name alone."""
     if not entries:
         return PREPARING
     for entry in entries:
@@ -273,8 +265,7 @@ def _state(result: Object, entries: list[Object]) -> str:
 
 
 def _uuids(obj: Object) -> Iterator[tuple[Key, str]]:
-    """The devices of a node's slice, unless one of them has binding conditions, with their uuids ("" when there is
-    none)."""
+    """The devices of a node's slice with their uuids ("" if missing). None of them if any has binding conditions."""
     spec = obj["spec"]
     devices = spec.get("devices") or ()
     if any(one.get("bindingConditions") for one in devices):
@@ -288,7 +279,7 @@ def _uuids(obj: Object) -> Iterator[tuple[Key, str]]:
 def _indexed(
     index: dict[str, dict[str, Object]], old: Object | None, new: Object | None, target: Callable[[Object], str]
 ) -> list[str]:
-    """Keep a target's objects in an index, in the order in which they came to it; the targets that the change is about."""
+    """Update an index of objects by target; a target's objects stay in order of arrival. Returns the targets concerned."""
     before, after = (target(old) if old is not None else ""), (target(new) if new is not None else "")
     if old is not None and (new is None or before != after):
         index.get(before, {}).pop(old["metadata"]["name"], None)

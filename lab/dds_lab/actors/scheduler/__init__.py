@@ -1,7 +1,7 @@
-"""The scheduler of the lab: kube-scheduler 1.36 as far as pods with devices meet it, on virtual or real time.
+"""The lab's scheduler: kube-scheduler 1.36 as far as pods with devices are concerned, on virtual or real time.
 
-Faithful are the order of its writes, its queues with their back-offs, what it takes for ready, failed or timed out, how it
-finds a node, and what it forgets. It knows the cluster from its mirrors alone and writes through its client alone.
+It copies the order of writes, the queues and their back-offs, when devices count as ready, failed or timed out, how a node is
+found, and what is forgotten. It reads the cluster only from its mirrors and writes only through its client.
 """
 
 from dds_lab.actors.scheduler.scheduler import Scheduler

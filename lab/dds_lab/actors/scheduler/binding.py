@@ -1,6 +1,7 @@
-"""The binding cycle of one pod: nomination, PreBind with its writes and its wait for devices, the binding; or the way back.
+"""The binding cycle of one pod: nomination, PreBind (its writes, then the wait for devices) and Bind; after a failure the
+clean-up.
 
-It runs beside the scheduling loop and beside other bindings. Source: schedule_one.go (bindingCycle, handleBindingCycleError),
+It runs beside the scheduling loop and other bindings. Source: schedule_one.go (bindingCycle, handleBindingCycleError),
 dynamicresources.go (PreBind, bindClaim, isPodReadyForBinding, Unreserve), extendeddynamicresources.go.
 """
 
@@ -37,9 +38,9 @@ Steps = Generator[float, None, None]
 
 
 class Process:
-    """Runs `steps`, a generator that yields how many seconds pass until its next step, until they end, are interrupted or are
-    stopped; `ended` is called once, except after a stop. This is what a goroutine is in the real scheduler. It is resumed by a
-    timer only, never from inside another step, so two processes never interleave within a step."""
+    """The lab's goroutine. It runs `steps`, a generator that yields the seconds until its next step, until they end, are
+    interrupted or are stopped. `ended` is called once, except after a stop. Only a timer resumes a process, never another step,
+    so two processes never interleave within a step."""
 
     def __init__(self, time: Time, steps: Steps, ended: Callable[[], None] | None = None) -> None:
         self._time = time
@@ -48,13 +49,13 @@ class Process:
         self._timer: Timer | None = time.after(0.0, self._next)
 
     def interrupt(self, error: Exception) -> None:
-        """Raise `error` where the process waits, at this instant, after whatever runs now. Without effect at its end."""
+        """Raise `error` where the process waits, at this instant, after the step that runs now. No effect after its end."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = self._time.after(0.0, lambda: self._next(error))
 
     def stop(self) -> None:
-        """End it where it waits. Nothing more of it runs."""
+        """End the process where it waits."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -72,7 +73,7 @@ class Process:
 
 
 class BindingFailed(DdsError):
-    """PreBind or the binding gave up; the text is what the pod's condition says."""
+    """PreBind or Bind failed; the text goes into the pod's condition."""
 
 
 @dataclass(slots=True, eq=False)
@@ -82,15 +83,13 @@ class Assigned:
     pod: Pod
     node: str
     claims: list[Object]
-    allocations: dict[str, Object] = field(default_factory=dict)
-    """By uid of the claim: the allocation that is in flight."""
-    special: Object | None = None
-    """A special claim that is still to be made, its allocation under the key ""."""
+    allocations: dict[str, Object] = field(default_factory=dict)  # claim uid → allocation in flight
+    special: Object | None = None  # special claim that PreBind must create; its allocation has the key ""
     mappings: list[Object] = field(default_factory=list)
 
 
 class Bindings(Protocol):
-    """What a binding needs of the scheduler it belongs to."""
+    """The scheduler, as its bindings use it."""
 
     time: Time
     client: Client
@@ -102,29 +101,27 @@ class Bindings(Protocol):
     def gate(self, name: str) -> bool: ...
 
     def pause(self) -> float:
-        """How long the next write takes, in seconds."""
+        """Seconds that the next write takes."""
         ...
 
     def in_flight(self) -> float:
-        """How long a chosen allocation stays unwritten, in seconds."""
+        """Seconds that a chosen allocation stays unwritten."""
         ...
 
     def pod(self, uid: str) -> Pod | None:
-        """The pod as it is known now."""
+        """The newest known version of the pod."""
         ...
 
     def forget(self, pod: Pod) -> None:
-        """The pod is on no node after all: room there, and hints for others."""
+        """Take the pod off its node, and let the queue retry pods that this may help."""
         ...
 
     def give_back(self, pod: Pod, message: str) -> Iterator[float]:
-        """Tell of the failure and put the pod back into the queue."""
+        """Report the failure and put the pod back into the queue."""
         ...
 
 
 class Binding:
-    """One pod on its way to a node."""
-
     def __init__(self, scheduler: Bindings, assigned: Assigned, profile: Profile, ended: Callable[[], None]) -> None:
         self._scheduler = scheduler
         self._assigned = assigned
@@ -134,7 +131,7 @@ class Binding:
         self._process = Process(scheduler.time, self._run(), ended)
 
     def preempt(self) -> bool:
-        """End the wait for devices, if it waits; whether it did."""
+        """End the wait for devices. False if the pod does not wait."""
         if self._waiting:
             self._waiting = False
             self._process.interrupt(_prebind("preempted by DefaultPreemption"))
@@ -142,10 +139,8 @@ class Binding:
         return False
 
     def stop(self) -> None:
-        """The scheduler stops: nothing is cleaned up."""
+        """Stop with the scheduler, without clean-up."""
         self._process.stop()
-
-    # -- the cycle
 
     def _run(self) -> Steps:
         scheduler, assigned = self._scheduler, self._assigned
@@ -165,7 +160,7 @@ class Binding:
             yield from self._give_up(str(failure))
 
     def _has_work(self) -> bool:
-        """PreBind has something to write or to wait for."""
+        """Whether PreBind has something to write or to wait for."""
         return self._assigned.special is not None or any(
             not is_reserved_for(claim, self.pod) or waits(claim) for claim in self._assigned.claims
         )
@@ -208,8 +203,8 @@ class Binding:
         return claim
 
     def _write_claim(self, claim: Object, allocation: Object | None) -> Generator[float, None, Object]:
-        """Finalizer where it is missing, then allocation, reservation and timestamp in one status update. A refusal that is no
-        conflict is an error, whoever refuses."""
+        """Add the finalizer if it is missing, then write allocation, reservation and timestamp in one status update. Only
+        conflicts are tried again; any other error of the API fails the binding."""
         key, doing = name_of(claim), ""
         for _ in range(CONFLICT_RETRIES):
             try:
@@ -231,7 +226,7 @@ class Binding:
         raise _prebind(f"claim {key} changed too often")
 
     def _refreshed(self, claim: Object, allocation: Object | None) -> Object:
-        """The claim as it is now, if the pod may still have it."""
+        """The live claim after a conflict. Raises BindingFailed if the pod cannot have it any more."""
         meta = claim["metadata"]
         try:
             found = self._scheduler.client.find("resourceclaims", meta["name"], meta["namespace"])
@@ -254,7 +249,7 @@ class Binding:
         return {**claim, "status": status}
 
     def _await_devices(self) -> Steps:
-        """Look at once, then every five seconds, until all are ready, one failed, or the time is over."""
+        """Check at once, then every five seconds, until all devices are ready, one failed, or the time is over."""
         scheduler = self._scheduler
         if not scheduler.gate("DRADeviceBindingConditions") or not any(waits(claim) for claim in self._assigned.claims):
             return
@@ -270,10 +265,11 @@ class Binding:
         self._waiting = False
 
     def _first_unready(self) -> str | None:
-        """The first claim that is not ready; None when all are. A failed one ends the wait, and so does the end of the pod.
+        """The first claim that is not ready, None when all are. Raises BindingFailed if a device failed or the pod is gone.
 
-        Each look reads the claims anew (isPodReadyForBinding): one without allocation is waited for like any other, a device
-        without binding conditions is ready, and on which node it is or for whom it is reserved is not looked at."""
+        Each check reads the claims anew (isPodReadyForBinding). A claim without allocation is waited for like any other. A
+        device without binding conditions is ready. Node and reservation of the claim are not checked.
+        """
         if self._scheduler.pod(self.pod.uid) is None:
             raise _prebind(f"pod {self.pod.key} is gone")
         for place, claim in enumerate(self._assigned.claims):
@@ -294,8 +290,6 @@ class Binding:
                 return str(name)
         return None
 
-    # -- the way back
-
     def _give_up(self, message: str) -> Steps:
         scheduler = self._scheduler
         yield from self._unreserve()
@@ -303,8 +297,8 @@ class Binding:
         yield from scheduler.give_back(self.pod, message)
 
     def _unreserve(self) -> Steps:
-        """Take the pod, and nobody else, out of the reservations of claims that its last look saw allocated. Allocations stay; a
-        special claim is deleted instead."""
+        """Remove the pod, and no other, from the reservations of claims that were allocated at its last check. Allocations stay.
+        A special claim is deleted instead."""
         scheduler = self._scheduler
         if self._assigned.special is not None:
             scheduler.claims.land(temporary_uid(self.pod))
@@ -332,7 +326,7 @@ class Binding:
 
 
 def delete_special(scheduler: Bindings, claim: Object) -> Steps:
-    """A special claim is deleted rather than deallocated: first its finalizer goes, then it."""
+    """Delete a special claim, which is never deallocated. Its finalizer is removed first."""
     meta = claim["metadata"]
     client = scheduler.client
     try:
@@ -356,7 +350,7 @@ _ALLOCATED = ("allocation", "reservedFor", "devices")
 
 
 def temporary_uid(pod: Pod) -> str:
-    """What a special claim is counted under before it exists."""
+    """The uid under which a special claim is counted before it exists."""
     return f"special/{pod.uid}"
 
 

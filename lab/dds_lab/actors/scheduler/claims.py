@@ -1,4 +1,4 @@
-"""What the scheduler knows of claims: the informer's view, ahead of it what it wrote itself, and allocations in flight.
+"""The scheduler's cache of claims: the informer's view, its own newer writes on top of it, and allocations in flight.
 
 Source: pkg/scheduler/framework/plugins/dynamicresources (dra_manager.go, allocateddevices.go, dynamicresources.go).
 """
@@ -22,11 +22,11 @@ NATIVE = ("cpu", "memory", "ephemeral-storage", "pods")
 
 
 class Book:
-    """The devices that count as taken: a set of those that claims are allocated to, and beside it the allocations in flight.
-    `use(result)` and `free(result)` are called as a device, or a share of one, comes into use and out of it.
+    """The devices that count as taken: those that claims are allocated, and those of allocations in flight. `use(result)` and
+    `free(result)` are called when a device, or a share of one, becomes used or free.
 
-    A set does not count: of two claims that name one device the first to let go frees it, although the other has it still.
-    Source: allocateddevices.go, dra_manager.go.
+    Devices of claims are a set without counts: if two claims name one device, the first that lets go frees it for both. Source:
+    allocateddevices.go, dra_manager.go.
     """
 
     def __init__(self, use: Callable[[Object], None], free: Callable[[Object], None]) -> None:
@@ -37,28 +37,28 @@ class Book:
         self._held: dict[_Part, tuple[int, Object]] = {}
 
     def enter(self, allocation: Object | None) -> None:
-        """A claim has got this allocation."""
+        """A claim got this allocation."""
         for part, result in _parts(allocation):
             if part not in self._entered:
                 self._entered.add(part)
                 self._hold(part, result)
 
     def strike(self, allocation: Object | None) -> None:
-        """A claim has this allocation no more."""
+        """A claim lost this allocation."""
         for part, _ in _parts(allocation):
             if part in self._entered:
                 self._entered.remove(part)
                 self._let_go(part)
 
     def take_off(self, uid: str, allocation: Object) -> None:
-        """An allocation was chosen and is not written yet."""
+        """An allocation was chosen but is not written yet."""
         self.land(uid)
         self._in_flight[uid] = allocation
         for part, result in _parts(allocation):
             self._hold(part, result)
 
     def land(self, uid: str) -> None:
-        """The allocation in flight is written, or given up."""
+        """The allocation in flight was written or given up."""
         for part, _ in _parts(self._in_flight.pop(uid, None)):
             self._let_go(part)
 
@@ -79,8 +79,7 @@ class Book:
             self._free(result)
 
 
-_Part = tuple[str, str, str, str]
-"""Driver, pool, device, shareID."""
+_Part = tuple[str, str, str, str]  # driver, pool, device, shareID
 
 
 def _parts(allocation: Object | None) -> Iterable[tuple[_Part, Object]]:
@@ -89,7 +88,7 @@ def _parts(allocation: Object | None) -> Iterable[tuple[_Part, Object]]:
 
 
 class Claims:
-    """All claims by namespace/name. What comes of their allocations is entered in the book."""
+    """All claims by namespace/name. Changes of their allocations are entered in the book."""
 
     def __init__(self, book: Book) -> None:
         self._book = book
@@ -97,11 +96,11 @@ class Claims:
         self._ahead: dict[str, Object] = {}
 
     def get(self, key: str) -> Object | None:
-        """The claim as the scheduler believes it to be."""
+        """The newest version of the claim that the scheduler knows."""
         return self._ahead.get(key) or self._seen.get(key)
 
     def seen(self, key: str, new: Object | None) -> None:
-        """The informer tells of a claim: its newest version, or that it is gone."""
+        """The informer reports the newest version of a claim, or (None) its deletion."""
         old = self.get(key)
         if new is None:
             self._seen.pop(key, None)
@@ -114,7 +113,7 @@ class Claims:
         self._changed(old, self.get(key))
 
     def wrote(self, key: str, obj: Object) -> None:
-        """The scheduler wrote the claim itself and knows the result before its informer does."""
+        """The scheduler's own write, whose result it knows before the informer reports it."""
         old = self.get(key)
         seen = self._seen.get(key)
         if seen is None or version_of(obj) > version_of(seen):
@@ -122,20 +121,18 @@ class Claims:
         self._changed(old, self.get(key))
 
     def take_off(self, uid: str, allocation: Object) -> None:
-        """An allocation was chosen and is not written yet."""
         self._book.take_off(uid, allocation)
 
     def land(self, uid: str) -> None:
-        """The allocation in flight is written, or given up."""
         self._book.land(uid)
 
     def in_flight(self, uid: str) -> bool:
         return self._book.in_flight(uid)
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
-        """Enter an allocation that came, strike one that went. One that another took the place of is taken for what cannot be,
-        since an allocation that is set is immutable: the book keeps the old one (allocateddevices.go, onUpdate). It happens
-        when a view that is listed anew has missed what was between."""
+        """Enter a new allocation, strike a removed one. If an allocation replaced another, the book keeps the old one, as the
+        real scheduler does: it assumes that an allocation is immutable (allocateddevices.go, onUpdate). This happens when a
+        relist missed the states between."""
         before, after = allocation_of(old), allocation_of(new)
         if old is None or new is None or uid_of(old) != uid_of(new) or before is None or after is None:
             self._book.strike(before)
@@ -144,7 +141,7 @@ class Claims:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """Whether a pod may be bound as far as one claim goes; a failure names the condition that says so."""
+    """Whether one claim lets its pod be bound. `reason` and `message` are those of the condition that failed."""
 
     state: str
     reason: str = ""
@@ -152,7 +149,7 @@ class Readiness:
 
 
 def readiness(claim: Object, now: int, timeout: float) -> Readiness:
-    """The first of the claim's devices, in the order of its results, that is not ready decides. `now` in microseconds."""
+    """The state of the first device, in the order of results, that is not ready. `now` in microseconds, `timeout` in seconds."""
     for result in results(claim):
         wanted = result.get("bindingConditions")
         if not wanted:
@@ -178,12 +175,12 @@ def is_reserved_for(claim: Object, pod: Pod) -> bool:
 
 
 def can_be_cleared(claim: Object, pod: Pod) -> bool:
-    """Whether nobody else's pod holds it."""
+    """Whether the claim is reserved for no other pod."""
     return all(one["uid"] == pod.uid for one in reservations(claim))
 
 
 def _entry(claim: Object, result: Object) -> Object | None:
-    """The first entry for the device; shareID is not compared."""
+    """The first status entry of the device; shareID is not compared."""
     for entry in (claim.get("status") or {}).get("devices") or ():
         if all(entry.get(name) == result.get(name) for name in ("driver", "pool", "device")):
             found: Object = entry
@@ -202,19 +199,17 @@ def uid_of(obj: Object) -> str:
 
 
 def name_of(claim: Object) -> str:
-    """namespace/name."""
     meta = claim["metadata"]
     return f"{meta['namespace']}/{meta['name']}"
 
 
-# -- special claims: those that the scheduler makes for pods that ask for devices as extended resources (KEP-5004)
-#
-# A node that has the resource as a plain one serves it as such; for every other node the pod's containers become the requests of
-# one special claim. It is written in PreBind, deleted when that fails, and made anew under another name at the next attempt.
+# -- special claims: the scheduler creates them for pods that ask for devices as extended resources (KEP-5004)
+# A node that has the resource in its allocatable serves it from there. For any other node, the requests of the pod's containers
+# become one special claim. PreBind creates it. If PreBind fails, it is deleted; the next attempt creates one with another name.
 
 
 class ExtendedResources:
-    """Which device class stands for which extended resource: of several with one name the newest, then the first by name."""
+    """The device class for each extended resource: of several for one resource the newest, then the first by name."""
 
     def __init__(self) -> None:
         self._classes: dict[str, Object] = {}
@@ -229,14 +224,14 @@ class ExtendedResources:
         self._index()
 
     def class_of(self, resource: str) -> str | None:
-        """The class for the resource, None when no device can serve it."""
+        """The class for the resource, None if no device can serve it."""
         if resource.startswith(IMPLICIT):
             name = resource.removeprefix(IMPLICIT)
             return name if name in self._classes else None
         return self._by_resource.get(resource)
 
     def wanted(self, pod: Pod) -> tuple[str, ...]:
-        """The resources of the pod that devices may serve."""
+        """The pod's extended resources that devices may serve."""
         return tuple(name for name in pod.requests if is_extended(name) and self.class_of(name) is not None)
 
     def _index(self) -> None:
@@ -251,12 +246,11 @@ class ExtendedResources:
 
 
 def is_extended(resource: str) -> bool:
-    """Whether it is neither the node's own nor huge pages."""
     return resource not in NATIVE and not resource.startswith(("hugepages-", "attachable-volumes-", "requests."))
 
 
 def special_claim(pod: Pod, resources: Iterable[str], known: ExtendedResources) -> tuple[Object, list[Object]]:
-    """The claim for these resources of the pod, and which of its requests stands for what of which container."""
+    """The special claim for these resources, and the mapping of its requests to containers and resources."""
     requests: list[Object] = []
     mappings: list[Object] = []
     wanted = sorted(resources)
@@ -290,7 +284,7 @@ def special_claim(pod: Pod, resources: Iterable[str], known: ExtendedResources) 
 
 
 def is_special(claim: Object, pod: Pod) -> bool:
-    """Whether it is such a claim of this pod."""
+    """Whether the claim is a special claim of this pod."""
     meta = claim["metadata"]
     owners = meta.get("ownerReferences") or ()
     return (meta.get("annotations") or {}).get(ANNOTATION) == "true" and any(

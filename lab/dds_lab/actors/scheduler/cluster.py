@@ -1,7 +1,6 @@
-"""The cluster as a scheduler sees it through its mirrors, and what it tells the queue of each change.
+"""The scheduler's cache of the cluster, read from mirrors, and the changes that it reports to the queue.
 
-This module must never write anything, and must never look at a binding from within: it is told by the scheduler which pods are
-on their way.
+This module never writes. It does not look into bindings: the scheduler tells it which pods are being bound.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from dds_lab.actors.scheduler.scheduler_settings import SchedulerSettings
 from dds_lab.client import ApiError, Client, Mirror, OnChange
 
 # -- the queueing hints of kube-scheduler 1.36: a pod is tried again when a plugin that refused it says that the change may help
-#
 # Source: EventsToRegister and the hint functions of each plugin.
 
 DEVICES = "DynamicResources"
@@ -30,7 +28,7 @@ DEVICES = "DynamicResources"
 
 @dataclass(frozen=True, slots=True)
 class DevicesChanged:
-    """A slice, class or taint rule came or changed, or a claim gave its devices back: it may help whoever lacks devices."""
+    """A slice, class or taint rule was added or changed, or a claim was deallocated: may help every pod that lacks devices."""
 
     claim: None = None
 
@@ -40,7 +38,7 @@ class DevicesChanged:
 
 @dataclass(frozen=True, slots=True)
 class ClaimChanged:
-    """A claim came, or its status changed, and it gave nothing back: it may help its own pods."""
+    """A claim was added, or changed its status without being deallocated: may help its own pods."""
 
     claim: str
 
@@ -50,7 +48,7 @@ class ClaimChanged:
 
 @dataclass(frozen=True, slots=True)
 class PodGone:
-    """A pod left its node, bound or assumed."""
+    """A bound or assumed pod left its node."""
 
     pod: Pod
     claim: None = None
@@ -61,7 +59,7 @@ class PodGone:
 
 @dataclass(frozen=True, slots=True)
 class PodPlaced:
-    """A pod came onto a node, or its labels there changed."""
+    """A pod was placed on a node."""
 
     pod: Pod
     claim: None = None
@@ -72,7 +70,7 @@ class PodPlaced:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeChanged:
-    """A node came or changed; `node` has no pods on it, so that what it could take at all is judged."""
+    """A node was added or changed. `node` has no pods here, so the hints judge what it could take if it were empty."""
 
     node: Node
     added: bool
@@ -104,7 +102,7 @@ class NodeChanged:
 
 
 def of_node(old: Object | None, new: Object) -> NodeChanged | None:
-    """The change of a node, None when it is nothing that scheduling depends on."""
+    """The change of a node, None if scheduling does not depend on it."""
     was, now = _bare(old) if old is not None else Node(""), _bare(new)
     change = NodeChanged(
         now,
@@ -117,7 +115,7 @@ def of_node(old: Object | None, new: Object) -> NodeChanged | None:
 
 
 def pod_itself(old: Pod, new: Pod) -> bool:
-    """Whether what changed in the pod may make it schedulable: its generated claims, labels, tolerations, what it asks."""
+    """Whether the pod's own change may make it schedulable: of its claims, labels, shape, requests or gates."""
     return (
         old.claims != new.claims
         or old.labels != new.labels
@@ -142,8 +140,8 @@ def _selected(pod: Pod, node: Node) -> bool:
 
 
 class Cluster:
-    """`binds(uid)` says whether a pod is on its way to a node; `left(uid)` is called when a pod is gone, `panics` when this
-    release would end."""
+    """`binds(uid)`: whether the pod is being bound. `left(uid)`: called when a pod is gone. `panics`: called when the simulated
+    release would crash."""
 
     def __init__(
         self,
@@ -171,7 +169,7 @@ class Cluster:
         self._queue: SchedulingQueue
 
     def open(self, queue: SchedulingQueue) -> None:
-        """List everything and follow it from here on."""
+        """List and watch everything."""
         self._queue = queue
         followed = {
             "nodes": self._node,
@@ -195,23 +193,21 @@ class Cluster:
             mirror.cut(seconds)
 
     def gate(self, pod: Pod) -> str:
-        """Why the pod may not be tried yet, "" when it may."""
+        """Why the pod may not be tried yet, "" if it may."""
         return "the pod has scheduling gates" if pod.gated else missing_claim(pod, self.claims)
 
     def wrote(self, obj: Object) -> None:
-        """The scheduler wrote a pod itself and knows the result before its mirror does."""
+        """The scheduler's own write of a pod, whose result it knows before its mirror reports it."""
         known = self.pods.get(obj["metadata"]["uid"])
         if known is not None and version_of(obj) > version_of(known.obj):
             self._keep(known, read(obj, known))
 
     def leave(self, pod: Pod) -> None:
-        """An assumed pod is on no node after all."""
+        """Take an assumed pod off its node."""
         known = self.pods.get(pod.uid)
         if known is None or not known.node:
             self.nodes.remove_pod(pod.uid)
             self._queue.happened(PodGone(pod))
-
-    # -- following
 
     def _serves(self, resource: str) -> bool:
         try:
@@ -278,8 +274,6 @@ class Cluster:
             self._queue.happened(DevicesChanged())
         elif old is None or (old.get("status") or {}) != (new.get("status") or {}):
             self._queue.happened(ClaimChanged(key))
-
-    # -- pods
 
     def _pod(self, old: Object | None, new: Object | None) -> None:
         if new is None:

@@ -1,9 +1,9 @@
-"""The scheduler's DynamicResources plugin: which claims a pod needs, whether a node can serve them, with what, how well; and the
-devices of the cluster as the scheduler keeps them, in front of `dds_core.matching`, which chooses.
+"""The scheduler's DynamicResources plugin: which claims a pod needs, whether and how well a node can serve them, and the
+inventory of the cluster's devices. `dds_core.matching` chooses the devices.
 
-It remembers for which kind of claims a node had nothing, until something there is given back or changes; nodes that have the same
-pools left are one case. So pods that wait for devices do not have every node searched again for each of them. This module must
-never write anything.
+The inventory remembers which kinds of claims a node could not serve, until a device is freed or the node or a slice changes.
+Nodes with the same remaining pools share one entry. So the allocator does not search every node again for each waiting pod. This
+module never writes.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ BARREN_KEPT = 65536
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wanted:
-    """A claim to allocate, made ready. `kind` is equal for claims that ask for the same; a `plain` one asks for counted devices
-    of its own, so that devices in use are nothing to it."""
+    """A parsed claim to allocate. `kind`: equal for claims that ask for the same. `plain`: it asks only for counts of devices
+    without admin access, so a device in use cannot serve it."""
 
     claim: Claim
     kind: str
@@ -56,8 +56,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chosen:
-    """What a node offers: an allocation for each claim in their order, and how early in their lists the alternatives are.
-    With a `reason` it offers nothing."""
+    """What a node offers: an allocation for each claim, in order, and a score (the earlier the alternatives are in their lists,
+    the higher). With a `reason` it offers nothing."""
 
     allocations: tuple[Callable[[], Object], ...] = ()
     score: int = 0
@@ -70,14 +70,15 @@ _NO_DEVICE: tuple[Object, Device] = ({}, Device(""))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Room:
-    """The pools of a node that have a free device, and, where some are its own, how often it gained."""
+    """The pools that the node reaches and that have a free device. `gained`: the node's gains so far, 0 if no pool is its
+    own."""
 
     pools: tuple[Pool, ...]
     gained: int
 
 
 class Inventory:
-    """Slices, classes and taint rules, and what is in use."""
+    """Slices, classes and taint rules, and the devices in use."""
 
     def __init__(self, gate: Callable[[str], bool], random: Random) -> None:
         self._in_use = InUse()
@@ -87,18 +88,15 @@ class Inventory:
             share_id=lambda: str(UUID(int=random.getrandbits(128), version=4)),
         )
         self._classes: set[str] = set()
-        self._devices: dict[str, dict[str, tuple[Object, Device]]] = {}  # slice → device → as written, as read
+        self._devices: dict[str, dict[str, tuple[Object, Device]]] = {}  # slice → device → written, parsed
         self._wanted: dict[str, Wanted] = {}
         self._local_pools: dict[tuple[str, str], str] = {}
-        self.gains = 0
-        """Counts whatever may let a claim have devices that could not have them before."""
+        self.gains = 0  # counts changes that may let a claim get devices
         self._gained_everywhere = 0
         self._gained_on: dict[str, int] = {}
         self._slices_changed = 0
         self._rooms: dict[str, tuple[tuple[int, int, int], _Room]] = {}
         self._barren: dict[tuple[tuple[str, ...], tuple[Pool, ...]], tuple[int, int]] = {}
-
-    # -- what is there
 
     def put_slice(self, obj: Object) -> None:
         found = self._read(obj)
@@ -108,7 +106,7 @@ class Inventory:
         self._slice_changed(found.driver, found.pool)
 
     def _read(self, obj: Object) -> Slice:
-        """The slice. A device that is the very same object as in the version before is not read again."""
+        """Parse a slice. A device that is the same object as in the version before is not parsed again."""
         name, spec = obj["metadata"]["name"], obj["spec"]
         known = self._devices.get(name, {})
         devices = []
@@ -146,21 +144,15 @@ class Inventory:
         self._allocator.remove_rule(name)
         self._gained_anywhere()
 
-    # -- what is in use
-
     def use(self, result: Object) -> None:
-        """A device, or a share of one, is taken."""
         self._in_use.add({"devices": {"results": [result]}})
 
     def free(self, result: Object) -> None:
-        """What was taken is free again."""
         self._in_use.remove({"devices": {"results": [result]}})
         self._gained(result["driver"], result["pool"])
 
-    # -- the choice
-
     def wanted(self, claim: Object) -> Wanted:
-        """The claim, made ready; kept for claims that exist, whose spec cannot change."""
+        """The parsed claim. It is cached if the claim exists, whose spec cannot change."""
         uid = claim["metadata"].get("uid", "")
         found = self._wanted.get(uid)
         if found is None:
@@ -173,12 +165,12 @@ class Inventory:
         return found
 
     def forget(self, uid: str) -> None:
-        """The claim is gone."""
+        """Forget a deleted claim."""
         self._wanted.pop(uid, None)
 
     def choose(self, node: Node, wanted: Sequence[Wanted], kind: tuple[str, ...], tables: Tables) -> Chosen:
-        """Devices for the claims, which are of this kind, on the node; AllocationError when the pod cannot be served as things
-        are. `tables` are the attempt's (`Allocator.allocate`)."""
+        """Choose devices on the node for the claims, whose kinds are `kind`. Raises AllocationError when the pod cannot be
+        served at present. `tables`: those of the attempt (`Allocator.allocate`)."""
         room = self._room(node)
         state = (self._gained_everywhere, room.gained)
         if self._barren.get((kind, room.pools)) == state:
@@ -191,7 +183,7 @@ class Inventory:
         return Chosen(reason=found.reason)
 
     def _room(self, node: Node) -> _Room:
-        """What the node can have anything of, as of its last change for the better."""
+        """The pools from which the node can still get devices, cached until the node, its gains or a shared slice change."""
         gained = self._gained_on.get(node.name, 0)
         state = (node.version, gained, self._slices_changed)
         known = self._rooms.get(node.name)
@@ -210,7 +202,7 @@ class Inventory:
         return _Room(pools, gained if own else 0)
 
     def _remember(self, kind: tuple[str, ...], node: Node, state: tuple[int, int]) -> None:
-        """That this node, and whoever has nothing else left, has nothing for claims of the kind."""
+        """Remember that this node, and each node with the same remaining pools, has nothing for claims of the kind."""
         gained = self._gained_on.get(node.name, 0)
         room = self._looked(node, gained)
         self._rooms[node.name] = ((node.version, gained, self._slices_changed), room)
@@ -218,15 +210,13 @@ class Inventory:
             self._barren.clear()
         self._barren[kind, room.pools] = (state[0], room.gained)
 
-    # -- changes for the better
-
     def _slice_changed(self, driver: str, pool: str) -> None:
         if (driver, pool) not in self._local_pools:
             self._slices_changed += 1
         self._gained(driver, pool)
 
     def _gained(self, driver: str, pool: str) -> None:
-        """What had nothing may have something now: the node whose pool it is, or every node."""
+        """Claims that got nothing may get devices now: on the node that owns the pool, or on every node."""
         node = self._local_pools.get((driver, pool))
         if node is None:
             self._gained_anywhere()
@@ -239,16 +229,13 @@ class Inventory:
         self._gained_everywhere += 1
 
 
-# -- the plugin
-
-
 def refusal(reason: str) -> Refusal:
-    """A refusal of this plugin; removing pods does not cure it."""
+    """A refusal by this plugin. Removing pods does not cure it."""
     return Refusal(PLUGIN, (reason,))
 
 
 def missing_claim(pod: Pod, claims: Claims) -> str:
-    """Why the pod's claims are not all there ("" when they are): such a pod is not tried."""
+    """Why the pod is not tried: a claim is missing or is being deleted. "" if all exist."""
     for name, claim in pod.claims:
         if claim is None:
             return f"pod {pod.key}: the claim for {name} is not generated yet"
@@ -262,26 +249,20 @@ def missing_claim(pod: Pod, claims: Claims) -> str:
 
 @dataclass(slots=True, eq=False)
 class PodDevices:
-    """The devices side of one attempt for one pod."""
+    """One scheduling attempt of one pod, as far as devices are concerned."""
 
     pod: Pod
-    claims: list[Object]
-    """Its claims in the pod's order; last, if it has one, the special claim that exists already."""
+    claims: list[Object]  # in the pod's order; last, if it exists already, the special claim
     available: Availability
     inventory: Inventory
     extended: ExtendedResources
-    by_claim: tuple[str, ...] = ()
-    """Extended resources that devices may serve."""
-    cost: Callable[[], float] = lambda: 0.0
-    """Seconds that the allocator takes for a node."""
+    by_claim: tuple[str, ...] = ()  # extended resources that devices may serve
+    cost: Callable[[], float] = lambda: 0.0  # seconds that the allocator takes for a node
     limit: float = 0.0
-    slow: bool = False
-    """Whether that cost can matter."""
-    unavailable: dict[int, None] = field(default_factory=dict)
-    """Indexes of claims that were not available on some node."""
+    slow: bool = False  # whether the cost can exceed zero
+    unavailable: dict[int, None] = field(default_factory=dict)  # indexes of claims that some node could not use
     chosen: dict[str, Chosen] = field(default_factory=dict)
-    specials: dict[str, tuple[Object, list[Object]]] = field(default_factory=dict)
-    """By node: the special claim it would take, and what its requests stand for."""
+    specials: dict[str, tuple[Object, list[Object]]] = field(default_factory=dict)  # node → special claim, its mappings
     _tables: Tables = field(default_factory=dict)
     _wanted: list[Wanted] = field(default_factory=list)
     _kind: tuple[str, ...] = ()
@@ -297,27 +278,27 @@ class PodDevices:
 
     @property
     def kind(self) -> tuple[str, ...] | None:
-        """Equal for pods of which the same devices are asked; None where it depends on more than what is free."""
+        """Equal for pods that ask for the same devices; None if the result depends on more than the free devices."""
         return None if self._allocated or self.by_claim or self.slow else self._kind
 
     @property
     def idle(self) -> bool:
-        """Whether the pod has nothing to do with devices."""
+        """Whether the pod needs no devices."""
         return not self.claims and not self.by_claim
 
     @property
     def hopeless(self) -> bool:
-        """Whether a claim is allocated that can be used on no node."""
+        """Whether an allocated claim is usable on no node."""
         return not all(self.available.anywhere(claim) for _, claim in self._allocated)
 
     @property
     def alike(self) -> bool:
-        """Whether a hopeless pod hears the same of every node: it has but one claim."""
+        """Whether all nodes give a hopeless pod the same refusal: it has only one claim."""
         return len(self.claims) == 1 and not self.by_claim
 
     @property
     def ranked(self) -> bool:
-        """Whether nodes can differ by which alternatives they offer."""
+        """Whether nodes can differ in the alternatives that they offer."""
         return any(
             "firstAvailable" in one for claim in self.unallocated() for one in claim["spec"]["devices"]["requests"]
         )
@@ -348,12 +329,12 @@ class PodDevices:
         return None
 
     def score(self, node: Node) -> int:
-        """How early in their lists the alternatives are that the node offers."""
+        """The node's score: the earlier its alternatives are in their lists, the higher."""
         chosen = self.chosen.get(node.name)
         return chosen.score if chosen is not None else 0
 
     def _special(self, node: Node) -> tuple[Object, list[Object], Wanted] | None:
-        """The special claim that the pod would take on this node, None when it takes none or has one already."""
+        """The special claim that the pod needs on this node, None if it needs none or has one already."""
         resources = tuple(name for name in self.by_claim if name not in node.allocatable)
         if not resources or any(is_special(claim, self.pod) for claim in self.claims):
             return None
@@ -364,8 +345,8 @@ class PodDevices:
 
 
 class Availability:
-    """Whether an allocated claim is usable: on a node by its node selector, and anywhere only if its devices have neither failed
-    nor timed out. For one attempt: what a claim's status says is looked at once and not for each node."""
+    """Whether a claim is usable: on a node according to its node selector, and anywhere only if no device failed or timed out.
+    One object serves one attempt, so a claim's status is checked once instead of once per node."""
 
     def __init__(self, binding_conditions: bool, now: int, timeout: float) -> None:
         self._binding_conditions = binding_conditions
@@ -374,14 +355,14 @@ class Availability:
         self._known: dict[str, bool] = {}
 
     def anywhere(self, claim: Object) -> bool:
-        """Whether there may be a node on which the claim can be used."""
+        """Whether the claim may be usable on some node."""
         uid = claim["metadata"]["uid"]
         if uid not in self._known:
             self._known[uid] = allocation_of(claim) is None or not self._lost(claim)
         return self._known[uid]
 
     def on(self, claim: Object, node: Node) -> bool:
-        """Whether the claim can be used on the node, or be allocated there."""
+        """Whether the claim is usable on the node. True if it is not allocated yet."""
         allocation = allocation_of(claim)
         if allocation is None:
             return True
@@ -392,7 +373,7 @@ class Availability:
 
 
 def before_nodes(pod: Pod, found: list[Object], claims: Claims, inventory: Inventory) -> Refusal | None:
-    """PreFilter: what stands against the pod before any node is looked at."""
+    """PreFilter: a reason to refuse the pod before any node is checked."""
     for claim in found:
         meta = claim["metadata"]
         if allocation_of(claim) is not None:

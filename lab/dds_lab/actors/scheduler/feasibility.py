@@ -1,7 +1,8 @@
-"""Whether a node fits a pod, apart from devices, how well, and what an attempt says that found no node.
+"""Filters and scores of nodes, apart from devices, and the message of an attempt that found no node.
 
-The filters in kube-scheduler's order, all in its words; the scores of its default plugins that can differ between nodes here:
-least allocated, balanced allocation, preferred node affinity, tolerated taints, preferred pod affinity is left out.
+The filters are in kube-scheduler's order and use its messages. The scores are those of its default plugins that can differ
+between nodes here: least allocated, balanced allocation, preferred node affinity, tolerated taints. Preferred pod affinity is
+left out.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ NO_VICTIMS = "No preemption victims found for incoming pod"
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a node does not take a pod. `curable`: removing pods from the node could help."""
+    """Why a node refuses a pod. `curable`: removing pods from the node could help."""
 
     plugin: str
     reasons: tuple[str, ...]
@@ -33,8 +34,8 @@ class Refusal:
 
 @dataclass(eq=False)
 class Diagnosis:
-    """Why no node takes a pod: each node's refusal, or what was found before any node was looked at. Nothing is added to it once
-    anything else is asked."""
+    """Why no node takes a pod: each node's refusal, or the one before any node was checked. Properties are cached, so all
+    refusals must be in before the first property is read."""
 
     nodes: int
     refusals: dict[str, Refusal] = field(default_factory=dict)
@@ -42,14 +43,14 @@ class Diagnosis:
 
     @cached_property
     def _said(self) -> list[tuple[Refusal, int]]:
-        """Each refusal and how many nodes said it. Many nodes share one, so that only this goes through all nodes."""
+        """Each refusal and its number of nodes. Many nodes share a refusal, so only this property goes through all nodes."""
         every = self.refusals.values()
         numbers = Counter(map(id, every))
         return [(one, numbers[key]) for key, one in dict(zip(map(id, every), every, strict=True)).items()]
 
     @cached_property
     def rejectors(self) -> frozenset[str]:
-        """The plugins whose hints may bring the pod back."""
+        """The plugins whose hints may bring the pod back into the queue."""
         found = {one.plugin for one, _ in self._said}
         return frozenset(found | {self.before.plugin} if self.before is not None else found)
 
@@ -61,7 +62,7 @@ class Diagnosis:
         return tuple(name for name, one in self.refusals.items() if one.curable)
 
     def message(self, afterwards: str = "") -> str:
-        """The message of the condition; `afterwards` is what the attempts to make room said."""
+        """The message of the condition. `afterwards`: the messages of PostFilter."""
         return f"{self._reasons} {afterwards}" if afterwards else self._reasons
 
     @cached_property
@@ -75,7 +76,7 @@ class Diagnosis:
         return _worded(self.nodes, numbers)
 
     def preemption(self, tried: Mapping[str, tuple[str, ...]]) -> str:
-        """What preemption says when it found no one to evict; `tried` has the outcome for nodes where it was worth a look."""
+        """The message of a preemption that found no victims. `tried`: the reasons of the nodes that it tried."""
         if not tried:
             return self._hopeless
         others = [NOT_HELPFUL] * (self.nodes - len(tried))
@@ -87,7 +88,7 @@ class Diagnosis:
 
 
 def counted(nodes: int, reasons: Iterable[str]) -> str:
-    """How many nodes for which reason, in the order of the words."""
+    """The message with the number of nodes for each reason, sorted by text."""
     return _worded(nodes, Counter(reasons))
 
 
@@ -109,7 +110,7 @@ _KEPT_AWAY = Refusal("InterPodAffinity", ("node(s) didn't satisfy existing pods 
 
 
 def static(pod: Pod, node: Node) -> Refusal | None:
-    """The filters that depend on the node object and the pod's shape only."""
+    """The filters that depend only on the Node object and the pod's shape."""
     if node.unschedulable and not tolerates(pod.tolerations, UNSCHEDULABLE_TAINT):
         return _UNSCHEDULABLE
     if pod.node and pod.node != node.name:
@@ -126,13 +127,13 @@ def static(pod: Pod, node: Node) -> Refusal | None:
 
 
 def tolerates_all(pod: Pod, taints: Iterable[Object]) -> bool:
-    """Whether the pod may be put on a node with these taints."""
+    """Whether the pod tolerates these taints of a node, apart from soft ones."""
     return all(one["effect"] not in ("NoSchedule", "NoExecute") or tolerates(pod.tolerations, one) for one in taints)
 
 
 def fits(pod: Pod, node: Node, nominated: Iterable[Pod] = (), by_claim: Container[str] = ()) -> Refusal | None:
-    """Whether what is left on the node is enough, with the nominated pods as if they were there already. Resources that devices
-    stand for (`by_claim`) count only on nodes that have them as plain ones."""
+    """Whether the node has enough left, if the nominated pods were on it already. Resources that devices may serve (`by_claim`)
+    count only on nodes that have them in their allocatable."""
     others = list(nominated)
     if pod.ports and _ports_taken(pod, node, others):
         return _PORTS
@@ -164,7 +165,7 @@ def _ports_taken(pod: Pod, node: Node, others: list[Pod]) -> bool:
 
 
 class Affinity:
-    """Required affinity and anti-affinity between pods, gathered once for each attempt."""
+    """Required affinity and anti-affinity between pods, evaluated once for each attempt."""
 
     def __init__(self, pod: Pod, nodes: Nodes) -> None:
         self.pod = pod
@@ -177,7 +178,6 @@ class Affinity:
         self._kept_away = _kept_away(pod, nodes)
 
     def check(self, node: Node) -> Refusal | None:
-        """Whether the node is near what the pod wants and away from what it, or they, do not want."""
         if self._near and not self._is_near(node):
             return _NO_AFFINE
         if any(
@@ -197,12 +197,12 @@ class Affinity:
             for term, places in zip(self._near, self._near_places, strict=True)
         ):
             return True
-        # The first pod of a group that wants to be near its like may start it anywhere.
+        # The first pod of a group with affinity to itself may start the group anywhere.
         return not any(self._near_places) and all(_matches(term, self.pod, self.pod) for term in self._near)
 
 
 def _places(term: Object, pod: Pod, nodes: Nodes) -> set[str]:
-    """The values of the term's topology key where a matching pod is."""
+    """The values of the term's topology key on nodes that have a matching pod."""
     key = term["topologyKey"]
     return {
         node.labels[key]
@@ -229,7 +229,7 @@ def _matches(term: Object, owner: Pod, pod: Pod) -> bool:
 
 
 def score(pod: Pod, nodes: list[Node]) -> list[int]:
-    """The sum of the weighted scores of each node."""
+    """The sum of weighted scores for each node."""
     total = [_resources(pod, node) for node in nodes]
     preferred = (pod.affinity.get("nodeAffinity") or {}).get(PREFERRED) or ()
     if preferred:
@@ -249,7 +249,7 @@ def _prefers(term: Object, node: Node) -> bool:
 
 
 def _tolerable(pod: Pod, node: Node) -> int:
-    """Soft taints that the pod does not tolerate."""
+    """The number of PreferNoSchedule taints that the pod does not tolerate."""
     return sum(1 for one in node.taints if one["effect"] == "PreferNoSchedule" and not tolerates(pod.tolerations, one))
 
 
@@ -259,8 +259,8 @@ def _normalized(raw: list[int], weight: int) -> list[int]:
 
 
 def _resources(pod: Pod, node: Node) -> int:
-    """Least allocated, in whole hundredths as the real one counts (a node with 64 cores and six small pods is as good as an
-    empty one), and how evenly cpu and memory would be used."""
+    """Least allocated, in whole percent as in kube-scheduler (a node with 64 cores and six small pods is as good as an empty
+    one), plus how evenly cpu and memory would be used."""
     cpu, memory = node.allocatable.get("cpu", 0), node.allocatable.get("memory", 0)
     used_cpu, used_memory = node.scored_cpu + pod.scored[0], node.scored_memory + pod.scored[1]
     return _balance(used_cpu, cpu, used_memory, memory, pod.best_effort)
@@ -268,7 +268,7 @@ def _resources(pod: Pod, node: Node) -> int:
 
 @lru_cache(maxsize=65_536)
 def _balance(used_cpu: int, cpu: int, used_memory: int, memory: int, best_effort: bool) -> int:
-    """StateBase, since most nodes of a fleet are alike."""
+    """Cached, since most nodes of a fleet are alike."""
     least = (_left(used_cpu, cpu) + _left(used_memory, memory)) // 2
     if best_effort:
         return least
@@ -281,11 +281,8 @@ def _left(used: int, have: int) -> int:
     return (have - used) * 100 // have if have and used <= have else 0
 
 
-# -- selectors over labels and over nodes
-
-
 def selects(selector: Object | None, labels: Mapping[str, str]) -> bool:
-    """A label selector: every label and every expression. None selects nothing, an empty one everything."""
+    """Whether a label selector matches. None matches nothing, an empty selector everything."""
     if selector is None:
         return False
     wanted = selector.get("matchLabels") or {}
@@ -295,12 +292,12 @@ def selects(selector: Object | None, labels: Mapping[str, str]) -> bool:
 
 
 def node_selects(selector: Object | None, name: str, labels: Mapping[str, str]) -> bool:
-    """A node selector: one of its terms. None selects every node."""
+    """Whether one term of a node selector matches. None matches every node."""
     return selector is None or any(term_selects(one, name, labels) for one in selector.get("nodeSelectorTerms") or ())
 
 
 def term_selects(term: Object, name: str, labels: Mapping[str, str]) -> bool:
-    """One term of a node selector: all of its requirements; a term without any selects nothing."""
+    """Whether all requirements of a term match. A term without any matches nothing."""
     expressions: Iterable[Object] = term.get("matchExpressions") or ()
     fields: Iterable[Object] = term.get("matchFields") or ()
     if not expressions and not fields:
@@ -309,7 +306,6 @@ def term_selects(term: Object, name: str, labels: Mapping[str, str]) -> bool:
 
 
 def meets(requirement: Object, labels: Mapping[str, str]) -> bool:
-    """One requirement: In, NotIn, Exists, DoesNotExist, Gt, Lt."""
     value = labels.get(requirement["key"])
     operator = requirement["operator"]
     values = requirement.get("values") or ()

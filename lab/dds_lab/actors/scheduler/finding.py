@@ -1,12 +1,12 @@
-"""Finding a node for a pod: which nodes are looked at, which of them are best, and which of equal ones is taken.
+"""Finds a node for a pod: which nodes are tried, which of them score best, and which of equal ones is taken.
 
-Faithful to schedule_one.go: the nominated node alone first; then nodes in turn from where the last search ended, until enough
-fit; the highest score wins. Of equal nodes the real scheduler takes the first whose filters were through, and those run side by
-side: one of the first few in the order (settings.finders), not just any (recordings/burst: of ten equal nodes always one of the
-first two, until each of these held six pods and counted for less).
+This follows schedule_one.go: first the nominated node alone; then nodes in turn from where the last search ended, until enough
+fit; the highest score wins. Of equal nodes the real scheduler takes the first whose filters end. Filters run in parallel, so
+that is one of the first few in the order (settings.finders), not any of them (recordings/burst: of ten equal nodes always one of
+the first two, until each of these had six pods and scored less).
 
-One thing is done lazily: devices are tried in the order of the other scores, and no further than needed, since no score but that
-of alternatives (firstAvailable) depends on them.
+One thing is lazy: devices are checked in the order of the other scores, and only as far as needed, since only the score of
+alternatives (firstAvailable) depends on them.
 """
 
 from __future__ import annotations
@@ -29,13 +29,12 @@ LEAST_PERCENTAGE = 5
 DEVICE_WEIGHT = 2
 REFUSALS_KEPT = 1024
 
-Filter = Callable[[Node], Refusal | None]
-"""Why a node does not take the pod, None when it may."""
+Filter = Callable[[Node], Refusal | None]  # the node's refusal, None if it takes the pod
 
 
 @dataclass(slots=True, eq=False)
 class Answer:
-    """For pods of one kind: the places in the order of nodes that pass, and the refusals of the others."""
+    """The result for pods of one kind: which nodes pass (indexes in the order of nodes), and the refusals of the others."""
 
     passing: list[int] = field(default_factory=list)
     refusals: dict[str, Refusal] = field(default_factory=dict)
@@ -43,23 +42,23 @@ class Answer:
     changes: int = 0
 
     def after(self, place: int) -> list[int]:
-        """The places that pass, in turn from this one on."""
+        """The indexes that pass, in turn from `place` on."""
         at = bisect_left(self.passing, place)
         return self.passing[at:] + self.passing[:at]
 
 
 class Alone:
-    """The filters that depend on one node, the pods on it and what a pod is like, kept up to date instead of asked again.
+    """A cache of the filters that depend only on one node, its pods and the kind of the pod.
 
-    Pods that are alike in this share an answer for the whole fleet: which nodes pass, in the order of the node tree, and why the
-    others do not. Only nodes that changed since are looked at again."""
+    Pods of one kind share an answer for the whole fleet. Only nodes that changed since are filtered again.
+    """
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
         self._known: dict[tuple[object, ...], Answer] = {}
 
     def of(self, pod: Pod, by_claim: tuple[str, ...]) -> Answer:
-        """The answer for this pod, as of now; nominated pods are not counted."""
+        """The current answer for this pod. Nominated pods are not counted."""
         key = (pod.shape, tuple(pod.requests.items()), tuple(pod.ports), by_claim)
         answer = self._known.get(key)
         if answer is None:
@@ -97,13 +96,13 @@ class Alone:
 
 @dataclass(slots=True)
 class Nominations:
-    """Pods without node that have one promised (status.nominatedNodeName)."""
+    """Pods without a node that are nominated to one (status.nominatedNodeName)."""
 
     by_node: dict[str, dict[str, Pod]] = field(default_factory=dict)
     where: dict[str, str] = field(default_factory=dict)
 
     def put(self, pod: Pod, node: str) -> None:
-        """The pod is nominated to `node`, to none when that is empty."""
+        """Nominate the pod to `node`. An empty name removes the nomination."""
         self.drop(pod.uid)
         if node:
             self.where[pod.uid] = node
@@ -117,7 +116,7 @@ class Nominations:
                 del self.by_node[node]
 
     def ahead_of(self, pod: Pod, node: str) -> list[Pod]:
-        """Who is nominated to the node and not less important than the pod."""
+        """Other pods that are nominated to the node and have at least the pod's priority."""
         others = self.by_node.get(node)
         if not others:
             return []
@@ -125,7 +124,7 @@ class Nominations:
 
 
 class Search:
-    """Finds nodes; it remembers where the last search ended."""
+    """Finds nodes, and remembers where the last search ended."""
 
     def __init__(self, nodes: Nodes, nominations: Nominations, settings: SchedulerSettings, random: Random) -> None:
         self._nodes = nodes
@@ -150,8 +149,7 @@ class Search:
         return found
 
     def _alike(self, pod: Pod, devices: PodDevices) -> tuple[object, ...] | None:
-        """Equal for pods that hear the same of every node, for as long as nothing there changes for the better; None where there
-        is more to it."""
+        """Equal for pods that every node refuses alike until a change may help; None if more than that matters."""
         if pod.nominated or pod.has_pod_affinity or self._nominations.by_node or self._nodes.with_required_affinity:
             return None
         kind = devices.kind
@@ -169,7 +167,7 @@ class Search:
         return self._search(pod, devices, diagnosis)
 
     def plain_check(self, pod: Pod, devices: PodDevices) -> Filter:
-        """All filters of a node but the devices."""
+        """All filters of a node except devices."""
         more = self._among_pods(pod, devices)
 
         def check(node: Node) -> Refusal | None:
@@ -180,8 +178,7 @@ class Search:
         return check
 
     def _among_pods(self, pod: Pod, devices: PodDevices) -> Filter | None:
-        """The filters that look beyond the node and its pods: who is nominated there, who wants to be near or far; None where
-        there is nothing of the kind."""
+        """The filters that depend on nominated pods and on affinity between pods; None if there is nothing of the kind."""
         affinity = Affinity(pod, self._nodes) if pod.has_pod_affinity or self._nodes.with_required_affinity else None
         nominations = self._nominations
         if affinity is None and not nominations.by_node:
@@ -201,7 +198,7 @@ class Search:
         turn = [order[place] for place in alone.after(self._start)]
         best = None if devices.hopeless else self._in_turn(pod, devices, turn, more, diagnosis)
         if best is None:
-            if devices.hopeless:  # no node serves, so that none has to be scored
+            if devices.hopeless:  # no node can serve the pod, so none has to be scored
                 self._without_hope(devices, turn, more, diagnosis)
             diagnosis.refusals = {**alone.refusals, **diagnosis.refusals}
         return best or diagnosis
@@ -209,7 +206,7 @@ class Search:
     def _in_turn(
         self, pod: Pod, devices: PodDevices, turn: list[Node], more: Filter | None, diagnosis: Diagnosis
     ) -> Node | None:
-        """The best of the first nodes that fit, enough of them; if none of these serves, of the next."""
+        """The best of the first nodes that pass, as many as are enough. If none of them has the devices, try the next ones."""
         total = len(self._nodes)
         wanted = self._enough(total)
         looked = 0
@@ -232,7 +229,7 @@ class Search:
 
     @staticmethod
     def _without_hope(devices: PodDevices, turn: list[Node], more: Filter | None, diagnosis: Diagnosis) -> None:
-        """What every node says to a pod with a claim that can be used nowhere."""
+        """Note every node's refusal of a pod with a claim that is usable nowhere."""
         said: Refusal | None = None
         for node in turn:
             against = more(node) if more is not None else None
@@ -255,7 +252,7 @@ class Search:
         )
 
     def _first_of(self, pod: Pod, passed: list[Node], extra: list[int], serves: Callable[[Node], bool]) -> Node | None:
-        """The highest scored node that serves; one of equals."""
+        """The node with the highest score that has the devices; one of several equal ones."""
         if not passed:
             return None
         scores = [one + more for one, more in zip(score(pod, passed), extra, strict=True)]
@@ -267,7 +264,7 @@ class Search:
         return None
 
     def _side_by_side(self, nodes: Iterable[Node], serves: Callable[[Node], bool]) -> list[Node]:
-        """Those of the nodes that may answer first."""
+        """The nodes whose filters may end first."""
         breadth = 0 if self._settings.tie is not None else self._settings.finders
         found: list[Node] = []
         for node in nodes:

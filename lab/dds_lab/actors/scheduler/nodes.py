@@ -1,6 +1,6 @@
-"""The nodes as the scheduler keeps them: what each has, what is taken of it and by whom, in the order in which it looks at them.
+"""The scheduler's cache of nodes: what each node has, what its pods use, and the order in which nodes are tried.
 
-Sums are kept as pods come and go. It must never look at claims or devices.
+Sums are updated as pods come and go. This module never looks at claims or devices.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from dds_core.matching import nodes as matching
 from dds_lab.actors.scheduler.pods import Pod, units
 from dds_lab.client import Object
 
-JOURNAL = 2000
-"""Changes that are remembered one by one."""
+JOURNAL = 2000  # changes that are remembered one by one
 ZONE_LABELS = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 
 
@@ -38,8 +37,7 @@ class Node:
     def __init__(self, name: str) -> None:
         self.name = name
         self.obj: Object | None = None
-        self.choice = matching.Node(name)
-        """What device choice reads of it."""
+        self.choice = matching.Node(name)  # the node as the allocator sees it
         self.labels: Mapping[str, str] = {}
         self.taints: tuple[Object, ...] = ()
         self.unschedulable = False
@@ -48,13 +46,11 @@ class Node:
         self.used: dict[str, int] = {}
         self.scored_cpu = 0
         self.scored_memory = 0
-        self.version = 0
-        """Counts changes of the node itself, not of the pods on it."""
-        self.place = -1
-        """Where it is in the order of nodes."""
+        self.version = 0  # counts changes of the Node object, not of its pods
+        self.place = -1  # index in the order of nodes
 
     def take(self, obj: Object) -> None:
-        """Another version of the node object."""
+        """Read a new version of the Node object."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         self.obj = obj
         self.labels = obj["metadata"].get("labels") or {}
@@ -88,15 +84,11 @@ class Nodes:
         self._nodes: dict[str, Node] = {}
         self._where: dict[str, str] = {}
         self._order: list[Node] | None = None
-        self.changes = 0
-        """Counts every change of a node or of the pods on it."""
-        self.arrangement = 0
-        """Counts the orders of nodes that there were."""
+        self.changes = 0  # counts changes of nodes and of the pods on them
+        self.arrangement = 0  # counts how often the order was built
         self._journal: list[Node] = []
-        self.gains = 0
-        """Counts whatever may let a pod fit that did not before."""
-        self.with_required_affinity: dict[str, Pod] = {}
-        """Pods on nodes that keep others away (required anti-affinity)."""
+        self.gains = 0  # counts changes that may let a pod fit that did not before
+        self.with_required_affinity: dict[str, Pod] = {}  # pods with required anti-affinity
 
     def __len__(self) -> int:
         return len(self.order())
@@ -105,12 +97,11 @@ class Nodes:
         return iter(self.order())
 
     def get(self, name: str) -> Node | None:
-        """The node, if there is one by this name."""
+        """The node; None also if it is deleted and only its pods are still known."""
         node = self._nodes.get(name)
         return node if node is not None and node.obj is not None else None
 
     def order(self) -> list[Node]:
-        """The nodes in the order in which they are looked at."""
         if self._order is None:
             self._order = list(_in_turn(node for node in self._nodes.values() if node.obj is not None))
             self.arrangement += 1
@@ -119,12 +110,11 @@ class Nodes:
         return self._order
 
     def changed_since(self, changes: int) -> list[Node] | None:
-        """The nodes that changed, or the pods on them, since `self.changes` was this; None when that is too long ago."""
+        """The nodes that changed, or whose pods did, since `self.changes` had this value; None if that is too long ago."""
         missed = self.changes - changes
         return None if missed > len(self._journal) else self._journal[len(self._journal) - missed :]
 
     def put(self, obj: Object) -> None:
-        """A node came, or changed."""
         node = self._node(obj["metadata"]["name"])
         moved = node.obj is None or _zone(node.labels) != _zone(obj["metadata"].get("labels") or {})
         if node.obj is None:
@@ -135,7 +125,7 @@ class Nodes:
         self._changed(node, better=True)
 
     def drop(self, name: str) -> None:
-        """A node went. Pods on it are remembered until they go too."""
+        """Remove a node. Its pods are remembered until they are removed, too."""
         node = self._node(name)
         node.obj = None
         self._order = None
@@ -143,7 +133,7 @@ class Nodes:
         self._forget_if_empty(node)
 
     def add_pod(self, pod: Pod, name: str) -> None:
-        """A pod is on the node, bound or assumed; in the place of an earlier version of itself."""
+        """Add a bound or assumed pod, in place of an earlier version of it."""
         self.remove_pod(pod.uid)
         node = self._node(name)
         node.add(pod)
@@ -153,7 +143,6 @@ class Nodes:
             self.with_required_affinity[pod.uid] = pod
 
     def remove_pod(self, uid: str) -> None:
-        """The pod is on no node any more."""
         name = self._where.pop(uid, None)
         if name is not None:
             node = self._nodes[name]
@@ -163,7 +152,6 @@ class Nodes:
             self._forget_if_empty(node)
 
     def node_of(self, uid: str) -> Node | None:
-        """Where the pod is."""
         name = self._where.get(uid)
         return self._nodes[name] if name is not None else None
 

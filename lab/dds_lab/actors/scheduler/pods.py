@@ -1,4 +1,4 @@
-"""A pod as the scheduler reads it: parsed once for each version of the object."""
+"""A pod as the scheduler sees it, parsed once for each version of the object."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dds_lab.client import Object as Object
 
 DEFAULT_MILLI_CPU = 100
 DEFAULT_MEMORY = 200 * 1024 * 1024
-"""What a container without a request is taken for when nodes are scored."""
+"""The assumed requests of a container without requests, for the score."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,25 +25,20 @@ class Pod:
     namespace: str
     name: str
     priority: int
-    preempts: bool
-    """Whether its policy lets it preempt others."""
+    preempts: bool  # whether its policy lets it preempt others
     scheduler: str
     node: str
     nominated: str
     requests: dict[str, int]
-    scored: tuple[int, int]
-    """cpu and memory as they count for the score."""
+    scored: tuple[int, int]  # cpu and memory for the score
     best_effort: bool
-    claims: tuple[tuple[str, str | None], ...]
-    """(name in the pod, name of the claim; None when it is not generated yet)."""
+    claims: tuple[tuple[str, str | None], ...]  # name in the pod, name of the claim (None: not generated yet)
     claim_keys: tuple[str, ...]
     labels: Mapping[str, str]
     tolerations: tuple[Object, ...]
-    shape: str
-    """Equal for pods that the static filters cannot tell apart."""
+    shape: str  # equal for pods that the static filters cannot tell apart
     affinity: Object
-    ports: frozenset[tuple[str, str, int]]
-    """(host IP, protocol, port) taken on the node."""
+    ports: frozenset[tuple[str, str, int]]  # host IP, protocol, port
     gated: bool
     deleting: bool
     ended: bool
@@ -51,7 +46,6 @@ class Pod:
 
     @property
     def has_pod_affinity(self) -> bool:
-        """Whether it wants to be near or far from other pods."""
         return bool(self.affinity.get("podAffinity") or self.affinity.get("podAntiAffinity"))
 
     @property
@@ -60,8 +54,7 @@ class Pod:
 
 
 def read(obj: Object, known: Pod | None = None) -> Pod:
-    """The scheduler's reading of a Pod. `known` is an earlier one of the same pod: of a spec that is the very same as there, what
-    takes long is not read again."""
+    """Parse a Pod. `known`: an earlier version of the pod. If both have the same spec object, its costly parts are reused."""
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status", {})
     claims = tuple(_claims(spec, status))
     namespace = meta.get("namespace", "")
@@ -101,8 +94,8 @@ def read(obj: Object, known: Pod | None = None) -> Pod:
 
 
 def requests(spec: Object) -> dict[str, int]:
-    """What the pod takes from a node: the sum of its containers and sidecars, at least the peak of its start, plus overhead;
-    requests of the pod as a whole replace those of its containers."""
+    """What the pod takes from a node: the sum of its containers and sidecars, at least the peak of its init containers, plus
+    overhead. Requests of the pod as a whole replace those of its containers."""
     together: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container in spec.get("containers") or ():

@@ -1,7 +1,6 @@
-"""Making room for a pod by removing less important ones from a node: which node, and which pods.
+"""PostFilter, for a pod that no node takes: free one of its claims, or remove pods of lower priority from a node.
 
-Source: pkg/scheduler/framework/preemption and plugins/defaultpreemption. Disruption budgets are not looked at. This module must
-never write anything.
+Source: pkg/scheduler/framework/preemption and plugins/defaultpreemption. Disruption budgets are ignored.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ TERMINATING = "not eligible due to a terminating pod on the nominated node."
 
 @dataclass(slots=True)
 class Outcome:
-    """Whom to remove from which node; without a node, what preemption says of that. `clears`: the pod's nomination goes."""
+    """The victims and their node; without a node, why there is none. `clears`: the pod loses its nomination."""
 
     node: str = ""
     victims: list[Pod] = field(default_factory=list)
@@ -37,7 +36,7 @@ class Outcome:
 
 
 def preempt(pod: Pod, diagnosis: Diagnosis, nodes: Nodes, check: Callable[[Node], Refusal | None]) -> Outcome:
-    """Look for the node where the least has to go. `check` are all filters of a node, devices included."""
+    """Find the node with the least harmful victims. `check`: all filters of a node, devices included."""
     if not pod.preempts:
         return Outcome(message=NEVER, clears=False)
     if _is_leaving(pod, nodes):
@@ -62,13 +61,13 @@ def preempt(pod: Pod, diagnosis: Diagnosis, nodes: Nodes, check: Callable[[Node]
 
 
 def _is_leaving(pod: Pod, nodes: Nodes) -> bool:
-    """Whether somebody already makes room on the nominated node."""
+    """Whether a pod of lower priority is already terminating on the nominated node."""
     node = nodes.get(pod.nominated) if pod.nominated else None
     return node is not None and any(one.deleting and one.priority < pod.priority for one in node.pods.values())
 
 
 def _victims(pod: Pod, node: Node, check: Callable[[Node], Refusal | None]) -> list[Pod] | tuple[str, ...]:
-    """Whom to remove so that the pod fits, or why removing everyone less important is not enough."""
+    """The pods to remove so that the pod fits, or why removing all pods of lower priority is not enough."""
     lower = sorted((one for one in node.pods.values() if one.priority < pod.priority), key=_importance)
     if not lower:
         return (NO_VICTIMS,)
@@ -92,13 +91,13 @@ def _victims(pod: Pod, node: Node, check: Callable[[Node], Refusal | None]) -> l
 
 
 def _importance(pod: Pod) -> tuple[int, str]:
-    """The more important first: priority, then who runs longer."""
+    """Sort key, the most important pod first: by priority, then by start."""
     return -pod.priority, _start(pod)
 
 
 def _harm(victims: list[Pod]) -> tuple[int, int, int, int]:
-    """What removing them costs: the highest priority, the sum of them, their number, and how long the first of the highest has
-    run (the later its start, the better)."""
+    """The harm of removing the victims: their highest priority, the sum of priorities, their number, and the earliest start
+    among those of the highest priority (the later, the better)."""
     if not victims:
         return (-(2**31), 0, 0, 0)
     highest = max(one.priority for one in victims)
@@ -111,8 +110,6 @@ def _start(pod: Pod) -> str:
     status = pod.obj.get("status") or {}
     return str(status.get("startTime") or pod.obj["metadata"].get("creationTimestamp") or "")
 
-
-# -- what a scheduler does for a pod that no node takes: free one of its claims, or remove others' pods
 
 NOTHING_TO_CLEAR = "no new claims to deallocate"
 STILL = "still not schedulable"
@@ -131,8 +128,8 @@ class Refused:
         self._tie = tie
 
     def clear_claim(self) -> Generator[float, None, str]:
-        """Clear one random claim of those that some node could not use, healthy ones included, if nobody else holds it.
-        Gives what it says of that."""
+        """Clear a random claim of those that some node could not use, healthy ones included, and that no other pod holds.
+        Returns the message."""
         devices = self._devices
         if not devices.claims:
             return NOTHING_TO_CLEAR
@@ -151,7 +148,7 @@ class Refused:
         return DEALLOCATED
 
     def _any(self, claims: list[Object]) -> Object | None:
-        """One of those that are the pod's alone."""
+        """One of the claims that no other pod holds."""
         own = {claim["metadata"]["name"]: claim for claim in claims if can_be_cleared(claim, self._pod)}
         if len(own) > 1 and self._tie is not None:
             chosen = self._tie(self._pod.key, list(own))
@@ -163,8 +160,8 @@ class Refused:
 def make_room(
     scheduler: Bindings, pod: Pod, outcome: Outcome, bindings: Mapping[str, Binding], nominations: Nominations
 ) -> Steps:
-    """Remove the victims from the node: one that waits for devices is sent back, the others are deleted. Less important pods
-    lose their nomination to the node."""
+    """Remove the victims from the node: those that wait for devices return to the queue, others are deleted. Pods of lower
+    priority lose their nomination to the node."""
     for victim in outcome.victims:
         text = f"Preempted by pod {pod.uid} on node {outcome.node}"
         binding = bindings.get(victim.uid)

@@ -1,12 +1,11 @@
 """The pods that wait to be scheduled, in the queues of kube-scheduler 1.36.
 
-Active: by priority, then by how long they wait. Back-off: 1 s doubling to 10 s; expiries are looked at once a second, at whole
-seconds of the scheduler's clock, so that what expires within a second leaves together at the next one. There are two
-back-off queues: after an error (a failed PreBind) a pod waits its time out; after an ordinary refusal it is taken early
-when the active queue is empty. Unschedulable: until a change of the cluster may help, or five minutes. Gated: its claims are
-not all there, so it is not even tried.
+Active: by priority, then by waiting time. Back-off: 1 s doubling to 10 s. Expired pods leave at whole seconds of the scheduler's
+clock, so all that expire within a second leave together at its end. There are two back-off queues: after an error (a failed
+PreBind) a pod waits its full time; after an ordinary refusal it is taken early when the active queue is empty. Unschedulable:
+until a change of the cluster may help, or five minutes. Gated: a claim is missing, so the pod is not even tried.
 
-Source: pkg/scheduler/backend/queue. It must never decide whether a change helps: it asks the hints.
+Source: pkg/scheduler/backend/queue. The hints decide whether a change helps, not this module.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ NOWHERE, ACTIVE, BACKOFF, ERROR_BACKOFF, UNSCHEDULABLE, GATED = range(6)
 
 
 class Change(Protocol):
-    """Something that happened to the cluster."""
+    """A change of the cluster, with its queueing hint."""
 
     @property
     def claim(self) -> str | None:
-        """The claim (namespace/name) that alone is concerned: pods that do not use it are not asked. None: any pod."""
+        """The claim (namespace/name) that changed: only pods that use it are asked. None: all pods are."""
         ...
 
     def helps(self, pod: Pod, plugin: str) -> bool:
@@ -43,7 +42,7 @@ class Change(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    """One pod of the queue: what became of its attempts so far."""
+    """A pod in the queue, and the results of its attempts."""
 
     pod: Pod
     since: int
@@ -51,16 +50,14 @@ class Waiting:
     rejectors: frozenset[str] = frozenset()
     refusals: int = 0
     errors: int = 0
-    ticket: int = 0
-    """Heap entries with another ticket are void."""
+    ticket: int = 0  # heap entries with another ticket are void
     expiry: int = 0
-    seen: int = 0
-    """Changes that happened before its running attempt began."""
+    seen: int = 0  # number of changes before its running attempt began
 
 
 @dataclass(slots=True)
 class _Heap:
-    """A heap of pods whose entries lose their worth when the pod moves on."""
+    """A heap of pods. Entries become void when their pod moves on."""
 
     rows: list[tuple[tuple[int, ...], int, Waiting]] = field(default_factory=list)
 
@@ -83,7 +80,7 @@ class _Heap:
 
 
 class SchedulingQueue:
-    """`gate` says why a pod may not be tried yet ("" when it may); `ready` is called whenever there may be a pod to pop."""
+    """`gate`: why a pod may not be tried yet ("" if it may). `ready`: called whenever there may be a pod to pop."""
 
     def __init__(
         self, time: Time, clock: Callable[[], int], gate: Callable[[Pod], str], ready: Callable[[], None]
@@ -110,17 +107,17 @@ class SchedulingQueue:
         return len(self._pods)
 
     def get(self, uid: str) -> Waiting | None:
-        """The pod with this uid, wherever it is, also while it is being tried."""
+        """The pod in whichever queue it is, also during its attempt."""
         return self._pods.get(uid)
 
     def add(self, pod: Pod) -> None:
-        """A pod without node that was not there before."""
+        """Add a new pod that has no node."""
         waiting = Waiting(pod, since=self._clock())
         self._pods[pod.uid] = waiting
         self._enter_active(waiting)
 
     def update(self, pod: Pod, helps: bool) -> None:
-        """Another version of a waiting pod; `helps` when what changed may make it schedulable."""
+        """A new version of a waiting pod. `helps`: the change may make it schedulable."""
         waiting = self._pods[pod.uid]
         self._unlist(waiting)
         waiting.pod = pod
@@ -132,7 +129,7 @@ class SchedulingQueue:
                 self._retry(waiting)
 
     def remove(self, uid: str) -> None:
-        """The pod is gone, or bound."""
+        """Remove a pod that is gone or bound."""
         waiting = self._pods.pop(uid, None)
         if waiting is not None:
             self._leave(waiting)
@@ -150,14 +147,14 @@ class SchedulingQueue:
         return waiting
 
     def done(self, waiting: Waiting) -> None:
-        """Its attempt found a node (or it is gone): what happens from now on is not counted for it."""
+        """The attempt found a node, or the pod is gone: changes are no longer collected for it."""
         self._in_flight.pop(waiting.pod.uid, None)
         if not self._in_flight:
             self._forgotten += len(self._changes)
             self._changes.clear()
 
     def refused(self, waiting: Waiting, rejectors: frozenset[str]) -> None:
-        """No node for it: it waits for a change that helps, or only backs off when one came during the attempt."""
+        """No node fits: the pod waits for a change that helps. If one came during the attempt, it only backs off."""
         if self._pods.get(waiting.pod.uid) is not waiting:
             return
         waiting.rejectors = rejectors
@@ -172,7 +169,7 @@ class SchedulingQueue:
             self._enter_unschedulable(waiting)
 
     def failed(self, waiting: Waiting) -> None:
-        """Its attempt ended in an error: it is tried again after its back-off, whatever happens."""
+        """The attempt ended in an error: the pod is tried again after its back-off, whatever changes."""
         if self._pods.get(waiting.pod.uid) is not waiting:
             return
         waiting.rejectors = frozenset()
@@ -182,7 +179,7 @@ class SchedulingQueue:
         self._enter_backoff(waiting)
 
     def happened(self, change: Change) -> None:
-        """Something changed: whom it may help is tried again."""
+        """The cluster changed: retry the pods that this may help."""
         if self._in_flight:
             self._changes.append(change)
         for waiting in self._asked(change):
@@ -192,7 +189,6 @@ class SchedulingQueue:
                 self._retry(waiting)
 
     def stop(self) -> None:
-        """No timer of it fires any more."""
         for timer in (self._tick, self._leftovers):
             if timer is not None:
                 timer.cancel()
@@ -203,7 +199,7 @@ class SchedulingQueue:
         return list(self._unschedulable.values())
 
     def _retry(self, waiting: Waiting) -> None:
-        """To the back-off when its time is not over, else to the active queue."""
+        """Move the pod to a back-off queue if its back-off is not over, else to the active queue."""
         waiting.expiry = waiting.since + _backoff(waiting)
         if _window(waiting.expiry) >= _window(self._clock()):
             self._enter_backoff(waiting)
@@ -299,6 +295,6 @@ def _window(instant: int) -> int:
 
 
 def _backoff(waiting: Waiting) -> int:
-    """Errors in a row count on their own; a refusal in between starts them anew."""
+    """The back-off in microseconds. Consecutive errors are counted apart from refusals; a refusal resets their count."""
     count = waiting.errors or waiting.refusals
     return min(MAX_BACKOFF, INITIAL_BACKOFF << min(count - 1, 10)) if count else 0

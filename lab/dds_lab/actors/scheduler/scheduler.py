@@ -1,7 +1,5 @@
-"""The scheduler: one loop that takes a pod at a time and finds it a node, and bindings that run beside it.
-
-Source: pkg/scheduler/schedule_one.go of Kubernetes 1.36, in own words.
-"""
+"""The scheduler: one loop that takes a pod at a time and finds it a node, and bindings that run beside it. Reimplements
+pkg/scheduler/schedule_one.go of Kubernetes 1.36."""
 
 from __future__ import annotations
 
@@ -29,8 +27,8 @@ PANIC = "panic: a ResourceSlice changed while there is a DeviceTaintRule (kubern
 
 
 class Scheduler:
-    """An actor. A restart is `stop()` and a new one: waits are taken up from what the claims say. `exited(why)` is called when it
-    has ended by itself."""
+    """To restart it, call `stop()` and create another one, which resumes waits according to the claims. `exited(why)`: called
+    when the scheduler ended by itself."""
 
     def __init__(
         self,
@@ -56,11 +54,10 @@ class Scheduler:
         self._search = Search(self._cluster.nodes, self._cluster.nominations, settings, self._random)
 
     def start(self) -> None:
-        """List the cluster and begin."""
         self._cluster.open(self._queue)
 
     def stop(self) -> None:
-        """End at once, in the middle of whatever runs; nothing is cleaned up."""
+        """Stop at once, between any two steps, without clean-up."""
         if self._panic is not None:
             self._panic.cancel()
         self._cluster.close()
@@ -72,11 +69,12 @@ class Scheduler:
             binding.stop()
 
     def cut(self, seconds: float) -> None:
-        """It hears of nothing for so long, then lists everything anew: the server restarted, or it was frozen."""
+        """Lose all watches for so many seconds, then list everything anew: the API server restarted, or the scheduler was
+        frozen."""
         self._cluster.cut(seconds)
 
     def _panics(self) -> None:
-        """End at this instant, before anything else is done."""
+        """Crash at this instant, before anything else is done."""
         if self._panic is None:
             self._panic = self.time.after(0.0, self._exit)
 
@@ -84,7 +82,7 @@ class Scheduler:
         self.stop()
         self._exited(PANIC)
 
-    # -- what bindings need
+    # -- the protocol `Bindings`
 
     def clock(self) -> int:
         """The clock of the scheduler's host, in microseconds."""
@@ -111,8 +109,6 @@ class Scheduler:
         if waiting is not None:
             yield from self._failed(waiting, message)
 
-    # -- the loop
-
     def _wake(self) -> None:
         if self._loop is None:
             self._loop = Process(self.time, self._turns(), self._rest)
@@ -133,7 +129,7 @@ class Scheduler:
                 yield from self._turn(waiting, pod)
 
     def _turn(self, waiting: Waiting, pod: Pod) -> Steps:
-        """One attempt, with the cluster as it is known at its beginning."""
+        """One attempt, on the cluster as it is known at its beginning."""
         devices = self._devices(pod)
         took = self._settings.latencies.cycle.draw(self._random)
         try:
@@ -187,10 +183,8 @@ class Scheduler:
             return Diagnosis(len(self._cluster.nodes), before=against)
         return self._search.find(pod, devices)
 
-    # -- a node was found
-
     def _assign(self, pod: Pod, node: Node, devices: PodDevices) -> None:
-        """Reserve: allocations are in flight, the pod is assumed on the node; the rest runs beside the loop."""
+        """Reserve: put the allocations in flight, assume the pod on the node, and start its binding."""
         assigned = Assigned(pod, node.name, list(devices.claims))
         chosen = devices.chosen.get(node.name)
         uids = [claim["metadata"]["uid"] for claim in devices.unallocated()]
@@ -209,10 +203,8 @@ class Scheduler:
     def _bound(self, uid: str) -> None:
         self._bindings.pop(uid, None)
 
-    # -- no node was found
-
     def _refuse(self, waiting: Waiting, pod: Pod, devices: PodDevices, diagnosis: Diagnosis) -> Steps:
-        """PostFilter: free a claim, look for pods to preempt; then the condition."""
+        """PostFilter: free a claim and look for pods to preempt; then write the condition."""
         refused = Refused(self, pod, devices, self._random, self._settings.tie)
         said = yield from refused.clear_claim()
         plain = self._search.plain_check(pod, devices)
@@ -235,7 +227,7 @@ class Scheduler:
         self._evictions.append(process)
 
     def _failed(self, waiting: Waiting, message: str) -> Steps:
-        """An error: back-off, and every failed attempt takes the nomination away."""
+        """Back off after an error. Every failed attempt removes the pod's nomination."""
         self._queue.failed(waiting)
         pod = self.pod(waiting.pod.uid)
         if pod is not None:

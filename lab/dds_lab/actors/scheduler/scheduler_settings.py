@@ -1,4 +1,4 @@
-"""How a scheduler is configured, how fast it is, and what may be wrong with it."""
+"""The scheduler's settings: its configuration, its latencies, and the faults of its release."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from dds_lab.latency import NONE, Latency, Measured
 
 Tie = Callable[[str, Sequence[str]], str | None]
-"""Chooses among equals, nodes for a pod or claims of it to clear: (namespace/name of the pod, names) → one, None for chance."""
+"""Chooses among equal nodes, or claims to clear: (the pod's namespace/name, their names) → one of them, None for a random
+one."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """One scheduler name: how long PreBind waits for devices, and how long one node's allocation may take (0: any time)."""
+    """Settings for one scheduler name: the seconds that PreBind waits for devices, and that allocation on one node may take (0:
+    any time)."""
 
     binding_timeout: float = 600.0
     filter_timeout: float = 10.0
@@ -26,14 +28,11 @@ WRITE = Measured((0.001, 0.003, 0.004, 0.005, 0.006, 0.008, 0.013))
 
 @dataclass(frozen=True)
 class Latencies:
-    """What takes time, in seconds. The defaults are quantiles of the gaps between two writes of one pod in the recordings."""
+    """Latencies in seconds. The defaults are quantiles of the gaps between two writes of one pod in the recordings."""
 
-    seen: Latency = SEEN
-    """From a write of anybody until the scheduler's cache shows it."""
-    cycle: Latency = CYCLE
-    """One turn of the scheduling loop; one pod at a time."""
-    write: Latency = WRITE
-    """One write of the loop or of a binding."""
+    seen: Latency = SEEN  # from any client's write until the scheduler's cache shows it
+    cycle: Latency = CYCLE  # one turn of the scheduling loop; one pod at a time
+    write: Latency = WRITE  # one write of the loop or of a binding
 
 
 GATES: Mapping[str, bool] = {
@@ -48,47 +47,36 @@ GATES: Mapping[str, bool] = {
     "DRASchedulerFilterTimeout": True,
     "NominatedNodeNameForExpectation": True,
 }
-"""The scheduler's own feature gates as 1.36 has them by default. They are settled apart from the API server's."""
+"""The default feature gates of the scheduler 1.36. The API server's gates are set separately."""
 
 
 @dataclass(frozen=True)
 class SchedulerSettings:
-    """Everything that a scheduler is told at its start."""
-
     profiles: Mapping[str, Profile] = field(default_factory=lambda: {"default-scheduler": Profile()})
-    gates: Mapping[str, bool] = field(default_factory=dict)
-    """Gates that differ from GATES."""
-    release: str = "1.36"
-    """The one that it plays, as the API server's gates name it: 1.36 is 1.36.2."""
+    gates: Mapping[str, bool] = field(default_factory=dict)  # gates that differ from GATES
+    release: str = "1.36"  # the release that it simulates, named as in the API server's gates: 1.36 is 1.36.2
     latencies: Latencies = field(default_factory=Latencies)
-    percentage_of_nodes_to_score: int = 0
-    """kube-scheduler's setting of that name; 0: by the number of nodes, never fewer than 100 nodes."""
+    percentage_of_nodes_to_score: int = 0  # as in kube-scheduler; 0: by the number of nodes; at least 100 nodes
     finders: int = 2
-    """Equal nodes are tried side by side and the first to answer is taken: the choice is among the first so many of them in the
-    scheduler's order. The recordings' machine had two cores. 0: any of them is as likely as the other."""
-    tie: Tie | None = None
-    """Asked before chance is, where several nodes, or claims to clear, are equal."""
-    clock_offset: float = 0.0
-    """Seconds by which the clock of the scheduler's host is ahead."""
-    allocation_delay: Latency = NONE
-    """How long a chosen allocation stays in flight before it is written."""
+    """The choice among equal nodes is among so many of them, the first in the scheduler's order: nodes are tried in parallel,
+    and the first to end is taken. The recordings' machine had two cores. 0: any of them is equally likely."""
+    tie: Tie | None = None  # called before chance decides among equal nodes, or claims to clear
+    clock_offset: float = 0.0  # seconds by which the clock of the scheduler's host is ahead
+    allocation_delay: Latency = NONE  # how long a chosen allocation stays in flight before it is written
     filter_cost: Latency = NONE
-    """How long the allocator works on one node: what exceeds the profile's `filter_timeout` is refused."""
-    seed_name: str = "scheduler"
-    """Names the stream of random numbers, so that two schedulers of one lab differ."""
+    """How long the allocator works on one node. If this exceeds the profile's `filter_timeout`, the node is refused."""
+    seed_name: str = "scheduler"  # names the stream of random numbers, so that two schedulers of one lab differ
 
     def gate(self, name: str) -> bool:
-        """Whether the feature gate is on in this scheduler."""
         return self.gates.get(name, GATES[name])
 
     @property
     def follows_taint_rules(self) -> bool:
-        """Whether it has to do with DeviceTaintRules."""
         return self.gate("DRADeviceTaintRules") and self.gate("DRADeviceTaints")
 
     @property
     def fears_taint_rules(self) -> bool:
-        """Whether it has the fault of 1.36.0 to 1.36.2: its tracker of ResourceSlices takes DeviceTaintRules for those of another
-        API version. So it does not notice them, and panics when a slice comes or changes while there is one (kubernetes PR
-        139651, mended in 1.36.3 by 139681)."""
+        """The fault of 1.36.0 to 1.36.2: the tracker of ResourceSlices takes DeviceTaintRules for those of another API version.
+        So the scheduler ignores them, and panics when a slice is added or changed while there is one (kubernetes PR 139651,
+        fixed in 1.36.3 by 139681)."""
         return self.follows_taint_rules and self.release == "1.36"

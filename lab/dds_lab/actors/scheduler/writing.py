@@ -1,7 +1,5 @@
-"""The scheduler's writes on pods: the condition PodScheduled, the nomination, bindings, events.
-
-A write that fails because the object is gone or has moved on is no error here: the next look at the cluster tells.
-"""
+"""The scheduler's writes to pods: the condition PodScheduled, the nomination, bindings, events. Except for `bind`, a failed
+write is ignored: the next attempt starts from the cluster as it is then."""
 
 from __future__ import annotations
 
@@ -14,8 +12,7 @@ from dds_lab.actors.scheduler.pods import Object, Pod
 from dds_lab.client import ApiError, Client, instants
 from dds_lab.time import MICROSECONDS
 
-EVENT_MEMORY = 360 * MICROSECONDS
-"""How long the event recorder takes alike events together."""
+EVENT_MEMORY = 360 * MICROSECONDS  # how long the event recorder merges events of one pod and reason
 
 
 @dataclass(slots=True)
@@ -26,7 +23,7 @@ class _Told:
 
 
 class PodWrites:
-    """`clock` is the scheduler's own; `seen` is told the pod as it was stored."""
+    """`clock`: the scheduler's own. `seen`: called with the pod as the server stored it."""
 
     def __init__(
         self, client: Client, clock: Callable[[], int], seen: Callable[[Object], None], random: Random, host: str
@@ -39,13 +36,13 @@ class PodWrites:
         self._told: dict[str, dict[str, _Told]] = {}
 
     def nominate(self, pod: Pod, node: str) -> None:
-        """Write the nomination, or take it away when `node` is empty, if it is not so already."""
+        """Write the nomination if it differs. An empty `node` removes it."""
         if pod.nominated != node:
             self._patch(pod, {"nominatedNodeName": node or None})
 
     def refuse(self, pod: Pod, reason: str, message: str, nomination: str | None) -> None:
-        """PodScheduled=False with the reason; `nomination` "" takes it away, None leaves it. Nothing is written when the pod
-        says so already."""
+        """Write PodScheduled=False with the reason, unless the pod has it already. `nomination`: "" removes it, None keeps
+        it."""
         status: Object = {}
         if nomination is not None and pod.nominated != nomination:
             status["nominatedNodeName"] = nomination or None
@@ -56,26 +53,26 @@ class PodWrites:
             self._patch(pod, status)
 
     def disrupt(self, pod: Pod, message: str) -> None:
-        """DisruptionTarget: the pod is about to be preempted."""
+        """Write DisruptionTarget: the pod is about to be preempted."""
         condition = self._condition(pod, "DisruptionTarget", "True", "PreemptionByScheduler", message)
         if condition is not None:
             self._patch(pod, {"conditions": [condition]})
 
     def name_special_claim(self, pod: Pod, claim: str, mappings: list[Object]) -> None:
-        """status.extendedResourceClaimStatus."""
         self._patch(pod, {"extendedResourceClaimStatus": {"requestMappings": mappings, "resourceClaimName": claim}})
 
     def bind(self, pod: Pod, node: str) -> None:
-        """pods/binding; ApiError as the server gives it."""
+        """Write pods/binding. Raises ApiError."""
         self._client.bind(pod.name, pod.namespace, node)
 
     def delete(self, pod: Pod) -> None:
-        """Evict by deleting, this very pod only."""
+        """Delete the pod, if it still has the same uid."""
         with suppress(ApiError):
             self._client.delete("pods", pod.name, pod.namespace, uid=pod.uid)
 
     def event(self, pod: Pod, reason: str, note: str, action: str, type: str = "Normal") -> None:
-        """Tell of the pod. Alike events of one pod become one object that counts (a second is noted, later ones are not)."""
+        """Write an event. Events of one pod and reason share one object: the second makes it a series, later ones are not
+        counted."""
         now = self._clock()
         told = self._told.setdefault(pod.uid, {}).get(reason)
         try:
@@ -93,7 +90,6 @@ class PodWrites:
             return
 
     def forget(self, uid: str) -> None:
-        """The pod is gone."""
         self._told.pop(uid, None)
 
     def _event(self, pod: Pod, name: str, reason: str, note: str, action: str, type: str, now: int) -> Object:
