@@ -1,6 +1,6 @@
-"""The API as actors use it: verbs that return at once or raise ApiError, and mirrors that follow a resource.
+"""The API for actors: verbs that return at once or raise ApiError, and mirrors that follow a resource.
 
-Objects that come from here are shared and must never be changed in place. `instants` are as objects carry them.
+Objects from here are shared and must never be changed in place. `instants` converts the times in objects.
 """
 
 from __future__ import annotations
@@ -27,36 +27,35 @@ from dds_lab.time import MICROSECONDS, Time, Timer
 __all__ = ["ApiError", "Client", "Mirror", "Object", "OnChange", "Resource", "full_name", "instants", "tolerating"]
 
 RETRY_SECONDS = 1.0
-"""Until a mirror that could not list tries again."""
+"""Wait before a mirror that could not list tries again."""
 
 News = Notice | dict[tuple[str, str], Object]
-"""What a mirror is told: a notice, or everything after it had to list anew."""
+"""What a mirror receives: a notice, or all objects if it had to list again."""
 
 OnChange = Callable[[Object | None, Object | None], None]
-"""Told (old, new) of each change: old is None for a new object, new is None for one that is gone."""
+"""Called with (old, new) for each change: old is None for a new object, new is None for one that is gone."""
 
 BeforeCall = Callable[[Call], None]
-"""Asked before each call of a client; it raises ApiError to let the call fail."""
+"""Called before each call of a client. If it raises ApiError, the call fails."""
 
 
 Carry = Callable[[Call], Outcome]
-"""Has a call carried out, and gives what came of it."""
+"""Carries out a call."""
 
 
 class Tap(Protocol):
-    """Stands between a server and the mirrors of one client, for faults. `behind`: a mirror's first list is as it was so many
-    changes of its resource ago."""
+    """Stands between the server and the mirrors of a client, for faults. `behind` is how many changes of its resource the first
+    list of a mirror lags behind."""
 
     behind: int
 
     def hear(self, mirror: Mirror, news: News) -> None:
-        """What a mirror is about to be told. It is told by its own `hear`, now or later, or never."""
-        ...
+        """Called in place of the mirror's `hear`, to which it passes the news now, later or never."""
 
 
 @contextmanager
 def tolerating(*codes: int) -> Iterator[None]:
-    """What the API refuses with one of these codes need not be done."""
+    """Ignore an ApiError with one of these codes."""
     try:
         yield
     except ApiError as error:
@@ -65,13 +64,13 @@ def tolerating(*codes: int) -> Iterator[None]:
 
 
 class Client:
-    """One user of one server. `resource` is a plural ("resourceclaims") or, where that is not unique, plural.group, of the
-    server's preferred version; plural.version.group names another version."""
+    """One user of one server. `resource` is a plural ("resourceclaims") or, if that is not unique, plural.group, in the
+    preferred version; plural.version.group names another version."""
 
     def __init__(
         self, server: ApiServer, time: Time, user: str, groups: tuple[str, ...] = (MASTERS,), manager: str = ""
     ) -> None:
-        """`manager` is the field manager of what is written, the user's name when not given."""
+        """`manager` is the field manager of writes, by default the user's name."""
         self.server = server
         self.time = time
         self.user = User(user, (*groups, AUTHENTICATED))
@@ -83,16 +82,14 @@ class Client:
         self._mirrors: list[Mirror] = []
         self._writing = Writing(manager=self.manager, validation="Strict")
 
-    # -- reading
-
     def get(self, resource: str, name: str, namespace: str = "") -> Object:
-        """An object; ApiError 404 when there is none."""
+        """An object; ApiError 404 if there is none."""
         return self._perform(
             Call(verb="get", resource=self.resource(resource), user=self.user, namespace=namespace, name=name)
         ).object
 
     def find(self, resource: str, name: str, namespace: str = "") -> Object | None:
-        """An object, None when there is none."""
+        """An object; None if there is none."""
         try:
             return self.get(resource, name, namespace)
         except ApiError as error:
@@ -122,20 +119,18 @@ class Client:
         return made
 
     def cut(self, seconds: float = 0.0, resource: str = "") -> None:
-        """Break every mirror's connection for so long, or those of one resource."""
+        """Break the connections of all mirrors, or of those of one resource, for `seconds`."""
         for one in self._mirrors:
             if resource in ("", one.resource):
                 one.cut(seconds)
 
-    # -- writing
-
     def create(self, resource: str, obj: Object, namespace: str = "") -> Object:
-        """A new object; gives it as it was stored."""
+        """Create an object; gives it as stored."""
         namespace = namespace or (obj.get("metadata") or {}).get("namespace", "")
         return self._write("create", resource, obj, namespace, "")
 
     def update(self, resource: str, obj: Object, subresource: str = "") -> Object:
-        """The whole object replaced; its resourceVersion guards it (409 when it has changed since)."""
+        """Replace the whole object. ApiError 409 if it has changed since its resourceVersion."""
         meta = obj["metadata"]
         return self._write("update", resource, obj, meta.get("namespace", ""), meta["name"], subresource)
 
@@ -143,7 +138,7 @@ class Client:
         self, resource: str, name: str, patch: Any, namespace: str = "", how: str = "merge", subresource: str = "",
         force: bool = False,
     ) -> Object:  # fmt: skip
-        """Part of an object changed; `how` is merge, json, strategic or apply."""
+        """Change part of an object; `how` is merge, json, strategic or apply."""
         writing = Writing(manager=self.manager, validation="Strict", how=how, force=force)
         return self._write("patch", resource, patch, namespace, name, subresource, writing)
 
@@ -151,7 +146,7 @@ class Client:
         self, resource: str, name: str, namespace: str = "", uid: str = "", resource_version: str = "",
         grace: int | None = None, propagation: str = "",
     ) -> Object:  # fmt: skip
-        """An object deleted, if it is (when given) that uid at that version; gives the object or a Status."""
+        """Delete an object. A `uid` or `resource_version` that is given must match. Gives the object or a Status."""
         deleting = Deleting(uid=uid or None, version=resource_version or None, grace=grace, propagation=propagation)
         found = self.resource(resource)
         call = Call(verb="delete", resource=found, user=self.user, namespace=namespace, name=name, deleting=deleting)
@@ -164,7 +159,7 @@ class Client:
         self._write("create", "pods", body, namespace, name, "binding")
 
     def evict(self, name: str, namespace: str) -> None:
-        """Ask a pod to go (pods/eviction)."""
+        """Evict a pod (pods/eviction)."""
         self._write("create", "pods", {"metadata": {"name": name}}, namespace, name, "eviction")
 
     def _write(
@@ -184,11 +179,11 @@ class Client:
         return self.carry(call)
 
     def served(self) -> tuple[Resource, ...]:
-        """Every resource that the server has now, preferred versions first (discovery)."""
+        """Every resource that the server serves now, preferred versions first (discovery)."""
         return tuple(self.server.registry.resources())
 
     def resource(self, name: str) -> Resource:
-        """The resource that a plural (plural.group, plural.version.group) means. ApiError 404 when the server has none."""
+        """The resource for plural, plural.group or plural.version.group. ApiError 404 if the server has none."""
         found, registry = self._resources.get(name), self.server.registry
         if found is None or registry.find(found.group, found.version, found.plural) is not found:
             served = (each for each in registry.resources() if name in _names(each))
@@ -200,10 +195,8 @@ class Client:
 
 
 class Mirror:
-    """What one actor knows of a resource: listed, then watched, each change `latency` after it was made, in order.
-
-    When the watch breaks it lists again and tells the differences, so that nothing is lost or invented.
-    """
+    """An actor's copy of a resource: listed, then watched. Each change arrives `latency` later, in order. When the watch
+    breaks, the mirror lists again and reports the differences, so that nothing is lost or invented."""
 
     def __init__(
         self, server: ApiServer, time: Time, call: Call, latency: Latency, random: Random, tap: Tap | None = None
@@ -226,31 +219,28 @@ class Mirror:
         self.closed = False
         self._objects = self._list(tap.behind if tap is not None else 0)
 
-    # -- what is known
-
     def get(self, name: str, namespace: str = "") -> Object | None:
-        """The object as it is known, None when none is."""
         return self._objects.get((namespace, name))
 
     def values(self) -> Iterator[Object]:
-        """All objects that are known, in the order in which they became so."""
+        """All known objects, in the order in which they became known."""
         return iter(self._objects.values())
 
     def __len__(self) -> int:
         return len(self._objects)
 
     def on_change(self, call: OnChange) -> None:
-        """Be told of every change from now on; what is known already is not told."""
+        """Call for every change from now on, not for what is known already."""
         self._calls.append(call)
 
     def follow(self, call: OnChange) -> None:
-        """Be told of every object that is known, as a new one, and of every change from now on."""
+        """Call for every known object, as a new one, and for every change from now on."""
         self._calls.append(call)
         for obj in list(self._objects.values()):
             call(None, obj)
 
     def close(self) -> None:
-        """Follow no longer; what is on its way is dropped."""
+        """Stop following. Changes under way are dropped."""
         self.closed = True
         self._queue.clear()
         for timer in (self._timer, self._return):
@@ -260,20 +250,17 @@ class Mirror:
         self._leave()
 
     def cut(self, seconds: float = 0.0) -> None:
-        """What a broken connection does: nothing is heard for so long, then everything is listed again."""
+        """Break the connection: no changes for `seconds`, then a new list."""
         if self._watch is not None:
             self._leave()
             self._return = self._time.after(seconds, self._come_back)
 
-    # -- following
-
     @property
     def resource(self) -> str:
-        """The plural of what it follows."""
         return self._call.resource.plural
 
     def hear(self, news: News) -> None:
-        """Be told; one that is closed is not."""
+        """Take in news and report the changes. A closed mirror ignores them."""
         if self.closed:
             return
         if isinstance(news, dict):
@@ -293,7 +280,7 @@ class Mirror:
             call(old, obj)
 
     def _list(self, behind: int = 0) -> dict[tuple[str, str], Object]:
-        """Everything there is now, or was so many changes ago, and a watch from there on."""
+        """Everything there is now, or was `behind` changes ago, and a watch from there on."""
         changes = self._server.store.table(self._call.resource.key).changes if behind else ()
         if len(changes) > behind:
             return self._list_of(changes[-behind - 1].revision)
@@ -303,7 +290,7 @@ class Mirror:
         return objects
 
     def _list_of(self, revision: int) -> dict[tuple[str, str], Object]:
-        """As a replica that is behind gives it: what there was then, and what it is told from there on."""
+        """What a server replica that lags behind gives: a list at `revision`, and a watch from there on."""
         reading = replace(self._call.reading, version=str(revision))
         exact = replace(self._call, verb="list", reading=replace(reading, match="Exact"))
         page = self._server.perform(exact).page
@@ -328,7 +315,7 @@ class Mirror:
             self._watch = None
 
     def _come_back(self) -> None:
-        """List again, as often as it takes."""
+        """List again, until it succeeds."""
         self._return = None
         try:
             self._enqueue(self._list())
@@ -337,7 +324,6 @@ class Mirror:
             self._return = self._time.after(RETRY_SECONDS, self._come_back)
 
     def _ended(self) -> None:
-        """The server has ended the watch."""
         if self._watch is not None:
             self._watch.on_ready(None)
             self._come_back()
@@ -366,7 +352,7 @@ class Mirror:
             self._timer = self._time.after((self._queue[0][0] - now) / MICROSECONDS, self._deliver)
 
     def _replace(self, objects: dict[tuple[str, str], Object]) -> None:
-        """A fresh list took the place of what was known: tell what differs."""
+        """Replace the known objects by a new list and report the differences."""
         for place in [each for each in self._objects if each not in objects]:
             self._tell(self._objects.pop(place), None)
         for place, obj in objects.items():
@@ -387,7 +373,7 @@ class Mirror:
 
 
 def full_name(resource: Resource) -> str:
-    """A name that no other resource has, for the verbs of a client: plural.version.group."""
+    """A unique name of a resource for a client's verbs: plural.version.group."""
     return f"{resource.plural}.{resource.version}.{resource.group}"
 
 

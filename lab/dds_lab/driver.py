@@ -1,9 +1,8 @@
-"""Our own scaler and publisher as parts of a lab on virtual time: the loops that run against real clusters and managers, driven
-by the lab's clock in the place of threads and sockets.
+"""The product's scaler and publisher in a lab on virtual time.
 
-What decides, logs, queues and writes is the product's own code. Only what waits for the world is replaced: mirrors for
-reflectors, rounds of questions for the fabric poller's threads, one timer for the process. A driver must never know more than a
-client of the API.
+The code that decides, logs, queues and writes is the product's. The lab replaces only what waits: mirrors replace the
+reflectors, `Rounds` the threads of the fabric poller, one timer the process's own loop. A driver knows only what a client of
+the API can know.
 """
 
 from __future__ import annotations
@@ -56,11 +55,11 @@ from dds_lab.time import MICROSECONDS, Time, Timer
 # -- the API server without a socket -----------------------------------------------------------------------------------
 
 Before = Callable[[str, str], None]
-"""Told method and path of each request before it is made; it raises what should happen to it in its place."""
+"""Called with the method and path of a request, before or after it is made. An exception that it raises replaces the answer."""
 
 
 class Direct:
-    """One user's requests (`Cluster.ask`), answered within the call. `requests` counts them by method."""
+    """One user's requests to the API server (`Cluster.ask`), answered within the call. `requests` counts them by method."""
 
     def __init__(self, server: ApiServer, user: str, groups: tuple[str, ...] = (MASTERS,)) -> None:
         self._token = f"direct-{user}"
@@ -80,7 +79,7 @@ class Direct:
         content_type: str = "application/json",
         timeout: float = 60.0,
     ) -> HttpAnswer:
-        """The whole answer, whatever its status."""
+        """The answer, whatever its status. TypeError for a watch."""
         if self.before is not None:
             self.before(method, path)
         self.requests[method] = self.requests.get(method, 0) + 1
@@ -104,7 +103,7 @@ _ANSWER = LogNormal(0.02, 0.5, 0.5)
 
 @dataclass(frozen=True)
 class Pace:
-    """Seconds between the beginnings of two rounds, seconds that an answer takes on its way, and questions at once."""
+    """Seconds between the starts of rounds, seconds that an answer takes, and the number of questions at the same time."""
 
     interval: float = 5.0
     answer: Latency = _ANSWER
@@ -115,9 +114,9 @@ PACE = Pace()
 
 
 class Rounds:
-    """Rounds of questions to a fabric, one after the other, never two at once; a new one at once when the models are others than
-    those of the last. Each question takes its while, several are under way side by side, and what is waited within one (tries, a
-    slow manager) passes with it. The questions are the product's (`fabric.survey`)."""
+    """Polls a fabric in rounds, one at a time. After a change of the wanted models the next round starts without a pause. The
+    questions are the product's (`fabric.survey`). Several run side by side, each takes its time, and waits within one (retries,
+    a slow manager) add to it."""
 
     def __init__(
         self,
@@ -142,15 +141,15 @@ class Rounds:
         self._round: _Round | None = None
         self._next: Timer | None = None
         self.begun = self.rounds = 0
-        """How many rounds have begun, and ended."""
+        """Numbers of rounds that began and ended."""
         self.seconds = 0.0
         self.name, self.alive = "rounds", True
 
     def start(self) -> None:
-        """Nothing is asked before `look_for`."""
+        """No effect: `look_for` starts the first round."""
 
     def look_for(self, models: Models, machines: Iterable[Machine]) -> None:
-        """What to ask from now on; `machines` are those that are known."""
+        """Poll for these models from now on. `machines` are the known ones."""
         self._known = tuple(machines)
         if models != self._wanted:
             self._wanted = models
@@ -158,17 +157,15 @@ class Rounds:
                 self._begin()
 
     def stop(self, seconds: float) -> bool:
-        """It has ended already."""
+        """True: there is no thread to wait for."""
         return True
 
     def end(self) -> None:
-        """Ask nothing more; what is on its way does not come."""
+        """Stop polling. Answers under way are dropped."""
         if self._next is not None:
             self._next.cancel()
         if self._round is not None:
             self._round.stopped = True
-
-    # -- one round -----------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
         assert self._wanted is not None
@@ -191,7 +188,7 @@ class Rounds:
             self._begin()
 
     def _ask(self, round: _Round, question: Question) -> None:
-        """Ask; the answers are there once all that it took has passed."""
+        """Ask, and deliver the answers after the time that the question took."""
         round.under_way += 1
         self._spent = 0.0
         question()
@@ -214,8 +211,6 @@ class Rounds:
             if self._next is None or round.models != self._wanted:
                 self._begin()
 
-    # -- the client's time ---------------------------------------------------------------------------------------
-
     def _clock(self) -> float:
         return self._time.now() / MICROSECONDS + self._spent
 
@@ -225,7 +220,7 @@ class Rounds:
 
 @dataclass
 class _Round:
-    """A round under way: questions that are left, and how many are asked and not answered yet."""
+    """A round in progress: the questions that are left, and how many await an answer."""
 
     models: Models
     left: deque[Question] = field(default_factory=deque)
@@ -244,7 +239,7 @@ _WATCH, _WRITE = LogNormal(0.004, 0.4, 0.05), LogNormal(0.006, 0.4, 0.1)
 
 @dataclass(frozen=True)
 class OurTimes:
-    """Seconds that things take which take no virtual time by themselves."""
+    """Seconds for steps that take no virtual time by themselves."""
 
     watch: Latency = _WATCH
     write: Latency = _WRITE
@@ -255,11 +250,11 @@ USUAL = OurTimes()
 
 
 SILENT = 150
-"""Seconds of silence after which a view is called stale."""
+"""Seconds without news after which a view is stale."""
 
 
 class _Nudging(DeltaQueue):
-    """The queue, and a nudge for the one who empties it."""
+    """A delta queue that wakes its consumer."""
 
     def __init__(self, now: Callable[[], int], steady: Callable[[], float], nudge: Callable[[], None]) -> None:
         super().__init__(now, steady)
@@ -278,11 +273,11 @@ class _Nudging(DeltaQueue):
 
 
 class OurProcess(Generic[P]):
-    """A process of ours in a lab. `kill` ends it as a crash does, and so does `stop`, which waits for no outcome; another one on
-    the same log goes on.
+    """A process of the product in a lab. `kill` ends it as a crash does, and so does `stop`, which waits for no write. Another
+    process on the same log can continue.
 
-    `skew` is what its clock is ahead of the server's, in seconds. `requests` asks the API: its hooks are the places for faults.
-    `leads` gives the seconds for which it holds its lease. `crashed` holds what ended it, None while it runs.
+    `skew` is how many seconds its clock is ahead of the server's. `requests` makes its API requests and has the hooks for
+    faults. `leads` gives the seconds for which it holds its lease. `crashed` is what ended it, None while it runs.
     """
 
     controller: Controller[P]
@@ -301,7 +296,7 @@ class OurProcess(Generic[P]):
         self.faults: list[DdsError] = []
         self.crashed: BaseException | None = None
         self.alive = False
-        """Whether it has begun and was not ended."""
+        """Whether it was started and has not ended."""
         self.leads: Callable[[], float] = lambda: math.inf
         self._time: Time = lab.time
         self.client = Client(lab.server, lab.time, user, groups)
@@ -319,10 +314,8 @@ class OurProcess(Generic[P]):
         self._stall: Stall | None = None
         self._asleep_until = 0
 
-    # -- life ----------------------------------------------------------------------------------------------------
-
     def start(self) -> None:
-        """Load the log, then listen. Raises what the log raises."""
+        """Load the log, then list and watch. Raises the errors of the log."""
         self.controller.open(self._now())
         self.alive = True
         known = self.controller.seeds()
@@ -333,11 +326,11 @@ class OurProcess(Generic[P]):
         self.controller.begin()
 
     def stop(self) -> None:
-        """End in order: what is not begun stays in the log to be decided again."""
+        """What has not begun stays in the log, to be decided again."""
         self.kill()
 
     def kill(self) -> None:
-        """End without another step; what was sent was sent."""
+        """End without another step. Requests already sent have their effect."""
         self.alive = False
         if self._due is not None:
             self._due.cancel()
@@ -347,30 +340,28 @@ class OurProcess(Generic[P]):
 
     @property
     def followed(self) -> tuple[str, ...]:
-        """The resources that are watched."""
         return tuple(self._followed)
 
     def cut(self, resource: str, seconds: float) -> None:
-        """The watch of a resource breaks, and nothing is heard of it for so long."""
+        """Break the watch of a resource for `seconds`."""
         self._followed[resource].cut(seconds)
 
     def heard_until(self, resource: str) -> int:
-        """The instant up to which it has heard of a resource."""
+        """The instant up to which it knows the changes of a resource."""
         return self._followed[resource].deaf_since or self._time.now()
 
     def pause(self, seconds: float) -> None:
-        """It stands still for so long, and goes on with what it had in mind."""
+        """Stand still for `seconds`, then continue."""
         self._stall = Stall(self._now(), seconds)
         self._asleep_until = self._time.now() + round(seconds * MICROSECONDS)
         self.wake()
 
     def change_policy(self, policy: EffectivePolicy) -> None:
-        """Another policy from now on."""
         self.controller.change_policy(policy)
         self.wake()
 
     def wake(self) -> None:
-        """There is something to take in."""
+        """Schedule a turn."""
         self._turn_at(self._time.now() + round(self._times.turn * MICROSECONDS))
 
     # -- deciding, as `Process` does ----------------------------------------------------------------------------
@@ -400,7 +391,7 @@ class OurProcess(Generic[P]):
             self.crashed = error
             self.kill()
             return
-        except Exception as error:  # an injected exit, or a fault of ours: either way this process is gone
+        except Exception as error:  # an injected exit or a bug: the process has ended
             self.crashed = error
             self.kill()
             raise
@@ -470,10 +461,8 @@ class OurProcess(Generic[P]):
             self._facts.extend(told)
             self.wake()
 
-    # -- what is asked of outside --------------------------------------------------------------------------------
-
     def version(self, resource: str) -> str:
-        """The version in which the lab serves it, "" when it does not."""
+        """The API version in which the lab serves a resource, "" if it does not."""
         registry = self.client.server.registry
         for api_version in VERSIONS[resource]:
             group, _, version = api_version.rpartition("/")
@@ -492,7 +481,7 @@ class OurProcess(Generic[P]):
 
 
 class _Followed:
-    """One resource, followed by a mirror in the place of a reflector."""
+    """Follows one resource with a mirror, in the place of a reflector."""
 
     def __init__(self, ours: OurProcess[Any], what: WatchSpec, known: Iterable[Identity]) -> None:
         self._ours = ours
@@ -501,10 +490,10 @@ class _Followed:
         self._mirror: Mirror | None = None
         self._ended = self._anew = False
         self.deaf_since = 0
-        """From when on nothing is heard, 0 while something is."""
+        """The instant since which the watch is broken; 0 if it is not."""
 
     def begin(self) -> None:
-        """List, and follow from there; as often as it takes."""
+        """List and follow; retry until it succeeds."""
         if self._ended:
             return
         ours, scope = self._ours, self._what.scope
@@ -532,12 +521,12 @@ class _Followed:
         self._anew = False
 
     def relist(self) -> None:
-        """Everything anew, although nothing broke."""
+        """List again although nothing broke."""
         self._close()
         self._ours._time.after(self._ours._times.write.draw(self._ours._random), self.begin)
 
     def cut(self, seconds: float) -> None:
-        """Nothing is heard for so long."""
+        """Break the watch for `seconds`."""
         self.deaf_since = self.deaf_since or self._ours._time.now()
         self._anew = True
         self._close()
@@ -546,7 +535,6 @@ class _Followed:
             self._ours._time.after(SILENT, self._stale)
 
     def end(self) -> None:
-        """Follow no longer."""
         self._ended = True
         self._close()
 
@@ -568,7 +556,7 @@ class _Followed:
             self._settle()
 
     def _settle(self) -> None:
-        """Ask each object that has left the scope what became of it."""
+        """Ask the API server for each object that left the scope: it may have changed or be gone."""
         if self._ended:
             return
         for uid, seen in self._known.doubtful():
@@ -592,8 +580,6 @@ PUBLISHER_USER = "system:serviceaccount:composable-dra:dds-publisher"
 
 
 class OurScaler(OurProcess[State]):
-    """The scaler in a lab."""
-
     def __init__(
         self,
         lab: Lab,
@@ -612,11 +598,11 @@ class OurScaler(OurProcess[State]):
 
 
 Reach = Callable[[Outside], Provider]
-"""Opens the way to a fabric; what it may know of time and chance is given."""
+"""Opens a fabric's provider, given its clock, sleep and randomness."""
 
 
 def by_manager(manager: Manager, settings: FabricSettings) -> Reach:
-    """The way to a simulated manager, by the client that real ones are asked with."""
+    """Opens a simulated manager with the product's own client."""
 
     def reach(outside: Outside) -> Provider:
         def sleep(seconds: float) -> None:
@@ -629,7 +615,7 @@ def by_manager(manager: Manager, settings: FabricSettings) -> Reach:
 
 
 class _ProbeTimer(ApiProbe):
-    """The question what the API server keeps of a slice, with a timer in the place of its thread."""
+    """The probe for what the API server keeps of a slice, on a timer instead of a thread."""
 
     def __init__(self, ours: OurProcess[PoolState], answers: Answers) -> None:
         version = partial(ours.version, "resourceslices")
@@ -638,7 +624,7 @@ class _ProbeTimer(ApiProbe):
         self._waits = False
 
     def start(self) -> None:
-        """Nothing is asked before `look`."""
+        """No effect: `look` starts the first probe."""
 
     def look(self, driver: str, *, dropped: bool) -> None:
         super().look(driver, dropped=dropped)
@@ -656,7 +642,7 @@ class _ProbeTimer(ApiProbe):
 
 
 class OurPublisher(OurProcess[PoolState]):
-    """The publisher in a lab. `rounds` are its questions to the fabric."""
+    """The publisher in a lab. `rounds` polls its fabric."""
 
     def __init__(
         self,

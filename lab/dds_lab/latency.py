@@ -1,4 +1,4 @@
-"""How long something takes: a distribution to draw from, in seconds."""
+"""How long something takes: distributions of durations, in seconds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,17 +7,12 @@ from typing import Protocol
 
 
 class Latency(Protocol):
-    """A distribution of durations."""
-
     def draw(self, random: Random) -> float:
-        """One duration in seconds, never negative."""
-        ...
+        """A duration in seconds, never negative."""
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """Always the same."""
-
     seconds: float = 0.0
 
     def draw(self, random: Random) -> float:
@@ -26,8 +21,6 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Uniform:
-    """Anything between two bounds, each as likely as the other."""
-
     low: float
     high: float
 
@@ -37,7 +30,7 @@ class Uniform:
 
 @dataclass(frozen=True)
 class LogNormal:
-    """Around a median with a long upper tail (log-normal); `spread` is the standard deviation of the logarithm."""
+    """Log-normal: around a median, with a long upper tail; `spread` is the standard deviation of the logarithm."""
 
     median: float
     spread: float
@@ -49,7 +42,7 @@ class LogNormal:
 
 @dataclass(frozen=True)
 class Measured:
-    """Drawn from durations that were measured; between two neighbours of the sorted list each is as likely as the other."""
+    """Measured durations, sorted. A draw interpolates linearly between two neighbours."""
 
     seconds: Sequence[float]
 

@@ -1,7 +1,7 @@
-"""Time for actors: the real one on an asyncio loop, or a virtual one that jumps from timer to timer.
+"""Time for actors: real, on an asyncio loop, or virtual, jumping from timer to timer.
 
-An actor asks what time it is, to be called later, and for random numbers, and for nothing else; so the same actors run in either.
-Under virtual time a run is a function of its seed.
+An actor takes the time, timers and random numbers only from here, so the same actors run in either. Under virtual time a run
+depends on nothing but its seed.
 """
 
 import asyncio
@@ -17,35 +17,32 @@ MICROSECONDS = 1_000_000
 
 
 class Timer(Protocol):
-    """A call that is to come; `cancel` makes sure that it does not."""
+    """A pending call; `cancel` prevents it."""
 
     def cancel(self) -> None: ...
 
 
 class Time(Protocol):
-    """What an actor may know of time and chance."""
+    """An actor's source of time and randomness."""
 
     def now(self) -> int:
-        """The instant, in microseconds since 1970-01-01 UTC."""
-        ...
+        """Microseconds since 1970-01-01 UTC."""
 
     def after(self, seconds: float, call: Callable[[], None]) -> Timer:
-        """Call once when `seconds` have passed. Calls due at one instant come in the order in which they were asked for."""
-        ...
+        """Call once, `seconds` from now. Calls due at the same instant run in the order in which they were requested."""
 
     def random(self, name: str) -> Random:
-        """A stream of random numbers of its own for whoever is called `name`; the same seed and name give the same numbers."""
-        ...
+        """A random stream for the owner of this name. The same seed and name give the same numbers."""
 
 
 def seeded(seed: int, name: str) -> Random:
-    """A random stream that depends on the seed and the name alone (not on the process, as `hash` would)."""
+    """A random stream that depends only on the seed and the name (not on the process, as `hash` would)."""
     return Random(hashlib.sha256(f"{seed}/{name}".encode()).digest())
 
 
 class _Due(list[Any]):
-    """Instant, order of asking, call. It is a list, since the heap compares lists without any Python code; no two are equal in
-    instant and order."""
+    """[instant, number of the request, call]. A list, since the heap compares lists without Python code; instant and number are
+    unique."""
 
     __slots__ = ()
 
@@ -54,14 +51,14 @@ class _Due(list[Any]):
 
 
 class VirtualTime:
-    """A discrete-event loop: it stands still while something is called and jumps to the next timer afterwards."""
+    """A discrete-event loop: time stands still during a call and then jumps to the next timer."""
 
     def __init__(self, seed: int, start: int) -> None:
         self._seed = seed
         self._now = start
         self._due: list[_Due] = []
         self._soon: deque[_Due] = deque()
-        """What is due at the present instant and was asked for in it: it comes after what was asked for before."""
+        """Calls for the present instant, requested at this instant. They run after those requested earlier."""
         self._order = 0
 
     def now(self) -> int:
@@ -82,25 +79,25 @@ class VirtualTime:
         return seeded(self._seed, name)
 
     def run(self, until: int) -> None:
-        """Call everything that is due up to the instant `until` (included), then stand at `until`."""
+        """Run everything due up to and including `until`, then stand at `until`."""
         while (call := self._next(until)) is not None:
             call()
         self._now = max(self._now, until)
 
     def step(self) -> bool:
-        """Go to the next timer and call it. False when there is none."""
+        """Jump to the next timer and call it. False if there is none."""
         call = self._next(inf)
         if call is not None:
             call()
         return call is not None
 
     def next_at(self) -> int | None:
-        """The instant of the next timer, None when there is none."""
+        """The instant of the next timer; None if there is none."""
         instants = [due[0] for due in (*self._soon, *self._due) if due[2] is not None]
         return min(instants, default=None)
 
     def _next(self, until: float) -> Callable[[], None] | None:
-        """Go to the next timer up to the instant `until`; its call, None when there is no such timer."""
+        """Jump to the next timer up to `until` and return its call; None if there is none."""
         due, soon = self._due, self._soon
         call: Callable[[], None] | None
         while True:
@@ -115,7 +112,7 @@ class VirtualTime:
 
 
 class Timers:
-    """Calls that are to come, one for each key: a new one takes the place of the one before."""
+    """Pending calls, one for each key. A new call replaces the one before."""
 
     def __init__(self, time: Time) -> None:
         self._time = time
@@ -125,7 +122,6 @@ class Timers:
         return key in self._due
 
     def after(self, key: str, seconds: float, call: Callable[[], None]) -> None:
-        """Call once when `seconds` have passed."""
         self.cancel(key)
 
         def due() -> None:
@@ -135,23 +131,22 @@ class Timers:
         self._due[key] = self._time.after(seconds, due)
 
     def cancel(self, key: str) -> None:
-        """What was to come for this key does not; without effect where nothing was."""
+        """Cancel the call of this key, if any is pending."""
         timer = self._due.pop(key, None)
         if timer is not None:
             timer.cancel()
 
     def clear(self) -> None:
-        """Nothing comes any more."""
         for timer in self._due.values():
             timer.cancel()
         self._due.clear()
 
 
 class RealTime:
-    """Wall-clock time on a running asyncio loop. With `speed` 10 an hour of the lab takes six minutes."""
+    """Wall-clock time on a running asyncio loop. With `speed` 10, an hour in the lab takes six minutes."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, wall: Callable[[], int], seed: int, speed: float = 1.0) -> None:
-        """`wall` gives the wall clock in microseconds since 1970-01-01 UTC; it is read once, then the loop's clock counts."""
+        """`wall` gives microseconds since 1970-01-01 UTC. It is read once; then the loop's clock counts."""
         if speed <= 0:
             raise ValueError(f"speed must be above 0, not {speed}")
         self._loop = loop

@@ -1,4 +1,7 @@
-"""An API server of Kubernetes' kind: objects, versions, patches, watches, access rules. It does no I/O and reads no clock.
+"""A simulated Kubernetes API server. It does no I/O and reads no clock: its owner gives it the time.
 
-It knows what a ResourceClaim may look like, and nothing of what devices are for: no scheduler, no fabric, no operator.
+`server` is the entry. `responding` turns HTTP requests into calls; `access` authenticates and authorises; `reading`, `writing`,
+`deleting` and `posted` carry out the verbs; `strategies` and `rules` hold what is special to a kind; `policies` enforces
+admission policies; `store` keeps objects and their history; `watches` streams changes. The package knows the schemas of
+objects, but no behaviour: no scheduler, fabric or operator.
 """

@@ -1,6 +1,6 @@
-"""Who asks, and whether they may: tokens and impersonation, and RBAC as the stored roles and bindings say.
+"""Authentication by token, impersonation, and RBAC authorisation by the stored roles and bindings.
 
-Compiled rules are kept until a role or a binding changes. This module must never read anything but the RBAC tables.
+Compiled rules are cached until a role or a binding changes. No other objects are read.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,16 +17,16 @@ from dds_lab.api.status import ApiError, Cause
 from dds_lab.api.store import Change, Store
 
 NODE_NAME = "authentication.kubernetes.io/node-name"
-"""Key of a user's `extra` that names the node of a service account's token."""
+"""The key in a user's `extra` for the node of a service account's token."""
 
 REMEMBERED_USERS = 1_000
-"""Users (whoever may impersonate can be any number of them) whose grants are kept at hand."""
+"""Limit for the users whose grants are cached. Impersonation allows any number of users."""
 
 ROLE_TABLES = tuple(f"{plural}.{RBAC}" for plural in ("clusterroles", "clusterrolebindings", "roles", "rolebindings"))
 
 
 class Attributes(msgspec.Struct, frozen=True, kw_only=True):
-    """What a permission is asked for: a verb on a resource, or (with `path`) on a path that is none."""
+    """What needs a permission: a verb on a resource, or (with `path`) on a path that is no resource."""
 
     verb: str
     group: str = ""
@@ -43,8 +43,6 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """One PolicyRule."""
-
     verbs: tuple[str, ...]
     groups: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
@@ -73,8 +71,6 @@ def _path_matches(pattern: str, path: str) -> bool:
 
 
 def rule(shape: Object) -> Rule:
-    """A rule from its JSON shape."""
-
     def texts(name: str) -> tuple[str, ...]:
         return tuple(shape.get(name) or ())
 
@@ -84,7 +80,7 @@ def rule(shape: Object) -> Rule:
 
 
 OnUse = Callable[[User, Attributes, bool], None]
-"""Told each permission that a request needed, and whether it was there; not what a review only asks about."""
+"""Called with each permission that a request needs and whether the user has it; not for questions of reviews."""
 
 
 class Grant(msgspec.Struct, frozen=True):
@@ -95,7 +91,7 @@ class Grant(msgspec.Struct, frozen=True):
 
 
 class Access:
-    """Tokens, and the authorizer over the stored RBAC objects."""
+    """Tokens and their users, and the authoriser over the stored RBAC objects."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -106,24 +102,20 @@ class Access:
         for key in ROLE_TABLES:
             store.subscribe(key, self._forget)
 
-    # -- who
-
     def register(self, token: str, user: User) -> None:
-        """Let a bearer token stand for a user, who is also in system:authenticated."""
+        """Make a bearer token stand for a user, who is also in system:authenticated."""
         groups = user.groups if AUTHENTICATED in user.groups else (*user.groups, AUTHENTICATED)
         self._tokens[token] = User(user.name, groups, user.uid, user.extra)
 
     def revoke(self, token: str) -> None:
-        """The token stands for nobody any more."""
         self._tokens.pop(token, None)
 
     def user_of(self, token: str) -> User | None:
-        """Whom a token stands for."""
         return self._tokens.get(token)
 
     def authenticate(self, headers: Mapping[str, str]) -> User:
-        """The user of a request: by bearer token, else anonymous; then as impersonated, where that is allowed. ApiError 401
-        for a token that stands for nobody."""
+        """The user of a request: of the bearer token, else anonymous; or the impersonated one if that is allowed. ApiError 401
+        for an unknown token, 403 for a refused impersonation."""
         user = NOBODY
         given = headers.get("authorization", "")
         if given:
@@ -175,10 +167,7 @@ class Access:
             if not self.allowed(user, asked):
                 raise refusal(user, asked)
 
-    # -- whether
-
     def allowed(self, user: User, asked: Attributes) -> bool:
-        """Whether the user may."""
         return user.master or any(
             each.allows(asked)
             for grant in self._grants_of(user)
@@ -187,7 +176,7 @@ class Access:
         )
 
     def check(self, user: User, asked: Attributes) -> None:
-        """ApiError 403 where the user may not."""
+        """ApiError 403 unless the user is allowed."""
         if not self._used(user, asked):
             raise refusal(user, asked)
 
@@ -198,7 +187,7 @@ class Access:
         return found
 
     def check_granular(self, call: Call, checks: list[GranularCheck]) -> None:
-        """Permissions beyond that on the path; a refusal comes as an invalid field (422), as a real server words it."""
+        """Permissions beyond the one on the path. A refusal is an invalid field (422), as on a real server."""
         causes = [cause for each in checks if (cause := self._granular_cause(call.user, call, each)) is not None]
         if causes:
             raise status.invalid_object(call.resource, call.name, causes)
@@ -222,12 +211,10 @@ class Access:
         return Cause("FieldValueForbidden", f"Forbidden: {why}", check.field)
 
     def rules_in(self, user: User, namespace: str) -> list[Rule]:
-        """All rules that count for a user in a namespace."""
+        """All rules that a user has in a namespace."""
         everything = Rule(("*",), ("*",), ("*",), (), ("*",))
         found = [each for grant in self._grants_of(user) if grant.namespace in ("", namespace) for each in grant.rules]
         return [everything, *found] if user.master else found
-
-    # -- the stored objects
 
     def _forget(self, change: Change) -> None:
         self._grants = None
@@ -260,7 +247,7 @@ class Access:
         return grants
 
     def role_rules(self, reference: Object, namespace: str) -> tuple[Rule, ...]:
-        """Rules of the role that a binding refers to; none when there is no such role."""
+        """The rules of the role that a binding refers to; none if it does not exist."""
         if reference.get("kind") == "ClusterRole":
             found = self._store.get(f"clusterroles.{RBAC}", str(reference.get("name", "")))
         else:
@@ -269,7 +256,7 @@ class Access:
 
 
 def _several(value: str) -> tuple[str, ...]:
-    """The values of a header that was sent once or several times."""
+    """The values of a header that may be sent more than once."""
     return tuple(filter(None, (each.strip() for each in value.split(","))))
 
 
@@ -281,7 +268,7 @@ def _subject(subject: Object, namespace: str) -> tuple[str, str]:
 
 
 def refusal(user: User, asked: Attributes) -> ApiError:
-    """403 in a real server's words."""
+    """ApiError 403 in a real server's words."""
     if asked.path:
         return status.forbidden(f'forbidden: User "{user.name}" cannot {asked.verb} path "{asked.path}"', {})
     where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
@@ -296,7 +283,7 @@ def refusal(user: User, asked: Attributes) -> ApiError:
 
 
 def attributes_of(call: Call, verb: str = "") -> Attributes:
-    """The permission that a call needs, for its own verb or for another one that it comes to."""
+    """The permission that a call needs; `verb` replaces the call's own."""
     resource = call.resource
     selected = exact_name(call.reading.fields) if call.verb in ("list", "watch") else ""
     return Attributes(

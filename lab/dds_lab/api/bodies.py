@@ -1,7 +1,6 @@
-"""Bodies of requests as values: JSON, YAML and some protobuf in, whatever nonsense a client sends.
+"""Decodes request bodies in JSON, YAML and some protobuf, whatever a client sends.
 
-YAML is read as the JSON that it stands for, with the words for true and false that a real server knows: no dates, no
-aliases. Nothing here knows an object.
+YAML is read as the JSON that it stands for: no dates, no aliases, and the words for true and false that a real server knows.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ from dds_lab.api.status import ApiError
 
 LARGEST = 3 * 1024 * 1024
 DEEPEST = 200
-"""Levels of nesting; what walks objects does so recursively."""
+"""Limit of nesting, since code that walks objects is recursive."""
 JSON = "application/json"
 YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 ACCEPTED = (JSON, YAML, PROTOBUF)
-"""What a real server accepts, as its refusals list it (of protobuf only some kinds)."""
+"""What a real server accepts, as its refusals list it. The lab knows protobuf of some kinds only."""
 APPLY = "application/apply-patch+yaml"
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """The safe loader with the scalars of JSON only."""
+    """The safe loader, with the scalars of JSON only."""
 
 
 _TRUE, _FALSE = ("y", "yes", "on", "true"), ("n", "no", "off", "false")
@@ -64,12 +63,12 @@ _Loader.add_constructor("tag:yaml.org,2002:bool", _bool)
 
 
 def media_type(headers: Mapping[str, str]) -> str:
-    """The Content-Type without its parameters, in lower case."""
+    """The Content-Type in lower case, without its parameters."""
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def decode(body: bytes, type: str, kind: str) -> Any:
-    """The value in a body of media type `type`; `kind` is what was expected, for the message. ApiError 400 or 413."""
+    """The value in a body of media type `type`; messages name the expected `kind`. ApiError 400, 413 or 415."""
     if len(body) > LARGEST:
         raise status.too_large()
     if type in (YAML, APPLY):
@@ -105,7 +104,7 @@ def _yaml(body: bytes, kind: str) -> Any:
             try:
                 return _json(body, kind)
             except ApiError:
-                pass  # flow style YAML begins alike
+                pass  # YAML in flow style begins alike
         depth = 0
         for event in yaml.parse(text, Loader=_Loader):
             if isinstance(event, yaml.AliasEvent):
@@ -119,8 +118,7 @@ def _yaml(body: bytes, kind: str) -> Any:
 
 
 def _as_json(value: Any) -> Any:
-    """With text for keys, as a conversion to JSON gives them; what JSON has no word for becomes text. ValueError for numbers
-    that JSON does not have."""
+    """With texts as keys, and texts for values that JSON cannot express. ValueError for numbers that JSON does not have."""
     if isinstance(value, dict):
         return {_key(key): _as_json(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -139,7 +137,7 @@ def _key(key: Any) -> str:
 
 
 def too_deep(value: Any) -> bool:
-    """Whether a value is nested deeper than DEEPEST, found without recursion."""
+    """Whether a value is nested deeper than DEEPEST. It uses no recursion."""
     level = [value]
     for _ in range(DEEPEST):
         level = [
@@ -159,20 +157,20 @@ def _unreadable(body: bytes, kind: str, why: str) -> ApiError:
     return status.bad_request(f"the object provided is unrecognized{must}: couldn't get version/kind; {why} ({shown})")
 
 
-# -- Kubernetes' protobuf, of the kinds that kubectl sends so (its `create …` without a file, `auth`, `drain`)
+# -- Kubernetes' protobuf, for the kinds that kubectl sends in it (`create …` without a file, `auth`, `drain`)
 #
-# Only reading, and only these kinds: who can also send JSON is told to (415). Answers are always JSON, which such clients accept.
-# Field numbers are those of the published generated.proto files of k8s.io/api and k8s.io/apimachinery.
+# It is only read. For other kinds the answer 415 makes the client send JSON. All answers are JSON, which such clients accept.
+# Field numbers are those of the generated.proto files of k8s.io/api and k8s.io/apimachinery.
 
 MAGIC = b"k8s\x00"
 
 
 class Unreadable(ValueError):
-    """The bytes are no message of the expected form; the text says why."""
+    """The bytes are no message of the expected form. The text says why."""
 
 
 class UnknownKind(ValueError):
-    """A message of a kind that has no table here."""
+    """A message of a kind without a table here."""
 
 
 _META = "metadata=1:ObjectMeta"
@@ -210,8 +208,8 @@ _TABLES: Mapping[str, str] = {
     "SelfSubjectRulesReviewSpec": "namespace=1",
     "SelfSubjectReview": _META,
 }
-"""By message: name=number:type. No type is text; `[]` is a list; `*` marks numbers and flags that may be absent, so that zero
-and false are told from nothing."""
+"""By message: name=number:type. No type is text; `[]` is a list; `*` marks numbers and flags for which zero or false differs
+from absent."""
 
 KINDS = frozenset(name for name, fields in _TABLES.items() if fields.startswith(_META)) | {"DeleteOptions"}
 
@@ -265,7 +263,7 @@ def _message(data: bytes, name: str) -> Object:
 
 
 def _single(value: int | bytes, type: str) -> Any:
-    """A value that is there once; None for what JSON would leave out."""
+    """A value that occurs once; None for what JSON would leave out."""
     if type == "":
         return _text(value) or None
     if type == "Time":
@@ -287,7 +285,7 @@ def _time(data: bytes) -> str | None:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Number and value of each field, in the order in which they stand there."""
+    """Number and value of each field, in order."""
     at = 0
     while at < len(data):
         key, at = _varint(data, at)

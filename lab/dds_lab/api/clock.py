@@ -1,4 +1,4 @@
-"""Instants as number and as the text that objects carry: RFC 3339 in UTC, whole seconds."""
+"""Instants as numbers and as the text in objects: RFC 3339 in UTC, whole seconds."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -10,7 +10,7 @@ MICROSECONDS = 1_000_000
 
 
 def written(now: int) -> str:
-    """The text of an instant in microseconds since 1970-01-01 UTC; what is left of the second is cut off."""
+    """The text of an instant in microseconds since 1970-01-01 UTC, truncated to the second."""
     return _written(now // MICROSECONDS)
 
 
@@ -21,7 +21,7 @@ def _written(second: int) -> str:
 
 @lru_cache(maxsize=4096)
 def read(text: str) -> int:
-    """Microseconds since 1970-01-01 UTC; ValueError for anything that is no RFC 3339 instant with a zone."""
+    """Microseconds since 1970-01-01 UTC. ValueError unless the text is an RFC 3339 instant with a zone."""
     found = datetime.fromisoformat(text)
     if found.tzinfo is None:
         raise ValueError(f"no zone in {text!r}")
@@ -29,11 +29,10 @@ def read(text: str) -> int:
 
 
 class Clock:
-    """`now` as given, and as text."""
+    """The present instant, as a number (`now`) and as text."""
 
     def __init__(self, now: Callable[[], int]) -> None:
         self.now = now
 
     def text(self) -> str:
-        """The present second as text."""
         return written(self.now())

@@ -16,7 +16,7 @@ AGE = Column("Age", ".metadata.creationTimestamp", "date")
 
 
 def resources_of(definition_object: Object) -> list[tuple[Resource, Object]]:
-    """The resources that a CustomResourceDefinition serves, each with the part that defines its version."""
+    """The resources that a CustomResourceDefinition serves, each with the definition of its version."""
     spec = definition_object["spec"]
     names = spec["names"]
     stored = next(version["name"] for version in spec["versions"] if version.get("storage"))
@@ -44,8 +44,6 @@ def resources_of(definition_object: Object) -> list[tuple[Resource, Object]]:
 
 
 class Custom(Strategy):
-    """A kind that a CustomResourceDefinition defines."""
-
     def __init__(self, resource: Resource, version: Object) -> None:
         self.resource = resource
         root = structural.node_of(version["schema"]["openAPIV3Schema"], root=True)
@@ -58,8 +56,8 @@ class Custom(Strategy):
         self._has_status = "status" in resource.subresources
 
     def decode(self, body: Object, live: Object | None = None) -> tuple[Object, list[str]]:
-        """Unknown fields are pruned and named, defaults set. Only metadata has Go's types: elsewhere a wrong type is not 400
-        but found by `check_create` and `check_update`."""
+        """Unknown fields are removed and reported, defaults set. Only metadata has Go's types: wrong types elsewhere are found
+        by `check_create` and `check_update` instead of raising ApiError 400."""
         before = live or {}
         metadata, strange = self._decoded_metadata(body.get("metadata"), before.get("metadata"))
         unknown = [f"metadata.{path}" for path in strange]
@@ -90,7 +88,7 @@ class Custom(Strategy):
         return {**made, "metadata": {**metadata, "generation": 1}}
 
     def for_update(self, new: Object, old: Object, subresource: str) -> Object:
-        """A status write changes the status alone; any other write all but the status (if that has a path of its own)."""
+        """A write of the status changes nothing else. Any other write leaves the status alone if it is a subresource."""
         made = self.to_storage(new)
         if subresource == "status":
             made = with_status(old, made.get("status"))
@@ -108,7 +106,7 @@ class Custom(Strategy):
         fresh, before = new["metadata"], old["metadata"]
         change = [] if fresh is before else meta.check_change(fresh, before)
         found = [] if fresh is before else meta.check_changed(fresh, before)
-        # A real server looks at changes of metadata once for all kinds and once for custom ones.
+        # A real server checks changes of metadata twice: once for all kinds and once for custom ones.
         found = [*found, *change, *change]
         if subresource == "status":
             child = self.schema.fields.get("status")
@@ -118,7 +116,7 @@ class Custom(Strategy):
         return [*found, *self._check(new, old)]
 
     def _check(self, obj: Object, old: Object | None) -> list[Cause]:
-        """Every part of the object that is not the very same in `old`."""
+        """Check the parts that are not the same Python object in `old`."""
         found = [causes.required(key) for key in self.schema.required if key not in obj]
         for key, value in obj.items():
             child = self.schema.fields.get(key)

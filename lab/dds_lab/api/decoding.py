@@ -1,8 +1,8 @@
-"""Makes of a JSON body what a server would have understood: unknown fields named and removed, nothings dropped.
+"""Decodes a JSON body as a real server does: unknown fields are reported and removed, empty values dropped.
 
-The outcome has the shape that a real server writes: null and empty optional values are left out, values that Go always
-writes are there, quantities and times are canonical. What was right already is returned as it is, not copied, and parts
-that are the very same object as in the live version are not looked at again. The input is never changed.
+The result has the shape that a real server writes: optional values that are null or empty are left out, values that Go always
+writes are there, quantities and times are canonical. A correct part is returned itself, not a copy. A part that is the same
+Python object in the live version is not checked again. The input never changes.
 """
 
 import base64
@@ -16,7 +16,7 @@ from dds_lab.api.names import QUANTITY, canonical
 from dds_lab.api.schema import Node
 
 At = tuple[Any, ...]
-"""A position: (position of the parent, key or index); () is the object itself."""
+"""A position: (position of the parent, key or index). () is the object itself."""
 
 ABSENT: Final = object()
 _TIME = re.compile(r"\d{4}-(?:0\d|1[0-2])-(?:[0-2]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ")
@@ -25,11 +25,11 @@ _ZERO: dict[str, Any] = {"string": "", "integer": 0, "boolean": False, "object":
 
 
 class Mismatch(ValueError):
-    """A JSON value of another type than the field has; the text is what a real server says after "cannot be handled"."""
+    """A JSON value of another type than its field. The text is what a real server says after "cannot be handled"."""
 
 
 def decoded(node: Node, body: Any, live: Any = None) -> tuple[Any, list[str]]:
-    """The body as `node` knows it and the paths of unknown fields (removed). Raises Mismatch on a wrong JSON type."""
+    """The body as `node` describes it, and the paths of unknown fields (removed). Mismatch for a wrong JSON type."""
     if body is live and body is not None:
         return body, []
     unknown: list[At] = []
@@ -38,7 +38,7 @@ def decoded(node: Node, body: Any, live: Any = None) -> tuple[Any, list[str]]:
 
 
 def path(at: At) -> str:
-    """`spec.devices.requests[0].name`"""
+    """The position as text: `spec.devices.requests[0].name`"""
     text = ""
     while at:
         at, key = at
@@ -92,7 +92,7 @@ def _object(node: Node, value: dict[str, Any], live: Any, at: At, unknown: list[
             unknown.append((at, key))
             new = ABSENT
         elif item and type(item) is str and child.type == "string":
-            continue  # most fields of most objects are texts, which stay as they are
+            continue  # the usual case: a text stays as it is
         elif before is not None and item is not None and before.get(key) is item:
             continue
         else:
@@ -112,7 +112,7 @@ def _object(node: Node, value: dict[str, Any], live: Any, at: At, unknown: list[
 
 
 def _left_out(node: Node, key: str, child: Node) -> bool:
-    """Whether an empty value of this field is not written: lists and maps unless required, and Go's plain values."""
+    """Whether an empty value of this field is not written: optional lists and maps, and Go's plain values."""
     return key in node.falsy or (child.type in ("list", "map") and key not in node.required)
 
 
@@ -191,7 +191,6 @@ def _bytes(value: str) -> str:
 
 
 def _time(value: str, micro: bool) -> str:
-    """RFC 3339 in UTC, to the second or the microsecond."""
     if not micro and len(value) == 20 and _TIME.fullmatch(value):
         return value
     found = _canonical_time(value, micro)
@@ -200,7 +199,7 @@ def _time(value: str, micro: bool) -> str:
 
 @lru_cache(maxsize=1024)
 def _canonical_time(value: str, micro: bool) -> str:
-    """Remembered, since one write may read the same time more than once."""
+    """Cached: one write may read the same time more than once."""
     layout = "2006-01-02T15:04:05.000000Z07:00" if micro else "2006-01-02T15:04:05Z07:00"
     try:
         found = datetime.fromisoformat(value)

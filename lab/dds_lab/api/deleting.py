@@ -1,6 +1,6 @@
-"""Delete and deletecollection: preconditions, grace, finalizers, and what a namespace or a definition takes with it.
+"""Delete and deletecollection: preconditions, grace, finalizers, and the content of namespaces and definitions.
 
-Owners and dependants are nothing to a server: a garbage collector follows them.
+Owners and dependants do not count here: a garbage collector follows them.
 """
 
 from typing import Any
@@ -20,19 +20,17 @@ FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 NAMESPACES = "namespaces"
 IMMORTAL = frozenset({"default", "kube-public", "kube-system"})
-"""Namespaces that nobody may delete."""
+"""Namespaces that cannot be deleted."""
 DEFINITIONS = f"customresourcedefinitions.{EXTENSIONS}"
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
-"""Finalizer of definitions; it stands for what is done here."""
+"""Finalizer of definitions, for the removal of their objects, which is done here."""
 FINALIZER_OF = {"Foreground": FOREGROUND, "Orphan": ORPHAN}
 
 SHOWS_DELETED = frozenset({"pods", "serviceaccounts"})
-"""Kinds whose deletion is answered with the object instead of a Status; so are those of resource.k8s.io."""
+"""Kinds whose deletion is answered with the object instead of a Status, like those of resource.k8s.io."""
 
 
 class Deleter:
-    """The deleting verbs over one store."""
-
     def __init__(
         self, store: Store, registry: Registry, clock: Clock, reader: Reader, admission: list[Admission]
     ) -> None:
@@ -43,7 +41,7 @@ class Deleter:
         self._admission = admission
 
     def delete(self, call: Call) -> Outcome:
-        """One object: gone, or marked where a finalizer or its grace keeps it."""
+        """Remove one object, or mark it if a finalizer or its grace period keeps it."""
         record = self._store.get(call.resource.key, call.path)
         if record is None:
             raise status.not_found(call.resource, call.name)
@@ -55,7 +53,7 @@ class Deleter:
         return self._removed(call, record)
 
     def collection(self, call: Call) -> Outcome:
-        """Every object that the selectors match; the answer lists them as they were."""
+        """Delete every object that the selectors match. The answer lists them as they were."""
         found = self._reader.page(call)
         assert found.page is not None
         for record in found.page.records:
@@ -84,7 +82,7 @@ class Deleter:
         return Outcome(object=strategy.from_storage(kept.object), record=kept)
 
     def _marked(self, obj: Object, grace: int, finalizers: list[str]) -> Object:
-        """The object as it waits for its end; itself when it waits already and no sooner an end is asked for."""
+        """The object marked for deletion; the same object if it is marked already and nothing changes."""
         meta = obj["metadata"]
         if meta.get("deletionTimestamp"):
             return _marked_again(obj, grace, finalizers)
@@ -96,10 +94,8 @@ class Deleter:
             changed["generation"] = meta["generation"] + 1
         return {**obj, "metadata": changed}
 
-    # -- what holds others
-
     def _emptied(self, call: Call, record: Record) -> Outcome:
-        """A namespace, or the definition of a custom kind, is marked and its content deleted; it goes when nothing is left."""
+        """Mark a namespace or a definition and delete its content. It goes once nothing is left."""
         obj, key = record.object, call.resource.key
         strategy = self._registry.strategy(call.resource)
         if call.deleting.dry_run:
@@ -127,16 +123,13 @@ class Deleter:
         return [(resources[each], path) for each, path in found if resources[each].namespaced]
 
     def end(self, key: str, name: str) -> None:
-        """Take a namespace or a definition away when it is marked, nothing is left in it and nothing keeps it."""
+        """Remove a namespace or a definition that is marked and empty, unless a finalizer keeps it."""
         record = self._store.get(key, name)
         if record is None or not record.object["metadata"].get("deletionTimestamp"):
             return
         kept_by = set(record.object["metadata"].get("finalizers") or ()) - {CLEANUP}
         if not kept_by and not self._content(key, name):
             self._store.remove(key, name)
-
-
-# -- pieces
 
 
 def _for_one(call: Call, meta: Object, resource: Resource) -> Call:
@@ -147,7 +140,7 @@ def _for_one(call: Call, meta: Object, resource: Resource) -> Call:
 
 
 def _marked_again(obj: Object, grace: int, finalizers: list[str]) -> Object:
-    """An end that is on its way may come sooner, counted from when it was first asked for, and never later."""
+    """A shorter grace period brings the end forward, counted from the first request; a longer one has no effect."""
     meta = obj["metadata"]
     changed = dict(meta)
     waits = meta.get("deletionGracePeriodSeconds") or 0
@@ -176,7 +169,7 @@ def _check_preconditions(call: Call, meta: Object) -> None:
 
 
 def _grace(call: Call, obj: Object) -> int:
-    """Only pods have one: 30 s (or as the spec or the caller says) once they are on a node and until they have ended."""
+    """Seconds. Only pods have any, while they are on a node and have not ended: as the caller or the spec says, else 30."""
     if call.resource.key != "pods":
         return 0
     spec: dict[str, Any] = obj.get("spec") or {}
@@ -188,7 +181,7 @@ def _grace(call: Call, obj: Object) -> int:
 
 
 def _finalizers(call: Call, obj: Object) -> list[str]:
-    """Finalizers as this deletion leaves them: the propagation policy replaces what an earlier one asked for."""
+    """The finalizers after this deletion. Its propagation policy replaces that of an earlier one."""
     had: list[str] = list(obj["metadata"].get("finalizers") or [])
     policy = call.deleting.propagation
     if not policy:

@@ -1,8 +1,7 @@
-"""What clients learn of the server before they ask for anything: groups, versions, resources, the release, its health; and
-OpenAPI documents, as far as kubectl reads them.
+"""Discovery: groups, versions, resources and the release; and OpenAPI documents, as far as kubectl reads them.
 
-Made from the registry alone, in a real server's words and order. OpenAPI version 3 is generated from the same nodes that decoding
-uses, version 2 is only the outline that old clients insist on.
+All of it is made from the registry, in a real server's words and order. OpenAPI v3 is generated from the nodes that decoding
+uses; v2 is only the outline that old clients require.
 """
 
 import base64
@@ -27,7 +26,7 @@ GROUP_ORDER = (
     "admissionregistration.k8s.io", "apiextensions.k8s.io", "scheduling.k8s.io", "coordination.k8s.io", "node.k8s.io",
     "discovery.k8s.io", "resource.k8s.io", "flowcontrol.apiserver.k8s.io",
 )  # fmt: skip
-"""Order in which a real server lists its own groups; custom ones follow."""
+"""The order in which a real server lists its own groups. Custom groups follow."""
 
 RELEASES = {
     "1.34": ("v1.34.2", "1", "33"),
@@ -35,15 +34,15 @@ RELEASES = {
     "1.36": ("v1.36.2", "1", "35"),
     "1.36.3": ("v1.36.3", "1", "35"),
 }
-"""By version: what /version tells of it and the release that it stays compatible with."""
+"""By version: gitVersion, and major and minor of the oldest compatible release, as in /version."""
 
 SUBRESOURCE_VERBS = {"binding": ["create"], "eviction": ["create"], "finalize": ["update"]}
 SUBRESOURCE_KINDS = {"binding": ("", "", "Binding"), "eviction": ("policy", "v1", "Eviction")}
-"""Group, version and kind of bodies that are not of the resource's own kind; empty ones are the resource's."""
+"""Group, version and kind of subresources whose body is of another kind. Empty ones are the resource's own."""
 
 
 class Discovery:
-    """Answers about what is served."""
+    """The discovery documents, by path."""
 
     def __init__(self, registry: Registry, gates: Gates) -> None:
         self._registry = registry
@@ -80,13 +79,13 @@ class Discovery:
         return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [self._group(name) for name in names]}
 
     def group(self, name: str) -> Object | None:
-        """/apis/NAME; None where there is no such group."""
+        """/apis/NAME; None if there is no such group."""
         if name not in self._group_names() or not name:
             return None
         return {"kind": "APIGroup", "apiVersion": "v1", **self._group(name)}
 
     def resources(self, group: str, version: str) -> Object | None:
-        """/apis/GROUP/VERSION; None where there is no such version."""
+        """/apis/GROUP/VERSION; None if there is no such version."""
         found = [each for each in self._registry.resources() if each.group == group and each.version == version]
         if not found:
             return None
@@ -99,7 +98,7 @@ class Discovery:
         }
 
     def aggregated(self, core: bool, version: str) -> Object:
-        """Everything at once: of /api with `core`, else of /apis. `version` of apidiscovery.k8s.io."""
+        """The aggregated document of /api (with `core`) or /apis, in a version of apidiscovery.k8s.io."""
         names = [""] if core else [name for name in self._group_names() if name]
         items = [
             {
@@ -111,7 +110,6 @@ class Discovery:
         return {"kind": AGGREGATED_LIST, "apiVersion": f"{AGGREGATED}/{version}", "metadata": {}, "items": items}
 
     def serves(self, group: str, version: str) -> bool:
-        """Whether anything is served there."""
         return version in self._versions(group)
 
     def paths(self) -> Object:
@@ -125,10 +123,8 @@ class Discovery:
         return {"paths": found}
 
     def group_versions(self) -> list[tuple[str, str]]:
-        """All that is served, the core group first."""
+        """Every served group and version, the core group first."""
         return [(name, version) for name in self._group_names() for version in self._versions(name)]
-
-    # -- pieces
 
     def _group_names(self) -> list[str]:
         names = dict.fromkeys(resource.group for resource in self._registry.resources())
@@ -219,11 +215,11 @@ def _aggregated(resource: Resource) -> Object:
     return shown
 
 
-# -- OpenAPI: which kinds there are, what their fields are, that writes are validated
+# -- OpenAPI documents
 
 PROTO = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 PROTO_SENT = PROTO.replace("@", ".")
-"""How the answer names it, as a real server does: the "@" is no part of a valid media type, and Go refuses it."""
+"""The answer's media type, as a real server writes it: Go rejects a media type with "@"."""
 TITLE = "Kubernetes"
 
 _FORMATS: Mapping[str, Object] = {
@@ -238,7 +234,7 @@ _EXTENSIONS = "x-kubernetes-"
 
 
 def openapi_v2(discovery: Discovery, accept: str) -> Response:
-    """/openapi/v2: an outline without definitions, in JSON or in the protobuf that old kubectl asks for."""
+    """/openapi/v2: an outline without definitions, in JSON or in the protobuf that old kubectl requests."""
     release = str(discovery.version()["gitVersion"])
     if any(media.type == PROTO for media in accepted(accept)):
         info = _field(1, TITLE.encode()) + _field(2, release.encode())
@@ -254,7 +250,7 @@ def _field(number: int, value: bytes) -> bytes:
 
 
 def openapi_v3(discovery: Discovery, registry: Registry, parts: list[str]) -> Object | None:
-    """/openapi/v3 and what is below it; None where there is nothing."""
+    """/openapi/v3 and the paths below it; None for an unknown one."""
     versions = discovery.group_versions()
     if not parts:
         return {"paths": {_path(*each): {"serverRelativeURL": _url(registry, *each)} for each in versions}}
@@ -292,7 +288,7 @@ def _document(registry: Registry, group: str, version: str, release: str) -> Obj
 
 
 def _package(group: str) -> str:
-    """The beginning of the names of a group's schemas."""
+    """The prefix of the names of a group's schemas."""
     return f"io.k8s.api.{group.removesuffix('.k8s.io').split('.')[0] or 'core'}"
 
 
@@ -338,7 +334,7 @@ def _routes(resource: Resource, schema: str, gvk: Object) -> dict[str, Object]:
 
 
 class _Schemas:
-    """Schemas of one document. Named definitions are written once and referred to: some hold themselves."""
+    """The schemas of one document. Named definitions are written once and referenced, since some contain themselves."""
 
     def __init__(self, package: str) -> None:
         self.found: dict[str, Object] = {}
@@ -347,9 +343,8 @@ class _Schemas:
         self._kept: list[Node] = []
 
     def add(self, name: str, node: Node, gvk: Object) -> None:
-        """The schema of a kind."""
         self._names[id(node.fields)] = name
-        self._kept.append(node)  # what is known by its identity must live as long
+        self._kept.append(node)  # keeps its id() from being used again
         self.found[name] = {}
         self.found[name] = {**self._written(node), "x-kubernetes-group-version-kind": [gvk]}
 

@@ -1,9 +1,9 @@
 """CEL expressions of admission policies: compiled once, with the names that Kubernetes 1.36 declares for them.
 
-`object`, `oldObject`, `request`, `params` and `namespaceObject` are plain JSON of no declared type; a variable has the type of
-its own expression, so that what Kubernetes' type checker refuses is mostly refused here too. Not there, so refused when compiled:
-`authorizer`, and Kubernetes' own libraries (quantities, lists, URLs, …). The library nests at most 32 deep, and a variable cannot
-hold an optional. This module must never look at a policy as a whole.
+`object`, `oldObject`, `request`, `params` and `namespaceObject` are JSON without a declared type. A variable has the type of
+its expression, so most of what Kubernetes' type checker refuses is refused here too. `authorizer` and Kubernetes' own libraries
+(quantities, lists, URLs, …) are missing, so expressions with them do not compile. The CEL library nests at most 32 deep, and a
+variable cannot hold an optional.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from cel_expr_python import cel
 
 REFUSALS = (RuntimeError, TypeError, ValueError, OverflowError)
-"""What the library raises where it cannot compile, evaluate, or give a value."""
+"""What the library raises if it cannot compile or evaluate, or has no Python value for a result."""
 
 CACHED = 1024
-"""Compiled expressions that are kept; environments are kept a quarter as many."""
+"""Size of the cache of compiled expressions; that of environments is a quarter."""
 
 _LOST = re.compile(r'No value with name "variables\.(\w+)"')
 _STATUS = re.compile(r"^[A-Z_]+: |\s*\[[A-Z_]+\]\s*$")
@@ -35,13 +35,13 @@ Known: TypeAlias = "cel.Activation"
 
 
 class ExpressionError(DdsError):
-    """An expression does not compile, or fails on a write; in the words of the answer."""
+    """An expression does not compile, or fails on a write. The text is that of the answer."""
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What may be named besides `object`, `oldObject`, `request` and `namespaceObject`: the parameters, and variables (name and
-    expression), each of which may name those before it."""
+    """The names besides `object`, `oldObject`, `request` and `namespaceObject`: the parameters, and variables (name and
+    expression), each of which may use those before it."""
 
     params: bool = False
     variables: tuple[tuple[str, str], ...] = ()
@@ -58,7 +58,7 @@ class Program:
         self._run = run
 
     def value(self, known: Known, lost: Mapping[str, str] | None = None) -> Any:
-        """What it gives. ExpressionError where it fails; `lost` tells why variables have no value."""
+        """Evaluate. ExpressionError if it fails; `lost` says why variables have no value."""
         try:
             found = self._run.eval(known)
             value = found.plain_value()
@@ -78,7 +78,7 @@ class Program:
 
 @lru_cache(maxsize=CACHED)
 def compiled(expression: str, scope: Scope = Scope()) -> Program:
-    """Compile an expression. ExpressionError with what is wrong where it does not compile."""
+    """Compile an expression. ExpressionError says what is wrong with it."""
     try:
         return Program(expression, _environment(scope).compile(expression))
     except REFUSALS as error:
@@ -86,7 +86,7 @@ def compiled(expression: str, scope: Scope = Scope()) -> Program:
 
 
 def known(scope: Scope, values: Mapping[str, Any]) -> Known:
-    """Make values known to expressions of this scope; a variable's name is `variables.x`."""
+    """Convert values for the expressions of a scope. A variable's name is `variables.x`."""
     return _environment(scope).Activation(dict(values))
 
 
@@ -103,6 +103,6 @@ def _environment(scope: Scope) -> cel.Env:
         try:
             names[f"variables.{name}"] = _environment(earlier).compile(expression).return_type()
         except REFUSALS:
-            names[f"variables.{name}"] = cel.Type.DYN  # that one is told to be wrong; not all that name it
+            names[f"variables.{name}"] = cel.Type.DYN  # only the variable is refused, not all that use it
     extensions = [ext_bindings.ExtBindings(), ext_strings.ExtStrings(), ext_optional.ExtOptional()]
     return cel.NewEnv(variables=names, extensions=extensions)

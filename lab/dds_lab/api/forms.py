@@ -1,6 +1,6 @@
-"""Forms in which objects are shown to HTTP clients: as they are, as rows of a table, or their metadata alone.
+"""The forms in which HTTP clients get objects: as they are, as rows of a table, or their metadata alone.
 
-Bytes are made once per version of an object and form, and shared by every reader and watcher (`Record.shown`).
+The plain form of an object is encoded once per version; all readers and watchers share the bytes (`Record.shown`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ encode = msgspec.json.Encoder().encode
 
 
 class Media(msgspec.Struct, frozen=True):
-    """One media range of an Accept header: a type, and the `as`, `g`, `v` and `stream` parameters that matter here."""
+    """A media range of an Accept header: its type, and the parameters `as`, `g` and `v`."""
 
     type: str
     shape: str = ""
@@ -37,7 +37,7 @@ PLAIN = Media(JSON)
 
 @lru_cache(256)
 def accepted(accept: str) -> tuple[Media, ...]:
-    """The media ranges of an Accept header in the order in which the client wants them."""
+    """The media ranges of an Accept header, the most wanted first."""
     ranges: list[tuple[float, Media]] = []
     for part in accept.split(","):
         type, *parameters = (each.strip() for each in part.split(";"))
@@ -55,8 +55,8 @@ def accepted(accept: str) -> tuple[Media, ...]:
 
 
 def negotiate(accept: str, shapes: Iterable[str] = ()) -> Media:
-    """The first media range that can be given, with type application/json or application/yaml; `shapes` are the `as=` values
-    that are known here. ApiError 406 where there is none."""
+    """The first media range that can be served, as application/json or application/yaml. `shapes` are the supported values of
+    `as=`. ApiError 406 if there is none."""
     if not accept:
         return PLAIN
     known = tuple(shapes)
@@ -71,7 +71,7 @@ def negotiate(accept: str, shapes: Iterable[str] = ()) -> Media:
 
 
 def as_body(value: Any, media: Media = PLAIN) -> bytes:
-    """An object (or its JSON bytes) as the body of an answer."""
+    """The body of an answer, from an object or its JSON bytes."""
     if media.type == YAML:
         value = msgspec.json.decode(value) if isinstance(value, bytes) else value
         return yaml.dump(value, Dumper=_Dumper, default_flow_style=False, allow_unicode=True).encode()
@@ -79,26 +79,22 @@ def as_body(value: Any, media: Media = PLAIN) -> bytes:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Without aliases: shared parts are written out."""
+    """Without aliases: a part that occurs twice is written twice."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
 class Form(Protocol):
-    """How one client is shown the objects of one resource."""
+    """The form in which one client gets the objects of one resource."""
 
     def one(self, obj: Object, record: Record | None) -> bytes:
-        """One object (of the version that was asked for); `record` is what it was made of, where that is stored."""
-        ...
+        """One object, in the requested version. `record` is the stored object that it was made from, if any."""
 
-    def page(self, page: Page) -> bytes:
-        """A list."""
-        ...
+    def page(self, page: Page) -> bytes: ...
 
     def line(self, type: str, record: Record) -> bytes:
         """One event of a watch, with its line break."""
-        ...
 
 
 def _line(type: str, shown: bytes) -> bytes:
@@ -115,8 +111,6 @@ def _list_meta(page: Page) -> Object:
 
 
 class Plain:
-    """Objects as they are."""
-
     def __init__(self, strategy: Strategy) -> None:
         self._strategy = strategy
         resource = strategy.resource
@@ -147,7 +141,7 @@ class Plain:
         return line
 
     def _unnamed(self, record: Record) -> bytes:
-        """Without kind and apiVersion, as items of a list of built-in kinds are."""
+        """Without kind and apiVersion, as in lists of built-in kinds."""
         body: bytes | None = record.shown.get(self._key)
         if body is None:
             body = record.shown[self._key] = self._made(record)
@@ -165,7 +159,7 @@ class Plain:
 
 
 class Metadata:
-    """Metadata alone (PartialObjectMetadata), in one version of meta.k8s.io."""
+    """PartialObjectMetadata, in one version of meta.k8s.io."""
 
     def __init__(self, strategy: Strategy, version: str) -> None:
         self._strategy = strategy
@@ -188,7 +182,7 @@ class Table:
     """Rows with cells, as kubectl prints them."""
 
     def __init__(self, strategy: Strategy, version: str, columns: Columns, include: str) -> None:
-        """`include` is None, Metadata or Object: what each row carries besides its cells."""
+        """`include` is None, Metadata or Object: what each row has besides its cells. ApiError 400 for anything else."""
         if include not in ("", "None", "Metadata", "Object"):
             raise status.bad_request(f'the includeObject parameter "{include}" is not one of None, Metadata, Object')
         self._strategy = strategy
@@ -235,7 +229,6 @@ class Table:
 
 
 def partial(obj: Object, version: str) -> Object:
-    """The metadata of an object as an object of its own."""
     return {"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": obj["metadata"]}
 
 

@@ -1,8 +1,7 @@
-"""Feature gates and served API versions, as 1.34, 1.35 and 1.36 have them.
+"""Feature gates and served API versions of Kubernetes 1.34, 1.35 and 1.36.
 
-A gate that is off makes the API server drop the fields that belong to it without a word (`fields_of`), unless the old object
-already holds one of them; the same gate switched elsewhere (scheduler) decides who obeys what is kept. This module must never
-look at an object.
+If a gate is off, the API server silently drops the gate's fields (`strategies.FIELDS`), unless the stored object already has
+one of them. Whether the scheduler obeys the fields depends on the scheduler's own gates.
 """
 
 from collections.abc import Mapping
@@ -13,7 +12,8 @@ from dds_core.errors import InputError
 VERSIONS = ("1.34", "1.35", "1.36")
 
 PATCHES: Mapping[str, str] = {"1.36.3": "1.36"}
-"""Patch releases that differ from the one played by default (`discovery.RELEASES`), and the release whose gates they have."""
+"""Patch releases that differ from the default one of their release (`discovery.RELEASES`), and the release whose gates they
+have."""
 
 OFF, ON, LOCKED = "off", "on", "locked"
 
@@ -35,7 +35,7 @@ GATES: Mapping[str, tuple[str | None, str | None, str | None]] = {
     "NominatedNodeNameForExpectation": (OFF, ON, ON),
     "SchedulerQueueingHints": (LOCKED, LOCKED, LOCKED),
 }
-"""By gate: its default in each of VERSIONS; None where the release does not know it. LOCKED is on and cannot be changed."""
+"""By gate: its default in each of VERSIONS, None if the release does not know it. LOCKED is on and cannot be changed."""
 
 NEEDS: Mapping[str, str] = {
     "DRADeviceBindingConditions": "DRAResourceClaimDeviceStatus",
@@ -46,12 +46,12 @@ OPTIONAL_VERSIONS: Mapping[str, tuple[str, ...]] = {
     "resource.k8s.io/v1beta2": ("1.36",),
     "resource.k8s.io/v1alpha3": VERSIONS,
 }
-"""API versions that are served only when asked for, and the releases in which they hold a kind of ours."""
+"""API versions that are served only on request, and the releases in which they hold a kind of the lab."""
 
 
 @dataclass(frozen=True)
 class Gates:
-    """What one component of one release has switched on. Make one with `for_version`."""
+    """The gates of one component of one release. Make one with `for_version`."""
 
     version: str
     enabled: Mapping[str, bool]
@@ -65,11 +65,9 @@ class Gates:
         overrides: Mapping[str, bool] | None = None,
         runtime_config: Mapping[str, bool] | None = None,
     ) -> "Gates":
-        """The defaults of a release, with gates changed and optional API versions served.
-
-        `runtime_config` has the keys of the real flag: `group/version`, `group/version/resource`, `api/all`, `api/beta`,
-        `api/alpha`. Raises InputError that names what is known.
-        """
+        """The defaults of a release, changed by `overrides` and `runtime_config`. The latter has the keys of the real flag:
+        `group/version`, `group/version/resource`, `api/all`, `api/beta`, `api/alpha`. InputError for unknown names and locked
+        gates."""
         release = PATCHES.get(version, version)
         if release not in VERSIONS:
             raise InputError(
@@ -85,13 +83,13 @@ class Gates:
         return cls(version, enabled, _served(release, runtime_config or {}))
 
     def on(self, gate: str) -> bool:
-        """Whether the gate is on; one that this release does not know is off."""
+        """Whether the gate is on. A gate that this release does not know is off; InputError if no release knows it."""
         if gate not in GATES:
             raise InputError(f"no gate {gate!r}", where="gates", fix=f"known are {', '.join(GATES)}")
         return self.enabled.get(gate, False)
 
     def serves(self, group: str, version: str, plural: str) -> bool:
-        """Whether an API version that is optional is served for this resource; others always are."""
+        """Whether an API version is served for this resource. Only optional versions can be off."""
         name = f"{group}/{version}"
         return name not in OPTIONAL_VERSIONS or bool({name, f"{name}/{plural}"} & self.served)
 

@@ -1,7 +1,6 @@
-"""The kinds that the API server serves, with the facts that discovery tells of each.
+"""The kinds that the API server can serve, with their discovery data.
 
-Facts only: what an object of a kind may hold is said by `schema` and `rules`. Which versions are served depends on the
-gates and is decided by `registry`.
+What an object may hold is in `schema` and `rules`. `registry` decides by the gates which versions are served.
 """
 
 from dataclasses import dataclass
@@ -9,11 +8,11 @@ from functools import cached_property
 from typing import Any
 
 Object = dict[str, Any]
-"""The JSON shape of an API object. Once given to or got from the API it is never changed in place."""
+"""The JSON shape of an API object. It is never changed in place once it was passed to the API or came from it."""
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
-"""The same for custom resources, in the order in which a real server tells them."""
+"""The same for custom resources, in the order of a real server."""
 ONE_BY_ONE = ("create", "delete", "get", "list", "patch", "update", "watch")
 ASKED_ONLY = ("create",)
 
@@ -27,7 +26,7 @@ ADMISSION = "admissionregistration.k8s.io"
 
 @dataclass(frozen=True)
 class Resource:
-    """One plural under one version of one group, as a path of the API names it."""
+    """One plural in one version of one group, as paths of the API name it."""
 
     group: str
     version: str
@@ -40,39 +39,37 @@ class Resource:
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ALL_VERBS
     storage_version: str = ""
-    """Version in which objects are kept; that of the resource itself when empty."""
+    """The version in which objects are stored; the resource's own if empty."""
     storage: str = ""
-    """Storage key of another resource whose objects these are (events.k8s.io shares those of the core group)."""
+    """Storage key of another resource with the same objects (events.k8s.io shares those of the core group)."""
     custom: bool = False
 
     def __hash__(self) -> int:
-        """A resource is a key of many tables, asked for at every call: what names it is enough."""
+        """Resources are keys of many tables, looked up at every call: hash only what identifies them."""
         return hash((self.group, self.version, self.plural))
 
     @cached_property
     def key(self) -> str:
-        """The storage key that all versions share: `plural.group`, or `plural` for the core group."""
+        """The storage key, the same for all versions: `plural.group`, or `plural` in the core group."""
         return self.storage or self.name
 
     @cached_property
     def name(self) -> str:
-        """`plural.group` as messages and RBAC name the resource; the plural alone in the core group."""
+        """`plural.group` as messages and RBAC name the resource; `plural` in the core group."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @cached_property
     def api_version(self) -> str:
-        """What objects of this version carry as apiVersion."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @cached_property
     def stored_api_version(self) -> str:
-        """What objects carry as apiVersion where they are kept."""
         version = self.storage_version or self.version
         return f"{self.group}/{version}" if self.group else version
 
     @property
     def kept(self) -> bool:
-        """Whether objects are stored; reviews are answered and forgotten."""
+        """Whether objects are stored. Reviews are only answered."""
         return "get" in self.verbs
 
 
@@ -136,12 +133,13 @@ BUILT_IN: tuple[Resource, ...] = (
     _resource(RESOURCE, "v1beta2", "DeviceTaintRule", "devicetaintrules", False, "status", storage_version="v1beta2"),
     _resource(RESOURCE, "v1alpha3", "DeviceTaintRule", "devicetaintrules", False, "status", storage_version="v1beta2"),
 )
-"""Everything that can be served; `registry` leaves out what gates and runtime configuration switch off."""
+"""Everything that can be served. `registry` leaves out what gates and runtime configuration switch off."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """`path` is a simple JSONPath (".spec.size"); `type` an OpenAPI type or "date", whose values are shown as ages."""
+    """A printer column. `path` is a simple JSONPath (".spec.size"); `type` an OpenAPI type, or "date", which is shown as an
+    age."""
 
     name: str
     path: str

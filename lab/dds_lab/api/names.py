@@ -1,7 +1,6 @@
-"""The syntaxes of names, keys and values in the API, with the words in which a server refuses what breaks them.
+"""Checks of the syntax of names, keys and values, with the messages and limits of k8s.io/apimachinery.
 
-Each check returns what is wrong as messages (empty: nothing). The words and limits are those of k8s.io/apimachinery's
-validation packages. This module must never know where in an object a name stands.
+Each check returns what is wrong as messages; none means valid.
 """
 
 import re
@@ -42,7 +41,6 @@ def _regex(words: str, pattern: str, *examples: str) -> str:
 
 
 def _syntax(words: str, pattern: str, *examples: str, longest: int = 0) -> Check:
-    """The check of a syntax that one expression describes."""
     fits = re.compile(pattern)
     problem = _regex(words, pattern, *examples)
 
@@ -59,7 +57,7 @@ dns_label = _syntax(
     "alphanumeric character",
     _LABEL, "my-name", "123-abc", longest=LABEL_LENGTH,
 )  # fmt: skip
-"""RFC 1123 label: what names of devices, requests, namespaces are made of."""
+"""RFC 1123 label: names of devices, requests, namespaces."""
 
 dns_subdomain = _syntax(
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end "
@@ -78,7 +76,7 @@ c_identifier = _syntax(
     "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_'",
     "[A-Za-z_][A-Za-z0-9_]*", "my_name", "MY_NAME", "MyName",
 )  # fmt: skip
-"""What attributes and capacities of devices are called."""
+"""Names of attributes and capacities of devices."""
 
 condition_reason = _syntax(
     "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or "
@@ -89,7 +87,7 @@ condition_reason = _syntax(
 
 @lru_cache(maxsize=8192)
 def path_segment(value: str) -> Problems:
-    """What may stand in a path of the API at all: names of RBAC objects."""
+    """The syntax of RBAC names: any text that can be a part of an API path."""
     if value in (".", ".."):
         return (f"may not be '{value}'",)
     return tuple(f"may not contain '{part}'" for part in "/%" if part in value)
@@ -131,7 +129,6 @@ def semantic_version(value: str) -> Problems:
 
 @lru_cache(maxsize=8192)
 def lower_uuid(value: str) -> Problems:
-    """RFC 4122, lower case."""
     if _UUID.fullmatch(value):
         return ()
     form = "`xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`"
@@ -151,17 +148,17 @@ def config_key(value: str) -> Problems:
 
 
 def prefix_of(check_name: str) -> str:
-    """A generateName as a name whose end is still to come: trailing dashes are masked as servers do."""
+    """A generateName as a name to check: a trailing dash becomes a letter, as servers do."""
     return check_name[:-1] + "a" if check_name.endswith("-") and len(check_name) > 1 else check_name
 
 
-# -- quantities: the arithmetic is the core's, here is only what a server makes of it
+# -- quantities (their arithmetic is in dds_core)
 
 QUANTITY = r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
 
 
 def canonical(text: str) -> str | None:
-    """The form in which a server writes the quantity, or None when it is none."""
+    """The quantity as a server writes it; None if it is none."""
     try:
         return str(parse(text))
     except InputError:
@@ -169,7 +166,7 @@ def canonical(text: str) -> str | None:
 
 
 def nanos(text: str | None) -> int:
-    """The amount in 10⁻⁹; 0 for what is no quantity."""
+    """The amount in 10⁻⁹; 0 if it is no quantity."""
     try:
         return parse(text or "").nanos
     except InputError:

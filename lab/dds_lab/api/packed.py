@@ -1,7 +1,7 @@
-"""The nodes of built-in kinds, from the packed facts of Kubernetes 1.36 (`data/kinds-1.36.json.gz`).
+"""Schema nodes of built-in kinds, from the packed facts of Kubernetes 1.36 (`data/kinds-1.36.json.gz`).
 
-Kinds are built when first asked for, and shared. What the OpenAPI facts leave out is added here: which optional fields a
-real server always writes, and which it leaves out when they hold a zero (Go's omitempty on values and on pointers).
+Nodes are built on first use, and shared. This module adds what OpenAPI does not say: which optional fields a real server always
+writes, and which it leaves out if they are zero (Go's omitempty on values and on pointers).
 """
 
 import gzip
@@ -86,7 +86,7 @@ ZEROS: Mapping[str, Mapping[str, Any]] = {
     "authorization.v1.SubjectAccessReview": {"metadata": {}, "spec": {}, "status": {}},
     "authorization.v1.SubjectAccessReviewStatus": {"allowed": False},
 }  # fmt: skip
-"""By definition: fields that are always written though nobody set them, as Go writes values that are no pointers."""
+"""By definition: fields that are always written, even if not set, since their Go type is no pointer."""
 
 POINTERS = frozenset({
     "resource.v1.DeviceAttribute", "resource.v1.ResourceSliceSpec", "resource.v1.Device", "resource.v1.DeviceConstraint",
@@ -95,7 +95,7 @@ POINTERS = frozenset({
     "core.v1.PodResourceClaimStatus", "coordination.v1.LeaseSpec", "apiextensions.v1.ValidationRule",
     "core.v1.SecurityContext", "core.v1.EnvVar", "apiextensions.v1.CustomResourceConversion",
 })  # fmt: skip
-"""Definitions whose optional strings are pointers: an empty string is a value there, and kept."""
+"""Definitions whose optional strings are pointers in Go: an empty string is a value, and kept."""
 
 ZERO_VALUES: Mapping[str, frozenset[str]] = {
     "core.v1.NodeSpec": frozenset({"unschedulable"}),
@@ -114,20 +114,20 @@ ZERO_VALUES: Mapping[str, frozenset[str]] = {
     "authentication.v1.TokenReviewStatus": frozenset({"authenticated"}),
     "authorization.v1.SubjectAccessReviewStatus": frozenset({"denied"}),
 }
-"""Numbers and booleans that are values in Go and left out when they are zero; others are pointers, or never zero."""
+"""Numbers and booleans that are no pointers in Go, and left out if zero. Others are pointers, or never zero."""
 
 
 SCHEMA_OR_OTHER = ("JSONSchemaPropsOrBool", "JSONSchemaPropsOrArray")
-"""Definitions of a schema or something else; where it is a schema, it is decoded as one."""
+"""Definitions of a schema or something else. A schema is decoded as one."""
 
 
 def kind_node(group: str, version: str, kind: str) -> Node:
-    """The root node of a built-in kind (or of a body such as Binding, Eviction of group policy, DeleteOptions)."""
+    """The root node of a built-in kind, or of a body (Binding, Eviction of group policy, DeleteOptions)."""
     return _named(_data()["kinds"][f"{group}/{version}/{kind}"])
 
 
 def definition(name: str) -> Node:
-    """A node by the last parts of its definition's name, such as `meta.v1.ObjectMeta`."""
+    """The node of the definition whose name ends so, such as `meta.v1.ObjectMeta`."""
     return _named(next(full for full in _data()["definitions"] if full.endswith("." + name)))
 
 
@@ -142,7 +142,7 @@ _built: dict[str, Node] = {}
 
 
 def _named(full: str) -> Node:
-    """A definition's node. Several threads may ask at once: none is given one whose fields are not all known."""
+    """A definition's node. Several threads may ask at once: each gets a node with all its fields."""
     if full not in _built:
         new: dict[str, Node] = {}
         _build(full, new)
@@ -152,7 +152,7 @@ def _named(full: str) -> Node:
 
 
 def _build(full: str, new: dict[str, Node]) -> Node:
-    """The node, and those that it needs, in `new`."""
+    """The node. New nodes that it needs go to `new`."""
     found = _built.get(full) or new.get(full)
     if found is not None:
         return found
@@ -161,7 +161,7 @@ def _build(full: str, new: dict[str, Node]) -> Node:
         return found
     facts = _data()["definitions"][full]
     short = ".".join(full.split(".")[-3:])
-    # A definition may hold itself (JSON schemas do): its node is known before its fields are.
+    # A definition may contain itself (JSON schemas do), so its node is registered before its fields are filled in.
     fields: dict[str, Node] = {}
     named = {"name": full.rsplit(".", 1)[-1], "zeros": ZEROS.get(short, EMPTY)}
     node = _node(facts, new, fields=MappingProxyType(fields), **named)

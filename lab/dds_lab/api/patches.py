@@ -1,7 +1,7 @@
-"""The patches that clients send: JSON patch (RFC 6902), JSON merge patch (RFC 7386), and Kubernetes' strategic merge patch.
+"""Patches: JSON patch (RFC 6902), JSON merge patch (RFC 7386) and Kubernetes' strategic merge patch.
 
-Pure functions: the object and the patch stay as they are, the outcome shares what did not change. What cannot be done is
-said as a real server says it: 400 for a patch that is none, 422 for one that does not fit the object.
+Pure functions: the result shares unchanged parts with the object. Errors are a real server's: 400 for a malformed patch, 422
+for one that does not fit the object.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ __all__ = ["json_patch", "merge_patch", "strategic_patch"]
 _GONE: Any = object()
 MOST_OPERATIONS = 10_000
 MOST_COPIED = 3 * 1024 * 1024
-"""Bytes that the `copy` operations of one patch may add up to."""
+"""Limit for the sum of all `copy` operations of one patch, in bytes."""
 
 
 def merge_patch(obj: Object, patch: Any) -> Object:
-    """The object with the members of `patch` laid over it, null removing one (RFC 7386). ApiError 400 unless it is an object."""
+    """The object after a merge patch; null removes a member. ApiError 400 unless the patch is an object."""
     if not isinstance(patch, dict):
         raise bad_request(f"error decoding patch: {not_an_object(patch)}")
     return _merged(obj, patch)
@@ -46,17 +46,15 @@ def _merged(target: Any, patch: dict[str, Any]) -> dict[str, Any]:
 
 
 def not_an_object(value: Any) -> str:
-    """What Go says of a JSON value that is not an object."""
+    """Go's error text for a JSON value that is not an object."""
     names = {list: "array", str: "string", bool: "bool", int: "number", float: "number", type(None): "null"}
     return f"json: cannot unmarshal {names.get(type(value), 'value')} into Go value of type map[string]interface {{}}"
 
 
 def json_patch(obj: Object, operations: Any) -> Object:
-    """The object after all operations in order (RFC 6902), or none of them.
-
-    ApiError 400 for what is no list of operations, 413 for too many, 422 when one cannot be carried out (a test that fails,
-    a path that is not there, an unknown operation) or the outcome is nested too deeply: a real server does not say which.
-    """
+    """The object after all operations in order, or none. ApiError 400 unless `operations` is a list of operations, 413 for too
+    many. ApiError 422, without a reason as on a real server, if one fails or is unknown, or if the result is nested too
+    deep."""
     _check_operations(operations)
     try:
         document = _patched(obj, operations)
@@ -117,7 +115,6 @@ def _check_operations(operations: Any) -> None:
 
 
 def _tokens(pointer: Any) -> list[str]:
-    """A JSON pointer (RFC 6901) in its parts."""
     if pointer == "":
         return []
     if not isinstance(pointer, str) or not pointer.startswith("/"):
@@ -137,7 +134,7 @@ def _get(document: Any, path: list[str]) -> Any:
 
 
 def _index(items: list[Any], token: str, last: int) -> int:
-    """The place in a list that a token names; from the end when negative (as the real server's library has it)."""
+    """The list index that a token names. Negative ones count from the end, as in the real server's library."""
     digits = token.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()) or (digits != "0" and digits.startswith("0")) or len(digits) > 9:
         raise rejected_patch()
@@ -150,7 +147,7 @@ def _index(items: list[Any], token: str, last: int) -> int:
 
 
 def _inside(document: Any, path: list[str], change: Any) -> Any:
-    """The document with `change(container, last token)` done to a copy of the container at the path's end."""
+    """The document with `change(container, last token)` applied to a copy of the container at the path's end."""
     token = path[0]
     if not isinstance(document, dict | list):
         raise rejected_patch()
@@ -207,7 +204,7 @@ def _remove(document: Any, path: list[str]) -> Any:
 
 
 def _test(document: Any, path: list[str], expected: Any) -> None:
-    """A member that is not there equals null, as in the real server's library; every other missing place fails."""
+    """A missing member equals null, as in the real server's library. Any other missing path fails."""
     if path and expected is None:
         parent = _get(document, path[:-1])
         if isinstance(parent, dict) and parent.get(path[-1]) is None:
@@ -217,7 +214,7 @@ def _test(document: Any, path: list[str], expected: Any) -> None:
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Equality of JSON values: unlike in Python, true is not 1."""
+    """Equality of JSON values. Unlike in Python, true is not 1."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):
@@ -227,11 +224,11 @@ def equal(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-# -- strategic merge patch: a merge patch that knows by the schema which lists are merged, and by which key
+# -- strategic merge patch: the schema says which lists are merged, and by which key
 #
 # Directives: `$patch: replace` and `$patch: delete` in objects and list entries, `$deleteFromPrimitiveList/x`,
-# `$setElementOrder/x`, `$retainKeys`. Entries that a patch adds come before those that it does not mention, as in the real
-# server. Only for built-in kinds: a server answers 415 for custom ones before it comes here.
+# `$setElementOrder/x`, `$retainKeys`. As in a real server, entries that a patch adds come before those that it does not
+# mention. Patches of custom kinds never get here: they are answered with 415.
 
 PATCH = "$patch"
 RETAIN = "$retainKeys"
@@ -242,7 +239,7 @@ _UNTYPED = Node("any")
 
 
 def strategic_patch(schema: Node, obj: Object, patch: Any) -> Object:
-    """The object with `patch` merged into it along the schema. ApiError 400, 422 or 500 (as a real server) on a bad patch."""
+    """The object with `patch` merged in along the schema. ApiError 400, 422 or 500 for a bad patch, as on a real server."""
     if not isinstance(patch, dict):
         raise bad_request("error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}")
     return _merge_map(schema, obj, patch)
@@ -280,7 +277,7 @@ def _directed(directive: Any, patch: dict[str, Any]) -> dict[str, Any]:
 
 
 def _retain(out: dict[str, Any], patch: dict[str, Any]) -> None:
-    """`$retainKeys` lists all that may stay: other fields of the original go, and the patch may not set any other."""
+    """`$retainKeys` lists all fields that may stay. Others are removed, and the patch may not set them."""
     if RETAIN not in patch:
         return
     names = patch.pop(RETAIN)
@@ -316,7 +313,7 @@ def _delete_values(out: dict[str, Any], name: str, values: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """A value that has no counterpart: without directives and nulls; _GONE for one that only says what to delete."""
+    """A value without counterpart in the object: without directives and nulls. _GONE if it only says what to delete."""
     if isinstance(value, dict):
         if PATCH in value:
             return _GONE
@@ -328,7 +325,7 @@ def _plain(value: Any) -> Any:
 
 
 def _merge_value(node: Node, original: Any, value: Any) -> Any:
-    """A field that both have."""
+    """Merge a field that both the object and the patch have."""
     if isinstance(original, dict) and isinstance(value, dict):
         if "replace" in node.patch_strategy:
             return value
@@ -359,7 +356,7 @@ def _merge_list(node: Node, original: list[Any], patch: list[Any]) -> list[Any]:
 
 
 def _of_maps(*lists: list[Any]) -> bool:
-    """Whether the entries are objects. A list holds either objects or plain values, and no lists."""
+    """Whether the entries are objects. ApiError for lists, and for objects mixed with plain values."""
     kinds = {type(value) for values in lists for value in values}
     if list in kinds:
         raise ApiError(422, "Invalid", "the server rejected our request due to an error in our request", {})
@@ -369,7 +366,7 @@ def _of_maps(*lists: list[Any]) -> bool:
 
 
 def _special(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
-    """(original without entries that the patch deletes, entries that the patch brings)."""
+    """(the original without the entries that the patch deletes, the entries that the patch adds or changes)"""
     additions: list[Any] = []
     replace = False
     for entry in patch:
@@ -410,8 +407,8 @@ def _distinct(values: list[Any]) -> list[Any]:
 
 
 def _in_order(merged: list[Any], wanted: list[Any], server: list[Any], key: str) -> list[Any]:
-    """Entries that `wanted` names in its order; the others keep theirs, and stay before a wanted one only if they were
-    before it in `server`."""
+    """Entries in `wanted` take that order. The others keep theirs; one comes before a wanted entry only if it did in
+    `server`."""
 
     def rank(values: list[Any], entry: Any) -> int:
         if key:
@@ -428,7 +425,7 @@ def _in_order(merged: list[Any], wanted: list[Any], server: list[Any], key: str)
 
 
 def _merge_ordered(node: Node, out: dict[str, Any], patch: dict[str, Any], directive: str) -> None:
-    """A list whose order the patch gives, merged and taken out of the patch."""
+    """Merge the list whose order the patch gives, and remove it from the patch."""
     order = patch.pop(directive)
     name = _named(directive, ORDER)
     node = _child(node, name)
@@ -454,7 +451,7 @@ def _merge_ordered(node: Node, out: dict[str, Any], patch: dict[str, Any], direc
 
 
 def _check_order(given: list[Any], order: list[Any], key: str, directive: str) -> None:
-    """What the patch brings is named in the order list, and in the same order."""
+    """The entries of the patch must all be in the order list, in the same order."""
     kept = [entry for entry in given if not (isinstance(entry, dict) and PATCH in entry)]
     places = []
     for entry in kept:

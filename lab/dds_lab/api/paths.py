@@ -1,6 +1,6 @@
-"""What a path and a query of an HTTP request ask for. Pure parsing; nothing here knows what is served.
+"""Parses the path and query of an HTTP request, without knowing what the server serves.
 
-Parsing is as liberal as a real server's (`watch=` is true, unknown parameters are ignored) and as strict where it is strict.
+As on a real server, `watch=` is true and unknown parameters are ignored.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ PATCH_TYPES = {
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A path under /api or /apis that names a resource, perhaps one object, perhaps a part of it."""
+    """The parts of a path under /api or /apis that names a resource, an object or a subresource."""
 
     group: str
     version: str
@@ -35,7 +35,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def place(path: str) -> Place | None:
-    """What a path names; None where it names no resource (discovery, health, anything else)."""
+    """The parts of a path. None if it names no resource (discovery, health, …)."""
     parts = [part for part in path.split("/") if part]
     if len(parts) > 2 and parts[0] == "api":
         group, version, rest = "", parts[1], parts[2:]
@@ -55,8 +55,6 @@ def place(path: str) -> Place | None:
 
 
 class Query:
-    """The parameters of a request, each read as the type that it has."""
-
     def __init__(self, text: str) -> None:
         self._values: dict[str, str] = {}
         self._lists: dict[str, list[str]] = {}
@@ -71,12 +69,12 @@ class Query:
         return self._lists.get(name, [])
 
     def flag(self, name: str) -> bool | None:
-        """None when it is not given; anything but 0 and false is true."""
+        """None if not given; any value but 0 and false is true."""
         value = self._values.get(name)
         return None if value is None else value.lower() not in ("0", "false")
 
     def number(self, name: str) -> int | None:
-        """None when it is not given or empty. ApiError 400 for what is no whole number."""
+        """None if not given or empty. ApiError 400 unless it is an integer."""
         value = self._values.get(name, "")
         if not value:
             return None
@@ -87,7 +85,7 @@ class Query:
 
 
 def reading(query: Query) -> Reading:
-    """Options of get, list and watch. ApiError 400 or 422 where a real server refuses them."""
+    """Options of get, list and watch. ApiError 400 for a number that is none."""
     limit, timeout = query.number("limit"), query.number("timeoutSeconds")
     return Reading(
         labels=query.text("labelSelector"),
@@ -103,7 +101,8 @@ def reading(query: Query) -> Reading:
 
 
 def writing(query: Query, verb: str, agent: str, how: str = "merge") -> Writing:
-    """Options of create, update and patch. The manager of those who name none is the first word of their User-Agent."""
+    """Options of create, update and patch. Without fieldManager, the first word of the User-Agent is the manager. ApiError
+    422."""
     options = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}[verb]
     refused = _refuser(options)
     validation = query.text("fieldValidation") or "Warn"
@@ -129,7 +128,7 @@ def writing(query: Query, verb: str, agent: str, how: str = "merge") -> Writing:
 
 
 def deleting(query: Query, body: Any) -> Deleting:
-    """Options of delete, from the body (a DeleteOptions, or nothing) or else from the query."""
+    """Options of delete, from the body (a DeleteOptions object or None), else from the query. ApiError 400 or 422."""
     refused = _refuser("DeleteOptions")
     options: dict[str, Any] = body if isinstance(body, dict) else {}
     if body is not None and not isinstance(body, dict):

@@ -1,8 +1,7 @@
-"""ValidatingAdmissionPolicies, enforced: which of those that are stored a write concerns, with which parameters.
+"""Enforces the stored ValidatingAdmissionPolicies: finds those that apply to a write, and their parameters.
 
-A policy counts by its bindings, from the moment in which both are stored (a real server's take a moment). Only denials are acted
-on: the actions Warn and Audit, and audit annotations, are stored and nothing more. What a policy says of a write is decided by
-`verdicts`.
+A policy applies through its bindings, as soon as both are stored (on a real server a moment later). Only Deny has an effect:
+the actions Warn and Audit, and audit annotations, are only stored. `verdicts` evaluates a policy.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ NAMESPACES = "namespaces"
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """A policy as one of its bindings applies it."""
+    """A policy with one of its bindings."""
 
     policy: str
     spec: Object
@@ -37,7 +36,7 @@ class Bound(msgspec.Struct, frozen=True):
 
 
 class Write(msgspec.Struct, frozen=True):
-    """A write that is about to be stored, in the stored shape."""
+    """A write before it is stored, in the stored shape."""
 
     call: Call
     old: Object | None
@@ -49,7 +48,7 @@ class Write(msgspec.Struct, frozen=True):
 
     @property
     def object(self) -> Object:
-        """What it is about."""
+        """The new object; the old one of a deletion."""
         found = self.new if self.new is not None else self.old
         assert found is not None
         return found
@@ -60,7 +59,7 @@ class Write(msgspec.Struct, frozen=True):
 
 
 def rule_meets(rule: Object, resource: Resource, subresource: str, operation: str, name: str | None = None) -> bool:
-    """Whether a rule means a write; without a `name`, of any object."""
+    """Whether a rule matches a write; without `name`, whatever the object's name."""
 
     def has(field: str, value: str) -> bool:
         given = rule.get(field) or ()
@@ -84,7 +83,7 @@ def _target_meets(target: str, plural: str, subresource: str) -> bool:
 
 
 class Policies:
-    """The policies that are stored, asked of every write; an admission hook."""
+    """The admission hook that asks the stored policies about every write."""
 
     def __init__(self, store: Store, registry: Registry) -> None:
         self._store = store
@@ -92,12 +91,12 @@ class Policies:
         self._bound: list[Bound] | None = []
         self._concerned: dict[tuple[Resource, str, str], list[tuple[Bound, Resource]]] = {}
         self.on_verdict: Callable[[Call, str, list[Denied]], None] | None = None
-        """Told what each policy says of a write for which its match conditions hold: the write, the policy, why it refuses."""
+        """Called with a write, a policy whose match conditions hold for it, and the policy's refusals."""
         for key in (POLICIES, BINDINGS, DEFINITIONS):
             store.subscribe(key, self._forget)
 
     def judge(self, call: Call, old: Object | None, new: Object | None) -> list[Cause] | None:
-        """ApiError where a policy refuses the write; the first of them tells."""
+        """ApiError if a policy refuses the write, with the first refusal."""
         if self._bound is None:
             self._bound = self._read()
         if not self._bound or call.resource.group == ADMISSION:
@@ -113,7 +112,7 @@ class Policies:
         self._concerned.clear()
 
     def _read(self) -> list[Bound]:
-        """Every binding with its policy, by name; those without one say nothing."""
+        """Every binding whose policy exists, by the names of both."""
         policies = self._store.table(POLICIES).records
         bindings = self._store.table(BINDINGS)
         found = []
@@ -125,7 +124,7 @@ class Policies:
         return sorted(found, key=lambda bound: (bound.policy, bound.name))
 
     def _concerning(self, write: Write) -> list[tuple[Bound, Resource]]:
-        """Whom the rules let ask about such writes, with the version in which they want to see them."""
+        """The policies whose rules match such writes, each with the version in which it sees the object."""
         key = (write.call.resource, write.call.subresource, write.operation)
         found = self._concerned.get(key)
         if found is None:
@@ -137,7 +136,7 @@ class Policies:
         return found
 
     def _matched(self, match: Object, write: Write, named: bool = True) -> Resource | None:
-        """The resource, in the version in which one of the rules means the write; without rules as it was asked for."""
+        """The resource in the version in which a rule matches the write (without rules, as requested); None if none does."""
         rules = match.get("resourceRules")
         versions = [write.call.resource]
         if match.get("matchPolicy") != "Exact":
@@ -152,7 +151,7 @@ class Policies:
         return next((seen for seen in versions for each in rules if rule_meets(each, seen, *about)), None)
 
     def _selected(self, match: Object, write: Write) -> bool:
-        """Whether the selectors of a match mean the object and its namespace."""
+        """Whether the selectors match the object and its namespace."""
         by_label = match.get("objectSelector")
         if by_label and not any(
             selectors.selects(by_label, each["metadata"].get("labels") or {}) for each in (write.new, write.old) if each
@@ -166,8 +165,6 @@ class Policies:
     def _namespace(self, write: Write) -> Object | None:
         found = self._store.get(NAMESPACES, write.call.namespace) if write.call.resource.namespaced else None
         return found.object if found is not None else None
-
-    # -- asking one
 
     def _denied(self, bound: Bound, resource: Resource, write: Write) -> Iterable[tuple[Bound, Denied]]:
         matches = [bound.spec.get("matchConstraints") or {}, bound.binding.get("matchResources") or {}]
@@ -191,7 +188,7 @@ class Policies:
                 yield from ((bound, each) for each in found)
 
     def _values(self, write: Write, resource: Resource) -> dict[str, Any]:
-        """What expressions may name, the object in the version of `resource`."""
+        """The values that expressions may use, objects in the version of `resource`."""
         strategy = self._registry.strategy(resource)
         return {
             "object": None if write.new is None else strategy.from_storage(write.new),
@@ -201,8 +198,8 @@ class Policies:
         }
 
     def _params(self, bound: Bound, namespace: str) -> list[Object | None]:
-        """The objects to ask with, one after the other: [None] where the policy or its binding wants none. ExpressionError where
-        there are none and that counts as a failure."""
+        """The parameters to evaluate with, one after the other; [None] if the policy or its binding has none. ExpressionError
+        if none is found and that counts as a failure."""
         kind, reference = bound.spec.get("paramKind"), bound.binding.get("paramRef")
         if kind is None or reference is None:
             return [None]
@@ -231,7 +228,7 @@ class Policies:
 
 
 def _request(write: Write, resource: Resource) -> Object:
-    """`request`, without `uid` and `options`; what is empty is left out, so that `has()` tells."""
+    """The variable `request`, without `uid` and `options`. Empty fields are left out, so that `has()` works."""
     call, user = write.call, write.call.user
     asked = call.resource
     who = {
@@ -257,7 +254,7 @@ def _request(write: Write, resource: Resource) -> Object:
 
 
 def _refusal(write: Write, bound: Bound, denied: Denied) -> ApiError:
-    """In a real server's words, which call every refusal forbidden, whatever its code."""
+    """A real server's message, which says "forbidden" whatever the code."""
     resource = write.call.resource
     words = f"ValidatingAdmissionPolicy '{bound.policy}' with binding '{bound.name}' denied request: {denied.message}"
     details = status.details_of(resource, write.name, causes=[{"message": words}])

@@ -1,8 +1,7 @@
-"""What is only posted: the subresources of pods that are no part of the pod (binding puts it on a node, eviction asks it to go),
-and questions that are asked by creating an object (who am I, whose is this token, may I, may they, what may I).
+"""What clients only POST: subresources of pods (binding, eviction), and reviews (who am I, whose token is this, may I, …).
 
-A subresource is one write like any other; nothing here decides where a pod should run. Of questions nothing is stored: the
-answers come from `access` and from nowhere else.
+A binding puts a pod on a node, an eviction deletes it; nothing here decides where a pod runs. Reviews are answered from
+`access` and not stored.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,20 +23,18 @@ from dds_lab.api.store import Store
 from dds_lab.api.writing import check_identity, unknown_fields
 
 POSTED = ("binding", "eviction")
-"""Subresources that are only posted to."""
+"""Subresources that accept only POST."""
 ONE_OF = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
 
 
 class PodVerbs:
-    """Binding and eviction over one store."""
-
     def __init__(self, store: Store, clock: Clock, deleter: Deleter) -> None:
         self._store = store
         self._clock = clock
         self._deleter = deleter
 
     def create(self, call: Call) -> Outcome:
-        """What a POST to a pod's subresource asks for; 201 and a Status."""
+        """Carry out a POST to a pod's subresource; 201 and a Status."""
         return self._bind(call) if call.subresource == "binding" else self._evict(call)
 
     def _bind(self, call: Call) -> Outcome:
@@ -117,7 +114,7 @@ class PodVerbs:
 
 
 def _decoded(call: Call, group: str, kind: str) -> Object:
-    """The body as an object of its kind, without fields that this kind does not know."""
+    """The body as an object of its kind, without unknown fields."""
     body: Any = call.body
     if not isinstance(body, dict) or body.get("kind") not in (None, "", kind):
         raise status.bad_request(f"the object provided is unrecognized (must be of type {kind})")
@@ -140,11 +137,8 @@ def _invalid_target(call: Call, target: Object) -> status.ApiError:
     return status.invalid("Binding", call.name, [cause])
 
 
-# -- reviews
-
-
 class Reviews:
-    """The kinds that are answered and forgotten."""
+    """The kinds that are answered and not stored."""
 
     def __init__(self, registry: Registry, access: Access, now_text: Callable[[], str]) -> None:
         self._registry = registry

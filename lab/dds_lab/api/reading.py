@@ -1,7 +1,4 @@
-"""Get, list and watch: what a reader may ask for by version, in pages and through selectors.
-
-Nothing is ever written here.
-"""
+"""Get, list and watch, with versions, pages and selectors. Nothing is written here."""
 
 import base64
 import binascii
@@ -19,7 +16,7 @@ from dds_lab.api.store import Record, Store, Table, TooOld
 from dds_lab.api.watches import Filter, Watch
 
 SHORTEST_WATCH_SECONDS = 1800
-"""A watch that names no end gets a random one between this and twice this."""
+"""A watch without a timeout gets a random one between this and twice this."""
 
 EXACT = "Exact"
 NOT_OLDER = "NotOlderThan"
@@ -35,7 +32,7 @@ _GONE_LIST = "The resourceVersion for the provided list is too old."
 
 
 class Token(msgspec.Struct, frozen=True):
-    """What a continue token says: the revision of the first page and the path after which the next one begins."""
+    """The content of a continue token: the revision of the first page, and the path after which the next page begins."""
 
     v: str
     rv: int
@@ -43,8 +40,6 @@ class Token(msgspec.Struct, frozen=True):
 
 
 class Reader:
-    """The reading verbs over one store."""
-
     def __init__(self, store: Store, registry: Registry, clock: Clock, random: Random) -> None:
         self._store = store
         self._registry = registry
@@ -52,7 +47,6 @@ class Reader:
         self._random = random
 
     def get(self, call: Call) -> Outcome:
-        """One object."""
         self._not_future(revision_of(call.reading.version))
         record = self._store.get(call.resource.key, call.path)
         if record is None:
@@ -61,7 +55,6 @@ class Reader:
         return Outcome(object=strategy.from_storage(record.object), record=record)
 
     def page(self, call: Call) -> Outcome:
-        """A page of a list."""
         options = call.reading
         _check_list_options(options)
         strategy = self._registry.strategy(call.resource)
@@ -84,7 +77,7 @@ class Reader:
         return Outcome(page=found)
 
     def watch(self, call: Call, endless: bool = False) -> Watch:
-        """A watch; without an end of its own when `endless` (for those in the same process)."""
+        """A watch; without a timeout if it is `endless` (for clients in the same process)."""
         options = call.reading
         _check_watch_options(options)
         strategy = self._registry.strategy(call.resource)
@@ -125,7 +118,7 @@ class Reader:
 
 
 def revision_of(text: str) -> int:
-    """A resourceVersion as a number; 0 when none was given. What is none gives a real server's 500."""
+    """A resourceVersion as a number, 0 if not given. ApiError 500 for a malformed one, as on a real server."""
     if not text:
         return 0
     if not (text.isascii() and text.isdigit() and int(text) < 1 << 64):
@@ -137,8 +130,8 @@ def revision_of(text: str) -> int:
 def _cut(
     filter: Filter, paths: list[str], records: dict[str, Record], start: str, limit: int
 ) -> tuple[list[Record], str, int | None]:
-    """Up to `limit` records that the filter lets through, from path `start` on; where to go on ("" at the end); how many
-    are left (None when selectors make that unknown)."""
+    """Up to `limit` records that pass the filter, from path `start` on; the start of the next page ("" at the end); how many
+    are left (None if selectors make that unknown)."""
     low = bisect_left(paths, max(start, filter.prefix))
     high = bisect_left(paths, filter.prefix[:-1] + "0", low) if filter.prefix else len(paths)
     found: list[Record] = []
@@ -153,7 +146,7 @@ def _cut(
 
 
 def _fields_with_name(call: Call) -> str:
-    """A watch or list of one name (an old form of path) is a field selector."""
+    """A list or watch of a path with a name (an old form) is a field selector."""
     fields = call.reading.fields
     if not call.name:
         return fields
@@ -175,9 +168,6 @@ def _decode_token(text: str) -> Token:
     if token.v != _TOKEN_VERSION or not token.rv or not token.start.startswith("/") or ".." in token.start.split("/"):
         raise status.bad_request("invalid continue token: continue key is not valid: unrecognized encoded value")
     return token
-
-
-# -- options
 
 
 def _refuse(field: str, reason: str, message: str) -> ApiError:

@@ -1,4 +1,4 @@
-"""What the server serves, and by whose rules."""
+"""The resources that the server serves, and the strategy of each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RULES: Mapping[str, Making] = {
     "validatingadmissionpolicies.admissionregistration.k8s.io": admission.Policies,
     "validatingadmissionpolicybindings.admissionregistration.k8s.io": admission.PolicyBindings,
 }
-"""By name of the resource: the strategy of a kind that has rules of its own."""
+"""By resource name: the strategy of each kind that has rules of its own."""
 
 
 OWN_NAMES = frozenset(resource.name for resource in BUILT_IN)
@@ -44,7 +44,7 @@ class Registry:
     """The resources that are served now: built-in ones by the gates, custom ones as they are installed."""
 
     def __init__(self, gates: Gates, second: Callable[[], str] = str) -> None:
-        """`second` tells the present second as text (for taints, which say since when); nothing where there is no time."""
+        """`second` returns the present second as text (for the timeAdded of taints), "" if there is no time."""
         self.gates = gates
         self._second = second
         self._resources: dict[tuple[str, str, str], Resource] = {}
@@ -54,29 +54,29 @@ class Registry:
                 self._resources[resource.group, resource.version, resource.plural] = resource
 
     def resources(self) -> list[Resource]:
-        """Everything that is served, built-in first, then in the order of installation."""
+        """Everything that is served: built-in resources, then custom ones in the order of installation."""
         return list(self._resources.values())
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
         return self._resources.get((group, version, plural))
 
     def by_key(self, key: str) -> Resource:
-        """The preferred version of what is stored under this key. Raises KeyError when nothing is served there."""
+        """The preferred version of what is stored under this key. KeyError if nothing is served there."""
         served = [resource for resource in self._resources.values() if resource.key == key]
         if not served:
             raise KeyError(key)
         return served[0]
 
     def named(self, plural: str, group: str | None = None) -> Resource:
-        """The preferred version of a plural, of any group unless told. Raises KeyError when nothing of that name is served."""
+        """The preferred version of a plural, in any group if `group` is None. KeyError if none is served."""
         for resource in self._resources.values():
             if resource.plural == plural and group in (None, resource.group):
                 return resource
         raise KeyError(plural)
 
     def install(self, crd: Object) -> None:
-        """Serves the versions of a CustomResourceDefinition (that its strategy found nothing wrong with) from now on, or serves
-        it anew after a change. What the server has itself cannot be defined otherwise."""
+        """Serve the versions of a checked CustomResourceDefinition; also after a change. It cannot replace a built-in
+        resource."""
         self.uninstall(crd["metadata"]["name"])
         for resource, version in custom.resources_of(crd):
             if resource.name in OWN_NAMES:
@@ -85,14 +85,14 @@ class Registry:
             self._strategies[resource] = custom.Custom(resource, version)
 
     def uninstall(self, name: str) -> None:
-        """Serves the custom resource of this name (`plural.group`) no longer."""
+        """Stop serving the custom resource of this name (`plural.group`)."""
         for place, resource in list(self._resources.items()):
             if resource.custom and resource.name == name:
                 del self._resources[place]
                 self._strategies.pop(resource, None)
 
     def strategy(self, resource: Resource) -> Strategy:
-        """What to ask about objects of this resource (of a custom one as it is defined now)."""
+        """The strategy of a resource; of a custom one by its present definition."""
         found = self._strategies.get(resource)
         if found is None and resource.custom:
             return self._strategies[self._resources[resource.group, resource.version, resource.plural]]

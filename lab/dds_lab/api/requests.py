@@ -1,7 +1,4 @@
-"""What is asked of the server and what it answers, in two forms: calls on objects, and HTTP requests as plain values.
-
-Values only: nothing here decides anything or does I/O.
-"""
+"""Requests to the server and its answers, as calls on objects and as HTTP messages. Plain values without logic."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +16,7 @@ AUTHENTICATED = "system:authenticated"
 
 
 class User(msgspec.Struct, frozen=True):
-    """Who asks. `extra` holds what the token says besides (the node of a service account's token, for one)."""
+    """The user of a request. `extra` holds further facts from the token, such as the node of a service account."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -28,7 +25,7 @@ class User(msgspec.Struct, frozen=True):
 
     @property
     def master(self) -> bool:
-        """Members of system:masters may everything."""
+        """Members of system:masters may do everything."""
         return MASTERS in self.groups
 
 
@@ -36,7 +33,7 @@ NOBODY = User(ANONYMOUS, (UNAUTHENTICATED,))
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of get, list and watch, by the API's names. Versions are text as clients send it, "" when not given."""
+    """Options of get, list and watch, by the API's names. Versions are text as the client sent it, "" if not given."""
 
     labels: str = ""
     fields: str = ""
@@ -60,7 +57,7 @@ class Writing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Deleting(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of delete and deletecollection. `grace` in seconds, None when not given."""
+    """Options of delete and deletecollection. `grace` in seconds, None if not given."""
 
     dry_run: bool = False
     uid: str | None = None
@@ -85,12 +82,12 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def path(self) -> str:
-        """The object's place in its table."""
+        """The object's key in its table."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """What a list found: records of the storage version, and where the next page begins."""
+    """The result of a list: records in the storage version, and the continue token of the next page."""
 
     records: list[Record]
     revision: int
@@ -99,10 +96,8 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a call: an object (or a Status) in the version that was asked for, or a page; and warnings.
-
-    `record` is the stored version behind the object where there is one, so that its encoded form can be shared.
-    """
+    """The result of a call: an object (or a Status) in the requested version, or a page; and warnings. `record` is the stored
+    version of the object, if there is one, so that its encoded form can be shared."""
 
     code: int = 200
     object: Object = {}
@@ -122,7 +117,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Response(msgspec.Struct, frozen=True):
-    """An HTTP answer that is all there."""
+    """A complete HTTP answer."""
 
     code: int
     body: bytes = b""
@@ -131,11 +126,11 @@ class Response(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class GranularCheck:
-    """One such permission, in the group of the object's own resource.
+    """A permission that a status write needs beyond the one on its path, in the group of the object's resource.
 
-    `resource` is synthetic ("resourceclaims/binding"). `verbs` are tried in order and the first that is allowed is enough;
-    `associated-node:` verbs count only for a service account whose token names `node`. A refusal is told as a Forbidden
-    cause on `field`, as one of `what` (that field, unless told otherwise).
+    `resource` is synthetic ("resourceclaims/binding"). `verbs` are tried in order; one that is allowed is enough.
+    `associated-node:` verbs count only for a service account whose token names `node`. A refusal is a Forbidden cause on
+    `field` that names `what` (by default the field).
     """
 
     resource: str

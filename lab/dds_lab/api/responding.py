@@ -1,6 +1,6 @@
-"""HTTP semantics: which call a request is, what a client may send and get, and every failure as the Status it deserves.
+"""HTTP semantics: the call of a request, the formats of bodies, and the Status of every failure.
 
-Requests and answers are plain values; sockets are somebody else's. Whatever a client sends, an answer comes back.
+Requests and answers are plain values; `http_frontend` has the sockets. Every request gets an answer.
 """
 
 from typing import Any, Protocol
@@ -42,15 +42,12 @@ class Verbs(Protocol):
 
 
 class Responder:
-    """HTTP over one server."""
-
     def __init__(self, server: Verbs) -> None:
         self._server = server
         self._discovery = Discovery(server.registry, server.gates)
         self._plain: dict[Strategy, forms.Plain] = {}
 
     def respond(self, request: Request) -> Response | Stream:
-        """The answer to a request."""
         try:
             user = self._server.access.authenticate(request.headers)
             place = paths.place(request.path)
@@ -64,8 +61,6 @@ class Responder:
             headers = {"Content-Type": JSON, "Cache-Control": "no-cache, private"}
             headers |= {name.title(): value for name, value in error.headers.items()}
             return Response(error.code, as_body(error.status), headers)
-
-    # -- resources
 
     def _resource(self, request: Request, user: User, place: Place) -> Response | Stream:
         query = Query(request.query)
@@ -147,8 +142,6 @@ class Responder:
             found = self._plain[strategy] = forms.Plain(strategy)
         return found
 
-    # -- everything else
-
     def _page(self, request: Request, user: User) -> Response:
         path = request.path
         self._server.access.check(
@@ -191,11 +184,8 @@ class Responder:
         return None if found is None else _json(found, media=negotiate(accept))
 
 
-# -- pieces
-
-
 def _verb(method: str, place: Place, query: Query) -> str:
-    """The verb of a method on a place; "" where there is none."""
+    """The verb of an HTTP method on a path; "" if there is none."""
     verb = VERBS.get(method, "")
     if verb == "get" and not place.name:
         return "watch" if query.flag("watch") else "list"
@@ -205,7 +195,7 @@ def _verb(method: str, place: Place, query: Query) -> str:
 
 
 def _check_routed(verb: str, place: Place, resource: Resource) -> None:
-    """A real server has no route for everything that could be written."""
+    """The error of a real server for a verb that has no route on this path."""
     if place.namespace and not resource.namespaced:
         raise status.no_such_path()
     if resource.namespaced and not place.namespace and (place.name or verb in ("create", "deletecollection")):

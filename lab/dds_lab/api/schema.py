@@ -1,7 +1,7 @@
-"""What an object may hold: one immutable node per position.
+"""Schemas: one immutable node for each position of an object.
 
-Built from the packed facts of built-in kinds (`packed`) or from a CustomResourceDefinition (`rules.structural`). Decoding
-(`decoding`), strategic patches, field ownership and validation all walk the same nodes. This module must never know a kind.
+`packed` builds the nodes of built-in kinds, `rules.structural` those of a CustomResourceDefinition. Decoding (`decoding`),
+strategic patches, field ownership and validation walk the same nodes.
 """
 
 from collections.abc import Mapping
@@ -10,28 +10,25 @@ from types import MappingProxyType
 from typing import Any, Final
 
 MISSING: Final = object()
-"""Stands where a node has no default: None is a value."""
+"""Means no default, since None is a value."""
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
-    """One position of an object.
-
-    `type` is one of "object" (named `fields`), "map" (any key, values as `items`), "list" (of `items`), "string",
-    "integer", "number", "boolean", "any", "int-or-string", "quantity", "time" (to the second), "microtime", "bytes". An
-    "any" with `fields` is an object of these fields where it is an object.
-    """
+    """One position of an object. `type` is "object" (with `fields`), "map" (any key, values as `items`), "list" (of `items`),
+    "string", "integer", "number", "boolean", "any", "int-or-string", "quantity", "time" (to the second), "microtime" or
+    "bytes". `fields` of an "any" apply if the value is an object."""
 
     type: str
     fields: Mapping[str, "Node"] = field(default_factory=lambda: EMPTY)
     items: "Node | None" = None
-    """Of a list, or the values of a map (for custom resources also beside `fields`)."""
+    """The items of a list or the values of a map (for custom resources also beside `fields`)."""
     list_type: str = "atomic"
     list_keys: tuple[str, ...] = ()
     atomic: bool = False
-    """The object or map is one value to field ownership."""
+    """For field ownership the object or map is one value."""
     patch_key: str = ""
     patch_strategy: str = ""
     required: tuple[str, ...] = ()
@@ -41,11 +38,11 @@ class Node:
     embedded: bool = False
     description: str = ""
     name: str = ""
-    """Of objects of built-in kinds: the Go type, without its package, for messages."""
+    """The Go type without its package, for messages. Only objects of built-in kinds have it."""
     bits: int = 64
     zeros: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
-    """Fields that a real server always writes, with the value that stands for nothing."""
+    """Fields that a real server always writes, with their zero value."""
     falsy: frozenset[str] = frozenset()
-    """Optional fields that a real server leaves out when they are "", 0 or false."""
+    """Optional fields that a real server leaves out if they are "", 0 or false."""
     checks: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
-    """Of custom resources: enum, minimum, maximum, minLength, pattern, format, minItems … by their OpenAPI names."""
+    """Custom resources only: enum, minimum, maximum, minLength, pattern, format, minItems … by their OpenAPI names."""

@@ -1,7 +1,6 @@
-"""Label and field selectors, in the full syntax of the API: `a=b`, `a==b`, `a!=b`, `a in (b,c)`, `a notin (b)`, `a`, `!a`,
-`a>1`, `a<1`; of fields `a=b`, `a==b`, `a!=b`.
+"""Label and field selectors, in the full syntax of the API. Malformed text raises ApiError 400.
 
-Pure: a selector is parsed once and asked often. Bad text raises ApiError 400.
+Labels: `a=b`, `a==b`, `a!=b`, `a in (b,c)`, `a notin (b)`, `a`, `!a`, `a>1`, `a<1`. Fields: `a=b`, `a==b`, `a!=b`.
 """
 
 import re
@@ -44,20 +43,19 @@ class Requirement:
 
 
 Selector = tuple[Requirement, ...]
-"""All requirements must hold; none at all match everything."""
+"""All requirements must hold; an empty selector matches everything."""
 
 
 def matches(selector: Selector, labels: Mapping[str, str]) -> bool:
-    """Whether every requirement holds."""
     return all(requirement.matches(labels) for requirement in selector)
 
 
 OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "absent"}
-"""Of a LabelSelector object, as requirements name them."""
+"""Operators of a LabelSelector object, as requirements name them."""
 
 
 def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether a LabelSelector object means these labels; an empty one means all."""
+    """Whether a LabelSelector object matches the labels. An empty one matches all."""
     wanted = [Requirement(key, "in", (value,)) for key, value in (selector.get("matchLabels") or {}).items()]
     for each in selector.get("matchExpressions") or ():
         wanted.append(Requirement(each["key"], OPERATORS[each["operator"]], tuple(each.get("values") or ())))
@@ -70,7 +68,7 @@ def labels(text: str) -> Selector:
 
 
 def fields(text: str, known: tuple[str, ...], custom: bool = False) -> Selector:
-    """Parse a field selector; fields that are not `known` are refused in the words for built-in or custom kinds."""
+    """Parse a field selector. Fields that are not `known` are refused in the words for built-in or custom kinds."""
     found: list[Requirement] = []
     for term in _split(text):
         if not term:
@@ -83,7 +81,7 @@ def fields(text: str, known: tuple[str, ...], custom: bool = False) -> Selector:
 
 
 def exact_name(text: str) -> str:
-    """The one name that a field selector asks for, as permissions see it; "" where it asks for none, or is no selector."""
+    """The name that a field selector demands, as permissions see it; "" if there is none or the text is malformed."""
     try:
         terms = [_field_term(term, text) for term in _split(text) if term]
     except ApiError:
@@ -98,7 +96,7 @@ def _unknown_field(key: str, known: tuple[str, ...], custom: bool) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """Terms between commas; a backslash protects a comma."""
+    """Split at commas, but not after a backslash."""
     terms, term, escaped = [], "", False
     for char in text:
         if escaped or char == "\\":
@@ -174,7 +172,7 @@ class _Parser:
         return tuple(dict.fromkeys(values))
 
     def _value(self) -> str:
-        """A value; an empty one where the text goes on with a comma, a bracket or its end."""
+        """A value; empty if the text goes on with a comma or a bracket, or ends."""
         token = self._peek()
         if token in ("", ",", ")"):
             return ""

@@ -1,7 +1,6 @@
-"""The API server: verbs on objects and HTTP semantics, over one store, without I/O, clock or threads of its own.
+"""The simulated API server: verbs on objects over one store, without I/O, clock or threads of its own.
 
-It knows nothing of what devices are for. `perform` serves those in the same process, `respond` whoever speaks HTTP;
-both are answered by the same code.
+Clients in the same process call `perform` and `watch`; HTTP front ends call `respond`. Both run the same code.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ LIFE_SECONDS = 3600
 
 
 class Expiry:
-    """Events do not stay: each goes an hour after it was last written, as a lease in etcd would make it. Old ones are only looked
-    for when somebody asks for events or writes one; in between nobody can tell."""
+    """Removes Events an hour after their last write, as a lease in etcd does. It looks for them only before a call on events,
+    so that clients see no difference."""
 
     def __init__(self, store: Store, now: Callable[[], int]) -> None:
         self._store = store
@@ -55,7 +54,6 @@ class Expiry:
             self._written.append((self._now() + LIFE_SECONDS * MICROSECONDS, change.path, change.revision))
 
     def clear(self) -> None:
-        """Take away what is older."""
         now = self._now()
         while self._written and self._written[0][0] <= now:
             _, path, revision = self._written.popleft()
@@ -64,9 +62,7 @@ class Expiry:
                 self._store.remove(EVENTS, path)
 
 
-# -- what a new cluster holds before anybody asked for it: namespaces, and the roles that every user has
-#
-# Stored objects like all others: who deletes them goes without.
+# -- stored objects of a new cluster: namespaces, and the roles that every user has (clients may delete them)
 
 SERVER = User("system:apiserver", (MASTERS,))
 FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -102,7 +98,7 @@ ROLES: dict[str, tuple[list[Object], tuple[str, ...]]] = {
 
 
 def fill(server: ApiServer) -> None:
-    """Create all of it."""
+    """Create the first namespaces, cluster roles and bindings."""
     for name in FIRST_NAMESPACES:
         _create(server, "", "namespaces", {"metadata": {"name": name}})
     labels = {"kubernetes.io/bootstrapping": "rbac-defaults"}
@@ -135,8 +131,8 @@ class ApiServer:
         history: int = 20_000,
         track_updates: bool = True,
     ) -> None:
-        """`now` gives microseconds since 1970-01-01 UTC; `random` makes names and uids; `history` is how many changes are
-        remembered for watches and old lists. Without `track_updates` plain updates leave managedFields alone."""
+        """`now` returns microseconds since 1970-01-01 UTC. `random` makes names and uids. `history` is the number of changes
+        kept for watches and lists of old versions. Without `track_updates`, plain updates leave managedFields unchanged."""
         self.gates = gates
         self.clock = Clock(now)
         self.store = Store(history)
@@ -167,11 +163,11 @@ class ApiServer:
 
     @property
     def admission(self) -> list[Admission]:
-        """Validating hooks, asked in order before anything is stored; append to register one."""
+        """Validating hooks, called in order before an object is stored. Append to register one."""
         return self._writer.admission
 
     def perform(self, call: Call, authorised: bool = False) -> Outcome:
-        """Do what a call asks (every verb but watch). ApiError where a real server answers with a failure."""
+        """Carry out a call of any verb but watch. ApiError where a real server fails. `authorised` skips the RBAC check."""
         self._admissible(call, authorised)
         outcome = self._verbs[call.verb](call)
         if call.verb not in ("get", "list", "create"):
@@ -182,11 +178,11 @@ class ApiServer:
         return outcome
 
     def respond(self, request: Request) -> Response | Stream:
-        """The answer to an HTTP request; a watch is a stream of lines. It raises nothing that a request could bring about."""
+        """The answer to an HTTP request; for a watch a stream of lines. Failures become answers and are never raised."""
         return self._responder.respond(request)
 
     def watch(self, call: Call, endless: bool = True, authorised: bool = False) -> Watch:
-        """Follow a resource. An `endless` watch has no bookmarks and no end of its own."""
+        """Watch a resource. An `endless` watch has no timeout and no bookmarks."""
         self._admissible(call, authorised)
         watch = self._reader.watch(call, endless)
         self._watches = [each for each in self._watches if not each.closed]
@@ -195,7 +191,7 @@ class ApiServer:
         return watch
 
     def restart(self) -> None:
-        """What a restart of a real server does to its clients: every watch ends, and history before now is gone."""
+        """End every watch and forget the history, as the restart of a real server does."""
         watches, self._watches = self._watches, []
         for watch in watches:
             watch.close()
@@ -211,7 +207,7 @@ class ApiServer:
         return self._writer.create(call)
 
     def _admissible(self, call: Call, authorised: bool) -> None:
-        """Served at all, and allowed; events that are too old are gone before anything is done with events."""
+        """Raise ApiError unless the call is served and allowed. Old events are removed before a call on events."""
         if not (authorised or call.user.master):
             self.access.check(call.user, attributes_of(call))
         resource = call.resource
@@ -224,7 +220,7 @@ class ApiServer:
             self._expiry.clear()
 
     def _definition_changed(self, change: Change) -> None:
-        """Serve what a definition of custom resources says, for as long as it is there; who watches is told of its end."""
+        """Serve a custom resource while its definition is stored. The end of the definition ends its watches."""
         if change.type == DELETED:
             self.registry.uninstall(change.path)
             for watch in self._watches:

@@ -1,7 +1,6 @@
-"""What the server says when it does not do what it was asked: one exception that carries the whole Status body.
+"""The server's failures: one exception that carries the whole Status body.
 
-The builders give the codes, reasons, details and, as far as known, the words of a real server. This module must never
-decide *whether* something is an error.
+The builders give a real server's codes, reasons, details and, as far as known, words.
 """
 
 from collections.abc import Iterable
@@ -14,7 +13,7 @@ from dds_lab.api.kinds import Object, Resource
 
 @dataclass(frozen=True)
 class Cause:
-    """One thing that is wrong with an object: `reason` (FieldValueRequired…), words, and the path of the field."""
+    """One problem of an object: `reason` (FieldValueRequired, …), message, and path of the field."""
 
     reason: str
     message: str
@@ -22,7 +21,7 @@ class Cause:
 
 
 class ApiError(DdsError):
-    """The API server refuses: `status` is the Status object that a client gets, with `code` and `headers`."""
+    """The API server refuses a request. `status` is the Status object for the client, `code` and `headers` are the answer's."""
 
     def __init__(self, code: int, reason: str, message: str, details: Object | None = None, **headers: str) -> None:
         super().__init__(message)
@@ -33,20 +32,20 @@ class ApiError(DdsError):
 
     @property
     def causes(self) -> list[Object]:
-        """The causes in the Status' details: reason, message and field of each."""
+        """The causes in the Status: reason, message and field of each."""
         causes: list[Object] = self.status.get("details", {}).get("causes", [])
         return causes
 
 
 class NotAPage(ApiError):
-    """A path that belongs to no API group: a real server answers with plain text instead of a Status."""
+    """A path in no API group. A real server answers in plain text instead of a Status."""
 
     def __init__(self) -> None:
         super().__init__(404, "NotFound", "404 page not found")
 
 
 def failure(code: int, reason: str, message: str, details: Object | None = None) -> Object:
-    """A Status of a failure. Without a known reason a real server leaves the field out."""
+    """A Status of a failure. Without a `reason` the field is left out, as on a real server."""
     status: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message}
     if reason:
         status["reason"] = reason
@@ -57,7 +56,7 @@ def failure(code: int, reason: str, message: str, details: Object | None = None)
 
 
 def success(details: Object | None = None, code: int = 0) -> Object:
-    """A Status of something that was done and has no object to show."""
+    """A Status of a success that has no object to show."""
     status: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
     if details is not None:
         status["details"] = details
@@ -67,7 +66,7 @@ def success(details: Object | None = None, code: int = 0) -> Object:
 
 
 def details_of(resource: Resource, name: str, kind: str = "", **more: Any) -> Object:
-    """`details` of a Status: name, group and kind (the plural unless told otherwise), empty ones left out."""
+    """`details` of a Status: name, group and kind (by default the plural), empty ones left out."""
     details = {"name": name, "group": resource.group, "kind": kind or resource.plural, **more}
     return {key: value for key, value in details.items() if value not in ("", None)}
 
@@ -77,7 +76,7 @@ def not_found(resource: Resource, name: str) -> ApiError:
 
 
 def no_such_path() -> ApiError:
-    """The path names a known group, yet nothing in it."""
+    """404: the path names a known group, but nothing in it."""
     return ApiError(404, "NotFound", "the server could not find the requested resource", {})
 
 
@@ -89,14 +88,14 @@ CHANGED = "the object has been modified; please apply your changes to the latest
 
 
 def conflict(resource: Resource, name: str, why: str = CHANGED, kind: str = "") -> ApiError:
-    """The object is not (or no longer) what the writer believed. `kind` replaces the plural where a real server does so."""
+    """409: the object is not as the writer expects. `kind` replaces the plural where a real server does so."""
     where = f"{kind}.{resource.group}" if kind and resource.group else kind or resource.name
     message = f'Operation cannot be fulfilled on {where} "{name}": {why}'
     return ApiError(409, "Conflict", message, details_of(resource, name, kind))
 
 
 def apply_conflict(causes: Iterable[Cause]) -> ApiError:
-    """Server-side apply of fields that other managers own with other values."""
+    """409: a server-side apply would change fields that other managers own."""
     found = list(causes)
     first = found[0]
     if len(found) == 1:
@@ -112,7 +111,7 @@ def apply_conflict(causes: Iterable[Cause]) -> ApiError:
 
 
 def invalid(kind: str, name: str, causes: Iterable[Cause], group: str = "") -> ApiError:
-    """The object is well-formed and yet not acceptable: 422 with every cause. `kind` and `group` name what is wrong."""
+    """422: a well-formed object with errors, given with every cause. `kind` and `group` are those of the object."""
     found = list(causes)
     seen = list(dict.fromkeys(f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in found))
     words = seen[0] if len(seen) == 1 else f"[{', '.join(seen)}]"
@@ -123,12 +122,11 @@ def invalid(kind: str, name: str, causes: Iterable[Cause], group: str = "") -> A
 
 
 def invalid_object(resource: Resource, name: str, causes: Iterable[Cause]) -> ApiError:
-    """`invalid` of an object of this resource."""
     return invalid(resource.kind, name, causes, resource.group)
 
 
 def rejected_patch() -> ApiError:
-    """A JSON patch that cannot be applied; the real server hides the reason behind this sentence."""
+    """422: a JSON patch cannot be applied. A real server does not say why."""
     return ApiError(422, "Invalid", "the server rejected our request due to an error in our request", {})
 
 
@@ -165,7 +163,7 @@ def too_large() -> ApiError:
 
 
 def expired(message: str) -> ApiError:
-    """The history that was asked for is gone (410)."""
+    """410: the history that a client needs is gone."""
     return ApiError(410, "Expired", message)
 
 
@@ -195,7 +193,7 @@ def timeout(message: str) -> ApiError:
 
 
 def internal(message: str) -> ApiError:
-    """Something that a real server has no kind of error for: 500 without a reason."""
+    """500 without a reason: a real server has no kind of error for it."""
     return ApiError(500, "", message)
 
 

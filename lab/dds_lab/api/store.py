@@ -1,8 +1,7 @@
-"""Objects, their versions and their history under one revision counter, as etcd and the watch cache keep them.
+"""Objects, their versions and history under one revision counter, like etcd with a watch cache.
 
-A store knows keys, paths and opaque objects; what an object means is said elsewhere. Every write takes the next
-revision, is remembered as a `Change` until the bounded history forgets it, and is told to the subscribers of its table
-before the call returns. Subscribers must only take note: they must never write to the store.
+The store does not interpret objects. Every write takes the next revision, stays in the bounded history as a `Change`, and goes
+to the subscribers of its table before the call returns. Subscribers must never write to the store.
 """
 
 from bisect import bisect_left, insort
@@ -18,7 +17,7 @@ DELETED = "DELETED"
 
 
 class TooOld(Exception):
-    """What was asked for is older than the history that is left; `oldest` is the oldest revision that can be had."""
+    """The history no longer reaches back to the revision `asked`; `oldest` is the oldest that it has."""
 
     def __init__(self, asked: int, oldest: int) -> None:
         super().__init__(f"revision {asked} is older than {oldest}")
@@ -27,7 +26,7 @@ class TooOld(Exception):
 
 
 class Record:
-    """One version of one object. `shown` keeps what was made of it for others (encoded bytes), for as long as it lives."""
+    """One version of an object. `shown` caches what was made of it (encoded bytes)."""
 
     __slots__ = ("object", "revision", "shown")
 
@@ -38,7 +37,7 @@ class Record:
 
 
 class Change:
-    """One write. `new` is what the object became; after a deletion its last content under the deletion's revision."""
+    """One write. `new` is the object after it; for a deletion, the last content under the deletion's revision."""
 
     __slots__ = ("_left", "new", "notice", "old", "path", "revision", "type")
 
@@ -49,12 +48,12 @@ class Change:
         self.old = old
         self.new = new
         self.notice = (type, new)
-        """What those see who see everything; one for all of them."""
+        """The notice for unfiltered watches, shared by all of them."""
         self._left: Record | None = None
 
     @property
     def left(self) -> Record:
-        """What those see whose selector the object no longer matches: the old content under the new revision."""
+        """What a watch gets if its selector no longer matches the object: the old content under the new revision."""
         if self._left is None:
             assert self.old is not None
             self._left = Record(_at_revision(self.old.object, self.revision), self.revision)
@@ -65,25 +64,25 @@ Subscriber = Callable[[Change], None]
 
 
 class Table:
-    """All objects of one storage key in the order of their paths (`namespace/name`, or `name`)."""
+    """All objects of one storage key, ordered by path (`namespace/name`, or `name`)."""
 
     def __init__(self) -> None:
         self.records: dict[str, Record] = {}
         self.paths: list[str] = []
         self.changes: deque[Change] = deque()
         self.compacted = 0
-        """Revision of the newest change that is forgotten: what came after it can be told, nothing before."""
+        """Revision of the newest change that is forgotten. Only later ones are available."""
         self.subscribers: list[Subscriber] = []
 
     def under(self, prefix: str) -> list[str]:
-        """Paths that begin with `prefix` (`namespace/`), in order; all of them without one."""
+        """Paths that begin with `prefix` (`namespace/`, or "" for all), in order."""
         if not prefix:
             return self.paths
         low = bisect_left(self.paths, prefix)
         return self.paths[low : bisect_left(self.paths, prefix[:-1] + "0", low)]  # "0" is what follows "/"
 
     def since(self, revision: int) -> list[Change]:
-        """Changes after `revision`, oldest first. Raises `TooOld` where some of them are forgotten."""
+        """Changes after `revision`, oldest first. TooOld if some are forgotten."""
         if revision < self.compacted:
             raise TooOld(revision, self.compacted)
         found = []
@@ -95,7 +94,7 @@ class Table:
         return found
 
     def as_of(self, revision: int) -> tuple[list[str], dict[str, Record]]:
-        """Paths and records as they were at `revision`. Raises `TooOld` where that is forgotten."""
+        """Paths and records as they were at `revision`. TooOld if that is forgotten."""
         later = self.since(revision)
         if not later:
             return self.paths, self.records
@@ -109,32 +108,29 @@ class Table:
 
 
 class Store:
-    """All tables and the one revision counter."""
-
     def __init__(self, history: int = 20_000, revision: int = 1) -> None:
-        """`history` is how many changes are remembered over all tables."""
+        """`history` is the number of changes kept, over all tables."""
         self.revision = revision
         self._history = history
         self._tables: dict[str, Table] = {}
         self._order: deque[Table] = deque()
 
     def table(self, key: str) -> Table:
-        """The table of a storage key; an empty one when nothing was ever written under it."""
+        """The table of a storage key; empty if it was never written."""
         found = self._tables.get(key)
         if found is None:
             found = self._tables[key] = Table()
         return found
 
     def known(self) -> list[str]:
-        """Storage keys under which something was asked for or written, sorted."""
+        """Storage keys that were read or written, sorted."""
         return sorted(self._tables)
 
     def get(self, key: str, path: str) -> Record | None:
-        """The newest version of an object, None when there is none."""
         return self.table(key).records.get(path)
 
     def put(self, key: str, path: str, obj: Object) -> Record:
-        """Write an object (whether it is new or not) under the next revision, which its metadata then shows."""
+        """Create or replace an object under the next revision, which becomes its resourceVersion."""
         table = self.table(key)
         old = table.records.get(path)
         self.revision += 1
@@ -146,7 +142,7 @@ class Store:
         return new
 
     def remove(self, key: str, path: str) -> Record:
-        """Take an object away; gives its last content under the revision of the deletion. KeyError when it is not there."""
+        """Remove an object; gives its last content under the deletion's revision. KeyError if there is none."""
         table = self.table(key)
         old = table.records.pop(path)
         del table.paths[bisect_left(table.paths, path)]
@@ -156,9 +152,9 @@ class Store:
         return gone
 
     def subscribe(self, key: str, call: Subscriber) -> Callable[[], None]:
-        """Be told of every change of a table as it is made; the function that is returned ends it."""
+        """Call with every change of a table as it is made; gives the function that ends it."""
         table = self.table(key)
-        table.subscribers = [*table.subscribers, call]  # a new list: one may come or go while changes are told
+        table.subscribers = [*table.subscribers, call]  # a new list, since a subscriber may come or go during a change
 
         def end() -> None:
             table.subscribers = [each for each in table.subscribers if each is not call]
@@ -166,14 +162,14 @@ class Store:
         return end
 
     def compact(self) -> None:
-        """Forget all history: what a restarted server no longer knows."""
+        """Forget all history, as a server's restart does."""
         self._order.clear()
         for table in self._tables.values():
             table.changes.clear()
             table.compacted = self.revision
 
     def records(self) -> Iterator[tuple[str, str, Record]]:
-        """Everything there is, as (key, path, record), in order."""
+        """All objects as (key, path, record), in order."""
         for key in self.known():
             table = self._tables[key]
             for path in list(table.paths):

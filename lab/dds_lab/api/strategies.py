@@ -1,7 +1,6 @@
-"""What the server asks about a kind, and what is the same for all: decoding, which part of an object a write may change,
-generations, metadata, fields of feature gates.
+"""What the server asks about a kind (`Strategy`), and what all built-in kinds share (`BuiltIn`).
 
-A built-in kind adds its defaults and rules by deriving from `BuiltIn` (package `rules`). Objects are never changed in place.
+A built-in kind derives from `BuiltIn` and adds its defaults and rules (package `rules`). Objects never change in place.
 """
 
 from __future__ import annotations
@@ -21,16 +20,13 @@ from dds_lab.api.status import Cause
 
 
 class Strategy(ABC):
-    """What the server asks about a kind. Objects go in and come out unchanged; what changes is copied.
-
-    A write is: `decode`, `to_storage`, `for_create` or `for_update`, `check_create` or `check_update`; an answer is
-    `from_storage`. `for_…` and `check_…` see the stored shape.
-    """
+    """A write calls `decode`, `to_storage`, `for_create` or `for_update`, `check_create` or `check_update`; an answer calls
+    `from_storage`. `for_…` and `check_…` see the stored shape."""
 
     resource: Resource
     schema: Node
     empty: Object
-    """An object of this version that nobody filled in, as bookmarks carry it."""
+    """An object of this version without values, as bookmarks carry it."""
     selectable_names: tuple[str, ...] = ()
     columns: tuple[Column, ...] = (
         Column("Name", ".metadata.name"),
@@ -39,66 +35,65 @@ class Strategy(ABC):
 
     @abstractmethod
     def decode(self, body: Object, live: Object | None = None) -> tuple[Object, list[str]]:
-        """The body as this version knows it, and the paths of fields that it does not know (removed). Parts that are the
-        same object in `live` (the stored object in the shape of this version) are taken as they are. ApiError 400 on a wrong
-        JSON type."""
+        """The body as this version describes it, and the paths of unknown fields (removed). Parts that are the same Python
+        object in `live` (the stored object in this version) are taken as they are. ApiError 400 for a wrong JSON type."""
 
     def to_storage(self, obj: Object) -> Object:
-        """From the shape of this version to the one that is kept; for most kinds only apiVersion may differ."""
+        """The object in the stored version. For most kinds only apiVersion may differ."""
         return versioned(obj, self.resource, self.resource.stored_api_version)
 
     def from_storage(self, obj: Object) -> Object:
-        """The way back."""
+        """The stored object in this version."""
         resource = self.resource
         if obj.get("apiVersion") == resource.api_version and obj.get("kind") == resource.kind:
-            return obj  # the usual case, asked for every answer and every notice
+            return obj  # the usual case of every answer and notice
         return versioned(obj, resource, resource.api_version)
 
     def defaulted(self, obj: Object, old: Object | None) -> Object:
-        """The decoded object (storage shape) with the defaults that its writer then owns; parts that are the same object in
-        `old` have theirs already."""
+        """The decoded object (stored shape) with the defaults that its writer then owns. Parts that are the same Python object
+        in `old` already have theirs."""
         return obj
 
     @abstractmethod
     def for_create(self, obj: Object) -> Object:
-        """A decoded new object, with defaults; status reset, generation set, gated fields dropped."""
+        """A decoded new object with defaults, status reset, generation set, gated fields dropped."""
 
     @abstractmethod
     def for_update(self, new: Object, old: Object, subresource: str) -> Object:
-        """The decoded new object with everything that this write may not change taken from the stored `old`."""
+        """The decoded new object. What this write may not change comes from the stored `old`."""
 
     def admitted(self, obj: Object) -> Object:
-        """What `for_create` gave, with what a real server's admission adds to a new object; no manager owns that."""
+        """The new object with what a real server's admission adds to it. No manager owns that."""
         return obj
 
     @abstractmethod
     def check_create(self, obj: Object) -> list[Cause]:
-        """What is wrong with an object that `for_create` gave."""
+        """Causes against an object from `for_create`."""
 
     @abstractmethod
     def check_update(self, new: Object, old: Object, subresource: str) -> list[Cause]:
-        """What is wrong with an object that `for_update` gave."""
+        """Causes against an object from `for_update`."""
 
     def granular(self, new: Object, old: Object, subresource: str, verb: str) -> list[GranularCheck]:
-        """Permissions that this write needs beyond the one on its path; `verb` is "update" or "patch"."""
+        """Permissions that this write needs beyond the one on its path. `verb` is "update" or "patch"."""
         return []
 
     def selectable(self, obj: Object) -> dict[str, str]:
-        """Values of field selectors beyond metadata.name and metadata.namespace."""
+        """Values for field selectors beyond metadata.name and metadata.namespace."""
         return {}
 
 
 class BuiltIn(Strategy):
-    """A kind with nothing of its own: the schema is checked, all else may be."""
+    """A built-in kind without rules of its own: only its schema is checked."""
 
     counted = False
-    """Whether changes of anything but metadata and status raise metadata.generation."""
+    """Whether changes outside metadata and status raise metadata.generation."""
     labels_by_status = False
-    """Whether metadata may be changed through the status subresource (pods, nodes)."""
+    """Whether a write of the status may change metadata (pods, nodes)."""
     name_check: meta.NameCheck = staticmethod(names.dns_subdomain)
 
     def __init__(self, resource: Resource, gates: Gates, second: Callable[[], str] = str) -> None:
-        """`second` tells the present second as text, or nothing where there is no time."""
+        """`second` returns the present second as text, "" if there is no time."""
         self.resource = resource
         self.gates = gates
         self.second = second
@@ -143,22 +138,21 @@ class BuiltIn(Strategy):
             return raised_generation(made, old)
         return made
 
-    # -- what a kind says of itself
+    # -- hooks for derived kinds
 
     def first_status(self, obj: Object) -> Any:
-        """The status of a new object."""
         return self.empty.get("status")
 
     def prepared(self, new: Object, old: Object | None, subresource: str) -> Object:
-        """What the kind makes of a write besides (old is None: a creation)."""
+        """Further changes that the kind makes to a write (`old` is None for a creation)."""
         return new
 
     def check(self, obj: Object) -> list[Cause]:
-        """What is wrong with a new object, metadata apart."""
+        """Causes against a new object, metadata excluded."""
         return []
 
     def check_change(self, new: Object, old: Object, subresource: str) -> list[Cause]:
-        """What is wrong with a change, metadata apart; what is the same object in both need not be looked at."""
+        """Causes against a change, metadata excluded. Parts that are the same Python object in both need no check."""
         return [] if subresource else self.check(new)
 
     def check_create(self, obj: Object) -> list[Cause]:
@@ -167,32 +161,32 @@ class BuiltIn(Strategy):
     def check_update(self, new: Object, old: Object, subresource: str) -> list[Cause]:
         fresh, before = new["metadata"], old["metadata"]
         found = [] if fresh is before else [*meta.check_changed(fresh, before), *meta.check_change(fresh, before)]
-        # A real server looks at metadata twice on an update, once for all kinds and once for this one.
+        # A real server checks metadata twice on an update: once for all kinds and once for this one.
         return [*found, *found, *self.check_change(new, old, subresource)]
 
 
 # -- which part of an object a write may change
 
 KEPT = ("uid", "creationTimestamp")
-"""Metadata that no update changes, whatever the writer says."""
+"""Metadata that no update changes, whatever the client sends."""
 SERVERS = ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
-"""Metadata that no creator sets."""
+"""Metadata that a creator cannot set."""
 
 
 def handled(resource: Resource) -> str:
-    """How a server begins to say that a body cannot be decoded."""
+    """How a server's message begins if a body cannot be decoded."""
     return f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}:'
 
 
 def versioned(obj: Object, resource: Resource, api_version: str) -> Object:
-    """The object as one of another version of its kind that has the same shape."""
+    """The object in another version of its kind that has the same shape."""
     if obj.get("apiVersion") == api_version and obj.get("kind") == resource.kind:
         return obj
     return {**obj, "apiVersion": api_version, "kind": resource.kind}
 
 
 def with_status(obj: Object, value: Any) -> Object:
-    """The object with another status, or without one (None)."""
+    """The object with this status; None removes it."""
     made = dict(obj)
     if value is None:
         made.pop("status", None)
@@ -202,8 +196,8 @@ def with_status(obj: Object, value: Any) -> Object:
 
 
 def carried_metadata(new: Object, old: Object, of_status: bool) -> Object:
-    """The metadata after a write: of the writer's what may be changed, of the old what may not. A write of the status alone
-    changes none of it but what the server keeps itself (managedFields, resourceVersion)."""
+    """The metadata after a write: the writer's where it may change, else the stored one. A write of the status changes only
+    what the server maintains (managedFields, resourceVersion)."""
     if new is old:
         return old
     if of_status:
@@ -224,16 +218,13 @@ def differs(new: Object, old: Object, with_its_status: bool = False) -> bool:
 
 
 def raised_generation(new: Object, old: Object) -> Object:
-    """The object with the generation that follows the old one's."""
     return {**new, "metadata": {**new["metadata"], "generation": old["metadata"].get("generation", 0) + 1}}
 
 
-# -- fields that belong to feature gates, and their silent removal where a gate is off
-#
-# As on a real server the fields stay when the object that is being replaced already uses the feature.
+# -- fields of feature gates: dropped silently while the gate is off, unless the stored object uses the feature
 
 Path = tuple[str, ...]
-"""Keys from the object down; "*" is every item of a list or every value of a map, the last may be several ("a|b")."""
+"""Keys from the object down. "*" is every item of a list or value of a map; the last key may be several ("a|b")."""
 
 _REQUEST = "devices.requests.*"
 _DEVICE = "spec.devices.*"
@@ -286,13 +277,13 @@ FIELDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "deviceclasses.resource.k8s.io": {"DRAExtendedResource": ("spec.extendedResourceName",)},
     "pods": {"DRAExtendedResource": ("status.extendedResourceClaimStatus",)},
 }
-"""By storage key and gate: the fields that a server with the gate off does not keep."""
+"""By storage key and gate: the fields that a server drops while the gate is off."""
 
 Dropped = tuple[tuple[Path, ...], ...]
 
 
 def dropped(key: str, gates: Gates) -> Dropped:
-    """The groups of fields that a server with these gates does not keep in objects of this kind."""
+    """The groups of fields, one for each gate, that a server with these gates drops from objects of this kind."""
     return tuple(
         tuple(tuple(path.split(".")) for path in paths)
         for gate, paths in FIELDS.get(key, {}).items()
@@ -301,7 +292,8 @@ def dropped(key: str, gates: Gates) -> Dropped:
 
 
 def without(obj: Object, old: Object | None, groups: Dropped) -> Object:
-    """The object without the fields of every group that `old` does not use. What is the very same in `old` is not walked."""
+    """The object without the fields of every group that `old` does not use. Parts that are the same Python object in `old` are
+    skipped."""
     for paths in groups:
         trimmed = obj
         for path in paths:
@@ -327,7 +319,7 @@ def _parts(value: Any) -> Iterable[Any]:
 
 
 def _without(value: Any, path: Path, old: Any) -> Any:
-    """The value without what is at the path: the value itself if there is nothing, or if it is `old`."""
+    """The value without what is at the path; the same object if there is nothing, or if it is `old`."""
     if value is old:
         return value
     key, rest = path[0], path[1:]

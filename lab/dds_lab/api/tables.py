@@ -1,7 +1,4 @@
-"""The columns that `kubectl get` prints: those of a real server for built-in kinds, those of the definition for custom ones.
-
-Only texts for people are made here; nothing else may be read from them.
-"""
+"""The columns that `kubectl get` prints: a real server's for built-in kinds, the definition's for custom kinds."""
 
 from __future__ import annotations
 
@@ -22,8 +19,6 @@ UNSET = "<unset>"
 
 
 class Columns:
-    """The columns of one resource."""
-
     def __init__(self, strategy: Strategy, now: Callable[[], int]) -> None:
         self._now = now
         known = PRINTED.get(strategy.resource.key)
@@ -33,7 +28,6 @@ class Columns:
         self._cells = [cell for _, cell in known]
 
     def cells(self, obj: Object) -> list[Any]:
-        """One row."""
         now = self._now()
         return [cell(obj, now) for cell in self._cells]
 
@@ -119,11 +113,8 @@ def _step(value: Any, step: str) -> list[Any]:
         return []
 
 
-# -- times
-
-
 def since(instant: str, now: int) -> str:
-    """How long ago, as kubectl writes it (5s, 3m12s, 4h, 2d)."""
+    """The age as kubectl writes it (5s, 3m12s, 4h, 2d)."""
     try:
         then = datetime.fromisoformat(instant.replace("Z", "+00:00"))
     except ValueError:
@@ -132,7 +123,7 @@ def since(instant: str, now: int) -> str:
 
 
 def duration(seconds: int) -> str:
-    """Seconds in the two units that matter."""
+    """Seconds in one or two units, as kubectl writes them."""
     if seconds < -1:
         return "<invalid>"
     if seconds < 0:
@@ -347,4 +338,4 @@ PRINTED: dict[str, tuple[tuple[Object, Cell], ...]] = {
     f"rolebindings.{RBAC}": (_NAME, _column("Role", _role), _AGE),
     "customresourcedefinitions.apiextensions.k8s.io": (_NAME, _CREATED),
 }
-"""By storage key, in a real server's order; kinds that are not here show the columns of their strategy."""
+"""By storage key, in a real server's order. Other kinds show the columns of their strategy."""

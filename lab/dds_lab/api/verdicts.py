@@ -1,6 +1,6 @@
-"""What one ValidatingAdmissionPolicy says of one write: match conditions, variables in their order, validations.
+"""Evaluates one ValidatingAdmissionPolicy on one write: match conditions, variables in order, validations.
 
-Pure: the values that its expressions may name are given. Where a policy is asked at all is said by `policies`.
+Pure: the caller gives the values that expressions may use. `policies` decides which policies apply to a write.
 """
 
 from __future__ import annotations
@@ -15,28 +15,26 @@ from dds_lab.api.expressions import known as values_for
 from dds_lab.api.kinds import Object
 
 LONGEST_MESSAGE = 5 * 1024
-"""Bytes that a message expression may give."""
+"""Limit for the result of a message expression, in bytes."""
 REASONS: Mapping[str, int] = {"Unauthorized": 401, "Forbidden": 403, "Invalid": 422, "RequestEntityTooLarge": 413}
-"""Reasons that a validation may give, with the codes that they are answered by."""
+"""Reasons that a validation may give, with their HTTP codes."""
 INVALID = "Invalid"
 
 
 class Denied(msgspec.Struct, frozen=True):
-    """Why a policy refuses a write."""
-
     message: str
     reason: str = INVALID
 
 
 def scope_of(spec: Object, whole: bool = True) -> Scope:
-    """What the expressions of a policy may name; not `whole` is what its match conditions may."""
+    """The names that a policy's expressions may use. Its match conditions may use no variables (`whole` is False)."""
     variables = tuple((one.get("name") or "", one.get("expression") or "") for one in spec.get("variables") or ())
     return Scope(spec.get("paramKind") is not None, variables if whole else ())
 
 
 def verdict(spec: Object, known: Mapping[str, Any]) -> list[Denied] | None:
-    """What a policy says of a write, whose values are `known` by name: why it refuses it, nothing where it lets it through; None
-    where its match conditions do not hold. What fails counts as the failure policy says."""
+    """Why the policy refuses a write, whose values are `known` by name: empty if it allows it, None if its match conditions do
+    not hold. A failing expression is a refusal unless the failurePolicy is Ignore."""
     fails = spec.get("failurePolicy") != "Ignore"
     scope, values, lost = scope_of(spec), dict(known), dict[str, str]()
     at_hand = values_for(Scope(scope.params), known)
@@ -50,7 +48,7 @@ def verdict(spec: Object, known: Mapping[str, Any]) -> list[Denied] | None:
         try:
             values[f"variables.{name}"] = compiled(expression, here).value(values_for(here, values), lost)
         except ExpressionError as problem:
-            lost[name] = problem.what  # an error only for who asks for it
+            lost[name] = problem.what  # an error only for expressions that use it
     if scope.variables:
         at_hand = values_for(scope, values)
     found: list[Denied] = []
@@ -65,7 +63,7 @@ def verdict(spec: Object, known: Mapping[str, Any]) -> list[Denied] | None:
 
 
 def _meant(spec: Object, at_hand: Known) -> bool:
-    """Whether all match conditions hold. One that does not outweighs one that fails."""
+    """Whether all match conditions hold. False if one does not; ExpressionError if one fails and the others hold."""
     scope = scope_of(spec, whole=False)
     problem: ExpressionError | None = None
     for each in spec.get("matchConditions") or ():
@@ -80,7 +78,7 @@ def _meant(spec: Object, at_hand: Known) -> bool:
 
 
 def _message(validation: Object, value: Callable[[str], Any]) -> str:
-    """What is told of a validation that does not hold: what its message expression gives, its message, or the expression."""
+    """The text of a failed validation: the result of its message expression, its message, or the expression."""
     if validation.get("messageExpression"):
         try:
             words = str(value(validation["messageExpression"])).strip()

@@ -1,7 +1,7 @@
-"""Watches: what changed, filtered for one asker, in order, without I/O and without timers of its own.
+"""Watches: the changes of a resource, filtered for one client, in order, without I/O or timers of their own.
 
-A `Watch` collects notices (type and record) until they are taken. Whoever serves it asks `due` when it next wants `tick`
-to be called: for bookmarks, and for its end. It must never touch an object and never block.
+A `Watch` collects notices until they are taken. Its owner calls `tick` at the instant `due`, for bookmarks and for its end. A
+watch never changes an object and never blocks.
 """
 
 from collections.abc import Callable
@@ -19,17 +19,17 @@ INITIAL_END = "k8s.io/initial-events-end"
 
 BOOKMARK_SECONDS = 60
 LAST_BOOKMARKS = (2, 1)
-"""Seconds before its end at which a watch that ends gives bookmarks."""
+"""Seconds before the end of a watch at which it gives bookmarks."""
 
 Notice = tuple[str, Record]
-"""What a watch tells: ADDED, MODIFIED, DELETED, BOOKMARK or ERROR, and the object (or the Status of an error)."""
+"""ADDED, MODIFIED, DELETED, BOOKMARK or ERROR, and the object (for ERROR a Status)."""
 
 
 class Filter:
-    """Which objects of a table one asker sees: those of a namespace that match both selectors."""
+    """The objects of a table that one client sees: those of a namespace that match both selectors."""
 
     def __init__(self, strategy: Strategy, namespace: str, labels: str, fields: str) -> None:
-        """ApiError 400 where a selector cannot be understood."""
+        """ApiError 400 for a malformed selector."""
         resource = strategy.resource
         self.prefix = f"{namespace}/" if namespace else ""
         self.labels = selectors.labels(labels) if labels else ()
@@ -40,7 +40,7 @@ class Filter:
         self.selects = bool(self.labels or self.fields)
 
     def accepts(self, record: Record) -> bool:
-        """Whether an object (in the namespace already) matches the selectors."""
+        """Whether an object of the namespace matches the selectors."""
         if self.labels and not selectors.matches(self.labels, record.object["metadata"].get("labels") or {}):
             return False
         return not self.fields or selectors.matches(self.fields, self._fields_of(record))
@@ -57,7 +57,7 @@ class Filter:
 
 
 class Watch:
-    """One asker's view of a table's changes, from a revision on."""
+    """One client's view of a table's changes, from a revision on."""
 
     def __init__(self, store: Store, strategy: Strategy, filter: Filter, now: Callable[[], int]) -> None:
         self._store = store
@@ -72,18 +72,15 @@ class Watch:
         self._bookmark_at: int | None = None
         self._ends_at: int | None = None
         self.closed = False
-        """No notice will be added any more; those that are left can still be taken."""
+        """No further notices come. Those that are left can still be taken."""
 
     @property
     def resource(self) -> Resource:
-        """What is watched."""
         return self._strategy.resource
 
-    # -- beginning
-
     def begin(self, since: int | None, initial: bool, mark_initial: bool) -> None:
-        """Follow the table: first, with `initial`, everything there is as ADDED (and with `mark_initial` the bookmark
-        that says so), else the changes after revision `since` (None: from now on)."""
+        """Follow the table. With `initial`, everything there is comes first, as ADDED (with `mark_initial` followed by a
+        bookmark); otherwise the changes after revision `since` come first (None: only future changes)."""
         table = self._store.table(self._strategy.resource.key)
         if initial:
             for path in table.under(self._filter.prefix):
@@ -103,33 +100,30 @@ class Watch:
         self._end_subscription = self._store.subscribe(self._strategy.resource.key, self._hear)
 
     def lasts(self, seconds: float, bookmarks: bool) -> None:
-        """End after `seconds`, with bookmarks every minute and before the end when they are wanted."""
+        """End after `seconds`. With `bookmarks`, give one every minute and before the end."""
         self._ends_at = self._now() + round(seconds * MICROSECONDS)
         if bookmarks:
             self._bookmark_at = self._next_bookmark()
 
-    # -- the asker's side
-
     def on_ready(self, call: Callable[[], None] | None) -> None:
-        """Call when there is something to take (or the end has come), once until it was taken; at once if there is."""
+        """Call when there is something to take or the watch has ended (at once if so), then not again before a `take`."""
         self._ready = call
         if self._notices or self.closed:
             self._tell()
 
     def on_notice(self, call: Callable[[Notice], None]) -> None:
-        """Hand over every notice as it comes, and at once what was noted before; then nothing is left to take."""
+        """Call with every notice as it comes, first with those collected so far. Then nothing is left to take."""
         self._hand_over = call
         for notice in self.take():
             call(notice)
 
     def take(self) -> list[Notice]:
-        """What was noted since it was last taken, oldest first."""
+        """The notices since the last call, oldest first."""
         taken = self._notices
         self._notices = []
         return taken
 
     def close(self) -> None:
-        """Follow no longer."""
         if self._end_subscription is not None:
             self._end_subscription()
             self._end_subscription = None
@@ -144,18 +138,16 @@ class Watch:
             self._notices.append((ERROR, Record(told, 0)))
             self.close()
 
-    # -- time
-
     @property
     def due(self) -> int | None:
-        """The instant at which `tick` wants to be called next; None for never."""
+        """The instant (µs) of the next `tick`; None for never."""
         if self.closed:
             return None
         instants = [each for each in (self._bookmark_at, self._ends_at) if each is not None]
         return min(instants, default=None)
 
     def tick(self) -> None:
-        """Give the bookmark that is due, or end when the time has come. Too early a call does nothing."""
+        """Give the bookmark that is due, or end the watch at its end. Has no effect before `due`."""
         if self.closed:
             return
         now = self._now()
@@ -180,14 +172,12 @@ class Watch:
         marker = {"kind": resource.kind, "apiVersion": resource.api_version, **self._strategy.empty, "metadata": meta}
         self._add((BOOKMARK, Record(marker, self._store.revision)))
 
-    # -- the store's side
-
     def _hear(self, change: Change) -> None:
         if change.revision <= self._waits_for:
             return
         if not self._everything:
             self._take_note(change)
-        elif self._hand_over is not None:  # the shortest way for mirrors: there may be hundreds at every write
+        elif self._hand_over is not None:  # fast path for mirrors: there may be hundreds
             self._hand_over(change.notice)
         else:
             self._add(change.notice)
@@ -223,7 +213,7 @@ T = TypeVar("T")
 
 
 class Flow(Protocol[T]):
-    """What is taken as it comes: the notices of a watch or the lines made of them, as they are or as faults make them."""
+    """A source of notices, or of the lines made of them: a watch, a stream, or a wrapper that injects faults."""
 
     @property
     def closed(self) -> bool: ...
@@ -236,7 +226,7 @@ class Flow(Protocol[T]):
 
 
 class Stream:
-    """A watch as the lines of an HTTP answer. A line is made once and shared by all streams that show it alike."""
+    """A watch as the lines of an HTTP answer. A line is made once and shared by all streams of the same form."""
 
     def __init__(self, watch: Flow[Notice], line: Callable[[str, Record], bytes], headers: dict[str, str]) -> None:
         self.watch = watch
@@ -245,12 +235,11 @@ class Stream:
         self._line = line
 
     def take(self) -> list[bytes]:
-        """Lines since they were last taken, each with its line break."""
+        """The lines since the last call, each with its line break."""
         line = self._line
         return [line(type, record) for type, record in self.watch.take()]
 
     def on_ready(self, call: Callable[[], None] | None) -> None:
-        """As `Watch.on_ready`."""
         self.watch.on_ready(call)
 
     @property
@@ -259,7 +248,6 @@ class Stream:
 
     @property
     def due(self) -> int | None:
-        """As `Watch.due`: the instant (µs) at which `tick` is to be called."""
         return self.watch.due
 
     def tick(self) -> None:

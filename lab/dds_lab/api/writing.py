@@ -1,7 +1,7 @@
-"""Create, update and patch, in the order in which a real server does things: decode, prepare, own, validate, admit, store.
+"""Create, update and patch, in the order of a real server: decode, prepare, own, validate, admit, store.
 
-What an object may hold is the strategy's to say, how patches and owners work is said in `patches` and `ownership`; here
-is what is common to every kind. A write that changes nothing is answered and leaves no trace.
+The differences between kinds are in their strategies; patches and field owners are in `patches` and `ownership`. A write that
+changes nothing succeeds without a new revision or event.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dds_lab.api.store import Record, Store
 from dds_lab.api.strategies import Strategy
 
 Admission = Callable[[Call, Object | None, Object | None], list[Cause] | None]
-"""A validating hook: the call, the old object and the new one; what it objects to, or nothing. It may raise ApiError."""
+"""A validating hook, called with the call, the old object and the new one. It returns objections, or raises ApiError."""
 
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 LONGEST_PREFIX = 58
@@ -34,16 +34,14 @@ MADE_BY_UPDATE = frozenset(
     {"events", "leases.coordination.k8s.io"}
     | {f"{plural}.{RBAC}" for plural in ("clusterroles", "clusterrolebindings", "roles", "rolebindings")}
 )
-"""Kinds of which an update makes what is not there."""
+"""Kinds whose update creates a missing object."""
 
 
 class Writer:
-    """The writing verbs over one store."""
-
     def __init__(
         self, store: Store, registry: Registry, clock: Clock, random: Random, access: Access, track_updates: bool
     ) -> None:
-        """`track_updates` off leaves managedFields alone at updates (apply still keeps its own): quicker."""
+        """Without `track_updates`, updates leave managedFields unchanged, which is faster. Apply still keeps its own."""
         self._store = store
         self._registry = registry
         self._clock = clock
@@ -52,10 +50,7 @@ class Writer:
         self._track_updates = track_updates
         self.admission: list[Admission] = []
 
-    # -- create
-
     def create(self, call: Call) -> Outcome:
-        """A new object; 201."""
         strategy = self._registry.strategy(call.resource)
         check_identity(call, call.body, at_create=True)
         decoded, unknown = strategy.decode(call.body)
@@ -64,7 +59,7 @@ class Writer:
         return self._create(call, strategy, obj, warnings)
 
     def _create(self, call: Call, strategy: Strategy, obj: Object, warnings: tuple[str, ...]) -> Outcome:
-        """`obj` has managedFields already when it was applied."""
+        """An applied `obj` already has its managedFields."""
         resource, meta = call.resource, obj.get("metadata") or {}
         if call.verb == "update":
             check_uid(call, meta, "")
@@ -135,10 +130,8 @@ class Writer:
         text = f"{bits & ~(0x3 << 62) | 0x2 << 62:032x}"  # variant of RFC 4122
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
-    # -- update and patch
-
     def update(self, call: Call) -> Outcome:
-        """The whole object replaced; of some kinds a new one where there is none yet."""
+        """Replace the whole object. If it is missing, an update of the MADE_BY_UPDATE kinds creates it."""
         check_identity(call, call.body)
         strategy = self._registry.strategy(call.resource)
         old = self._store.get(call.resource.key, call.path)
@@ -151,7 +144,7 @@ class Writer:
         return self._update(call, strategy, old, strategy.to_storage(decoded), warnings)
 
     def patch(self, call: Call) -> Outcome:
-        """Part of the object changed; a new one where it is applied and there is none yet."""
+        """Change part of the object. A server-side apply creates a missing object."""
         strategy = self._registry.strategy(call.resource)
         if call.writing.how == "apply":
             return self._apply(call, strategy)
@@ -218,8 +211,8 @@ class Writer:
         return Outcome(object=strategy.from_storage(kept.object), record=kept, warnings=warnings)
 
     def _owned(self, call: Call, strategy: Strategy, old: Object | None, new: Object, sent: Object) -> Object:
-        """The new object with managedFields as they are after this write. `sent` is what its writer is held to have set: the
-        object before the server itself changed it (device statuses that go with their allocation, a first status)."""
+        """`new` with its managedFields after this write. `sent` is what counts as set by the client: the object before the
+        server's own changes (statuses of deallocated devices removed, first status set)."""
         had = (old or {}).get("metadata", {}).get("managedFields")
         if self._track_updates:
             version = call.resource.api_version
@@ -238,7 +231,7 @@ class Writer:
         return {**new, "metadata": meta}
 
     def _check_rights(self, call: Call, strategy: Strategy, new: Object, old: Object | None) -> None:
-        """Permissions that depend on what is written."""
+        """Check the permissions that depend on the content of the write."""
         if call.user.master:
             return
         if call.resource.group == RBAC:
@@ -248,7 +241,7 @@ class Writer:
 
 
 def admit(admission: list[Admission], call: Call, old: Object | None, new: Object | None) -> None:
-    """Ask every hook; ApiError 403 where one objects."""
+    """Call every hook. ApiError 403 if one objects."""
     for hook in admission:
         causes = hook(call, old, new)
         if causes:
@@ -268,11 +261,11 @@ def _patched(call: Call, strategy: Strategy, live: Object) -> Object:
     return patches.strategic_patch(strategy.schema, live, body)
 
 
-# -- what is checked of every write, whatever its kind; and whether it changes anything at all
+# -- checks of every write, whatever the kind
 
 
 def check_identity(call: Call, body: Any, at_create: bool = False) -> None:
-    """The body is an object of the kind, version, namespace and name that the path says."""
+    """ApiError 400 unless the body has the kind, version, namespace and name of the path."""
     resource = call.resource
     if not isinstance(body, dict):
         raise status.bad_request(f"the object provided is unrecognized (must be of type {resource.kind})")
@@ -319,7 +312,7 @@ def _check_name(call: Call, name: str) -> None:
 
 
 def unknown_fields(call: Call, unknown: list[str]) -> tuple[str, ...]:
-    """Warnings about fields that were dropped; ApiError 400 where the client wants to be strict."""
+    """Warnings about unknown fields, which were removed. ApiError 400 with strict validation."""
     if not unknown or call.writing.validation == "Ignore":
         return ()
     words = [f'unknown field "{path}"' for path in unknown]
@@ -333,7 +326,7 @@ def unknown_fields(call: Call, unknown: list[str]) -> tuple[str, ...]:
 
 
 def same(new: Object, old: Object) -> bool:
-    """Whether a write would change nothing: versions and the times of managers do not count."""
+    """Whether a write changes nothing. The resourceVersion and the times in managedFields do not count."""
     if new.keys() != old.keys() or any(
         part is not old[key] and part != old[key] for key, part in new.items() if key != "metadata"
     ):
@@ -352,7 +345,7 @@ def _without_times(managed: list[Object] | None) -> list[Object]:
 
 
 def in_namespace(obj: Object, namespace: str) -> Object:
-    """The object in the namespace of its path: where it names none, that one; in none where the path has none."""
+    """The object with the namespace of its path, or without one if the path has none."""
     meta = obj["metadata"]
     if (meta.get("namespace") or "") == namespace:
         return obj
@@ -361,13 +354,13 @@ def in_namespace(obj: Object, namespace: str) -> Object:
 
 
 def without_status(obj: Object, resource: Resource) -> Object:
-    """What the creator of an object owns: a status that has a path of its own is not taken from it."""
+    """What the creator of an object owns: not the status if it is a subresource."""
     return {key: value for key, value in obj.items() if key != "status"} if "status" in resource.subresources else obj
 
 
 def check_uid(call: Call, meta: Object, kept: str) -> None:
-    """The uid of what was sent, if it has one, against that of what is there ("" for nothing): an object that was deleted
-    does not come back by an update of it."""
+    """Conflict if the client sent another uid than the stored one ("" for no object), so that an update never brings back a
+    deleted object."""
     uid = meta.get("uid")
     if uid and uid != kept:
         key = f"/registry/{call.resource.plural}/{call.path}"
@@ -379,7 +372,7 @@ def check_uid(call: Call, meta: Object, kept: str) -> None:
 
 
 def check_preconditions(call: Call, old: Object, meta: Object) -> None:
-    """uid and resourceVersion of what was sent, against what is there."""
+    """Compare the uid and resourceVersion that the client sent with the stored ones. ApiError 409 or 422."""
     kept = old["metadata"]
     version = meta.get("resourceVersion") or ""
     if call.resource.custom and call.verb == "update" and version in ("", "0"):
@@ -398,7 +391,7 @@ def check_preconditions(call: Call, old: Object, meta: Object) -> None:
 
 
 def check_applied(call: Call) -> None:
-    """ApiError where the body of an apply does not say what it must, or says what it must not."""
+    """ApiError 400 or 422 if the body of an apply lacks a required field or has a forbidden one."""
     body = call.body
     if not call.writing.manager:
         cause = Cause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager")
@@ -417,7 +410,7 @@ def check_applied(call: Call) -> None:
 
 
 def useless_patch(call: Call, problem: status.ApiError) -> status.ApiError:
-    """What came of a patch is no object of its kind: 422 about the patch, where a whole body that is none gets 400."""
+    """The error for a patch whose result is no object of its kind: 422, where a whole body gets 400."""
     if problem.code != 400:
         return problem
     words = str(problem).partition(f"cannot be handled as a {call.resource.kind}: ")[2] or str(problem)
@@ -426,26 +419,25 @@ def useless_patch(call: Call, problem: status.ApiError) -> status.ApiError:
 
 
 def nothing_to_apply_to(call: Call, uid: str | None) -> status.ApiError:
-    """An apply that would create where it may not."""
+    """The error for an apply that may not create the missing object."""
     if call.subresource:
         return status.not_found(call.resource, call.name)
     why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
     return status.conflict(call.resource, call.name, why)
 
 
-# -- nobody may grant what they do not hold
+# -- users cannot grant permissions that they do not have
 #
-# The rules of a role, or of the role that a binding refers to, must be covered by the writer's own, unless the writer may
-# `escalate` (roles) or `bind` (bindings). As on a real server that goes for every rule at every write, also of what was granted
-# before.
+# The user's own rules must cover the rules of the role, or of the role that a binding refers to, unless the user may `escalate`
+# (roles) or `bind` (bindings). As on a real server, each write checks all rules, also those granted before.
 
 EVERYTHING = [Rule(("*",), ("*",), ("*",)), Rule(("*",), paths=("*",))]
-"""What a role that gathers the rules of others may come to grant."""
+"""What a role with an aggregationRule counts as granting, since it can gather any rule."""
 BINDINGS = ("clusterrolebindings", "rolebindings")
 
 
 def check_escalation(access: Access, call: Call, new: Object) -> None:
-    """ApiError 403 where the write would grant more than its writer has."""
+    """ApiError 403 if the write grants more than its user has."""
     if call.resource.plural in BINDINGS:
         granted = list(access.role_rules(new.get("roleRef") or {}, call.namespace))
     else:
@@ -480,7 +472,7 @@ def _excused(access: Access, call: Call, new: Object) -> bool:
 
 
 def _parts(granted: Rule) -> Iterator[Attributes]:
-    """Every single permission in a rule; a wildcard counts as a name of its own, which only a wildcard covers."""
+    """Every single permission in a rule. A wildcard counts as a name that only a wildcard covers."""
     for verb in granted.verbs:
         for path in granted.paths:
             yield Attributes(verb=verb, path=path)
@@ -507,13 +499,13 @@ def _quoted(values: tuple[str, ...]) -> str:
     return "[" + " ".join(f'"{value}"' for value in values) + "]"
 
 
-# -- admin access to devices: only in namespaces that an administrator labelled for it
+# -- admin access to devices, for which an administrator must have labelled the namespace
 
 ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
 
 
 def check_admin_access(obj: Object, namespace: Object | None) -> list[Cause]:
-    """What is wrong with a new ResourceClaim or ResourceClaimTemplate in this namespace (the object)."""
+    """Causes against a new ResourceClaim or ResourceClaimTemplate in this namespace (the object)."""
     template = obj.get("kind") == "ResourceClaimTemplate"
     at = "spec.spec.devices.requests" if template else "spec.devices.requests"
     spec = obj.get("spec") or {}

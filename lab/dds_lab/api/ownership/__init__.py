@@ -1,9 +1,8 @@
-"""Who wrote which field: metadata.managedFields after an update, and server-side apply on top of it.
+"""Field ownership: metadata.managedFields after an update, and server-side apply.
 
-The rules are those of Kubernetes' structured merge (KEP-555): ownership is by field and by entry of keyed lists, an apply
-conflicts only where another manager owns a field *and* the value would change, and what a manager applied before and
-leaves out now is removed unless somebody else owns it. Pure functions; nothing here may know a kind or write an object
-in place.
+The rules are those of Kubernetes' structured merge (KEP-555). Fields and entries of keyed lists have owners. An apply conflicts
+only if another manager owns a field *and* its value would change. A field that a manager applied before and now leaves out is
+removed, unless another manager owns it. All functions are pure.
 """
 
 from dds_lab.api.ownership.managers import applied, updated

@@ -1,10 +1,9 @@
-"""Sets of fields, in the very form in which an object carries them (fieldsV1), and walks over objects along their schema: what
-differs between two, what one mentions, both merged, parts taken out.
+"""Sets of fields in the form of fieldsV1, and walks over objects along their schema: differences, mentions, merge, removal.
 
-A set is a tree of dicts. A child is named by one element of a path: `f:name` (a field), `k:{"type":"Ready"}` (the entry of
-a keyed list), `v:"text"` (a value of a set). An empty dict is a member; a dict with "." is a member that has members below
-it; one without "." is only on the way to them. The root is never a member, so `{}` at the root is the empty set. Sets are
-never changed in place and share their parts; an operation that changes nothing gives back the same set.
+A set is a tree of dicts. A key is one element of a path: `f:name` (a field), `k:{"type":"Ready"}` (an entry of a keyed list) or
+`v:"text"` (a value of a set). An empty dict is a member. A dict with "." is a member with members below it; one without "." is
+only on the way to them. The root is never a member, so `{}` at the root is the empty set. Sets never change in place and share
+their parts; an operation that changes nothing returns the same set.
 """
 
 from collections.abc import Iterator
@@ -23,7 +22,6 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def union(one: Fields, other: Fields) -> Fields:
-    """Everything that is in either."""
     if one is other or not other:
         return one
     if not one:
@@ -56,7 +54,7 @@ def _both(ours: Fields, theirs: Fields) -> Fields:
 
 
 def difference(one: Fields, other: Fields) -> Fields:
-    """What is in the first and not in the second, path by path: a path in the second takes nothing below it along."""
+    """The members of the first set that are not in the second. A member of the second removes nothing below itself."""
     if not one or not other:
         return one
     out: Fields | None = None
@@ -77,7 +75,7 @@ def difference(one: Fields, other: Fields) -> Fields:
 
 
 def _rest(ours: Fields, theirs: Fields) -> Fields | None:
-    """The difference below one child; None when nothing is left."""
+    """The difference below one child; None if nothing is left."""
     if not ours:
         return ours if theirs and SELF not in theirs else None
     if not theirs:
@@ -94,7 +92,6 @@ def _rest(ours: Fields, theirs: Fields) -> Fields | None:
 
 
 def intersection(one: Fields, other: Fields) -> Fields:
-    """What is in both."""
     out: Fields = {}
     for name, ours in one.items():
         theirs = other.get(name)
@@ -118,7 +115,7 @@ def _common(ours: Fields, theirs: Fields) -> Fields | None:
 
 
 def has(fields: Fields | None) -> bool:
-    """Whether the child that was looked up (None when there is none) is itself a member."""
+    """Whether a child (None if absent) is itself a member."""
     return fields is not None and (not fields or SELF in fields)
 
 
@@ -144,7 +141,7 @@ def shown(element: str) -> str:
 
 
 def well_formed(fields: Any) -> bool:
-    """Whether this is a set of fields: what clients send need not be one."""
+    """Whether a value from a client is a set of fields."""
     return isinstance(fields, dict) and all(
         (name == SELF and below == {}) or (_is_element(name) and well_formed(below)) for name, below in fields.items()
     )
@@ -162,22 +159,21 @@ def _is_element(name: str) -> bool:
 
 
 def entry_of(keys: Fields) -> str:
-    """The element for an entry of a keyed list, from the values of its keys."""
+    """The path element of an entry of a keyed list, from its key values."""
     return "k:" + _encode(keys).decode()
 
 
 def value_of(value: Any) -> str:
-    """The element for a value of a set."""
+    """The path element of a value of a set."""
     return "v:" + _encode(value).decode()
 
 
-# -- walks
+# -- walks over granular positions (objects, maps, keyed lists, sets); everything else is one leaf
 #
-# Granular positions (objects, maps, keyed lists, sets) are walked, everything else is one leaf. Parts that are the same Python
-# object on both sides are not looked at, which is what makes small changes of large objects cheap.
+# Parts that are the same Python object on both sides are skipped. That makes small changes of large objects cheap.
 
 ANYTHING = Node("any", preserve_unknown=True)
-"""Below a position whose fields are not declared: maps are granular, lists and scalars are leaves."""
+"""For fields that are not declared: maps are granular, lists and scalars are leaves."""
 
 _SCALARS: dict[str, tuple[tuple[type, ...], str]] = {
     "string": ((str,), "string"),
@@ -191,31 +187,29 @@ _SCALARS: dict[str, tuple[tuple[type, ...], str]] = {
 
 
 _KEY_DEFAULTS = {("ContainerPort", "protocol"): "TCP"}
-"""Key fields of built-in kinds that a server fills in, by type and field: an entry without one is the same entry."""
+"""Key fields of built-in kinds that a server fills in, by type and field. An entry without the field has this value."""
 
 
 def is_map(node: Node, value: Any) -> bool:
-    """Whether the fields below are owned one by one."""
+    """Whether each field has its own owners."""
     if node.type in ("object", "map"):
         return not node.atomic
     return node.type == "any" and node.preserve_unknown and isinstance(value, dict)
 
 
 def is_list(node: Node) -> bool:
-    """Whether the entries are owned one by one."""
+    """Whether each entry has its own owners."""
     return node.type == "list" and node.list_type != "atomic"
 
 
 def child(node: Node, name: str) -> Node:
-    """The node of a field; unknown ones are untyped."""
+    """The node of a field; ANYTHING if it is not declared."""
     return node.fields.get(name) or node.items or ANYTHING
 
 
 def differences(node: Node, old: Any, new: Any) -> tuple[Fields | None, Fields | None]:
-    """(fields that are new or have another value, fields that are gone); None for none, `{}` for this position itself.
-
-    MISSING stands for an absent side; at most one may be.
-    """
+    """(new or changed fields, removed fields): None for none, `{}` for this position itself. MISSING is an absent side; at most
+    one may be absent."""
     if old is new:
         return None, None
     if is_map(node, old if new is MISSING else new):
@@ -233,17 +227,17 @@ def differences(node: Node, old: Any, new: Any) -> tuple[Fields | None, Fields |
 
 
 def _own(below: Fields, other: Any) -> Fields | None:
-    """A container that is absent on the other side is itself among the differences."""
+    """A container that is absent on the other side is itself a difference."""
     if other is not MISSING:
         return below or None
     return {SELF: MEMBER, **below} if below else MEMBER
 
 
 def map_differences(node: Node, old: Any, new: Any, leave: frozenset[str] = frozenset()) -> tuple[Fields, Fields]:
-    """`differences` of the fields of an object or map, without those named in `leave`."""
+    """`differences` of the fields of an object or map, without those in `leave`."""
     before = old if isinstance(old, dict) else {}
     after = new if isinstance(new, dict) else {}
-    zeros = EMPTY if old is MISSING else node.zeros  # what is always there needs no owner
+    zeros = EMPTY if old is MISSING else node.zeros  # a field that is always there needs no owner
     taken: Fields = {}
     gone: Fields = {}
     for name, value in after.items():
@@ -285,7 +279,7 @@ def _list_differences(node: Node, old: Any, new: Any) -> tuple[Fields, Fields]:
 
 
 def _entries(node: Node, values: Any) -> dict[str, Any]:
-    """Entries of a keyed list or set by path element; of repeated ones the first, and none that has no key."""
+    """Entries of a keyed list or set by path element: the first of equal ones, and none without a key."""
     found: dict[str, Any] = {}
     for value in values if isinstance(values, list) else ():
         element, _ = element_of(node, value)
@@ -329,7 +323,7 @@ def _key_default(item: Node, name: str) -> Any:
 
 
 def mentioned(node: Node, value: Any, path: str, errors: list[str]) -> Fields | None:
-    """The fields that an applied configuration mentions, as `differences` gives them; what is wrong with it goes to `errors`."""
+    """The fields that an applied configuration mentions, in the form of `differences`. Problems are added to `errors`."""
     if node.type in ("object", "map") or is_map(node, value):
         return _mentioned_map(node, value, path, errors)
     if node.type == "list":
@@ -389,7 +383,7 @@ def _mentioned_list(node: Node, value: Any, path: str, errors: list[str]) -> Fie
 
 
 def merged(node: Node, live: Any, applied: Any) -> Any:
-    """`applied` laid over `live`: nothing goes away, leaves are the applied ones. The live object itself when nothing changes."""
+    """`applied` laid over `live`: nothing is removed, leaves are the applied ones. `live` itself if nothing changes."""
     if live is MISSING or applied is live:
         return applied
     if is_map(node, applied) and isinstance(live, dict) and isinstance(applied, dict):
@@ -417,8 +411,7 @@ def _merged_map(node: Node, live: dict[str, Any], applied: dict[str, Any]) -> di
 
 
 def _merged_list(node: Node, live: list[Any], applied: list[Any]) -> list[Any]:
-    """Entries of both. Applied ones keep the order in which they were applied; those of the live list alone stay in front
-    of the entry that followed them."""
+    """Entries of both. Applied ones keep their order; those only in the live list stay before the entry that followed them."""
     left = [(element_of(node, value)[0], value) for value in live]
     right = {element_of(node, value)[0]: value for value in applied}
     before = dict(reversed(left))
@@ -443,7 +436,7 @@ def _merged_list(node: Node, live: list[Any], applied: list[Any]) -> list[Any]:
 
 
 def without(node: Node, value: Any, fields: Fields) -> Any:
-    """The value without the fields of a set. A container that loses everything is MISSING; an atomic one goes as a whole."""
+    """The value without a set of fields. A container that loses everything is MISSING; an atomic one is removed whole."""
     if is_map(node, value) and isinstance(value, dict):
         kept: dict[str, Any] = {}
         for name, below in value.items():
@@ -468,7 +461,7 @@ def without(node: Node, value: Any, fields: Fields) -> Any:
 
 
 def named(node: Node, fields: Fields) -> Fields:
-    """The set with every named field on the way to a member: whoever owns `spec.size` keeps `spec` alive."""
+    """The set with every named field on the way to a member: the owner of `spec.size` keeps `spec` alive."""
     out: Fields | None = None
     for name, below in fields.items():
         if not below or name == SELF:

@@ -1,4 +1,4 @@
-"""metadata.managedFields: one entry for each (manager, operation, version, subresource), in the order of a real server."""
+"""metadata.managedFields: one entry for each (manager, operation, version, subresource), in a real server's order."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from dds_lab.api.status import Cause, apply_conflict, bad_request, internal
 Entry = dict[str, Any]
 
 UPDATES_KEPT = 10
-"""More entries of updates than this are put together, the oldest first."""
+"""If there are more entries of updates, the oldest are merged."""
 OLD_UPDATES = "ancient-changes"
 BEFORE_APPLY = "before-first-apply"
 
@@ -41,7 +41,7 @@ _UNOWNED = frozenset({
 })  # fmt: skip
 _TYPE_META = frozenset(("apiVersion", "kind"))
 _RESET = {"": frozenset({"status"}), "status": frozenset({"metadata", "spec"})}
-"""What a write through the main resource or a subresource cannot change."""
+"""What a write through the main resource ("") or a subresource cannot change."""
 
 _TEXT = Node("string")
 _TEXTS = "name generateName namespace uid resourceVersion selfLink creationTimestamp deletionTimestamp"
@@ -57,7 +57,7 @@ _METADATA = Node(
         "ownerReferences": Node("list", items=Node("object", atomic=True), list_type="map", list_keys=("uid",)),
     },
 )
-"""For a schema that does not describe metadata."""
+"""Used if a schema does not describe metadata."""
 
 
 def updated(
@@ -69,11 +69,10 @@ def updated(
     api_version: str,
     now_text: str,
 ) -> list[Entry]:
-    """metadata.managedFields after a create (`old` None), update or patch that turns `old` into `new`.
+    """metadata.managedFields after a create (`old` is None), an update or a patch.
 
-    `manager` takes what is new or has another value, everybody loses what changed or went. When nothing that can be owned
-    changed, the result is the very list that was there. Objects without any entry are not tracked and stay so, until somebody
-    applies.
+    `manager` gets the new and changed fields; the others lose what changed or was removed. If nothing changes that can be
+    owned, the result is the same list. An object without entries is not tracked until a client applies it.
     """
     entries, tracked = _entries_before(old, new, subresource)
     if not tracked and old is not None:
@@ -107,11 +106,11 @@ def applied(
     now_text: str,
     force: bool,
 ) -> Object:
-    """The object after a server-side apply of `patch`, with its metadata.managedFields; `live` itself when nothing changed.
+    """The object after a server-side apply of `patch`, with its managedFields; `live` itself if nothing changed.
 
-    Raises ApiError: 400 for a patch of another version or with managedFields, 409 naming owners and fields when values
-    that others own would change and `force` is not given, 500 (as a real server) for what the schema does not know and
-    for two entries with the same keys. What `kubectl` applied in its older way is not in the way of `kubectl`.
+    ApiError 400 for a patch of another version or with managedFields; 409 with owners and fields if values that others own
+    would change and `force` is not given; 500, as on a real server, for undeclared fields and duplicate keys. What `kubectl`
+    applied in its older way does not conflict with `kubectl`.
     """
     _check_head(patch, api_version)
     schema = _rooted(schema)
@@ -161,7 +160,7 @@ def _check_head(patch: Object, api_version: str) -> None:
 
 
 def _mentioned(schema: Node, patch: Object, left_out: frozenset[str]) -> Fields:
-    """The fields that the patch mentions and that can be owned."""
+    """The fields that the patch mentions and that can have owners."""
     errors: list[str] = []
     whole = mentioned(schema, patch, "", errors)
     if errors:
@@ -175,7 +174,7 @@ def _mentioned(schema: Node, patch: Object, left_out: frozenset[str]) -> Fields:
 
 
 def _ownable(fields: Fields) -> Fields:
-    """Without what nobody owns: the type, and the parts of metadata that the server keeps."""
+    """Without the fields that have no owner: the type, and the metadata that the server maintains."""
     kept = {name: below for name, below in fields.items() if name[2:] not in _TYPE_META}
     metadata = {
         name: below
@@ -190,7 +189,7 @@ def _less(fields: Fields, left_out: frozenset[str]) -> Fields:
 
 
 def _pruned(schema: Node, result: Object, last: Fields, own: Fields, others: list[Entry]) -> Object:
-    """Without what the manager applied last time, leaves out now, and nobody else owns."""
+    """Without what the manager applied last time and leaves out now, unless another manager owns it."""
     left = difference(named(schema, last), named(schema, own))
     for entry in others:
         if not left:
@@ -219,7 +218,7 @@ def _owner(entry: Entry) -> str:
 
 
 def _changes(schema: Node, old: Object | None, new: Object, left_out: frozenset[str]) -> tuple[Fields, Fields]:
-    """(fields that are new or other, fields that are gone), of those that can be owned."""
+    """(new or changed fields, removed fields), only those that can have owners."""
     start: Object = old or {}
     taken, gone = map_differences(schema, start, new, left_out | _TYPE_META | {"metadata"})
     if "metadata" not in left_out:
@@ -238,7 +237,6 @@ def _metadata(schema: Node) -> Node:
 
 @lru_cache(maxsize=256)
 def _rooted(schema: Node) -> Node:
-    """The schema with type and metadata described."""
     if _metadata(schema) is not _METADATA:
         return schema
     fields = {**schema.fields, "metadata": _METADATA, "apiVersion": _TEXT, "kind": _TEXT}
@@ -246,8 +244,8 @@ def _rooted(schema: Node) -> Node:
 
 
 def _entries_before(old: Object | None, new: Object, subresource: str) -> tuple[list[Entry], bool]:
-    """The entries that a write starts from, and whether the object is tracked. A write through the main resource may bring
-    its own, `[{}]` meaning none; whoever sends none, or nonsense, does not change them."""
+    """The entries before a write, and whether the object is tracked. A write through the main resource may send its own; `[{}]`
+    means none. Missing or malformed ones change nothing."""
     live: list[Entry] = _list(old)
     sent = _list(new)
     if subresource or sent is live or not sent or sent == live:
@@ -276,7 +274,7 @@ def _well_formed(entry: Any) -> bool:
 
 
 def _entries_before_apply(schema: Node, live: Object | None, api_version: str, now_text: str) -> list[Entry]:
-    """The live entries; an object that was not tracked is from now on, with all it has owned by one manager."""
+    """The live entries. An object without any is tracked from now on: one manager owns all its fields."""
     entries = _list(live)
     if entries or live is None:
         return entries
@@ -294,7 +292,7 @@ def _is_of(entry: Entry, manager: str, operation: str, subresource: str, api_ver
 
 
 def _losing(entry: Entry, taken: Fields, gone: Fields) -> tuple[Entry, ...]:
-    """The entry without what changed or went; none when nothing is left."""
+    """The entry without what changed or was removed; empty if nothing is left."""
     fields = entry["fieldsV1"]
     kept = difference(difference(fields, taken), gone)
     if kept is fields:
@@ -314,7 +312,7 @@ def _entry(manager: str, operation: str, api_version: str, time: str, fields: Fi
 
 
 def _capped(entries: list[Entry]) -> list[Entry]:
-    """At most UPDATES_KEPT entries of updates: the oldest of one version share one."""
+    """With at most UPDATES_KEPT entries of updates: the oldest of each version are merged."""
     if len(entries) <= UPDATES_KEPT:
         return entries
     updates = sorted((entry for entry in entries if entry["operation"] == "Update"), key=_age)
@@ -356,21 +354,21 @@ def _place(entry: Entry) -> tuple[str, str, str, str, str]:
     )
 
 
-# -- kubectl's older way of applying, which leaves the whole configuration in an annotation
+# -- kubectl's older way of applying, which keeps the whole configuration in an annotation
 #
-# Whoever applies as `kubectl` takes over what kubectl applied before and nobody changed since; the annotation then follows what
-# is applied, so that both ways can be mixed. Other managers get none of this.
+# A server-side apply by `kubectl` takes over what the older way applied and nobody has changed since. It also updates the
+# annotation, so that both ways can be mixed. Other managers get none of this.
 
 MANAGER = "kubectl"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 LARGEST = 256 * 1024
-"""Bytes that all annotations of an object may have; beyond that the annotation is given up."""
+"""Limit for all annotations of an object, in bytes. Beyond it the annotation is removed."""
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def taken_over(schema: Node, live: Object | None, manager: str, api_version: str) -> Fields:
-    """The fields that kubectl set by the older way and that still hold what it set: no conflict when it applies them anew."""
+    """The fields that kubectl set in the older way and that still have that value. They do not conflict with its apply."""
     text = _annotations(live).get(LAST_APPLIED) if manager == MANAGER and live is not None else None
     if not text:
         return {}
@@ -389,7 +387,7 @@ def taken_over(schema: Node, live: Object | None, manager: str, api_version: str
 
 
 def remembered(result: Object, applied: Object, manager: str) -> Object:
-    """The object with its annotation, where it has one, saying what was applied just now."""
+    """The object. If it has the annotation, it now says what was just applied."""
     annotations = _annotations(result)
     if manager != MANAGER or not annotations.get(LAST_APPLIED):
         return result

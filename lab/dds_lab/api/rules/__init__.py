@@ -1,1 +1,1 @@
-"""What each kind demands of its objects: one module per family of kinds, pure functions from objects to causes."""
+"""The rules of each kind: one module for each family of kinds, pure functions from objects to causes."""

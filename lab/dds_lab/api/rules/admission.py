@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicy and its binding: defaults, and what makes them acceptable: that every expression compiles."""
+"""ValidatingAdmissionPolicy and its binding: defaults, and checks (among others that every expression compiles)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dds_lab.api.verdicts import REASONS, scope_of
 
 CONDITIONS = 64
 VARIABLES = 64
-"""A real server bounds only what they cost."""
+"""A limit of the lab: a real server limits only the cost of variables."""
 OPERATIONS = ("*", "CREATE", "UPDATE", "DELETE", "CONNECT")
 SCOPES = ("*", "Cluster", "Namespaced")
 MATCHING = ("Equivalent", "Exact")
@@ -34,11 +34,10 @@ _IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
 
 
 class _Admission(BuiltIn):
-    """Either kind. Its defaults are those of what it matches."""
+    """What both kinds share: defaults of the field that says what they match."""
 
     counted = True
     matching = ""
-    """The field that says what it matches."""
 
     def defaulted(self, obj: Object, old: Object | None) -> Object:
         spec = obj.get("spec") or {}
@@ -59,7 +58,7 @@ class _Admission(BuiltIn):
 
 
 class Policies(_Admission):
-    """What is allowed, in CEL. Who is asked, and with which parameters, says a binding."""
+    """Policies, in CEL. A binding says to what a policy applies, and with which parameters."""
 
     matching = "matchConstraints"
 
@@ -92,8 +91,6 @@ class Policies(_Admission):
 
 
 class PolicyBindings(_Admission):
-    """What a policy is applied to, with which parameters, and what comes of a refusal."""
-
     matching = "matchResources"
 
     def check(self, obj: Object) -> list[Cause]:
@@ -150,7 +147,7 @@ def _check_condition(condition: Object, at: str, scope: Scope) -> list[Cause]:
 
 
 def _check_variables(spec: Object) -> list[Cause]:
-    """Each may name those before it."""
+    """A variable may use those before it."""
     scope = scope_of(spec)
     if len(scope.variables) > VARIABLES:
         return [causes.too_many("spec.variables", len(scope.variables), VARIABLES)]
@@ -191,7 +188,7 @@ def _check_validations(spec: Object) -> list[Cause]:
 
 
 def _check_expression(text: str, at: str, scope: Scope, kind: str = "", missing: str = UNSPECIFIED) -> list[Cause]:
-    """That it compiles, and gives what is wanted (anything, where no `kind` is)."""
+    """It must compile and evaluate to `kind` (to any type if empty)."""
     if not text.strip():
         return [causes.required(at, missing)]
     try:

@@ -1,4 +1,4 @@
-"""Makes of a problem the cause that a server tells: reason, words, path of the field. Paths are plain strings."""
+"""Builds the causes in a server's answers: reason, message, and path of the field (a string)."""
 
 import json
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from dds_lab.api.status import Cause
 
 
 def shown(value: Any) -> str:
-    """A value as messages show it: JSON, strings quoted."""
+    """A value as messages show it: JSON."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -1,4 +1,4 @@
-"""ResourceClaim and ResourceClaimTemplate: defaults, what may change when, the status and who may write which part of it."""
+"""ResourceClaim and ResourceClaimTemplate: defaults, checks of spec and status, and who may write which part of the status."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ONE_OF = "exactly one of `exactly` or `firstAvailable` is required"
 
 
 def defaulted(spec: Object) -> Object:
-    """A claim's spec with its defaults: ExactCount, one device, tolerations that compare values."""
+    """A claim's spec with its defaults: ExactCount, one device, tolerations with operator Equal."""
     claim = spec.get("devices") or {}
     requests = claim.get("requests")
     if not requests:
@@ -70,7 +70,7 @@ def _defaulted_exact(exact: Object) -> Object:
 
 
 def names_of(spec: Object) -> dict[str, frozenset[str]]:
-    """Names of requests, each with those of its subrequests."""
+    """The names of the requests, each with the names of its subrequests."""
     requests = (spec.get("devices") or {}).get("requests") or ()
     return {
         request.get("name", ""): frozenset(sub.get("name", "") for sub in request.get("firstAvailable") or ())
@@ -79,7 +79,7 @@ def names_of(spec: Object) -> dict[str, frozenset[str]]:
 
 
 def check(spec: Object, at: str) -> list[Cause]:
-    """A claim's spec."""
+    """Causes against a claim's spec."""
     claim = spec.get("devices") or {}
     known = names_of(spec)
     where = f"{at}.devices"
@@ -157,19 +157,16 @@ def _references(given: list[str] | None, at: str, known: dict[str, frozenset[str
 
 
 def refers(name: Any, known: dict[str, frozenset[str]], main_too: bool) -> bool:
-    """Whether `name` is that of a request, or `request/subrequest`; a request with subrequests counts itself only if
-    `main_too`."""
+    """Whether `name` is that of a request or `request/subrequest`. Of a request with subrequests the name alone counts only
+    with `main_too`."""
     request, slash, sub = str(name).partition("/")
     if request not in known:
         return False
     return sub in known[request] if slash else main_too or not known[request]
 
 
-# -- the kinds
-
-
 class _Fixed(BuiltIn):
-    """A kind whose spec never changes."""
+    """A kind whose spec is immutable."""
 
     def check_change(self, new: Object, old: Object, subresource: str) -> list[Cause]:
         if new.get("spec") is old.get("spec") or new.get("spec") == old.get("spec"):
@@ -178,7 +175,7 @@ class _Fixed(BuiltIn):
 
 
 class ResourceClaims(_Fixed):
-    """Claims. Their spec never changes; an allocation can only be cleared and made anew."""
+    """Claims. Their spec is immutable; an allocation can only be cleared and then set anew."""
 
     def defaulted(self, obj: Object, old: Object | None) -> Object:
         spec = obj.get("spec")
@@ -208,7 +205,7 @@ class ResourceClaims(_Fixed):
 
 
 class ResourceClaimTemplates(_Fixed):
-    """Templates: a claim's spec that never changes, and labels and annotations for what is made of it."""
+    """Templates: an immutable claim's spec, and labels and annotations for the claims made from it."""
 
     def defaulted(self, obj: Object, old: Object | None) -> Object:
         template = obj.get("spec") or {}
@@ -235,7 +232,7 @@ def _results(status: Object) -> list[Object]:
 
 
 def _without_deallocated(status: Object, before: Object) -> Object:
-    """The status without statuses of devices that the write takes out of the allocation; no client need do it."""
+    """Remove the statuses of devices that this write takes out of the allocation, so that clients need not do it."""
     if not status.get("devices") or status.get("allocation") is before.get("allocation"):
         return status
     kept = {devices.identity(result) for result in _results(status)}
@@ -324,7 +321,7 @@ def _result_config(given: Object, at: str, known: dict[str, frozenset[str]]) -> 
 
 
 def _check_devices(status: Object, before: Object) -> list[Cause]:
-    """Statuses of devices: each of an allocated one, each device once."""
+    """A device's status must be of an allocated device, and each device has at most one."""
     given, was = status.get("devices") or [], before.get("devices") or []
     if not given or (given is was and status.get("allocation") is before.get("allocation")):
         return []
@@ -379,8 +376,8 @@ def _network(network: Object, at: str) -> list[Cause]:
 
 
 def _granular(new: Object, old: Object, verb: str) -> list[GranularCheck]:
-    """1.36: allocation and reservations are the scheduler's (`resourceclaims/binding`), a device's status is its driver's
-    (`resourceclaims/driver`, the driver's name as the resource's)."""
+    """Kubernetes 1.36: a write of allocation or reservations needs `resourceclaims/binding` (the scheduler has it); a write of
+    a device's status needs `resourceclaims/driver` with the driver's name as the resource's (the driver has it)."""
     status, before = new.get("status") or {}, old.get("status") or {}
     found: list[GranularCheck] = []
     for key in ("allocation", "reservedFor"):
@@ -402,7 +399,7 @@ def _granular(new: Object, old: Object, verb: str) -> list[GranularCheck]:
 
 
 def _node_of(allocation: Object) -> str:
-    """The node that an allocation is bound to, by name; empty when it is not bound to one."""
+    """The name of the node that an allocation is bound to, "" if it is not bound to one."""
     terms = (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or []
     fields = terms[0].get("matchFields") or [] if len(terms) == 1 else []
     if len(fields) != 1 or fields[0].get("key") != "metadata.name" or fields[0].get("operator") != "In":

@@ -1,4 +1,4 @@
-"""Namespace, ConfigMap, Secret, Lease, Node; roles and their bindings."""
+"""Namespace, ConfigMap, Secret, Lease, Node, roles and their bindings."""
 
 import base64
 from typing import Any
@@ -15,12 +15,12 @@ LARGEST = 1024 * 1024
 NODE_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 NOT_READY: Object = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 CHANGEABLE = frozenset({"unschedulable", "taints", "providerID", "podCIDR", "podCIDRs", "configSource"})
-"""Of a node's spec."""
+"""Fields of a node's spec that an update may change."""
 SUBJECTS = ("ServiceAccount", "User", "Group")
 
 
 class Namespaces(BuiltIn):
-    """Namespaces carry their own name as a label and stay until the server has emptied them."""
+    """A namespace carries its name as a label, and stays until the server has emptied it."""
 
     name_check: meta.NameCheck = staticmethod(names.dns_label)
     selectable_names = ("status.phase",)
@@ -57,7 +57,7 @@ def _with_name_label(namespace: Object) -> Object:
 
 
 class _Kept(BuiltIn):
-    """Data under keys, which can be sealed with `immutable`."""
+    """Keyed data, which `immutable` protects from changes."""
 
     fields: tuple[str, ...] = ()
 
@@ -90,13 +90,11 @@ class _Kept(BuiltIn):
 
 
 class ConfigMaps(_Kept):
-    """Texts and bytes for pods."""
-
     fields = ("data", "binaryData")
 
 
 class Secrets(_Kept):
-    """Secrets. `stringData` can only be written and ends up in `data`."""
+    """`stringData` can only be written; its values end up in `data`."""
 
     fields = ("data",)
     selectable_names = ("type",)
@@ -120,8 +118,6 @@ class Secrets(_Kept):
 
 
 class Leases(BuiltIn):
-    """Leases of leaders and nodes."""
-
     def check(self, obj: Object) -> list[Cause]:
         spec = obj.get("spec") or {}
         found: list[Cause] = []
@@ -137,7 +133,7 @@ class Leases(BuiltIn):
 
 
 class Nodes(BuiltIn):
-    """Nodes. A new one is tainted as not ready, as the admission of a real server does; its status is its creator's."""
+    """A new node gets the taint not-ready, as from a real server's admission, and the status that its creator sends."""
 
     labels_by_status = True
     selectable_names = ("spec.unschedulable",)
@@ -210,11 +206,8 @@ def _check_status(obj: Object) -> list[Cause]:
     return found
 
 
-# -- Role, ClusterRole and their bindings
-
-
 class Roles(BuiltIn):
-    """Roles of a namespace or of the cluster; only the latter may name paths that are no resources."""
+    """Only roles of the cluster may name paths that are no resources."""
 
     name_check: meta.NameCheck = staticmethod(names.path_segment)
 
@@ -245,7 +238,7 @@ def _rule(rule: Object, namespaced: bool, at: str) -> list[Cause]:
 
 
 class Bindings(BuiltIn):
-    """Bindings of a role to subjects; the role never changes."""
+    """The role of a binding is immutable."""
 
     name_check: meta.NameCheck = staticmethod(names.path_segment)
 

@@ -1,4 +1,4 @@
-"""CustomResourceDefinition: what makes one acceptable, and the status that a server gives it."""
+"""CustomResourceDefinition: checks, and the status that a server gives it."""
 
 from dds_lab.api import names
 from dds_lab.api.kinds import Object
@@ -8,14 +8,12 @@ from dds_lab.api.strategies import BuiltIn
 
 SCOPES = ("Cluster", "Namespaced")
 APPROVED = "api-approved.kubernetes.io"
-"""Annotation that a definition in a group of Kubernetes' own domains must carry."""
+"""The annotation that a definition needs in a group of Kubernetes' own domains."""
 PROTECTED = ("k8s.io", "kubernetes.io")
 COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 
 
 class Definitions(BuiltIn):
-    """Definitions of custom resources."""
-
     counted = True
 
     def defaulted(self, obj: Object, old: Object | None) -> Object:
@@ -69,13 +67,12 @@ class Definitions(BuiltIn):
 
 
 def is_established(obj: Object) -> bool:
-    """Whether the kind is served."""
     conditions = (obj.get("status") or {}).get("conditions") or ()
     return any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions)
 
 
 def accepted(obj: Object, second: str) -> Object:
-    """The definition with the status that the server's controllers give it: names accepted, kind established."""
+    """The definition with the status of a real server's controllers: names accepted, kind established."""
     conditions = [
         _condition("NamesAccepted", "NoConflicts", "no conflicts found", second),
         _condition("Established", "InitialNamesAccepted", "the initial names have been accepted", second),

@@ -1,4 +1,4 @@
-"""DeviceClass and DeviceTaintRule; and what all kinds of resource.k8s.io share: drivers, pools, attributes, selectors,
+"""DeviceClass and DeviceTaintRule; and what the kinds of resource.k8s.io share: drivers, pools, attributes, selectors,
 configuration, binding conditions."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _EXTENDED = re.compile(r"[^/]+/[^/]+")
 
 @lru_cache(maxsize=4096)
 def selector_problem(expression: str) -> str:
-    """What keeps the expression from being a selector of devices, or nothing."""
+    """Why the expression is no selector of devices; "" if it is one."""
     try:
         cel.compile(expression)
     except SelectorError as error:
@@ -51,7 +51,7 @@ def driver(value: str, at: str) -> list[Cause]:
 
 
 def pool(value: str, at: str) -> list[Cause]:
-    """One or more DNS subdomains with slashes between them."""
+    """DNS subdomains, separated by slashes."""
     if not value:
         return [causes.required(at)]
     if len(value) > POOL_LENGTH:
@@ -105,7 +105,6 @@ def _selector(given: Object, at: str) -> list[Cause]:
 
 
 def configuration(given: Object, at: str) -> list[Cause]:
-    """A driver's opaque configuration."""
     opaque = given.get("opaque")
     if opaque is None:
         return [causes.required(at, "exactly one field must be specified")]
@@ -114,7 +113,7 @@ def configuration(given: Object, at: str) -> list[Cause]:
 
 
 def binding(given: Object, at: str) -> list[Cause]:
-    """Binding conditions of a device or an allocation result: both kinds or none, few, each once."""
+    """Binding conditions of a device or an allocation result: both lists or none, at most four each, no duplicates."""
     ready, failed = given.get("bindingConditions") or [], given.get("bindingFailureConditions") or []
     found: list[Cause] = []
     for field, listed in (("bindingConditions", ready), ("bindingFailureConditions", failed)):
@@ -142,7 +141,7 @@ def identity(given: Object) -> tuple[Any, ...]:
 
 
 class DeviceClasses(BuiltIn):
-    """Classes may change; allocations made by them stay."""
+    """A change of a class does not affect existing allocations."""
 
     counted = True
 
@@ -160,14 +159,14 @@ class DeviceClasses(BuiltIn):
 
 
 def _is_extended(name: str) -> bool:
-    """`domain/name`, of no domain that is Kubernetes' own, and short enough to be asked for in a quota."""
+    """`domain/name` outside Kubernetes' own domains, short enough for the name `requests.domain/name` of a quota."""
     domain = name.split("/")[0]
     own = domain == "kubernetes.io" or domain.endswith(".kubernetes.io") or name.startswith("requests.")
     return bool(_EXTENDED.fullmatch(name)) and not own and not names.qualified_name(f"requests.{name}")
 
 
 class DeviceTaintRules(BuiltIn):
-    """Taints that an administrator puts on  An empty selector is every device, none is no device."""
+    """Taints that an administrator puts on devices. An empty selector means every device, no selector none."""
 
     counted = True
 

@@ -1,4 +1,4 @@
-"""Event in both its forms: that of the core group, in which it is kept, and that of events.k8s.io."""
+"""Events in both forms: that of the core group, in which they are stored, and that of events.k8s.io."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ CORE_NAMES: Mapping[str, str] = {
     "deprecatedLastTimestamp": "lastTimestamp",
     "deprecatedCount": "count",
 }
-"""Fields of events.k8s.io and what the core group calls them; the others have the same name in both."""
+"""Fields of events.k8s.io and their names in the core group. Other fields have the same name in both."""
 NEW_NAMES = {core: new for new, core in CORE_NAMES.items()}
 TYPES = ("Normal", "Warning")
 WORD_LENGTH = 128
@@ -31,8 +31,6 @@ FIXED = ("involvedObject", "related", "reason", "message", "action", "eventTime"
 
 
 class Events(BuiltIn):
-    """Events of the core group."""
-
     selectable_names = (
         *(f"involvedObject.{key}" for key in REFERENCE), "reason", "reportingComponent", "source", "type",
     )  # fmt: skip
@@ -51,7 +49,7 @@ class Events(BuiltIn):
 
 
 class NewEvents(Events):
-    """Events of events.k8s.io: the same objects in other words, and with stricter rules."""
+    """Events of events.k8s.io: the same objects with other field names and stricter rules."""
 
     selectable_names = (*(f"regarding.{key}" for key in REFERENCE), "reason", "reportingController", "type")
 
@@ -67,7 +65,7 @@ class NewEvents(Events):
 
     def to_storage(self, obj: Object) -> Object:
         if obj.get("apiVersion") == "v1":
-            return obj  # made so already: a write asks more than once
+            return obj  # converted already: a write calls this more than once
         made = {CORE_NAMES.get(key, key): value for key, value in obj.items()}
         full, _ = decoded(kind_node("", "v1", "Event"), {**made, "apiVersion": "v1", "kind": "Event"})
         return dict(full)

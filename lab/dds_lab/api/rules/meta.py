@@ -1,4 +1,4 @@
-"""Object metadata: names, labels, annotations, owners, finalizers, and what of them an update may change."""
+"""Object metadata: names, labels, annotations, owners, finalizers, and what an update may change."""
 
 from dds_lab.api import names
 from dds_lab.api.kinds import Object
@@ -12,7 +12,7 @@ AT = "metadata"
 
 
 def check(meta: Object, namespaced: bool, name_check: NameCheck = names.dns_subdomain) -> list[Cause]:
-    """Everything that the metadata of any object must keep to."""
+    """Causes against the metadata of any object."""
     found = _names(meta, namespaced, name_check)
     if meta.get("labels"):
         found += labels(meta["labels"], f"{AT}.labels")
@@ -26,7 +26,7 @@ def check(meta: Object, namespaced: bool, name_check: NameCheck = names.dns_subd
 
 
 def check_changed(new: Object, old: Object) -> list[Cause]:
-    """`check` of the parts that are not the very same object in both; names cannot change."""
+    """`check` of the parts that are not the same Python object in both. Names cannot change."""
     found: list[Cause] = []
     for key, test in (("labels", labels), ("annotations", annotations)):
         if new.get(key) and new[key] is not old.get(key):
@@ -39,7 +39,7 @@ def check_changed(new: Object, old: Object) -> list[Cause]:
 
 
 def check_change(new: Object, old: Object) -> list[Cause]:
-    """What an update may not change in metadata, and again what any metadata must keep to in part, as servers do."""
+    """Causes against changes of immutable metadata. As on a real server, some of `check` is repeated."""
     found: list[Cause] = []
     if old.get("deletionTimestamp") and new.get("finalizers") is not old.get("finalizers"):
         found += _no_new_finalizers(new, old)
@@ -74,7 +74,7 @@ def _names(meta: Object, namespaced: bool, name_check: NameCheck) -> list[Cause]
 
 
 def labels(given: Object, at: str) -> list[Cause]:
-    """Keys and values of labels; the path of each cause is that of the map, as servers have it."""
+    """As on a real server, the path of each cause is that of the whole map."""
     found: list[Cause] = []
     for key, value in given.items():
         found += causes.invalids(at, key, names.qualified_name(key))

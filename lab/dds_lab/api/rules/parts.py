@@ -1,4 +1,4 @@
-"""Checks of parts that several kinds hold: bounded lists, conditions, taints, tolerations, node selectors, raw JSON, amounts."""
+"""Checks of parts that several kinds have: lists, conditions, taints, tolerations, node selectors, raw JSON, amounts."""
 
 import ipaddress
 import json
@@ -23,7 +23,7 @@ WHOLE = frozenset({"pods"})
 def each(
     items: Sequence[Any] | None, at: str, most: int, check: Callable[[Any, str], list[Cause]], key: str = ""
 ) -> list[Cause]:
-    """Every item checked, at most `most` of them, and no two with the same value of `key` (when one is given)."""
+    """Check every item: at most `most` of them, and no two with the same value of `key` (if given)."""
     found: list[Cause] = []
     if not items:
         return found
@@ -41,14 +41,13 @@ def each(
 
 
 def choice(value: str | None, at: str, known: Sequence[str]) -> list[Cause]:
-    """A value that must be there and be one of these."""
+    """A required value out of `known`."""
     if not value:
         return [causes.required(at)]
     return [] if value in known else [causes.not_supported(at, value, known)]
 
 
 def unique_texts(items: Iterable[str], at: str) -> list[Cause]:
-    """A list of texts as a set."""
     seen: set[str] = set()
     found = []
     for index, item in enumerate(items):
@@ -59,12 +58,12 @@ def unique_texts(items: Iterable[str], at: str) -> list[Cause]:
 
 
 def name(value: str, at: str, check: NameCheck, words: str = "") -> list[Cause]:
-    """A name that must be there."""
+    """A required name."""
     return causes.invalids(at, value, check(value)) if value else [causes.required(at, words)]
 
 
 def conditions(given: list[Object], at: str, most: int | None = None) -> list[Cause]:
-    """Conditions of the standard form; one of each type."""
+    """Standard conditions, one of each type."""
     found: list[Cause] = []
     if most is not None and len(given) > most:
         found.append(causes.too_many(at, len(given), most))
@@ -101,14 +100,12 @@ def _condition(condition: Object, kind: str, at: str) -> list[Cause]:
 
 
 def taint(given: Object, at: str, effects: Sequence[str]) -> list[Cause]:
-    """A taint of a node or a device."""
     found = name(given.get("key") or "", f"{at}.key", names.qualified_name)
     found += causes.invalids(f"{at}.value", given.get("value") or "", names.label_value(given.get("value") or ""))
     return found + choice(given.get("effect"), f"{at}.effect", effects)
 
 
 def toleration(given: Object, at: str, effects: Sequence[str]) -> list[Cause]:
-    """A toleration of a pod or a request."""
     key, operator, value = (given.get(field) or "" for field in ("key", "operator", "value"))
     found = causes.invalids(f"{at}.key", key, names.qualified_name(key)) if key else []
     if not key and operator != "Exists":
@@ -127,7 +124,7 @@ def toleration(given: Object, at: str, effects: Sequence[str]) -> list[Cause]:
 
 
 def node_selector(given: Object, at: str, single: bool = False) -> list[Cause]:
-    """A NodeSelector; `single` demands exactly one term."""
+    """`single` demands exactly one term."""
     terms = given.get("nodeSelectorTerms") or []
     where = f"{at}.nodeSelectorTerms"
     if not terms:
@@ -178,7 +175,7 @@ def _field_requirement(given: Object, at: str) -> list[Cause]:
 
 
 def raw(value: Any, at: str) -> list[Cause]:
-    """Free JSON that must be an object of at most 10 KiB."""
+    """Free JSON: an object of at most 10 KiB."""
     if value is None:
         return [causes.required(at)]
     if len(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()) > RAW_LENGTH:
@@ -202,12 +199,12 @@ def interface_address(value: str, at: str) -> list[Cause]:
 
 
 def is_extended(name: str) -> bool:
-    """A resource of some device or driver: a name with a domain that is not Kubernetes' own."""
+    """Whether a resource's name has a domain that is not Kubernetes' own."""
     return "/" in name and OWN_DOMAIN not in name and not name.startswith("requests.")
 
 
 def amount(name: str, value: str, at: str) -> list[Cause]:
-    """One resource: its name, and an amount that is not negative, and whole where only whole ones are."""
+    """The name and amount of a resource. Amounts are not negative; those of pods and extended resources are whole."""
     found = causes.invalids(at, name, names.qualified_name(name))
     exact = names.nanos(value)
     if exact < 0:

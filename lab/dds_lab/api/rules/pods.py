@@ -1,4 +1,4 @@
-"""Pod: what a server fills in, what may be written when, and what a spec must keep to."""
+"""Pod: defaults, checks of spec and status, and what an update may change."""
 
 from __future__ import annotations
 
@@ -45,7 +45,6 @@ STANDARD = frozenset({"cpu", "memory", "ephemeral-storage", "storage", "pods"})
 
 
 def defaulted(spec: Object) -> Object:
-    """The spec with its defaults."""
     made = {**spec, **{key: value for key, value in SPEC.items() if spec.get(key) is None}}
     for group in ("containers", "initContainers", "ephemeralContainers"):
         if made.get(group):
@@ -56,10 +55,8 @@ def defaulted(spec: Object) -> Object:
 
 
 def admitted(spec: Object) -> Object:
-    """The spec of a new pod with what admission adds: tolerations of failing nodes, a priority.
-
-    PriorityClasses are not served: a pod's own `priority` counts, or that of the two classes that every cluster has.
-    """
+    """The spec of a new pod with what admission adds: tolerations of failing nodes, and a priority. PriorityClasses are not
+    served: the pod's own `priority` counts, or that of the two classes that every cluster has."""
     made = {**spec, "tolerations": _tolerations(spec.get("tolerations") or [])}
     made.setdefault("priority", PRIORITIES.get(made.get("priorityClassName") or "", 0))
     made.setdefault("preemptionPolicy", "PreemptLowerPriority")
@@ -109,7 +106,7 @@ def _volume(volume: Object) -> Object:
 
 
 def _tolerations(given: list[Object]) -> list[Object]:
-    """A pod stays five minutes on a node that fails, unless it says otherwise itself."""
+    """A pod stays five minutes on a failing node, unless its own tolerations say otherwise."""
     made = list(given)
     for key in UNREADY:
         if not any(_covers(toleration, key) for toleration in given):
@@ -122,7 +119,7 @@ def _covers(toleration: Object, key: str) -> bool:
 
 
 def quality(spec: Object) -> str:
-    """Guaranteed, Burstable or BestEffort."""
+    """The pod's QoS class: Guaranteed, Burstable or BestEffort."""
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     requests = [_counted(container, "requests") for container in containers]
     limits = [_counted(container, "limits") for container in containers]
@@ -139,7 +136,7 @@ def _counted(container: Object, field: str) -> dict[str, Any]:
 
 
 class Pods(BuiltIn):
-    """Pods. Their node is set by a binding, their claims' names and the nomination by a status write."""
+    """A binding sets a pod's node. Status writes set the names of its claims and its nominated node."""
 
     counted = True
     labels_by_status = True
@@ -252,7 +249,7 @@ def _container(container: Object, claims: frozenset[str], volumes: frozenset[str
 
 
 def _resources(given: Object, claims: frozenset[str], at: str) -> list[Cause]:
-    """What a container asks for; `claims` are the names in the pod's resourceClaims."""
+    """A container's limits and requests; `claims` are the names in the pod's resourceClaims."""
     found: list[Cause] = []
     limits, requests = given.get("limits") or {}, given.get("requests") or {}
     for field, amounts in (("limits", limits), ("requests", requests)):

@@ -1,4 +1,4 @@
-"""ResourceSlice: places, devices with attributes and capacities, counters, taints, binding conditions."""
+"""ResourceSlice: node selection, devices with attributes and capacities, counters, taints, binding conditions."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ LISTS = ("ints", "bools", "strings", "versions")
 VALUES = 10
 
 
-# -- capacities, and the policies by which shares of them are asked for (KEP-5075)
+# -- capacities and their request policies (KEP-5075)
 
 
 def check(capacity: Object, shared: bool, at: str) -> list[Cause]:
-    """One capacity of a device; `shared` says whether the device allows several allocations."""
+    """Causes against one capacity of a device; `shared` if the device allows several allocations."""
     policy = capacity.get("requestPolicy")
     if policy is None:
         return []
@@ -117,7 +117,7 @@ def _step(bounds: Object, default: str, whole: int, at: str) -> list[Cause]:
 
 
 class ResourceSlices(BuiltIn):
-    """Slices of a driver's pools. Driver, pool and node never change."""
+    """Driver, pool and node of a slice are immutable."""
 
     counted = True
     selectable_names = ("spec.nodeName", "spec.driver")
@@ -187,7 +187,7 @@ def _pool(pool: Object, at: str) -> list[Cause]:
 
 
 def _places(given: Object, at: str, fields: tuple[str, ...]) -> list[Cause]:
-    """Where devices are: exactly one of the fields."""
+    """Exactly one of the fields must say where the devices are."""
     known = ", ".join(f"`{field}`" for field in fields)
     present = [field for field in fields if given.get(field) is not None]
     found: list[Cause] = []
@@ -209,7 +209,7 @@ def _places(given: Object, at: str, fields: tuple[str, ...]) -> list[Cause]:
 
 
 def _devices(given: list[Object], before: list[Object], per_device: bool) -> list[Cause]:
-    """All devices; those that are the same object as before are not looked at again."""
+    """Check the devices that are not the same Python object as before."""
     at = "spec.devices"
     heavy = len(given) > HEAVY_DEVICES and any(_is_heavy(device) for device in given)
     most = HEAVY_DEVICES if heavy else DEVICES

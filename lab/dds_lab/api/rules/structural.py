@@ -1,7 +1,7 @@
-"""Structural schemas of CustomResourceDefinitions, and the nodes that they become.
+"""Structural schemas of CustomResourceDefinitions: their checks, and their conversion to nodes.
 
-A schema is checked once, when its definition is written (`check`), and turned into nodes once (`node_of`); objects never see
-the raw schema again. Rules written in CEL (x-kubernetes-validations) are kept in the definition and not evaluated.
+A schema is checked (`check`) and converted (`node_of`) once, when its definition is written. CEL rules
+(x-kubernetes-validations) stay in the definition and are not evaluated.
 """
 
 import re
@@ -24,7 +24,7 @@ META = "metadata"
 
 
 def node_of(schema: Object, root: bool = False) -> Node:
-    """The node of a schema that `check` found nothing wrong with."""
+    """The node of a schema in which `check` found nothing wrong."""
     kind = schema.get("type", "")
     preserve = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
     extra = schema.get("additionalProperties")
@@ -74,7 +74,7 @@ def _checks(schema: Object) -> Any:
 
 
 def _python_pattern(pattern: str) -> str:
-    """Go's syntax of regular expressions in Python's: what differs in practice are \\z and the POSIX classes."""
+    r"""A Go regular expression in Python's syntax. What differs in practice are \z and the POSIX classes."""
     text = pattern.replace(r"\z", r"\Z").replace("[:alnum:]", "a-zA-Z0-9").replace("[:alpha:]", "a-zA-Z")
     return (
         text.replace("[:digit:]", "0-9")
@@ -85,7 +85,7 @@ def _python_pattern(pattern: str) -> str:
 
 
 def check(schema: Object, at: str) -> list[Cause]:
-    """What keeps the schema of a version from being structural. The root must be an object."""
+    """Causes that keep a version's schema from being structural. The root must be an object."""
     kind = schema.get("type")
     if not kind:
         return [causes.required(f"{at}.type", "must not be empty at the root")]
@@ -117,7 +117,7 @@ def _check(schema: Object, at: str) -> list[Cause]:
 
 
 def _check_free_part(part: Any, at: str) -> list[Cause]:
-    """A schema where there may be something else too: a boolean, a list of schemas."""
+    """A schema, in a field that could hold something else: a boolean, a list of schemas."""
     if part is None or (isinstance(part, bool) and at.endswith("additionalProperties")):
         return []
     return _check(part, at) if isinstance(part, dict) else [causes.invalid(at, part, "must be a schema")]

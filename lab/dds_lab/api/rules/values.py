@@ -1,6 +1,6 @@
-"""Values of custom resources against their nodes: pruning, defaults and the checks of OpenAPI, with a real server's words.
+"""Values of custom resources: pruning, defaults, and the checks of OpenAPI in a real server's words.
 
-Pure walks over a value and a node. What needs no change is returned as it is.
+Pure walks over a value and its node. What needs no change is returned as it is.
 """
 
 import base64
@@ -23,7 +23,7 @@ _GO_TYPE = {"list": "array", "map": "object"}
 
 
 def pruned(node: Node, value: Any, at: str, unknown: list[str]) -> Any:
-    """The value without fields that its node does not know; their paths are added to `unknown`."""
+    """The value without fields that its node does not know. Their paths are added to `unknown`."""
     if node.type == "list" and node.items is not None and isinstance(value, list):
         items = node.items
         return _kept(value, [pruned(items, part, f"{at}[{index}]", unknown) for index, part in enumerate(value)])
@@ -54,7 +54,7 @@ def _kept(before: list[Any], after: list[Any]) -> list[Any]:
 
 
 def defaulted(node: Node, value: Any) -> Any:
-    """The value with the defaults of everything that is there; a null where none is allowed gives way to the default."""
+    """The value with the defaults of everything in it. A null that is not allowed is replaced by the default."""
     if isinstance(value, list) and node.items is not None:
         items = node.items
         return _kept(value, [defaulted(items, part) for part in value])
@@ -81,8 +81,8 @@ def defaulted(node: Node, value: Any) -> Any:
 
 
 def check(node: Node, value: Any, field: str, words: str) -> list[Cause]:
-    """Everything wrong with a value. `field` is the path for the cause, `words` the one inside messages (a real server
-    leaves "status" out of it when the status alone is written)."""
+    """Everything wrong with a value. `field` is the path in the cause, `words` that in messages (from which a real server
+    leaves out "status" if only the status is written)."""
     if value is None:
         return [] if node.nullable or node.type == "any" else [_wrong_type(node, value, field, words)]
     if not _fits(node, value):
@@ -264,7 +264,7 @@ _HOSTNAME = re.compile(
 
 
 def _has_format(name: str, value: str) -> bool:
-    """Whether the text has a format of OpenAPI; formats that servers do not check have every text."""
+    """Whether the text has a format of OpenAPI. Formats that servers do not check match every text."""
     try:
         match name:
             case "date-time":
