@@ -136,8 +136,7 @@ class ClusterAutoscaler:
         if any(self._copied(members, cluster) for members in groups.values()):
             self.stopped += 1
             return
-        if self._failed_are_deleted(provider, view, cluster):
-            return
+        self._delete_failed(provider, view, cluster)
         upcoming = {group.id: self._upcoming(group, groups[group.id], cluster) for group in view.groups}
         self._pools = {group.id: self._expected(group.id, groups[group.id], cluster) for group in view.groups}
         simulated = Simulation(cluster, [(group, upcoming[group.id]) for group in view.groups])
@@ -161,14 +160,14 @@ class ClusterAutoscaler:
         """Whether no template can be built: a pod on the example node holds a device that is not the node's own."""
         good = next((one for one in members if _ready(one) and not _tainted(one, DELETED_BY_CA)), None)
         return good is not None and any(
-            cluster.holds_of_a_pool(claim, _name(good))
+            cluster.holds_of_a_pool(claim)
             for pod in cluster.pods_on(_name(good))
             for claim in cluster.claims_of(pod) or ()
         )
 
     # -- scale-up
 
-    def _failed_are_deleted(self, provider: Provider, view: GroupsView, cluster: Cluster) -> bool:
+    def _delete_failed(self, provider: Provider, view: GroupsView, cluster: Cluster) -> None:
         """Delete instances that failed or did not register in time, and back off their group."""
         known = {one["spec"].get("providerID") for one in cluster.nodes.values()}
         creating = {}
@@ -183,7 +182,6 @@ class ClusterAutoscaler:
                     self._did("give up", group.id, (one.id,))
                     self._ask(lambda id=one.id, group=group.id: provider.delete(group, [NodeRef(id, id)]))  # type: ignore[misc]
         self._seen_creating = creating
-        return False
 
     def _upcoming(self, group: Group, members: list[Object], cluster: Cluster) -> int:
         ready = sum(self._is_ready(group.id, one, cluster) for one in members)
@@ -361,7 +359,7 @@ class Cluster:
         known = [one for one in found if one is not None]
         return known if len(known) == len(found) else None
 
-    def holds_of_a_pool(self, claim: Object, node: str) -> bool:
+    def holds_of_a_pool(self, claim: Object) -> bool:
         """Whether the claim belongs to a pod and holds a device that is not a node's own."""
         owned = any(one["kind"] == "Pod" for one in claim["metadata"].get("ownerReferences") or ())
         return owned and any((one["driver"], one["pool"]) not in self._local for one in _results(claim))
