@@ -1,7 +1,7 @@
 """The pure core of the dynamic device scaler: it decides. It does no I/O, reads no clock and starts no thread.
 
-Facts go in (`Engine.feed`); decisions and transitions come out (`Step`); all belong into one log (`EventLog`). The public
-interface is what is exported here and in `events`, `model`, `errors`, `lifecycle`, `log` and `replay`; docs/api.md has examples.
+Facts go in (`Engine.feed`); decisions and transitions come out (`Step`); all belong into one log (`EventLog`). docs/api.md says
+what is public and has examples.
 """
 
 from dds_core import errors, events, lifecycle, log, model, replay

@@ -1,4 +1,4 @@
-"""A controller of one's own, in thirty lines: it looks at the cluster each second, decides, keeps the log, and writes.
+"""A controller of one's own on one page: it looks at the cluster each second, decides, keeps the log, and writes.
 
     python examples/custom_controller.py KUBECONFIG LOG.sqlite3 [ROUNDS]
 
@@ -42,7 +42,8 @@ def main(kubeconfig: str, path: str, rounds: int) -> None:
         translator, epoch = Translator(engine.state), log.take_epoch(now())
 
         def look() -> Iterator[events.Event]:
-            """What has changed since the last look."""
+            """What has changed since the last look. It lists what the autoscaler follows, which is what the scaler follows but
+            with all pods: the scaler's own list has only pods without a node, so a pod that got one would look deleted."""
             for one in (one for one in watched_by_autoscaler() if one.resource not in OPTIONAL):
                 items = cluster.page(one.resource, one.versions[0], scope=one.scope).items or ()
                 seen = {msgspec.json.decode(item)["metadata"]["uid"]: bytes(item) for item in items}
@@ -52,27 +53,31 @@ def main(kubeconfig: str, path: str, rounds: int) -> None:
                     yield from translator.translate(one.resource, "ADDED", raw)
                 known[one.resource] = seen
 
-        def take(fact: events.Event | None) -> None:
-            """Decide, and commit; what was not committed was not decided. Then write, which gives new facts."""
+        def take(fact: events.Event | None, at: int) -> None:
+            """Decide, commit, and only then write; each outcome is a new fact. `feed` has changed the state before `append`: if
+            that raises, this state is ahead of the log, so the program ends, and the next start folds the log anew."""
             if fact is None:
                 return
-            step = engine.feed(fact, now())
+            step = engine.feed(fact, at)
             log.append([step.group(next(ordinal))], epoch=epoch, recorded_at=now())
             for decision in step.decisions:
                 for told in outbox.put(plan(decision, str(step.at), step.at, engine.state), time.monotonic()):
-                    take(told)
+                    take(told, now())
             while isinstance(task := outbox.next(time.monotonic()), Task):
                 print(f"{task.action} {task.target}", flush=True)
                 result = task.work.carry_out(cluster, lambda resource: VERSIONS[resource][0])
-                take(outbox.finished(task, result, time.monotonic()))
+                take(outbox.finished(task, result, time.monotonic()), now())
 
         outbox.limit("attach")
-        take(events.Started("example", FINGERPRINT, SCALER.projection, epoch, "attach"))
-        take(events.PolicyChanged(Policy(mode="attach").model_dump(mode="json")))
+        take(events.Started("example", FINGERPRINT, SCALER.projection, epoch, "attach"), now())
+        take(events.PolicyChanged(Policy(mode="attach").model_dump(mode="json")), now())
         for number in range(rounds):
+            while (deadline := engine.due(now())) is not None:
+                take(deadline, deadline.due)  # at its own instant, before newer facts
             for fact in look():
-                take(fact)
-            take(events.Synced() if number == 0 else engine.due(now()))
+                take(fact, now())
+            if number == 0:
+                take(events.Synced(), now())
             time.sleep(1)
 
 

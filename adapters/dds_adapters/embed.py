@@ -21,6 +21,7 @@ from dds_core.log import EventLog
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State
+from dds_core.text import scrub
 
 OnCommit = Callable[[Committed, State], None]
 OnError = Callable[[str, DdsError], None]
@@ -39,16 +40,21 @@ def run_scaler(
 ) -> None:
     """Scale until `stop` is set; without it, until an error ends it.
 
-    `log` is the path of a SQLite file, which is made, or the URL of a database, whose schema is brought up to date. `policy` may
-    be a function that is asked again every second. Without `kubeconfig` it runs in a pod, with the account of that pod. `cluster`
-    is part of the log's name. With `leader_elect` it waits for the Lease that `dds serve` has, and only then decides.
+    `log` is the path of a SQLite file, which is made, or the URL of a database, whose schema is brought up to date. The log there
+    has the name `<cluster>/scaler`. `policy` may be a function that is asked again every second; mode "attach" never detaches.
+    Without `kubeconfig` it runs in a pod, with the account of that pod. With `leader_elect` it waits for the Lease that `dds
+    serve` has, and only then decides; without it no other process may write the same log.
 
-    `on_commit` receives each committed group of events and the state after it. It runs on the thread that decides: it must return
-    quickly and must not change the state. `on_error` receives the name of a part of the process and its error; that part is
-    tried again, and the rest goes on. It is called from any thread.
+    `on_commit` receives each committed group of events, and the engine's live state. The state has everything that was folded so
+    far, so it may be newer than the group. The call comes from the thread that decides: return quickly, do not change the state,
+    and do not use it later or on another thread. Each group is passed at most once: after a crash between commit and call, never.
+    To miss nothing, read the log from a position. An exception is caught and reported to `on_error` as part "on_commit".
+
+    `on_error` receives the name of a part of the process and its error; that part is tried again (a group is not), and the rest
+    goes on. It is called from any thread and must not raise.
 
     Raises InputError for a log or kubeconfig that cannot be used, LeaseLost and Fenced when another process took over, Refused
-    and Unreachable when the cluster cannot be identified, and what `on_commit` raises.
+    and Unreachable when the cluster cannot be identified.
     """
     url = as_url(log)
     upgrade(url)
@@ -61,7 +67,7 @@ def run_scaler(
             return database.open_log(name, cluster=uid, recorded_at=time.time_ns() // 1000)
 
         process = Process(
-            settings, followed, open_log, asked, make_scaler("embedded"), observer=_Told(on_commit, on_error)
+            settings, followed, open_log, asked, make_scaler("embedded"), observer=Callbacks(on_commit, on_error)
         )
         if stop is not None:
             threading.Thread(target=_stop_when, args=(stop, process), name="stop", daemon=True).start()
@@ -73,8 +79,8 @@ def _stop_when(stop: threading.Event, process: Process[State]) -> None:
     process.stop()
 
 
-class _Told:
-    """Passes events and errors to the embedding program (`dds_adapters.runtime.process.Observer`)."""
+class Callbacks:
+    """Passes groups and errors to the embedding program (`dds_adapters.runtime.process.Observer`)."""
 
     def __init__(self, on_commit: OnCommit, on_error: OnError) -> None:
         self._on_commit = on_commit
@@ -82,7 +88,12 @@ class _Told:
 
     def committed(self, steps: Sequence[Committed], state: State) -> None:
         for one in steps:
-            self._on_commit(one, state)
+            try:
+                self._on_commit(one, state)
+            except Exception as error:  # the caller's fault concerns neither the other groups nor the scaler
+                what = f"the caller's function failed with {type(error).__name__}: {scrub(str(error))}"
+                where, fix = f"position {one.envelopes[0].position}", "mend it; the scaler goes on"
+                self.trouble("on_commit", DdsError(what, where=where, fix=fix))
 
     def began(self, process: Process[Any]) -> None: ...
 

@@ -470,8 +470,8 @@ class Extended(click.Choice[str]):
 FABRIC = (
     setting(
         "--fabric",
-        "Fabric that is asked for free devices: a manager's API (fm, cm, nec, or one of another package) or an inventory (file, "
-        "the default).",
+        "Fabric that is asked for free devices: a manager's API (fm, cm, nec), an inventory (file, the default), or a name of an "
+        "installed package; any other name, such as help, lists all.",
         type=Extended(APIS, plugins.FABRICS),
     ),
     setting("--fabric-endpoint", "Address of the fabric's manager.", metavar="URL"),

@@ -4,6 +4,12 @@ Tasks that share an object run one after the other, in the order in which they w
 supersedes an unfinished older one. A failed task is tried again after growing pauses, and a failing server gets few requests.
 Pure: the caller gives instants (seconds of a monotonic clock) and the source of randomness, carries tasks out and reports each
 result; the outbox returns the fact of it.
+
+| task | begins | may be dropped (`droppable`) |
+|---|---|---|
+| of a decision, or `lasting` (epoch stamp, query about guards) | first | no |
+| query without decision (`needs="observe"`) | `after_decisions`, `AFTER_DECISIONS_AT_ONCE` at a time | no |
+| write without decision (Kubernetes Event) | likewise | yes: `MOST_DROPPABLE` wait, `DROPPABLE_TRIES` tries |
 """
 
 from __future__ import annotations
@@ -20,13 +26,12 @@ from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete,
 from dds_core.events import Event, Superseded, WriteDone, WriteObsolete, WriteRefused
 from dds_core.kit.policy import MODES, Mode
 
-MOST_EXTRAS = 10_000
-"""Most tasks without decision that may wait; further ones are dropped."""
-BEHIND_AT_ONCE = 2
-"""Most tasks without decision that may run at once: ten thousand queries after a start must not keep all threads, and the server,
-from the orders."""
-EXTRA_TRIES = 3
-"""A task without decision is dropped after so many failed tries."""
+MOST_DROPPABLE = 10_000
+"""Most droppable tasks that may wait; further ones are dropped."""
+AFTER_DECISIONS_AT_ONCE = 2
+"""Ten thousand queries after a start must not keep all threads, and the server, from the orders."""
+DROPPABLE_TRIES = 3
+"""A droppable task is dropped after so many failed tries."""
 LOOK_AND_WRITE = 2
 """Requests that a task usually needs: it begins only if the limiter allows that many, and sends that many without asking
 again."""
@@ -54,12 +59,12 @@ class _Item:
     """The task has ended; heaps that still contain it skip it."""
 
     @property
-    def extra(self) -> bool:
-        return _extra(self.task)
+    def droppable(self) -> bool:
+        return _droppable(self.task)
 
     @property
-    def behind(self) -> bool:
-        """True: decisions go first. After a start there may be thousands of queries, while claims wait."""
+    def after_decisions(self) -> bool:
+        """Begins only when no task of a decision is ready: after a start there may be thousands of queries, while claims wait."""
         return not (self.task.decision or self.task.lasting)
 
     @property
@@ -87,12 +92,12 @@ class Outbox:
         self._newest: dict[str, _Item] = {}
         """The waiting task by its `replaces`."""
         self._ready: dict[tuple[bool, str], list[tuple[int, _Item]]] = {}
-        """Heaps of tasks that may begin (due, and first for all their objects), by (behind, resource)."""
+        """Heaps of tasks that may begin (due, and first for all their objects), by (after_decisions, resource)."""
         self._later: list[tuple[float, int, _Item]] = []
         self._limiters: dict[str, Limiter] = {}
         """By resource. A failed task counts with all its requests. Only a completed write counts as a good answer, because
         answered reads do not show that writes work."""
-        self._extras = 0
+        self._droppables = 0
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._running)
@@ -115,7 +120,7 @@ class Outbox:
         for task in tasks:
             if not self._allowed(task):
                 facts.append(self._outcome(task, "lowered"))
-            elif _extra(task) and self._extras >= MOST_EXTRAS:
+            elif _droppable(task) and self._droppables >= MOST_DROPPABLE:
                 self._outcome(task, "dropped")
             else:
                 facts.append(self._put(task, now))
@@ -143,17 +148,17 @@ class Outbox:
         chosen: tuple[bool, int] | None = None
         heap: list[tuple[int, _Item]] | None = None
         instant = self._next_due()
-        full = sum(item.behind for item in self._running.values()) >= BEHIND_AT_ONCE
-        for (behind, resource), items in self._ready.items():
+        full = sum(item.after_decisions for item in self._running.values()) >= AFTER_DECISIONS_AT_ONCE
+        for (after_decisions, resource), items in self._ready.items():
             while items and items[0][1].gone:
                 heappop(items)
-            if not items or (behind and full):
+            if not items or (after_decisions and full):
                 continue
             wait = self._limiter(resource).wait(now, LOOK_AND_WRITE)
             if wait > 0:
                 instant = min(instant, now + wait)
-            elif chosen is None or (behind, items[0][0]) < chosen:
-                chosen, heap = (behind, items[0][0]), items
+            elif chosen is None or (after_decisions, items[0][0]) < chosen:
+                chosen, heap = (after_decisions, items[0][0]), items
         if heap is None:
             return instant if instant < float("inf") else None
         item = heappop(heap)[1]
@@ -219,7 +224,7 @@ class Outbox:
 
     def _wait(self, item: _Item) -> None:
         self._waiting[item.number] = item
-        self._extras += item.extra
+        self._droppables += item.droppable
         if item.task.replaces:
             self._newest[item.task.replaces] = item
         if not item.ahead:
@@ -233,7 +238,7 @@ class Outbox:
             heappush(self._later, (item.due, item.number, item))
 
     def _make_ready(self, item: _Item) -> None:
-        heappush(self._ready.setdefault((item.behind, item.resource), []), (item.number, item))
+        heappush(self._ready.setdefault((item.after_decisions, item.resource), []), (item.number, item))
 
     def _next_due(self) -> float:
         while self._later and self._later[0][2].gone:
@@ -256,7 +261,7 @@ class Outbox:
 
     def _no_longer_waits(self, item: _Item) -> None:
         del self._waiting[item.number]
-        self._extras -= item.extra
+        self._droppables -= item.droppable
         if self._newest.get(item.task.replaces) is item:
             del self._newest[item.task.replaces]
 
@@ -268,7 +273,7 @@ class Outbox:
         if newer is not None:
             _inherit(newer, item)
             return self._ended(item, "superseded")
-        if item.extra and item.tries >= EXTRA_TRIES:
+        if item.droppable and item.tries >= DROPPABLE_TRIES:
             return self._ended(item, "dropped")
         self._wait(item)
         return None
@@ -315,7 +320,7 @@ class Outbox:
         return self._limiters.setdefault(resource, Limiter())
 
 
-def _extra(task: Task) -> bool:
+def _droppable(task: Task) -> bool:
     """True for a task that may be dropped: without decision, not `lasting`, and a write. A query (it needs no mode) is kept,
     because nothing would repeat it."""
     return not (task.decision or task.lasting or task.needs == "observe")

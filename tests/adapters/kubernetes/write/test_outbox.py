@@ -9,7 +9,7 @@ from typing import Any
 from dds_adapters.kubernetes.cluster import Answer, Asking
 from dds_adapters.kubernetes.limiter import RECOVERED, REQUESTS, WINDOW
 from dds_adapters.kubernetes.write import outbox as module
-from dds_adapters.kubernetes.write.outbox import EXTRA_TRIES, MODE_LOWERED, Outbox
+from dds_adapters.kubernetes.write.outbox import DROPPABLE_TRIES, MODE_LOWERED, Outbox
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result, Task, Versions
 from dds_core.events import Superseded, WriteDone, WriteObsolete, WriteRefused
 from dds_core.kit.policy import Mode
@@ -35,7 +35,7 @@ def task(decision: str, *objects: str, replaces: str = "", needs: Mode = "attach
     return Task(Nothing(), names, decision, "HandOver", f"of {decision}", replaces, needs)
 
 
-def extra(*objects: str) -> Task:
+def droppable(*objects: str) -> Task:
     return Task(Nothing(), objects or ("events/1",))
 
 
@@ -93,14 +93,14 @@ def test_each_result_is_a_fact() -> None:
 
 def test_what_nobody_decided_never_takes_all_threads() -> None:
     outbox = box()
-    extras = [replace(task("", f"pods/{n}"), needs="observe") for n in range(8)]
-    outbox.put(extras, 0.0)
-    assert begun(outbox) == extras[:2]
+    queries = [replace(task("", f"pods/{n}"), needs="observe") for n in range(8)]
+    outbox.put(queries, 0.0)
+    assert begun(outbox) == queries[:2]
     order = task("order", "c/1")
     outbox.put([order], 0.0)
     assert begun(outbox) == [order]
-    outbox.finished(extras[0], Done(written=False), 0.0)
-    assert begun(outbox) == [extras[2]]
+    outbox.finished(queries[0], Done(written=False), 0.0)
+    assert begun(outbox) == [queries[2]]
 
 
 def test_a_newer_task_takes_the_place_of_one_that_waits_and_not_of_one_that_runs() -> None:
@@ -266,10 +266,10 @@ def test_a_lower_mode_takes_out_what_was_tried_in_vain_too() -> None:
 
 def test_in_observe_nothing_is_written_not_even_an_event() -> None:
     outbox = box()
-    outbox.put([task("a"), extra()], 0.0)
+    outbox.put([task("a"), droppable()], 0.0)
     assert [fact.reason for fact in outbox.limit("observe") if isinstance(fact, WriteRefused)] == [MODE_LOWERED]
     assert len(outbox) == 0
-    assert len(outbox.put([extra(), task("b")], 0.0)) == 1
+    assert len(outbox.put([droppable(), task("b")], 0.0)) == 1
     assert outbox.next(0.0) is None
     outbox.put([task("reads", needs="observe")], 0.0)
     assert [one.decision for one in begun(outbox)] == ["reads"]
@@ -289,13 +289,13 @@ def test_who_could_not_begin_is_where_it_was() -> None:
     assert outbox.waiting == 2
 
 
-def test_extras_come_after_decisions_and_are_given_up() -> None:
+def test_droppable_tasks_come_after_decisions_and_are_given_up() -> None:
     outbox = box()
-    event, decided = extra(), task("1")
+    event, decided = droppable(), task("1")
     outbox.put([event, decided], 0.0)
     assert begun(outbox) == [decided, event]
     now = 0.0
-    for _ in range(EXTRA_TRIES - 1):
+    for _ in range(DROPPABLE_TRIES - 1):
         assert outbox.finished(event, Later("no answer"), now) is None
         instant = outbox.next(now)
         assert isinstance(instant, float)
@@ -311,7 +311,7 @@ def test_a_question_that_writes_nothing_is_not_given_up() -> None:
     question = Task(Nothing(), ("pods/1",), needs="observe")
     assert outbox.put([question], 0.0) == []
     now = 0.0
-    for _ in range(10 * EXTRA_TRIES):
+    for _ in range(10 * DROPPABLE_TRIES):
         assert outbox.next(now) is question
         assert outbox.finished(question, Later("no answer"), now) is None
         instant = outbox.next(now)
@@ -324,7 +324,7 @@ def test_questions_come_after_decisions_and_stamps() -> None:
     outbox = box()
     questions = [Task(Nothing(), (f"pods/{n}",), needs="observe") for n in range(3)]
     stamp = Task(Nothing(), ("requests/a",), lasting=True)
-    decision, told = task("1", "requests/b"), extra()
+    decision, told = task("1", "requests/b"), droppable()
     outbox.put([*questions, told, stamp, decision], 0.0)
     assert begun(outbox) == [stamp, decision, *questions[:2]]
 
@@ -335,7 +335,7 @@ def test_what_lasts_is_not_given_up_and_comes_before_what_follows_for_its_object
     stamp, order = Task(Nothing(), ("requests/a",), lasting=True), task("1", "requests/a")
     outbox.put([stamp, order], 0.0)
     now = 0.0
-    for _ in range(3 * EXTRA_TRIES):
+    for _ in range(3 * DROPPABLE_TRIES):
         assert begun(outbox, now) == [stamp]
         assert outbox.finished(stamp, Later("no answer"), now) is None
         now += 60.0
@@ -363,12 +363,12 @@ def test_what_could_not_begin_in_time_is_not_wanted_any_more() -> None:
     assert len(outbox) == 0
 
 
-def test_extras_that_wait_are_bounded() -> None:
+def test_droppable_tasks_that_wait_are_bounded() -> None:
     outbox = box()
-    outbox.put([extra(f"events/{n}") for n in range(module.MOST_EXTRAS + 5)], 0.0)
+    outbox.put([droppable(f"events/{n}") for n in range(module.MOST_DROPPABLE + 5)], 0.0)
     outbox.put([task("1")], 0.0)
     assert outbox.counts["Nothing", "dropped"] == 5
-    assert outbox.waiting == module.MOST_EXTRAS + 1
+    assert outbox.waiting == module.MOST_DROPPABLE + 1
     one = outbox.next(0.0)
     assert isinstance(one, Task) and one.decision == "1"
 
