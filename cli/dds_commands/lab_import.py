@@ -56,7 +56,9 @@ class Pool(click.ParamType[tuple[str, int]]):
     metavar="N",
     help="Number of nodes; by default enough for two slots per device.",
 )
-@click.option("--slots", type=click.IntRange(1, 32), default=8, show_default=True, help="Most devices of a node.")
+@click.option(
+    "--slots", type=click.IntRange(1, 32), default=8, show_default=True, help="Most devices of a model on a node."
+)
 @click.option(
     "--pool", "pools", type=Pool(), multiple=True, metavar="[MODEL=]N", help="Devices in the pool; by default the peak."
 )

@@ -124,8 +124,8 @@ _opening = msgspec.json.Decoder(_Opening)
 
 
 def require_component(row: Envelope | LeanEvent, component: Component[Any]) -> None:
-    """Raise InputError when the first event of a log names another component. A name that ends with no component's name is that of
-    the `usual` component for a reader that expects it, and says nothing to any other reader."""
+    """Raise InputError when the first event of a log names another component. A name that ends with no component's name is one of
+    the `usual` component to a reader of that component, and says nothing to any other reader."""
     name = _opening.decode(row.data).component if row.data is not None else ""
     whose = component_of(name)
     if whose is not component and (component.usual or name.rpartition("/")[2] == whose.name):

@@ -22,12 +22,12 @@ class SchedulerPolicy(Strict):
 
     binding_timeout_seconds: PositiveSeconds = Field(
         default=600,
-        description="bindingTimeout of the profile (DynamicResourcesArgs).",
+        description="bindingTimeout of the profile (DynamicResourcesArgs). A shorter one is learned.",
     )
     hand_over: Literal["exchange", "clear"] | None = Field(
         default=None,
-        description="In `schedulers` only: overrides the policy's `hand_over`. Without it, only the kube- "
-        "scheduler gets `exchange`.",
+        description="In `schedulers` only: overrides the policy's `hand_over`. Without it, only the "
+        "kube-scheduler gets `exchange`.",
     )
     attach_budget_seconds: PositiveSeconds | None = Field(
         default=None,

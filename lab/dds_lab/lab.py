@@ -57,7 +57,8 @@ class Actor(Protocol):
 
 @contextmanager
 def _seldom_collected() -> Iterator[None]:
-    """A run makes next to no cycles. Looking for them goes through all objects there are, so it is done seldom."""
+    """A run makes next to no cycles. Looking for them goes through all objects there are, so it is done seldom. The threshold
+    belongs to the process: runs of one process come one after the other."""
     usual = gc.get_threshold()
     gc.set_threshold(100_000, 50, 1_000)
     try:

@@ -104,7 +104,9 @@ class VirtualTime:
             if soon and self._now <= until and not (due and due[0][0] == self._now):
                 call = soon.popleft()[2]
             elif due and due[0][0] <= until:
-                self._now, _, call = heapq.heappop(due)
+                at, _, call = heapq.heappop(due)
+                if call is not None:
+                    self._now = at
             else:
                 return None
             if call is not None:

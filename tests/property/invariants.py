@@ -71,7 +71,7 @@ def check(engine: Engine, step: Step, before: dict[str, dict[Any, Any]], streams
 
 
 def check_rebuilt(engine: Engine) -> None:
-    """The state survives a checkpoint, with all that is derived from it, and the agenda is that of the state."""
+    """The state survives a checkpoint, with all that is derived from it, and the deadline queue is that of the state."""
     state = engine.state
     plain = dump(state)
     again = load(plain)
@@ -87,7 +87,7 @@ def check_rebuilt(engine: Engine) -> None:
     assert isinstance(engine.deadline_queue, DeadlineQueue)
     kept_due = engine.deadline_queue._due
     assert kept_due == due, (
-        f"the agenda has {kept_due.items() - due.items()} and should {due.items() - kept_due.items()}"
+        f"the queue has {kept_due.items() - due.items()} and should {due.items() - kept_due.items()}"
     )
 
 

@@ -30,7 +30,7 @@ ANSWER_SECONDS = 4.0
 STOP_SECONDS = 2.0
 
 
-class ServersAsker(PollingThread):
+class ServersPoller(PollingThread):
     """Polls the provider of machines for its servers."""
 
     def __init__(
@@ -120,8 +120,8 @@ class CallForwarder(Provider):
 class _SideThreads:
     """The poller and the gRPC server as one."""
 
-    def __init__(self, poller: ServersAsker, server: Server) -> None:
-        self._asker = poller
+    def __init__(self, poller: ServersPoller, server: Server) -> None:
+        self._poller = poller
         self._server = server
         self._serving = False
 
@@ -129,23 +129,23 @@ class _SideThreads:
         """Raises InputError when the address cannot be used."""
         self._server.start()
         self._serving = True
-        self._asker.start()
+        self._poller.start()
 
     def look(self) -> None:
-        self._asker.look()
+        self._poller.look()
 
     def stop(self) -> Sequence[str]:
-        self._asker.end()
+        self._poller.end()
         if self._serving:
             self._server.stop(STOP_SECONDS / 2)
             self._serving = False
-        return [] if self._asker.stop(STOP_SECONDS) else [self._asker.name]
+        return [] if self._poller.stop(STOP_SECONDS) else [self._poller.name]
 
     def threads(self) -> Mapping[str, bool]:
-        return {self._asker.name: self._asker.alive}
+        return {self._poller.name: self._poller.alive}
 
     def age(self) -> float | None:
-        answered = self._asker.answered
+        answered = self._poller.answered
         return None if answered is None else time.monotonic() - answered
 
 
@@ -168,7 +168,7 @@ def make_autoscaler(
 
     def make(log: EventLog, policy: EffectivePolicy, around: Surroundings[Fleet]) -> Autoscaler:
         inbox = Inbox(around.arrivals.instant, around.arrivals.wake)
-        poller = ServersAsker(
+        poller = ServersPoller(
             machines, inbox, interval=interval, on_error=lambda error: around.trouble("servers", error)
         )
         frontend = GrpcFrontend(CallForwarder(inbox, lambda: controller.shown), observe=observe)

@@ -551,7 +551,7 @@ class Controller(ABC, Generic[P]):
     # -- the log -------------------------------------------------------------------------------------------------
 
     def _append(self, now: int) -> None:
-        """Append the waiting groups, make tasks of the committed decisions, and call the watchers."""
+        """Append the waiting groups, make tasks of the committed decisions, and call the listeners."""
         for committed in self._log_writer.append(now):
             for one in committed:
                 self._carry_out(one)

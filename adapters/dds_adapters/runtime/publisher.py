@@ -211,7 +211,7 @@ class Publisher(Controller[PoolState]):
         on_error: OnError = lambda error: None,
         pollers: Pollers | None = None,
     ) -> None:
-        """With `bare_metal_hosts`, BareMetalHosts are watched: they say which machine a node is. Without `askers`, answers are
+        """With `bare_metal_hosts`, BareMetalHosts are watched: they say which machine a node is. Without `pollers`, answers are
         passed to `turn`."""
         self.pollers = pollers
         self._asking = False
@@ -238,8 +238,8 @@ class Publisher(Controller[PoolState]):
 
     def begin(self) -> None:
         self._asking = self.pollers is not None
-        for asker in self._both():
-            asker.start()
+        for poller in self._both():
+            poller.start()
 
     def take_inputs(self) -> Sequence[Arriving]:
         return self.pollers.answers.take() if self.pollers is not None else ()
@@ -256,13 +256,13 @@ class Publisher(Controller[PoolState]):
 
     def end(self) -> Sequence[str]:
         until = time.monotonic() + STOP_SECONDS
-        for asker in self._both():
-            asker.end()
-        ended = {asker.name: asker.stop(max(0.0, until - time.monotonic())) for asker in self._both()}
+        for poller in self._both():
+            poller.end()
+        ended = {poller.name: poller.stop(max(0.0, until - time.monotonic())) for poller in self._both()}
         return [name for name, over in ended.items() if not over]
 
     def threads(self) -> Mapping[str, bool]:
-        return {asker.name: asker.alive for asker in self._both()}
+        return {poller.name: poller.alive for poller in self._both()}
 
     def _both(self) -> Sequence[Poller]:
         return (self.pollers.fabric, self.pollers.probe) if self.pollers is not None and self._asking else ()

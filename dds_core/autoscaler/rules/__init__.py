@@ -30,5 +30,5 @@ def _run(work: Work) -> None:
         for server in sorted(dirty.servers):
             work.guarded("servers.give_back", servers.give_back, server)
         for node in sorted(dirty.nodes):
-            work.guarded("servers.open", servers.remove_startup_taint, node)
+            work.guarded("servers.remove_startup_taint", servers.remove_startup_taint, node)
         work.touched.add(state.dirty.take())

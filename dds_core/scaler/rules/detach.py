@@ -7,8 +7,8 @@
 4. `_lower` lowers the size of the request by the number of marked victims, and the operator detaches them.
 
 Every step checks again: a victim that is wanted is unmarked, and a person is alerted when the wrong device leaves. The operator
-takes resources that are still attaching first, and marked ones after them. So a size is lowered only while nothing is attaching,
-and by exactly the number of marked victims.
+takes resources that are still attaching first, and marked ones after them. So for a detach a size is lowered only while nothing
+is attaching, and by exactly the number of marked victims. Orders in vain have their own section.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def _number(text: str) -> int | None:
 class CellPlan:
     """The requests for one model on one node, while the rules compute on them. `own`: the one that dds may change. `foreign`:
     another's, which prevents one of dds. `leaving`: one that is being deleted. `others`: devices of other requests. `stuck`:
-    devices whose detach fails. `size`: what `own` is to have. `granted`: claims (uids) that get more."""
+    devices whose detach fails or hangs. `size`: what `own` is to have. `granted`: claims (uids) that get more."""
 
     node: str
     model: Model

@@ -1,6 +1,6 @@
 """Kubernetes Events (events.k8s.io/v1) of dds, for `kubectl describe`.
 
-An event's name is a hash of its object, reason and instant, so that a retry creates no second one.
+An event's name is that of its object, with a hash of object, reason, part and instant, so that a retry creates no second one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The threads that carry out the tasks of the outbox. Their results are facts, which the engine's thread fetches.
+"""The threads that carry out the tasks of the outbox. Their results are facts, which the engine's thread fetches:
 
 writer = Writer(cluster, versions, permit=elector.remaining, wake=arrivals.wake)
 writer.start()

@@ -1,6 +1,6 @@
 """Prometheus metrics of a live process: counts of committed events, and values that other threads give at each scrape.
 
-`Metrics` (scaler), `PoolMetrics` (publisher) and `GroupMetrics` (autoscaler) are watchers of commits. Nothing here reads a
+`Metrics` (scaler), `PoolMetrics` (publisher) and `GroupMetrics` (autoscaler) are listeners to commits. Nothing here reads a
 clock or serves HTTP. No label has the name or uid of a claim, pod or device: the number of series is limited by states, models,
 nodes, fabrics, pools and groups.
 """

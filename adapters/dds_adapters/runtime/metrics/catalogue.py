@@ -125,7 +125,7 @@ BROKEN = Named(
     ("invariant",),
 )
 ORDERS = Named("dds_orders_in_flight", "gauge", "Ordered request sizes that the cluster does not show yet.")
-RESERVATIONS = Named("dds_reservations", "gauge", "Devices reserved for claims.")
+RESERVATIONS = Named("dds_reservations", "gauge", "Reservations that stand, one for each claim or pod.")
 VICTIMS = Named("dds_victims", "gauge", "Devices marked for a detach; a fence keeps claims off them.")
 COOLING = Named("dds_cooling_cells", "gauge", "Models on nodes that cool down after a failure.")
 

@@ -1,6 +1,6 @@
 """The operator's cache: its two kinds, nodes, and the devices that the nodes' slices show. Indexes only, no decisions."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -54,21 +54,21 @@ class OperatorView:
         for mirror in self._mirrors:
             mirror.close()
 
-    def owned(self, request: str) -> Iterator[Object]:
+    def owned(self, request: str) -> list[Object]:
         """The resources that a request manages, by name."""
         return _by_name(self._owned, request)
 
-    def on_node(self, node: str) -> Iterator[Object]:
+    def on_node(self, node: str) -> list[Object]:
         """The resources whose target is the node, by name."""
         return _by_name(self._targets, node)
 
-    def holding(self, device_id: str) -> Iterator[Object]:
+    def holding(self, device_id: str) -> list[Object]:
         """The resources that name the device, by name."""
         return _by_name(self._holders, device_id)
 
     def kin_of(self, request: Object) -> list[Object]:
         """The requests with the same conflict key, by name."""
-        return list(_by_name(self._kin, kin(request)))
+        return _by_name(self._kin, kin(request))
 
     def shown(self, uuid: str) -> Shown | None:
         """Where a slice shows the device with this uuid, None if none does. An empty uuid matches nothing."""
@@ -145,9 +145,9 @@ def _index(index: Index[Key], key: Key, obj: Object, add: bool) -> None:
         index.pop(key, None)
 
 
-def _by_name(index: Index[Key], key: Key) -> Iterator[Object]:
+def _by_name(index: Index[Key], key: Key) -> list[Object]:
     objects = index.get(key, {})
-    return (objects[name] for name in sorted(objects))
+    return [objects[name] for name in sorted(objects)]
 
 
 def _ignore(old: Object | None, new: Object | None) -> None:
