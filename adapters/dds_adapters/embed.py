@@ -43,7 +43,8 @@ def run_scaler(
     `log` is the path of a SQLite file, which is made, or the URL of a database, whose schema is brought up to date. The log there
     has the name `<cluster>/scaler`. `policy` may be a function that is asked again every second; mode "attach" never detaches.
     Without `kubeconfig` it runs in a pod, with the account of that pod. With `leader_elect` it waits for the Lease that `dds
-    serve` has, and only then decides; without it no other process may write the same log.
+    serve` has, and only then decides; without it no other process may write the same log, and no other scaler may decide in the
+    cluster, also not on a log of its own.
 
     `on_commit` receives each committed group of events, and the engine's live state. The state has everything that was folded so
     far, so it may be newer than the group. The call comes from the thread that decides: return quickly, do not change the state,

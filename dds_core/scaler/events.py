@@ -54,8 +54,8 @@ class ClaimsRelisted(OfScaler, frozen=True):
 
 class ReservedDevice(Record, frozen=True):
     """One result of a claim's allocation and the device reserved for it; `promises` in logs. `device`: its name on the node.
-    `request`: the request that it is for, or `request/alternative` (empty in older logs: that of the result). `share`, `consumed`:
-    shareID and amounts of a share."""
+    `request`: the request that it is for, or `request/alternative` (empty in older logs: that of the result). `share`,
+    `consumed`: shareID and amounts of a share."""
 
     result: int
     uuid: str

@@ -55,7 +55,7 @@ class Naming(Known):
 
 
 class EventLogger:
-    """A watcher of commits that logs each event in a line, with names for uids and the position in the log. It uses the child
+    """A listener to commits that logs each event in a line, with names for uids and the position in the log. It uses the child
     "events" of `logger`, by default of "dds".
 
     Transitions and decisions have level INFO; alerts, failed claims, refused writes and rejected objects WARNING; facts DEBUG,

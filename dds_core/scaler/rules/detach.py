@@ -1,6 +1,7 @@
 """Detach: which idle device leaves its node, and the steps until the operator may detach it.
 
-1. `_mark_idle` chooses a device that has idled long enough; `rebalance` one that a claim on another node needs. Both call `mark`.
+1. `_mark_idle` chooses a device that has idled long enough; `rebalance` one that a claim on another node needs. Both call
+   `choose_victim`, which begins a hold or, where devices cannot be held, marks at once.
 2. `check_hold`: where devices can be held, a claim of dds takes the device, so that no pod gets it.
 3. `VictimMarked` annotates the resource: from here on the device is a victim, and a fence stands around it. `check_fence`
    requests a list of all claims after `fence_settle_seconds`; if none of them has the device, the fence is confirmed.
@@ -23,6 +24,7 @@ from dds_core.model import AttachRequest, Claim, DeviceKey, FabricResource
 from dds_core.scaler import idleness
 from dds_core.scaler.events import (
     ClaimsListWanted,
+    DetachOrdered,
     DeviceHeld,
     HoldBegun,
     HoldEnded,
@@ -37,7 +39,7 @@ from dds_core.scaler.rules.assignment import Assignment, assign
 from dds_core.scaler.rules.devices import BEING_ATTACHED, held_key, is_given_up, progress_due, staying_of
 from dds_core.scaler.rules.exchange import AFTER_REFUSAL, LAST_MOMENT, MOST_RESULTS, list_when_settled
 from dds_core.scaler.rules.failures import definite_due
-from dds_core.scaler.rules.orders import CellPlan, ask, cell_of, limits_of, lower_size, published_free
+from dds_core.scaler.rules.orders import CellPlan, ask, cell_of, limits_of, published_free
 from dds_core.scaler.state import State, Work
 
 _RESCHEDULED = 30 * MICROSECONDS
@@ -550,7 +552,7 @@ def _mark_idle(work: Work, cell: CellPlan, own: AttachRequest, wanted: set[str])
     for resource in [*useless, *[r for r in idle if r not in useless][: max(0, spare)]]:
         # The mark before may have changed how long this one is worth keeping.
         if work.has_come(idle_due(state, resource.uid)):
-            mark(work, resource, _idle_reason(state, cell))
+            choose_victim(work, resource, _idle_reason(state, cell))
 
 
 def _idle_reason(state: State, cell: CellPlan) -> str:
@@ -561,7 +563,7 @@ def _idle_reason(state: State, cell: CellPlan) -> str:
     return f"idle for {seconds} s{'; ' + learned if learned else ''}"
 
 
-def mark(work: Work, resource: FabricResource, reason: str) -> bool:
+def choose_victim(work: Work, resource: FabricResource, reason: str) -> bool:
     """Choose the device as the next to go, unless its hold or fence would break at once. A hold comes first where devices can be
     held. A device that its node has not listed for long has no name by which it could be held or taken, so it needs none."""
     state = work.state
@@ -639,6 +641,32 @@ def _lower(work: Work, cell: CellPlan, own: AttachRequest) -> None:
     if any(r.marked and r.uid not in state.fences for r in owned):
         return
     lower_size(work, cell, own, victims, own.size - len(victims))
+
+
+def lower_size(
+    work: Work,
+    cell: CellPlan,
+    own: AttachRequest,
+    victims: list[FabricResource],
+    size: int,
+    *,
+    unattached: bool = False,
+) -> None:
+    """Lower the request by the number of victims; without victims, to the number of its resources (`DetachOrdered`)."""
+    work.emit_once(
+        DetachOrdered(
+            node=cell.node,
+            model=cell.model.model,
+            mode=work.state.mode,
+            request=own.name,
+            uid=own.uid,
+            size=size,
+            previous=own.size,
+            victims=tuple(sorted(r.uid for r in victims)),
+            unattached=unattached,
+        ),
+        own.name,
+    )
 
 
 def _may_leave(state: State, resource: FabricResource) -> bool:
@@ -721,7 +749,7 @@ def _free_elsewhere(work: Work, node: str, model: str, count: int) -> None:
     left = count - len(on_the_way)
     for _, _, resource in candidates:
         if left > 0 and not _wanted_there(state, resource):
-            left -= mark(work, resource, f"wanted for {model} on {node}, and the pool is empty")
+            left -= choose_victim(work, resource, f"wanted for {model} on {node}, and the pool is empty")
 
 
 def _wanted_there(state: State, resource: FabricResource) -> bool:

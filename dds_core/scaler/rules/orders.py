@@ -26,7 +26,7 @@ from dds_core.model import (
     Model,
     Requirement,
 )
-from dds_core.scaler.events import WITHDRAWN, AttachOrdered, DetachOrdered
+from dds_core.scaler.events import WITHDRAWN, AttachOrdered
 from dds_core.scaler.model import DEPARTED, Cell, Pool, PoolKey, model_of_device
 from dds_core.scaler.rules.assignment import Assignment, models_for, ordered_not_made, size_wanted
 from dds_core.scaler.rules.devices import is_given_up, progress_due, staying_of
@@ -299,32 +299,6 @@ def conflicting_model(
     if claim is not None:
         there |= {m.model for _, _, m in state.pool_results(claim.allocation)}
     return min(there & rivals, default="")
-
-
-def lower_size(
-    work: Work,
-    cell: CellPlan,
-    own: AttachRequest,
-    victims: list[FabricResource],
-    size: int,
-    *,
-    unattached: bool = False,
-) -> None:
-    """Lower the request by the number of victims; without victims, to the number of its resources (`DetachOrdered`)."""
-    work.emit_once(
-        DetachOrdered(
-            node=cell.node,
-            model=cell.model.model,
-            mode=work.state.mode,
-            request=own.name,
-            uid=own.uid,
-            size=size,
-            previous=own.size,
-            victims=tuple(sorted(r.uid for r in victims)),
-            unattached=unattached,
-        ),
-        own.name,
-    )
 
 
 def installed_models(state: State, node: str, *, leaving: bool = True) -> set[str]:

@@ -191,8 +191,8 @@ class Rows(Protocol):
 def seeds(state: Rows, resources: Mapping[str, Resource] = RESOURCES) -> dict[str, list[Identity]]:
     """The objects of a state, by resource, for `ObjectStore.before`: those that the first list does not contain are deleted.
 
-    Of pods only those without a node, because only these are listed (`watched.PENDING`). A pod that got its node while the watch
-    was down is requested by name, like any pod that leaves that scope."""
+    Only pods without a node are listed (`watch_spec.PENDING`). A pod that got its node while the watch was down is requested by
+    name, like any pod that leaves that scope."""
     found: dict[str, list[Identity]] = {}
     for resource, known in resources.items():
         rows = state.table(known.kind).rows.values()

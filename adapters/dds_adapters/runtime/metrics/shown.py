@@ -1,4 +1,4 @@
-"""Metrics of a component whose state is small: a watcher of its commits, and gauges computed from its whole state.
+"""Metrics of a component whose state is small: a listener to its commits, and gauges computed from its whole state.
 
 The thread that decides computes the values about once a second (`look`). Scrapes read these values, never the state.
 """

@@ -100,10 +100,10 @@ class Syncer:
 
     def _accounted(self, serial: str) -> bool:
         """Whether the device is in no machine or a resource names it. If that changes, its clock starts from zero."""
-        return not self._fabric.where(serial) or next(self._view.holding(serial), None) is not None
+        return not self._fabric.where(serial) or bool(self._view.holding(serial))
 
     def _orphan(self, one: Attached) -> bool:
-        return not one.fixed and next(self._view.holding(one.device.serial), None) is None
+        return not one.fixed and not self._view.holding(one.device.serial)
 
 
 class Operator:
