@@ -12,7 +12,6 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel
 
-from dds_core.errors import InputError
 from dds_core.events import Event
 from dds_core.kit.deadlines import DeadlineQueue
 from dds_core.kit.state import StateBase
@@ -56,15 +55,6 @@ class Decide(Protocol[P]):
 
 COMPONENTS: dict[str, Component[Any]] = {}
 """Every component, by its name."""
-
-
-def component_named(name: str) -> Component[Any]:
-    """The component of that name. Raises InputError if this version has none."""
-    found = COMPONENTS.get(name)
-    if found is None:
-        known = sorted(COMPONENTS, key=lambda one: not COMPONENTS[one].usual)
-        raise InputError(f"there is no component {name!r}", fix=f"it is {' or '.join(known)}")
-    return found
 
 
 def component_of(log: str) -> Component[Any]:

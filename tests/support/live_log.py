@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dds_adapters.sql import Database, upgrade
-from dds_core.component import component_named
+from dds_core.component import COMPONENTS
 from dds_core.errors import LogUnreachable
 from dds_core.log import Envelope, EventLog, Group
 from dds_core.replay import verify
@@ -77,4 +77,4 @@ class Opened:
         return list(self.log.read()) if self._name in heads else []
 
     def sound(self) -> bool:
-        return verify(self.log.read(), component_named(self._component)).ok
+        return verify(self.log.read(), COMPONENTS[self._component]).ok

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from dds_core.component import component_named
+from dds_core.component import COMPONENTS
 from dds_core.engine import EngineOf, Step
 from dds_core.events import Event
 from dds_core.log import MemoryLog
@@ -34,7 +34,7 @@ from dds_core.replay.verification import verify
 
 SECOND = 1_000_000
 START = 1_700_000_000 * SECOND
-PUBLISHER = component_named("publisher")
+PUBLISHER = COMPONENTS["publisher"]
 DRIVER = "gpu.nvidia.com"
 
 

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from dds_adapters.fabric.fabric_settings import FabricSettings
-from dds_core.component import component_named
+from dds_core.component import COMPONENTS
 from dds_core.events import Event
 from dds_core.log import EventLog, MemoryLog
 from dds_core.publisher.component import PUBLISHER
@@ -176,7 +176,7 @@ class PublishRun:
         """The judge is silent, the logs tell of no error of ours, their chains hold, and they decide the same again."""
         assert self.judge.findings == []
         assert unsound(self.publishers, self.log, PUBLISHER) == []
-        assert unsound(self.scalers, self.scaler_log, component_named("scaler")) == []
+        assert unsound(self.scalers, self.scaler_log, COMPONENTS["scaler"]) == []
 
 
 def void(_: object) -> None: ...

@@ -16,7 +16,7 @@ import sys
 import time
 from typing import Any, NoReturn
 
-from dds_core.component import Component, component_named
+from dds_core.component import COMPONENTS, Component
 from dds_core.engine import EngineOf
 from dds_core.events import Event
 from dds_core.log import MemoryLog
@@ -67,7 +67,7 @@ def main() -> None:
     facts = read(sys.stdin.buffer.read())
     out = io.StringIO()
     did: set[str] = set()
-    component = component_named(sys.argv[1])
+    component = COMPONENTS[sys.argv[1]]
     component.load(
         component.dump(component.state())
     )  # msgspec evaluates the annotations of a type when it is first used

@@ -30,7 +30,7 @@ from dds_adapters.runtime.loop import Arriving, Controller
 from dds_adapters.runtime.publisher import Probed, Publisher, RoundEnded
 from dds_adapters.runtime.scaler import Scaler
 from dds_adapters.sql import Database, SqlLog, upgrade
-from dds_core.component import Component, component_named, component_of
+from dds_core.component import COMPONENTS, Component, component_of
 from dds_core.errors import DdsError
 from dds_core.events import Started
 from dds_core.log import Envelope, EventLog, JoinedSource, verify_chain, verify_log
@@ -94,7 +94,7 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def of(self) -> Component[Any]:
-        return component_named(self.component)
+        return COMPONENTS[self.component]
 
     @property
     def after(self) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dds_core import events as e
-from dds_core.component import Component, component_named
+from dds_core.component import COMPONENTS, Component
 from dds_core.engine import EngineOf
 from dds_core.log import MemoryLog
 from dds_core.model import Config
@@ -40,7 +40,7 @@ def told(component: Component[Any], *configs: Config | PoolConfig) -> MemoryLog:
 def test_a_prefix_that_is_not_given_any_more_makes_no_other_picture(
     name: str, kind: type[Config] | type[PoolConfig]
 ) -> None:
-    component = component_named(name)
+    component = COMPONENTS[name]
     log = told(component, kind("config", prefix="example.com"), kind("config"))
     assert verify(log.read(), component=component).differences == []
 
@@ -49,7 +49,7 @@ def test_a_prefix_that_is_not_given_any_more_makes_no_other_picture(
 def test_a_checkpoint_with_another_prefix_is_one_of_another_picture(
     name: str, kind: type[Config] | type[PoolConfig]
 ) -> None:
-    component = component_named(name)
+    component = COMPONENTS[name]
     one = component.state()
     other = component.state()
     for state, prefix in ((one, "example.com"), (other, "example.org")):
