@@ -14,6 +14,7 @@ from dds_core.events.shared import Alerted
 from dds_core.lifecycle import ATTACHED, CLAIM_STATES, DEVICE_STATES, WAITING
 from dds_core.log import Head
 from dds_core.model import Claim, Model, Observed
+from dds_core.scaler.events import AttachOrdered
 from dds_core.scaler.model import ClaimLife, Fence
 from dds_core.scaler.rules.assignment import Assignment, assign
 from dds_core.scaler.rules.orders import cell_of, conflicting_model, in_flight_cap, published_free, request_name
@@ -124,7 +125,7 @@ def _obstacles(state: State, claim: Claim, node: str, model: Model) -> Iterator[
     rival = conflicting_model(state, node, model, claim)
     if rival:
         yield f"{name} may not share {node} with {rival}"
-    refusal = state.refusals.get(("AttachOrdered", _request(state, node, model)))
+    refusal = state.refusals.get((AttachOrdered.__name__, _request(state, node, model)))
     if refusal is not None:
         yield f"the order was refused {refusal.count} times, tried again at {rfc3339(refusal.until)}"
     free = published_free(state, node, model)

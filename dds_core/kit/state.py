@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args, get
 import msgspec
 
 from dds_core.errors import InputError
+from dds_core.events import Alerted
 from dds_core.model import Record
 
 K = TypeVar("K")
@@ -221,7 +222,7 @@ class StateBase(Generic[Kind]):
         return changed
 
     def _emitted_changed(self, key: Key, old: bytes | None, new: bytes | None) -> None:
-        if key[0] == "Alerted":
+        if key[0] == Alerted.__name__:
             of = key[1].rpartition(":")[0]
             (self.alerts_of.add if new is not None else self.alerts_of.discard)(of, key)
 
@@ -252,7 +253,7 @@ class StateBase(Generic[Kind]):
 
     def clear_alert(self, of: str, reason: str) -> None:
         """Forget the alert, so that a person is alerted again when the condition returns."""
-        self.last_emitted.drop(("Alerted", f"{of}:{reason}"))
+        self.last_emitted.drop((Alerted.__name__, f"{of}:{reason}"))
 
     @contextmanager
     def trial(self) -> Iterator[None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from dds_core.events import Event
+from dds_core.events import Event, NodeLabelled
 from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.work import Fold, config_observed, ending, forget_left_labels, leave_labels, observed
 from dds_core.model import Claim, FabricResource
@@ -61,7 +61,7 @@ def _host_gone(state: PoolState, event: e.ObjectGone, at: int) -> None:
         state.labelled.drop(key)
     state.left_labels.drop(host.name)
     state.fired_deadlines.drop((DeadlineKind.COOLING, host.name))
-    state.last_emitted.drop(("NodeLabelled", host.name))
+    state.last_emitted.drop((NodeLabelled.__name__, host.name))
 
 
 def _forget_absent(state: PoolState, host: Host) -> None:

@@ -62,7 +62,7 @@ def _unmark_again(work: Work, node: str) -> None:
     state = work.state
     for uid in sorted(uid for uid in state.resources_at[node] if uid in state.unmarked):
         resource = state.resources.rows[uid]
-        restarted = ("VictimUnmarked", uid) in state.reissue
+        restarted = (VictimUnmarked.__name__, uid) in state.reissue
         if resource.marked and (restarted or (state.live and not state.unmarked.rows[uid])):
             why = "the mark was to come off before the restart" if restarted else "the mark was to come off before"
             work.emit_once(VictimUnmarked(resource=uid, mode=state.mode, name=resource.name, reason=why), uid)
@@ -509,7 +509,7 @@ def _mark_again(work: Work, uid: str) -> None:
     """After a restart: mark a victim whose fence stands and whose mark was not written."""
     state = work.state
     resource, fence = state.resources.rows[uid], state.fences.get(uid)
-    if ("VictimMarked", uid) in state.reissue and fence is not None and not resource.marked:
+    if (VictimMarked.__name__, uid) in state.reissue and fence is not None and not resource.marked:
         work.emit_once(_marking(state, resource, fence.key, "it was marked before the restart"), uid)
 
 

@@ -121,8 +121,8 @@ def _cool_down(state: State, times: int) -> int:
 
 def _was_shown(state: State, claim: Claim, life: ClaimLife) -> bool:
     """Whether observe has shown a failure of this attempt: failures are not folded there, and an attempt fails only once."""
-    shown = state.last_emitted.get(("ClaimFailed", claim.uid))
-    before = decode("ClaimFailed", shown) if shown is not None else None
+    shown = state.last_emitted.get((ClaimFailed.__name__, claim.uid))
+    before = decode(ClaimFailed.__name__, shown) if shown is not None else None
     return isinstance(before, ClaimFailed) and (before.cycle, before.attempt) == (life.cycle, life.attempt)
 
 
