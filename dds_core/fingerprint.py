@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "af201d8bd08054da5aedaa851402fe436ab1a8636c854f1d123be9c3566b2be8"
+FINGERPRINT = "d99a61d73fd6153d4621c9bea20a786e13647056bc88c4a81613ec7d5b0c66a5"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "624c4f466c5688e2e0b0e04ddde4f662cecf0c64708ad3d31e53ec15bdc6cd83"
+PUBLISHER_FINGERPRINT = "18b9767227e763126d3e59b545de3595d5492447851d4800ac01195841259f4f"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "9b59da83c5d1178c8d98ea71475f50b555056ad01599fd47700ba43b8a020c5a"
+AUTOSCALER_FINGERPRINT = "0eebcf020c662cf83951c30450a848ea7c286dcbaf79ba95680d1865359eaf4b"
 """That of the autoscaler."""

@@ -300,9 +300,10 @@ class Form(Generic[S]):
         tables = {name: types for name, types in tables_of(kind).items() if name not in _KEPT_OTHERWISE}
         self._by_text = [name for name, (key, _) in tables.items() if key is str]
         self._by_pair = [name for name in tables if name not in self._by_text]
+        self._stored = {name: _STORED_AS.get(name, name) for name in tables}
         rows: dict[str, Any] = {}
         for name, (key, row) in tables.items():
-            rows[_STORED_AS.get(name, name)] = dict[str, row] if key is str else tuple[tuple[key, row], ...]  # type: ignore[valid-type]
+            rows[self._stored[name]] = dict[str, row] if key is str else tuple[tuple[key, row], ...]  # type: ignore[valid-type]
         rows |= {"shown": tuple[tuple[Key, str], ...], "rejections": tuple[tuple[str, str, str], ...]}
         rows |= {"policy": dict[str, Any], "stale": tuple[str, ...]}
         empty = state()
@@ -323,11 +324,9 @@ class Form(Generic[S]):
         fields: dict[str, Any] = {name: getattr(state, name) for name in self._scalars}
         for name in set(self._by_text) - without:
             rows = getattr(state, name).rows
-            fields[_STORED_AS.get(name, name)] = {key: rows[key] for key in sorted(rows)}
+            fields[self._stored[name]] = {key: rows[key] for key in sorted(rows)}
         for name in set(self._by_pair) - without:
-            fields[_STORED_AS.get(name, name)] = tuple(
-                sorted(getattr(state, name).rows.items(), key=lambda pair: pair[0])
-            )
+            fields[self._stored[name]] = tuple(sorted(getattr(state, name).rows.items(), key=lambda pair: pair[0]))
         fields["shown"] = tuple((key, state.last_emitted.rows[key].decode()) for key in sorted(state.last_emitted))
         fields["policy"] = state.policy.model_dump(mode="json")
         fields["stale"] = tuple(sorted(state.stale))
@@ -349,7 +348,7 @@ class Form(Generic[S]):
         state.stale = set(snapshot.stale)
         for name in (*self._by_text, *self._by_pair):
             table: Table[Any, Any] = getattr(state, name)
-            rows = getattr(snapshot, _STORED_AS.get(name, name))
+            rows = getattr(snapshot, self._stored[name])
             for key, row in rows.items() if isinstance(rows, dict) else rows:
                 table.put(key, row)
         for told in snapshot.rejections:

@@ -143,7 +143,7 @@ class PoolState(Indexes):
 
     def _is_pools(self, one: PoolSlice) -> bool:
         """Whether an unmarked slice is of a pool like dds's: of a configured model, or with the node selector that the reference
-        uses for a model that was configured. Most slices that several nodes reach have no owner's label, whoever makes them."""
+        uses for a model that was configured. Most publishers set no owner's label on slices that several nodes reach."""
         if self.model_of_pool((one.driver, one.pool)) is not None:
             return True
         device, found, fabric = one.pool.rpartition("-fabric")

@@ -32,7 +32,7 @@ KINDS = kit.KINDS | {
     DeadlineKind.GRACE: "its attach error has stood long enough to be definite",
     DeadlineKind.COOLING: "the cool-down is over",
     DeadlineKind.PUBLISHER: "the failure waits no longer for the publisher to close the pool",
-    DeadlineKind.TELL: "the failure, which would come about anywhere, is told again",
+    DeadlineKind.TELL: "the failure, which is the same on every node, is signalled again",
     DeadlineKind.DETACHES: "the hourly number of detaches has room again",
     DeadlineKind.PREWARM: "another device may be ordered ahead of demand",
 }

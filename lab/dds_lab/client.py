@@ -276,8 +276,7 @@ class Mirror:
             return
         old = self._objects.get(place)
         self._objects[place] = obj
-        for call in self._calls:
-            call(old, obj)
+        self._tell(old, obj)
 
     def _list(self, behind: int = 0) -> dict[tuple[str, str], Object]:
         """Everything there is now, or was `behind` changes ago, and a watch from there on."""

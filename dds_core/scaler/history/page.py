@@ -168,7 +168,7 @@ def subjects(history: History, since: int = 0) -> list[Subject]:
 
 
 def lives(history: History, about: Sequence[Subject]) -> list[tuple[int, int]] | None:
-    """For each of them the first and the last instant of which anything is told; None, for always, if they are few."""
+    """The first and the last instant of each subject's entries; None, which means always, if there are few subjects."""
     if len(about) <= _CLAIMS:
         return None
     claims = [history.claims.get(min(one.uids, default="")) for one in about]

@@ -336,8 +336,8 @@ timeline = TOLD.timeline
 def timelines(
     told: Iterable[Moment], subjects: Sequence[Subject], lives: Sequence[tuple[int, int]] | None = None
 ) -> list[list[Entry]]:
-    """The timelines of many subjects (as `timeline` makes them) in one pass. `lives`: for each subject the first and the last
-    instant of which anything is told: to ask all of very many subjects about every event of a long log would take too long."""
+    """The timelines of many subjects (as `timeline` makes them) in one pass. `lives`: the first and the last instant of
+    each subject's entries. Without it every subject is offered every event of the log, which takes long for many."""
     learning = Learning(Known())
     tellers = [Teller(learning, scope_of(subject, learning.known)) for subject in subjects]
     found: list[list[Entry]] = [[] for _ in subjects]

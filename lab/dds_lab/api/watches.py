@@ -175,12 +175,10 @@ class Watch:
     def _hear(self, change: Change) -> None:
         if change.revision <= self._waits_for:
             return
-        if not self._everything:
-            self._take_note(change)
-        elif self._hand_over is not None:  # fast path for mirrors: there may be hundreds
-            self._hand_over(change.notice)
-        else:
+        if self._everything:
             self._add(change.notice)
+        else:
+            self._take_note(change)
 
     def _take_note(self, change: Change) -> None:
         filter = self._filter

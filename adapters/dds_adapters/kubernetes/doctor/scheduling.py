@@ -61,7 +61,7 @@ def _exchange(context: ExaminationContext, release: str, minor: int) -> Iterator
 
 
 def _crash(context: ExaminationContext, release: str) -> Iterator[Finding]:
-    """Any DeviceTaintRule triggers it, whoever made it. No API shows whether the scheduler's gate is on."""
+    """A DeviceTaintRule of any client triggers it. No API shows whether the scheduler's feature gate is on."""
     if not taint_rule_version(context):
         return
     number = sum(1 for _ in context.everything("devicetaintrules"))
