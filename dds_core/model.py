@@ -368,6 +368,9 @@ class AttachRequest(Record, frozen=True):
     acted_size: int | None = None
 
 
+ONLINE, RESOURCE_ATTACHING = "Online", "Attaching"
+"""States of a ComposableResource whose device is attached and seen by the operator, or on its way."""
+BEING_ATTACHED = ("", RESOURCE_ATTACHING)
 RESOURCE_DETACHING = "Detaching"
 """State of a ComposableResource whose device is still on its node, but about to leave."""
 GOING = (RESOURCE_DETACHING, "Deleting")
@@ -396,8 +399,9 @@ class FabricResource(Record, frozen=True):
 
     @property
     def leaving(self) -> bool:
-        """Whether the device is on its way back, or has left its node."""
-        return self.deleting or self.state in GOING
+        """Whether the device is on its way back, or has left its node. The operator makes a detach-only object to take off a
+        device that no other object names."""
+        return self.deleting or self.state in GOING or self.detach_only
 
 
 Observed = Claim | Slice | DeviceClass | TaintRule | Node | Pod | Config | AttachRequest | FabricResource

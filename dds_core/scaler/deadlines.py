@@ -10,10 +10,12 @@ from dds_core.kit.policy import HOUR, MICROSECONDS
 from dds_core.lifecycle import ATTACHING, IDLE, PENDING
 from dds_core.scaler.fold.decisions import settled_due
 from dds_core.scaler.indexes import Dirty
+from dds_core.scaler.operator import TWO_CHECKS
 from dds_core.scaler.rules.claims import slow_due
-from dds_core.scaler.rules.detach import fence_due, idle_due, quiet_due
+from dds_core.scaler.rules.detach import call_off_due, fence_due, idle_due, quiet_due
 from dds_core.scaler.rules.devices import progress_due
 from dds_core.scaler.rules.failures import budget_due, cools_with_fabric, definite_due, read_back_due, signal_due
+from dds_core.scaler.rules.nudges import nudge_due
 from dds_core.scaler.rules.reservations import reservation_due
 from dds_core.scaler.state import State
 
@@ -25,6 +27,9 @@ KINDS = kit.KINDS | {
     DeadlineKind.IDLE: "it has idled long enough to go back",
     DeadlineKind.FENCE: "the fence around it has settled",
     DeadlineKind.UNLISTED: "its node's driver has not listed it for too long",
+    DeadlineKind.SICK: "its error was not gone after two of the operator's checks",
+    DeadlineKind.NUDGE: "the operator is to look at it",
+    DeadlineKind.CALL_OFF: "no order for it can be under way",
     DeadlineKind.PROGRESS: "it has been on its way for long",
     DeadlineKind.SLOW: "what was ordered for it has been on its way for long",
     DeadlineKind.HOLD: "the guard under which it was to be held is over",
@@ -52,6 +57,9 @@ _OF_DEVICE = (
     DeadlineKind.SETTLE,
     DeadlineKind.UNLISTED,
     DeadlineKind.PROGRESS,
+    DeadlineKind.SICK,
+    DeadlineKind.NUDGE,
+    DeadlineKind.CALL_OFF,
 )
 _OF_FLEET = ((DeadlineKind.DETACHES, "fleet"), (DeadlineKind.PREWARM, "fleet"), (DeadlineKind.RULES, "fleet"))
 
@@ -96,9 +104,15 @@ def of_device(state: State, uid: str) -> Iterator[Deadline]:
         yield Deadline(moving, DeadlineKind.PROGRESS, uid)
     if hold is not None and hold.stage == "listing" and not hold.wanted:
         yield Deadline(settled_due(state, hold.since), DeadlineKind.SETTLE, uid)
-    definite = definite_due(state, uid)
+    definite, nudged, called_off = definite_due(state, uid), nudge_due(state, uid), call_off_due(state, uid)
     if definite is not None:
         yield Deadline(definite, DeadlineKind.GRACE, uid)
+    if called_off is not None:
+        yield Deadline(called_off, DeadlineKind.CALL_OFF, uid)
+    if nudged is not None:
+        yield Deadline(nudged, DeadlineKind.NUDGE, uid)
+    if uid in state.sick:
+        yield Deadline(state.sick.rows[uid] + TWO_CHECKS, DeadlineKind.SICK, uid)
 
 
 def of_node(state: State, node: str) -> Iterator[Deadline]:

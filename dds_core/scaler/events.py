@@ -593,6 +593,26 @@ class UsedStamped(OfDevice, frozen=True):
         return f"note on {self.name} when it was last used"
 
 
+class OperatorNudged(OfDevice, frozen=True):
+    """Write an annotation of dds on the resource, which makes the operator look at it now. `why`: to have the node's plugin
+    restarted and the device listed (`list`), to have a listed device called Online (`settle`), or because the fabric should
+    be done (`attach`, `detach`)."""
+
+    name: str
+    node: str
+    why: str
+
+    def words(self, names: Names) -> str:
+        return f"make the operator look at {self.name} on {self.node}: {_LOOKS[self.why]}"
+
+
+_LOOKS = {
+    "list": "its device has come, and the node's driver does not list it yet",
+    "settle": "the node's driver lists its device",
+    "attach": "its device should have come by now",
+    "detach": "its device should be off by now",
+}
+
 # -- transitions -------------------------------------------------------------------------------------------------------
 
 
@@ -656,6 +676,6 @@ EVENTS = (
     *register(ClaimsRelisted, ExchangeBegun, AllocationCleared, DevicesGiven, ExchangeEnded, GuardLifted),
     *register(CoolDown, CoolDownOver, HoldBegun, DeviceHeld, HoldEnded, VictimMarked, VictimUnmarked, TaintLifted),
     *register(ClaimsListWanted, DetachOrdered),
-    *register(UsedStamped, ClaimMoved, DeviceMoved),
+    *register(UsedStamped, OperatorNudged, ClaimMoved, DeviceMoved),
 )
 """What the scaler's log may hold."""

@@ -15,6 +15,7 @@ from dds_core.lifecycle import CLAIM_DETACHING, PENDING, WAITING
 from dds_core.matching.allocator import Allocator, Fit, Gates
 from dds_core.matching.records import class_of, rule_of, slice_of
 from dds_core.model import (
+    ONLINE,
     OWNER,
     OWNER_LABEL,
     Allocation,
@@ -43,7 +44,10 @@ from dds_core.scaler.model import (
     Guarded,
     HandOverRow,
     Hold,
+    Listing,
+    Look,
     Order,
+    Pace,
     Pool,
     PoolKey,
     Rate,
@@ -106,8 +110,11 @@ class Dirty:
 class Tables(StateBase[Observed]):
     """The observed objects, and the scaler's own rows. Of the rows with a bare number: `unmarked` is when a mark's removal was
     decided, 0 after that write failed; `lifted`, when the deletion of a taint rule was; `marks`, when a device was chosen for a
-    detach (the last hour); `erring`, since when an attach error stands; `unlisted`, since when no slice lists an attached device.
-    `cooled`: a cell's last cool-down for a reason of the node's own."""
+    detach (the last hour); `erring`, since when an attach error stands; `sick`, since when a device with an id has an error that
+    says nothing of the device; `unlisted`, since when no slice lists an attached device. `cooled`: a cell's last cool-down for a
+    reason of the node's own. `listings`: by node and driver. `paces`: by attach or detach, fabric and model. `fixed`,
+    `unexplained`: listed devices by UUID that no resource names, with node and instant: they belong to the machine, or came
+    after an order on the node."""
 
     configs: Table[str, Config]
     slices: Table[str, Slice]
@@ -135,7 +142,13 @@ class Tables(StateBase[Observed]):
     lifted: Table[str, int]
     marks: Table[str, int]
     erring: Table[str, int]
+    sick: Table[str, int]
     unlisted: Table[str, int]
+    looks: Table[str, Look]
+    listings: Table[tuple[str, str], Listing]
+    paces: Table[tuple[str, str, str], Pace]
+    fixed: Table[str, tuple[str, int]]
+    unexplained: Table[str, tuple[str, int]]
     counters: Table[str, int]
     rates: Table[str, Rate]
     reuse: Table[tuple[str, str], Reuse]
@@ -215,6 +228,9 @@ class OwnIndexes(Tables):
         self.cooling.watch(self._cell_changed)
         self.fences.watch(lambda resource, old, new: self.dirty.devices.add(resource))
         self.unlisted.watch(lambda resource, old, new: self.dirty.devices.add(resource))
+        self.looks.watch(lambda resource, old, new: self.dirty.devices.add(resource))
+        self.sick.watch(self._sick_changed)
+        self.unexplained.watch(lambda uuid, old, new: self.dirty.nodes.add((new or old or ("", 0))[0]))
         self.holds.watch(self._hold_changed)
 
     def fails(self, fabric: str, model: str) -> bool:
@@ -300,6 +316,12 @@ class OwnIndexes(Tables):
                 self.dirty.nodes.add(failure.node)
                 self.dirty.devices |= self.idle_at[failure.node]
 
+    def _sick_changed(self, resource: str, old: int | None, new: int | None) -> None:
+        self.dirty.devices.add(resource)
+        found = self.resources.get(resource)
+        if found is not None:
+            self.dirty.nodes.add(found.node)
+
     def _hold_changed(self, resource: str, old: Hold | None, new: Hold | None) -> None:
         self.dirty.devices.add(resource)
         for row, change in ((old, Index.discard), (new, Index.add)):
@@ -375,6 +397,7 @@ class Indexes(OwnIndexes):
         self.resources_at: Index[str, str] = Index()
         self.resources_of_uuid: Index[str, str] = Index()
         self.resources_of_request: Index[str, str] = Index()
+        self.online: set[str] = set()
         self.limits: dict[Cell, tuple[int, int]] = {}
         self.coming: dict[Cell, int] = {}
         self.units_coming = 0
@@ -737,6 +760,7 @@ class Indexes(OwnIndexes):
             if resource.uuid:
                 change(self.resources_of_uuid, resource.uuid, uid)
             self.dirty.nodes.add(resource.node)
+        (self.online.add if new is not None and new.state == ONLINE else self.online.discard)(uid)
         if _counts(old) != _counts(new):
             for cell in {(one.node, one.model) for one in (old, new) if one is not None}:
                 self._count_coming(cell)

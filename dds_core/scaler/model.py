@@ -33,7 +33,8 @@ class ClaimLife(Record, frozen=True):
     has, or that it released last. `began`: start of the attempt; deadlines count from it. `handed`: a device was ready for it in
     this attempt, so its next allocation shows where the hand-over landed. `promises`: the devices reserved for it. `excluded`:
     devices (as `ReservedDevice.identity`) that were handed over in this cycle, stayed free and were not taken; `vain` counts
-    these hand-overs. `unsuited`: devices that came for it, in any cycle, and do not satisfy it."""
+    these hand-overs. `unsuited`: devices that came for it, in any cycle, and do not satisfy it. `robbed`: another claim took a
+    device that came for it in this cycle."""
 
     state: str
     cycle: int
@@ -51,6 +52,7 @@ class ClaimLife(Record, frozen=True):
     excluded: tuple[str, ...] = ()
     vain: int = 0
     unsuited: tuple[str, ...] = ()
+    robbed: bool = False
 
 
 class DeviceLife(Record, frozen=True):
@@ -239,6 +241,38 @@ class Rate(Record, frozen=True):
 
     service: float = 0.0
     count: int = 0
+
+
+class Look(Record, frozen=True):
+    """What is known of the operator's looks at a resource that is Attaching or Detaching (`dds_core.scaler.operator`). `since`:
+    when this state was first seen. `named`: when its device's id was, 0 before. `nudges`: how often dds caused a look, the last
+    time at `last`; `missed`: how long after `since` the one before was."""
+
+    since: int
+    named: int = 0
+    nudges: int = 0
+    last: int = 0
+    missed: int = 0
+
+
+class Listing(Record, frozen=True):
+    """When a slice of a node's driver last changed (`listed`), the look of the operator that had restarted the plugin for it
+    (`restarted`, at the latest `listed`), and the longest time that this took lately, 0 if unknown."""
+
+    listed: int = 0
+    restarted: int = 0
+    slowest: int = 0
+
+
+class Pace(Record, frozen=True):
+    """How long the fabric takes for an attach or a detach of a model, in microseconds: more than `least`, at most `most`.
+    `longest`: the slowest lately. `polled`: how often in a row a look of the operator found it done: only then does the operator
+    not wait for the fabric's answer, and may be nudged meanwhile."""
+
+    least: int = 0
+    most: int = 0
+    longest: int = 0
+    polled: int = 0
 
 
 class Reuse(Record, frozen=True):

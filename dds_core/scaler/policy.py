@@ -46,6 +46,9 @@ class LimitPolicy(Strict):
 
     max: Count = counted(50, "devices", "Most devices of the model on the node.")
     min: Count = counted(0, "devices", "Devices of the model that stay on the node even when idle.")
+    fixed: Count = counted(
+        0, "devices", "Devices of the model that belong to the machine, of those that no ComposableResource names."
+    )
 
     @model_validator(mode="after")
     def _ordered(self) -> LimitPolicy:
@@ -142,6 +145,16 @@ class Policy(Strict):
     unlisted_grace_seconds: PositiveSeconds = Field(
         default=300,
         description="How long an attached device may be missing from its node's whole pools before it is given up.",
+    )
+    device_ready: Literal["listed", "online"] = Field(
+        default="listed",
+        description="When an attached device is given to a claim: once its node's driver lists it and the operator has its id "
+        "(`listed`), or once the operator says Online, up to 30 s later.",
+    )
+    operator_nudge: Literal["auto", "off"] = Field(
+        default="auto",
+        description="Whether an annotation of dds makes the operator look at a device when dds knows more, instead of at "
+        "its next look (every 30 s).",
     )
     fence_settle_seconds: PositiveSeconds = Field(
         default=30, description="How long a fence must hold before a LIST confirms it."

@@ -12,10 +12,24 @@ from dds_core.kit import work
 from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.policy import Mode
 from dds_core.kit.state import Form
-from dds_core.model import Allocation, Claim, Device, DeviceKey, FabricResource, Model, Node, Pod, Result
+from dds_core.model import (
+    BEING_ATTACHED,
+    ONLINE,
+    RESOURCE_ATTACHING,
+    Allocation,
+    Claim,
+    Device,
+    DeviceKey,
+    FabricResource,
+    Model,
+    Node,
+    Pod,
+    Result,
+)
 from dds_core.scaler.events import ReservedDevice
 from dds_core.scaler.indexes import Indexes
 from dds_core.scaler.model import model_of_device
+from dds_core.scaler.operator import verdict
 from dds_core.scaler.policy import read_policy
 from dds_core.scaler.spending import count_from
 
@@ -141,6 +155,60 @@ class State(Indexes):
         """Whether the claim exists and has the condition on one of its devices."""
         claim = self.claims.get(uid)
         return claim is not None and any(one[3] == condition for one in claim.true_conditions)
+
+    def is_listed(self, resource: FabricResource) -> bool:
+        """Whether a whole pool of its node lists the device."""
+        return any(self.pools[key[:2]].usable for key in self.names_of(resource))
+
+    def is_arrived(self, resource: FabricResource) -> bool:
+        """Whether the device is attached and its node can use it. The operator says Online up to 30 s after the node's driver has
+        listed the device, and looks for nothing else (`device_ready` of the policy)."""
+        if resource.state == ONLINE:
+            return True
+        listed = self.policy.device_ready == "listed" and resource.state == RESOURCE_ATTACHING and not resource.error
+        return listed and not resource.leaving and self.is_listed(resource)
+
+    def is_sick(self, resource: FabricResource) -> bool:
+        """Whether the device's error is a verdict: the manager says so, or a failed question was repeated in vain, and other
+        devices have none."""
+        found = verdict(resource.error)
+        if found:
+            return found != "warning"
+        repeated = bool(resource.error) and (DeadlineKind.SICK, resource.uid) in self.fired_deadlines
+        return repeated and not self.manager_fails
+
+    def may_serve(self, resource: FabricResource) -> bool:
+        """Whether a claim may get the device in spite of its error. With one that may pass, only a reserved device is given."""
+        if not resource.error or verdict(resource.error) == "warning":
+            return True
+        return not self.is_sick(resource) and (self.manager_fails or bool(self.promised(resource.uuid)))
+
+    def model_of_uuid(self, uuid: str) -> Model | None:
+        """The model of a device that is listed on a node, by its UUID."""
+        found = ((key, device) for key in sorted(self.keys_of[uuid]) if (device := self.device(key)) is not None)
+        return next((model_of_device(self.config, key[0], device) for key, device in found), None)
+
+    def unexplained_at(self, node: str, model: str) -> list[str]:
+        """The devices (UUIDs) of the model on the node that came after an order and that no resource names. The newest may be
+        those of resources whose id the operator has still to write."""
+        rows = self.unexplained.rows
+        found = [
+            uuid for uuid in rows if rows[uuid][0] == node and (one := self.model_of_uuid(uuid)) and one.model == model
+        ]
+        here = (self.resources.rows[uid] for uid in self.resources_at[node])
+        unnamed = sum(one.model == model and not one.uuid and one.state in BEING_ATTACHED for one in here)
+        return sorted(found, key=lambda uuid: (rows[uuid][1], uuid))[: max(0, len(found) - unnamed)]
+
+    def explain(self, uuid: str) -> None:
+        """The device is named, or gone."""
+        if uuid in self.unexplained:
+            self.unexplained.drop(uuid)
+            self.clear_alert(uuid, "DeviceUnexplained")
+
+    @property
+    def manager_fails(self) -> bool:
+        """Whether all devices have an error that says nothing of them: the operator cannot ask its manager."""
+        return len(self.online) > 1 and self.online <= self.sick.rows.keys()
 
     def is_missed(self, uid: str) -> bool:
         """Whether the node's driver has not listed the attached device for too long."""

@@ -12,6 +12,7 @@ from dds_core.kit.work import Fold
 from dds_core.scaler import events as e
 from dds_core.scaler.fold import reuse
 from dds_core.scaler.fold.decisions import RELISTED, advance_stage, hold_is, settled_due, void_unseen
+from dds_core.scaler.fold.objects import FIXED, note_fixed
 from dds_core.scaler.policy import read_policy
 from dds_core.scaler.state import State
 
@@ -35,6 +36,8 @@ def _capabilities(state: State, event: e.Capabilities, at: int) -> None:
 
 
 def _synced(state: State, event: e.Synced, at: int) -> None:
+    if FIXED not in state.fired_deadlines:
+        note_fixed(state, at)
     kit.synced(state, at, void_unseen)
     state.dirty.everything = True
 
@@ -69,6 +72,9 @@ def _deadline(state: State, event: e.DeadlinePassed, at: int) -> None:
             | DeadlineKind.HOLD
             | DeadlineKind.UNLISTED
             | DeadlineKind.PROGRESS
+            | DeadlineKind.SICK
+            | DeadlineKind.NUDGE
+            | DeadlineKind.CALL_OFF
         ):
             state.touch_device(event.of)
         case DeadlineKind.SETTLE if event.of in state.holds:

@@ -19,8 +19,10 @@ from dds_core.kit.work import Fold, nothing
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, AttachRequest
 from dds_core.scaler import events as e
 from dds_core.scaler.fold import reuse
+from dds_core.scaler.fold.looks import nudged
 from dds_core.scaler.model import (
     ANY_VERSION,
+    NO_DEVICE,
     Cooling,
     Exchange,
     Failure,
@@ -37,6 +39,16 @@ from dds_core.scaler.state import State
 
 # -- requests ----------------------------------------------------------------------------------------------------------
 
+ORDERED = "ordered"
+"""Key of `fired_deadlines` with the name of a node: when dds's first order, or the operator's first resource there, was seen."""
+
+
+def note_ordered(state: State, node: str, at: int) -> None:
+    """From now on a device of the node that no resource names may be one of the operator's."""
+    known = node in state.node_named or not state.synced
+    if node and known and (ORDERED, node) not in state.fired_deadlines:
+        state.fired_deadlines.put((ORDERED, node), at)
+
 
 def _attach_ordered(state: State, event: e.AttachOrdered, at: int) -> None:
     more = max(0, event.size - (event.previous or 0))
@@ -44,6 +56,7 @@ def _attach_ordered(state: State, event: e.AttachOrdered, at: int) -> None:
         state.orders.drop((event.node, event.model))
         return
     state.orders.put((event.node, event.model), Order(event.request, event.size, at, more))
+    note_ordered(state, event.node, at)
     if event.reason == "prewarm":
         state.fired_deadlines.put((DeadlineKind.PREWARM, ""), at)
 
@@ -52,6 +65,8 @@ def _detach_ordered(state: State, event: e.DetachOrdered, at: int) -> None:
     state.orders.put((event.node, event.model), Order(event.request, event.size, at))
     for victim in event.victims:
         fence = state.fences.get(victim)
+        if fence is None and event.unattached:
+            fence = Fence(at, NO_DEVICE, event.request)
         if fence is not None:
             state.fences.put(victim, replace(fence, ordered=True))
 
@@ -604,6 +619,7 @@ FOLDS: dict[type[Event], Fold] = {
     e.ClaimsListWanted: _claims_list_wanted,
     e.DetachOrdered: _detach_ordered,
     e.UsedStamped: nothing,
+    e.OperatorNudged: nudged,
     e.WriteDone: _write_done,
     e.WriteObsolete: _write_failed,
     e.WriteRefused: _write_failed,

@@ -10,7 +10,7 @@ from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.kit.work import Fold, forget_words, gone_with
 from dds_core.lifecycle import ATTACHING, claim_edge_exists, claim_target, device_target
-from dds_core.model import FAILED_CONDITION, Claim
+from dds_core.model import FAILED_CONDITION, Claim, DeviceKey
 from dds_core.scaler import events as e
 from dds_core.scaler.fold import reuse
 from dds_core.scaler.model import NO_PROGRESS, ClaimLife, DeviceLife, Rate, Timeout
@@ -139,7 +139,8 @@ def _next_life(state: State, event: e.ClaimMoved, old: ClaimLife | None, claim: 
         unsuited=old.unsuited if old is not None else (),
     )
     if old is not None and old.cycle == life.cycle:
-        life = replace(life, excluded=(*old.excluded, *event.excluded), vain=old.vain + bool(event.excluded))
+        vain = old.vain + bool(event.excluded)
+        life = replace(life, excluded=(*old.excluded, *event.excluded), vain=vain, robbed=old.robbed)
     match event.trigger:
         case "allocated_pool" | "allocated_local" if claim is not None:
             return replace(life, allocation=claim.allocation, node=state.node_of(claim), reserved=bool(claim.consumers))
@@ -200,12 +201,30 @@ def _device_moved(state: State, event: e.DeviceMoved, at: int) -> None:
     elif event.trigger == "taken":
         idle = 0
         _no_longer_returning(state, event.resource)
+        _note_robbed(state, event.resource, event.key)
     key = event.key if event.trigger == "taken" else old.key if old is not None and event.target == "Used" else None
     resource = state.resources.get(event.resource)
     node = resource.node if resource is not None else old.node if old is not None else ""
     model = resource.model if resource is not None else old.model if old is not None else ""
     life = reuse.moved(state, old, DeviceLife(event.target, at, node, model, idle, key), at)
     state.devices.put(event.resource, life)
+
+
+def _note_robbed(state: State, uid: str, key: DeviceKey | None) -> None:
+    """If a claim took a device that was not reserved for it, the oldest claim that waits on the node for one has lost it."""
+    resource = state.resources.get(uid)
+    if resource is None or key is None:
+        return
+    takers = state.holders[key]
+    if any(state.reservations.rows[one].claim in takers for one in state.reserved_for[resource.uuid]):
+        return
+    waiting = [one for claim in state.waiting_at[resource.node] - takers if (one := state.claims.get(claim))]
+    wanting = [
+        one for one in waiting if any(m.model == resource.model for _, _, m in state.pool_results(one.allocation))
+    ]
+    if wanting:
+        oldest = min(wanting, key=lambda one: (one.created, one.namespace, one.name, one.uid))
+        state.lives.put(oldest.uid, replace(state.lives.rows[oldest.uid], robbed=True))
 
 
 def _no_longer_returning(state: State, uid: str) -> None:

@@ -19,11 +19,13 @@ from dds_core.kit.work import (
     leave_labels,
     observed,
 )
-from dds_core.model import BLOCKING, Allocation, AttachRequest, FabricResource, Slice, Taint
+from dds_core.model import BLOCKING, RESOURCE_ATTACHING, Allocation, AttachRequest, FabricResource, Slice, Taint
 from dds_core.scaler import events as e
-from dds_core.scaler.fold.decisions import detach_void, hold_seen, order_met
+from dds_core.scaler.fold.decisions import ORDERED, detach_void, hold_seen, note_ordered, order_met
 from dds_core.scaler.fold.lives import forget_claim
-from dds_core.scaler.model import COOLING, DEPARTED, NO_PROGRESS
+from dds_core.scaler.fold.looks import looks_end, resource_looked_at, slice_looked_at
+from dds_core.scaler.model import COOLING, DEPARTED, NO_PROGRESS, PoolKey, model_of_device
+from dds_core.scaler.operator import verdict
 from dds_core.scaler.spending import counting
 from dds_core.scaler.state import State
 
@@ -32,8 +34,12 @@ _WITH_NODE, _WITH_CELL = gone_with(e.EVENTS, "node"), gone_with(e.EVENTS, "cell"
 
 
 DEVICE_ERROR, DEVICE_TAINTED, DEVICE_TWICE = "DeviceError", "DeviceTainted", "DeviceTwice"
-DEVICE_UNLISTED = "DeviceUnlisted"
+DEVICE_UNLISTED, DEVICE_UNEXPLAINED = "DeviceUnlisted", "DeviceUnexplained"
 """Reasons of alerts about a device."""
+MANAGER, MANAGER_ERROR = "manager", "ManagerError"
+"""What an alert about all devices is about, and its reason."""
+FIXED = ("fixed", "noted")
+"""Key of `fired_deadlines`: when dds first looked which devices belong to the machines."""
 SLICES = ("slices", "changed")
 """Key of `fired_deadlines`: when a slice changed of a driver for which there is still a DeviceTaintRule of dds."""
 _FAR_AHEAD = 600 * MICROSECONDS
@@ -53,20 +59,64 @@ def taints_of(state: State, resource: FabricResource) -> set[Taint]:
 def _slice_observed(state: State, event: Any, at: int) -> None:
     before = _uuids(state, state.slices.get(event.uid) or Slice(uid=event.uid), event.devices)
     observed(state, event, at)
-    _slice_changed(state, state.slices.rows[event.uid].driver, at)
-    _note_unlisted(state, state.slices.rows[event.uid].node, at)
-    _forget_departed(state, before)
-    _tell_taints_again(state, before)
+    _after_slice(state, state.slices.rows[event.uid], before, at)
 
 
 def _slice_gone(state: State, event: e.ObjectGone, at: int) -> None:
     old = state.slices.get(event.uid)
     before = _uuids(state, old, old.devices) if old is not None else set()
     gone(state, event, at)
-    _slice_changed(state, old.driver if old is not None else "", at)
-    _note_unlisted(state, old.node if old is not None else "", at)
+    if old is not None:
+        _after_slice(state, old, before, at)
+
+
+def _after_slice(state: State, slice: Slice, before: set[str], at: int) -> None:
+    """What follows from a changed slice, or one that is gone. `before`: the UUIDs that its changed devices had."""
+    _slice_changed(state, slice.driver, at)
+    _note_unlisted(state, slice.node, at)
+    if slice.node in state.node_named:
+        slice_looked_at(state, slice, at)
+        _note_unnamed(state, slice, at)
     _forget_departed(state, before)
     _tell_taints_again(state, before)
+
+
+def _note_unnamed(state: State, slice: Slice, at: int) -> None:
+    """Note which listed devices no resource names. Before the first order on the node they belong to the machine, and as many as
+    the policy says; one that is first listed after it is unexplained: the operator may have attached it and lost the answer."""
+    key = (slice.driver, slice.pool)
+    pool = state.pools.get(key)
+    if slice.driver not in state.drivers or FIXED not in state.fired_deadlines:
+        return
+    for name in pool.devices if pool is not None else ():
+        for uuid in state.face((*key, name)).uuids:
+            if uuid in state.fixed or uuid in state.unexplained or state.resources_of_uuid[uuid]:
+                continue
+            if (DEPARTED, uuid) in state.fired_deadlines:
+                continue
+            late = (ORDERED, slice.node) in state.fired_deadlines and not _is_fixed_by_policy(
+                state, slice.node, key, name
+            )
+            (state.unexplained if late else state.fixed).put(uuid, (slice.node, at))
+    for uuid in [one for one, row in state.unexplained.rows.items() if row[0] == slice.node and not state.keys_of[one]]:
+        state.explain(uuid)
+
+
+def note_fixed(state: State, at: int) -> None:
+    """What is listed when dds first sees a node's driver, and named by no resource, is taken to belong to the machine."""
+    state.fired_deadlines.put(FIXED, at)
+    for key, face in state.faces.items():
+        for uuid in face.uuids if key[0] in state.drivers else ():
+            if uuid not in state.unexplained and uuid not in state.fixed and not state.resources_of_uuid[uuid]:
+                state.fixed.put(uuid, (state.pools[key[:2]].node, at))
+
+
+def _is_fixed_by_policy(state: State, node: str, key: PoolKey, name: str) -> bool:
+    model = model_of_device(state.config, key[0], state.pools[key].devices[name])
+    if model is None:
+        return False
+    most = state.policy.limit_of(node, model.model).fixed
+    return sum(state.model_of_uuid(uuid) == model for uuid, row in state.fixed.rows.items() if row[0] == node) < most
 
 
 def _slice_changed(state: State, driver: str, at: int) -> None:
@@ -118,6 +168,8 @@ def _forget_departed(state: State, uuids: set[str]) -> None:
 def _config_observed(state: State, event: e.ObjectObserved, at: int) -> None:
     before = state.config
     config_observed(state, event, at)
+    if state.synced:
+        note_fixed(state, at)
     if before.uid and before.prefix != state.config.prefix:
         ours = [f"{before.prefix}/{model.device}{end}" for model in before.models for end in ("", COOLING)]
         for node in state.nodes.rows.values():
@@ -197,6 +249,11 @@ def _node_gone(state: State, event: e.ObjectGone, at: int) -> None:
         state.labelled.drop_where(lambda key: key[0] == node.name)
         state.left_labels.drop(node.name)
         state.orders.drop_where(lambda cell: cell[0] == node.name)
+        state.fired_deadlines.drop((ORDERED, node.name))
+        state.listings.drop_where(lambda key: key[0] == node.name)
+        for uuid in [one for one, row in state.unexplained.rows.items() if row[0] == node.name]:
+            state.explain(uuid)
+        state.fixed.drop_where(lambda uuid: state.fixed.rows[uuid][0] == node.name)
         _forget_shown(state, node.name)
 
 
@@ -214,6 +271,8 @@ def _request_observed(state: State, event: e.ObjectObserved, at: int) -> None:
     old = state.requests.get(event.uid)
     observed(state, event, at)
     request = state.requests.rows[event.uid]
+    if request.size:
+        note_ordered(state, request.node, at)
     order_met(state, request)
     _order_overtaken(state, request, old.size if old is not None else 0)
 
@@ -238,8 +297,8 @@ def _request_gone(state: State, event: e.ObjectGone, at: int) -> None:
 
 
 def _resource_observed(state: State, event: e.ObjectObserved, at: int) -> None:
-    """An attach error stands from its first text until the text is removed, or until the device comes in spite of it: the
-    operator removes the text of an earlier try only with Online."""
+    """An attach error stands from its first text until the text is removed, or until the device has an id: the operator removes
+    the text of an earlier try only with Online, and from then on an error is the node's."""
     old = state.resources.get(event.uid)
     observed(state, event, at)
     resource = state.resources.rows[event.uid]
@@ -249,18 +308,42 @@ def _resource_observed(state: State, event: e.ObjectObserved, at: int) -> None:
         _departed(state, old, at)
     if not resource.marked:
         state.unmarked.drop(event.uid)
-    if not resource.error:
+    if verdict(resource.error) != verdict(old.error if old is not None else "") or not resource.error:
         state.clear_alert(event.uid, DEVICE_ERROR)
+    _note_sick(state, resource, at)
+    resource_looked_at(state, old, resource, at)
+    if resource.uuid:
+        state.fixed.drop(resource.uuid)
+        state.explain(resource.uuid)
+    note_ordered(state, resource.node, at)
     if old is not None and old.state != resource.state:
         state.clear_alert(event.uid, NO_PROGRESS)
     _note_unlisted(state, resource.node, at)
-    stands = resource.error and resource.state in ("", "Attaching")
-    came = bool(resource.uuid) and old is not None and not old.uuid
-    unchanged = old is not None and old.error == resource.error
-    if not stands or (came and unchanged):
+    if not resource.error or resource.state not in ("", RESOURCE_ATTACHING) or resource.uuid:
         state.erring.drop(event.uid)
-    elif event.uid not in state.erring and not (resource.uuid and unchanged):
+    elif event.uid not in state.erring:
         state.erring.put(event.uid, at)
+
+
+def _note_sick(state: State, resource: FabricResource, at: int) -> None:
+    """Note since when a device with an id has an error that says nothing of the device. When the manager answers again, its
+    errors of the other devices are forgotten: they go at the operator's next checks."""
+    uid, failed = resource.uid, state.manager_fails
+    if resource.error and resource.uuid and not verdict(resource.error) and not resource.leaving:
+        if uid not in state.sick:
+            state.sick.put(uid, at)
+        return
+    _is_not_sick(state, uid)
+    if failed:
+        state.clear_alert(MANAGER, MANAGER_ERROR)
+        for other in list(state.sick):
+            _is_not_sick(state, other)
+            state.sick.put(other, at)
+
+
+def _is_not_sick(state: State, uid: str) -> None:
+    state.sick.drop(uid)
+    state.fired_deadlines.drop((DeadlineKind.SICK, uid))
 
 
 def _departed(state: State, old: FabricResource | None, at: int) -> None:
@@ -275,6 +358,8 @@ def _resource_gone(state: State, event: e.ObjectGone, at: int) -> None:
     state.resources.drop(event.uid)
     state.unmarked.drop(event.uid)
     state.erring.drop(event.uid)
+    _is_not_sick(state, event.uid)
+    looks_end(state, event.uid, at)
     state.unlisted.drop(event.uid)
     state.fired_deadlines.drop((DeadlineKind.UNLISTED, event.uid))
 

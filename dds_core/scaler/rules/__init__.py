@@ -17,6 +17,7 @@ from dds_core.scaler.rules.detach import rebalance
 from dds_core.scaler.rules.failures import definite_due, end_cool_downs, fail, tell_failures
 from dds_core.scaler.rules.handover import hand_over
 from dds_core.scaler.rules.labels import label
+from dds_core.scaler.rules.nudges import nudge
 from dds_core.scaler.rules.orders import order, prewarm, who_waited_for, withdraw
 from dds_core.scaler.rules.reservations import drop_overdue, ready_devices_of, reserve
 from dds_core.scaler.state import State, Work
@@ -55,6 +56,8 @@ def _round(work: Work) -> None:
             work.guarded("rules.detach.check_departures", detach.check_departures, uid)
             work.guarded("rules.devices.check_health", devices.check_health, uid)
             work.guarded("rules.devices.check_progress", devices.check_progress, uid)
+            if uid in state.looks:
+                work.guarded("rules.nudges.nudge", nudge, uid)
     elif dirty.claims:
         uids, dirty.claims = dirty.claims, set()
         touched.claims |= uids
@@ -103,6 +106,8 @@ def for_node(work: Work, node: str) -> None:
         if state.cooling_at[node]:
             work.guarded("rules.failures.end_cool_downs", end_cool_downs, node)
         work.guarded("rules.labels.label", label, node, assignments)
+    if state.unexplained:
+        work.guarded("rules.devices.tell_unexplained", devices.tell_unexplained, node)
     if state.failed_at[node]:
         work.guarded("rules.failures.tell_failures", tell_failures, node)
 

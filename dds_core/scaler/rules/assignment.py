@@ -1,9 +1,9 @@
 """Assignment: which devices on a node are for which waiting claim, and what is missing. A pure function of the state, per node.
 
-Claims are served in this order: those that already have their devices first, then by the priority of their pods, by age and by
-name; the claims of one pod together. Each unit (one pool device of the claim's allocation) is covered by the best that there is:
-a free device on the node that the allocator chooses for it, one that is being attached, one that is ordered, one whose attach
-reports an error, or nothing.
+Claims are served in this order: those that already have their devices first, then those that lost one to another pod, then by
+the priority of their pods, by age and by name; the claims of one pod together. Each unit (one pool device of the claim's
+allocation) is covered by the best that there is: a free device on the node that the allocator chooses for it, one that is being
+attached, one that is ordered, one whose attach reports an error, or nothing.
 """
 
 from __future__ import annotations
@@ -19,11 +19,23 @@ from dds_core.lifecycle import ATTACHED, DEVICE_DETACHING, USED, WAITING
 from dds_core.matching.allocator import AllocationError, Allocator, Fit, InUse, Node
 from dds_core.matching.claims import Alternative as Asked
 from dds_core.matching.records import claim_of, class_of, slice_of
-from dds_core.model import Claim, ClaimRequest, Constraint, Device, DeviceKey, FabricResource, Model, Result
+from dds_core.model import (
+    BEING_ATTACHED,
+    ONLINE,
+    Claim,
+    ClaimRequest,
+    Constraint,
+    Device,
+    DeviceKey,
+    FabricResource,
+    Model,
+    Result,
+)
 from dds_core.scaler.events import ReservedDevice
 from dds_core.scaler.hardware import Face
 from dds_core.scaler.model import DEPARTED, model_of_device
-from dds_core.scaler.rules.devices import BEING_ATTACHED, is_given_up, is_marked
+from dds_core.scaler.operator import verdict
+from dds_core.scaler.rules.devices import is_given_up, is_marked
 from dds_core.scaler.state import State
 
 Way = Literal["attaching", "ordered", "erring", "missing", "sharing"]
@@ -70,8 +82,8 @@ class Supply:
         unlisted = [r for r in under_way if _unlisted(state, r)]
         self.unlisted = {r.uuid: r.uid for r in unlisted if r.uuid and state.promised(r.uuid)}
         self.attaching = [r.uid for r in unlisted if r.uuid not in self.unlisted]
-        self.attaching += [r.uid for r in coming if not r.error]
-        self.erring = [r.uid for r in coming if r.error]
+        self.attaching += [r.uid for r in coming if r.uuid or not r.error]
+        self.erring = [r.uid for r in coming if r.error and not r.uuid]
         self.ordered = ordered_not_made(state, node, model)
         self._shared_ways: dict[DeviceKey, tuple[Way, str]] = {}
 
@@ -171,9 +183,18 @@ def waiting_claims(state: State, node: str) -> list[Claim]:
             continue
         if not all(_is_ready(claim, result) for _, result, _ in state.pool_results(claim.allocation)):
             priority = max((pod.priority for pod in state.pods_of(claim)), default=0) if state.prioritized else 0
-            found.append((life.state != ATTACHED, -priority, claim.created, claim.namespace, claim.name, uid, claim))
-    found.sort(key=lambda row: row[:6])
-    return [row[6] for row in found]
+            order = (
+                life.state != ATTACHED,
+                not life.robbed,
+                -priority,
+                claim.created,
+                claim.namespace,
+                claim.name,
+                uid,
+            )
+            found.append((order, claim))
+    found.sort(key=lambda row: row[0])
+    return [claim for _, claim in found]
 
 
 def _is_ready(claim: Claim, result: Result) -> bool:
@@ -183,24 +204,25 @@ def _is_ready(claim: Claim, result: Result) -> bool:
 
 
 def _coming(state: State, resource: FabricResource) -> bool:
-    return resource.state in BEING_ATTACHED and not resource.deleting
+    """Whether the device is still being attached. An error after its id is the node's, and may pass by itself."""
+    life = state.devices.get(resource.uid)
+    on_its_way = resource.state in BEING_ATTACHED and not resource.leaving and not (life and life.state == USED)
+    return on_its_way and not state.is_arrived(resource) and not (resource.uuid and state.is_sick(resource))
 
 
 def _unlisted(state: State, resource: FabricResource) -> bool:
     """Whether the device is Online but not in the node's slices: the slice is observed later, or the driver is publishing again;
-    or its detach was ordered and may still be called off; or it was attached again before its old resource is gone. It counts as
-    on its way to a claim, so that no other is ordered."""
+    or it has an error that may pass; or its detach was ordered and may still be called off; or it was attached again before its
+    old resource is gone. It counts as on its way to a claim, so that no other is ordered."""
     life = state.devices.get(resource.uid)
     if life is not None and life.state in (USED, DEVICE_DETACHING):
         return False
-    if resource.state != "Online" or resource.error or resource.deleting or state.is_lost(resource.uid):
+    if resource.state != ONLINE or state.is_sick(resource) or resource.leaving or state.is_lost(resource.uid):
         return False
     fence = state.fences.get(resource.uid)
     if fence is not None or state.is_taken_off(resource):
         return fence is None or (fence.ordered and not is_given_up(state, resource))
-    faces = state.keys_of[resource.uuid] if resource.uuid else frozenset()
-    shown = (state.pools[key[:2]] for key in faces)
-    return not any(pool.usable and pool.node == resource.node for pool in shown)
+    return not state.is_listed(resource) or not state.may_serve(resource)
 
 
 def ordered_not_made(state: State, node: str, model: Model) -> int:
@@ -477,9 +499,9 @@ def _is_waiting(wish: Wish, place: int) -> bool:
 
 
 def free_devices(state: State, node: str) -> list[Found]:
-    """Devices that a claim could have now: fixed ones first, then those not marked to go, each by name."""
+    """Devices that a claim could have now: fixed ones first, then those not marked to go, those with a warning last."""
     free = [found for found in _listed(state, node) if _is_free(state, found) and _is_there(state, node, found)]
-    free.sort(key=lambda found: (found.resource is not None, _is_marked(state, found), found.key))
+    free.sort(key=lambda found: (found.resource is not None, _is_marked(state, found), _has_warning(found), found.key))
     return free
 
 
@@ -513,14 +535,16 @@ def _is_free(state: State, found: Found) -> bool:
 
 
 def _is_there(state: State, node: str, found: Found) -> bool:
-    """Whether it is Online, without error. A device without a resource is fixed only if no resource still waits for its UUID."""
+    """Whether it has arrived and is not sick. A device without a resource is fixed only if no resource still waits for its UUID,
+    and if it did not come after an order on the node: then the operator may take it off at any time."""
     resource = found.resource
     if resource is None:
-        return (DEPARTED, found.uuid) not in state.fired_deadlines and not _may_be_coming(state, node, found)
+        going = (DEPARTED, found.uuid) in state.fired_deadlines or found.uuid in state.unexplained
+        return not going and not _may_be_coming(state, node, found)
     life, fence = state.devices.get(resource.uid), state.fences.get(resource.uid)
     if fence is not None and fence.ordered:
         return False  # the operator may be detaching it now; it is free again once the size is raised back
-    there = resource.state == "Online" and not resource.error and not resource.deleting
+    there = state.is_arrived(resource) and state.may_serve(resource) and not resource.leaving
     there = there and not state.is_taken_off(resource)
     return there and (life is None or life.state != DEVICE_DETACHING)
 
@@ -536,6 +560,10 @@ def _may_be_coming(state: State, node: str, found: Found) -> bool:
 def _is_marked(state: State, found: Found) -> bool:
     resource = found.resource
     return resource is not None and (resource.uid in state.holds or is_marked(state, resource.uid, resource))
+
+
+def _has_warning(found: Found) -> bool:
+    return found.resource is not None and verdict(found.resource.error) == "warning"
 
 
 def _promised_to(state: State, found: Found) -> set[str]:

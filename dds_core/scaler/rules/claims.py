@@ -14,14 +14,14 @@ from dds_core.lifecycle import (
     WAITING,
     claim_target,
 )
-from dds_core.model import FINISHED, RESCHEDULE, Allocation, Claim
+from dds_core.model import BEING_ATTACHED, FINISHED, RESCHEDULE, Allocation, Claim
 from dds_core.scaler.events import ClaimMoved, ReservedDevice
 from dds_core.scaler.fold.lives import move
 from dds_core.scaler.fold.objects import DEVICE_TWICE
 from dds_core.scaler.model import NO_PROGRESS, ClaimLife
 from dds_core.scaler.rules.assignment import Assignment, assign
 from dds_core.scaler.rules.detach import end_stray_hold
-from dds_core.scaler.rules.devices import BEING_ATTACHED, SLOW
+from dds_core.scaler.rules.devices import SLOW
 from dds_core.scaler.rules.exchange import exchanged, next_step
 from dds_core.scaler.rules.failures import fail, fail_overdue
 from dds_core.scaler.rules.handover import steer

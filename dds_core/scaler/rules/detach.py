@@ -14,13 +14,14 @@ is attaching, and by exactly the number of marked victims. Orders in vain have t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice, takewhile
 
 from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.policy import HOUR, MICROSECONDS
 from dds_core.lifecycle import DEVICE_DETACHING, IDLE, MARKED
 from dds_core.matching.records import claim_of
-from dds_core.model import AttachRequest, Claim, DeviceKey, FabricResource
+from dds_core.model import BEING_ATTACHED, ONLINE, AttachRequest, Claim, DeviceKey, FabricResource
 from dds_core.scaler import idleness
 from dds_core.scaler.events import (
     ClaimsListWanted,
@@ -35,8 +36,9 @@ from dds_core.scaler.events import (
 from dds_core.scaler.fold.decisions import LET_GO, UNHELD
 from dds_core.scaler.fold.objects import SLICES
 from dds_core.scaler.model import NO_DEVICE, DeviceLife, Fence, Hold, hold_name
+from dds_core.scaler.operator import WHOLE_REQUEST, pauses, verdict
 from dds_core.scaler.rules.assignment import Assignment, assign
-from dds_core.scaler.rules.devices import BEING_ATTACHED, held_key, is_given_up, progress_due, staying_of
+from dds_core.scaler.rules.devices import held_key, is_given_up, progress_due, staying_of
 from dds_core.scaler.rules.exchange import AFTER_REFUSAL, LAST_MOMENT, MOST_RESULTS, list_when_settled
 from dds_core.scaler.rules.failures import definite_due
 from dds_core.scaler.rules.orders import CellPlan, ask, cell_of, limits_of, published_free
@@ -109,8 +111,8 @@ def models_unfulfillable(state: State, node: str) -> set[str]:
 
 def call_off(work: Work, cell: CellPlan, own: AttachRequest, assignments: list[Assignment]) -> None:
     """Take back an order that the fabric cannot fulfil and that no claim needs any more: while it hangs, no device of its request
-    can go. The operator takes resources without a device first, then marked ones. So the hanging resource is marked first: if its
-    device comes at that very moment, this device goes or is unmarked, and never does one in use go in its place."""
+    can go. The operator takes resources without a device first. They are not marked: any change of the object makes the operator
+    order again."""
     state = work.state
     if state.stale or _somebody_waits(state, assignments, cell.model.model):
         return
@@ -121,11 +123,27 @@ def call_off(work: Work, cell: CellPlan, own: AttachRequest, assignments: list[A
         return
     low = limits_of(state, cell.node, cell.model.model)[0]
     victims = hanging[: max(0, cell.size + cell.others - len(going) - low)]
-    for resource in victims:
-        if resource.uid not in state.fences:
-            work.emit_once(_marking(state, resource, NO_DEVICE, "the fabric has nothing for it"), resource.uid)
-    if victims and all(r.marked and r.uid in state.fences for r in victims) and _may_go(state, going):
+    if victims and _may_go(state, going):
         lower_size(work, cell, own, victims, own.size - len(victims), unattached=True)
+
+
+def _quiet(state: State, resource: FabricResource) -> Iterator[tuple[int, int]]:
+    """(first, last) instants between which no order for the resource can be under way: one that the size is lowered for would be
+    carried out, and the device would have no resource. If no claim wants the model, there is time for another try."""
+    pace = state.paces.get(("attach", state.fabric_of.get(resource.node, ""), resource.model))
+    request = max(WHOLE_REQUEST, 2 * pace.longest if pace is not None else 0)
+    wanted = any(failure.model == resource.model for failure in state.failures.rows.values())
+    yield from islice(pauses(state.erring.rows[resource.uid], request), 0 if wanted else 1, None)
+
+
+def call_off_due(state: State, uid: str) -> int | None:
+    """The next instant from which an order that fails may be called off; None for one that does not fail."""
+    definite = definite_due(state, uid)
+    if definite is None:
+        return None
+    passed = state.fired_deadlines.get((DeadlineKind.CALL_OFF, uid)) or 0
+    firsts = (max(first, definite) for first, last in _quiet(state, state.resources.rows[uid]) if last > definite)
+    return next(first for first in firsts if first > passed)
 
 
 def _models_unmade(state: State, node: str) -> set[str]:
@@ -160,10 +178,16 @@ def _somebody_waits(state: State, assignments: list[Assignment], model: str) -> 
 
 
 def _hangs(work: Work, resource: FabricResource) -> bool:
-    """Whether the fabric has not named a device for it, and its error is definite, or it has made no progress for long."""
-    due = definite_due(work.state, resource.uid)
-    late = progress_due(work.state, resource.uid) if due is None else due
-    return not (resource.uuid or resource.fabric_id) and late is not None and work.has_come(late)
+    """Whether the fabric has not named a device for it, and no order can be under way: it has failed for long, or made no
+    progress for long without an error."""
+    state, due = work.state, definite_due(work.state, resource.uid)
+    if resource.uuid or resource.fabric_id:
+        return False
+    if due is not None:
+        found = takewhile(lambda pause: pause[0] <= work.at, _quiet(state, resource))
+        return work.has_come(due) and any(work.at <= last for _, last in found)
+    late = progress_due(state, resource.uid)
+    return late is not None and work.has_come(late)
 
 
 # -- detach ------------------------------------------------------------------------------------------------------------
@@ -437,9 +461,10 @@ def _faces_of(state: State, resource: FabricResource) -> list[DeviceKey]:
 
 
 def _is_nowhere(state: State, resource: FabricResource) -> bool:
-    """Whether no node lists the device, its own for too long, and no other resource is the same device."""
+    """Whether no node lists the device, its own for too long unless the manager cannot find it either, and no other resource is
+    the same device."""
     alone = not state.keys_of[resource.uuid] and len(state.resources_of_uuid[resource.uuid]) == 1
-    return alone and state.is_missed(resource.uid)
+    return alone and (state.is_missed(resource.uid) or verdict(resource.error) == "gone")
 
 
 def _could_be_taken(state: State, resource: FabricResource, faces: list[DeviceKey]) -> bool:
@@ -517,8 +542,11 @@ def _mark_again(work: Work, uid: str) -> None:
 
 
 def idle_due(state: State, uid: str) -> int:
-    """The instant from which an idle device may go: when it has idled long enough and no pause for its claims is left."""
-    life = state.devices.rows[uid]
+    """The instant from which an idle device may go: when it has idled long enough and no pause for its claims is left; at once if
+    the manager cannot find it."""
+    life, resource = state.devices.rows[uid], state.resources.get(uid)
+    if resource is not None and verdict(resource.error) == "gone":
+        return life.idle_since
     idled = life.idle_since + state.idle_time(life.node, life.model)
     return max(idled, hold_pause_due(state, uid), _next_attempt_due(state, life))
 
@@ -617,7 +645,7 @@ def _is_idle(state: State, resource: FabricResource) -> bool:
     """Idle, not chosen to go, and meant for no claim."""
     life = state.devices.get(resource.uid)
     chosen = resource.uid in state.fences or resource.uid in state.holds
-    free = life is not None and life.state == IDLE and not chosen
+    free = life is not None and life.state == IDLE and not chosen and resource.state == ONLINE
     return free and not state.promised(resource.uuid)
 
 

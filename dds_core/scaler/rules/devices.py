@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.lifecycle import DEVICE_DETACHING, IDLE, MARKED, NEW, REQUESTED, USED, device_target
-from dds_core.model import AttachRequest, DeviceKey, FabricResource
+from dds_core.model import GOING, ONLINE, AttachRequest, DeviceKey, FabricResource
 from dds_core.scaler.events import DeviceMoved, UsedStamped
-from dds_core.scaler.fold.objects import DEVICE_ERROR, DEVICE_TAINTED, DEVICE_UNLISTED, taints_of
+from dds_core.scaler.fold.objects import (
+    DEVICE_ERROR,
+    DEVICE_TAINTED,
+    DEVICE_UNEXPLAINED,
+    DEVICE_UNLISTED,
+    MANAGER,
+    MANAGER_ERROR,
+    taints_of,
+)
 from dds_core.scaler.model import NO_PROGRESS, PoolKey
+from dds_core.scaler.operator import verdict
 from dds_core.scaler.state import State, Work
-
-BEING_ATTACHED = ("", "Attaching")
+from dds_core.timeline.clock import time_of_day
 
 
 def step(work: Work, uid: str) -> None:
@@ -41,7 +50,7 @@ def next_move(state: State, uid: str) -> DeviceMoved | None:
             uid,
             "detaching",
             source,
-            f"resource {resource.name} is {'being deleted' if resource.deleting else resource.state}",
+            f"resource {resource.name} is {_on_its_way_back(resource)}",
         )
     key = held_key(state, uid, resource)
     if key is not None:
@@ -53,14 +62,22 @@ def next_move(state: State, uid: str) -> DeviceMoved | None:
     if source == USED:
         return _move(uid, "freed", source, "no claim holds it any more")
     if source == REQUESTED:
-        online = resource.state == "Online"
-        return _move(uid, "online", source, f"resource {resource.name} is Online") if online else None
+        how = ONLINE if resource.state == ONLINE else "listed by its node"
+        return (
+            _move(uid, "online", source, f"resource {resource.name} is {how}") if state.is_arrived(resource) else None
+        )
     marked = is_marked(state, uid, resource)
     if source == IDLE and marked:
         return _move(uid, "marked", source, "marked to go back to the pool")
     if source == MARKED and not marked:
         return _move(uid, "unmarked", source, "the mark was taken off")
     return None
+
+
+def _on_its_way_back(resource: FabricResource) -> str:
+    if resource.state in GOING and not resource.deleting:
+        return resource.state
+    return "being deleted" if resource.deleting else "there to take its device off, which no other resource named"
 
 
 def held_key(state: State, uid: str, resource: FabricResource) -> DeviceKey | None:
@@ -86,14 +103,23 @@ def _held_and_unlisted(state: State, pool: PoolKey) -> set[DeviceKey]:
 
 
 def check_health(work: Work, uid: str) -> None:
-    """Alert about a sick device: no claim is given it, a claim that has it keeps it."""
+    """Alert about a device that is sick, or not to be used for another reason: no claim is given it, one that has it keeps it. An
+    error of all devices at once is the manager's."""
     state = work.state
     resource = state.resources.get(uid)
-    if resource is None or resource.state != "Online" or resource.deleting:
+    if resource is None or resource.leaving or not (resource.state == ONLINE or resource.uuid):
         return
     whose = f"{resource.name} ({resource.uuid}) on {resource.node}"
-    if resource.error:
-        work.alert(uid, DEVICE_ERROR, f"{whose} is Online with an error and is handed to nobody: {resource.error}")
+    if state.is_sick(resource):
+        text = f"{whose} is {resource.state} with an error and is assigned to no claim: {resource.error}"
+        work.alert(uid, DEVICE_ERROR, text)
+    elif verdict(resource.error) == "warning":
+        work.alert(uid, DEVICE_ERROR, f"{whose} is assigned only where nothing better is there: {resource.error}")
+    elif (DeadlineKind.SICK, uid) in state.fired_deadlines and state.manager_fails:
+        text = f"the operator can ask nothing about any of {len(state.online)} devices, which are used as before"
+        work.alert(MANAGER, MANAGER_ERROR, f"{text}: {resource.error}")
+    if resource.state != ONLINE:
+        return
     if state.is_lost(uid):
         text = f"{whose} is not listed by its node's driver, which lists others; another is ordered for who waits"
         work.alert(uid, DEVICE_UNLISTED, text)
@@ -102,6 +128,26 @@ def check_health(work: Work, uid: str) -> None:
         work.alert(
             uid, DEVICE_TAINTED, f"{whose} is tainted by its driver and is handed to nobody: {', '.join(taints)}"
         )
+
+
+_SYNCER = 600 * MICROSECONDS
+"""The operator takes off a device that no resource has named for so long, and looks for such devices every minute."""
+
+
+def tell_unexplained(work: Work, node: str) -> None:
+    """Alert about devices that no resource names although they came after an order: the answer to it was lost, or another client
+    attached them. No claim of dds gets one; the claim of another client that has one loses it."""
+    state = work.state
+    for uuid in sorted(one for model in state.models for one in state.unexplained_at(node, model)):
+        off = time_of_day(state.unexplained.rows[uuid][1] + _SYNCER)
+        what = f"{uuid} on {node} is attached, and no ComposableResource names it"
+        work.alert(
+            uuid, DEVICE_UNEXPLAINED, f"{what}: no claim is given it, and the operator takes it off soon after {off}"
+        )
+        for claim in sorted({one for key in state.keys_of[uuid] for one in state.holders[key]}):
+            name = f"{state.claims.rows[claim].namespace}/{state.claims.rows[claim].name}"
+            text = f"claim {name} has it: delete the pod, since the operator takes it off soon after {off}"
+            work.alert(claim, DEVICE_UNEXPLAINED, f"{what}; {text}")
 
 
 SLOW = 300 * MICROSECONDS

@@ -88,8 +88,8 @@ def _number(text: str) -> int | None:
 @dataclass(slots=True)
 class CellPlan:
     """The requests for one model on one node, while the rules compute on them. `own`: the one that dds may change. `foreign`:
-    another's, which prevents one of dds. `leaving`: one that is being deleted. `others`: devices of other requests. `stuck`:
-    devices whose detach fails or hangs. `size`: what `own` is to have. `granted`: claims (uids) that get more."""
+    another's, which prevents one of dds. `leaving`: one that is being deleted. `others`: devices of other requests, or of none.
+    `stuck`: devices whose detach fails or hangs. `size`: what `own` is to have. `granted`: claims (uids) that get more."""
 
     node: str
     model: Model
@@ -128,6 +128,7 @@ def cell_of(state: State, node: str, model: Model) -> CellPlan:
     requests_here = {request.name for request in requests}
     here = [r for uid in state.resources_at[node] if (r := state.resources.rows[uid]).model == model.model]
     cell.others += sum(r.request not in requests_here and not r.deleting for r in here)
+    cell.others += len(state.unexplained_at(node, model.model)) if state.unexplained else 0
     cell.stuck = sum(_is_stuck(state, r) for r in here)
     return cell
 

@@ -12,11 +12,12 @@ from datetime import UTC, datetime, timedelta
 from dds_adapters.kubernetes.decode import decoding
 from dds_adapters.kubernetes.write.live_object import Ref, Server, Write, decoded
 from dds_adapters.kubernetes.write.tasks import Done, Obsolete, Result
-from dds_core.model import OWNER, OWNER_LABEL
-from dds_core.scaler.rules.devices import BEING_ATTACHED
+from dds_core.model import BEING_ATTACHED, OWNER, OWNER_LABEL
 
 LAST_USED = "cohdi.io/last-used-time"
 """The operator, and a reference scaler that runs too, choose devices by this annotation."""
+OPERATOR_LOOK = "dds.cohdi.io/look"
+"""An annotation of dds, which the operator does not read: any change of the object makes it look."""
 RESOURCES = "composableresources"
 RULES = "devicetaintrules"
 MARK = "cohdi.io/delete-device"
@@ -44,6 +45,25 @@ class StampUse(Write):
         if not _is_before(live.annotations.get(LAST_USED, ""), self.when):
             return Done(written=False)
         server.merge(live, {"metadata": {"annotations": {LAST_USED: self.when}}})
+        return Done()
+
+
+@dataclass(frozen=True, slots=True)
+class NudgeOperator(Write):
+    """OperatorNudged; `when` is RFC 3339. Only a resource that is still in the `state`, with or without an id, is written."""
+
+    name: str
+    uid: str
+    when: str
+    state: str
+    named: bool
+
+    def _once(self, server: Server) -> Result:
+        live = server.get(Ref(RESOURCES, self.name, uid=self.uid))
+        resource = decoded(decoding.fabric_resource, live)
+        if resource.state != self.state or bool(resource.uuid) != self.named:
+            return Done(written=False)
+        server.merge(live, {"metadata": {"annotations": {OPERATOR_LOOK: self.when}}})
         return Done()
 
 

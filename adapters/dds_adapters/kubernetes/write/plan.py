@@ -17,6 +17,7 @@ from dds_adapters.kubernetes.write.devices import (
     LabelNode,
     LiftTaint,
     MarkVictim,
+    NudgeOperator,
     StampUse,
     UnmarkVictim,
     rfc3339,
@@ -35,7 +36,7 @@ from dds_adapters.kubernetes.write.requests import RESOURCES, LowerRequest, Rais
 from dds_adapters.kubernetes.write.tasks import Obsolete, Result, Task, Versions, Work
 from dds_core.events import Decision
 from dds_core.kit.policy import MICROSECONDS
-from dds_core.model import OWNER, OWNER_LABEL, Claim, DeviceKey, Node
+from dds_core.model import OWNER, OWNER_LABEL, RESOURCE_ATTACHING, RESOURCE_DETACHING, Claim, DeviceKey, Node
 from dds_core.publisher.model import Host
 from dds_core.scaler import events as e
 from dds_core.scaler.events import Signal
@@ -334,6 +335,18 @@ def _stamp(decision: e.UsedStamped, at: int, state: State) -> Task:
     return Task(work, (thing,), target=decision.resource, replaces=f"{thing}: used")
 
 
+def _nudge(decision: e.OperatorNudged, at: int, state: State) -> Task:
+    thing, detach = _resource_object(decision.resource), decision.why == "detach"
+    work = NudgeOperator(
+        decision.name,
+        decision.resource,
+        rfc3339(at),
+        RESOURCE_DETACHING if detach else RESOURCE_ATTACHING,
+        detach or decision.why != "attach",
+    )
+    return Task(work, (thing,), target=decision.resource, replaces=f"{thing}: look")
+
+
 _PLANS: Plans[State] = {
     e.AttachOrdered: _attach,
     e.DetachOrdered: _detach,
@@ -352,4 +365,5 @@ _PLANS: Plans[State] = {
     e.VictimUnmarked: _unmark,
     e.TaintLifted: _lift,
     e.UsedStamped: _stamp,
+    e.OperatorNudged: _nudge,
 }

@@ -12,8 +12,7 @@ from dds_adapters.kubernetes.decode import decoding
 from dds_adapters.kubernetes.decode.decoding import Fault
 from dds_adapters.kubernetes.write.live_object import Ended, Ref, Server, Write, decoded
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result
-from dds_core.model import OWNER, OWNER_LABEL, AttachRequest, FabricResource
-from dds_core.scaler.rules.devices import BEING_ATTACHED
+from dds_core.model import BEING_ATTACHED, OWNER, OWNER_LABEL, AttachRequest, FabricResource
 
 REQUESTS = "composabilityrequests"
 RESOURCES = "composableresources"
@@ -143,8 +142,6 @@ class LowerRequest(Write):
         attaching = {one.uid: one for one in staying if one.state in BEING_ATTACHED}
         if not self.victims <= attaching.keys() or any(one.uuid or one.fabric_id for one in attaching.values()):
             return "a device has come for it by now"
-        if not all(attaching[uid].marked for uid in self.victims):
-            return "those that hang are not marked any more"
         if self.size != request.size - len(self.victims):
             return "those that hang are not those that were to go"
         return ""

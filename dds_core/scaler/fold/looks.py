@@ -1,0 +1,97 @@
+"""The folds behind nudges: when the operator looked at a device on its way, when its node's driver listed devices, and how long
+the fabric takes. `dds_core.scaler.rules.nudges` decides by these rows."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from dds_core.kit.policy import MICROSECONDS
+from dds_core.model import ONLINE, RESOURCE_ATTACHING, RESOURCE_DETACHING, FabricResource, Slice
+from dds_core.scaler import events as e
+from dds_core.scaler.model import Listing, Look, Pace
+from dds_core.scaler.operator import PLUGIN_REST, POLL
+from dds_core.scaler.state import State
+
+_ON_ITS_WAY = (RESOURCE_ATTACHING, RESOURCE_DETACHING)
+_AT_A_LOOK = MICROSECONDS
+"""What is seen so soon after a look was found by it."""
+_ANSWER = 5 * MICROSECONDS
+UNANSWERED = "nudges/unanswered"
+"""Counter of nudges in a row after which the operator did nothing for `_ANSWER`, although it was not busy with an order."""
+
+
+def resource_looked_at(state: State, old: FabricResource | None, new: FabricResource, at: int) -> None:
+    row = state.looks.get(new.uid)
+    if new.state not in _ON_ITS_WAY:
+        looks_end(state, new.uid, at, old)
+        _count_answer(state, row, new, at)
+        return
+    if row is None or old is None or old.state != new.state:
+        row = Look(at)
+        state.looks.put(new.uid, row)
+    if new.uuid and not row.named and new.state == RESOURCE_ATTACHING:
+        _measure(state, "attach", new, row, at)
+        state.looks.put(new.uid, replace(row, named=at))
+
+
+def looks_end(state: State, uid: str, at: int, resource: FabricResource | None = None) -> None:
+    """The resource is no longer on its way, or gone."""
+    row = state.looks.get(uid)
+    if row is not None and resource is not None and resource.state == RESOURCE_DETACHING:
+        _measure(state, "detach", resource, row, at)
+    state.looks.drop(uid)
+
+
+def _count_answer(state: State, row: Look | None, resource: FabricResource, at: int) -> None:
+    """A device that is listed is Online at the operator's next look, so that shows whether nudges cause looks."""
+    if row is None or not row.nudges or resource.state != ONLINE:
+        return
+    if at - row.last <= _ANSWER:
+        state.counters.put(UNANSWERED, 0)
+    elif not any((one := state.resources.get(uid)) is not None and not one.uuid for uid in state.under_way):
+        state.counters.put(UNANSWERED, (state.counters.get(UNANSWERED) or 0) + 1)
+
+
+def _measure(state: State, what: str, resource: FabricResource, row: Look, at: int) -> None:
+    """An attach or detach is done. If it was found by a look, it had been done since the look before."""
+    if not state.synced:
+        return
+    key = (what, state.fabric_of.get(resource.node, ""), resource.model)
+    before, took = state.paces.get(key) or Pace(), at - row.since
+    longest = max(took, before.longest * 7 // 8)
+    polls = round(took / POLL)
+    nudged = row.last - row.since if row.last else 0
+    if row.last and at - row.last <= _AT_A_LOOK:
+        missed = max(nudged // POLL * POLL, row.missed)
+    elif polls and abs(took - polls * POLL) <= _AT_A_LOOK:
+        missed = max((polls - 1) * POLL, nudged)
+    else:
+        state.paces.put(key, Pace(longest=longest))
+        return
+    known = before.polled > 0 and before.least < took <= before.most
+    least = max(before.least, missed) if known else missed
+    state.paces.put(key, Pace(min(least, took), took, longest, before.polled + 1))
+
+
+def slice_looked_at(state: State, slice: Slice, at: int) -> None:
+    """A slice of the node's driver changed: its plugin has started, at the first look since the last list if there was one."""
+    key = (slice.node, slice.driver)
+    before = state.listings.get(key) or Listing()
+    rows = [row for uid in state.resources_at[slice.node] if (row := state.looks.get(uid)) is not None and row.named]
+    looks = [look for row in rows for look in (row.named, row.last) if before.listed < look]
+    restarted = min(looks, default=0)
+    slowest = before.slowest
+    if restarted and restarted - before.listed >= PLUGIN_REST and state.synced:
+        slowest = max(at - restarted, slowest * 7 // 8)
+    state.listings.put(key, Listing(at, restarted or at, slowest))
+    for uid in state.resources_at[slice.node]:
+        if uid in state.looks:
+            state.dirty.devices.add(uid)
+
+
+def nudged(state: State, event: e.OperatorNudged, at: int) -> None:
+    row = state.looks.get(event.resource)
+    if row is not None:
+        missed = row.last - row.since if row.last else 0
+        state.looks.put(event.resource, replace(row, nudges=row.nudges + 1, last=at, missed=missed))
+    state.counters.put(f"nudges/{event.why}", (state.counters.get(f"nudges/{event.why}") or 0) + 1)

@@ -1,0 +1,52 @@
+"""What dds knows of the composable-resource-operator (Go, commit 38251b7), as measured on a real cluster (docs/upstream.md).
+
+The operator processes a ComposableResource when the object changes, and again every POLL. Each such *look* at a resource that has
+its device's id restarts the vendor's plugin on the node if that is older than PLUGIN_REST, and says Online once a slice lists the
+device: the plugin lists devices only when it starts. Instants and times are in microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from dds_core.kit.policy import MICROSECONDS
+
+POLL = 30 * MICROSECONDS
+"""Time between two looks at an object that does not change; also between two health checks of a device that is Online."""
+PLUGIN_REST = 10 * MICROSECONDS
+"""A look restarts only a plugin that is older."""
+TWO_CHECKS = 65 * MICROSECONDS
+"""An error of a device that has its id counts only after so long: the operator keeps the text until its next look has succeeded,
+and one failed question to the manager is an error."""
+FIRST_RETRY = 5 * (MICROSECONDS // 1000)
+"""A failed order is tried again after this time, which doubles with each failure."""
+WHOLE_REQUEST = 30 * MICROSECONDS
+"""An order may be under way at least for so long; twice as long as the longest that was measured."""
+
+_MARGIN = 2 * MICROSECONDS
+
+Verdict = Literal["gone", "critical", "warning", ""]
+
+_VERDICTS: tuple[tuple[str, Verdict], ...] = (
+    ("cannot be found", "gone"),
+    ("critical", "critical"),
+    ("warning status", "warning"),
+)
+
+
+def verdict(error: str) -> Verdict:
+    """What the manager says of the device itself, by the operator's text; "" for a text that is about a failed question."""
+    words = error.lower()
+    return next((found for text, found in _VERDICTS if text in words), "")
+
+
+def pauses(since: int, request: int) -> Iterator[tuple[int, int]]:
+    """(first, last) instants between which no order for a resource can be under way that has failed with one text since `since`:
+    the last try is a whole `request` ago, and the next one is not due yet."""
+    tried, wait = since, FIRST_RETRY
+    while True:
+        first, last = tried + request, tried + wait - _MARGIN
+        if first < last:
+            yield first, last
+        tried, wait = tried + wait, 2 * wait

@@ -1,0 +1,103 @@
+"""Nudges: an annotation of dds on a ComposableResource makes the operator look at it now, not at its next poll (30 s).
+
+- `list`: the device has its id, its node does not list it, and the plugin is old enough for a restart. One look for the node, as
+  the plugin lists all devices that are there.
+- `settle`: the node lists the device, and the operator does not say Online yet. A look restarts no plugin that is young.
+- `attach`, `detach`: by the measured time the fabric is done, and the operator has not asked it yet.
+
+Never is a look caused that could do harm: one between a plugin's start and its list would restart the plugin again, and a change
+of the object while the operator waits for the fabric's answer makes it lose the device (it writes the id with the version that it
+had read before the order). So `attach` needs an operator that was seen to poll.
+"""
+
+from __future__ import annotations
+
+from dds_core.kit.policy import MICROSECONDS
+from dds_core.model import RESOURCE_ATTACHING, RESOURCE_DETACHING, FabricResource
+from dds_core.scaler.events import OperatorNudged
+from dds_core.scaler.fold.looks import UNANSWERED
+from dds_core.scaler.model import Listing, Look, Pace
+from dds_core.scaler.operator import PLUGIN_REST, POLL
+from dds_core.scaler.state import State, Work
+
+_MOST = 4
+"""Nudges for one attach or detach."""
+_PAUSE = 2 * MICROSECONDS
+_BACK_OFF = 5 * MICROSECONDS
+_UNANSWERED = 3
+"""So many nudges in a row without effect, and the operator is left alone until the next start."""
+_SURE = 2
+"""So many attaches in a row must have been found by looks before the operator is taken to poll the fabric."""
+_NARROW = 3 * MICROSECONDS
+_POD = MICROSECONDS
+"""From a look to the new plugin pod, whose age the operator compares."""
+
+
+def nudge(work: Work, uid: str) -> None:
+    state = work.state
+    due = nudge_due(state, uid)
+    if due is None or not work.has_come(due):
+        return
+    resource = state.resources.rows[uid]
+    why = _why(state, resource)
+    work.emit_once(OperatorNudged(resource=uid, mode=state.mode, name=resource.name, node=resource.node, why=why), uid)
+
+
+def nudge_due(state: State, uid: str) -> int | None:
+    """The instant at which the operator is to look at the resource; None if it is left alone."""
+    resource, row = state.resources.get(uid), state.looks.get(uid)
+    if resource is None or row is None or state.policy.operator_nudge == "off" or not row.nudges < _MOST:
+        return None
+    if (state.counters.get(UNANSWERED) or 0) >= _UNANSWERED:
+        return None
+    match _why(state, resource):
+        case "settle":
+            due: int | None = row.named
+        case "list":
+            due = _list_due(state, resource)
+        case "attach" | "detach" as what if not resource.error:
+            pace = state.paces.get((what, state.fabric_of.get(resource.node, ""), resource.model))
+            due = _done_due(row, pace) if pace is not None else None
+        case _:
+            due = None
+    if due is None or not row.nudges:
+        return due
+    return max(due, row.last + (_BACK_OFF << row.nudges - 1 if due <= row.last else _PAUSE))
+
+
+def _why(state: State, resource: FabricResource) -> str:
+    if resource.state == RESOURCE_DETACHING:
+        return "detach"
+    if resource.state != RESOURCE_ATTACHING:
+        return ""
+    if not resource.uuid:
+        return "attach" if not resource.deleting else ""
+    return "settle" if state.is_listed(resource) else "list"
+
+
+def _list_due(state: State, resource: FabricResource) -> int | None:
+    """When a look at the node's oldest unlisted resource restarts the plugin, and not between its start and its list."""
+    model = state.model(resource.model)
+    if model is None:
+        return None
+    known = ((one, state.looks.get(one)) for one in state.resources_at[resource.node])
+    rows = {one: row for one, row in known if row is not None and row.named}
+    waiting = [uid for uid in rows if not state.is_listed(state.resources.rows[uid])]
+    if resource.uid != min(waiting, key=lambda uid: (rows[uid].named, uid), default=""):
+        return None
+    listing = state.listings.get((resource.node, model.driver)) or Listing()
+    old_enough = listing.restarted + PLUGIN_REST + _POD
+    look = max(max(row.named, row.last) for row in rows.values())
+    if look <= listing.listed or look < listing.restarted + PLUGIN_REST - _POD:
+        return old_enough  # the last look restarted nothing
+    # It restarted the plugin, whose list is still to come.
+    return look + max(PLUGIN_REST, 2 * listing.slowest) + _POD if listing.slowest else None
+
+
+def _done_due(row: Look, pace: Pace) -> int | None:
+    """When the fabric should be done: in the middle of what is known, so that each attach tells more, in the end just after."""
+    if pace.polled < _SURE:
+        return None
+    least = max(pace.least, row.last - row.since if row.last else 0)
+    after = (least + pace.most) // 2 if pace.most - least > _NARROW else max(pace.most, least + _PAUSE)
+    return row.since + after if -after % POLL >= _PAUSE else None
