@@ -52,7 +52,7 @@ def nudge_due(state: State, uid: str) -> int | None:
         return None
     match _why(state, resource):
         case "settle":
-            due: int | None = row.named
+            due: int | None = max(row.named, _listing(state, resource).listed)
         case "list":
             due = _list_due(state, resource)
         case "attach" | "detach" as what if not resource.error:
@@ -62,7 +62,7 @@ def nudge_due(state: State, uid: str) -> int | None:
             due = None
     if due is None or not row.nudges:
         return due
-    return max(due, row.last + (_BACK_OFF << row.nudges - 1 if due <= row.last else _PAUSE))
+    return max(due, row.last + (_BACK_OFF << row.nudges - 1 if due < row.last else _PAUSE))
 
 
 def _why(state: State, resource: FabricResource) -> str:
@@ -75,23 +75,28 @@ def _why(state: State, resource: FabricResource) -> str:
     return "settle" if state.is_listed(resource) else "list"
 
 
+def _listing(state: State, resource: FabricResource) -> Listing:
+    model = state.model(resource.model)
+    return (state.listings.get((resource.node, model.driver)) if model is not None else None) or Listing()
+
+
 def _list_due(state: State, resource: FabricResource) -> int | None:
     """When a look at the node's oldest unlisted resource restarts the plugin, and not between its start and its list."""
-    model = state.model(resource.model)
-    if model is None:
-        return None
     known = ((one, state.looks.get(one)) for one in state.resources_at[resource.node])
     rows = {one: row for one, row in known if row is not None and row.named}
-    waiting = [uid for uid in rows if not state.is_listed(state.resources.rows[uid])]
+    waiting = [uid for uid, row in rows.items() if row.nudges < _MOST and not state.is_listed(state.resources.rows[uid])]
     if resource.uid != min(waiting, key=lambda uid: (rows[uid].named, uid), default=""):
         return None
-    listing = state.listings.get((resource.node, model.driver)) or Listing()
+    listing = _listing(state, resource)
     old_enough = listing.restarted + PLUGIN_REST + _POD
     look = max(max(row.named, row.last) for row in rows.values())
-    if look <= listing.listed or look < listing.restarted + PLUGIN_REST - _POD:
-        return old_enough  # the last look restarted nothing
-    # It restarted the plugin, whose list is still to come.
-    return look + max(PLUGIN_REST, 2 * listing.slowest) + _POD if listing.slowest else None
+    if look <= listing.listed or look < old_enough:
+        return old_enough
+    # The last look restarted the plugin, whose list is still to come. A look within PLUGIN_REST of a restart restarts nothing.
+    if not listing.slowest:
+        return None
+    late = look + 2 * listing.slowest
+    return late if late < look + PLUGIN_REST else max(late, look + PLUGIN_REST + _POD)
 
 
 def _done_due(row: Look, pace: Pace) -> int | None:
