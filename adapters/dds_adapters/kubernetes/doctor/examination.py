@@ -62,6 +62,7 @@ SCALER_CHECKS: tuple[tuple[str, Check], ...] = (
     ("operator", server.custom_kinds),
     ("taint rules", operating.taint_rules),
     ("operator deployment", operating.deployment),
+    ("operator rights", operating.rights),
     ("operator webhook", operating.webhook),
     ("operator looks", operating.looks),
     ("permissions", permissions.permissions),

@@ -64,45 +64,37 @@ def taint_rules(context: ExaminationContext) -> Iterator[Finding]:
     mend += "DRADeviceTaintRules (before 1.35: DRADeviceTaints)"
     if ends_at_a_rule(context.release()):
         mend += "; not in a kube-scheduler before 1.36.3, which exits when a slice changes while there is a rule"
-    yield (error if detaches(context) or _is_seen(context) else warning)(_RULES, what, mend)
+    yield (error if detaches(context) or _deployments(context) else warning)(_RULES, what, mend)
 
 
 # -- its Deployment ----------------------------------------------------------------------------------------------------
 
 
 def deployment(context: ExaminationContext) -> Iterator[Finding]:
-    """Release, settings and rights of each Deployment of the operator."""
+    """Release and settings of each Deployment of the operator."""
     if not _installed(context):
         return
-    try:
-        found, why = _deployments(context), "was found"
-    except Refused as refused:
-        found, why = [], f"could be read ({refused.code})"
+    found = _deployments(context)
     if not found:
-        yield unknown(_DEPLOYMENT, f"no Deployment of the operator {why}: its settings and rights are not known", _ASK)
+        what = "this user can see no Deployment of the operator: its settings and rights are not known"
+        yield unknown(_DEPLOYMENT, what, _ASK)
     for one in found:
         yield from _settings(context, one)
-        yield from _rights(context, one)
-
-
-def _is_seen(context: ExaminationContext) -> bool:
-    with suppress(Refused):
-        return bool(_deployments(context))
-    return False
 
 
 def _deployments(context: ExaminationContext) -> list[Any]:
-    """Those with the operator's name, label or image. Raises Refused and Unreachable."""
+    """Those with the operator's name, label or image, as far as they may be read. Raises Unreachable."""
     return context.once("operator deployments", lambda: [one for one in _asked(context) if _is_the_operators(one)])
 
 
 def _asked(context: ExaminationContext) -> Iterator[Any]:
     """By the name that its manifests give it; where there is none, every Deployment."""
     usual = path_of("deployments", "apps/v1", f"{NAME}-system", f"{NAME}-controller-manager")
-    try:
+    path = path_of("deployments", "apps/v1")
+    with suppress(Refused):
         yield context.decoded(usual, context.get(usual))
-    except Refused:
-        path = path_of("deployments", "apps/v1")
+        return
+    with suppress(Refused):
         pages = listed(lambda query: context.accepted(path, context.ask("GET", path, query)), {})
         yield from map(msgspec.json.decode, pages)
 
@@ -118,9 +110,8 @@ def _pod(one: Any) -> Any:
 
 
 def _settings(context: ExaminationContext, one: Any) -> Iterator[Finding]:
-    """Of the container with its image, else of the first."""
-    containers = _pod(one)["containers"]
-    its = next((each for each in containers if NAME in each.get("image", "")), containers[0])
+    """Of the container with its image, or with the name that its manifests give it."""
+    its = max(_pod(one)["containers"], key=lambda each: (NAME in each.get("image", ""), each.get("name") == "manager"))
     variables = {each["name"]: each.get("value", None if "valueFrom" in each else "") for each in its.get("env") or ()}
     form, api = (
         variables.get(key, None if its.get("envFrom") else "") for key in ("DEVICE_RESOURCE_TYPE", "FTI_CDI_API_TYPE")
@@ -141,8 +132,13 @@ def _settings(context: ExaminationContext, one: Any) -> Iterator[Finding]:
         yield from _surplus(context)
 
 
+def rights(context: ExaminationContext) -> Iterator[Finding]:
+    """Of the account of each Deployment of the operator, by SubjectAccessReviews, for all namespaces."""
+    for one in _deployments(context) if _installed(context) else ():
+        yield from _rights(context, one)
+
+
 def _rights(context: ExaminationContext, one: Any) -> Iterator[Finding]:
-    """By SubjectAccessReviews, for all namespaces."""
     namespace, name = one["metadata"].get("namespace", ""), _pod(one).get("serviceAccountName") or "default"
     account = f"{foreign(namespace)}/{foreign(name)}"
     groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
@@ -222,18 +218,17 @@ def webhook(context: ExaminationContext) -> Iterator[Finding]:
 
 def queue(context: ExaminationContext, state: State | None) -> Iterator[Finding]:
     """What waits for the operator's only worker; how long, if the scaler has measured enough attaches."""
-    now, found = context.now(), (one for one, _ in _resources(context))
-    coming = [one for one in found if one.state in ("", "Attaching") and not one.uuid and not one.leaving]
-    waits = {f"{foreign(one.name)} for {duration(max(now - one.created, 0))}": one.created for one in coming}
-    if not waits:
+    found = (one for one, _ in _resources(context) if not one.uuid and not one.leaving)
+    coming = sorted((one for one in found if one.state in ("", "Attaching")), key=lambda one: one.created)
+    if not coming:
         return
-    ages = sorted(waits, key=waits.__getitem__)
-    what = f"{many(len(ages), 'device')} being attached, by one worker one after the other: {', '.join(ages[:5])}"
-    what += f" and {len(ages) - 5} more" if len(ages) > 5 else ""
+    age = max(context.now() - coming[0].created, 0)
+    what = f"one worker attaches one device after the other; {len(coming)} {'is' if len(coming) == 1 else 'are'} not there yet, "
+    what += f"the oldest ({foreign(coming[0].name)}) for {duration(age)}"
     rate = state.rates.get("") if state is not None else None
-    left = round(rate.service * len(ages) * MICROSECONDS) if rate is not None and rate.count >= _ENOUGH else 0
+    left = round(rate.service * len(coming) * MICROSECONDS) if rate is not None and rate.count >= _ENOUGH else 0
     what += f"; at the measured pace the last one comes in {duration(left)}" if left else ""
-    if max(now - min(waits.values()), left) < _LONG:
+    if max(age, left) < _LONG:
         yield note(_QUEUE, what)
     else:
         mend = "see status.error of the oldest and the operator's log; compare the wait with the schedulers' bindingTimeout"
