@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dds_adapters.kubernetes.cluster import Answer
-from dds_adapters.kubernetes.doctor import Finding, operating
+from dds_adapters.kubernetes.doctor import Examined, Finding, examine, operating
 from dds_adapters.kubernetes.doctor.context import ExaminationContext
 from dds_core.scaler.model import Rate
 from dds_core.scaler.policy import Policy
@@ -59,6 +59,10 @@ class WithOperator(Direct):
             return Answer(200, json.dumps({"metadata": {}, "items": self.deployments}).encode())
         found = [one for one in self.deployments if self.usual and path.endswith(f"/{SPACE}/deployments/{NAME}")]
         return Answer(200, json.dumps(found[0]).encode()) if found else Answer(404, b"{}")
+
+
+class Server(WithOperator):
+    where = WHERE
 
 
 def context(clinic: DoctorLab, *found: Object, code: int = 0, usual: bool = True, **more: Any) -> ExaminationContext:
@@ -313,6 +317,14 @@ def test_the_wait_at_the_measured_pace() -> None:
     assert found.what.endswith("; at the measured pace the last one comes in 4 min 40 s")
 
 
+def test_a_whole_examination_looks_at_the_operator_too() -> None:
+    clinic = DoctorLab(seconds=0)
+    attached(clinic, "gpu-0")
+    server = Server(clinic.lab.server, "admin")
+    asked = Examined(connect=lambda: server, policy=Policy, journal=None, now=clinic.lab.time.now)
+    assert {"taint rules", "operator deployment", "operator queue"} <= {one.check for one in examine(asked)}
+
+
 def test_nothing_waits(sound: DoctorLab) -> None:
     assert list(operating.queue(sound.context(), None)) == []
 
@@ -347,6 +359,12 @@ def test_counts_that_run_away() -> None:
     (what,) = surplus(clinic)
     assert what.startswith("node0000 has 3 devices of A100 40G, requests ask for 2: the counts of a CM")
     assert surplus(clinic, FM) == []
+    clinic.admin.patch(
+        "composableresources", "gpu-3", {"metadata": {"annotations": {"cohdi.io/delete-device": "true"}}}
+    )
+    assert surplus(clinic) == []
+    attached(clinic, "gpu-4", "GPU-4", state="Detaching")
+    assert surplus(clinic) == []
 
 
 def test_devices_that_nobody_asked_for_are_built_in() -> None:
