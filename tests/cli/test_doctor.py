@@ -36,7 +36,7 @@ Found = dict[str, str]
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Served]:
     """A composable cluster on real time, in which the account has exactly its roles."""
-    clinic = DoctorLab()
+    clinic = DoctorLab(taint_rules="resource.k8s.io/v1alpha3")
     clinic.with_role()
     clinic.lab.server.clock.now = wall
     with serving(clinic.lab.server, Credentials(USERS), tls=False) as served:
@@ -81,7 +81,9 @@ def test_a_sound_cluster_under_the_accounts_own_role(kubeconfig: str, log: str, 
     assert [one["what"] for one in found if one["check"] == "authentication"] == [f"as {ACCOUNT}"]
     granted = [one["level"] for one in found if one["check"] == "permissions"]
     assert granted == ["ok"] * len({rule.feature for rule in rbac.RULES})
-    assert {one["check"] for one in found if one["level"] == "unknown"} == {"scheduler gates", "beside"}
+    assert {one["check"] for one in found if one["level"] == "unknown"} == {
+        "scheduler gates", "operator deployment", "beside",
+    }  # fmt: skip
 
 
 def test_the_table_for_people(kubeconfig: str, log: str) -> None:

@@ -15,6 +15,7 @@ from dds_adapters.kubernetes.doctor import (
     fabric,
     fleet,
     guarding,
+    operating,
     permissions,
     publishing,
     scheduling,
@@ -59,6 +60,11 @@ CLUSTER_CHECKS: tuple[tuple[str, Check], ...] = (
 
 SCALER_CHECKS: tuple[tuple[str, Check], ...] = (
     ("operator", server.custom_kinds),
+    ("taint rules", operating.taint_rules),
+    ("operator deployment", operating.deployment),
+    ("operator rights", operating.rights),
+    ("operator webhook", operating.webhook),
+    ("operator looks", operating.looks),
     ("permissions", permissions.permissions),
     ("guard", guarding.guarded),
     ("holds", guarding.holds),
@@ -169,7 +175,7 @@ def examine(examined: Examined) -> Iterator[Finding]:
     yield from of_publishing
     yield from of_autoscaling
     yield from of_machines
-    yield from _records(examined, context, rules)
+    yield from _records(examined, context if reached else None, rules)
 
 
 def _read(
@@ -238,6 +244,8 @@ def _records(examined: Examined, context: ExaminationContext | None, rules: Poli
             yield failed("log", problem, "error")
     if examined.policy is not None:
         yield from alone("binding timeout", partial(configuration.timeouts, rules, state))
+        if context is not None:
+            yield from alone("operator queue", partial(operating.queue, context, state))
 
 
 def _uid(context: ExaminationContext | None) -> str | None:

@@ -37,13 +37,19 @@ def schedulers(context: ExaminationContext) -> Iterator[Finding]:
     else:
         minor, patch = int(told[1]), int(told[2])
         yield from _exchange(context, release, minor)
-        if minor == _CRASH[0] and patch < _CRASH[1]:
+        if ends_at_a_rule(release):
             yield from _crash(context, release)
         if patch < _TWICE.get(minor, 0):
             mended = f"1.{minor}.{_TWICE[minor]}"
             what = f"{release}: a kube-scheduler before {mended} may give one device to two claims (kubernetes pull 136269)"
             yield warning(_CHECK, what, f"use {mended} or newer")
     yield from _others(context)
+
+
+def ends_at_a_rule(release: str) -> bool:
+    """Whether a kube-scheduler of this release with DRADeviceTaintRules exits when a slice changes while there is a rule."""
+    told = _VERSION.match(release)
+    return told is not None and int(told[1]) == _CRASH[0] and int(told[2]) < _CRASH[1]
 
 
 def _exchange(context: ExaminationContext, release: str, minor: int) -> Iterator[Finding]:

@@ -190,6 +190,7 @@ def test_a_sound_cluster_has_no_error() -> None:
     assert {check for check, _ in examination.CLUSTER_CHECKS} <= {one.check for one in found}
     assert worst(found, "unknown") == [
         "unknown until the first allocation of a pool device shows them",
+        "this user can see no Deployment of the operator: its settings and rights are not known",
         "no log was named",
     ]
 

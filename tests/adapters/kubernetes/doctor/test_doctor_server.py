@@ -98,6 +98,7 @@ OTHERS = {
     "publish policy",
     "log",
     "binding timeout",
+    "operator queue",
     "cluster",
     "machines",
     "autoscale policy",
