@@ -7,6 +7,7 @@ It runs on virtual time (`Lab.virtual`) or on any other `Time`. It does no I/O e
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -212,8 +213,12 @@ class Lab:
             actor.restart_plugin(node)
 
     def plugin_age(self, node: str) -> float:
-        """Seconds since the last start of a plugin on a node; infinite without plugins."""
+        """Seconds since the newest pod of a plugin on a node was created; infinite without plugins."""
         return min((actor.plugin_age(node) for actor in self._vendors()), default=float("inf"))
+
+    def plugin_restarts(self) -> Counter[str]:
+        """How often plugins were restarted, by node, since their drivers were started."""
+        return sum((actor.restarts for actor in self._vendors()), Counter())
 
     def drivers(self) -> frozenset[str]:
         """Names of the vendors' drivers."""
@@ -308,7 +313,7 @@ class Lab:
         client = self._client_of("controllers", "system:kube-controller-manager")
         yield NodeLifecycle(client, self.time, lab_settings.taken(NodesSettings, knobs, grace=knobs.silent))
         yield Garbage(client, self.time, GarbageSettings())
-        rules = self.scenario.cluster.taint_rules is not None
+        rules = bool(lab_settings.taint_rules(self.scenario))
         yield TaintEviction(client, self.time, TaintsSettings(rules=rules))
 
     def _kubelet(self, knobs: written.Kubelet) -> Iterator[Actor]:

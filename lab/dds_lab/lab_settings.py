@@ -28,6 +28,8 @@ from dds_lab.scenario.workload import read_workload
 SCHEME = "lab://"
 """Prefix of a node's providerID, before its machine's UUID."""
 
+V1ALPHA3 = "resource.k8s.io/v1alpha3"
+
 _SettingsT = TypeVar("_SettingsT")
 
 
@@ -39,10 +41,18 @@ def taken(settings: Callable[..., _SettingsT], knobs: Written, **others: object)
     return settings(**others)
 
 
+def taint_rules(scenario: Scenario) -> str:
+    """The API version that serves DeviceTaintRules, "" for none. The real operator cannot work without."""
+    operator, version = scenario.parts.operator, scenario.cluster.taint_rules
+    if version is None:
+        return V1ALPHA3 if operator is not None and operator.kind == "real" else ""
+    return "" if version == "none" else version
+
+
 def api_gates(scenario: Scenario) -> Gates:
     """The API server's feature gates and optional APIs."""
-    cluster = scenario.cluster
-    rules = {f"{cluster.taint_rules}/devicetaintrules": True} if cluster.taint_rules else {}
+    cluster, version = scenario.cluster, taint_rules(scenario)
+    rules = {f"{version}/devicetaintrules": True} if version else {}
     gates = dict(cluster.gates.api)
     if rules and cluster.version != "1.34":
         gates = {"DRADeviceTaintRules": True, "DRADeviceTaints": True, **gates}
@@ -115,9 +125,9 @@ def scheduler(scenario: Scenario, knobs: written.Scheduler, allocation_delay: La
 
 
 def operator(scenario: Scenario, knobs: written.Operator) -> OperatorSettings:
-    """The operator writes DeviceTaintRules only in version v1alpha3, the only one that it knows."""
-    rules = scenario.cluster.taint_rules or ""
-    return taken(OperatorSettings, knobs, taint_version="v1alpha3" if rules.endswith("v1alpha3") else "")
+    """The operator writes DeviceTaintRules only in version v1alpha3, the only one that it knows. The ideal one does without."""
+    written = knobs.kind == "real" or taint_rules(scenario) == V1ALPHA3
+    return taken(OperatorSettings, knobs, taint_version="v1alpha3" if written else "")
 
 
 def vendors(scenario: Scenario, knobs: written.Vendor) -> list[VendorSettings]:

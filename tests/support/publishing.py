@@ -58,7 +58,7 @@ def written(cluster: str, more: str = "", duration: str = "10m") -> Scenario:
 duration: {duration}
 parts:
   scheduler: {{profiles: {{default-scheduler: {{binding_timeout: 3m}}}}}}
-  operator: {{workers: 16, watch_slices: true, plugin_rest: 0s, sync: 0s, stale_writes: false}}
+  operator: {{kind: ideal, sync: 0s}}
   vendor: {{start: {{between: [500ms, 2s]}}}}
   publisher: false
   scaler: false

@@ -21,6 +21,7 @@ from dds_lab.time import Time
 REFUSED = "CDI manager: machine update failed, E02XXXX"
 LOST = "CDI manager: no answer within the time limit (context deadline exceeded)"
 BROKEN = "the device is in a critical state"
+WARNED = "the device is in a warning state"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,20 +139,23 @@ class Told(Generic[F]):
         return fault.chance >= 1.0 or self._random.random() < fault.chance
 
 
-Kind = Literal["refuse", "hang", "lose_answer", "wrong_device", "second_device"]
+Kind = Literal["refuse", "hang", "lose_answer", "wrong_device", "second_device", "warning", "critical"]
+Act = Literal["attach", "detach", "check", "smi"]
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault of attach or detach orders.
+    """A fault of attach or detach orders, or of what the real operator asks: the manager about a device that is Online (`check`),
+    and nvidia-smi on a node with a new device (`smi`).
 
     `refuse`: the fabric refuses, with `words`. `hang`: nothing happens until the caller's timeout. `lose_answer`: the order is
     carried out, but the caller gets `words`. `wrong_device`: a device of another model comes. `second_device`: two devices come
-    and one is reported. Empty `nodes` or `models` mean any; `times` 0: until lifted; `chance`: how likely each order is hit.
+    and one is reported. `warning`, `critical`: a device in that state comes. In the words of a refused order, `{order}` is its
+    number. Empty `nodes` or `models` mean any; `times` 0: until lifted; `chance`: how likely each order is hit.
     """
 
     kind: Kind
-    operation: Literal["attach", "detach"] = "attach"
+    operation: Act = "attach"
     nodes: frozenset[str] = frozenset()
     models: frozenset[str] = frozenset()
     times: int = 0
@@ -160,7 +164,7 @@ class Fault:
 
 
 class Faults(Told[Fault]):
-    def take(self, operation: str, node: str, model: str) -> Fault | None:
+    def take(self, operation: Act, node: str, model: str) -> Fault | None:
         """Take the oldest fault that strikes this order."""
         struck = self.struck(lambda fault: fault.operation == operation and concerns(fault, node, model), most=1)
         return next(iter(struck), None)
@@ -168,10 +172,11 @@ class Faults(Told[Fault]):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The fabric's answer to an order: the device, or the error."""
+    """The fabric's answer to an order: the device, or the error. `lost`: no answer came, and the order may be carried out."""
 
     device: Device | None = None
     error: str = ""
+    lost: bool = field(default=False, compare=False)
 
 
 @dataclass(slots=True)
@@ -205,12 +210,14 @@ class Fabric:
         self._where: dict[str, str] = {}  # serial → node
         self._coming: dict[str, tuple[Device, str]] = {}  # serial → a device that is being attached, and the node
         self._broken: dict[str, str] = {}  # serial → error
+        self._warned: set[str] = set()  # serials of devices that work and are in a warning state
         self._out: dict[str, Device] = {}  # serial → detached while broken, in no pool until repaired
         self._users: dict[str, dict[str, None]] = {}  # serial → users: pods, as namespace/name
         self._uses: dict[str, dict[str, None]] = {}  # user → serials
         self._waiting: deque[_Order] = deque()
         self._busy: dict[str, int] = {}  # node → running orders
         self._orders = 0
+        self._open: dict[int, tuple[str, str]] = {}  # attach order without an answer → node and model
         self._pool_listeners: list[Callable[[str, str], None]] = []
         self._machine_listeners: list[Callable[[str], None]] = []
         for pool in settings.pools:
@@ -277,6 +284,14 @@ class Fabric:
         """The error of a broken device, "" for a working one."""
         return self._broken.get(serial, "")
 
+    def warned(self, serial: str) -> bool:
+        """Whether the manager shows the device in a warning state. It works all the same."""
+        return serial in self._warned
+
+    def ordered(self, node: str, model: str) -> int:
+        """How many attach orders have no answer yet."""
+        return sum(key == (node, model) for key in self._open.values())
+
     def where(self, serial: str) -> str:
         """The node of the machine that the device is in, "" if it is in none."""
         return self._where.get(serial, "")
@@ -286,7 +301,7 @@ class Fabric:
         found = self._attached.get(node, {}).get(resource)
         if found is None:
             return f"the resource {resource} is not attached to {node}"
-        return self._broken.get(found.device.serial, "")
+        return self._broken.get(found.device.serial, "") or (WARNED if found.device.serial in self._warned else "")
 
     def on_pool(self, call: Callable[[str, str], None]) -> Callable[[], None]:
         """Call `call(fabric, model)` whenever the free devices change. Returns a function that ends this."""
@@ -360,6 +375,8 @@ class Fabric:
         self._orders += 1
         order = _Order(self._orders, operation, node, model, resource, done)
         self._write(order, "ordered", self._attached.get(node, {}).get(resource))
+        if operation == "attach":
+            self._open[order.number] = node, model
         self._waiting.append(order)
         self._start()
         return order.number
@@ -389,7 +406,7 @@ class Fabric:
             wait = self._settings.refusal.draw(self._random)
             self._time.after(wait, lambda: self._fail(order, refused))
         elif order.fault is not None and order.fault.kind == "hang":
-            self._time.after(self._settings.timeout, lambda: self._fail(order, LOST))
+            self._time.after(self._settings.timeout, lambda: self._fail(order, LOST, lost=True))
         elif order.operation == "attach":
             self._reserve(order)
             takes = self._settings.attach_of.get(order.model, self._settings.attach)
@@ -404,7 +421,7 @@ class Fabric:
         if machine is None or not machine.fabric:
             return f"CDI manager: no machine of a fabric is known for {order.node}"
         if order.fault is not None and order.fault.kind == "refuse":
-            return order.fault.words
+            return order.fault.words.replace("{order}", str(order.number))
         if order.operation == "attach" and not self.free(machine.fabric, order.model):
             return f"CDI manager: no free resource of model {order.model} in fabric {machine.fabric}"
         if order.operation == "attach" and order.resource and self._named(order, machine.fabric) is None:
@@ -454,8 +471,12 @@ class Fabric:
         words = self._unheard(order)
         for device in order.taken:
             del self._coming[device.serial]
+            if order.fault is not None and order.fault.kind == "warning":
+                self._warned.add(device.serial)
+            elif order.fault is not None and order.fault.kind == "critical":
+                self._broken[device.serial] = BROKEN
             self._write(order, "done", self._plug(order.node, device), words)
-        self._answer(order, Answer(error=words) if words else Answer(order.taken[0]))
+        self._answer(order, Answer(error=words, lost=True) if words else Answer(order.taken[0]))
 
     def _detach(self, order: _Order) -> None:
         found = self._attached[order.node].pop(order.resource, None)
@@ -464,6 +485,7 @@ class Fabric:
             return
         device = found.device
         del self._where[device.serial]
+        self._warned.discard(device.serial)
         broken = device.serial in self._broken
         if broken:
             self._out[device.serial] = device
@@ -474,17 +496,18 @@ class Fabric:
         self._machine_changed(order.node)
         if not broken:
             self._pool_changed(device.fabric, device.model)
-        self._answer(order, Answer(error=words) if words else Answer(device))
+        self._answer(order, Answer(error=words, lost=True) if words else Answer(device))
 
     def _unheard(self, order: _Order) -> str:
         """The error that the caller gets although the order was carried out (fault `lose_answer`), "" without that fault."""
         return order.fault.words if order.fault is not None and order.fault.kind == "lose_answer" else ""
 
-    def _fail(self, order: _Order, words: str) -> None:
+    def _fail(self, order: _Order, words: str, lost: bool = False) -> None:
         self._write(order, "failed", self._attached.get(order.node, {}).get(order.resource), words)
-        self._answer(order, Answer(error=words))
+        self._answer(order, Answer(error=words, lost=lost))
 
     def _answer(self, order: _Order, answer: Answer) -> None:
+        self._open.pop(order.number, None)
         self._busy[order.node] -= 1
         if not self._busy[order.node]:
             del self._busy[order.node]

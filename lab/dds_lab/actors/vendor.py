@@ -6,6 +6,7 @@ minor numbers, which later devices take over (NVIDIA/k8s-dra-driver-gpu, issues 
 name alone and never reads claims.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
@@ -80,7 +81,8 @@ class VendorDriver:
         self._numbers: dict[str, dict[str, int]] = {}  # node → serial → number of its own
         self._owners: dict[str, Object] = {}
         self._starting = Timers(time)  # by node
-        self._started: dict[str, int] = {}
+        self._created: dict[str, int] = {}  # node → when the plugin's pod was created
+        self.restarts: Counter[str] = Counter()  # by node
         self._slices = SliceWriter(client, time, settings.driver, _of_a_node, always_next=settings.always_next)
         self._ends: list[Callable[[], None]] = []
 
@@ -101,6 +103,7 @@ class VendorDriver:
     def restart_plugin(self, node: str) -> None:
         """Delete the plugin's pod, which starts again; until then its old slice stays. No effect on a node without a plugin."""
         if node in self._owners:
+            self.restarts[node] += 1
             self._start(node, self._settings.start)
 
     def partition(self, node: str, serial: str, profiles: tuple[str, ...]) -> None:
@@ -109,10 +112,8 @@ class VendorDriver:
         self.restart_plugin(node)
 
     def plugin_age(self, node: str) -> float:
-        """Seconds since the plugin on the node was last started; 0 while it is starting."""
-        if node in self._starting or node not in self._started:
-            return 0.0
-        return (self._time.now() - self._started[node]) / 1_000_000
+        """Seconds since the plugin's pod on the node was created; 0 without one."""
+        return (self._time.now() - self._created.get(node, self._time.now())) / 1_000_000
 
     def drivers(self) -> frozenset[str]:
         return frozenset([self._settings.driver])
@@ -142,7 +143,7 @@ class VendorDriver:
             self._forget(old["metadata"]["name"])
 
     def _forget(self, node: str) -> None:
-        for known in (self._owners, self._devices, self._started):
+        for known in (self._owners, self._devices, self._created):
             known.pop(node, None)
         self._starting.cancel(node)
         self._slices.withdraw(node)
@@ -152,10 +153,10 @@ class VendorDriver:
             self._start(node, self._settings.start)
 
     def _start(self, node: str, latency: Latency) -> None:
+        self._created[node] = self._time.now()
         self._starting.after(node, latency.draw(self._random), lambda: self._enumerate(node))
 
     def _enumerate(self, node: str) -> None:
-        self._started[node] = self._time.now()
         found = [one for one in self._fabric.attached(node) if one.device.model in self._facts and self._bound(one)]
         entries = [self._entries(self._number(node, place, one), one) for place, one in enumerate(found)]
         self._devices[node] = {

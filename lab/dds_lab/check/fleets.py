@@ -288,15 +288,9 @@ class _Maker:
                 "in_flight": draw.one((0, 0, 2)),
             },
             "operator": {
-                "workers": draw.one((1, 4, 16)),
-                "poll": draw.one((10, 30)),
-                "watch_slices": draw.chance(0.6),
-                "plugin_rest": draw.one(
-                    (1, 10)
-                ),  # without it, each device that leaves would restart a plugin that is just starting
+                "kind": "real" if draw.chance(0.8) else "ideal",
                 "sync": 60,
                 "orphan": 300,
-                "stale_writes": False,
             },
             "vendor": {"start": {"between": [0.5, 4]}},
             "publisher": False if ours else {"interval": draw.one((0, 2, 5)), "stable_names": True},

@@ -306,7 +306,7 @@ def _measure(fleet: Fleet, measure: Measure) -> Measure:
     nodes = min(4, len(fleet.scenario.cluster.node_names()))
     rounds = max(measure.rounds, 1 + nodes * 60 // fleet.policy.cool_down_seconds)
     operator = fleet.scenario.parts.operator
-    late = TROUBLED.lately if operator is not None and operator.workers == 1 else measure.lately
+    late = TROUBLED.lately if operator is not None and operator.kind == "real" else measure.lately
     lately = late if fleet.gives_back else ALWAYS
     return replace(measure, rounds=rounds, lately=lately, promised=fleet.policy.no_allocation_seconds)
 

@@ -17,7 +17,7 @@ Api = Literal["fm", "cm", "nec"]
 
 RUNNING = 4
 """res_status and mach_status of a device or machine in order."""
-FINE, CRITICAL = "00", "20"
+FINE, WARNING, CRITICAL = "00", "10", "20"
 """res_op_status: its first character is 0 for fine, 1 for a warning, 2 for critical."""
 
 
@@ -138,7 +138,9 @@ class Inventory:
         return self._numbers.setdefault(machine.uuid, len(self._numbers) + 1)
 
     def op_status(self, device: Device) -> str:
-        return CRITICAL if self.fabric.broken(device.serial) else FINE
+        if self.fabric.broken(device.serial):
+            return CRITICAL
+        return WARNING if self.fabric.warned(device.serial) else FINE
 
     def named(self, machine: Machine, one: Attached) -> str:
         return f"{self.type_of(one.device.model)}-{machine.node}-{one.minor}"

@@ -151,8 +151,10 @@ class Cluster(Written):
         default="1.36", description="Kubernetes release whose defaults and faults apply; 1.36 is 1.36.2."
     )
     gates: Gates = Field(default=Gates(), description="Feature gates that differ from the release.")
-    taint_rules: Literal["resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3"] | None = Field(
-        default=None, description="API version that serves DeviceTaintRules; by default none."
+    taint_rules: Literal["none", "resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3"] | None = Field(
+        default=None,
+        description="API version that serves DeviceTaintRules. By default v1alpha3 with a real operator, whose detaches hang "
+        "without, else none.",
     )
     prefix: DnsName = Field(default="cohdi.io", description="Prefix of the fabric's labels (label-prefix).")
     config: bool = Field(default=True, description="Create the ConfigMap composable-dra/composable-dra-dds.")

@@ -73,16 +73,20 @@ class Fabrics(Written):
 class Operator(Written):
     """The composable-resource operator."""
 
-    workers: Annotated[int, Field(ge=1, le=64)] = Field(default=1, description="Parallel orders.")
+    kind: Literal["real", "ideal"] = Field(
+        default="real",
+        description="`real`: as the real one, faults included: one worker, polls, writes that lose; `ideal`: 16 workers, reacts "
+        "to slices at once, and orders twice only after a lost answer.",
+    )
+    api: Literal["fm", "cm"] = Field(
+        default="fm",
+        description="With `real`: the manager's interface. `fm`: an order blocks the worker; `cm`: it is a wanted number, "
+        "accepted at once, and its result is found at the next poll.",
+    )
     look: Delay = Field(default=between(0.005, 0.015), description="Time to process an object.")
-    poll: Period = Field(default=30.0, description="Retry interval.")
-    watch_slices: bool = Field(default=False, description="React to slices at once, not at the next poll.")
-    plugin_rest: Duration = Field(default=10.0, description="Minimum age of a vendor's plugin before a restart.")
+    poll: Period = Field(default=30.0, description="Interval of looking again.")
     sync: Duration = Field(default=60.0, description="Interval of asking the fabric; 0s: never.")
     orphan: Duration = Field(default=600.0, description="Detach an unknown device after this.")
-    stale_writes: bool = Field(
-        default=True, description="A badly timed change makes it order a second device (real fault)."
-    )
     webhook: bool = Field(default=True, description="Run its validating webhook.")
     deletes_with_node: bool = Field(default=True, description="Delete requests and resources with their node.")
 

@@ -26,16 +26,32 @@ class Window(Written):
 class FabricFault(Window):
     """What befalls orders of the operator to the fabric."""
 
-    kind: Literal["refuse", "hang", "lose_answer", "wrong_device", "second_device"] = Field(
+    kind: Literal["refuse", "hang", "lose_answer", "wrong_device", "second_device", "warning", "critical"] = Field(
         description="`refuse`: the fabric refuses; `hang`: never answers; `lose_answer`: executes it, and the answer is lost; "
-        "`wrong_device`: gives a wrong device; `second_device`: gives a second one."
+        "`wrong_device`: gives a wrong device; `second_device`: gives a second one; `warning`, `critical`: gives a device in "
+        "this state."
     )
-    operation: Literal["attach", "detach"] = Field(default="attach", description="Orders affected.")
+    operation: Literal["attach", "detach", "check", "smi"] = Field(
+        default="attach",
+        description="Orders affected; or what a real operator asks: `check`: the manager for a device that is Online; `smi`: "
+        "nvidia-smi on the node of a new one. These can only fail (`refuse`).",
+    )
     nodes: tuple[DnsName, ...] = Field(default=(), max_length=10_000, description="Only on these nodes.")
     models: tuple[Text, ...] = Field(default=(), max_length=1000, description="Only of these models.")
     times: Number = Field(default=0, description="Maximum; 0: no limit.")
     share: Share = Field(default=1.0, description="Share of the matching orders.")
-    words: Text = Field(default="CDI manager: machine update failed, E02XXXX", description="Error text.")
+    words: Text = Field(
+        default="CDI manager: machine update failed, E02XXXX",
+        description="Error text; `{order}` is the order's number.",
+    )
+
+    @model_validator(mode="after")
+    def _applicable(self) -> FabricFault:
+        if self.operation in ("check", "smi") and self.kind != "refuse":
+            raise ValueError(f"operation {self.operation} only takes kind refuse")
+        if self.operation == "detach" and self.kind in ("warning", "critical"):
+            raise ValueError(f"kind {self.kind} is for attaches")
+        return self
 
 
 class Stalled(Window):

@@ -28,7 +28,7 @@ from dds_whatif.traces.facts import touching, use
 _SECOND = 1_000_000
 _SPARE = 2
 """Slots of all nodes per device in the pools: devices should be scarce, not slots."""
-_PARTS = Parts(operator=Operator(workers=16, watch_slices=True), scaler=Scaler(refresh=False))
+_PARTS = Parts(operator=Operator(kind="ideal"), scaler=Scaler(refresh=False))
 """For many devices: a stand-in scaler that writes to each device every few seconds would take most of a run's time."""
 _THERE = ("", "default", "kube-system", "composable-dra")
 

@@ -72,9 +72,7 @@ class Plant(Room):
 
         settings = VendorSettings(models=PRODUCTS, start=Uniform(0.01, 0.02), always_next=True)
         vendor = self.start(VendorDriver(client("vendor"), self.time, settings, self.fabric))
-        operator = OperatorSettings(
-            workers=16, watch_slices=True, plugin_rest=0.0, taint_version="", deletes_with_node=False
-        )
+        operator = OperatorSettings(kind="ideal", taint_version="", deletes_with_node=False)
         self.start(Operator(client("operator"), self.time, operator, self.fabric, vendor))
         self.start(Publisher(client("publisher"), self.time, PublisherSettings(interval=0.0), self.fabric))
         self.start(Scaler(client("peer-dds"), self.time, ScalerSettings()))

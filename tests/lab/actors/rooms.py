@@ -32,7 +32,7 @@ class Actor(Protocol):
     def stop(self) -> None: ...
 
 
-QUICK = OperatorSettings(look=Fixed(0.01), watch_slices=True, plugin_rest=0.0)
+QUICK = OperatorSettings(kind="ideal", look=Fixed(0.01))
 SETTLED = VendorSettings(models=PRODUCTS, start=Fixed(0.5), first_start=Fixed(0.0))
 
 AnyActor = TypeVar("AnyActor", bound=Actor)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from dds_lab.actors.objects import Formed, has_resource
@@ -50,18 +52,6 @@ def test_the_syncer_leaves_built_in_devices_alone() -> None:
     assert hall.resources() == []
 
 
-def test_a_plugin_that_is_too_young_is_restarted_later_even_by_who_watches_slices() -> None:
-    """No slice tells anything before the plugin has looked again."""
-    vendor = VendorSettings(models=PRODUCTS, start=Fixed(2.0), first_start=Fixed(0.0))
-    hall = Hall(vendor=vendor, operator=OperatorSettings(look=Fixed(0.01), watch_slices=True, plugin_rest=20.0))
-    hall.request()
-    hall.run(60)
-    assert [one["status"]["state"] for one in hall.resources()] == ["Online"]
-    hall.user.delete("composabilityrequests", "wanted")
-    hall.run(120)
-    assert hall.resources() == []
-
-
 def test_a_device_that_comes_to_its_node_again_before_a_slice_showed_that_it_was_gone() -> None:
     """Whoever watches slices waits for none that will not come, and does not take the device off once more."""
     hall = Hall(count=1, vendor=VendorSettings(models=PRODUCTS, start=Fixed(10.0), first_start=Fixed(0.0)))
@@ -78,7 +68,7 @@ def test_a_device_that_comes_to_its_node_again_before_a_slice_showed_that_it_was
 
 def test_what_came_to_another_node_is_waited_for_until_its_old_node_shows_it_no_more() -> None:
     vendor = VendorSettings(models=PRODUCTS, start=Fixed(2.0), first_start=Fixed(0.0))
-    settings = OperatorSettings(look=Fixed(0.01), watch_slices=True, plugin_rest=60.0)
+    settings = OperatorSettings(kind="ideal", look=Fixed(0.01))
     hall = Hall(count=1, vendor=vendor, operator=settings)
     hall.request()
     hall.run(100)
@@ -95,8 +85,8 @@ def test_what_came_to_another_node_is_waited_for_until_its_old_node_shows_it_no_
 
 
 def test_an_answer_to_an_order_made_of_something_old_does_not_take_the_place_of_what_is_named() -> None:
-    """The real operator's write is refused then. Its second device is nobody's until the syncer finds it."""
-    hall = Hall(operator=OperatorSettings(look=Fixed(0.01), stale_writes=False))
+    """The second device is nobody's until the syncer finds it."""
+    hall = Hall()
     hall.request()
     hall.run(1)
     (resource,) = hall.resources()
@@ -107,13 +97,13 @@ def test_an_answer_to_an_order_made_of_something_old_does_not_take_the_place_of_
     assert [one["status"]["device_id"] for one in hall.resources()] == ["GPU-first"]
 
 
-@pytest.mark.parametrize(("stale", "orders"), [(True, 4), (False, 1)])
+@pytest.mark.parametrize(("kind", "orders"), [("real", 4), ("ideal", 1)])
 def test_an_operator_that_has_no_news_orders_again_only_if_it_goes_by_what_it_has_read(
-    stale: bool, orders: int
+    kind: Literal["real", "ideal"], orders: int
 ) -> None:
     hall = Hall(operator=None)
     client = hall.client("operator")
-    settings = OperatorSettings(look=Fixed(0.01), plugin_rest=0.0, stale_writes=stale)
+    settings = OperatorSettings(kind=kind, look=Fixed(0.01))
     hall.start(Operator(client, hall.time, settings, hall.fabric, hall.vendor))
     hall.request()
     hall.run(1)
@@ -121,7 +111,7 @@ def test_an_operator_that_has_no_news_orders_again_only_if_it_goes_by_what_it_ha
     hall.user.patch("composableresources", resource["metadata"]["name"], {"metadata": {"labels": {"a": "b"}}})
     hall.run(0.5)
     client.cut(5)
-    hall.run(60)
+    hall.run(80)
     assert hall.states() == ["Online"]
     assert hall.fabric.ledger.count("attach", "done") == orders
 

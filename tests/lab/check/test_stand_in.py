@@ -32,7 +32,7 @@ cluster:
         devices: [{name: one, bindsToNode: true, bindingConditions: [Ready], bindingFailureConditions: [Failed]}]
 parts:
   fabric: {attach: 1s, detach: 500ms}
-  operator: {workers: 16, watch_slices: true, plugin_rest: 0s, sync: 0s}
+  operator: {kind: ideal, sync: 0s}
   scaler: {interval: 5s, removal: 15s, allocation: 5s}
 steps:
 """

@@ -370,7 +370,7 @@ def request(lab: Lab, size: int) -> None:
 @pytest.mark.parametrize(("size", "found"), [(1, []), (2, ["2 devices with this order, 1 were needed at most"])])
 def test_a_device_that_the_operator_orders_twice_and_names_nowhere_is_no_scalers(size: int, found: list[str]) -> None:
     """It ends while the fabric answers. What is ordered beside it is beyond need all the same."""
-    with Lab.virtual(operated(1, attach="10s", operator="{workers: 4}")) as lab:
+    with Lab.virtual(operated(1, attach="10s", operator="{kind: ideal}")) as lab:
         judge, strict = Judge(lab, Measure(twice=True)), Judge(lab)
         lab.run(5)
         request(lab, size)
@@ -384,7 +384,7 @@ def test_a_device_that_the_operator_orders_twice_and_names_nowhere_is_no_scalers
 
 @pytest.mark.parametrize(("size", "found"), [(1, 0), (2, 2)])
 def test_a_device_that_the_operator_orders_twice_exceeds_no_scalers_limit(size: int, found: int) -> None:
-    with Lab.virtual(operated(1, attach="10s", operator="{workers: 4}", limit=1)) as lab:
+    with Lab.virtual(operated(1, attach="10s", operator="{kind: ideal}", limit=1)) as lab:
         judge, strict = Judge(lab, Measure(twice=True)), Judge(lab)
         lab.run(5)
         request(lab, size)
@@ -397,7 +397,7 @@ def test_a_device_that_the_operator_orders_twice_exceeds_no_scalers_limit(size: 
 
 def test_what_the_operator_was_asked_for_in_time_it_may_carry_out_late() -> None:
     """Not what was asked for when nobody needed it any more."""
-    with Lab.virtual(operated(3, attach="40s", operator="{workers: 1}")) as lab:
+    with Lab.virtual(operated(3, attach="40s", operator="{}")) as lab:
         judge, client = Judge(lab), lab.client("somebody")
         lab.run(5)
         request(lab, 3)

@@ -26,7 +26,7 @@ parts:
   fabric: {attach: {between: [800ms, 1400ms]}, detach: {between: [430ms, 600ms]}}
   vendor: {start: 10ms}
   publisher: {interval: 0s}
-  operator: {workers: 16, watch_slices: true, plugin_rest: 0s, sync: 0s}
+  operator: {kind: ideal, sync: 0s}
   scaler: {interval: 5s, removal: 15s, allocation: 5s}
 steps:
 """

@@ -125,8 +125,14 @@ def test_a_gate_may_be_served_and_not_obeyed() -> None:
 def test_taint_rules_are_served_where_the_scenario_says_so(version: str) -> None:
     with lab_of(CLUSTER + f"  taint_rules: {version}\n") as lab:
         assert lab.client("test").list("devicetaintrules") == []
-    with lab_of(CLUSTER) as lab, pytest.raises(ApiError):
-        lab.client("test").list("devicetaintrules")
+    for without in (CLUSTER + "  taint_rules: none\n", CLUSTER + "parts: {operator: {kind: ideal}}\n"):
+        with lab_of(without) as lab, pytest.raises(ApiError):
+            lab.client("test").list("devicetaintrules")
+
+
+def test_a_real_operator_has_the_version_of_taint_rules_that_it_needs() -> None:
+    with lab_of(CLUSTER) as lab:
+        assert lab.client("test").list("devicetaintrules.v1alpha3.resource.k8s.io") == []
 
 
 RULE = """\

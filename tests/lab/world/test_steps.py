@@ -26,7 +26,7 @@ parts:
   fabric: {attach: 1s, detach: 1s}
   vendor: {start: 10ms}
   publisher: {interval: 0s}
-  operator: {workers: 8, watch_slices: true, plugin_rest: 0s}
+  operator: {kind: ideal}
   scaler: {interval: 5s, removal: 10s, allocation: 5s}
 """
 

@@ -8,6 +8,8 @@ from random import Random
 
 from dds_lab.actors.fabric import Attached, Fabric
 from dds_lab.actors.objects import has_resource
+from dds_lab.actors.operator.ideal_requests import IdealRequests
+from dds_lab.actors.operator.ideal_resources import IdealResources
 from dds_lab.actors.operator.operator_settings import (
     API_VERSION,
     DETACH_DEVICE,
@@ -17,8 +19,8 @@ from dds_lab.actors.operator.operator_settings import (
     Plugins,
 )
 from dds_lab.actors.operator.planning import refusal
-from dds_lab.actors.operator.requests import Requests
-from dds_lab.actors.operator.resources import Resources
+from dds_lab.actors.operator.real_requests import RealRequests
+from dds_lab.actors.operator.real_resources import RealResources
 from dds_lab.actors.operator.view import OperatorView
 from dds_lab.client import ApiError, Client, Object
 from dds_lab.time import Time, Timer
@@ -88,10 +90,10 @@ class Syncer:
             "apiVersion": API_VERSION,
             "kind": "ComposableResource",
             "metadata": {
-                "name": f"gpu-{uuid.UUID(int=self._names.getrandbits(128), version=4)}",
+                "generateName": f"gpu-{uuid.UUID(int=self._names.getrandbits(128), version=4)}",
                 "labels": {DETACH_DEVICE: serial, DETACH_RESOURCE: one.device.resource},
             },
-            "spec": {"type": "gpu", "model": one.device.model, "target_node": node, "force_detach": False},
+            "spec": {"type": "gpu", "model": one.device.model, "target_node": node},
         }
         try:
             self._client.create(RESOURCES, obj)
@@ -115,8 +117,12 @@ class Operator:
         self._settings = settings
         self._fabric = fabric
         self._view = OperatorView(client)
-        self._requests = Requests(client, time, settings, self._view)
-        self._resources = Resources(client, time, settings, self._view, fabric, plugins)
+        real = settings.kind == "real"
+        self._requests = (RealRequests if real else IdealRequests)(client, time, settings, self._view)
+        self._resources = (RealResources if real else IdealResources)(
+            client, time, settings, self._view, fabric, plugins
+        )
+        self._random: Random = time.random("operator/webhook")
         self._syncer = Syncer(client, time, settings, self._view, fabric)
         self._ends: list[Callable[[], None]] = []
 
@@ -139,7 +145,7 @@ class Operator:
 
     def refusal(self, request: Object) -> str:
         """Why the operator's webhook refuses a ComposabilityRequest, "" if it does not."""
-        return refusal(request, self._view.kin_of(request) if has_resource(request) else ())
+        return refusal(request, self._view.kin_of(request) if has_resource(request) else (), self._random)
 
     def _resource_changed(self, old: Object | None, new: Object | None) -> None:
         self._resources.changed(old, new)

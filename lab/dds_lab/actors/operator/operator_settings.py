@@ -1,7 +1,7 @@
 """The operator's settings, and the names that it writes into objects."""
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 from dds_lab.latency import Latency, Uniform
 
@@ -24,7 +24,7 @@ class Plugins(Protocol):
         ...
 
     def plugin_age(self, node: str) -> float:
-        """Seconds since the plugin's pod started; 0 while it is starting."""
+        """Seconds since the plugin's pod was created."""
         ...
 
     def drivers(self) -> frozenset[str]:
@@ -36,23 +36,21 @@ class Plugins(Protocol):
 class OperatorSettings:
     """Durations are seconds. The defaults are those of the real operator.
 
-    `workers`: orders to the fabric that each controller runs at once. `look`: the time to process one object. `poll`: when an
-    object that is not as wanted is processed again. `gone`: the same while a removed device is still published. `watch_slices`:
-    process an object when a slice changes, instead of polling. `plugin_rest`: a plugin younger than this is not restarted.
-    `taint_version`: the API version of its DeviceTaintRules, "" for none. `sync`: the syncer's period (0: never). `orphan`: how
-    long a device without a resource may stay. `stale_writes`: a new device's ids are written with the version read before the
-    order. If the object changed meanwhile, they are lost and the operator orders again; so it does when it has not read its own
-    write yet. `deletes_with_node`: requests and resources are deleted with their node.
+    `kind`: `real` behaves as the real operator does, faults included; `ideal` as one may hope (16 workers, no polls). `api`: the
+    manager's interface that the real one uses. `fm`: an order blocks the worker until the fabric answers. `cm`: an order
+    gives the wanted number of devices, is accepted at once, and the result is looked for at the next poll. `look`: the time to
+    process one object. `poll`: when an object that is not as wanted is processed again. `gone`: the same while a removed device is still
+    published. `taint_version`: the API version of its DeviceTaintRules, "" for none. `sync`: the syncer's period (0: never).
+    `orphan`: how long a device without a resource may stay. `deletes_with_node`: requests and resources are deleted with their
+    node.
     """
 
-    workers: int = 1
+    kind: Literal["real", "ideal"] = "real"
+    api: Literal["fm", "cm"] = "fm"
     look: Latency = field(default=Uniform(0.005, 0.015))
     poll: float = 30.0
     gone: float = 3.0
-    watch_slices: bool = False
-    plugin_rest: float = 10.0
     taint_version: str = "v1alpha3"
     sync: float = 60.0
     orphan: float = 600.0
-    stale_writes: bool = True
     deletes_with_node: bool = True

@@ -5,6 +5,7 @@ requests the operator's webhook refuses. They follow the real operator, faults i
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from random import Random
 
 from dds_core.errors import DdsError
 from dds_core.matching.quantities import amount
@@ -13,6 +14,7 @@ from dds_lab.actors.operator.operator_settings import DELETE_DEVICE, LAST_USED
 from dds_lab.client import Object, instants
 
 GOING = ("Detaching", "Deleting")
+SPREAD = "differentnode"
 
 
 class NoNode(DdsError):
@@ -114,9 +116,9 @@ def _same(
     target: str = wanted.get("target_node", "")
     if target:
         if target not in nodes:
-            raise NoNode(f"the target node {target} does not exist")
+            raise NoNode("the target node does not existed")
         if not has_room(nodes[target], wanted):
-            raise NoNode(f"the target node {target} has not the capacity of other_spec")
+            raise NoNode("TargetNode does not meet spec's requirements")
         return target
     if kept:
         first: str = kept[0]["spec"]["target_node"]
@@ -158,37 +160,50 @@ def _amount(capacity: Mapping[str, str], name: str) -> Fraction:
 # -- the validating webhook, called at creation and at every update
 
 
-def refusal(new: Object, others: Iterable[Object]) -> str:
-    """Why the webhook refuses the request, "" if it does not. `others`: all requests, or at least those with the same `kin`."""
+def refusal(new: Object, others: Iterable[Object], random: Random) -> str:
+    """Why the webhook refuses the request, "" if it does not. `others`: all requests, or at least those with the key `kin_of`. A
+    request without a target counts for the node of one of its resources, which the real webhook draws."""
     wanted = (new.get("spec") or {}).get("resource")
     if not wanted:
         return ""
-    policy = wanted.get("allocation_policy", "samenode")
-    if policy == "differentnode" and wanted.get("target_node"):
-        return "when 'differentnode' is specified, 'target_node' cannot be specified"
+    target, spread = wanted.get("target_node", ""), _spread(wanted)
+    if spread and target:
+        return "TargetNode cannot be specified when AllocationPolicy is set to 'differentnode'"
     for other in others:
-        if other["metadata"]["name"] == new["metadata"].get("name") or kin(other) != kin(new):
+        its = other["spec"]["resource"]
+        alike = (its["type"], its["model"]) == (wanted["type"], wanted["model"])
+        if other["metadata"]["name"] == new["metadata"].get("name") or not alike:
             continue
-        there = f"composabilityRequest resource {other['metadata']['name']} with type {wanted['type']}"
-        node = "" if policy == "differentnode" else f" in node '{node_of(new)}'"
-        return f"{there} and model {wanted['model']} already exists{node}"
+        if _spread(its) if spread else random.choice(_places(other)) == target:
+            named = f"{other['metadata']['name']} with type {wanted['type']} and model {wanted['model']}"
+            return f"composabilityRequest resource {named} already exists"
     return ""
 
 
-def kin(request: Object) -> tuple[str, ...]:
-    """Conflict key: requests conflict if they have the same policy, type, model and, with samenode, the same node."""
+def kin(request: Object) -> set[tuple[str, ...]]:
+    """The conflict keys of a request: with which new ones it may conflict."""
     wanted = request["spec"]["resource"]
-    policy: str = wanted.get("allocation_policy", "samenode")
-    alike = (policy, wanted["type"], wanted["model"])
-    return alike if policy == "differentnode" else (*alike, node_of(request))
+    places = {*_places(request), *((SPREAD,) if _spread(wanted) else ())}
+    return {(place, wanted["type"], wanted["model"]) for place in places}
+
+
+def kin_of(new: Object) -> tuple[str, ...]:
+    """The conflict key of the requests that a new one may conflict with."""
+    wanted = new["spec"]["resource"]
+    return (SPREAD if _spread(wanted) else wanted.get("target_node", ""), wanted["type"], wanted["model"])
+
+
+def _spread(wanted: Object) -> bool:
+    return bool(wanted.get("allocation_policy", "samenode") == SPREAD)
+
+
+def _places(request: Object) -> list[str]:
+    """The target of a request, else the nodes of its resources, else "" (which conflicts, too)."""
+    target: str = request["spec"]["resource"].get("target_node", "")
+    resources = (request.get("status") or {}).get("resources") or {}
+    return [target] if target else [resources[name].get("node_name", "") for name in sorted(resources)] or [""]
 
 
 def node_of(request: Object) -> str:
-    """The node of a samenode request: its target, else that of its first resource, else "" (which also conflicts)."""
-    target: str = request["spec"]["resource"].get("target_node", "")
-    if target:
-        return target
-    resources = (request.get("status") or {}).get("resources") or {}
-    first = next(iter(sorted(resources)), None)
-    node: str = resources[first].get("node_name", "") if first is not None else ""
-    return node
+    """The node of a samenode request: its target, else that of its first resource, else ""."""
+    return _places(request)[0]

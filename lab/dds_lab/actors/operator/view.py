@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from dds_lab.actors.objects import Formed, has_resource, has_spec, said, with_finalizer, without_finalizer
 from dds_lab.actors.operator.operator_settings import FINALIZER, MANAGED_BY, REQUESTS, RESOURCES
-from dds_lab.actors.operator.planning import kin
+from dds_lab.actors.operator.planning import kin, kin_of
 from dds_lab.client import Client, Mirror, Object
 
 Key = TypeVar("Key", str, tuple[str, ...])
@@ -67,8 +67,8 @@ class OperatorView:
         return _by_name(self._holders, device_id)
 
     def kin_of(self, request: Object) -> list[Object]:
-        """The requests with the same conflict key, by name."""
-        return _by_name(self._kin, kin(request))
+        """The requests that a new one may conflict with, by name."""
+        return _by_name(self._kin, kin_of(request))
 
     def shown(self, uuid: str) -> Shown | None:
         """Where a slice shows the device with this uuid, None if none does. An empty uuid matches nothing."""
@@ -77,7 +77,8 @@ class OperatorView:
     def _request(self, old: Object | None, new: Object | None) -> None:
         for obj, add in ((old, False), (new, True)):
             if obj is not None:
-                _index(self._kin, kin(obj), obj, add)
+                for key in kin(obj):
+                    _index(self._kin, key, obj, add)
         self.request_changed(old, new)
 
     def _resource(self, old: Object | None, new: Object | None) -> None:

@@ -1,4 +1,4 @@
-"""The state machine of ComposabilityRequests: "" → NodeAllocating → Updating → Running → Cleaning → Deleting.
+"""ComposabilityRequests of the ideal operator: "" → NodeAllocating → Updating → Running → Cleaning → Deleting.
 
 Each reconcile does one step; its write triggers the next one. This controller never places an order with the fabric.
 """
@@ -18,7 +18,7 @@ from dds_lab.client import ApiError, Client, Object, tolerating
 from dds_lab.time import Time
 
 
-class Requests:
+class IdealRequests:
     def __init__(self, client: Client, time: Time, settings: OperatorSettings, view: OperatorView) -> None:
         self._client = client
         self._settings = settings
@@ -171,7 +171,7 @@ class Requests:
             "type": wanted["type"],
             "model": wanted["model"],
             "target_node": node,
-            "force_detach": bool(wanted.get("force_detach")),
+            **({"force_detach": True} if wanted.get("force_detach") else {}),
         }
         labels = {MANAGED_BY: request["metadata"]["name"]}
         obj = {

@@ -1,7 +1,7 @@
-"""The state machine of ComposableResources: "" → Attaching → Online → Detaching → Deleting.
+"""ComposableResources of the ideal operator: "" → Attaching → Online → Detaching → Deleting.
 
-Each reconcile does one step. A worker waits for the fabric's answer to its order, so with one worker a slow order delays all
-others. Orders are not idempotent: if an answer is lost or cannot be written, the operator orders again.
+Each reconcile does one step. A worker waits for the fabric's answer to its order, but there are many. The live object is read
+before an order, so that only a lost answer makes the operator order again.
 """
 
 from __future__ import annotations
@@ -19,50 +19,14 @@ from dds_lab.actors.operator.operator_settings import (
     OperatorSettings,
     Plugins,
 )
-from dds_lab.actors.operator.view import OperatorView, Shown, kept_back, let_go
+from dds_lab.actors.operator.taint_rules import TaintRules
+from dds_lab.actors.operator.view import OperatorView, kept_back, let_go
 from dds_lab.actors.workqueue import Finish, WorkQueue
-from dds_lab.client import ApiError, Client, Object, tolerating
+from dds_lab.client import ApiError, Client, Object
 from dds_lab.time import Time
 
-KEY = "k8s.io/device-uuid"
 NVIDIA = "gpu.nvidia.com"
-NOT_THERE = (403, 404, 405)
-
-
-class TaintRules:
-    """The DeviceTaintRules that keep pods off devices during a detach. `version`: their API version, "" for no rules. If the API
-    refuses a rule, the operator continues without it. `remove` raises ApiError when it must be tried again."""
-
-    def __init__(self, client: Client, version: str) -> None:
-        self._client = client
-        self._version = version
-        self._resource = f"devicetaintrules.{version}.resource.k8s.io"
-
-    def add(self, resource: str, shown: Shown, uuid: str) -> None:
-        if not self._version:
-            return
-        with suppress(ApiError):  # it exists already, or the API does not serve it
-            self._client.create(self._resource, self._rule(resource, shown, uuid))
-
-    def remove(self, resource: str) -> None:
-        if self._version:
-            with tolerating(*NOT_THERE):
-                self._client.delete(self._resource, name(resource))
-
-    def _rule(self, resource: str, shown: Shown, uuid: str) -> Object:
-        return {
-            "apiVersion": f"resource.k8s.io/{self._version}",
-            "kind": "DeviceTaintRule",
-            "metadata": {"name": name(resource)},
-            "spec": {
-                "deviceSelector": {"driver": shown.driver, "pool": shown.pool, "device": shown.device},
-                "taint": {"key": KEY, "value": uuid, "effect": "NoSchedule"},
-            },
-        }
-
-
-def name(resource: str) -> str:
-    return f"{resource}-taint"
+WORKERS = 16
 
 
 class NotNow(Exception):
@@ -70,7 +34,7 @@ class NotNow(Exception):
     driver, without which the operator attaches nothing (in the lab only memory, since labs have GPUs of other vendors)."""
 
 
-class Resources:
+class IdealResources:
     def __init__(
         self,
         client: Client,
@@ -87,7 +51,7 @@ class Resources:
         self._plugins = plugins
         self._taints = TaintRules(client, settings.taint_version)
         self._random: Random = time.random("operator/resources")
-        self._queue = WorkQueue(time, self._look, settings.look, self._random, settings.workers)
+        self._queue = WorkQueue(time, self._look, settings.look, self._random, WORKERS)
         self._stopped = False
 
     def stop(self) -> None:
@@ -111,9 +75,8 @@ class Resources:
             self._poll(node)
 
     def device_shown(self, uuid: str) -> None:
-        if self._settings.watch_slices:
-            for one in self._view.holding(uuid):
-                self._queue.add(one["metadata"]["name"])
+        for one in self._view.holding(uuid):
+            self._queue.add(one["metadata"]["name"])
 
     def _online(self, node: str) -> list[Object]:
         return [one for one in self._view.on_node(node) if said(one, "state") == "Online"]
@@ -175,7 +138,7 @@ class Resources:
             self._write(kept, state="Attaching", **{key: value for key, value in found.items() if value})
 
     def _attach(self, resource: Object, finish: Finish) -> bool:
-        name, node = resource["metadata"]["name"], resource["spec"]["target_node"]
+        node = resource["spec"]["target_node"]
         if not said(resource, "device_id"):
             resource = self._newest(resource)
         going = bool(resource["metadata"].get("deletionTimestamp"))
@@ -193,8 +156,7 @@ class Resources:
         if self._view.shown(said(resource, "device_id")) is not None:
             self._write(resource, state="Online", error="")
             return False
-        if not self._restart_plugin(node) or not self._settings.watch_slices:
-            self._queue.add_after(name, self._settings.poll)
+        self._plugins.restart_plugin(node)
         return False
 
     def _attached(self, resource: Object, answer: Answer) -> None:
@@ -202,8 +164,8 @@ class Resources:
             self._failed(resource, answer.error)
             return
         resource = self._newest(resource)
-        if not self._settings.stale_writes and said(resource, "device_id"):
-            return  # a stale read caused a second order; the real operator's write is refused then
+        if said(resource, "device_id"):
+            return
         self._write(resource, device_id=answer.device.serial, cdi_device_id=answer.device.resource)
 
     def _check(self, resource: Object) -> None:
@@ -246,25 +208,22 @@ class Resources:
             self._taints.remove(name)
             self._write(resource, state="Deleting", device_id="", cdi_device_id="", error="")
             return
-        told = self._restart_plugin(resource["spec"]["target_node"]) and self._settings.watch_slices
-        self._queue.add_after(name, self._settings.poll if told else self._settings.gone)
+        self._plugins.restart_plugin(resource["spec"]["target_node"])
+        self._queue.add_after(name, self._settings.poll)
 
     def _came_again(self, resource: Object) -> bool:
-        """Whether the detached device is on its node again as another resource, before any slice showed that it was gone. The
-        real operator polls and does not check this, so it detaches the device again."""
+        """Whether the detached device is on its node again as another resource, before any slice showed that it was gone."""
         others = (
             one
             for one in self._view.holding(said(resource, "device_id"))
             if one["metadata"]["uid"] != resource["metadata"]["uid"]
         )
         here = (one for one in others if one["spec"]["target_node"] == resource["spec"]["target_node"])
-        return self._settings.watch_slices and any(not one["metadata"].get("deletionTimestamp") for one in here)
+        return any(not one["metadata"].get("deletionTimestamp") for one in here)
 
     def _newest(self, resource: Object) -> Object:
-        """The live resource. With `stale_writes` the one that was read before, which can cause a second order, as in the real
-        operator."""
-        stale = self._settings.stale_writes
-        return resource if stale else self._client.find(RESOURCES, resource["metadata"]["name"]) or resource
+        """The live resource."""
+        return self._client.find(RESOURCES, resource["metadata"]["name"]) or resource
 
     def _answer(
         self, resource: Object, finish: Finish, then: Callable[[Object, Answer], None]
@@ -292,13 +251,6 @@ class Resources:
             self._write(self._view.resources.get(name) or resource, error=words)
         self._queue.retry(name)
 
-    def _restart_plugin(self, node: str) -> bool:
-        """False if the plugin is too young. The caller must then poll, for no slice will change."""
-        if self._plugins.plugin_age(node) < self._settings.plugin_rest:
-            return False
-        self._plugins.restart_plugin(node)
-        return True
-
     def _write(self, resource: Object, **fields: str) -> None:
         before = resource.get("status") or {}
         status = {**before, **fields}
@@ -308,7 +260,7 @@ class Resources:
 
 
 def _always(key: str, fields: dict[str, str]) -> bool:
-    """As the real operator does, write an empty error with Online and Deleting, so that the field exists."""
+    """Write an empty error with Online and Deleting, so that the field exists."""
     return key == "error" and fields.get("state") in ("Online", "Deleting")
 
 

@@ -1,0 +1,149 @@
+"""ComposabilityRequests of the real operator: "" → NodeAllocating → Updating → Running → Cleaning → Deleting.
+
+Its one worker is another than that of resources. A changed status of a resource is copied into the request. That a resource is
+gone is found out at the next poll.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dds_lab.actors.objects import said
+from dds_lab.actors.operator.draft import Draft
+from dds_lab.actors.operator.ideal_requests import IdealRequests
+from dds_lab.actors.operator.operator_settings import DETACH_DEVICE, REQUESTS
+from dds_lab.actors.operator.planning import GOING, NoNode, plan
+from dds_lab.actors.operator.view import owner
+from dds_lab.actors.workqueue import Finish
+from dds_lab.client import ApiError, Object
+
+COPIED = ("state", "error", "device_id", "cdi_device_id")
+
+
+class RealRequests(IdealRequests):
+    """The queue has names of requests, and of resources whose status is to be copied."""
+
+    def resource_changed(self, old: Object | None, new: Object | None) -> None:
+        if old is not None and new is not None and old.get("status") != new.get("status"):
+            self._queue.add(new["metadata"]["name"])
+
+    def node_changed(self, old: Object | None, new: Object | None) -> None:
+        """A poll finds out."""
+
+    def _look(self, name: str, finish: Finish) -> None:
+        request, resource = self._view.requests.get(name), self._view.resources.get(name)
+        again: float | None = None
+        draft = Draft(self._client, REQUESTS, request) if request is not None else None
+        try:
+            if draft is not None:
+                again = self._reconcile(draft)
+            elif resource is not None and not (resource["metadata"].get("labels") or {}).get(DETACH_DEVICE):
+                self._copy(resource)
+            self._queue.forget(name)
+            if again is not None:
+                self._queue.add_after(name, again)
+        except (ApiError, NoNode) as error:
+            if draft is not None:
+                draft.fail(error.what)
+            self._queue.retry(name)
+        finish()
+
+    def _copy(self, resource: Object) -> None:
+        """Copy the status of a resource into its request. Raises ApiError."""
+        name, request = resource["metadata"]["name"], self._view.requests.get(owner(resource))
+        if request is None:
+            raise ApiError(404, "NotFound", f'ComposabilityRequest "{owner(resource)}" not found')
+        entries = _entries(request)
+        if name in entries:
+            new = {field: said(resource, field) for field in COPIED if field == "state" or said(resource, field)}
+            entries = {**entries, name: {**new, "node_name": entries[name].get("node_name", "")}}
+        Draft(self._client, REQUESTS, request).save(resources=entries)
+
+    def _reconcile(self, draft: Draft) -> float | None:
+        """Do one step. The result is when to look again (seconds), None for not before a change."""
+        target = draft.obj["spec"]["resource"].get("target_node", "")
+        lost = self._settings.deletes_with_node and target and self._view.nodes.get(target) is None
+        if lost and not draft.going:
+            draft.delete()
+            return None
+        state = draft.said("state")
+        if draft.going and state in ("NodeAllocating", "Updating", "Running"):
+            draft.save(state="Cleaning")
+            return None
+        steps: dict[str, Callable[[Draft], float | None]] = {
+            "": self._enter,
+            "NodeAllocating": self._place,
+            "Updating": self._update,
+            "Running": self._rest,
+            "Cleaning": self._clear,
+            "Deleting": Draft.let_go,
+        }
+        return steps[state](draft) if state in steps else None
+
+    def _enter(self, draft: Draft) -> None:
+        draft.keep()
+        draft.save(state="NodeAllocating", error="", scalarResource=_wanted(draft))
+
+    def _place(self, draft: Draft) -> None:
+        """Choose the resources to give up, and nodes for new ones. Entries of resources that went by themselves stay, so that
+        they are created again."""
+        owned = [one for one in self._view.owned(draft.name) if said(one, "state") not in GOING]
+        found = plan(draft.obj, owned, self._known_nodes(draft.obj), lambda: self._occupied(draft.obj))
+        kept = {one["metadata"]["name"] for one in found.kept}
+        given_up = {one["metadata"]["name"] for one in owned} - kept
+        entries = {name: entry for name, entry in _entries(draft.obj).items() if name not in given_up}
+        kind = draft.obj["spec"]["resource"]["type"]
+        entries |= {self._new_name(kind): {"state": "", "node_name": node} for node in found.nodes}
+        draft.save(state="Updating", error="", resources=entries, scalarResource=_wanted(draft))
+
+    def _update(self, draft: Draft) -> float | None:
+        """Create missing resources and delete those that are not listed. Running when all are Online."""
+        if self._differs(draft):
+            return None
+        wanted = _entries(draft.obj)
+        owned = {one["metadata"]["name"]: one for one in self._view.owned(draft.name)}
+        for name, one in owned.items():
+            if name not in wanted:
+                self._delete(one)
+        for name in wanted:
+            if name not in owned:
+                self._create(draft.obj, name, wanted[name]["node_name"])
+        if any(one["state"] != "Online" for one in wanted.values()):
+            return self._settings.poll
+        draft.save(state="Running", error="", scalarResource=_wanted(draft))
+        return None
+
+    def _rest(self, draft: Draft) -> float | None:
+        if self._differs(draft):
+            return None
+        draft.save(error="")
+        return self._settings.poll
+
+    def _differs(self, draft: Draft) -> bool:
+        """Whether the spec differs from the one last handled. If so, the resources are chosen anew."""
+        wanted = _wanted(draft)
+        if (draft.obj.get("status") or {}).get("scalarResource") == wanted:
+            return False
+        draft.save(state="NodeAllocating", scalarResource=wanted)
+        return True
+
+    def _clear(self, draft: Draft) -> float | None:
+        owned = self._view.owned(draft.name)
+        if not owned:
+            draft.save(state="Deleting")
+            return None
+        for one in owned:
+            self._delete(one)
+        draft.save(error="")
+        return self._settings.poll
+
+
+def _wanted(draft: Draft) -> Object:
+    """The wanted devices, without empty fields."""
+    wanted = draft.obj["spec"]["resource"]
+    return {key: value for key, value in wanted.items() if value is not False and value not in ("", {}, None)}
+
+
+def _entries(request: Object) -> Object:
+    found: Object = (request.get("status") or {}).get("resources") or {}
+    return found

@@ -1,0 +1,239 @@
+"""ComposableResources of the real operator: "" → Attaching → Online → Detaching → Deleting.
+
+Every change of an object starts a reconcile. There is one worker. What is read before an order is written after it: if the object
+changed meanwhile, the device's ids are lost and the operator orders again. After an error, whose text goes into the status, it
+tries again with a back-off; a text that differs from the one before is a change, and so starts a reconcile at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from dds_lab.actors.fabric import Answer, Fabric
+from dds_lab.actors.operator import orders
+from dds_lab.actors.operator.draft import Draft
+from dds_lab.actors.operator.operator_settings import (
+    DETACH_DEVICE,
+    DETACH_RESOURCE,
+    RESOURCES,
+    OperatorSettings,
+    Plugins,
+)
+from dds_lab.actors.operator.taint_rules import NotServed, StrictTaintRules
+from dds_lab.actors.operator.view import OperatorView
+from dds_lab.actors.workqueue import Finish, WorkQueue
+from dds_lab.client import ApiError, Client, Object, tolerating
+from dds_lab.time import Time
+
+NVIDIA = "gpu.nvidia.com"
+REST = 10.0
+"""Seconds. A plugin's pod that is not older is not deleted."""
+NO_SMI = "get gpu info command failed: err: 'command terminated with exit code 9', stderr: '', stdout: ''"
+ORDERED: Final = -1.0
+"""Result of a step: an order was placed, and its answer continues the reconcile."""
+
+Step = Callable[[], float | None]
+"""Part of a reconcile. The result is when to look again (seconds), None for not before a change, or ORDERED."""
+
+
+class Failed(Exception):
+    """A step failed; the text goes into the status."""
+
+
+class RealResources:
+    def __init__(
+        self,
+        client: Client,
+        time: Time,
+        settings: OperatorSettings,
+        view: OperatorView,
+        fabric: Fabric,
+        plugins: Plugins,
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._view = view
+        self._fabric = fabric
+        self._plugins = plugins
+        self._orders: orders.Orders = (
+            orders.FabricOrders(fabric) if settings.api == "fm" else orders.ClusterOrders(fabric, view)
+        )
+        self._rules = StrictTaintRules(client, settings.taint_version)
+        self._queue = WorkQueue(time, self._look, settings.look, time.random("operator/resources"))
+        self._stopped = False
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._queue.stop()
+
+    def changed(self, old: Object | None, new: Object | None) -> None:
+        if new is not None:
+            self._queue.add(new["metadata"]["name"])
+
+    # Nodes, machines and slices are not watched: polls find out.
+
+    def node_changed(self, old: Object | None, new: Object | None) -> None: ...
+
+    def machine_changed(self, node: str) -> None: ...
+
+    def device_shown(self, uuid: str) -> None: ...
+
+    # -- a reconcile
+
+    def _look(self, name: str, finish: Finish) -> None:
+        resource = self._view.resources.get(name)
+        if resource is None:
+            self._queue.forget(name)
+            finish()
+            return
+        draft = Draft(self._client, RESOURCES, resource)
+        self._go_on(draft, finish, partial(self._step, draft, finish))
+
+    def _go_on(self, draft: Draft, finish: Finish, step: Step) -> None:
+        try:
+            again = step()
+            if again == ORDERED:
+                return
+            self._queue.forget(draft.name)
+            if again is not None:
+                self._queue.add_after(draft.name, again)
+        except (ApiError, NotServed, Failed) as error:
+            draft.fail(error.what if isinstance(error, ApiError) else str(error))
+            self._queue.retry(draft.name)
+        finish()
+
+    def _answer(
+        self, draft: Draft, finish: Finish, then: Callable[[Draft, Answer], float | None]
+    ) -> Callable[[Answer], None]:
+        """Continues the reconcile with the answer to an order. Answers after `stop` are ignored."""
+
+        def come(answer: Answer) -> None:
+            if not self._stopped:
+                self._go_on(draft, finish, lambda: then(draft, answer))
+
+        return come
+
+    def _step(self, draft: Draft, finish: Finish) -> float | None:
+        lost = self._settings.deletes_with_node and self._view.nodes.get(draft.obj["spec"]["target_node"]) is None
+        if lost and self._node_gone(draft):
+            return None
+        state = draft.said("state")
+        if state == "":
+            self._begin(draft)
+        elif state == "Attaching":
+            return self._attach(draft, finish)
+        elif state == "Online":
+            return self._check(draft)
+        elif state == "Detaching":
+            return self._detach(draft, finish)
+        elif state == "Deleting":
+            draft.let_go()
+        return None
+
+    def _node_gone(self, draft: Draft) -> bool:
+        """Delete the resource, without an order: the device stays in the lost machine. False if that has been done."""
+        self._rules.remove(draft.name)
+        done = draft.said("state") == "Deleting" and draft.going
+        if draft.said("state") != "Deleting":
+            with tolerating(404):
+                draft.save(state="Deleting", error=f"target node {draft.obj['spec']['target_node']} not found")
+        if not draft.going:
+            draft.delete()
+        return not done
+
+    def _begin(self, draft: Draft) -> None:
+        draft.keep()
+        labels = draft.obj["metadata"].get("labels") or {}
+        device = labels.get(DETACH_DEVICE, "")
+        found = {"device_id": device, "cdi_device_id": labels.get(DETACH_RESOURCE, "")} if device else {}
+        draft.save(state="Attaching", error="", **found)
+
+    # -- attach
+
+    def _attach(self, draft: Draft, finish: Finish) -> float | None:
+        spec, device = draft.obj["spec"], draft.said("device_id")
+        if draft.going and not device:
+            draft.save(state="Deleting")
+            return None
+        if draft.going and draft.said("error"):
+            draft.save(state="Detaching")
+            return None
+        if spec["type"] != "gpu" and NVIDIA not in self._plugins.drivers():  # labs have GPUs of other vendors
+            raise Failed(f"no nvidia driver found on node {spec['target_node']}")
+        if device:
+            return self._bring_up(draft)
+        self._orders.attach(draft.obj, self._answer(draft, finish, self._attached))
+        return ORDERED
+
+    def _attached(self, draft: Draft, answer: Answer) -> float | None:
+        if answer is orders.WAITS:
+            return self._settings.poll
+        if answer.device is None:
+            raise Failed(answer.error)
+        draft.save(error="", device_id=answer.device.serial, cdi_device_id=answer.device.resource)
+        return self._bring_up(draft)
+
+    def _bring_up(self, draft: Draft) -> float | None:
+        """Online if the vendor's plugin lists the device. It is restarted first, so that it lists it by the next poll."""
+        spec = draft.obj["spec"]
+        if self._fabric.faults.take("smi", spec["target_node"], spec["model"]) is not None:
+            draft.save(error=NO_SMI)
+        self._restart_plugin(spec["target_node"])
+        if self._view.shown(draft.said("device_id")) is None:
+            return self._settings.poll
+        draft.save(state="Online", error="")
+        return None
+
+    def _restart_plugin(self, node: str) -> None:
+        if self._plugins.plugin_age(node) > REST:
+            self._plugins.restart_plugin(node)
+
+    # -- online
+
+    def _check(self, draft: Draft) -> float | None:
+        if draft.going:
+            draft.save(state="Detaching")
+            return None
+        if (draft.obj["metadata"].get("labels") or {}).get(DETACH_DEVICE):
+            draft.delete()
+            return None
+        draft.save(error=orders.check(self._fabric, draft.obj, self._settings.api))
+        return self._settings.poll
+
+    # -- detach
+
+    def _detach(self, draft: Draft, finish: Finish) -> float | None:
+        device, node = draft.said("device_id"), draft.obj["spec"]["target_node"]
+        if not device:
+            draft.save(state="Deleting")
+            return None
+        if not draft.obj["spec"].get("force_detach"):
+            self._check_load(node, device)
+        self._rules.add(draft.name, self._view.shown(device), device)
+        self._orders.detach(draft.obj, self._answer(draft, finish, self._detached))
+        return ORDERED
+
+    def _check_load(self, node: str, device: str) -> None:
+        apps = [
+            (one.device.serial, user)
+            for one in self._fabric.attached(node)
+            for user in self._fabric.users(one.device.serial)
+        ]
+        if any(serial == device for serial, _ in apps):
+            listed = " ".join(f"GPUUUID: '{serial}', ProcessName: '{user}'" for serial, user in apps)
+            raise Failed(f"found gpu load on gpu '{device}': [{listed}]")
+
+    def _detached(self, draft: Draft, answer: Answer) -> float | None:
+        if answer is orders.WAITS:
+            return self._settings.poll
+        if answer.error:
+            raise Failed(answer.error)
+        self._restart_plugin(draft.obj["spec"]["target_node"])
+        if self._view.shown(draft.said("device_id")) is not None:
+            return self._settings.gone
+        self._rules.remove(draft.name)
+        draft.save(error="", device_id="", cdi_device_id="")
+        draft.save(state="Deleting")
+        return None
