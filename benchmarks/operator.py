@@ -127,7 +127,7 @@ def played(case: Case, **policy: Any) -> Outcome:
         run.lab.run()
         run.lab.run(60)
         (watch,) = watches
-        restarts = sum(run.lab.plugin_restarts.values())
+        restarts = sum(run.lab.plugin_restarts().values())
         orders: dict[str, int] = {}
         names: dict[str, str] = {}
         for at, event in run.events(e.AttachOrdered, e.ClaimObserved):

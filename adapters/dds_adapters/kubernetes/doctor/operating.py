@@ -18,14 +18,13 @@ from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, man
 from dds_adapters.kubernetes.doctor.guarding import detaches
 from dds_adapters.kubernetes.doctor.scheduling import ends_at_a_rule
 from dds_adapters.kubernetes.watch.watch_spec import DRA, VERSIONS
+from dds_adapters.kubernetes.write.devices import OPERATOR_LOOK
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.model import AttachRequest, FabricResource
 from dds_core.scaler.model import model_of_device
 from dds_core.scaler.state import State
 from dds_core.timeline.clock import duration
 
-OPERATOR_LOOK = "dds.cohdi.io/look"
-"""Annotation of a ComposableResource: the instant (RFC 3339) at which dds asked the operator to look at it."""
 MEASURED_COMMIT = "38251b7"
 """The operator's commit that dds was run with."""
 NAME = "composable-resource-operator"

@@ -17,7 +17,8 @@ from dds_core.model import BEING_ATTACHED, OWNER, OWNER_LABEL
 LAST_USED = "cohdi.io/last-used-time"
 """The operator, and a reference scaler that runs too, choose devices by this annotation."""
 OPERATOR_LOOK = "dds.cohdi.io/look"
-"""An annotation of dds, which the operator does not read: any change of the object makes it look."""
+"""An annotation of dds on a ComposableResource: when it asked the operator to look at it (RFC 3339). The operator does not read
+it; any change of the object makes it look."""
 RESOURCES = "composableresources"
 RULES = "devicetaintrules"
 MARK = "cohdi.io/delete-device"
