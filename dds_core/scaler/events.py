@@ -148,6 +148,8 @@ class OfCell(Decision, frozen=True):
 
 WITHDRAWN = "nobody waits for more"
 """Reason of an order that takes the place of a larger one, before that was written."""
+SURPLUS = "the operator has made more"
+"""Reason of an order that only fits the size to the existing resources."""
 
 
 class AttachOrdered(OfCell, frozen=True):

@@ -112,13 +112,13 @@ def _is_number(label: str) -> bool:
 
 def _within_maximum(state: State, event: e.AttachOrdered) -> str:
     """An order raises the size, and not beyond the node's maximum. Exception: a size that is raised again to keep a victim in
-    use; a lower maximum is no reason to take it away. An order that replaces a lower size not written yet may leave the request
-    as it is; one that withdraws an order does not go below the request."""
+    use, or to what the operator has made; a lower maximum is no reason to take that away. An order that replaces a lower size not
+    written yet may leave the request as it is; one that withdraws an order does not go below the request."""
     standing = state.orders.get((event.node, event.model))
     if event.reason == e.WITHDRAWN:
         fits = standing is not None and (event.previous or 0) <= event.size < standing.size
         return "" if fits else f"{event.request} is to have {event.size}, and nothing more is ordered"
-    if event.reason.startswith("victim"):
+    if event.reason.startswith("victim") or event.reason == e.SURPLUS:
         return ""
     top = limits(state, event.node, event.model)[1]
     if event.size > top:

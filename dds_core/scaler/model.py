@@ -266,13 +266,12 @@ class Listing(Record, frozen=True):
 
 class Pace(Record, frozen=True):
     """How long the fabric takes for an attach or a detach of a model, in microseconds: more than `least`, at most `most`.
-    `longest`: the slowest lately. `polled`: how often in a row a look of the operator found it done: only then does the operator
-    not wait for the fabric's answer, and may be nudged meanwhile."""
+    `polled`: how often in a row a look of the operator found it done: only then does the operator not wait for the fabric's
+    answer, and may be nudged meanwhile."""
 
-    least: int = 0
-    most: int = 0
-    longest: int = 0
-    polled: int = 0
+    least: int
+    most: int
+    polled: int
 
 
 class Reuse(Record, frozen=True):

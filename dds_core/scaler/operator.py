@@ -22,7 +22,7 @@ and one failed question to the manager is an error."""
 FIRST_RETRY = 5 * (MICROSECONDS // 1000)
 """A failed order is tried again after this time, which doubles with each failure."""
 WHOLE_REQUEST = 30 * MICROSECONDS
-"""An order may be under way at least for so long; twice as long as the longest that was measured."""
+"""An order may be under way for so long, and for twice as long as the fabric's measured time for an attach."""
 
 _MARGIN = 2 * MICROSECONDS
 

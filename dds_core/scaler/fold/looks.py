@@ -57,8 +57,7 @@ def _measure(state: State, what: str, resource: FabricResource, row: Look, at: i
     if not state.synced:
         return
     key = (what, state.fabric_of.get(resource.node, ""), resource.model)
-    before, took = state.paces.get(key) or Pace(), at - row.since
-    longest = max(took, before.longest * 7 // 8)
+    before, took = state.paces.get(key), at - row.since
     polls = round(took / POLL)
     nudged = row.last - row.since if row.last else 0
     if row.last and at - row.last <= _AT_A_LOOK:
@@ -66,11 +65,11 @@ def _measure(state: State, what: str, resource: FabricResource, row: Look, at: i
     elif polls and abs(took - polls * POLL) <= _AT_A_LOOK:
         missed = max((polls - 1) * POLL, nudged)
     else:
-        state.paces.put(key, Pace(longest=longest))
+        state.paces.drop(key)
         return
-    known = before.polled > 0 and before.least < took <= before.most
-    least = max(before.least, missed) if known else missed
-    state.paces.put(key, Pace(min(least, took), took, longest, before.polled + 1))
+    if before is not None and before.least < took <= before.most:
+        missed = max(before.least, missed)
+    state.paces.put(key, Pace(min(missed, took), took, before.polled + 1 if before is not None else 1))
 
 
 def slice_looked_at(state: State, slice: Slice, at: int) -> None:

@@ -18,7 +18,7 @@ from dds_core.scaler.rules.failures import definite_due, end_cool_downs, fail, t
 from dds_core.scaler.rules.handover import hand_over
 from dds_core.scaler.rules.labels import label
 from dds_core.scaler.rules.nudges import nudge
-from dds_core.scaler.rules.orders import order, prewarm, who_waited_for, withdraw
+from dds_core.scaler.rules.orders import fit_surplus, order, prewarm, who_waited_for, withdraw
 from dds_core.scaler.rules.reservations import drop_overdue, ready_devices_of, reserve
 from dds_core.scaler.state import State, Work
 
@@ -92,6 +92,8 @@ def for_node(work: Work, node: str) -> None:
         assignments = [
             one for one in assignments if state.lives.rows[one.claim.uid].state in WAITING
         ]  # some may just have failed
+        if state.requests_at[node]:
+            work.guarded("rules.orders.fit_surplus", fit_surplus, node)
         if state.orders:
             work.guarded("rules.orders.withdraw", withdraw, node, assignments)
         if assignments:

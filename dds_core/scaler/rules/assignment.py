@@ -21,7 +21,6 @@ from dds_core.matching.claims import Alternative as Asked
 from dds_core.matching.records import claim_of, class_of, slice_of
 from dds_core.model import (
     BEING_ATTACHED,
-    ONLINE,
     Claim,
     ClaimRequest,
     Constraint,
@@ -211,18 +210,28 @@ def _coming(state: State, resource: FabricResource) -> bool:
 
 
 def _unlisted(state: State, resource: FabricResource) -> bool:
-    """Whether the device is Online but not in the node's slices: the slice is observed later, or the driver is publishing again;
-    or it has an error that may pass; or its detach was ordered and may still be called off; or it was attached again before its
-    old resource is gone. It counts as on its way to a claim, so that no other is ordered."""
+    """Whether the device has arrived but is not in the node's slices: the slice is observed later, or the driver is publishing
+    again; or it has an error that may pass, or a name that the operator keeps from pods; or its detach was ordered and may still
+    be called off; or it was attached again before its old resource is gone. It counts as on its way to a claim, so that no other
+    is ordered."""
     life = state.devices.get(resource.uid)
     if life is not None and life.state in (USED, DEVICE_DETACHING):
         return False
-    if resource.state != ONLINE or state.is_sick(resource) or resource.leaving or state.is_lost(resource.uid):
+    if not state.is_arrived(resource) or state.is_sick(resource) or resource.leaving or state.is_lost(resource.uid):
         return False
     fence = state.fences.get(resource.uid)
     if fence is not None or state.is_taken_off(resource):
         return fence is None or (fence.ordered and not is_given_up(state, resource))
-    return not state.is_listed(resource) or not state.may_serve(resource)
+    return not state.is_listed(resource) or not state.may_serve(resource) or _has_a_name_that_leaves(state, resource)
+
+
+def _has_a_name_that_leaves(state: State, resource: FabricResource) -> bool:
+    """Whether the operator's taint rule for a device that leaves the node has the device's name, which the driver has reused."""
+    names = state.names_of(resource)
+    rules = (rule for rule in state.rules.rows.values() if (rule.driver, rule.pool, rule.device) in names)
+    leaving = (state.resources.rows[uid] for uid in state.resources_at[resource.node])
+    going = {f"{one.name}-taint" for one in leaving if one.leaving}
+    return any(rule.name in going for rule in rules)
 
 
 def ordered_not_made(state: State, node: str, model: Model) -> int:

@@ -130,8 +130,8 @@ def call_off(work: Work, cell: CellPlan, own: AttachRequest, assignments: list[A
 def _quiet(state: State, resource: FabricResource) -> Iterator[tuple[int, int]]:
     """(first, last) instants between which no order for the resource can be under way: one that the size is lowered for would be
     carried out, and the device would have no resource. If no claim wants the model, there is time for another try."""
-    pace = state.paces.get(("attach", state.fabric_of.get(resource.node, ""), resource.model))
-    request = max(WHOLE_REQUEST, 2 * pace.longest if pace is not None else 0)
+    rate = state.rates.get("")
+    request = max(WHOLE_REQUEST, 2 * round(rate.service * MICROSECONDS) if rate is not None else 0)
     wanted = any(failure.model == resource.model for failure in state.failures.rows.values())
     yield from islice(pauses(state.erring.rows[resource.uid], request), 0 if wanted else 1, None)
 

@@ -84,7 +84,9 @@ def _list_due(state: State, resource: FabricResource) -> int | None:
     """When a look at the node's oldest unlisted resource restarts the plugin, and not between its start and its list."""
     known = ((one, state.looks.get(one)) for one in state.resources_at[resource.node])
     rows = {one: row for one, row in known if row is not None and row.named}
-    waiting = [uid for uid, row in rows.items() if row.nudges < _MOST and not state.is_listed(state.resources.rows[uid])]
+    waiting = [
+        uid for uid, row in rows.items() if row.nudges < _MOST and not state.is_listed(state.resources.rows[uid])
+    ]
     if resource.uid != min(waiting, key=lambda uid: (rows[uid].named, uid), default=""):
         return None
     listing = _listing(state, resource)

@@ -26,7 +26,7 @@ from dds_core.model import (
     Model,
     Requirement,
 )
-from dds_core.scaler.events import WITHDRAWN, AttachOrdered
+from dds_core.scaler.events import SURPLUS, WITHDRAWN, AttachOrdered
 from dds_core.scaler.model import DEPARTED, Cell, Pool, PoolKey, model_of_device
 from dds_core.scaler.rules.assignment import Assignment, models_for, ordered_not_made, size_wanted
 from dds_core.scaler.rules.devices import is_given_up, progress_due, staying_of
@@ -88,8 +88,9 @@ def _number(text: str) -> int | None:
 @dataclass(slots=True)
 class CellPlan:
     """The requests for one model on one node, while the rules compute on them. `own`: the one that dds may change. `foreign`:
-    another's, which prevents one of dds. `leaving`: one that is being deleted. `others`: devices of other requests, or of none.
-    `stuck`: devices whose detach fails or hangs. `size`: what `own` is to have. `granted`: claims (uids) that get more."""
+    another's, which prevents one of dds. `leaving`: one that is being deleted. `others`: devices of other requests.
+    `stuck`: devices whose detach fails or hangs, or that no resource names. `size`: what `own` is to have. `granted`: claims
+    (uids) that get more."""
 
     node: str
     model: Model
@@ -128,9 +129,26 @@ def cell_of(state: State, node: str, model: Model) -> CellPlan:
     requests_here = {request.name for request in requests}
     here = [r for uid in state.resources_at[node] if (r := state.resources.rows[uid]).model == model.model]
     cell.others += sum(r.request not in requests_here and not r.deleting for r in here)
-    cell.others += len(state.unexplained_at(node, model.model)) if state.unexplained else 0
     cell.stuck = sum(_is_stuck(state, r) for r in here)
+    cell.stuck += len(state.unexplained_at(node, model.model)) if state.unexplained else 0
     return cell
+
+
+def fit_surplus(work: Work, node: str) -> None:
+    """Raise the size of a request to the number of resources that the operator has made for it. Else it would take off those
+    beyond the size, in use or not, as soon as the size changes."""
+    state = work.state
+    for uid in sorted(state.requests_at[node]):
+        own = state.requests.rows[uid]
+        model = state.model(own.model)
+        if model is None or own.size >= len(state.resources_of_request[own.name]) or not usable(state, own):
+            continue
+        fences = ((one, state.fences.get(one.uid)) for one in staying_of(state, own))
+        cell, made = cell_of(state, node, model), sum(fence is None or not fence.ordered for _, fence in fences)
+        done = own.state == "Running" and own.acted_size == own.size == cell.size
+        if done and not own.deleting and cell.own is not None and cell.own.uid == uid and made > own.size:
+            cell.size = made
+            ask(work, cell, SURPLUS)
 
 
 def order(work: Work, node: str, assignments: list[Assignment]) -> None:
@@ -329,6 +347,8 @@ def _there_is(state: State, node: str, cell: CellPlan, count: int) -> bool:
     model without any pool, only so many are ordered as the fabric can attach in time."""
     if cell.leaving is not None if cell.own is None else _counts_what_goes(state, cell.own):
         return False
+    if _is_making(state, cell):
+        return False
     if _is_being_taken_off(state, node, cell.model):
         return False
     shown = published_free(state, node, cell.model)
@@ -336,6 +356,17 @@ def _there_is(state: State, node: str, cell: CellPlan, count: int) -> bool:
         known = state.pools_of_model[cell.model.model]
         return not known and state.units_coming + len(cell.granted) < in_flight_cap(state)
     return shown >= count + _still_shown(state, node, cell)
+
+
+def _is_making(state: State, cell: CellPlan) -> bool:
+    """Whether the operator has still to make resources for the size that was ordered last. If the size changes between its plan
+    and its making them, it makes those of both sizes."""
+    order, own = state.orders.get((cell.node, cell.model.model)), cell.own
+    if order is not None and order.more:
+        return True
+    if own is None or own.error or (own.state == "Running" and own.acted_size == own.size):
+        return False
+    return len(staying_of(state, own)) < own.size
 
 
 def _counts_what_goes(state: State, own: AttachRequest) -> bool:

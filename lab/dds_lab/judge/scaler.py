@@ -223,12 +223,15 @@ class Judge:
         return (one.told for one in self._promised.values() if one.needs[cell])
 
     def _has_a_better_choice(self, claim: Held) -> bool:
-        """Whether free devices serve a better choice of the claim than the one for which it waits."""
+        """Whether devices that are free, or were until lately, serve a better choice of the claim than the one for which it
+        waits."""
+        lately = self.view.now - round(self.measure.news * MICROSECONDS)
         for choice in claim.choices:
             wanted = {(claim.node, model): count for model, count in choice.items()}
             if not wanted or not wanted.keys().isdisjoint(claim.waits):
                 return False
-            if all(len(self.view.unheld(cell)) >= count for cell, count in wanted.items()):
+            taken = {cell: sum(at >= lately for at, _ in self._takers[cell]) for cell in wanted}
+            if all(len(self.view.unheld(cell)) + taken[cell] >= count for cell, count in wanted.items()):
                 return True
         return False
 
