@@ -76,7 +76,8 @@ def test_nothing_is_written_to_a_claim_before_its_device_is_guarded_and_all_clai
     world = ready()
     begun = world.only(e.ExchangeBegun)
     assert begun.guarded == ((GPU, "node0", "gpu-GPU-res0"),)
-    assert begun.until == world.now + 60_000_000
+    decided_at = next(step.at for step in world.steps if begun in step.decisions)
+    assert begun.until == decided_at + 60_000_000
     world.tick(5)
     assert not world.events(e.ClaimsListWanted)
     world.done(begun)
