@@ -40,6 +40,7 @@ from dds_core.log.envelope import lean
 from dds_core.replay import event_of, fold_log, verify
 from dds_core.scaler.fold.decisions import ORDERED
 from dds_core.scaler.fold.objects import FIXED, SLICES
+from dds_core.scaler.model import NO_DEVICE
 from dds_core.scaler.state import State
 
 LOGS = Path(__file__).parents[2] / "data" / "logs"
@@ -62,6 +63,8 @@ TABLES_SINCE = ("cooled", "looks", "listings", "paces", "fixed", "unexplained", 
 """Tables of the scaler that are later than the logs and are filled by their events."""
 MARKS_SINCE = (ORDERED, FIXED[0])
 """Kinds of marks in the table `fired_deadlines` that are later, too."""
+FENCED_SINCE = ("attach-failure", "both-scaler")
+"""Where an order was called off without a mark before: since, what hangs counts as a victim until it is gone."""
 SECOND = 1_000_000
 NODE = (
     b'{"apiVersion":"v1","kind":"Node","metadata":{"name":"a-new-one","uid":"uid-of-a-new-one","resourceVersion":"1"}}'
@@ -158,6 +161,9 @@ def digest(kept: Kept, state: Any) -> str:
             plain.pop(table, None)
         marks = [row for row in plain.pop("passed", ()) if row[0][0] not in MARKS_SINCE]
         plain |= {"passed": marks} if marks else {}
+        if kept.name in FENCED_SINCE:
+            rest = {uid: row for uid, row in plain.pop("fences", {}).items() if tuple(row["key"]) != NO_DEVICE}
+            plain |= {"fences": rest} if rest else {}
         for life in plain.get("lives", {}).values():
             life.pop("robbed", None)
         for limit in (policy["limit"], *policy["limits"].values()):
