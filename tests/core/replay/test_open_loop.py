@@ -71,7 +71,7 @@ def test_recorded_deadlines_are_dropped_and_the_new_policy_is_the_only_one() -> 
     due = [step for step in steps if isinstance(step.fact, DeadlinePassed)]
     assert {step.fact.kind for step in due if isinstance(step.fact, DeadlinePassed)} >= {"idle", "level"}
     late = {step.fact.kind for step in due if isinstance(step.fact, DeadlinePassed) and step.at != step.fact.due}
-    assert late == {"nudge"}, "a device is listed after it has its id, and may be looked at from then on"
+    assert late <= {"nudge"}, "a device is listed after it has its id, and may be looked at from then on"
     assert steps[-1].at - steps[0].at < MINUTE
 
 

@@ -10,7 +10,7 @@ from dds_core.events import DeadlinePassed, Stale
 from dds_core.model import AttachRequest
 from dds_core.scaler import events as e
 from dds_core.scaler.operator import WHOLE_REQUEST, pauses
-from tests.support.world import H100, SECOND, World, one_node
+from tests.support.world import H100, SECOND, START, World, one_node
 
 WORDS = "no free resource"
 FIRST, SECOND_PAUSE = (71, 79), (112, 161)
@@ -178,11 +178,6 @@ def test_what_is_known_to_be_free_between_two_pauses_waits_for_the_next() -> Non
 # -- the pauses ----------------------------------------------------------------------------------------------------------
 
 
-def seconds_after(world: World, since: int, one: e.Event) -> float:
-    """When it was decided, in seconds since `since`."""
-    return (next(step.at for step in world.steps if one in step.decisions) - since) / SECOND
-
-
 def test_a_pause_is_a_whole_request_after_a_try_and_ends_before_the_next() -> None:
     """Tries are 5 ms x 2^n apart: those at 40.955, 81.915 and 163.835 s are the first with room for a pause behind them."""
     found = [(first / SECOND, last / SECOND) for first, last in islice(pauses(0, WHOLE_REQUEST), 3)]
@@ -193,22 +188,22 @@ def test_a_pause_is_a_whole_request_after_a_try_and_ends_before_the_next() -> No
 
 def test_without_a_claim_that_failed_by_it_there_is_time_for_another_try() -> None:
     world = hanging()
-    since = world.now
+    since = (world.now - START) / SECOND
     wait(world, 200)
     (one,) = called_off(world)
-    assert seconds_after(world, since, one) == pytest.approx(111.915, abs=0.001)
+    assert world.decided_at(one) - since == pytest.approx(111.915, abs=0.001)
 
 
 def test_a_claim_that_failed_by_it_has_it_called_off_in_the_first_pause() -> None:
     world = hanging()
-    since = world.now
+    since = (world.now - START) / SECOND
     world.claim("a", 2)
     world.allocate("a", "node0")
     wait(world, 69)
     assert world.only(e.ClaimFailed).reason == "AttachFailed" and called_off(world) == []
     wait(world, 5)
     (one,) = called_off(world)
-    assert seconds_after(world, since, one) == pytest.approx(70.955, abs=0.001)
+    assert world.decided_at(one) - since == pytest.approx(70.955, abs=0.001)
 
 
 def test_a_claim_that_failed_for_another_model_hastens_nothing() -> None:
