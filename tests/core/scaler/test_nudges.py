@@ -59,7 +59,7 @@ def nudges(world: World, *whys: str) -> list[tuple[str, str, float]]:
 
 
 def burst(**policy: Any) -> World:
-    """Three devices come one after the other: the look at the first restarts the plugin, those at the others find it too young."""
+    """Three devices come: the look at the first restarts the plugin, and those at the others find it too young."""
     world = empty(**policy)
     named(world, 17.2, "one")
     listed(world, 18.7, "one")
