@@ -162,8 +162,8 @@ def digest(kept: Kept, state: Any) -> str:
         marks = [row for row in plain.pop("passed", ()) if row[0][0] not in MARKS_SINCE]
         plain |= {"passed": marks} if marks else {}
         if kept.name in FENCED_SINCE:
-            rest = {uid: row for uid, row in plain.pop("fences", {}).items() if tuple(row["key"]) != NO_DEVICE}
-            plain |= {"fences": rest} if rest else {}
+            fences = {uid: row for uid, row in plain.pop("fences", {}).items() if tuple(row["key"]) != NO_DEVICE}
+            plain |= {"fences": fences} if fences else {}
         for life in plain.get("lives", {}).values():
             life.pop("robbed", None)
         for limit in (policy["limit"], *policy["limits"].values()):
