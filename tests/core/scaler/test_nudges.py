@@ -83,7 +83,7 @@ def test_a_burst_is_listed_by_one_look_ten_seconds_after_the_restart() -> None:
 
 
 def test_between_a_plugins_start_and_its_list_nobody_is_looked_at() -> None:
-    """A look at 40 restarts the plugin, which lists nothing until 41.5: one more look would restart it once more at 50."""
+    """The look at `four` restarts the plugin: one more, ten seconds later, would restart it again if it has not listed yet."""
     world = burst()
     listed(world, 29.7, "two", "three")
     online(world, 30.0, "two")
