@@ -9,11 +9,14 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from dds_core import MemoryLog, verify
 from dds_core.engine import Step
 from dds_core.kit.work import FAULTS
+from dds_core.log import fixed_salts
 from dds_core.model import Claim, Observed, Pod
+from dds_core.replay import VerifyReport
 from dds_core.scaler import events as e
-from dds_core.scaler.component import Engine
+from dds_core.scaler.component import SCALER, Engine
 from dds_core.scaler.state import State
 
 SECOND = 1_000_000
@@ -100,6 +103,17 @@ class FedEngine:
         """The state of the resource's device; "" when it is gone."""
         life = self.state.devices.get(resource)
         return life.state if life is not None else ""
+
+    def decided_at(self, decision: e.Decision) -> float:
+        """When it was decided first, in seconds since START."""
+        return (next(step.at for step in self.steps if decision in step.decisions) - START) / SECOND
+
+    def verified(self) -> VerifyReport:
+        """What a verification says of the log of all that was fed and decided."""
+        log = MemoryLog("c/scaler", cluster="cluster", recorded_at=0, salts=fixed_salts(b"world"))
+        epoch = log.take_epoch(0)
+        log.append([step.group(place) for place, step in enumerate(self.steps)], epoch=epoch, recorded_at=0)
+        return verify(log.read(), SCALER)
 
     def events(self, kind: type[E], since: int = 0) -> list[E]:
         """Everything of one type that was caused, oldest first; `since` counts steps."""

@@ -101,6 +101,10 @@ def a_free_device(world: World) -> None:
     world.plug("node0", "gpu-0", "GPU-fixed")
 
 
+def what_was_asked_for_comes(world: World) -> None:
+    world.online("res", "node0", request="composability-x")
+
+
 def told_to_reschedule(world: World) -> None:
     world.condition("train", RESCHEDULE)
 
@@ -140,7 +144,7 @@ STORIES: dict[Row, tuple[Callable[[], World], Callable[[World], None]]] = {
     **{("allocated_local", s, "Attached"): (PREPARED[s], allocate_on_a_node) for s in PREPARED if s != "Bound"},
     ("ordered", "Pending", "Attaching"): (pending, a_request_for_it),
     ("device_ready", "Pending", "Attached"): (pending, a_free_device),
-    ("device_ready", "Attaching", "Attached"): (attaching, a_free_device),
+    ("device_ready", "Attaching", "Attached"): (attaching, what_was_asked_for_comes),
     **{("signalled", s, "Attached"): (PREPARED[s], told_to_reschedule) for s in ("Pending", "Attaching")},
     **{("pod_bound", s, "Bound"): (PREPARED[s], its_pod_is_bound) for s in ("Pending", "Attaching", "Attached")},
     **{("failed", s, "Failed"): (PREPARED[s], told_that_it_failed) for s in ("Pending", "Attaching", "Attached")},

@@ -35,6 +35,12 @@ def requested() -> World:
     return world
 
 
+def requested_and_not_there_until_online() -> World:
+    world = requested()
+    world.change_policy(device_ready="online")
+    return world
+
+
 def idle() -> World:
     world = new()
     a_device_on_the_node(world)
@@ -96,7 +102,8 @@ def its_resource_vanishes(world: World) -> None:
 STORIES: dict[Row, tuple[Callable[[], World], Callable[[World], None]]] = {
     ("requested", "", "Attaching"): (new, the_operator_makes_it),
     ("online", "Attaching", "Idle"): (requested, the_operator_calls_it_online),
-    **{("taken", s, "Used"): (PREPARED[s], a_claim_takes_it) for s in ("Attaching", "Idle", "Marked")},
+    **{("taken", s, "Used"): (PREPARED[s], a_claim_takes_it) for s in ("Idle", "Marked")},
+    ("taken", "Attaching", "Used"): (requested_and_not_there_until_online, a_claim_takes_it),
     ("freed", "Used", "Idle"): (attached_locally, let_go),
     ("marked", "Idle", "Marked"): (idle, somebody_marks_it),
     ("unmarked", "Marked", "Idle"): (marked, the_mark_comes_off),

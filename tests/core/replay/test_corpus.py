@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from dds_adapters import jsonl
 from dds_adapters.jsonl import JsonlLog
@@ -37,7 +38,9 @@ from dds_core.log import Envelope, EventLog, JoinedSource, verify_chain, verify_
 from dds_core.log.codec import decode_anchor, encode_envelope
 from dds_core.log.envelope import lean
 from dds_core.replay import event_of, fold_log, verify
-from dds_core.scaler.fold.objects import SLICES
+from dds_core.scaler.fold.decisions import ORDERED
+from dds_core.scaler.fold.objects import FIXED, SLICES
+from dds_core.scaler.model import NO_DEVICE
 from dds_core.scaler.state import State
 
 LOGS = Path(__file__).parents[2] / "data" / "logs"
@@ -47,6 +50,7 @@ KNOBS_SINCE = ("parent_attributes", "hardware_attributes", "partition_types", "f
 """Of a driver's policy: a later version fills in its own."""
 POLICY_SINCE = (
     "guard_seconds", "guard_settle_milliseconds", "unlisted_grace_seconds", "idle", "attach_cost", "idle_hour_cost",
+    "device_ready", "operator_nudge",
 )  # fmt: skip
 """Of the policy itself."""
 HANDED_OVER = {"attach-prefer": "prefer", "node-limit-plain": "plain"}
@@ -55,8 +59,12 @@ TAINT_RULES = dict.fromkeys(("taint-rules", "troubles", "cut-short"), "v1beta2")
 """The version that the state of a log had, when DeviceTaintRules were still made."""
 CLEARED_SINCE = {("restarts", position) for position in (207, 247, 327, 529, 569, 733, 773)}
 """Where a claim that was told has let go of its stand-in and not taken its device yet: its time to take it begins there now."""
-COOLED = "cooled"
-"""The table of the scaler's last cool-downs, which is later than the logs and is filled by their events."""
+TABLES_SINCE = ("cooled", "looks", "listings", "paces", "fixed", "unexplained", "sick")
+"""Tables of the scaler that are later than the logs and are filled by their events."""
+MARKS_SINCE = (ORDERED, FIXED[0])
+"""Kinds of marks in the table `fired_deadlines` that are later, too."""
+FENCED_SINCE = ("attach-failure", "both-scaler")
+"""Where an order was called off without a mark before: since, what hangs counts as a victim until it is gone."""
 SECOND = 1_000_000
 NODE = (
     b'{"apiVersion":"v1","kind":"Node","metadata":{"name":"a-new-one","uid":"uid-of-a-new-one","resourceVersion":"1"}}'
@@ -128,9 +136,14 @@ def state_of(kept: Kept, rows: Sequence[Envelope]) -> Any:
     return fold_log(rows, component=kept.of)
 
 
-def without_cooled(state: Any) -> Any:
+def without_later(state: Any) -> Any:
+    """The state without what is noted since; it is of no further use."""
     if isinstance(state, State):
-        state.cooled.drop_where(lambda cell: True)
+        for name in TABLES_SINCE:
+            getattr(state, name).drop_where(lambda key: True)
+        state.fired_deadlines.drop_where(lambda mark: mark[0] in MARKS_SINCE)
+        for uid, life in state.lives.rows.items():
+            state.lives.rows[uid] = replace(life, robbed=False)
     return state
 
 
@@ -144,7 +157,17 @@ def digest(kept: Kept, state: Any) -> str:
             knobs.pop(knob, None)
         knobs["capacities"] = []
     if kept.component == "scaler":
-        plain.pop(COOLED, None)
+        for table in TABLES_SINCE:
+            plain.pop(table, None)
+        marks = [row for row in plain.pop("passed", ()) if row[0][0] not in MARKS_SINCE]
+        plain |= {"passed": marks} if marks else {}
+        if kept.name in FENCED_SINCE:
+            fences = {uid: row for uid, row in plain.pop("fences", {}).items() if tuple(row["key"]) != NO_DEVICE}
+            plain |= {"fences": fences} if fences else {}
+        for life in plain.get("lives", {}).values():
+            life.pop("robbed", None)
+        for limit in (policy["limit"], *policy["limits"].values()):
+            del limit["fixed"]
         for knob in POLICY_SINCE:
             del policy[knob]
         for scheduler in (policy["scheduler"], *policy["schedulers"].values()):
@@ -274,7 +297,7 @@ def test_it_is_folded_to_the_same_picture(kept: Kept, rows: list[Envelope]) -> N
     state = state_of(kept, rows)
     if kept.name in TAINT_RULES:  # when slices changed is remembered since
         state.fired_deadlines.drop(SLICES)
-    assert component.same(without_cooled(state), whole)
+    assert component.same(without_later(state), whole)
     assert digest(kept, state) == kept.fold
     done, state = 0, component.state()
     for position, expected in kept.folds:
@@ -290,7 +313,7 @@ def test_a_checkpoint_is_loaded(kept: Kept, rows: list[Envelope]) -> None:
     """What a process starts with is what the whole log amounts to, unless a part of that was erased."""
     loaded = state_of(kept, rows[kept.begin - kept.after :])
     assert digest(kept, loaded) == kept.loaded
-    assert kept.of.same(without_cooled(loaded), without_cooled(state_of(kept, rows))) or kept.unjudged
+    assert kept.of.same(without_later(loaded), without_later(state_of(kept, rows))) or kept.unjudged
 
 
 def test_the_same_is_decided_again(kept: Kept, rows: list[Envelope]) -> None:
@@ -420,7 +443,8 @@ def test_an_archive_and_its_log_are_read_as_one(cut: Kept, tmp_path: Path) -> No
     assert (archive.span()[1], anchor.log) == (cut.first, cut.log)
     report = verify_chain(joined.read(), anchors=[anchor])
     assert (report.first, report.last, report.hash.hex()) == (1, cut.last, cut.head)
-    assert cut.of.same(state_of(cut, list(joined.read())), state_of(cut, list(rest.read(cut.after))))
+    whole, loaded = state_of(cut, list(joined.read())), state_of(cut, list(rest.read(cut.after)))
+    assert cut.of.same(without_later(whole), without_later(loaded)), "a checkpoint has no more than was noted then"
     upgrade(url := f"sqlite:///{tmp_path}/whole.sqlite3")
     with Database(url) as database:
         database.import_log(joined.read(), anchors=[anchor])

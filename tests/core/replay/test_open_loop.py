@@ -70,7 +70,8 @@ def test_recorded_deadlines_are_dropped_and_the_new_policy_is_the_only_one() -> 
     assert isinstance(steps[0].fact, Started)
     due = [step for step in steps if isinstance(step.fact, DeadlinePassed)]
     assert {step.fact.kind for step in due if isinstance(step.fact, DeadlinePassed)} >= {"idle", "level"}
-    assert all(isinstance(step.fact, DeadlinePassed) and step.at == step.fact.due for step in due)
+    late = {step.fact.kind for step in due if isinstance(step.fact, DeadlinePassed) and step.at != step.fact.due}
+    assert late <= {"nudge"}, "a device is listed after it has its id, and may be looked at from then on"
     assert steps[-1].at - steps[0].at < MINUTE
 
 

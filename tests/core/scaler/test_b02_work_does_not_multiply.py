@@ -5,9 +5,9 @@ Here one deadline covers the fleet, and what is deleted leaves no deadline and n
 
 from dds_core import events as e
 from dds_core.kit.state import Table
-from dds_core.model import AttachRequest
+from dds_core.model import AttachRequest, Node
 from dds_core.scaler.deadlines import deadlines
-from tests.support.world import one_node
+from tests.support.world import World, one_node
 
 
 def scans_in_ten_minutes(claims: int) -> int:
@@ -30,7 +30,7 @@ def test_b02_the_number_of_scans_does_not_grow_with_the_claims() -> None:
 
 def test_b02_what_is_deleted_leaves_no_deadline_and_no_row() -> None:
     world = one_node("detach", 8, scan_interval_seconds=0)
-    kept = {name: len(table) for name, table in vars(world.state).items() if isinstance(table, Table)}
+    kept = _rows(world)
     for i in range(8):
         world.waits(f"train{i}", "node0")
     world.settle()
@@ -41,8 +41,15 @@ def test_b02_what_is_deleted_leaves_no_deadline_and_no_row() -> None:
         world.take_away(name)
     for request in list(world.state.requests.rows.values()):
         world.gone(world.get(AttachRequest, request.name))
-    left = {name: len(table) for name, table in vars(world.state).items() if isinstance(table, Table)}
-    for name in ("slices", "counters", "rates", "spending"):
-        del kept[name], left[name]
-    assert left == kept
+    assert _rows(world) == {**kept, "listings": 1, "fired_deadlines": kept["fired_deadlines"] + 1}, "of the node"
     assert deadlines(world.state) == set()
+    world.gone(world.get(Node, "node0"))
+    assert _rows(world) == {**kept, "nodes": 0}
+    assert deadlines(world.state) == set()
+
+
+def _rows(world: World) -> dict[str, int]:
+    """How many rows each table has, but for counts of what was and what is measured of a fabric."""
+    told = ("slices", "counters", "rates", "spending", "paces")
+    tables = {name: len(table) for name, table in vars(world.state).items() if isinstance(table, Table)}
+    return {name: rows for name, rows in tables.items() if name not in told}

@@ -15,7 +15,7 @@ def local(part: int, generation: int, devices: dict[str, str], slices: int = 1) 
 
 
 def waiting() -> World:
-    world = one_node("attach", 4, scan_interval_seconds=0)
+    world = one_node("attach", 4, scan_interval_seconds=0, limit={"fixed": 2})
     world.waits("train", "node0")
     return world
 

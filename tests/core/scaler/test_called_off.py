@@ -1,15 +1,20 @@
 """An order that the fabric cannot fill and that nobody needs any more is taken back: while it hangs, no device of its request
 can go, and another one would come for nobody."""
 
+from itertools import islice
 from typing import Any
 
 import pytest
 
+from dds_core.events import DeadlinePassed, Stale
 from dds_core.model import AttachRequest
 from dds_core.scaler import events as e
-from tests.support.world import World, one_node
+from dds_core.scaler.operator import WHOLE_REQUEST, pauses
+from tests.support.world import H100, SECOND, START, World, one_node
 
 WORDS = "no free resource"
+FIRST, SECOND_PAUSE = (71, 79), (112, 161)
+"""Seconds after the first error between which no order can be under way: the first two pauses of the operator."""
 
 
 def hanging(mode: str = "detach", **policy: Any) -> World:
@@ -70,9 +75,9 @@ def test_such_a_size_is_kept_while_a_claim_waits_and_while_the_operator_is_at_wo
 
 def test_what_hangs_long_enough_for_nobody_is_taken_back() -> None:
     world = hanging()
-    wait(world, 9)
+    wait(world, SECOND_PAUSE[0] - 1)
     assert called_off(world) == []
-    wait(world, 2)
+    wait(world, 1)
     (one,) = called_off(world)
     assert (one.size, one.previous, one.victims) == (1, 2, ("vain",))
     wait(world, 600)
@@ -80,13 +85,15 @@ def test_what_hangs_long_enough_for_nobody_is_taken_back() -> None:
 
 
 def test_after_it_the_idle_device_can_go() -> None:
-    world = hanging(no_removal_seconds=60, fence_settle_seconds=30)
-    wait(world, 20)
+    world = hanging(no_removal_seconds=150, fence_settle_seconds=30)
+    wait(world, SECOND_PAUSE[0])
     request = world.get(AttachRequest, "ours")
     world.update(request, size=1, acted_size=1, state="Running")
     world.take_away("vain")
     wait(world, 60)
-    assert [one.resource for one in world.events(e.VictimMarked)] == ["vain", "idle"]
+    assert world.only(e.VictimMarked).resource == "idle"
+    wait(world, 31)
+    assert [one.victims for one in world.events(e.DetachOrdered)] == [("vain",), ("idle",)]
 
 
 def test_nothing_is_taken_back_while_a_claim_waits_for_the_model_there() -> None:
@@ -95,7 +102,8 @@ def test_nothing_is_taken_back_while_a_claim_waits_for_the_model_there() -> None
     world.allocate("a", "node0")
     wait(world, 5)
     world.waits("b", "node0")
-    wait(world, 60)
+    wait(world, 400)
+    assert world.state_of("a") == "Attaching"
     assert called_off(world) == []
 
 
@@ -104,22 +112,22 @@ def test_a_claim_that_fails_as_soon_as_it_comes_asks_for_nothing_back() -> None:
     world = hanging()
     world.holds("a", "node0", "gpu-GPU-idle")
     world.bind("a", "node0")
-    wait(world, 11)
+    wait(world, SECOND_PAUSE[0])
     assert len(called_off(world)) == 1
     world.waits("late", "node0")
     assert world.only(e.ClaimFailed).claim == world.uid("late")
     assert not world.events(e.AttachOrdered) and not world.events(e.VictimUnmarked)
 
 
-def test_what_hangs_is_marked_first_so_that_no_device_in_use_goes_in_its_place() -> None:
+def test_what_hangs_is_not_marked_since_any_change_makes_the_operator_order_again() -> None:
     world = hanging()
     world.holds("a", "node0", "gpu-GPU-idle")
     world.bind("a", "node0")
-    world.tick(11)
-    assert world.only(e.VictimMarked).resource == "vain"
-    assert called_off(world) == []
-    wait(world, 1)
+    world.tick(SECOND_PAUSE[0])
     assert [one.victims for one in called_off(world)] == [("vain",)]
+    wait(world, 600)
+    assert not world.decisions(e.VictimMarked, e.VictimUnmarked)
+    assert not world.decisions(e.OperatorNudged)[1:], "the idle one was looked at when it came"
     assert world.device("idle") == "Used"
 
 
@@ -138,7 +146,7 @@ def test_what_hangs_keeps_no_idle_device_of_its_request_beside_one_in_use() -> N
     world.online("busy", "node0", request="ours")
     world.holds("a", "node0", "gpu-GPU-busy")
     world.bind("a", "node0")
-    wait(world, 20)
+    wait(world, SECOND_PAUSE[0])
     assert len(called_off(world)) == 1
     world.take_away("vain")
     world.update(world.get(AttachRequest, "ours"), size=2, acted_size=2, state="Running")
@@ -148,12 +156,101 @@ def test_what_hangs_keeps_no_idle_device_of_its_request_beside_one_in_use() -> N
 
 
 def test_a_device_that_was_marked_already_may_go_in_its_place_once_it_is_known_to_be_free() -> None:
-    world = hanging(no_removal_seconds=5, fence_settle_seconds=30)
-    wait(world, 12)
-    assert {one.resource for one in world.events(e.VictimMarked)} == {"idle", "vain"}
+    world = hanging(no_removal_seconds=110, fence_settle_seconds=30)
+    wait(world, 120)
+    assert world.only(e.VictimMarked).resource == "idle"
     assert called_off(world) == []
     wait(world, 30)
     assert [one.victims for one in called_off(world)] == [("vain",)]
+
+
+def test_what_is_known_to_be_free_between_two_pauses_waits_for_the_next() -> None:
+    world = hanging(no_removal_seconds=110, fence_settle_seconds=60)
+    wait(world, 165)
+    assert world.state.fences.rows["idle"].confirmed == 0
+    wait(world, 10)
+    assert world.state.fences.rows["idle"].confirmed
+    assert called_off(world) == [], "the operator may be ordering again"
+    wait(world, 25)
+    assert [one.victims for one in called_off(world)] == [("vain",)]
+
+
+# -- the pauses ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_pause_is_a_whole_request_after_a_try_and_ends_before_the_next() -> None:
+    """Tries are 5 ms x 2^n apart: those at 40.955, 81.915 and 163.835 s are the first with room for a pause behind them."""
+    found = [(first / SECOND, last / SECOND) for first, last in islice(pauses(0, WHOLE_REQUEST), 3)]
+    assert found == [(70.955, 79.915), (111.915, 161.835), (193.835, 325.675)]
+    longer = [(first / SECOND, last / SECOND) for first, last in islice(pauses(0, 80 * SECOND), 2)]
+    assert longer == [(243.835, 325.675), (407.675, 653.355)], "an order takes so long here"
+
+
+def test_without_a_claim_that_failed_by_it_there_is_time_for_another_try() -> None:
+    world = hanging()
+    since = (world.now - START) / SECOND
+    wait(world, 200)
+    (one,) = called_off(world)
+    assert world.decided_at(one) - since == pytest.approx(111.915, abs=0.001)
+
+
+def test_a_claim_that_failed_by_it_has_it_called_off_in_the_first_pause() -> None:
+    world = hanging()
+    since = (world.now - START) / SECOND
+    world.claim("a", 2)
+    world.allocate("a", "node0")
+    wait(world, 69)
+    assert world.only(e.ClaimFailed).reason == "AttachFailed" and called_off(world) == []
+    wait(world, 5)
+    (one,) = called_off(world)
+    assert world.decided_at(one) - since == pytest.approx(70.955, abs=0.001)
+
+
+def test_a_claim_that_failed_for_another_model_hastens_nothing() -> None:
+    world = hanging()
+    world.pool(H100, 1)
+    world.waits("a", "node0", (H100, 1))
+    world.carry_out()
+    request = world.only(e.AttachOrdered).request
+    world.resource("other", "node0", H100, request=request, state="Attaching", error="no such port")
+    world.tick(11)
+    assert world.only(e.ClaimFailed).model == H100.model
+    wait(world, 95)
+    assert called_off(world) == []
+    wait(world, 15)
+    assert len(called_off(world)) == 1
+
+
+def test_where_an_order_takes_long_the_pause_is_twice_as_long_after_the_try() -> None:
+    world = hanging()
+    world.resource("slow", "node0", request="theirs", state="Attaching")
+    world.tick(40)
+    world.online("slow", "node0")
+    wait(world, 365)
+    assert called_off(world) == [], "the second pause begins 2 x 40.1 s after the try at 327.675 s"
+    wait(world, 5)
+    assert len(called_off(world)) == 1
+
+
+def test_what_cannot_be_decided_in_a_pause_waits_for_the_next() -> None:
+    world = hanging()
+    wait(world, SECOND_PAUSE[0] - 1)
+    world.feed(Stale(resource="composableresources", age=60))
+    world.tick(SECOND_PAUSE[1] - SECOND_PAUSE[0] + 2)
+    world.feed(e.Synced())
+    wait(world, 20)
+    assert called_off(world) == [], "the next try may be under way"
+    wait(world, 15)
+    assert len(called_off(world)) == 1
+
+
+def test_the_deadline_comes_back_at_each_pause() -> None:
+    world = hanging("attach")
+    since = world.now
+    world.tick(400)
+    facts = [step.fact for step in world.steps if isinstance(step.fact, DeadlinePassed)]
+    due = [(one.due - since) / SECOND for one in facts if one.kind == "call-off"]
+    assert due == pytest.approx([111.915, 193.835, 357.675], abs=0.001)
 
 
 # -- a device that comes all the same -----------------------------------------------------------------------------------
@@ -162,7 +259,7 @@ def test_a_device_that_was_marked_already_may_go_in_its_place_once_it_is_known_t
 def taken_back() -> World:
     """The size was lowered for what hangs, and the operator has not acted yet."""
     world = hanging()
-    wait(world, 12)
+    wait(world, SECOND_PAUSE[0])
     assert world.get(AttachRequest, "ours").size == 1
     return world
 
@@ -172,9 +269,8 @@ def test_a_device_that_comes_the_moment_it_is_taken_back_is_asked_back_and_kept(
     came = world.online("vain", "node0", request="ours")
     back = world.events(e.AttachOrdered)[-1]
     assert (back.size, back.previous) == (2, 1)
-    world.carry_out(e.AttachOrdered, e.VictimUnmarked)
-    world.carry_out(e.VictimUnmarked)
-    assert world.device("vain") == "Idle"
+    world.carry_out(e.AttachOrdered)
+    assert world.device("vain") == "Idle" and not world.state.fences
     world.claim("a", 2)
     world.allocate("a", "node0")
     assert came in world.reserved("a")
@@ -182,12 +278,11 @@ def test_a_device_that_comes_the_moment_it_is_taken_back_is_asked_back_and_kept(
 
 def test_what_was_never_lowered_and_is_asked_back_in_part_goes_like_any_other() -> None:
     """The request still has more than is asked back: there is nothing to write, and nothing that the request would show."""
-    world = hanging(no_removal_seconds=60)
+    world = hanging(no_removal_seconds=200)
     world.resource("late", "node0", request="ours", state="Attaching", error=WORDS)
     world.update(world.get(AttachRequest, "ours"), size=3, acted_size=3)
-    wait(world, 9)
+    wait(world, SECOND_PAUSE[0] - 1)
     world.tick(2)
-    world.carry_out(e.VictimMarked)
     (lowered,) = called_off(world)
     assert (lowered.size, lowered.previous) == (1, 3)
     world.online("vain", "node0", request="ours")

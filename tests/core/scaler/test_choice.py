@@ -1,5 +1,7 @@
 """Which device a claim gets: what the allocator says of what the claim asks for, and nothing else."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -12,9 +14,9 @@ POOLED = replace(pool_results(0)[0], request="r0")
 LARGE = f'device.attributes["{GPU}"].memory == "80Gi"'
 
 
-def large(*, here: str) -> World:
+def large(*, here: str, **policy: Any) -> World:
     """A claim for a large A100 waits on node0, where one of memory `here` is free since before."""
-    world = World("attach", scan_interval_seconds=0)
+    world = World("attach", scan_interval_seconds=0, **policy)
     world.node("node0")
     world.pool(A100, 4)
     world.plug("node0", "gpu-0", "GPU-0", more={"memory": here})
@@ -67,7 +69,7 @@ def test_a_device_that_came_and_is_refused_fails_the_claim_with_the_expression()
 
 
 def test_one_that_is_free_anyway_serves_it_before_the_one_that_came_is_told() -> None:
-    world = large(here="40Gi")
+    world = large(here="40Gi", limit={"fixed": 2})
     world.plug("node0", "gpu-1", "GPU-1", more={"memory": "80Gi"})
     arrives(world, "40Gi")
     assert world.reserved("train") == ["GPU-1"]

@@ -13,7 +13,7 @@ from dds_core.scaler import events as e
 from dds_core.scaler.model import ANY_VERSION
 from tests.core.scaler.pools import pool_results
 from tests.core.scaler.test_restart import restart
-from tests.support.world import A100, GPU, H100, World, asks
+from tests.support.world import A100, GPU, H100, SECOND, START, World, asks
 
 STEPS = (e.ExchangeBegun, e.ClaimsListWanted, e.AllocationCleared, e.DevicesGiven)
 HANDED = (e.HandOver, *STEPS)
@@ -76,7 +76,7 @@ def test_nothing_is_written_to_a_claim_before_its_device_is_guarded_and_all_clai
     world = ready()
     begun = world.only(e.ExchangeBegun)
     assert begun.guarded == ((GPU, "node0", "gpu-GPU-res0"),)
-    assert begun.until == world.now + 60_000_000
+    assert (begun.until - START) / SECOND == pytest.approx(world.decided_at(begun) + 60)
     world.tick(5)
     assert not world.events(e.ClaimsListWanted)
     world.done(begun)

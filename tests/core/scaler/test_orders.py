@@ -72,8 +72,8 @@ def test_local_and_pool_devices_in_one_claim() -> None:
 
 def test_a_fixed_device_goes_before_a_composable_one_and_both_before_an_order() -> None:
     world = world_with_pools()
-    world.online("res", "node0")
     world.plug("node0", "gpu-zz-fixed", "GPU-fixed")
+    world.online("res", "node0")
     for name in ("one", "two", "three"):
         world.waits(name, "node0")
     assert (world.reserved("one"), world.reserved("two"), world.reserved("three")) == (["GPU-fixed"], ["GPU-res"], [])
@@ -169,8 +169,8 @@ def test_a_node_has_no_more_than_its_limit(labels: dict[str, str], policy: dict[
 
 def test_devices_without_a_request_count_against_the_limit() -> None:
     world = world_with_pools(limit={"max": 1})
-    world.online("orphan", "node0", request="long-gone")
     world.plug("node0", "gpu-fixed", "GPU-fixed")
+    world.online("orphan", "node0", request="long-gone")
     world.holds("busy", "node0", "gpu-GPU-orphan")
     for name in ("fixed", "over"):
         world.waits(name, "node0")

@@ -32,11 +32,14 @@ BOUNDS: dict[str, tuple[int, int]] = {
     "scheduler.attach_budget_seconds": (1, 599),
     "limit.max": COUNT,
     "limit.min": (0, 50),
+    "limit.fixed": COUNT,
 }
 CHOICES = {
     "mode": ("observe", "attach", "detach"),
     "detach_without_fence": ("best_effort", "never"),
     "hand_over": ("exchange", "clear"),
+    "device_ready": ("listed", "online"),
+    "operator_nudge": ("auto", "off"),
     "adoption": ("none", "reference", "all"),
     "driver.request_type": ("gpu", "cxlmemory"),
     "driver.force_detach": (True, False),

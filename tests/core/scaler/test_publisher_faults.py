@@ -54,9 +54,9 @@ def test_d03_a_changed_configuration_takes_effect_at_once() -> None:
 
 def test_d03_a_changed_class_changes_what_a_claim_may_have() -> None:
     world = plain()
-    world.waits("train", "node0")
     revised = replace(A100, attributes={"productName": "A100 rev B"})
     world.plug("node0", "gpu-0", "GPU-fixed", revised)
+    world.waits("train", "node0")
     assert world.state_of("train") == "Attaching"
     world.observe(class_of(revised))
     assert world.reserved("train") == ["GPU-fixed"]
@@ -141,9 +141,8 @@ def test_d09_a_node_that_left_its_fabric_is_labelled_no_more() -> None:
 
 def test_d13_an_attribute_that_the_pool_leaves_empty_is_no_mark_of_a_model() -> None:
     """Pool devices carry `uuid: ""`; a device is not known by what is empty."""
-    world = World(
-        "attach", models=(replace(A100, attributes={"uuid": "", "productName": "A100"}),), scan_interval_seconds=0
-    )
+    models = (replace(A100, attributes={"uuid": "", "productName": "A100"}),)
+    world = World("attach", models=models, scan_interval_seconds=0, limit={"fixed": 1})
     world.node("node0")
     world.pool(A100, 4)
     world.waits("train", "node0")

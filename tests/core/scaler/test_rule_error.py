@@ -75,7 +75,7 @@ def test_rules_that_keep_undoing_each_other_end_and_stop_no_other(monkeypatch: p
 
 def _promises_twice(monkeypatch: pytest.MonkeyPatch) -> tuple[World, str]:
     """A world in which a fault of ours promises one device to every claim that waits; the claim for which it was refused."""
-    world = World("attach")
+    world = World("attach", limit={"fixed": 1})
     world.rules_may_fail = True
     world.node("node0")
     world.node("node1")

@@ -327,6 +327,22 @@ DECISIONS: list[tuple[Any, str]] = [
     ),
     (e.UsedStamped("r", "detach", "gpu-x", 1), "note on gpu-x when it was last used"),
     (
+        e.OperatorNudged("r", "attach", "gpu-x", "node0", "list"),
+        "make the operator look at gpu-x on node0: its device has come, and the node's driver does not list it yet",
+    ),
+    (
+        e.OperatorNudged("r", "attach", "gpu-x", "node0", "settle"),
+        "make the operator look at gpu-x on node0: the node's driver lists its device",
+    ),
+    (
+        e.OperatorNudged("r", "attach", "gpu-x", "node0", "attach"),
+        "make the operator look at gpu-x on node0: its device should have come by now",
+    ),
+    (
+        e.OperatorNudged("r", "detach", "gpu-x", "node0", "detach"),
+        "make the operator look at gpu-x on node0: its device should be off by now",
+    ),
+    (
         p.PoolPublished(
             driver="d",
             pool="p",
