@@ -760,7 +760,7 @@ class Indexes(OwnIndexes):
             if resource.uuid:
                 change(self.resources_of_uuid, resource.uuid, uid)
             self.dirty.nodes.add(resource.node)
-        (self.online.add if new is not None and new.state == ONLINE else self.online.discard)(uid)
+        (self.online.add if new is not None and new.state == ONLINE and not new.leaving else self.online.discard)(uid)
         if _counts(old) != _counts(new):
             for cell in {(one.node, one.model) for one in (old, new) if one is not None}:
                 self._count_coming(cell)

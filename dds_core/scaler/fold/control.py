@@ -12,7 +12,8 @@ from dds_core.kit.work import Fold
 from dds_core.scaler import events as e
 from dds_core.scaler.fold import reuse
 from dds_core.scaler.fold.decisions import RELISTED, advance_stage, hold_is, settled_due, void_unseen
-from dds_core.scaler.fold.objects import FIXED, note_fixed
+from dds_core.scaler.fold.looks import UNANSWERED
+from dds_core.scaler.fold.objects import FIXED, fix_by_policy, note_fixed
 from dds_core.scaler.policy import read_policy
 from dds_core.scaler.state import State
 
@@ -26,6 +27,7 @@ def _policy(state: State, event: e.PolicyChanged, at: int) -> None:
     if not state.policy.learns_idle or before.longest_idle != state.policy.longest_idle:
         reuse.forget(state)
     state.rebuild()
+    fix_by_policy(state)
 
 
 def _capabilities(state: State, event: e.Capabilities, at: int) -> None:
@@ -38,6 +40,7 @@ def _capabilities(state: State, event: e.Capabilities, at: int) -> None:
 def _synced(state: State, event: e.Synced, at: int) -> None:
     if FIXED not in state.fired_deadlines:
         note_fixed(state, at)
+    state.counters.drop(UNANSWERED)
     kit.synced(state, at, void_unseen)
     state.dirty.everything = True
 

@@ -32,6 +32,8 @@ def resource_looked_at(state: State, old: FabricResource | None, new: FabricReso
     if new.uuid and not row.named and new.state == RESOURCE_ATTACHING:
         _measure(state, "attach", new, row, at)
         state.looks.put(new.uid, replace(row, named=at))
+    elif new.error and (old is None or old.error != new.error):
+        state.looks.put(new.uid, replace(row, erred=at))
 
 
 def looks_end(state: State, uid: str, at: int, resource: FabricResource | None = None) -> None:
@@ -77,10 +79,11 @@ def slice_looked_at(state: State, slice: Slice, at: int) -> None:
     key = (slice.node, slice.driver)
     before = state.listings.get(key) or Listing()
     rows = [row for uid in state.resources_at[slice.node] if (row := state.looks.get(uid)) is not None and row.named]
-    looks = [look for row in rows for look in (row.named, row.last) if before.listed < look]
+    looks = [look for row in rows for look in (row.named, row.last) if look > before.listed]
+    looks = [look for look in looks if look >= before.restarted + PLUGIN_REST]  # earlier ones restarted nothing
     restarted = min(looks, default=0)
     slowest = before.slowest
-    if restarted and restarted - before.listed >= PLUGIN_REST and state.synced:
+    if restarted - before.listed >= PLUGIN_REST and state.synced:
         slowest = max(at - restarted, slowest * 7 // 8)
     state.listings.put(key, Listing(at, restarted or at, slowest))
     for uid in state.resources_at[slice.node]:

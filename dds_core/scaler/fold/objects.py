@@ -24,7 +24,7 @@ from dds_core.scaler import events as e
 from dds_core.scaler.fold.decisions import ORDERED, detach_void, hold_seen, note_ordered, order_met
 from dds_core.scaler.fold.lives import forget_claim
 from dds_core.scaler.fold.looks import looks_end, resource_looked_at, slice_looked_at
-from dds_core.scaler.model import COOLING, DEPARTED, NO_PROGRESS, PoolKey, model_of_device
+from dds_core.scaler.model import COOLING, DEPARTED, NO_PROGRESS
 from dds_core.scaler.operator import verdict
 from dds_core.scaler.spending import counting
 from dds_core.scaler.state import State
@@ -76,30 +76,45 @@ def _after_slice(state: State, slice: Slice, before: set[str], at: int) -> None:
     _note_unlisted(state, slice.node, at)
     if slice.node in state.node_named:
         slice_looked_at(state, slice, at)
+    if slice.node:
         _note_unnamed(state, slice, at)
     _forget_departed(state, before)
     _tell_taints_again(state, before)
 
 
 def _note_unnamed(state: State, slice: Slice, at: int) -> None:
-    """Note which listed devices no resource names. Before the first order on the node they belong to the machine, and as many as
-    the policy says; one that is first listed after it is unexplained: the operator may have attached it and lost the answer."""
+    """Note which listed devices no resource names. Before the first order on the node they belong to the machine; one that is
+    first listed after it is unexplained: the operator may have attached it and lost the answer."""
     key = (slice.driver, slice.pool)
     pool = state.pools.get(key)
     if slice.driver not in state.drivers or FIXED not in state.fired_deadlines:
         return
+    late = (ORDERED, slice.node) in state.fired_deadlines
     for name in pool.devices if pool is not None else ():
         for uuid in state.face((*key, name)).uuids:
-            if uuid in state.fixed or uuid in state.unexplained or state.resources_of_uuid[uuid]:
-                continue
-            if (DEPARTED, uuid) in state.fired_deadlines:
-                continue
-            late = (ORDERED, slice.node) in state.fired_deadlines and not _is_fixed_by_policy(
-                state, slice.node, key, name
-            )
-            (state.unexplained if late else state.fixed).put(uuid, (slice.node, at))
+            if uuid not in state.fixed and uuid not in state.unexplained and _is_unnamed(state, uuid):
+                (state.unexplained if late else state.fixed).put(uuid, (slice.node, at))
     for uuid in [one for one, row in state.unexplained.rows.items() if row[0] == slice.node and not state.keys_of[one]]:
         state.explain(uuid)
+    fix_by_policy(state)
+
+
+def _is_unnamed(state: State, uuid: str) -> bool:
+    return not state.resources_of_uuid[uuid] and (DEPARTED, uuid) not in state.fired_deadlines
+
+
+def fix_by_policy(state: State) -> None:
+    """As many unexplained devices belong to the machine as the policy says, the first ones first."""
+    for uuid, (node, at) in sorted(state.unexplained.rows.items(), key=lambda one: (one[1], one[0])):
+        model = state.model_of_uuid(uuid)
+        most = state.policy.limit_of(node, model.model).fixed if model is not None else 0
+        if (
+            most
+            and sum(row[0] == node and state.model_of_uuid(one) == model for one, row in state.fixed.rows.items())
+            < most
+        ):
+            state.explain(uuid)
+            state.fixed.put(uuid, (node, at))
 
 
 def note_fixed(state: State, at: int) -> None:
@@ -107,16 +122,8 @@ def note_fixed(state: State, at: int) -> None:
     state.fired_deadlines.put(FIXED, at)
     for key, face in state.faces.items():
         for uuid in face.uuids if key[0] in state.drivers else ():
-            if uuid not in state.unexplained and uuid not in state.fixed and not state.resources_of_uuid[uuid]:
+            if uuid not in state.unexplained and uuid not in state.fixed and _is_unnamed(state, uuid):
                 state.fixed.put(uuid, (state.pools[key[:2]].node, at))
-
-
-def _is_fixed_by_policy(state: State, node: str, key: PoolKey, name: str) -> bool:
-    model = model_of_device(state.config, key[0], state.pools[key].devices[name])
-    if model is None:
-        return False
-    most = state.policy.limit_of(node, model.model).fixed
-    return sum(state.model_of_uuid(uuid) == model for uuid, row in state.fixed.rows.items() if row[0] == node) < most
 
 
 def _slice_changed(state: State, driver: str, at: int) -> None:
@@ -299,7 +306,7 @@ def _request_gone(state: State, event: e.ObjectGone, at: int) -> None:
 def _resource_observed(state: State, event: e.ObjectObserved, at: int) -> None:
     """An attach error stands from its first text until the text is removed, or until the device has an id: the operator removes
     the text of an earlier try only with Online, and from then on an error is the node's."""
-    old = state.resources.get(event.uid)
+    old, failed = state.resources.get(event.uid), state.manager_fails
     observed(state, event, at)
     resource = state.resources.rows[event.uid]
     if resource.uuid:
@@ -310,7 +317,7 @@ def _resource_observed(state: State, event: e.ObjectObserved, at: int) -> None:
         state.unmarked.drop(event.uid)
     if verdict(resource.error) != verdict(old.error if old is not None else "") or not resource.error:
         state.clear_alert(event.uid, DEVICE_ERROR)
-    _note_sick(state, resource, at)
+    _note_sick(state, resource, failed, at)
     resource_looked_at(state, old, resource, at)
     if resource.uuid:
         state.fixed.drop(resource.uuid)
@@ -325,16 +332,14 @@ def _resource_observed(state: State, event: e.ObjectObserved, at: int) -> None:
         state.erring.put(event.uid, at)
 
 
-def _note_sick(state: State, resource: FabricResource, at: int) -> None:
-    """Note since when a device with an id has an error that says nothing of the device. When the manager answers again, its
-    errors of the other devices are forgotten: they go at the operator's next checks."""
-    uid, failed = resource.uid, state.manager_fails
-    if resource.error and resource.uuid and not verdict(resource.error) and not resource.leaving:
-        if uid not in state.sick:
-            state.sick.put(uid, at)
-        return
-    _is_not_sick(state, uid)
-    if failed:
+def _note_sick(state: State, resource: FabricResource, failed: bool, at: int) -> None:
+    """Note since when a device with an id has an error that says nothing of the device. When the manager that had failed answers
+    again, its errors of the other devices are forgotten: they go at the operator's next checks."""
+    if not resource.error or not resource.uuid or verdict(resource.error) or resource.leaving:
+        _is_not_sick(state, resource.uid)
+    elif resource.uid not in state.sick:
+        state.sick.put(resource.uid, at)
+    if failed and not state.manager_fails:
         state.clear_alert(MANAGER, MANAGER_ERROR)
         for other in list(state.sick):
             _is_not_sick(state, other)
@@ -354,12 +359,13 @@ def _departed(state: State, old: FabricResource | None, at: int) -> None:
 
 
 def _resource_gone(state: State, event: e.ObjectGone, at: int) -> None:
-    _departed(state, state.resources.get(event.uid), at)
+    old = state.resources.get(event.uid)
+    _departed(state, old, at)
     state.resources.drop(event.uid)
     state.unmarked.drop(event.uid)
     state.erring.drop(event.uid)
     _is_not_sick(state, event.uid)
-    looks_end(state, event.uid, at)
+    looks_end(state, event.uid, at, old)
     state.unlisted.drop(event.uid)
     state.fired_deadlines.drop((DeadlineKind.UNLISTED, event.uid))
 

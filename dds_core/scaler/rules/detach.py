@@ -133,7 +133,9 @@ def _quiet(state: State, resource: FabricResource) -> Iterator[tuple[int, int]]:
     rate = state.rates.get("")
     request = max(WHOLE_REQUEST, 2 * round(rate.service * MICROSECONDS) if rate is not None else 0)
     wanted = any(failure.model == resource.model for failure in state.failures.rows.values())
-    yield from islice(pauses(state.erring.rows[resource.uid], request), 0 if wanted else 1, None)
+    look = state.looks.get(resource.uid)
+    since = max(state.erring.rows[resource.uid], look.erred if look is not None else 0)
+    yield from islice(pauses(since, request), 0 if wanted else 1, None)
 
 
 def call_off_due(state: State, uid: str) -> int | None:

@@ -60,9 +60,12 @@ def nudge_due(state: State, uid: str) -> int | None:
             due = _done_due(row, pace) if pace is not None else None
         case _:
             due = None
-    if due is None or not row.nudges:
-        return due
-    return max(due, row.last + (_BACK_OFF << row.nudges - 1 if due < row.last else _PAUSE))
+    if due is not None and row.nudges:
+        due = max(due, row.last + (_BACK_OFF << row.nudges - 1 if due < row.last else _PAUSE))
+    if due is not None and _why(state, resource) == "settle":
+        starting = _starting_since(state, resource)
+        return due if starting is None or due < starting + PLUGIN_REST else None
+    return due
 
 
 def _why(state: State, resource: FabricResource) -> str:
@@ -80,21 +83,31 @@ def _listing(state: State, resource: FabricResource) -> Listing:
     return (state.listings.get((resource.node, model.driver)) if model is not None else None) or Listing()
 
 
+def _looks_at(state: State, node: str) -> dict[str, Look]:
+    """The resources on the node that have an id and are not Online yet, by uid."""
+    known = ((uid, state.looks.get(uid)) for uid in state.resources_at[node])
+    return {uid: row for uid, row in known if row is not None and row.named}
+
+
+def _starting_since(state: State, resource: FabricResource) -> int | None:
+    """The last look on the resource's node, if it restarted the plugin and its list is still to come."""
+    listing = _listing(state, resource)
+    look = max((max(row.named, row.last) for row in _looks_at(state, resource.node).values()), default=0)
+    return look if look > listing.listed and look >= listing.restarted + PLUGIN_REST + _POD else None
+
+
 def _list_due(state: State, resource: FabricResource) -> int | None:
     """When a look at the node's oldest unlisted resource restarts the plugin, and not between its start and its list."""
-    known = ((one, state.looks.get(one)) for one in state.resources_at[resource.node])
-    rows = {one: row for one, row in known if row is not None and row.named}
+    rows = _looks_at(state, resource.node)
     waiting = [
         uid for uid, row in rows.items() if row.nudges < _MOST and not state.is_listed(state.resources.rows[uid])
     ]
     if resource.uid != min(waiting, key=lambda uid: (rows[uid].named, uid), default=""):
         return None
-    listing = _listing(state, resource)
-    old_enough = listing.restarted + PLUGIN_REST + _POD
-    look = max(max(row.named, row.last) for row in rows.values())
-    if look <= listing.listed or look < old_enough:
-        return old_enough
-    # The last look restarted the plugin, whose list is still to come. A look within PLUGIN_REST of a restart restarts nothing.
+    listing, look = _listing(state, resource), _starting_since(state, resource)
+    if look is None:
+        return listing.restarted + PLUGIN_REST + _POD
+    # A look within PLUGIN_REST of a restart restarts nothing; a later one could come before the list.
     if not listing.slowest:
         return None
     late = look + 2 * listing.slowest
