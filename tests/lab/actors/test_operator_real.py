@@ -369,6 +369,31 @@ def test_a_request_has_only_fields_with_values_and_copies_of_its_resources() -> 
     assert status["resources"] == {one["metadata"]["name"]: {**hall.status(), "node_name": "node0"}}
 
 
+def test_a_size_that_changes_before_its_resources_are_made_makes_too_many() -> None:
+    """Entries of the first plan stay: the second one counts only resources that exist. Nothing takes the surplus away before
+    the size changes again."""
+    hall = Real()
+    hall.request(size=0)
+    hall.run(1)
+    states: list[str] = []
+
+    def grow(old: Object | None, new: Object | None) -> None:
+        status = (new or {}).get("status") or {}
+        states.append(status.get("state", ""))
+        if states.count("Updating") == 1 and states[-1] == "Updating" and new is not None:
+            hall.time.after(0.001, lambda: hall.resize("wanted", 2))
+
+    hall.user.mirror("composabilityrequests").on_change(grow)
+    hall.resize("wanted", 1)
+    hall.run(100)
+    status = hall.state("composabilityrequests", "wanted")
+    assert (status["state"], status["scalarResource"]["size"]) == ("Running", 2)
+    assert hall.states() == ["Online"] * 3
+    hall.resize("wanted", 1)
+    hall.run(60)
+    assert hall.states() == ["Online"]
+
+
 def test_a_resting_real_operator_changes_nothing() -> None:
     hall = online()
     version = hall.user.get("composabilityrequests", "wanted")["metadata"]["resourceVersion"]

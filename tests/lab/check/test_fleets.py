@@ -11,7 +11,7 @@ from dds_lab.check.fleets import LEARNS_FROM, Blow, Draw, fleet_of
 from dds_lab.check.playing import FleetRun, fleet_run, played
 from dds_lab.scenario.checks import problems
 
-FEW = (8, 13, 16, 18)
+FEW = (8, 16, 18, 20)
 CORPUS = {
     1: "partitions of a small GPU, and three fabrics",
     3: "a log whose answers are lost, and a leader that stands still",
