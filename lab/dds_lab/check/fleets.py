@@ -287,15 +287,22 @@ class _Maker:
                 "in_flight_per_machine": draw.one((0, 0, 1)),
                 "in_flight": draw.one((0, 0, 2)),
             },
-            "operator": {
-                "kind": "real" if draw.chance(0.8) else "ideal",
-                "sync": 60,
-                "orphan": 300,
-            },
+            "operator": self._operator(),
             "vendor": {"start": {"between": [0.5, 4]}},
             "publisher": False if ours else {"interval": draw.one((0, 2, 5)), "stable_names": True},
             "manager": {"api": api} if ours else False,
             "scaler": False,
+        }
+
+    def _operator(self) -> dict[str, Any]:
+        draw = self.draw
+        kind, poll = "real" if draw.chance(0.8) else "ideal", draw.one((10, 30))
+        return {
+            "kind": kind,
+            "api": draw.one(("fm", "fm", "fm", "cm")),
+            "poll": 30 if kind == "real" else poll,
+            "sync": 60,
+            "orphan": draw.one((300, 600)),
         }
 
     # -- pods

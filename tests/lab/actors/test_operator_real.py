@@ -325,15 +325,13 @@ def test_a_device_that_came_again_is_detached_again() -> None:
     assert hall.fabric.ledger.count("detach", "done") == 2
 
 
-def test_a_deleted_request_is_gone_at_a_poll() -> None:
+def test_a_deleted_request_waits_for_its_resources_and_at_most_a_poll_longer() -> None:
     hall = online()
-    hall.run(10)
     requests = hall.story("composabilityrequests", "status", "state")
     hall.user.delete("composabilityrequests", "wanted")
-    hall.run(4.5)
-    assert hall.resources() == []
-    assert hall.state("composabilityrequests", "wanted")["state"] == "Cleaning"
-    hall.run(30)
+    hall.run(3)
+    assert hall.state("composabilityrequests", "wanted")["state"] == "Cleaning" and hall.states() == ["Detaching"]
+    hall.run(32)
     assert [value for _, value in requests] == ["Running", "Cleaning", "Deleting", "gone"]
 
 
@@ -369,6 +367,31 @@ def test_a_request_has_only_fields_with_values_and_copies_of_its_resources() -> 
     status = hall.state("composabilityrequests", "wanted")
     assert status["state"] == "Running"
     assert status["resources"] == {one["metadata"]["name"]: {**hall.status(), "node_name": "node0"}}
+
+
+def test_a_size_that_changes_before_its_resources_are_made_makes_too_many() -> None:
+    """Entries of the first plan stay: the second one counts only resources that exist. Nothing takes the surplus away before
+    the size changes again."""
+    hall = Real()
+    hall.request(size=0)
+    hall.run(1)
+    states: list[str] = []
+
+    def grow(old: Object | None, new: Object | None) -> None:
+        status = (new or {}).get("status") or {}
+        states.append(status.get("state", ""))
+        if states.count("Updating") == 1 and states[-1] == "Updating" and new is not None:
+            hall.time.after(0.001, lambda: hall.resize("wanted", 2))
+
+    hall.user.mirror("composabilityrequests").on_change(grow)
+    hall.resize("wanted", 1)
+    hall.run(100)
+    status = hall.state("composabilityrequests", "wanted")
+    assert (status["state"], status["scalarResource"]["size"]) == ("Running", 2)
+    assert hall.states() == ["Online"] * 3
+    hall.resize("wanted", 1)
+    hall.run(60)
+    assert hall.states() == ["Online"]
 
 
 def test_a_resting_real_operator_changes_nothing() -> None:

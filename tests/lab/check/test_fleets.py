@@ -11,7 +11,7 @@ from dds_lab.check.fleets import LEARNS_FROM, Blow, Draw, fleet_of
 from dds_lab.check.playing import FleetRun, fleet_run, played
 from dds_lab.scenario.checks import problems
 
-FEW = (8, 13, 16, 18)
+FEW = (8, 16, 18, 20)
 CORPUS = {
     1: "partitions of a small GPU, and three fabrics",
     3: "a log whose answers are lost, and a leader that stands still",
@@ -148,12 +148,15 @@ def test_seeds_draw_everything() -> None:
     steps = {step.action for one in fleets for step in one.scenario.steps}
     assert steps >= {"cordon", "drain", "silence", "drop_out", "resize", "restart", "relist", "lose_node", "withdraw"}
     assert {one.publish is None for one in fleets} == {True, False}
+    operators = [one.scenario.parts.operator for one in fleets]
+    real = [one for one in operators if one is not None and one.kind == "real"]
+    assert 0.7 < len(real) / len(operators) < 0.9 and {one.api for one in real} == {"fm", "cm"}
     assert {fleet_of(LEARNS_FROM + seed).policy.idle for seed in range(20)} == {"fixed", "adaptive"}
 
 
 def test_nothing_is_drawn_that_nobody_could_serve() -> None:
-    """A scheduler that hears nothing while claims are exchanged; parts that are more than the whole; a plugin that is started
-    again while it starts; a device that is lost for good; more work than the nodes have time for."""
+    """A scheduler that hears nothing while claims are exchanged; parts that are more than the whole; a device that is lost for
+    good; more work than the nodes have time for."""
     for fleet in map(fleet_of, range(60, 120)):
         scenario, schedulers = fleet.scenario, fleet.policy.schedulers.values()
         said = {fleet.policy.hand_over, fleet.another.hand_over, *(one.hand_over for one in schedulers)}
@@ -162,7 +165,7 @@ def test_nothing_is_drawn_that_nobody_could_serve() -> None:
             assert not (exchanges and step.relist and step.relist.part == "scheduler" and step.relist.lasts)
             assert step.drop_out is None or step.drop_out.lasts is not None
         assert all(model.memory != "16Gi" for model in scenario.cluster.models if model.partitions)
-        assert scenario.parts.operator is not None and scenario.parts.operator.plugin_rest > 0
+        assert scenario.parts.operator is not None
     (first, second) = fleet_of(111).scenario.mix
     assert first.lasts.between is not None and second.lasts.between is not None
     assert second.pods * second.lasts.between[1] <= 900, "one node, of which one pod takes all"

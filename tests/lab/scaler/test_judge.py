@@ -71,9 +71,7 @@ def test_b11_a_claim_that_fails_because_a_name_vanished(name: str) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_b14_a_device_that_is_taken_from_under_a_claim(seed: int) -> None:
-    rules = judged(standing_in("burst", removal=1.0, allocation=0.0), seed).rules
-    assert rules["detached in use"]
-    assert rules["beyond need"]
+    assert judged(standing_in("burst", removal=1.0, allocation=0.0), seed).rules["detached in use"]
 
 
 def test_b22_b23_a_claim_that_is_failed_and_chosen_again_without_end() -> None:

@@ -301,3 +301,22 @@ def test_calls_of_one_instant_come_in_the_order_in_which_they_were_asked_for() -
         time.after(1.0, lambda name=name: called.append(name))  # type: ignore[misc]
     time.run(1_000_000)
     assert called == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("fault", ["{kind: hang, operation: check}", "{kind: warning, operation: detach}"])
+def test_a_fault_of_the_fabric_that_its_operation_cannot_have(fault: str) -> None:
+    with pytest.raises(ScenarioError):
+        parse(CLUSTER + f"faults: {{fabric: [{fault}]}}\n", "faults")
+
+
+def test_a_real_operator_in_a_whole_lab_attaches_and_detaches_and_its_restarts_of_plugins_are_counted() -> None:
+    text = (
+        CLUSTER + "  nodes: [{fabric: 1}]\nparts: {scaler: {}}\nduration: 5m\nsteps:\n"
+        "  - {at: 20s, run: {name: p, devices: {nvidia-a100-40: 1}}}\n  - {at: 3m, withdraw: p}\n"
+    )
+    with lab_of(text) as lab:
+        lab.run(seconds=170)
+        assert lab.plugin_restarts()["node0000"] >= 1
+        assert len(lab.fabric.attached("node0000")) == 1
+        lab.run(seconds=130)
+        assert lab.ledger.attached() == {}

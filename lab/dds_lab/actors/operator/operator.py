@@ -57,7 +57,7 @@ class Syncer:
             self._timer.cancel()
 
     def machine_changed(self, node: str) -> None:
-        if node and any(self._orphan(one) for one in self._fabric.attached(node)):
+        if node and any(self._orphan(one) for one in self._fabric.plugged(node)):
             self._suspects[node] = None
             self._arm()
 
@@ -70,7 +70,7 @@ class Syncer:
     def _tick(self) -> None:
         self._timer = None
         for node in tuple(self._suspects):
-            orphans = [one for one in self._fabric.attached(node) if self._orphan(one)]
+            orphans = [one for one in self._fabric.plugged(node) if self._orphan(one)]
             if self._view.nodes.get(node) is None or not orphans:
                 del self._suspects[node]  # without a Node, the operator does not ask for its machine
                 continue
@@ -101,8 +101,9 @@ class Syncer:
             return  # the next tick tries again
 
     def _accounted(self, serial: str) -> bool:
-        """Whether the device is in no machine or a resource names it. If that changes, its clock starts from zero."""
-        return not self._fabric.where(serial) or bool(self._view.holding(serial))
+        """Whether the device is in no node's machine or a resource names it. If that changes, its clock starts from zero."""
+        node = self._fabric.where(serial)
+        return not node or self._view.nodes.get(node) is None or bool(self._view.holding(serial))
 
     def _orphan(self, one: Attached) -> bool:
         return not one.fixed and not self._view.holding(one.device.serial)
