@@ -349,7 +349,8 @@ class Config(Record, frozen=True):
 
 class AttachRequest(Record, frozen=True):
     """A ComposabilityRequest: so many devices of a model on a node. `acted_size`: status.scalarResource.size, the size
-    that the operator last acted on."""
+    that the operator last acted on. `planned`: names of the resources that it keeps or makes (status.resources); None if
+    unknown."""
 
     uid: str
     name: str = ""
@@ -366,6 +367,7 @@ class AttachRequest(Record, frozen=True):
     state: str = ""
     error: str = ""
     acted_size: int | None = None
+    planned: tuple[str, ...] | None = None
 
 
 ONLINE, RESOURCE_ATTACHING = "Online", "Attaching"

@@ -247,6 +247,8 @@ def _forget_device(state: State, uid: str) -> None:
         DeadlineKind.SETTLE,
         "let-go",
         DeadlineKind.PROGRESS,
+        DeadlineKind.NUDGE,
+        DeadlineKind.CALL_OFF,
     ):
         state.fired_deadlines.drop((kind, uid))
     for name in _WITH_DEVICE:

@@ -453,6 +453,8 @@ def _is_kept(state: State, resource: FabricResource, more: int = 0) -> bool:
 
 def _is_going(state: State, uid: str) -> bool:
     """Whether it was chosen to go, and the size is not lowered for it yet."""
+    if state.resources.rows[uid].leaving:
+        return False
     fence = state.fences.get(uid)
     return not fence.ordered if fence is not None else uid in state.holds
 

@@ -195,13 +195,16 @@ def staying_of(state: State, own: AttachRequest) -> list[FabricResource]:
 
 
 def is_given_up(state: State, resource: FabricResource) -> bool:
-    """Whether the operator reports that it has acted on the smaller size for which this device was to go. A larger size would no
-    longer keep it, even if its resource is not seen to leave yet: that news may come later than the request's."""
+    """Whether the operator reports that it has acted on the smaller size for which this device was to go: it keeps resources by
+    name. A larger size would no longer keep it, even if its resource is not seen to leave yet: that news may come later."""
     fence = state.fences.get(resource.uid)
     request = state.requests.get(state.request_named.get(resource.request, ""))
-    if fence is None or not fence.ordered or request is None or request.state != "Running":
+    if fence is None or not fence.ordered or request is None:
         return False
-    return request.acted_size is not None and request.acted_size < len(staying_of(state, request))
+    if request.planned is not None:
+        return resource.name not in request.planned
+    acted = request.acted_size if request.state == "Running" else None
+    return acted is not None and acted < len(staying_of(state, request))
 
 
 def _move(uid: str, trigger: str, state: str, cause: str, key: DeviceKey | None = None) -> DeviceMoved | None:

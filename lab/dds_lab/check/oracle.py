@@ -131,7 +131,8 @@ def _left(lab: Lab) -> Iterator[str]:
     for resource in resources:
         meta, serial = resource["metadata"], _serial(resource)
         # The operator waits until no slice lists the device. It waits for ever if another node has the device by then.
-        elsewhere = meta.get("deletionTimestamp") and serial and nodes[serial] - {resource["spec"]["target_node"]}
+        there = {*nodes[serial], lab.fabric.where(serial)} - {resource["spec"]["target_node"], ""}
+        elsewhere = meta.get("deletionTimestamp") and serial and there
         if DELETE_DEVICE in (meta.get("annotations") or {}) and not elsewhere:
             yield "a mark"
     for node in client.list("nodes"):
@@ -147,6 +148,10 @@ def _spare(view: ClusterView) -> Iterator[str]:
     kept = Counter(
         (one["spec"]["target_node"], one["spec"]["model"]) for one in resources if _request(one) in waited_for
     )
+    for one in resources:  # a device that another node has by now is named by the resource that it left: nobody takes it off
+        place = view.lab.fabric.where(_serial(one))
+        if one["metadata"].get("deletionTimestamp") and place not in ("", one["spec"]["target_node"]):
+            kept[place, one["spec"]["model"]] += 1
     for model in view.lab.scenario.cluster.models:
         cells = ((node, model.model) for node in view.nodes)
         yield from [SPARE] * sum(max(0, view.spare(cell) - kept[cell]) for cell in cells)

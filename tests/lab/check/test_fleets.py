@@ -184,7 +184,7 @@ def test_a_pod_is_not_waited_for_while_others_run_on_all_that_its_node_may_have(
     """The other node is lost, with devices in its machine."""
     with fleet_run(fleet_of(434)) as run:
         run.lab.run(2000)
-        (pod,) = [one for one in run.lab.client("looking").list("pods") if one["metadata"]["name"] == "mix1-5"]
+        (pod,) = [one for one in run.lab.client("looking").list("pods") if one["metadata"]["name"] == "mix1-7"]
         assert not pod["spec"].get("nodeName") and run._waiting() == []
         assert run._is_enough({"default/last-1-tesla-t4"})
 
@@ -195,9 +195,9 @@ def test_a_pod_is_not_waited_for_while_others_run_on_a_rival_of_its_model() -> N
     with fleet_run(fleet_of(11158)) as run:
         run.lab.run(3300)
         view, mine = run.judge.view, {"default/last-1-tesla-t4"}
-        assert [one.name for one in view.claims.values() if one.cells["node0000", "H100 80G"]] == ["default/mix0-20"]
+        assert [one.name for one in view.claims.values() if one.cells["node0000", "H100 80G"]] == ["default/mix0-17"]
         assert run._waiting() == [] and not run._is_enough(mine)
-        (uid,) = [one.uid for one in view.claims.values() if one.name == "default/mix0-20"]
+        (uid,) = [one.uid for one in view.claims.values() if one.name == "default/mix0-17"]
         del view.claims[uid]
         assert view.attached(("node0000", "H100 80G")) and run._is_enough(mine)
 

@@ -21,6 +21,8 @@ from dds_adapters.sql import Database, upgrade
 from dds_core.events import DeadlinePassed, Event, WriteDone, WriteRefused
 from dds_core.log import EventLog
 from dds_core.scaler.events import AttachOrdered, ConfigObserved, DevicesGiven, HandOver, NodeObserved
+from dds_core.scaler.fold.decisions import ORDERED
+from dds_core.scaler.fold.objects import FIXED
 from dds_lab.driver import Direct
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.cluster import Cluster, Nodes
@@ -332,4 +334,5 @@ def test_nothing_is_kept_of_what_is_gone(name: str) -> None:
         for table in (state.hand_overs, state.failures, state.reservations, state.orders, state.refusals):
             assert not table
         assert not scaler._wishes and not scaler._questions._naming and len(run.ours.outbox) == 0
-        assert all(of in ("fleet", "") or of in there for kind, of in state.fired_deadlines if kind != "cooling")
+        of_nodes = ("cooling", ORDERED, FIXED[0])
+        assert all(of in ("fleet", "") or of in there for kind, of in state.fired_deadlines if kind not in of_nodes)

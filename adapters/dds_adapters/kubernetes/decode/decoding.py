@@ -284,6 +284,7 @@ def attach_request(raw: bytes) -> AttachRequest:
     """A ComposabilityRequest. Raises Fault."""
     found = read(raw_.composability_request, raw, "ComposabilityRequest", OPERATOR)
     meta, wanted, status = found.metadata, found.spec.resource, found.status or _NO_REQUEST_STATUS
+    acted_size = status.scalar_resource.size if status.scalar_resource is not None else None
     return AttachRequest(
         uid=meta.uid,
         name=meta.name,
@@ -299,7 +300,8 @@ def attach_request(raw: bytes) -> AttachRequest:
         force=wanted.force_detach,
         state=status.state,
         error=scrub(status.error),
-        acted_size=status.scalar_resource.size if status.scalar_resource is not None else None,
+        acted_size=acted_size,
+        planned=tuple(sorted(status.resources or ())) if status.resources or acted_size == 0 else None,
     )
 
 

@@ -392,6 +392,7 @@ class RequestStatus(Part, frozen=True):
     state: str = ""
     error: str = ""
     scalar_resource: ActedOn | None = None
+    resources: dict[str, msgspec.Raw] | None = None
 
 
 class RawComposabilityRequest(Object, frozen=True, kw_only=True):
