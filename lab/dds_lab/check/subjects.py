@@ -28,7 +28,7 @@ from dds_lab.scenario.parts import Operator, PartName, Scaler
 from dds_lab.setup import install_guard
 
 LOG, CLUSTER = "lab/scaler", "kube-system-of-the-lab"
-QUICK = Operator(kind="ideal", sync=0.0)
+QUICK = Operator()
 HANDS = ("attach", "detach", "condition")
 """Steps with which a scenario does the work of operator and scaler by hand."""
 FOREIGN = {"shares"}
