@@ -349,7 +349,7 @@ def _there_is(state: State, node: str, cell: CellPlan, count: int) -> bool:
     model without any pool, only so many are ordered as the fabric can attach in time."""
     if cell.leaving is not None if cell.own is None else _counts_what_goes(state, cell.own):
         return False
-    if _is_making(state, cell):
+    if is_making(state, cell):
         return False
     if _is_being_taken_off(state, node, cell.model):
         return False
@@ -360,7 +360,7 @@ def _there_is(state: State, node: str, cell: CellPlan, count: int) -> bool:
     return shown >= count + _still_shown(state, node, cell)
 
 
-def _is_making(state: State, cell: CellPlan) -> bool:
+def is_making(state: State, cell: CellPlan) -> bool:
     """Whether the operator has still to make resources for the size that was ordered last. If the size changes between its plan
     and its making them, it makes those of both sizes."""
     order, own = state.orders.get((cell.node, cell.model.model)), cell.own
