@@ -233,7 +233,9 @@ def test_where_an_order_takes_long_the_pause_is_twice_as_long_after_the_try() ->
     wait(world, 400)
     (one,) = called_off(world)
     when = world.decided_at(one) - since
-    assert when == pytest.approx(163.835 + 2 * service, abs=0.001), "the second pause is the one after the try at 163.835 s"
+    assert when == pytest.approx(163.835 + 2 * service, abs=0.001), (
+        "the second pause is the one after the try at 163.835 s"
+    )
 
 
 def test_what_cannot_be_decided_in_a_pause_waits_for_the_next() -> None:

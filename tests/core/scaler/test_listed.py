@@ -14,10 +14,11 @@ from tests.support.world import A100, FAILED, GPU, H100, World, one_node
 
 def ordered(*claims: str, mode: str = "attach", **policy: Any) -> tuple[World, str]:
     """Claims of one device wait on node0, and their devices were ordered; the world and the name of the request."""
-    world = one_node(mode, 8, scan_interval_seconds=0, **policy)
+    world = one_node(mode, 8, synced=False, scan_interval_seconds=0, **policy)
     for claim in claims:
         world.waits(claim, "node0")
-        world.carry_out()
+    world.sync()
+    world.carry_out()
     return world, world.events(e.AttachOrdered)[-1].request
 
 

@@ -99,11 +99,13 @@ def test_an_order_of_anybody_covers_a_claim() -> None:
 
 
 def test_claims_are_served_by_age_then_namespace_then_name() -> None:
-    world = world_with_pools()
+    world = world_with_pools(synced=False)
     for name in ("red/b", "blue/b", "blue/a", "old"):
         world.claim(name, created=5 if name != "old" else 1)
     for name in ("red/b", "blue/b", "blue/a", "old"):
         world.allocate(name, "node0")
+    world.sync()
+    assert world.only(e.AttachOrdered).size == 4
     world.carry_out()
     for number in range(4):
         world.online(f"res{number}", "node0")
@@ -138,6 +140,8 @@ def test_each_fabric_has_its_own_free_devices() -> None:
     world.pool(A100, 1, fabric=2)
     for number, name in enumerate(("one", "two")):
         world.waits(name, "far", *pool_results(number, fabric=2))
+        world.carry_out()
+        world.make()
     assert [o.size for o in world.events(e.AttachOrdered)] == [1]
     assert world.state_of("two") == "Pending", "the free devices of the other fabric do not reach the node"
 
