@@ -238,6 +238,24 @@ def test_where_an_order_takes_long_the_pause_is_twice_as_long_after_the_try() ->
     )
 
 
+@pytest.mark.parametrize(("failed", "first"), [(False, 111.915), (True, 70.955)])
+def test_the_pauses_are_counted_from_the_last_change_of_the_text(failed: bool, first: float) -> None:
+    """Each other text is one more change of the object, at which the operator orders again, and its waits begin anew."""
+    world = hanging()
+    if failed:
+        world.claim("a", 2)
+        world.allocate("a", "node0")
+    wait(world, 50)
+    assert bool(world.events(e.ClaimFailed)) is failed, "the grace is counted from the first text"
+    for words in ("no such port", "the fabric is busy"):
+        world.resource("vain", "node0", error=words)
+        since = (world.now - START) / SECOND
+        wait(world, 20)
+    wait(world, 200)
+    (one,) = called_off(world)
+    assert world.decided_at(one) - since == pytest.approx(first, abs=0.001)
+
+
 def test_what_cannot_be_decided_in_a_pause_waits_for_the_next() -> None:
     world = hanging()
     wait(world, SECOND_PAUSE[0] - 1)
