@@ -1,5 +1,5 @@
-"""What a pod waits for behind the composable-resource-operator as it is, in the lab on virtual time: with a device given once it is
-listed and an operator that is nudged, beside the scaler as it was (`device_ready: online`, `operator_nudge: off`).
+"""What a pod waits for behind the composable-resource-operator as it is, in the lab on virtual time: with a device given once it
+is listed and an operator that is nudged, beside the scaler as it was (`device_ready: online`, `operator_nudge: off`).
 
 Times are of the lab's clock: they depend on the scenario and the rules, not on the machine.
 """
@@ -85,8 +85,8 @@ def burst(pods: int, seconds: float, seed: int = 7) -> tuple[tuple[float, int, f
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run showed. `waits`: seconds from a pod's creation to its node; `orders`: from the order for its claim, of those that
-    had one. `overtaken`: by claim how often another claim took the device that it was about to get."""
+    """What a run showed. `waits`: seconds from a pod's creation to its node; `orders`: from the order for its claim, of those
+    that had one. `overtaken`: by claim how often another claim took the device that it was about to get."""
 
     waits: list[float]
     orders: list[float]
@@ -131,8 +131,6 @@ def played(case: Case, **policy: Any) -> Outcome:
         run.lab.run()
         run.lab.run(60)
         (watch,) = watches
-        restarts = sum(run.lab.plugin_restarts().values())
-        orders: dict[str, int] = {}
         orders, overtaken = _orders(run)
         bound = {name: at for name, at in watch.bound.items() if name in watch.created}
         return Outcome(
@@ -218,7 +216,7 @@ def measure() -> list[Row]:
 
 def _row(case: Case, before: Outcome, after: Outcome, most: float | None) -> Row:
     p50 = percentile(after.orders, 50)
-    met = None if most is None else p50 <= most and not after.unbound
+    met = None if most is None else round(p50, 1) <= most and not after.unbound
     target = "" if most is None else f"≤ {most:g} s"
     return Row(f"{case.what}: order to bound", _told(after), _told(before), target=target, met=met)
 

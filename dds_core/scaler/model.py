@@ -257,12 +257,14 @@ class Look(Record, frozen=True):
 
 
 class Listing(Record, frozen=True):
-    """When a slice of a node's driver last changed (`listed`), the look of the operator that had restarted the plugin for it
-    (`restarted`, at the latest `listed`), and the longest time that this took lately, 0 if unknown."""
+    """When a slice of a node's driver last changed (`listed`); the look of the operator that had restarted the plugin for it
+    (`restarted`, at the latest `listed`); the longest time that this took lately (`slowest`, 0 if unknown); and the look that has
+    restarted the plugin since, while its list is still to come (`starting`, else 0)."""
 
     listed: int = 0
     restarted: int = 0
     slowest: int = 0
+    starting: int = 0
 
 
 class Pace(Record, frozen=True):

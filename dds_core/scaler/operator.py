@@ -16,6 +16,8 @@ POLL = 30 * MICROSECONDS
 """Time between two looks at an object that does not change; also between two health checks of a device that is Online."""
 PLUGIN_REST = 10 * MICROSECONDS
 """A look restarts only a plugin that is older."""
+PLUGIN_START = MICROSECONDS
+"""From a look that restarts the plugin to its new pod, whose age the operator compares."""
 TWO_CHECKS = 65 * MICROSECONDS
 """An error of a device that has its id counts only after so long: the operator keeps the text until its next look has succeeded,
 and one failed question to the manager is an error."""
@@ -25,6 +27,9 @@ WHOLE_REQUEST = 30 * MICROSECONDS
 """An order may be under way for so long, and for twice as long as the fabric's measured time for an attach."""
 
 _MARGIN = 2 * MICROSECONDS
+
+LEAVES = "k8s.io/device-uuid"
+"""Key of the taint in its rules for devices that leave; the value is the device's UUID."""
 
 Verdict = Literal["gone", "critical", "warning", ""]
 

@@ -9,7 +9,7 @@ from dds_core.kit.policy import MICROSECONDS
 from dds_core.model import ONLINE, RESOURCE_ATTACHING, RESOURCE_DETACHING, FabricResource, Slice
 from dds_core.scaler import events as e
 from dds_core.scaler.model import Listing, Look, Pace
-from dds_core.scaler.operator import PLUGIN_REST, POLL
+from dds_core.scaler.operator import PLUGIN_REST, PLUGIN_START, POLL
 from dds_core.scaler.state import State
 
 _ON_ITS_WAY = (RESOURCE_ATTACHING, RESOURCE_DETACHING)
@@ -32,6 +32,7 @@ def resource_looked_at(state: State, old: FabricResource | None, new: FabricReso
     if new.uuid and not row.named and new.state == RESOURCE_ATTACHING:
         _measure(state, "attach", new, row, at)
         state.looks.put(new.uid, replace(row, named=at))
+        _looked(state, new, at)
     elif new.error and (old is None or old.error != new.error):
         state.looks.put(new.uid, replace(row, erred=at))
 
@@ -75,25 +76,36 @@ def _measure(state: State, what: str, resource: FabricResource, row: Look, at: i
 
 
 def slice_looked_at(state: State, slice: Slice, at: int) -> None:
-    """A slice of the node's driver changed: its plugin has started, at the first look since the last list if there was one."""
+    """A slice of the node's driver changed: its plugin has started, at the look that restarted it if there was one."""
     key = (slice.node, slice.driver)
     before = state.listings.get(key) or Listing()
-    rows = [row for uid in state.resources_at[slice.node] if (row := state.looks.get(uid)) is not None and row.named]
-    looks = [look for row in rows for look in (row.named, row.last) if look > before.listed]
-    looks = [look for look in looks if look >= before.restarted + PLUGIN_REST]  # earlier ones restarted nothing
-    restarted = min(looks, default=0)
-    slowest = before.slowest
-    if restarted - before.listed >= PLUGIN_REST and state.synced:
-        slowest = max(at - restarted, slowest * 7 // 8)
-    state.listings.put(key, Listing(at, restarted or at, slowest))
-    for uid in state.resources_at[slice.node]:
-        if uid in state.looks:
-            state.dirty.devices.add(uid)
+    slowest = max(at - before.starting, before.slowest * 7 // 8) if before.starting and state.synced else before.slowest
+    state.listings.put(key, Listing(at, before.starting or at, slowest))
+    _touch(state, slice.node)
+
+
+def _looked(state: State, resource: FabricResource, at: int) -> None:
+    """The operator looks at a resource that has its id: it restarts the plugin if that is old enough."""
+    model = state.model(resource.model)
+    if model is None:
+        return
+    key = (resource.node, model.driver)
+    before = state.listings.get(key) or Listing()
+    if at >= max(before.restarted, before.starting) + PLUGIN_REST + PLUGIN_START:
+        state.listings.put(key, replace(before, starting=at))
+    _touch(state, resource.node)
+
+
+def _touch(state: State, node: str) -> None:
+    """What a look at one resource of the node brings concerns the others too."""
+    state.dirty.devices.update(uid for uid in state.resources_at[node] if uid in state.looks)
 
 
 def nudged(state: State, event: e.OperatorNudged, at: int) -> None:
-    row = state.looks.get(event.resource)
+    row, resource = state.looks.get(event.resource), state.resources.get(event.resource)
     if row is not None:
         missed = row.last - row.since if row.last else 0
         state.looks.put(event.resource, replace(row, nudges=row.nudges + 1, last=at, missed=missed))
+    if resource is not None and resource.uuid and resource.state == RESOURCE_ATTACHING:
+        _looked(state, resource, at)
     state.counters.put(f"nudges/{event.why}", (state.counters.get(f"nudges/{event.why}") or 0) + 1)

@@ -345,6 +345,10 @@ def _note_sick(state: State, resource: FabricResource, failed: bool, at: int) ->
         _is_not_sick(state, resource.uid)
     elif resource.uid not in state.sick:
         state.sick.put(resource.uid, at)
+    _manager_answers(state, failed, at)
+
+
+def _manager_answers(state: State, failed: bool, at: int) -> None:
     if failed and not state.manager_fails:
         state.clear_alert(MANAGER, MANAGER_ERROR)
         for other in list(state.sick):
@@ -365,12 +369,13 @@ def _departed(state: State, old: FabricResource | None, at: int) -> None:
 
 
 def _resource_gone(state: State, event: e.ObjectGone, at: int) -> None:
-    old = state.resources.get(event.uid)
+    old, failed = state.resources.get(event.uid), state.manager_fails
     _departed(state, old, at)
     state.resources.drop(event.uid)
     state.unmarked.drop(event.uid)
     state.erring.drop(event.uid)
     _is_not_sick(state, event.uid)
+    _manager_answers(state, failed, at)
     looks_end(state, event.uid, at, old)
     state.unlisted.drop(event.uid)
     state.fired_deadlines.drop((DeadlineKind.UNLISTED, event.uid))

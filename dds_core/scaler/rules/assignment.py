@@ -33,7 +33,7 @@ from dds_core.model import (
 from dds_core.scaler.events import ReservedDevice
 from dds_core.scaler.hardware import Face
 from dds_core.scaler.model import DEPARTED, model_of_device
-from dds_core.scaler.operator import verdict
+from dds_core.scaler.operator import LEAVES, verdict
 from dds_core.scaler.rules.devices import is_given_up, is_marked
 from dds_core.scaler.state import State
 
@@ -226,12 +226,11 @@ def _unlisted(state: State, resource: FabricResource) -> bool:
 
 
 def _has_a_name_that_leaves(state: State, resource: FabricResource) -> bool:
-    """Whether the operator's taint rule for a device that leaves the node has the device's name, which the driver has reused."""
+    """Whether the operator's taint rule for another device, which leaves the node, has the name that the driver has given to this
+    one. Its value is the UUID of that device."""
     names = state.names_of(resource)
     rules = (rule for rule in state.rules.rows.values() if (rule.driver, rule.pool, rule.device) in names)
-    leaving = (state.resources.rows[uid] for uid in state.resources_at[resource.node])
-    going = {f"{one.name}-taint" for one in leaving if one.leaving}
-    return any(rule.name in going for rule in rules)
+    return any(rule.taint.key == LEAVES and rule.taint.value != resource.uuid for rule in rules)
 
 
 def ordered_not_made(state: State, node: str, model: Model) -> int:

@@ -17,7 +17,7 @@ from dds_core.model import RESOURCE_ATTACHING, RESOURCE_DETACHING, FabricResourc
 from dds_core.scaler.events import OperatorNudged
 from dds_core.scaler.fold.looks import UNANSWERED
 from dds_core.scaler.model import Listing, Look, Pace
-from dds_core.scaler.operator import PLUGIN_REST, POLL
+from dds_core.scaler.operator import PLUGIN_REST, PLUGIN_START, POLL
 from dds_core.scaler.state import State, Work
 
 _MOST = 4
@@ -29,8 +29,6 @@ _UNANSWERED = 3
 _SURE = 2
 """So many attaches in a row must have been found by looks before the operator is taken to poll the fabric."""
 _NARROW = 3 * MICROSECONDS
-_POD = MICROSECONDS
-"""From a look to the new plugin pod, whose age the operator compares."""
 
 
 def nudge(work: Work, uid: str) -> None:
@@ -61,10 +59,10 @@ def nudge_due(state: State, uid: str) -> int | None:
         case _:
             due = None
     if due is not None and row.nudges:
-        due = max(due, row.last + (_BACK_OFF << row.nudges - 1 if due < row.last else _PAUSE))
+        due = max(due, row.last + (_BACK_OFF << row.nudges - 1 if due <= row.last else _PAUSE))
     if due is not None and _why(state, resource) == "settle":
-        starting = _starting_since(state, resource)
-        return due if starting is None or due < starting + PLUGIN_REST else None
+        starting = _listing(state, resource).starting
+        return due if not starting or due < starting + PLUGIN_REST else None
     return due
 
 
@@ -83,35 +81,21 @@ def _listing(state: State, resource: FabricResource) -> Listing:
     return (state.listings.get((resource.node, model.driver)) if model is not None else None) or Listing()
 
 
-def _looks_at(state: State, node: str) -> dict[str, Look]:
-    """The resources on the node that have an id and are not Online yet, by uid."""
-    known = ((uid, state.looks.get(uid)) for uid in state.resources_at[node])
-    return {uid: row for uid, row in known if row is not None and row.named}
-
-
-def _starting_since(state: State, resource: FabricResource) -> int | None:
-    """The last look on the resource's node, if it restarted the plugin and its list is still to come."""
-    listing = _listing(state, resource)
-    look = max((max(row.named, row.last) for row in _looks_at(state, resource.node).values()), default=0)
-    return look if look > listing.listed and look >= listing.restarted + PLUGIN_REST + _POD else None
-
-
 def _list_due(state: State, resource: FabricResource) -> int | None:
     """When a look at the node's oldest unlisted resource restarts the plugin, and not between its start and its list."""
-    rows = _looks_at(state, resource.node)
-    waiting = [
-        uid for uid, row in rows.items() if row.nudges < _MOST and not state.is_listed(state.resources.rows[uid])
-    ]
+    known = ((uid, state.looks.get(uid)) for uid in state.resources_at[resource.node])
+    rows = {uid: row for uid, row in known if row is not None and row.named}
+    waiting = [uid for uid in rows if rows[uid].nudges < _MOST and not state.is_listed(state.resources.rows[uid])]
     if resource.uid != min(waiting, key=lambda uid: (rows[uid].named, uid), default=""):
         return None
-    listing, look = _listing(state, resource), _starting_since(state, resource)
-    if look is None:
-        return listing.restarted + PLUGIN_REST + _POD
-    # A look within PLUGIN_REST of a restart restarts nothing; a later one could come before the list.
-    if not listing.slowest:
-        return None
-    late = look + 2 * listing.slowest
-    return late if late < look + PLUGIN_REST else max(late, look + PLUGIN_REST + _POD)
+    listing, last = _listing(state, resource), max(row.last for row in rows.values())
+    if not listing.starting:
+        return listing.restarted + PLUGIN_REST + PLUGIN_START
+    late = 2 * listing.slowest
+    if 0 < late < PLUGIN_REST and last <= listing.starting:
+        return listing.starting + late  # if the last look restarted nothing, this one does; else it is harmless
+    again = listing.starting + max(late, PLUGIN_REST + PLUGIN_START)
+    return max(again, last + late) if late else None
 
 
 def _done_due(row: Look, pace: Pace) -> int | None:

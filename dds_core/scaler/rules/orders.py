@@ -138,15 +138,14 @@ def fit_surplus(work: Work, node: str) -> None:
     """Raise the size of a request to the number of resources that the operator has made for it. Else it would take off those
     beyond the size, in use or not, as soon as the size changes."""
     state = work.state
-    for uid in sorted(state.requests_at[node]):
+    for uid in () if state.stale else sorted(state.requests_at[node]):
         own = state.requests.rows[uid]
         model = state.model(own.model)
-        if model is None or own.size >= len(state.resources_of_request[own.name]) or not usable(state, own):
+        if model is None or own.size >= len(own.planned or ()):
             continue
-        fences = ((one, state.fences.get(one.uid)) for one in staying_of(state, own))
-        cell, made = cell_of(state, node, model), sum(fence is None or not fence.ordered for _, fence in fences)
+        cell, made = cell_of(state, node, model), sum(one.name in (own.planned or ()) for one in staying_of(state, own))
         done = own.state == "Running" and own.acted_size == own.size == cell.size
-        if done and not own.deleting and cell.own is not None and cell.own.uid == uid and made > own.size:
+        if done and cell.own is not None and cell.own.uid == uid and made > own.size:
             cell.size = made
             ask(work, cell, SURPLUS)
 
