@@ -577,8 +577,7 @@ def _mark_idle(work: Work, cell: CellPlan, own: AttachRequest, wanted: set[str])
         return
     idle.sort(key=lambda r: (state.devices.rows[r.uid].idle_since, r.name))
     low = limits_of(state, cell.node, cell.model.model)[0]
-    owned = [state.resources.rows[uid] for uid in state.resources_of_request[own.name]]
-    marked = sum(_is_marked(state, r.uid) or r.uid in state.holds for r in owned)
+    marked = sum(_is_marked(state, r.uid) or r.uid in state.holds for r in staying_of(state, own))
     useless = [r for r in idle if _is_nowhere(state, r)]  # the minimum counts only devices that can be used
     spare = cell.size + cell.others - marked - low - len(useless)
     for resource in [*useless, *[r for r in idle if r not in useless][: max(0, spare)]]:

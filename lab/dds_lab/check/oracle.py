@@ -118,26 +118,32 @@ def _claim(claim: Object) -> str:
 def _left(lab: Lab) -> Iterator[str]:
     """Leftovers: holds, guards, marks, and labels of cool-downs."""
     client = lab.client("oracle")
-    for claim in client.list("resourceclaims"):
-        if claim["metadata"]["name"].startswith(hold_name("")):
-            yield "a hold"
-    for config in client.list("configmaps"):
-        if config["metadata"]["name"] == guard.CONFIG_MAP and config.get("data"):
-            yield GUARD
     resources = client.list("composableresources")
     nodes: dict[str, set[str]] = defaultdict(set)
     for resource in resources:
         nodes[_serial(resource)].add(resource["spec"]["target_node"])
+    stuck = {one["metadata"]["name"] for one in resources if _goes_for_ever(lab, one, nodes[_serial(one)])}
+    names = {hold_name(one) for one in stuck}
+    for claim in client.list("resourceclaims"):
+        if claim["metadata"]["name"].startswith(hold_name("")) and claim["metadata"]["name"] not in names:
+            yield "a hold"
+    for config in client.list("configmaps"):
+        if config["metadata"]["name"] == guard.CONFIG_MAP and config.get("data") and not stuck:
+            yield GUARD
     for resource in resources:
-        meta, serial = resource["metadata"], _serial(resource)
-        # The operator waits until no slice lists the device. It waits for ever if another node has the device by then.
-        there = {*nodes[serial], lab.fabric.where(serial)} - {resource["spec"]["target_node"], ""}
-        elsewhere = meta.get("deletionTimestamp") and serial and there
-        if DELETE_DEVICE in (meta.get("annotations") or {}) and not elsewhere:
+        meta = resource["metadata"]
+        if DELETE_DEVICE in (meta.get("annotations") or {}) and meta["name"] not in stuck:
             yield "a mark"
     for node in client.list("nodes"):
         if any(key.endswith(COOLING) for key in node["metadata"].get("labels") or {}):
             yield COOLED
+
+
+def _goes_for_ever(lab: Lab, resource: Object, nodes: set[str]) -> bool:
+    """Whether the operator waits for ever until no slice lists the device: another node has it by now."""
+    serial = _serial(resource)
+    elsewhere = {*nodes, lab.fabric.where(serial)} - {resource["spec"]["target_node"], ""}
+    return bool(resource["metadata"].get("deletionTimestamp") and serial and elsewhere)
 
 
 def _spare(view: ClusterView) -> Iterator[str]:
@@ -148,9 +154,8 @@ def _spare(view: ClusterView) -> Iterator[str]:
     kept = Counter(
         (one["spec"]["target_node"], one["spec"]["model"]) for one in resources if _request(one) in waited_for
     )
-    for (
-        one
-    ) in resources:  # a device that another node has by now is named by the resource that it left: nobody takes it off
+    for one in resources:
+        # A device that another node has by now is named by the resource that it left: nobody takes it off.
         place = view.lab.fabric.where(_serial(one))
         if one["metadata"].get("deletionTimestamp") and place not in ("", one["spec"]["target_node"]):
             kept[place, one["spec"]["model"]] += 1

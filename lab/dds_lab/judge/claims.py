@@ -186,6 +186,16 @@ class ClusterView:
         in_parts = set(self.in_parts(cell))
         return [serial for serial in self._idle(cell) if serial not in in_parts]
 
+    def on_offer(self, cell: Cell) -> list[str]:
+        """Serials of the cell's devices that no claim has and that are listed as a whole: a scheduler can allocate them."""
+        whole = {serial for faces in self._faces.values() for serial, whole, _ in faces if whole}
+        return [serial for serial in self._idle(cell) if serial in whole]
+
+    def not_offered(self, cell: Cell, since: int) -> int:
+        """Number of the cell's devices that no claim has, that nobody lists, and that were listed at `since` or later."""
+        listed = {serial for faces in self._faces.values() for serial, *_ in faces}
+        return sum(self._unlisted.get(one, 0) >= since for one in self._idle(cell) if one not in listed)
+
     def in_parts(self, cell: Cell) -> list[str]:
         """Serials of the cell's devices that no claim has and that are listed only as partitions: no claim can have them
         whole."""

@@ -196,13 +196,14 @@ class Judge:
     def _announced(self, claim: Held) -> None:
         """The claim's devices are announced: there must be as many that no other claim has or was announced."""
         self._expire()
-        open_to = frozenset().union(claim.serials, *(self.view.unheld(cell) for cell in claim.waits))
+        open_to = frozenset().union(claim.serials, *(self.view.on_offer(cell) for cell in claim.waits))
         self._promised.pop(claim.uid, None)
         self._promised[claim.uid] = Announcement(claim, self.view.now, self.view.now, open_to, claim.cells)
         for cell, count in claim.waits.items():
             lately = self.view.now - round(self.measure.news * MICROSECONDS)
-            free = len(self.view.unheld(cell)) + self.view.parted(self.view.in_parts(cell), lately)
-            free, meant = free + self.view.dropped(cell, lately), self._meant(cell)
+            free = len(self.view.on_offer(cell)) + self.view.parted(self.view.in_parts(cell), lately)
+            free += self.view.dropped(cell, lately) + self.view.not_offered(cell, lately)
+            meant = self._meant(cell)
             told = min(lately, *self._told(cell))
             just = [who for at, who in self._takers[cell] if at >= told]
             if free < meant <= free + len(just):
@@ -269,7 +270,7 @@ class Judge:
         """A claim that cannot get its announced device of the cell any more, because too few of the devices are left that were
         there at the announcements; "" if all can. An announcement does not name devices, so the loser is a claim that is still
         allocated and waits, else the one with the earliest announcement."""
-        unheld, open_to, owed, due = set(self.view.unheld(cell)), set[str](), list[str](), 0
+        unheld, open_to, owed, due = set(self.view.on_offer(cell)), set[str](), list[str](), 0
         for uid, promise in self._promised.items():
             number = self._owed(promise.claim, cell)
             if number:

@@ -277,6 +277,19 @@ def test_lowering_the_mode_takes_hold_and_guard_away(step: type[e.Decision], mod
     assert not world.state.holds.rows
 
 
+def test_one_that_is_held_while_it_leaves_for_long_keeps_no_other_from_going() -> None:
+    """Its size is lowered already. It can leave for ever: the operator waits until no node lists the device, and another node may
+    have it by then."""
+    world = up_to(e.DetachOrdered)
+    world.carry_out()
+    world.resource("res0", "node0", state="Detaching", deleting=True)
+    world.online("res1", "node0", request="ours")
+    world.update(world.get(AttachRequest, "ours"), size=1, acted_size=1)
+    world.tick(IDLE + 1)
+    assert world.state.holds.rows["res0"].stage == "held"
+    assert world.events(e.HoldBegun)[-1].resource == "res1"
+
+
 def test_a_device_whose_detach_is_ordered_is_held_until_it_is_gone() -> None:
     world = up_to(e.DetachOrdered)
     world.carry_out()
