@@ -35,7 +35,6 @@ def test_a_request_goes_through_its_states_and_its_device_comes() -> None:
     (there,) = hall.fabric.attached("node0")
     assert resource["status"] == {
         "state": "Online",
-        "error": "",
         "device_id": there.device.serial,
         "cdi_device_id": there.device.resource,
     }
@@ -236,14 +235,15 @@ def test_the_fabrics_words_stand_in_the_status_until_it_works() -> None:
     hall.request()
     hall.run(10)
     (found,) = hall.resources()
-    assert (found["status"]["state"], found["status"]["error"]) == ("Attaching", REFUSED)
-    assert hall.state("composabilityrequests", "wanted")["resources"][found["metadata"]["name"]]["error"] == REFUSED
+    words = found["status"]["error"]
+    assert found["status"]["state"] == "Attaching" and REFUSED in words
+    assert hall.state("composabilityrequests", "wanted")["resources"][found["metadata"]["name"]]["error"] == words
     tries = hall.fabric.ledger.count("attach", "failed")
     assert 5 < tries < 20  # each time twice as late
     hall.fabric.faults.lift(fault)
     hall.run(30)
     (found,) = hall.resources()
-    assert (found["status"]["state"], found["status"]["error"]) == ("Online", "")
+    assert found["status"]["state"] == "Online" and "error" not in found["status"]
 
 
 def test_after_a_lost_answer_a_second_device_is_attached_and_the_first_found_after_ten_minutes() -> None:
@@ -318,7 +318,7 @@ def test_a_device_on_which_somebody_computes_is_not_taken_away_unless_forced() -
         if not force:
             (found,) = hall.resources()
             assert found["status"]["state"] == "Detaching"
-            assert "still running" in found["status"]["error"]
+            assert "found gpu load" in found["status"]["error"]
             hall.fabric.vacate("default/train")
             hall.run(30)
             assert hall.resources() == []
@@ -328,11 +328,11 @@ def test_a_broken_device_is_told_and_told_well_again() -> None:
     hall = requested()
     (there,) = hall.fabric.attached("node0")
     hall.fabric.drop(there.device.serial)
-    hall.run(31)
-    assert "critical" in hall.resources()[0]["status"]["error"]
+    hall.run(1)
+    assert "Critical" in hall.resources()[0]["status"]["error"]
     hall.fabric.restore(there.device.serial)
-    hall.run(31)
-    assert hall.resources()[0]["status"]["error"] == ""
+    hall.run(1)
+    assert "error" not in hall.resources()[0]["status"]
 
 
 def test_the_real_one_looks_for_the_device_at_its_next_poll_only() -> None:
