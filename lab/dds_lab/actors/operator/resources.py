@@ -184,6 +184,7 @@ class Resources:
         if self._settings.ideal:
             self._came[draft.name] = answer
         draft.save(error="", device_id=answer.device.serial, cdi_device_id=answer.device.resource)
+        self._came.pop(draft.name, None)
         return self._bring_up(draft)
 
     def _bring_up(self, draft: Draft) -> float | None:
@@ -197,8 +198,8 @@ class Resources:
         return None
 
     def _shown(self, draft: Draft, wanted: bool) -> bool:
-        """Whether the vendor's plugin lists the device. The plugin is restarted if it is not too young, so that the list is right by
-        the next poll. The ideal operator restarts one of any age, but only if the list is not as `wanted`."""
+        """Whether the vendor's plugin lists the device. The plugin is restarted if it is not too young, so that the list is right
+        by the next poll. The ideal operator restarts one of any age, but only if the list is not as `wanted`."""
         node, shown = draft.obj["spec"]["target_node"], self._view.shown(draft.said("device_id")) is not None
         if (shown != wanted) if self._settings.ideal else (self._plugins.plugin_age(node) > REST):
             self._plugins.restart_plugin(node)
