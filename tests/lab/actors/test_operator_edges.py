@@ -78,10 +78,12 @@ def test_a_resource_that_is_created_again_gets_a_device_of_its_own() -> None:
     """It has the name of the one before, which somebody removed by force."""
     hall = attaching()
     (before,) = hall.fabric.attached("node0")
-    hall.user.delete("composableresources", finalize(hall))
+    name = finalize(hall)
+    hall.run(0.1)
+    hall.user.delete("composableresources", name)
     hall.run(40)
     (resource,) = hall.resources()
-    assert resource["status"]["state"] == "Online"
+    assert (resource["metadata"]["name"], resource["status"]["state"]) == (name, "Online")
     assert resource["status"]["device_id"] != before.device.serial
 
 
