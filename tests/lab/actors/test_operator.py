@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from dds_lab.actors.fabric import REFUSED, Fault
@@ -35,7 +37,6 @@ def test_a_request_goes_through_its_states_and_its_device_comes() -> None:
     (there,) = hall.fabric.attached("node0")
     assert resource["status"] == {
         "state": "Online",
-        "error": "",
         "device_id": there.device.serial,
         "cdi_device_id": there.device.resource,
     }
@@ -82,7 +83,7 @@ def test_a_deleted_request_takes_everything_with_it() -> None:
     hall = requested(size=2)
     requests = hall.story("composabilityrequests", "status", "state")
     hall.user.delete("composabilityrequests", "wanted")
-    hall.run(40)
+    hall.run(5)
     assert values(requests) == ["Running", "Cleaning", "Deleting", "gone"]
     assert hall.resources() == []
     assert hall.fabric.free("1", A100) == 4
@@ -148,9 +149,10 @@ def test_a_request_for_a_node_that_is_not_there_is_deleted() -> None:
 def test_what_is_for_a_node_goes_with_it_and_the_device_stays_where_it_is() -> None:
     hall = requested()
     hall.user.delete("nodes", "node0")
-    hall.run(100)
-    assert hall.user.find("composabilityrequests", "wanted") is None
+    hall.run(1)
     assert hall.resources() == []
+    hall.run(60)
+    assert hall.user.find("composabilityrequests", "wanted") is None
     assert len(hall.fabric.attached("node0")) == 1
     assert hall.fabric.free("1", A100) == 3
 
@@ -236,14 +238,15 @@ def test_the_fabrics_words_stand_in_the_status_until_it_works() -> None:
     hall.request()
     hall.run(10)
     (found,) = hall.resources()
-    assert (found["status"]["state"], found["status"]["error"]) == ("Attaching", REFUSED)
-    assert hall.state("composabilityrequests", "wanted")["resources"][found["metadata"]["name"]]["error"] == REFUSED
+    words = found["status"]["error"]
+    assert found["status"]["state"] == "Attaching" and REFUSED in words
+    assert hall.state("composabilityrequests", "wanted")["resources"][found["metadata"]["name"]]["error"] == words
     tries = hall.fabric.ledger.count("attach", "failed")
     assert 5 < tries < 20  # each time twice as late
     hall.fabric.faults.lift(fault)
     hall.run(30)
     (found,) = hall.resources()
-    assert (found["status"]["state"], found["status"]["error"]) == ("Online", "")
+    assert found["status"]["state"] == "Online" and "error" not in found["status"]
 
 
 def test_after_a_lost_answer_a_second_device_is_attached_and_the_first_found_after_ten_minutes() -> None:
@@ -300,8 +303,10 @@ def test_one_worker_lets_a_hanging_order_block_all_others() -> None:
     assert len(hall.fabric.attached("node1")) == 1
 
 
-def test_more_workers_do_not_wait_for_each_other() -> None:
-    hall = Hall(operator=OperatorSettings(kind="ideal", look=Fixed(0.01)))
+@pytest.mark.parametrize("api", ["fm", "cm"])
+def test_more_workers_do_not_wait_for_each_other(api: Literal["fm", "cm"]) -> None:
+    """Whatever the manager's interface."""
+    hall = Hall(operator=OperatorSettings(kind="ideal", api=api, look=Fixed(0.01)))
     hall.request(size=3)
     hall.run(3)
     assert len(hall.fabric.attached("node0")) == 3
@@ -318,7 +323,7 @@ def test_a_device_on_which_somebody_computes_is_not_taken_away_unless_forced() -
         if not force:
             (found,) = hall.resources()
             assert found["status"]["state"] == "Detaching"
-            assert "still running" in found["status"]["error"]
+            assert "found gpu load" in found["status"]["error"]
             hall.fabric.vacate("default/train")
             hall.run(30)
             assert hall.resources() == []
@@ -328,11 +333,11 @@ def test_a_broken_device_is_told_and_told_well_again() -> None:
     hall = requested()
     (there,) = hall.fabric.attached("node0")
     hall.fabric.drop(there.device.serial)
-    hall.run(31)
-    assert "critical" in hall.resources()[0]["status"]["error"]
+    hall.run(1)
+    assert "Critical" in hall.resources()[0]["status"]["error"]
     hall.fabric.restore(there.device.serial)
-    hall.run(31)
-    assert hall.resources()[0]["status"]["error"] == ""
+    hall.run(1)
+    assert "error" not in hall.resources()[0]["status"]
 
 
 def test_the_real_one_looks_for_the_device_at_its_next_poll_only() -> None:

@@ -10,21 +10,27 @@ from dds_lab.actors.objects import Formed, has_resource
 from dds_lab.actors.operator import Operator, OperatorSettings
 from dds_lab.actors.operator.planning import NoNode, plan
 from dds_lab.actors.vendor import VendorSettings
-from dds_lab.client import Object
+from dds_lab.api.requests import Call
+from dds_lab.client import ApiError, Object
 from dds_lab.latency import Fixed
 from tests.lab.actors.rooms import A100, GPU, PRODUCTS, Hall, Room
 
 SLOW_PLUGIN = VendorSettings(models=PRODUCTS, start=Fixed(20.0), first_start=Fixed(0.0))
 
 
-def deleted_before_its_device_shows(*, error: str = "") -> list[str]:
-    """The states that a resource goes through, from its deletion on."""
+def attaching() -> Hall:
+    """A hall with a resource that names its device, which the plugin does not list yet."""
     hall = Hall(vendor=SLOW_PLUGIN)
     hall.request()
     hall.run(5)
-    (resource,) = hall.resources()
-    name, status = resource["metadata"]["name"], resource["status"]
-    assert (status["state"], bool(status["device_id"])) == ("Attaching", True)
+    assert [one["status"]["state"] for one in hall.resources() if one["status"]["device_id"]] == ["Attaching"]
+    return hall
+
+
+def deleted_before_its_device_shows(*, error: str = "") -> list[str]:
+    """The states that a resource goes through, from its deletion on."""
+    hall = attaching()
+    name = hall.resources()[0]["metadata"]["name"]
     if error:
         hall.user.patch("composableresources", name, {"status": {"error": error}}, subresource="status")
     story = hall.story("composableresources", "status", "state")
@@ -40,6 +46,45 @@ def test_a_resource_whose_device_has_come_is_brought_online_before_it_goes() -> 
 
 def test_one_that_has_an_error_goes_at_once() -> None:
     assert deleted_before_its_device_shows(error="it does not come up") == ["Detaching", "Deleting", "gone"]
+
+
+def finalize(hall: Hall, *finalizers: str) -> str:
+    """Replace the finalizers of the only resource. The result is its name."""
+    (resource,) = hall.resources()
+    name: str = resource["metadata"]["name"]
+    hall.user.patch("composableresources", name, {"metadata": {"finalizers": list(finalizers)}})
+    return name
+
+
+def test_the_ideal_operator_sees_at_once_that_a_node_is_gone() -> None:
+    hall = attaching()
+    hall.user.delete("nodes", "node0")
+    hall.run(0.1)
+    assert hall.resources() == []
+
+
+def test_the_ideal_operator_sees_at_once_that_a_resource_is_gone() -> None:
+    hall = attaching()
+    hall.user.delete("composabilityrequests", "wanted")
+    finalize(hall, "com.ie.ibm.hpsys/finalizer", "example.com/another")
+    hall.run(60)
+    assert hall.states() == ["Deleting"]
+    finalize(hall)
+    hall.run(0.1)
+    assert hall.user.find("composabilityrequests", "wanted") is None
+
+
+def test_a_resource_that_is_created_again_gets_a_device_of_its_own() -> None:
+    """It has the name of the one before, which somebody removed by force."""
+    hall = attaching()
+    (before,) = hall.fabric.attached("node0")
+    name = finalize(hall)
+    hall.run(0.1)
+    hall.user.delete("composableresources", name)
+    hall.run(40)
+    (resource,) = hall.resources()
+    assert (resource["metadata"]["name"], resource["status"]["state"]) == (name, "Online")
+    assert resource["status"]["device_id"] != before.device.serial
 
 
 def test_the_syncer_leaves_built_in_devices_alone() -> None:
@@ -114,6 +159,31 @@ def test_an_operator_that_has_no_news_orders_again_only_if_it_goes_by_what_it_ha
     hall.run(80)
     assert hall.states() == ["Online"]
     assert hall.fabric.ledger.count("attach", "done") == orders
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_while_it_lives_the_ideal_operator_attaches_one_device_for_one_resource(seed: int) -> None:
+    """Although a third of its calls fail, and the objects change while their devices are attached."""
+    hall = Hall(seed=seed, operator=None)
+    client, random = hall.client("operator"), hall.time.random("trouble")
+
+    def fail(call: Call) -> None:
+        if call.verb != "watch" and random.random() < 0.3:
+            raise ApiError(500, "InternalError", "an error on the server")
+
+    client.before = fail
+    hall.start(Operator(client, hall.time, OperatorSettings(kind="ideal", look=Fixed(0.01)), hall.fabric, hall.vendor))
+    hall.request(size=2)
+    for number in range(20):
+        hall.run(0.5)
+        for one in hall.resources():
+            label = {"metadata": {"labels": {"use": str(number)}}}
+            hall.user.patch("composableresources", one["metadata"]["name"], label)
+    hall.run(60)
+    named = sorted(one["status"]["device_id"] for one in hall.resources())
+    assert hall.states() == ["Online"] * 2
+    assert named == sorted(one.device.serial for one in hall.fabric.attached("node0"))
+    assert hall.fabric.ledger.count("attach", "done") == 2
 
 
 @pytest.mark.parametrize(("cpu", "enough"), [("4", True), ("3999m", False), ("3500m", False)])

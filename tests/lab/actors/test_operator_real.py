@@ -369,10 +369,11 @@ def test_a_request_has_only_fields_with_values_and_copies_of_its_resources() -> 
     assert status["resources"] == {one["metadata"]["name"]: {**hall.status(), "node_name": "node0"}}
 
 
-def test_a_size_that_changes_before_its_resources_are_made_makes_too_many() -> None:
+@pytest.mark.parametrize(("kind", "devices"), [("real", 3), ("ideal", 2)])
+def test_a_size_that_changes_before_its_resources_are_made_makes_too_many(kind: Any, devices: int) -> None:
     """Entries of the first plan stay: the second one counts only resources that exist. Nothing takes the surplus away before
-    the size changes again."""
-    hall = Real()
+    the size changes again. The ideal operator makes a plan without such entries."""
+    hall = Real(OperatorSettings(kind=kind, look=Fixed(0.01)))
     hall.request(size=0)
     hall.run(1)
     states: list[str] = []
@@ -388,7 +389,7 @@ def test_a_size_that_changes_before_its_resources_are_made_makes_too_many() -> N
     hall.run(100)
     status = hall.state("composabilityrequests", "wanted")
     assert (status["state"], status["scalarResource"]["size"]) == ("Running", 2)
-    assert hall.states() == ["Online"] * 3
+    assert hall.states() == ["Online"] * devices
     hall.resize("wanted", 1)
     hall.run(60)
     assert hall.states() == ["Online"]

@@ -1,4 +1,4 @@
-"""An object during a reconcile of the real operator."""
+"""An object during a reconcile."""
 
 from __future__ import annotations
 
@@ -26,6 +26,10 @@ class Draft:
     def said(self, field: str) -> str:
         """A text field of the status, "" if it is missing."""
         return said(self.obj, field)
+
+    def renew(self) -> None:
+        """Read the live object. Raises ApiError."""
+        self.obj = self._client.get(self._kind, self.name)
 
     def save(self, **fields: object) -> None:
         """Change fields of the status and write it. A write that is refused raises ApiError; the changes stay in the draft."""

@@ -7,9 +7,7 @@ from collections.abc import Callable
 from random import Random
 
 from dds_lab.actors.fabric import Attached, Fabric
-from dds_lab.actors.objects import has_resource
-from dds_lab.actors.operator.ideal_requests import IdealRequests
-from dds_lab.actors.operator.ideal_resources import IdealResources
+from dds_lab.actors.objects import has_resource, said
 from dds_lab.actors.operator.operator_settings import (
     API_VERSION,
     DETACH_DEVICE,
@@ -19,8 +17,8 @@ from dds_lab.actors.operator.operator_settings import (
     Plugins,
 )
 from dds_lab.actors.operator.planning import refusal
-from dds_lab.actors.operator.real_requests import RealRequests
-from dds_lab.actors.operator.real_resources import RealResources
+from dds_lab.actors.operator.requests import Requests
+from dds_lab.actors.operator.resources import Resources
 from dds_lab.actors.operator.view import OperatorView
 from dds_lab.client import ApiError, Client, Object
 from dds_lab.time import Time, Timer
@@ -118,11 +116,8 @@ class Operator:
         self._settings = settings
         self._fabric = fabric
         self._view = OperatorView(client)
-        real = settings.kind == "real"
-        self._requests = (RealRequests if real else IdealRequests)(client, time, settings, self._view)
-        self._resources = (RealResources if real else IdealResources)(
-            client, time, settings, self._view, fabric, plugins
-        )
+        self._requests = Requests(client, time, settings, self._view)
+        self._resources = Resources(client, time, settings, self._view, fabric, plugins)
         self._random: Random = time.random("operator/webhook")
         self._syncer = Syncer(client, time, settings, self._view, fabric)
         self._ends: list[Callable[[], None]] = []
@@ -131,7 +126,7 @@ class Operator:
         self._view.request_changed = self._requests.changed
         self._view.resource_changed = self._resource_changed
         self._view.node_changed = self._node_changed
-        self._view.device_shown = self._resources.device_shown
+        self._view.device_shown = self._device_shown
         self._view.start()
         self._ends.append(self._fabric.on_machine(self._machine_changed))
         self._syncer.start()
@@ -154,13 +149,19 @@ class Operator:
         if new is None and old is not None:
             self._syncer.machine_changed(old["spec"].get("target_node", ""))  # its device may still be there
 
+    # The real operator watches neither nodes nor machines nor slices for its resources: polls find out.
+
+    def _device_shown(self, uuid: str) -> None:
+        if self._settings.ideal:
+            self._resources.look_at(self._view.holding(uuid))
+
     def _node_changed(self, old: Object | None, new: Object | None) -> None:
-        if self._settings.deletes_with_node:
-            self._requests.node_changed(old, new)
-            self._resources.node_changed(old, new)
+        if old is not None and new is None and self._settings.ideal:
+            self._resources.look_at(self._view.on_node(old["metadata"]["name"]))
         if old is None and new is not None:
             self._syncer.machine_changed(new["metadata"]["name"])
 
     def _machine_changed(self, node: str) -> None:
-        self._resources.machine_changed(node)
+        if self._settings.ideal:
+            self._resources.look_at(one for one in self._view.on_node(node) if said(one, "state") == "Online")
         self._syncer.machine_changed(node)

@@ -36,13 +36,13 @@ class Plugins(Protocol):
 class OperatorSettings:
     """Durations are seconds. The defaults are those of the real operator.
 
-    `kind`: `real` behaves as the real operator does, faults included; `ideal` as one may hope (16 workers, no polls). `api`: the
-    manager's interface that the real one uses. `fm`: an order blocks the worker until the fabric answers. `cm`: an order gives
-    the wanted number of devices, is accepted at once, and the result is looked for at the next poll. `look`: the time to process
-    one object. `poll`: when an object that is not as wanted is processed again. `gone`: the same while a removed device is still
-    published. `taint_version`: the API version of its DeviceTaintRules, "" for none. `sync`: the syncer's period (0: never).
-    `orphan`: how long a device without a resource may stay. `deletes_with_node`: requests and resources are deleted with their
-    node.
+    `kind`: `real` behaves as the real operator does, faults included; `ideal` as one may hope: 16 workers that see every change
+    at once and order again only after a lost answer. `api`: the manager's interface that the real one uses. `fm`: an order blocks
+    the worker until the fabric answers. `cm`: an order gives the wanted number of devices, is accepted at once, and the result is
+    looked for at the next poll. `look`: the time to process one object. `poll`: when an object that is not as wanted is processed
+    again. `gone`: the same while a removed device is still published (the ideal one polls). `taint_version`: the API version of
+    its DeviceTaintRules, "" for none. `sync`: the syncer's period (0: never). `orphan`: how long a device without a resource may
+    stay. `deletes_with_node`: requests and resources are deleted with their node.
     """
 
     kind: Literal["real", "ideal"] = "real"
@@ -54,3 +54,7 @@ class OperatorSettings:
     sync: float = 60.0
     orphan: float = 600.0
     deletes_with_node: bool = True
+
+    @property
+    def ideal(self) -> bool:
+        return self.kind == "ideal"

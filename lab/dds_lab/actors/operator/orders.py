@@ -1,4 +1,4 @@
-"""What the real operator asks the fabric's manager, through its interface FM or CM, and the texts of errors."""
+"""What the operator asks the fabric's manager, through its interface FM or CM, and the texts of errors."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from dds_lab.actors.objects import Formed, has_resource, has_spec, said, with_finalizer, without_finalizer
-from dds_lab.actors.operator.operator_settings import FINALIZER, MANAGED_BY, REQUESTS, RESOURCES
+from dds_lab.actors.objects import Formed, has_resource, has_spec, said
+from dds_lab.actors.operator.operator_settings import MANAGED_BY, REQUESTS, RESOURCES
 from dds_lab.actors.operator.planning import kin, kin_of
 from dds_lab.client import Client, Mirror, Object
 
@@ -119,19 +119,6 @@ def owner(resource: Object) -> str:
     """The request that manages the resource, "" if none does."""
     found: str = (resource["metadata"].get("labels") or {}).get(MANAGED_BY, "")
     return found
-
-
-def kept_back(client: Client, kind: str, obj: Object) -> Object | None:
-    """The object with the operator's finalizer, which is added if missing; None if the object is being deleted without it."""
-    if FINALIZER in (obj["metadata"].get("finalizers") or ()):
-        return obj
-    return None if obj["metadata"].get("deletionTimestamp") else client.update(kind, with_finalizer(obj, FINALIZER))
-
-
-def let_go(client: Client, kind: str, obj: Object) -> None:
-    """Remove the operator's finalizer."""
-    if FINALIZER in (obj["metadata"].get("finalizers") or ()):
-        client.update(kind, without_finalizer(obj, FINALIZER))
 
 
 def _index(index: Index[Key], key: Key, obj: Object, add: bool) -> None:

@@ -1,34 +1,57 @@
-"""ComposabilityRequests of the real operator: "" → NodeAllocating → Updating → Running → Cleaning → Deleting.
+"""ComposabilityRequests: "" → NodeAllocating → Updating → Running → Cleaning → Deleting.
 
-Its one worker is another than that of resources. A changed status of a resource is copied into the request. That a resource is
+Their one worker is another than those of resources, and never places an order with the fabric. A changed status of a resource is
+copied into the request. That a resource is gone is found out at the next poll, by the ideal operator at once. That the node is
 gone is found out at the next poll.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
+from random import Random
 
 from dds_lab.actors.objects import said
 from dds_lab.actors.operator.draft import Draft
-from dds_lab.actors.operator.ideal_requests import IdealRequests
-from dds_lab.actors.operator.operator_settings import DETACH_DEVICE, REQUESTS
-from dds_lab.actors.operator.planning import GOING, NoNode, plan
-from dds_lab.actors.operator.view import owner
-from dds_lab.actors.workqueue import Finish
-from dds_lab.client import ApiError, Object
+from dds_lab.actors.operator.operator_settings import (
+    API_VERSION,
+    DETACH_DEVICE,
+    MANAGED_BY,
+    REQUESTS,
+    RESOURCES,
+    OperatorSettings,
+)
+from dds_lab.actors.operator.planning import GOING, NoNode, node_of, plan
+from dds_lab.actors.operator.view import OperatorView, owner
+from dds_lab.actors.workqueue import Finish, WorkQueue
+from dds_lab.client import ApiError, Client, Object, tolerating
+from dds_lab.time import Time
 
 COPIED = ("state", "error", "device_id", "cdi_device_id")
 
 
-class RealRequests(IdealRequests):
+class Requests:
     """The queue has names of requests, and of resources whose status is to be copied."""
+
+    def __init__(self, client: Client, time: Time, settings: OperatorSettings, view: OperatorView) -> None:
+        self._client = client
+        self._settings = settings
+        self._view = view
+        self._names: Random = time.random("operator/names")
+        self._queue = WorkQueue(time, self._look, settings.look, time.random("operator/requests"))
+
+    def stop(self) -> None:
+        self._queue.stop()
+
+    def changed(self, old: Object | None, new: Object | None) -> None:
+        if new is not None:
+            self._queue.add(new["metadata"]["name"])
 
     def resource_changed(self, old: Object | None, new: Object | None) -> None:
         if old is not None and new is not None and old.get("status") != new.get("status"):
             self._queue.add(new["metadata"]["name"])
-
-    def node_changed(self, old: Object | None, new: Object | None) -> None:
-        """A poll finds out."""
+        if self._settings.ideal and old is not None and new is None:
+            self._queue.add(owner(old))
 
     def _look(self, name: str, finish: Finish) -> None:
         request, resource = self._view.requests.get(name), self._view.resources.get(name)
@@ -85,13 +108,17 @@ class RealRequests(IdealRequests):
         draft.save(state="NodeAllocating", error="", scalarResource=_wanted(draft))
 
     def _place(self, draft: Draft) -> None:
-        """Choose the resources to give up, and nodes for new ones. Entries of resources that went by themselves stay, so that
-        they are created again."""
+        """Choose the resources to give up, and nodes for new ones. Entries of resources that are going, or that were never
+        created, stay (so that these are created again), but not those of the ideal operator."""
         owned = [one for one in self._view.owned(draft.name) if said(one, "state") not in GOING]
         found = plan(draft.obj, owned, self._known_nodes(draft.obj), lambda: self._occupied(draft.obj))
         kept = {one["metadata"]["name"] for one in found.kept}
         given_up = {one["metadata"]["name"] for one in owned} - kept
-        entries = {name: entry for name, entry in _entries(draft.obj).items() if name not in given_up}
+        entries = {
+            name: entry
+            for name, entry in _entries(draft.obj).items()
+            if (name in kept if self._settings.ideal else name not in given_up)
+        }
         kind = draft.obj["spec"]["resource"]["type"]
         entries |= {self._new_name(kind): {"state": "", "node_name": node} for node in found.nodes}
         draft.save(state="Updating", error="", resources=entries, scalarResource=_wanted(draft))
@@ -136,6 +163,44 @@ class RealRequests(IdealRequests):
             self._delete(one)
         draft.save(error="")
         return self._settings.poll
+
+    def _new_name(self, kind: str) -> str:
+        """A name that no resource has: a restarted operator draws the names of its predecessor again."""
+        while True:
+            name = f"{kind}-{uuid.UUID(int=self._names.getrandbits(128), version=4)}"
+            if self._view.resources.get(name) is None:
+                return name
+
+    def _create(self, request: Object, name: str, node: str) -> None:
+        wanted = request["spec"]["resource"]
+        spec = {"type": wanted["type"], "model": wanted["model"], "target_node": node}
+        if wanted.get("force_detach"):
+            spec["force_detach"] = True
+        metadata = {"name": name, "labels": {MANAGED_BY: request["metadata"]["name"]}}
+        obj = {"apiVersion": API_VERSION, "kind": "ComposableResource", "metadata": metadata, "spec": spec}
+        with tolerating(409):
+            self._client.create(RESOURCES, obj)
+
+    def _delete(self, resource: Object) -> None:
+        with tolerating(404):
+            self._client.delete(RESOURCES, resource["metadata"]["name"], uid=resource["metadata"]["uid"])
+
+    def _known_nodes(self, request: Object) -> dict[str, Object]:
+        """The nodes that matter to the request. With a target only a few of them are read."""
+        target = request["spec"]["resource"].get("target_node")
+        if not target:
+            return {one["metadata"]["name"]: one for one in self._view.nodes.values()}
+        names = [target]
+        names += [one["spec"].get("target_node", "") for one in self._view.owned(request["metadata"]["name"])]
+        found = {name: self._view.nodes.get(name) for name in names}
+        return {name: node for name, node in found.items() if node is not None}
+
+    def _occupied(self, request: Object) -> Iterator[str]:
+        """The nodes of other samenode requests."""
+        for other in self._view.requests.values():
+            mine = other["metadata"]["name"] == request["metadata"]["name"]
+            if not mine and other["spec"]["resource"].get("allocation_policy", "samenode") == "samenode":
+                yield node_of(other)
 
 
 def _wanted(draft: Draft) -> Object:

@@ -1,16 +1,20 @@
-"""ComposableResources of the real operator: "" → Attaching → Online → Detaching → Deleting.
+"""ComposableResources: "" → Attaching → Online → Detaching → Deleting.
 
 Every change of an object starts a reconcile. There is one worker. What is read before an order is written after it: if the object
 changed meanwhile, the device's ids are lost and the operator orders again. After an error, whose text goes into the status, it
 tries again with a back-off; a text that differs from the one before is a change, and so starts a reconcile at once.
+
+The ideal operator has many workers. It reads the live object, remembers a device that came until the resource names it, and so
+orders again only after a lost answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
+from dds_core.errors import DdsError
 from dds_lab.actors.fabric import Answer, Fabric
 from dds_lab.actors.operator import orders
 from dds_lab.actors.operator.draft import Draft
@@ -21,13 +25,15 @@ from dds_lab.actors.operator.operator_settings import (
     OperatorSettings,
     Plugins,
 )
-from dds_lab.actors.operator.taint_rules import NotServed, StrictTaintRules
+from dds_lab.actors.operator.taint_rules import TaintRules
 from dds_lab.actors.operator.view import OperatorView
 from dds_lab.actors.workqueue import Finish, WorkQueue
 from dds_lab.client import ApiError, Client, Object, tolerating
 from dds_lab.time import Time
 
 NVIDIA = "gpu.nvidia.com"
+WORKERS = 16
+"""Of the ideal operator."""
 REST = 10.0
 """Seconds. A plugin's pod that is not older is not deleted."""
 NO_SMI = "get gpu info command failed: err: 'command terminated with exit code 9', stderr: '', stdout: ''"
@@ -38,11 +44,11 @@ Step = Callable[[], float | None]
 """Part of a reconcile. The result is when to look again (seconds), None for not before a change, or ORDERED."""
 
 
-class Failed(Exception):
+class Failed(DdsError):
     """A step failed; the text goes into the status."""
 
 
-class RealResources:
+class Resources:
     def __init__(
         self,
         client: Client,
@@ -57,11 +63,12 @@ class RealResources:
         self._view = view
         self._fabric = fabric
         self._plugins = plugins
-        self._orders: orders.Orders = (
-            orders.FabricOrders(fabric) if settings.api == "fm" else orders.ClusterOrders(fabric, view)
-        )
-        self._rules = StrictTaintRules(client, settings.taint_version)
-        self._queue = WorkQueue(time, self._look, settings.look, time.random("operator/resources"))
+        counts = settings.api == "cm" and not settings.ideal
+        self._orders: orders.Orders = orders.ClusterOrders(fabric, view) if counts else orders.FabricOrders(fabric)
+        self._rules = TaintRules(client, settings.taint_version, optional=settings.ideal)
+        workers = WORKERS if settings.ideal else 1
+        self._queue = WorkQueue(time, self._look, settings.look, time.random("operator/resources"), workers)
+        self._came: dict[str, Answer] = {}  # ideal only: resource → the device that came, until the resource names it
         self._stopped = False
 
     def stop(self) -> None:
@@ -72,13 +79,10 @@ class RealResources:
         if new is not None:
             self._queue.add(new["metadata"]["name"])
 
-    # Nodes, machines and slices are not watched: polls find out.
-
-    def node_changed(self, old: Object | None, new: Object | None) -> None: ...
-
-    def machine_changed(self, node: str) -> None: ...
-
-    def device_shown(self, uuid: str) -> None: ...
+    def look_at(self, resources: Iterable[Object]) -> None:
+        """Reconcile at once what has not changed itself."""
+        for one in resources:
+            self._queue.add(one["metadata"]["name"])
 
     # -- a reconcile
 
@@ -86,6 +90,7 @@ class RealResources:
         resource = self._view.resources.get(name)
         if resource is None:
             self._queue.forget(name)
+            self._came.pop(name, None)
             finish()
             return
         draft = Draft(self._client, RESOURCES, resource)
@@ -99,8 +104,8 @@ class RealResources:
             self._queue.forget(draft.name)
             if again is not None:
                 self._queue.add_after(draft.name, again)
-        except (ApiError, NotServed, Failed) as error:
-            draft.fail(error.what if isinstance(error, ApiError) else str(error))
+        except (ApiError, Failed) as error:
+            draft.fail(error.what)
             self._queue.retry(draft.name)
         finish()
 
@@ -116,6 +121,8 @@ class RealResources:
         return come
 
     def _step(self, draft: Draft, finish: Finish) -> float | None:
+        if self._settings.ideal:
+            draft.renew()
         lost = self._settings.deletes_with_node and self._view.nodes.get(draft.obj["spec"]["target_node"]) is None
         if lost and self._node_gone(draft):
             return None
@@ -154,6 +161,8 @@ class RealResources:
 
     def _attach(self, draft: Draft, finish: Finish) -> float | None:
         spec, device = draft.obj["spec"], draft.said("device_id")
+        if not device and draft.name in self._came:
+            return self._attached(draft, self._came[draft.name])
         if draft.going and not device:
             draft.save(state="Deleting")
             return None
@@ -172,23 +181,29 @@ class RealResources:
             return self._settings.poll
         if answer.device is None:
             raise Failed(answer.error)
+        if self._settings.ideal:
+            self._came[draft.name] = answer
         draft.save(error="", device_id=answer.device.serial, cdi_device_id=answer.device.resource)
+        self._came.pop(draft.name, None)
         return self._bring_up(draft)
 
     def _bring_up(self, draft: Draft) -> float | None:
-        """Online if the vendor's plugin lists the device. It is restarted first, so that it lists it by the next poll."""
+        """Online if the vendor's plugin lists the device."""
         spec = draft.obj["spec"]
         if self._fabric.faults.take("smi", spec["target_node"], spec["model"]) is not None:
             draft.save(error=NO_SMI)
-        self._restart_plugin(spec["target_node"])
-        if self._view.shown(draft.said("device_id")) is None:
+        if not self._shown(draft, wanted=True):
             return self._settings.poll
         draft.save(state="Online", error="")
         return None
 
-    def _restart_plugin(self, node: str) -> None:
-        if self._plugins.plugin_age(node) > REST:
+    def _shown(self, draft: Draft, wanted: bool) -> bool:
+        """Whether the vendor's plugin lists the device. The plugin is restarted if it is not too young, so that the list is right
+        by the next poll. The ideal operator restarts one of any age, but only if the list is not as `wanted`."""
+        node, shown = draft.obj["spec"]["target_node"], self._view.shown(draft.said("device_id")) is not None
+        if (shown != wanted) if self._settings.ideal else (self._plugins.plugin_age(node) > REST):
             self._plugins.restart_plugin(node)
+        return shown
 
     # -- online
 
@@ -208,6 +223,9 @@ class RealResources:
         device, node = draft.said("device_id"), draft.obj["spec"]["target_node"]
         if not device:
             draft.save(state="Deleting")
+            return None
+        if self._came_again(draft):
+            self._release(draft)
             return None
         if not draft.obj["spec"].get("force_detach"):
             self._check_load(node, device)
@@ -230,10 +248,22 @@ class RealResources:
             return self._settings.poll
         if answer.error:
             raise Failed(answer.error)
-        self._restart_plugin(draft.obj["spec"]["target_node"])
-        if self._view.shown(draft.said("device_id")) is not None:
-            return self._settings.gone
+        if self._shown(draft, wanted=False):
+            return self._settings.poll if self._settings.ideal else self._settings.gone
+        self._release(draft)
+        return None
+
+    def _came_again(self, draft: Draft) -> bool:
+        """Whether the detached device is on its node again as another resource, before any slice showed that it was gone. The
+        real operator does not ask."""
+        node = draft.obj["spec"]["target_node"]
+        return self._settings.ideal and any(
+            one["spec"]["target_node"] == node and not one["metadata"].get("deletionTimestamp")
+            for one in self._view.holding(draft.said("device_id"))
+            if one["metadata"]["name"] != draft.name
+        )
+
+    def _release(self, draft: Draft) -> None:
         self._rules.remove(draft.name)
         draft.save(error="", device_id="", cdi_device_id="")
         draft.save(state="Deleting")
-        return None
