@@ -27,7 +27,7 @@ def end(*ran: str, attaches: tuple[int, int], **more: Any) -> ExpectedEnd:
 
 
 ENDS = {
-    "attach_failure": ExpectedEnd(failed={"unlucky": "AttachFailed: CDI manager: machine update failed, E02XXXX"}),
+    "attach_failure": ExpectedEnd(failed={"unlucky": "AttachFailed: failed to process FM scaleup request. FM returned code: 'E02XXXX', error message: 'CDI manager: machine update failed, E02XXXX'"}),
     "better_choice": end("holder", "fa", attaches=(1, 1)),
     "binding_timeout": end("bt", attaches=(1, 1)),
     "burst": ExpectedEnd(40, (18, 30)),
