@@ -242,7 +242,7 @@ def _parts(source: Derived, behaviour: Behaviour, policy: Policy) -> Parts:
             )
         ),
         fabric=Fabrics(**fabric),
-        operator=Operator(sync=0.0),
+        operator=Operator(kind="ideal", sync=0.0),  # waits for its worker and polls are in the durations
         vendor=_vendor(behaviour.listing),
         publisher=_publisher(behaviour),
         scaler=Scaler(
