@@ -14,7 +14,7 @@ from dds_core.scaler.component import SCALER
 from dds_core.scaler.history import History
 from tests.support.ours import running, told_to_us
 
-COMES, GOES = 1_000_000, 17_000_000
+COMES, GOES = 1_000_000, 20_000_000
 
 
 @pytest.mark.parametrize("name", ["first_attach", "many_devices", "burst"])
