@@ -5,7 +5,20 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import appending, cel, deciding, felt, ingest, lab_day, lab_load, lifecycle, publish, replaying, serve
+from benchmarks import (
+    appending,
+    cel,
+    deciding,
+    felt,
+    ingest,
+    lab_day,
+    lab_load,
+    lifecycle,
+    operator,
+    publish,
+    replaying,
+    serve,
+)
 from benchmarks.measure import Row
 from benchmarks.report import machine, markdown, write
 from tests.support.postgres import running_postgres
@@ -35,6 +48,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Path, int], list[Row]]]] = {
     "serve": ("The live scaler", lambda _, rounds: serve.measure(rounds)),
     "publish": (POOLS, lambda folder, _: publish.measure(folder)),
     "cel": ("Selectors of devices in CEL", lambda _, rounds: cel.measure(rounds)),
+    "operator": ("Behind the real operator, in the lab: after, and before", lambda *_: operator.measure()),
     "lab-load": (LOAD, lambda _, rounds: lab_load.measure(rounds)),
     "lab-day": ("A day in the lab", lambda _, rounds: lab_day.measure(rounds)),
     "felt": ("What people wait for", felt.measure),

@@ -7,7 +7,7 @@ Times are of the lab's clock: they depend on the scenario and the rules, not on 
 from __future__ import annotations
 
 import json
-import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -20,7 +20,6 @@ from dds_core.scaler import events as e
 from dds_core.scaler.policy import Policy, SchedulerPolicy
 from dds_lab.judge.scaler import Measure
 from dds_lab.scenario.reading import parse
-from dds_lab.steps import Steps
 from tests.support.ours import Running, running
 
 MODEL, CLASS = "A100 40G", "nvidia-a100-40"
@@ -73,24 +72,29 @@ class Case:
         return parse(json.dumps(document), self.what)
 
 
+def _refused(operation: str, since: float, until: float) -> dict[str, Any]:
+    window = {"since": START + since, "until": START + until}
+    return {"fabric": [{"kind": "refuse", "operation": operation, **window}]}
+
+
 def burst(pods: int, seconds: float, seed: int = 7) -> tuple[tuple[float, int, float], ...]:
     random = Random(seed)
     arrivals = sorted(random.uniform(START, START + seconds) for _ in range(pods))
     return tuple((at, 1, random.uniform(15, 40)) for at in arrivals)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Outcome:
-    """What a run showed. `waits`: seconds from a pod's creation to its node; `orders`: from the order for it, of pods that had
-    one. `overtaken`: how often the pods lost a device that came for them to a later pod."""
+    """What a run showed. `waits`: seconds from a pod's creation to its node; `orders`: from the order for its claim, of those that
+    had one. `overtaken`: by claim how often another claim took the device that it was about to get."""
 
     waits: list[float]
     orders: list[float]
     unbound: int
     attaches: int
     restarts: int
+    overtaken: Counter[str]
     findings: list[str]
-    overtaken: list[int]
 
 
 class Watch:
@@ -129,20 +133,113 @@ def played(case: Case, **policy: Any) -> Outcome:
         (watch,) = watches
         restarts = sum(run.lab.plugin_restarts().values())
         orders: dict[str, int] = {}
-        names: dict[str, str] = {}
-        for at, event in run.events(e.AttachOrdered, e.ClaimObserved):
-            if isinstance(event, e.ClaimObserved):
-                if event.changes.name is not UNSET:
-                    names[event.uid] = event.changes.name
-            elif isinstance(event, e.AttachOrdered):
-                for claim in event.claims:
-                    orders.setdefault(names.get(claim, claim), at)
+        orders, overtaken = _orders(run)
+        bound = {name: at for name, at in watch.bound.items() if name in watch.created}
         return Outcome(
-            waits=[(watch.bound[name] - at) / 1e6 for name, at in watch.created.items() if name in watch.bound],
-            orders=[(watch.bound[name] - at) / 1e6 for name, at in orders.items() if name in watch.bound],
-            unbound=len(watch.created.keys() - watch.bound.keys()),
+            waits=[(at - watch.created[name]) / 1e6 for name, at in bound.items()],
+            orders=[(bound[name] - at) / 1e6 for name, at in orders.items() if name in bound],
+            unbound=len(watch.created) - len(bound),
             attaches=run.lab.ledger.count("attach", "done"),
-            restarts=restarts,
+            restarts=sum(run.lab.plugin_restarts().values()),
+            overtaken=overtaken,
             findings=[f"{one.rule}: {one.of}: {one.text}" for one in run.judge.findings],
-            overtaken=[],
         )
+
+
+def _orders(run: Running) -> tuple[dict[str, int], Counter[str]]:
+    """By claim the instant of the first order for it, and how often an exchange ended because another claim took the device."""
+    names: dict[str, str] = {}
+    orders: dict[str, int] = {}
+    overtaken: Counter[str] = Counter()
+    for at, event in run.events(e.ClaimObserved, e.AttachOrdered, e.ExchangeEnded):
+        if isinstance(event, e.AttachOrdered):
+            for claim in event.claims:
+                orders.setdefault(names[claim], at)
+        elif isinstance(event, e.ExchangeEnded):
+            overtaken[names[event.claim]] += event.reason.startswith("claim ")
+        elif event.changes.name is not UNSET:  # type: ignore[attr-defined]
+            names[event.uid] = event.changes.name  # type: ignore[attr-defined]
+    return orders, overtaken
+
+
+def percentile(found: Sequence[float], percent: int) -> float:
+    ordered = sorted(found)
+    return ordered[-(-len(ordered) * percent // 100) - 1] if ordered else float("nan")
+
+
+ONE = (START, 1, 20.0)
+SEEDS = range(1, 11)
+CASES = (
+    (Case("one pod"), 8),
+    (Case("a vendor that lists at once", vendor={"start": 0.05, "hot_plug": True}), 8),
+    (Case("a claim of two", pods=((START, 2, 20.0),)), None),
+    (Case("two pods on a node", pods=(ONE, (START + 0.5, 1, 20.0)), nodes=1), 8),
+    (Case("attach of 70 s, two pods", pods=(ONE, (START + 0.5, 1, 20.0)), attach=70.0, seconds=500.0), None),
+    (
+        Case(
+            "CM, attach of 40 s, ten pods one after the other",
+            pods=tuple((START + 150.0 * n, 1, 20.0) for n in range(10)),
+            attach=40.0,
+            api="cm",
+            seconds=1700.0,
+        ),
+        50,
+    ),
+    (Case("an error at once after Online", faults=_refused("check", 0.0, 10.0)), 8),
+    (Case("devices in Warning", faults={"fabric": [{"kind": "warning"}]}), 8),
+    (Case("nvidia-smi fails for 4 s", faults=_refused("smi", 0.0, 4.0)), 8),
+    (Case("the answer to the order is lost", faults={"fabric": [{"kind": "lose_answer", "times": 1}]}), None),
+    (Case("the fabric refuses for 30 s", faults=_refused("attach", 0.0, 30.0), seconds=500.0), None),
+)
+
+
+def measure() -> list[Row]:
+    """Each case once, before and after; the bursts with ten seeds."""
+    rows = [_row(case, played(case, **BEFORE), played(case), most) for case, most in CASES]
+    for pods, over, nodes, pool in ((20, 60.0, 6, 12), (40, 120.0, 10, 24)):
+        cases = [
+            Case(f"burst of {pods}", burst(pods, over, seed), seconds=400.0, nodes=nodes, pool=pool) for seed in SEEDS
+        ]
+        before, after = (_joined([played(case, **policy) for case in cases]) for policy in (BEFORE, {}))
+        what = f"{pods} pods in {over:g} s on {nodes} nodes, pool of {pool}, {len(SEEDS)} seeds: wait of all pods"
+        p95 = percentile(after.waits, 95)
+        rows.append(
+            Row(
+                what,
+                f"p50 {percentile(after.waits, 50):.1f} s, p95 {p95:.1f} s; {_per_attach(after)}; overtaken at most "
+                f"{max(after.overtaken.values(), default=0)} times",
+                f"p50 {percentile(before.waits, 50):.1f} s, p95 {percentile(before.waits, 95):.1f} s; {_per_attach(before)}",
+                target="p95 ≤ 20 s",
+                met=p95 <= 20 and not after.unbound,
+            )
+        )
+    return rows
+
+
+def _row(case: Case, before: Outcome, after: Outcome, most: float | None) -> Row:
+    p50 = percentile(after.orders, 50)
+    met = None if most is None else p50 <= most and not after.unbound
+    target = "" if most is None else f"≤ {most:g} s"
+    return Row(f"{case.what}: order to bound", _told(after), _told(before), target=target, met=met)
+
+
+def _told(one: Outcome) -> str:
+    times = " and ".join(f"{each:.1f}" for each in sorted(one.orders)) if len(one.orders) < 3 else ""
+    times = times or f"p50 {percentile(one.orders, 50):.1f}, p95 {percentile(one.orders, 95):.1f}"
+    return f"{times} s; {one.attaches} attaches; {_per_attach(one)}"
+
+
+def _per_attach(one: Outcome) -> str:
+    return f"{one.restarts / max(1, one.attaches):.2f} restarts of a plugin an attach"
+
+
+def _joined(found: Sequence[Outcome]) -> Outcome:
+    return Outcome(
+        waits=[each for one in found for each in one.waits],
+        orders=[each for one in found for each in one.orders],
+        unbound=sum(one.unbound for one in found),
+        attaches=sum(one.attaches for one in found),
+        restarts=sum(one.restarts for one in found),
+        overtaken=Counter({f"{n}/{name}": many for n, one in enumerate(found) for name, many in one.overtaken.items()}),
+        findings=[each for one in found for each in one.findings],
+    )

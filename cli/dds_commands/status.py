@@ -53,7 +53,8 @@ def show_status(data: Data, now: int, most: int) -> None:
     show("")
     show(f"claims: {_numbers(data['claims'])}")
     for row in data["devices"]:
-        show(f"devices {row['model']}: {_numbers(row['states'])}; {row['free']} in the pool")
+        strange = f"; {row['unexplained']} that no ComposableResource names" if row["unexplained"] else ""
+        show(f"devices {row['model']}: {_numbers(row['states'])}; {row['free']} in the pool{strange}")
     show(f"attaches under way: {data['attaches_under_way']}, at most {data['attaches_at_most']} without a pool")
     _show_waiting(data, ages)
     show_tables(data, ages, most, _TABLES)

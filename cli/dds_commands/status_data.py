@@ -13,11 +13,20 @@ from dds_commands.state import claim_rows, device_rows
 from dds_core.events.shared import Alerted
 from dds_core.lifecycle import ATTACHED, CLAIM_STATES, DEVICE_STATES, WAITING
 from dds_core.log import Head
-from dds_core.model import Claim, Model, Observed
+from dds_core.model import Claim, FabricResource, Model, Observed
 from dds_core.scaler.events import AttachOrdered
 from dds_core.scaler.model import ClaimLife, Fence
+from dds_core.scaler.operator import TWO_CHECKS
 from dds_core.scaler.rules.assignment import Assignment, assign
-from dds_core.scaler.rules.orders import cell_of, conflicting_model, in_flight_cap, published_free, request_name
+from dds_core.scaler.rules.nudges import nudge_due
+from dds_core.scaler.rules.orders import (
+    cell_of,
+    conflicting_model,
+    in_flight_cap,
+    is_making,
+    published_free,
+    request_name,
+)
 from dds_core.scaler.state import State
 from dds_core.timeline.clock import rfc3339
 
@@ -87,10 +96,25 @@ def _steps(state: State, assignment: Assignment, node: str) -> Iterator[str]:
     for name in dict.fromkeys(assignment.ordered):
         yield _why_not_made(state, node, name)
     for _, uid in assignment.attaching:
-        resource = state.resources.rows[uid]
-        yield f"{resource.name} is {resource.state or 'new'}"
+        yield _on_its_way(state, state.resources.rows[uid])
     if assignment.sharing:
         yield "shares a device that is not ordered yet"
+
+
+def _on_its_way(state: State, resource: FabricResource) -> str:
+    """What a device that is being attached waits for."""
+    says = f"{resource.name} is {resource.state or 'new'}"
+    if resource.error:
+        sick = state.sick.get(resource.uid)
+        until = f" until {rfc3339(sick + TWO_CHECKS)}" if sick is not None else ""
+        return f"{says} with an error that may pass, waited for{until}: {resource.error}"
+    if not resource.uuid:
+        return says
+    if not state.is_listed(resource):
+        due = nudge_due(state, resource.uid)
+        looked = f"; the operator is to look at {rfc3339(due)}" if due is not None else ""
+        return f"{says}, {resource.uuid} is there and not listed by the driver on {resource.node}{looked}"
+    return f"{says}, {resource.uuid} is listed under a name that is not free yet"
 
 
 def _why_not_made(state: State, node: str, model: str) -> str:
@@ -128,6 +152,8 @@ def _obstacles(state: State, claim: Claim, node: str, model: Model) -> Iterator[
     refusal = state.refusals.get((AttachOrdered.__name__, _request(state, node, model)))
     if refusal is not None:
         yield f"the order was refused {refusal.count} times, tried again at {rfc3339(refusal.until)}"
+    if is_making(state, cell_of(state, node, model)):
+        yield f"the operator has still to make what was ordered for {name} on {node} before"
     free = published_free(state, node, model)
     if free is None:
         yield f"no whole pool of {name} reaches {node}"
@@ -284,11 +310,13 @@ def _devices(state: State) -> list[dict[str, Any]]:
     """For each model the number of devices by state, and the number that the pools list as free."""
     rows = device_rows(state)
     names = sorted({*state.models, *(row.model for row in rows)})
+    nodes = {node for node, _ in state.unexplained.rows.values()}
     return [
         {
             "model": name,
             "states": _counted(DEVICE_STATES, [row.state for row in rows if row.model == name]),
             "free": sum(state.pools[key].free for key in state.pools_of_model[name]),
+            "unexplained": sum(len(state.unexplained_at(node, name)) for node in nodes),
         }
         for name in names
     ]

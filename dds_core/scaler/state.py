@@ -121,6 +121,10 @@ class State(Indexes):
         keys = self.keys_of[resource.uuid] if resource.uuid else ()
         return {key for key in keys if self.pools[key[:2]].node in ("", resource.node)}
 
+    def has_left(self, resource: FabricResource) -> bool:
+        """Whether the device of a leaving resource is on another node by now. The operator waits until no slice lists it."""
+        return resource.leaving and bool(resource.uuid and self.keys_of[resource.uuid]) and not self.names_of(resource)
+
     def reserved_devices_of(self, claim: Claim) -> tuple[ReservedDevice, ...]:
         """The devices reserved for the claim; of an extended resource, whose claim is recreated, those reserved for its pod."""
         if not self.live:

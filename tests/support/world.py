@@ -10,7 +10,7 @@
 
 Each sentence is one change of one object, a tenth of a second after the last, with the deadlines that are due before it.
 `carry_out` plays the writer (it does what was decided), `operate` the operator, the fabric and the vendor's driver (a
-request gets its devices). Nothing here decides anything, and nothing looks into the rules.
+request gets its devices), `make` the operator up to its orders. Nothing here decides anything, and nothing looks into the rules.
 """
 
 from __future__ import annotations
@@ -95,7 +95,11 @@ class World(FedEngine):
         for one in (EVERY, *map(class_of, models)):
             self.observe(one)
         if synced:
-            self.feed(e.Synced())
+            self.sync()
+
+    def sync(self) -> None:
+        """The whole cluster is listed. With `synced=False`, what is told before is decided together."""
+        self.feed(e.Synced())
 
     def change_policy(self, **fields: Any) -> None:
         self.policy = {**self.policy, **fields}
@@ -369,6 +373,15 @@ class World(FedEngine):
             for one in signal.entries
         )
         self.update(self.state.claims.rows[signal.claim], conditions=told)
+
+    def make(self) -> None:
+        """Play the operator up to its orders: every request has as many resources as its size, the new ones attaching."""
+        for request in list(self.state.requests.rows.values()):
+            model = self.state.model(request.model)
+            assert model is not None
+            for place in range(len(self.state.resources_of_request[request.name]), request.size):
+                name = f"{request.name}-{place}-{self._number()}"
+                self.resource(name, request.node, model, request=request.name, state="Attaching")
 
     def operate(self) -> int:
         """Play the operator and the fabric: every request gets its devices, marked ones go; how many requests changed."""

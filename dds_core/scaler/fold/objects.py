@@ -92,15 +92,23 @@ def _note_unnamed(state: State, slice: Slice, at: int) -> None:
     late = (ORDERED, slice.node) in state.fired_deadlines
     for name in pool.devices if pool is not None else ():
         for uuid in state.face((*key, name)).uuids:
-            if uuid not in state.fixed and uuid not in state.unexplained and _is_unnamed(state, uuid):
+            if _unnamed_at(state, uuid) != slice.node and _is_unnamed(state, uuid, slice.node):
+                state.fixed.drop(uuid)
                 (state.unexplained if late else state.fixed).put(uuid, (slice.node, at))
     for uuid in [one for one, row in state.unexplained.rows.items() if row[0] == slice.node and not state.keys_of[one]]:
         state.explain(uuid)
     fix_by_policy(state)
 
 
-def _is_unnamed(state: State, uuid: str) -> bool:
-    return not state.resources_of_uuid[uuid] and (DEPARTED, uuid) not in state.fired_deadlines
+def _unnamed_at(state: State, uuid: str) -> str:
+    """The node where the device was last noted as named by no resource, "" if it was not."""
+    row = state.fixed.get(uuid) or state.unexplained.get(uuid)
+    return row[0] if row is not None else ""
+
+
+def _is_unnamed(state: State, uuid: str, node: str) -> bool:
+    named = any(state.resources.rows[uid].node == node for uid in state.resources_of_uuid[uuid])
+    return not named and (DEPARTED, uuid) not in state.fired_deadlines
 
 
 def fix_by_policy(state: State) -> None:
@@ -108,11 +116,8 @@ def fix_by_policy(state: State) -> None:
     for uuid, (node, at) in sorted(state.unexplained.rows.items(), key=lambda one: (one[1], one[0])):
         model = state.model_of_uuid(uuid)
         most = state.policy.limit_of(node, model.model).fixed if model is not None else 0
-        if (
-            most
-            and sum(row[0] == node and state.model_of_uuid(one) == model for one, row in state.fixed.rows.items())
-            < most
-        ):
+        here = [one for one, row in state.fixed.rows.items() if row[0] == node] if most else []
+        if sum(state.model_of_uuid(one) == model for one in here) < most:
             state.explain(uuid)
             state.fixed.put(uuid, (node, at))
 
@@ -121,9 +126,10 @@ def note_fixed(state: State, at: int) -> None:
     """What is listed when dds first sees a node's driver, and named by no resource, is taken to belong to the machine."""
     state.fired_deadlines.put(FIXED, at)
     for key, face in state.faces.items():
+        node = state.pools[key[:2]].node
         for uuid in face.uuids if key[0] in state.drivers else ():
-            if uuid not in state.unexplained and uuid not in state.fixed and _is_unnamed(state, uuid):
-                state.fixed.put(uuid, (state.pools[key[:2]].node, at))
+            if _unnamed_at(state, uuid) != node and _is_unnamed(state, uuid, node):
+                state.fixed.put(uuid, (node, at))
 
 
 def _slice_changed(state: State, driver: str, at: int) -> None:
@@ -319,7 +325,7 @@ def _resource_observed(state: State, event: e.ObjectObserved, at: int) -> None:
         state.clear_alert(event.uid, DEVICE_ERROR)
     _note_sick(state, resource, failed, at)
     resource_looked_at(state, old, resource, at)
-    if resource.uuid:
+    if resource.uuid and _unnamed_at(state, resource.uuid) == resource.node:
         state.fixed.drop(resource.uuid)
         state.explain(resource.uuid)
     note_ordered(state, resource.node, at)

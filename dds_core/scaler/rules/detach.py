@@ -670,7 +670,7 @@ def _lower(work: Work, cell: CellPlan, own: AttachRequest) -> None:
         return
     if cell.size != own.size or not _at_rest(state, own, owned):
         return
-    if any(r.marked and r.uid not in state.fences for r in owned):
+    if any(r.marked and not r.leaving and r.uid not in state.fences for r in owned):
         return
     lower_size(work, cell, own, victims, own.size - len(victims))
 

@@ -322,7 +322,7 @@ def conflicting_model(
 
 def installed_models(state: State, node: str, *, leaving: bool = True) -> set[str]:
     """Models with a device on the node, or a request for one."""
-    there = [state.resources.rows[uid] for uid in state.resources_at[node]]
+    there = [r for uid in state.resources_at[node] if not state.has_left(r := state.resources.rows[uid])]
     models = {r.model for r in there if leaving or not r.leaving} | _fixed_models(state, node)
     requests = (state.requests.rows[uid] for uid in state.requests_at[node])
     models |= {request.model for request in requests if request.size > 0}
@@ -330,13 +330,15 @@ def installed_models(state: State, node: str, *, leaving: bool = True) -> set[st
 
 
 def _fixed_models(state: State, node: str) -> set[str]:
-    """Models of devices that the node lists and that have no ComposableResource: built in, or lost by the operator."""
+    """Models of devices that the node lists and that no ComposableResource of the node names: built in, or lost by the
+    operator."""
     found = set()
     for key in state.pools_at[node]:
         for name, device in state.pools[key].devices.items():
             full = (*key, name)
             gone = any((DEPARTED, uuid) in state.fired_deadlines for uuid in state.face(full).uuids)
-            if not gone and state.resource_of(full) is None:
+            resource = state.resource_of(full)
+            if not gone and (resource is None or resource.node != node):
                 model = model_of_device(state.config, key[0], device)
                 found |= {model.model} if model is not None else set()
     return found
@@ -347,7 +349,7 @@ def _there_is(state: State, node: str, cell: CellPlan, count: int) -> bool:
     model without any pool, only so many are ordered as the fabric can attach in time."""
     if cell.leaving is not None if cell.own is None else _counts_what_goes(state, cell.own):
         return False
-    if _is_making(state, cell):
+    if is_making(state, cell):
         return False
     if _is_being_taken_off(state, node, cell.model):
         return False
@@ -358,7 +360,7 @@ def _there_is(state: State, node: str, cell: CellPlan, count: int) -> bool:
     return shown >= count + _still_shown(state, node, cell)
 
 
-def _is_making(state: State, cell: CellPlan) -> bool:
+def is_making(state: State, cell: CellPlan) -> bool:
     """Whether the operator has still to make resources for the size that was ordered last. If the size changes between its plan
     and its making them, it makes those of both sizes."""
     order, own = state.orders.get((cell.node, cell.model.model)), cell.own

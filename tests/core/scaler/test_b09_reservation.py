@@ -13,9 +13,10 @@ from tests.support.world import A100, GPU, H100, World, one_node
 
 
 def two_claims_one_device() -> World:
-    world = one_node("attach", 4, scan_interval_seconds=0)
+    world = one_node("attach", 4, synced=False, scan_interval_seconds=0)
     for name in ("first", "second"):
         world.waits(name, "node0")
+    world.sync()
     world.carry_out()
     world.online("res", "node0", request=world.events(e.AttachOrdered)[0].request)
     return world
@@ -38,6 +39,7 @@ def test_b09_the_promise_is_in_the_log_before_the_signal() -> None:
 def test_b09_a_promise_holds_while_the_claim_is_between_two_allocations() -> None:
     world = two_claims_one_device()
     world.carry_out()
+    world.make()
     world.unreserve("first")
     world.clear("first")
     world.waits("third", "node0")

@@ -8,9 +8,10 @@ from tests.support.world import A100, World, one_node
 
 
 def test_b10_a_theft_orders_nothing_more() -> None:
-    world = one_node("attach", 4, scan_interval_seconds=0)
+    world = one_node("attach", 4, synced=False, scan_interval_seconds=0)
     for name in ("early", "late"):
         world.waits(name, "node0")
+    world.sync()
     world.carry_out()
     request = world.events(e.AttachOrdered)[0].request
     world.online("res0", "node0", request=request)
@@ -31,11 +32,12 @@ def test_b10_a_theft_orders_nothing_more() -> None:
 
 
 def test_b10_the_older_claim_is_served_first_after_a_theft() -> None:
-    world = one_node("attach", 4, scan_interval_seconds=0)
+    world = one_node("attach", 4, synced=False, scan_interval_seconds=0)
     for name in ("early", "late"):
         world.claim(name)
     world.allocate("late", "node0")
     world.allocate("early", "node0")
+    world.sync()
     world.carry_out()
     world.online("res0", "node0", request=world.events(e.AttachOrdered)[0].request)
     assert world.reserved("early") == ["GPU-res0"]

@@ -17,6 +17,8 @@ def test_b22_orders_stop_at_the_published_free_count() -> None:
     world = one_node("attach", 2, scan_interval_seconds=0)
     for i in range(3):
         world.waits(f"train{i}", "node0", *pool_results(i))
+        world.carry_out()
+        world.make()
     assert [order.size for order in world.events(e.AttachOrdered)] == [1, 2]
     assert [world.state_of(f"train{i}") for i in range(3)] == ["Attaching", "Attaching", "Pending"]
     world.pool(A100, 3, generation=2)
@@ -89,6 +91,8 @@ def test_b22_more_in_a_second_pool_is_had_at_once() -> None:
     world.observe(second)
     for number in range(2):
         world.waits(f"train{number}", "node0", *pool_results(number))
+    world.carry_out()
+    world.make()
     assert world.only(e.AttachOrdered).size == 1
     world.update(second, devices=first.devices, generation=2)
     assert world.events(e.AttachOrdered)[-1].size == 2

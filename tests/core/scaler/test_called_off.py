@@ -17,8 +17,9 @@ FIRST, SECOND_PAUSE = (71, 79), (112, 161)
 """Seconds after the first error between which no order can be under way: the first two pauses of the operator."""
 
 
-def hanging(mode: str = "detach", **policy: Any) -> World:
-    """A request of ours for two on node0: an idle device, and one that the fabric does not have."""
+def hanging(mode: str = "detach", *, slow: float = 0, **policy: Any) -> World:
+    """A request of ours for two on node0: an idle device, and one that the fabric does not have. `slow`: the device of another
+    request took so many seconds before."""
     given: dict[str, Any] = {
         "no_removal_seconds": 3600,
         "scan_interval_seconds": 0,
@@ -26,6 +27,10 @@ def hanging(mode: str = "detach", **policy: Any) -> World:
         **policy,
     }
     world = one_node(mode, 8, **given)
+    if slow:
+        world.resource("slow", "node0", request="theirs", state="Attaching")
+        world.tick(slow)
+        world.online("slow", "node0")
     world.request(
         "ours", "node0", size=2, acted_size=2, state="Updating", labels={"app.kubernetes.io/managed-by": "dds"}
     )
@@ -222,14 +227,33 @@ def test_a_claim_that_failed_for_another_model_hastens_nothing() -> None:
 
 
 def test_where_an_order_takes_long_the_pause_is_twice_as_long_after_the_try() -> None:
+    world = hanging(slow=40)
+    since, service = (world.now - START) / SECOND, world.state.rates.rows[""].service
+    assert service > 28, "seven tenths of 40 s, and the idle one"
+    wait(world, 400)
+    (one,) = called_off(world)
+    when = world.decided_at(one) - since
+    assert when == pytest.approx(163.835 + 2 * service, abs=0.001), (
+        "the second pause is the one after the try at 163.835 s"
+    )
+
+
+@pytest.mark.parametrize(("failed", "first"), [(False, 111.915), (True, 70.955)])
+def test_the_pauses_are_counted_from_the_last_change_of_the_text(failed: bool, first: float) -> None:
+    """Each other text is one more change of the object, at which the operator orders again, and its waits begin anew."""
     world = hanging()
-    world.resource("slow", "node0", request="theirs", state="Attaching")
-    world.tick(40)
-    world.online("slow", "node0")
-    wait(world, 365)
-    assert called_off(world) == [], "the second pause begins 2 x 40.1 s after the try at 327.675 s"
-    wait(world, 5)
-    assert len(called_off(world)) == 1
+    if failed:
+        world.claim("a", 2)
+        world.allocate("a", "node0")
+    wait(world, 50)
+    assert bool(world.events(e.ClaimFailed)) is failed, "the grace is counted from the first text"
+    for words in ("no such port", "the fabric is busy"):
+        world.resource("vain", "node0", error=words)
+        since = (world.now - START) / SECOND
+        wait(world, 20)
+    wait(world, 200)
+    (one,) = called_off(world)
+    assert world.decided_at(one) - since == pytest.approx(first, abs=0.001)
 
 
 def test_what_cannot_be_decided_in_a_pause_waits_for_the_next() -> None:

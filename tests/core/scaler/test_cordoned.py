@@ -48,10 +48,11 @@ def test_a_device_that_came_to_a_node_that_takes_the_pod_no_more(way: str) -> No
 
 
 def test_every_claim_of_the_pod_lets_go() -> None:
-    world = one_node("attach", 8, scan_interval_seconds=0)
+    world = one_node("attach", 8, synced=False, scan_interval_seconds=0)
     for name in ("one", "two"):
         world.claim(name, pod="both")
         world.allocate(name, "node0")
+    world.sync()
     world.carry_out()
     cordon(world)
     world.operate()

@@ -294,6 +294,50 @@ def test_one_whose_error_stays_when_the_manager_answers_again_is_told_after_two_
     assert world.now > first
 
 
+def test_what_is_leaving_says_nothing_of_the_manager() -> None:
+    """The operator does not check it any more: it has no error, whether or not the manager answers."""
+    world = many(3)
+    world.resource("res02", "node2", deleting=True)
+    fail(world, ["res00", "res01"])
+    world.tick(66)
+    assert [one.reason for one in world.events(e.Alerted)] == ["ManagerError"]
+    world.waits("train", "node1")
+    assert world.reserved("train") == ["GPU-res01"]
+
+
+def test_only_the_end_of_the_managers_failure_begins_anything_anew() -> None:
+    """One of the devices that fail goes; the others are told when they were to be."""
+    world = many(4)
+    fail(world, sorted(world.state.resources.rows))
+    since = world.now
+    world.tick(40)
+    world.resource("res03", "node3", deleting=True, state="Detaching")
+    world.gone(world.state.resources.rows["res03"])
+    world.tick(66 - (world.now - since) / MICROSECONDS)
+    assert [one.reason for one in world.events(e.Alerted)] == ["ManagerError"]
+
+
+def test_one_whose_error_goes_while_the_manager_answers_begins_nothing_anew() -> None:
+    world = many(4)
+    fail(world, ["res00", "res01"])
+    since = world.now
+    world.tick(40)
+    fail(world, ["res01"], "")
+    world.tick(66 - (world.now - since) / MICROSECONDS)
+    assert [one.of for one in alerts(world, "DeviceError")] == ["res00"]
+
+
+def test_a_device_that_comes_without_an_error_is_the_end_of_it_too() -> None:
+    world = many(3)
+    fail(world, sorted(world.state.resources.rows))
+    world.tick(100)
+    world.online("new", "node4", request="theirs")
+    world.tick(60)
+    assert not alerts(world, "DeviceError")
+    world.tick(6)
+    assert len(alerts(world, "DeviceError")) == 3
+
+
 def test_a_single_device_is_not_all_devices() -> None:
     world = one_node("attach", 20, scan_interval_seconds=0)
     world.online("res", "node0", request="theirs")

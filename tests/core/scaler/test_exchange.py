@@ -21,7 +21,7 @@ HANDED = (e.HandOver, *STEPS)
 
 def ready(claims: int = 1, mode: str = "attach", **policy: Any) -> World:
     """The device of each claim of a pod has just come to node0, and nothing of what was decided then is carried out."""
-    world = World(mode, exchange=True, scan_interval_seconds=0, **policy)
+    world = World(mode, exchange=True, synced=False, scan_interval_seconds=0, **policy)
     for name in ("node0", "node1"):
         world.node(name)
     world.pool(A100, 8)
@@ -29,6 +29,7 @@ def ready(claims: int = 1, mode: str = "attach", **policy: Any) -> World:
         world.claim(f"train{number}", pod="train0")
     for number in range(claims):
         world.allocate(f"train{number}", "node0", *pool_results(number))
+    world.sync()
     world.carry_out()
     request = world.events(e.AttachOrdered)[-1].request
     for number in range(claims):

@@ -32,10 +32,11 @@ def handed_over(mode: str = "attach", **policy: Any) -> World:
 
 
 def test_all_claims_of_a_pod_are_told_in_one_batch_in_pod_order() -> None:
-    world = world_with_pools()
+    world = world_with_pools(synced=False)
     for name in ("zeta", "alpha"):
         world.claim(name, pod="both")
         world.allocate(name, "node0")
+    world.sync()
     world.carry_out()
     request = world.events(e.AttachOrdered)[-1].request
     world.online("res0", "node0", request=request)
@@ -137,10 +138,11 @@ def test_one_that_somebody_took_meanwhile_is_not_held_against_it(given_back: boo
 def test_what_nobody_was_told_of_was_not_left() -> None:
     """Seed 46282: what stood ready could not be handed over yet when the scheduler gave up; it counted as left, and another one
     was ordered."""
-    world = world_with_pools()
+    world = world_with_pools(synced=False)
     for name in ("train", "other"):
         world.claim(name, pod="both")
         world.allocate(name, "node0")
+    world.sync()
     world.carry_out()
     world.online("res0", "node0", request=world.events(e.AttachOrdered)[-1].request)
     assert world.reserved("train") == ["GPU-res0"] and not world.events(e.HandOver), "the pod waits for another one"

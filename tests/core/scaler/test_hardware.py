@@ -122,7 +122,7 @@ def test_a_whole_is_free_when_none_of_its_parts_is_held(held: bool) -> None:
 @pytest.mark.parametrize("attached", [True, False])
 def test_two_whole_faces_of_one_device_go_to_one_claim(attached: bool) -> None:
     """As a GPU that may be passed through is listed: `gpu-0`, and `gpu-vfio-0` with a UUID of its own."""
-    world = one_node("attach", 4, scan_interval_seconds=0)
+    world = one_node("attach", 4, synced=False, scan_interval_seconds=0)
     address = {"resource.kubernetes.io/pciBusID": "0000:01:00.0"}
     world.plug("node0", "gpu-0", "GPU-res", more=address)
     world.plug("node0", "gpu-vfio-0", "v5", more={"type": "vfio", **address})
@@ -130,10 +130,12 @@ def test_two_whole_faces_of_one_device_go_to_one_claim(attached: bool) -> None:
         world.resource("res", "node0", uuid="GPU-res", state="Online")
     world.waits("one", "node0")
     world.waits("two", "node0")
-    assert [world.state_of(name) for name in ("one", "two")] == ["Attached", "Attaching"]
     world.claim("wide", 2)
     world.allocate("wide", "node0", (A100, 2))
+    world.sync()
+    assert [world.state_of(name) for name in ("one", "two")] == ["Attached", "Attaching"]
     assert world.state_of("wide") == "Attaching"
+    assert world.only(e.AttachOrdered).size == 3
 
 
 def test_a_name_that_vanishes_while_it_is_held_leaves_its_device_in_use() -> None:

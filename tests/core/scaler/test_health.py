@@ -264,9 +264,10 @@ def test_a_victim_that_does_not_go_is_told_with_what_it_waits_for() -> None:
 
 def ordered() -> World:
     """Two devices were ordered for two claims, and one came."""
-    world = one_node("attach", 4, scan_interval_seconds=0)
+    world = one_node("attach", 4, synced=False, scan_interval_seconds=0)
     for name in ("first", "second"):
         world.waits(name, "node0")
+    world.sync()
     world.carry_out()
     (own,) = world.state.requests.rows.values()
     world.update(own, state="Running", acted_size=2)

@@ -99,11 +99,13 @@ def test_an_order_of_anybody_covers_a_claim() -> None:
 
 
 def test_claims_are_served_by_age_then_namespace_then_name() -> None:
-    world = world_with_pools()
+    world = world_with_pools(synced=False)
     for name in ("red/b", "blue/b", "blue/a", "old"):
         world.claim(name, created=5 if name != "old" else 1)
     for name in ("red/b", "blue/b", "blue/a", "old"):
         world.allocate(name, "node0")
+    world.sync()
+    assert world.only(e.AttachOrdered).size == 4
     world.carry_out()
     for number in range(4):
         world.online(f"res{number}", "node0")
@@ -138,6 +140,8 @@ def test_each_fabric_has_its_own_free_devices() -> None:
     world.pool(A100, 1, fabric=2)
     for number, name in enumerate(("one", "two")):
         world.waits(name, "far", *pool_results(number, fabric=2))
+        world.carry_out()
+        world.make()
     assert [o.size for o in world.events(e.AttachOrdered)] == [1]
     assert world.state_of("two") == "Pending", "the free devices of the other fabric do not reach the node"
 
@@ -158,10 +162,11 @@ def test_each_fabric_has_its_own_free_devices() -> None:
     ids=["for all", "for the model", "for the node and model", "by label", "an odd label", "another model's label"],
 )
 def test_a_node_has_no_more_than_its_limit(labels: dict[str, str], policy: dict[str, Any], top: int) -> None:
-    world = world_with_pools(cool_down_seconds=86_400, **policy)
+    world = world_with_pools(cool_down_seconds=86_400, synced=False, **policy)
     world.node("node0", labels=labels)
     for number in range(4):
         world.waits(f"train{number}", "node0")
+    world.sync()
     assert max(o.size for o in world.events(e.AttachOrdered)) == top
     assert {f.reason for f in world.events(e.ClaimFailed)} == {"NodeLimit"}
     assert len(world.events(e.ClaimFailed)) == 4 - top
@@ -225,6 +230,8 @@ def test_a_taint_that_only_prefers_or_is_tolerated_does_not_matter() -> None:
     world.allocate("other", "node0")
     assert world.only(e.AttachOrdered).claims == (world.uid("train"),)
     assert world.only(e.ClaimFailed).claim == world.uid("other")
+    world.carry_out(e.AttachOrdered)
+    world.make()
     world.claim("third")
     world.pod("third", tolerations=(Toleration("", "Exists"),))
     world.allocate("third", "node0")
@@ -276,6 +283,8 @@ def test_the_measured_pace_replaces_the_policys_number() -> None:
     assert world.state.rates.rows[""].service == pytest.approx(200.1, abs=1)
     for number in range(4):
         world.waits(f"train{number}", "node0", *pool_results(number))
+        world.carry_out()
+        world.make()
     assert world.events(e.AttachOrdered)[-1].size == 2, "540 s of budget hold two attaches of 200 s"
 
 
@@ -297,20 +306,29 @@ def test_nothing_is_ordered_while_the_operator_counts_one_that_goes() -> None:
     world = one_node("detach", 4, scan_interval_seconds=0)
     world.request("ours", "node0", generate_name="composability-", state="Running", acted_size=1)
     world.online("res", "node0", request="ours")
-    world.update(world.get(AttachRequest, "ours"), size=0, acted_size=0)
+    world.update(world.get(AttachRequest, "ours"), size=0)
     world.resource("res", "node0", deleting=True)
+    world.update(world.get(AttachRequest, "ours"), acted_size=0)
     world.waits("train", "node0", *pool_results(0))
     assert not world.events(e.AttachOrdered) and world.state_of("train") == "Pending"
     world.resource("res", "node0", state="Deleting")
     assert [(one.previous, one.size) for one in world.events(e.AttachOrdered)] == [(0, 1)]
 
 
+def one_leaves(error: str = "", **policy: Any) -> World:
+    """A device of the model is just leaving node0, and no other is there."""
+    world = one_node("detach", 4, **policy)
+    world.request("ours", "node0", acted_size=1, generate_name="composability-", state="Running")
+    world.online("res", "node0", request="ours")
+    world.update(world.get(AttachRequest, "ours"), size=0)
+    world.resource("res", "node0", state="Detaching", deleting=True, error=error)
+    world.update(world.get(AttachRequest, "ours"), acted_size=0)
+    return world
+
+
 def one_is_taken_off(**policy: Any) -> World:
     """A claim comes to a node which a device of the model is just leaving."""
-    world = one_node("detach", 4, scan_interval_seconds=60, **policy)
-    world.request("ours", "node0", size=0, acted_size=0, generate_name="composability-", state="Running")
-    world.online("res", "node0", request="ours")
-    world.resource("res", "node0", state="Detaching", deleting=True)
+    world = one_leaves(scan_interval_seconds=60, **policy)
     world.waits("train", "node0", *pool_results(0))
     return world
 
@@ -342,10 +360,7 @@ def test_nor_while_its_detach_failed_and_the_node_lists_it_no_more() -> None:
 
 def test_nor_for_a_claim_that_has_the_device_which_leaves() -> None:
     """Seed 51063: the scheduler took it a moment after it had gone."""
-    world = one_node("detach", 4, scan_interval_seconds=60)
-    world.request("ours", "node0", size=0, acted_size=0, generate_name="composability-", state="Running")
-    world.online("res", "node0", request="ours")
-    world.resource("res", "node0", state="Detaching", deleting=True, error="compute processes are still running")
+    world = one_leaves("compute processes are still running", scan_interval_seconds=60)
     world.claim("train", devices=2)
     world.allocate("train", "node0", Result("r0", GPU, "node0", "gpu-GPU-res"), pool_results(0)[0])
     world.tick(61)
@@ -390,6 +405,7 @@ def test_a_second_order_names_what_it_changes() -> None:
     world = world_with_pools()
     world.waits("one", "node0")
     world.carry_out()
+    world.make()
     world.waits("two", "node0")
     first, second = world.events(e.AttachOrdered)
     assert (first.previous, first.uid) == (None, "")
@@ -428,10 +444,7 @@ def test_prewarm_leaves_unusable_nodes_alone(why: str) -> None:
 
 
 def test_prewarm_counts_a_device_that_cannot_be_taken_off() -> None:
-    world = one_node("detach", 8, scan_interval_seconds=0)
-    world.request("ours", "node0", size=0, acted_size=0, generate_name="composability-", state="Running")
-    world.online("res", "node0", request="ours")
-    world.resource("res", "node0", state="Detaching", deleting=True, error="compute processes are still running")
+    world = one_leaves("compute processes are still running", scan_interval_seconds=0)
     world.change_policy(prewarm=True, prewarm_interval_seconds=30, limit={"min": 1, "max": 1})
     world.tick(600)
     assert not world.events(e.AttachOrdered)
@@ -488,8 +501,10 @@ def test_only_what_nobody_else_waits_for_is_taken_back() -> None:
     world = world_with_pools()
     world.waits("one", "node0")
     world.settle()
+    world.pool(A100, 8, generation=2, slices=2)
     for name in ("two", "three"):
         world.waits(name, "node0")
+    world.pool(A100, 8, generation=3)
     assert world.events(e.AttachOrdered)[-1].size == 3
     world.finish("two")
     back = world.events(e.AttachOrdered)[-1]

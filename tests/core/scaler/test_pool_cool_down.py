@@ -452,7 +452,10 @@ def test_only_the_devices_without_a_taint_are_ordered() -> None:
     close(world, but=(0, 1))
     for i in range(3):
         world.waits(f"train{i}", "node0", *pool_results(i))
+        world.carry_out()
+        world.make()
     assert [order.size for order in world.events(e.AttachOrdered)] == [1, 2]
+    assert world.state_of("train2") == "Pending"
 
 
 def test_no_device_is_freed_elsewhere_for_a_fabric_that_fails() -> None:

@@ -145,10 +145,11 @@ def test_an_order_that_the_live_object_overtook_is_decided_again_soon() -> None:
 
 @pytest.mark.parametrize("outcome", ["refused", "obsolete"])
 def test_a_hand_over_that_nobody_was_told_of_is_void_for_the_whole_group(outcome: str) -> None:
-    world = one_node("attach", 8, scan_interval_seconds=0)
+    world = one_node("attach", 8, synced=False, scan_interval_seconds=0)
     for name in ("train", "eval"):
         world.claim(name, pod="both")
         world.allocate(name, "node0")
+    world.sync()
     world.carry_out()
     world.operate()
     told = world.only(e.HandOver)
@@ -172,13 +173,19 @@ def test_a_detach_that_was_not_carried_out_is_ordered_again(outcome: type[e.Writ
 
 
 def test_what_was_superseded_keeps_the_newer_intent() -> None:
-    world = ordered()
+    """A claim goes before its order is written: the size without it replaces the size with it."""
+    world = one_node("attach", 8, synced=False, scan_interval_seconds=0)
+    for name in ("train", "second"):
+        world.waits(name, "node0")
+    world.sync()
+    world.carry_out(e.NodeLabelled)
     request = world.only(e.AttachOrdered).request
-    world.waits("second", "node0")
+    world.finish("second")
     world.feed(e.Superseded("id", "AttachOrdered", request))
-    assert [o.size for o in world.events(e.AttachOrdered)] == [1, 2]
+    assert [o.size for o in world.events(e.AttachOrdered)] == [2, 1]
+    assert [order.size for order in world.state.orders.rows.values()] == [1]
     world.carry_out()
-    assert world.get(AttachRequest, request).size == 2
+    assert world.get(AttachRequest, request).size == 1
     assert not world.state.orders.rows
     assert world.get(Node, "node0").labels["cohdi.io/nvidia-a100-40"] == "true"
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dds_core.model import AttachRequest, Node
 from dds_core.scaler import events as e
@@ -59,6 +60,36 @@ def test_it_counts_in_the_limit_of_the_node() -> None:
     world.plug("node0", "gpu-lost", "GPU-lost")
     world.waits("over", "node0")
     assert world.only(e.ClaimFailed).reason == "NodeLimit"
+
+
+def test_it_does_not_count_towards_the_minimum() -> None:
+    """It goes in ten minutes: what is to stand ready is ordered beside it."""
+    world = after_an_order()
+    world.plug("node0", "gpu-lost", "GPU-lost")
+    before = len(world.events(e.AttachOrdered))
+    world.change_policy(prewarm=True, prewarm_interval_seconds=10, limits={A100.model: {"min": 2, "max": 3}})
+    world.tick(30)
+    (more,) = world.events(e.AttachOrdered)[before:]
+    assert (more.size, more.reason) == (2, "prewarm")
+
+
+def test_nor_does_it_let_an_idle_one_go_that_the_minimum_keeps() -> None:
+    world = after_an_order("detach", no_removal_seconds=5, fence_settle_seconds=3, limit={"min": 1})
+    world.plug("node0", "gpu-lost", "GPU-lost")
+    world.finish("old")
+    for _ in range(10):
+        world.tick(30)
+        world.settle()
+    assert len(world.state.resources) == 1 and not world.events(e.DetachOrdered)
+
+
+def test_it_leaves_no_room_for_one_ahead_of_demand_where_the_node_is_full() -> None:
+    world = after_an_order()
+    world.plug("node0", "gpu-lost", "GPU-lost")
+    before = len(world.events(e.AttachOrdered))
+    world.change_policy(prewarm=True, prewarm_interval_seconds=10, limits={A100.model: {"min": 2, "max": 2}})
+    world.tick(60)
+    assert len(world.events(e.AttachOrdered)) == before
 
 
 def test_it_does_not_count_for_another_model() -> None:
@@ -191,6 +222,35 @@ def test_what_is_listed_when_dds_first_knows_all_is_the_machines() -> None:
     assert world.reserved("train") == ["GPU-own"]
 
 
+def test_what_is_listed_before_its_node_is_seen_is_the_machines() -> None:
+    """Its slice was not looked at, and after the first order there it came for an operator's."""
+    world = after_an_order()
+    world.plug("node1", "gpu-own", "GPU-own")
+    assert set(world.state.fixed) == {"GPU-own"}
+    world.node("node1")
+    world.request("there", "node1")
+    world.plug("node1", "gpu-lost", "GPU-lost")
+    assert set(world.state.unexplained) == {"GPU-lost"}
+    world.waits("train", "node1")
+    assert world.reserved("train") == ["GPU-own"]
+
+
+def test_a_device_that_went_while_a_slice_still_shows_it_is_not_the_machines_by_a_new_config_map() -> None:
+    """dds looks again which devices belong to the machines when the ConfigMap names other drivers."""
+    world = one_node("attach", 20, scan_interval_seconds=0)
+    world.online("res", "node0", request="theirs")
+    world.gone(world.state.resources.rows["res"])
+    world.update(
+        world.state.config, models=(*world.state.config.models, replace(A100, index=9, device="new", model="X"))
+    )
+    assert "GPU-res" not in world.state.fixed
+    world.waits("train", "node0")
+    world.tick(20)
+    assert not world.reserved("train")
+    world.unplug("node0", "gpu-GPU-res")
+    assert "GPU-res" not in world.state.fixed and "GPU-res" not in world.state.unexplained
+
+
 def test_at_a_later_start_it_is_not_asked_again() -> None:
     """While dds was away the operator has lost an answer."""
     world = after_an_order()
@@ -210,6 +270,27 @@ def test_as_many_as_the_policy_says_are_the_machines(limits: dict[str, Any]) -> 
     world.waits("second", "node0")
     assert world.reserved("train") == ["GPU-own"] and not world.reserved("second")
     assert [one.of for one in alerts(world)] == ["GPU-lost"]
+
+
+def test_a_changed_policy_explains_as_many_the_first_ones_first() -> None:
+    world = after_an_order()
+    for name in ("zz-first", "second", "last"):
+        world.plug("node0", f"gpu-{name}", f"GPU-{name}")
+    world.change_policy(limit={"fixed": 1})
+    assert set(world.state.fixed) == {"GPU-zz-first"} and set(world.state.unexplained) == {"GPU-second", "GPU-last"}
+    world.change_policy(limit={"fixed": 2})
+    assert set(world.state.unexplained) == {"GPU-last"}
+    world.waits("train", "node0")
+    assert len(world.reserved("train")) == 1 and world.reserved("train") != ["GPU-last"]
+    assert world.verified().differences == []
+
+
+def test_one_whose_model_is_known_later_is_explained_by_the_slice_that_tells_it() -> None:
+    world = after_an_order(limit={"fixed": 1})
+    world.plug("node0", "gpu-own", "GPU-own", replace(A100, attributes={}))
+    assert set(world.state.unexplained) == {"GPU-own"}
+    world.plug("node0", "gpu-own", "GPU-own")
+    assert set(world.state.fixed) == {"GPU-own"} and not world.state.unexplained
 
 
 def test_those_known_before_count_to_what_the_policy_says() -> None:
