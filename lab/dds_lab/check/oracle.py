@@ -148,7 +148,9 @@ def _spare(view: ClusterView) -> Iterator[str]:
     kept = Counter(
         (one["spec"]["target_node"], one["spec"]["model"]) for one in resources if _request(one) in waited_for
     )
-    for one in resources:  # a device that another node has by now is named by the resource that it left: nobody takes it off
+    for (
+        one
+    ) in resources:  # a device that another node has by now is named by the resource that it left: nobody takes it off
         place = view.lab.fabric.where(_serial(one))
         if one["metadata"].get("deletionTimestamp") and place not in ("", one["spec"]["target_node"]):
             kept[place, one["spec"]["model"]] += 1
