@@ -127,7 +127,7 @@ FEATURES: dict[str, Drive] = {
         DetachOrdered,
         TaintLifted,
         VictimUnmarked,
-        fence_settle_seconds=2,
+        fence_settle_seconds=20,
         hand_over="clear",
     ),
     "exchanges": partial(_scenario, "burst", DevicesGiven, GuardLifted),
