@@ -93,11 +93,23 @@ def test_observe_writes_and_tells_nothing() -> None:
 
 
 def test_a_newer_order_takes_the_place_of_an_older_one() -> None:
+    """The older one may still be tried: its answer was lost, and the cluster shows that it was written."""
     world, desk = waiting()
     first = desk.of(RaiseRequest)
     world.waits("second", "node0")
+    assert desk.decided() == [], "the operator has still to make what was ordered before"
+    world.carry_out()
+    world.make()
     second = desk.of(RaiseRequest)
     assert first.replaces == second.replaces != "" and isinstance(second.work, RaiseRequest) and second.work.size == 2
+
+
+def test_an_order_that_is_taken_back_takes_the_place_of_what_was_not_written() -> None:
+    world, desk = waiting()
+    first = desk.of(RaiseRequest)
+    world.clear("train")
+    back = desk.of(RaiseRequest)
+    assert first.replaces == back.replaces != "" and isinstance(back.work, RaiseRequest) and back.work.size == 0
 
 
 # --- hand-over ---------------------------------------------------------------------------------------------------------
@@ -119,8 +131,10 @@ def test_a_hand_over_tells_every_claim_of_the_group_with_its_allocation() -> Non
     world.pod("p", ["a", "b"])
     world.allocate("a", "node0")
     world.allocate("b", "node0")
-    world.carry_out(e.AttachOrdered)
-    world.operate()
+    for _ in ("a", "b"):  # one order after the other
+        assert not world.decisions(e.HandOver)
+        world.carry_out(e.AttachOrdered)
+        world.operate()
     task = desk.of(TellClaims)
     work = task.work
     assert isinstance(work, TellClaims)
