@@ -11,6 +11,7 @@ import pytest
 from dds_adapters.kubernetes.cluster import Answer
 from dds_adapters.kubernetes.doctor import Examined, Finding, examine, operating
 from dds_adapters.kubernetes.doctor.context import ExaminationContext
+from dds_adapters.kubernetes.write.devices import OPERATOR_LOOK
 from dds_core.scaler.model import Rate
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State
@@ -239,7 +240,7 @@ def attached(clinic: DoctorLab, name: str, uuid: str = "", state: str = "Attachi
     made = _object("ComposableResource", name, {"type": "gpu", "model": A100, "target_node": "node0000"})
     if look is not None:
         at = rfc3339(clinic.lab.time.now() - look * SECOND)
-        made["metadata"]["annotations"] = {operating.OPERATOR_LOOK: at}
+        made["metadata"]["annotations"] = {OPERATOR_LOOK: at}
     clinic.admin.create("composableresources", made)
     status = {"state": state} | ({"device_id": uuid} if uuid else {})
     clinic.admin.patch("composableresources", name, {"status": status}, subresource="status")
