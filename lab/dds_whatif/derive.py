@@ -40,6 +40,10 @@ AWAY = 120.0
 LINKED = 60.0
 """A change of a pool is attributed to an attach, or to a claim that took or released its devices, if that was at most so many
 seconds before."""
+QUEUED = 5
+"""So many attaches must have been ordered during another one to show an operator's number of workers."""
+SETTLES = 3.0
+"""Seconds from a detach until the real operator looks whether the device is still listed."""
 _ORDER = (Config, Node, Slice, AttachRequest, FabricResource, Claim, Pod)
 SETTLED = 10.0
 """Seconds for which a number of devices must be stable to count: the reference's publisher reads the pool every five seconds."""
@@ -65,7 +69,12 @@ class Samples(NamedTuple):
 class Behaviour:
     """Delays and errors of hardware, driver and publisher. `attach` and `detach` are by model. `listing`: from a device's arrival
     until the node's slices list it. `publishing`: from the event that takes a device from a pool until the pool lists one less.
-    `errors`: by fabric and model, how many resources the fabric refused at first, out of how many, and its message."""
+    `errors`: by fabric and model, how many resources the fabric refused at first, out of how many, and its message.
+
+    `one_worker`: the operator attached one device after the other, as the real one does with FM. Then an attach counts from the
+    end of the one before, and of listings and detaches only the quickest count, which waited for no restart of a plugin. Else all
+    waits are in the durations.
+    """
 
     attach: dict[str, Samples]
     detach: dict[str, Samples]
@@ -73,6 +82,7 @@ class Behaviour:
     publishing: Samples
     keeps_names: bool
     errors: dict[Cell, tuple[int, int, str]]
+    one_worker: bool = False
 
 
 class PodRow(NamedTuple):
@@ -470,13 +480,14 @@ class Reader:
         return dict(found)
 
     def _behaviour(self) -> Behaviour:
+        turns, one_worker = self._turns()
         attach: defaultdict[str, list[float]] = defaultdict(list)
         detach: defaultdict[str, list[float]] = defaultdict(list)
         errors: dict[Cell, tuple[int, int, str]] = {}
         listing: list[float] = []
+        for seen, since in turns:
+            attach[seen.model].append((seen.named - (since if one_worker else seen.attaching)) / MICROSECONDS)
         for seen in self.resources.values():
-            if seen.attaching and seen.named and not seen.refused:
-                attach[seen.model].append((seen.named - seen.attaching) / MICROSECONDS)
             if seen.named and seen.listed:
                 listing.append(max(0.0, (seen.listed - seen.named) / MICROSECONDS))
             if seen.leaving and seen.gone:
@@ -486,12 +497,29 @@ class Reader:
             errors[cell] = (refused + bool(seen.refused), of + 1, words or seen.refused)
         return Behaviour(
             attach={model: _samples(found) for model, found in sorted(attach.items())},
-            detach={model: _samples(found) for model, found in sorted(detach.items())},
-            listing=_samples(listing),
+            detach={
+                model: _samples(max(0.1, one - SETTLES) for one in _quickest(found)) if one_worker else _samples(found)
+                for model, found in sorted(detach.items())
+            },
+            listing=_samples(_quickest(listing) if one_worker else listing),
             publishing=_samples(self.publishing),
             keeps_names=self.vanished == 0,
             errors={cell: row for cell, row in sorted(errors.items()) if row[0]},
+            one_worker=one_worker,
         )
+
+    def _turns(self) -> tuple[list[tuple[_ResourceSeen, int]], bool]:
+        """The attaches in the order of their ends, each with the instant from which a single worker could attach it; and whether
+        the operator had a single worker: then none that waited for its turn took much less than those that did not."""
+        done = sorted(
+            (one for one in self.resources.values() if one.attaching and one.named and not one.refused),
+            key=lambda one: one.named,
+        )
+        ends = [0, *(one.named for one in done)]
+        turns = [(one, max(one.attaching, end)) for one, end in zip(done, ends, strict=False)]
+        queued = [one.named - since for one, since in turns if since > one.attaching]
+        alone = [one.named - since for one, since in turns if since == one.attaching]
+        return turns, len(queued) >= QUEUED and min(queued) >= min(alone) / 2
 
 
 def _first_choice(request: ClaimRequest) -> tuple[str, int, bool]:
@@ -501,6 +529,11 @@ def _first_choice(request: ClaimRequest) -> tuple[str, int, bool]:
     one = request.alternatives[0]
     plain = not (one.all or one.admin or one.capacity or one.selectors or len(request.alternatives) > 1)
     return one.device_class, max(1, one.count), plain
+
+
+def _quickest(found: list[float]) -> list[float]:
+    """The lowest fifth, at least one if there is any."""
+    return sorted(found)[: -(-len(found) // 5)]
 
 
 def _samples(found: Iterable[float]) -> Samples:

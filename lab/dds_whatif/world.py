@@ -242,7 +242,7 @@ def _parts(source: Derived, behaviour: Behaviour, policy: Policy) -> Parts:
             )
         ),
         fabric=Fabrics(**fabric),
-        operator=Operator(sync=0.0),
+        operator=Operator(kind="real" if behaviour.one_worker else "ideal", sync=0.0),
         vendor=_vendor(behaviour.listing),
         publisher=_publisher(behaviour),
         scaler=Scaler(

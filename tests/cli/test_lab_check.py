@@ -38,8 +38,8 @@ def test_ours_has_nothing_to_be_found() -> None:
     assert result.output == (
         "DISTURBANCE  POINTS  FINDINGS  NOT REACHED\n"
         "dies         5       0         0\n"
-        "answer-lost  1       0         0\n"
-        "6 runs, compared with 1 that nothing disturbed: nothing was found\n"
+        "answer-lost  2       0         0\n"
+        "7 runs, compared with 1 that nothing disturbed: nothing was found\n"
     )
 
 
@@ -58,9 +58,9 @@ def test_a_finding_of_the_stand_in_is_repeated_by_the_command_that_it_names() ->
 def test_a_point_that_no_run_has_is_said_and_one_that_some_have_not_is_counted() -> None:
     result = run("first_attach", "--at", "dies:999")
     assert result.exit_code == 1
-    assert "dds: dies:999: is not reached: the run has 46 events and 20 writes; name another point" in result.output
+    assert "dds: dies:999: is not reached: the run has 50 events and 22 writes; name another point" in result.output
     assert "dies         1       0         1\n" in result.output
-    both = run("first_attach", "withdrawn", "two_claims", "--at", "dies:46", "--format", "json")
+    both = run("first_attach", "withdrawn", "two_claims", "--at", "dies:50", "--format", "json")
     assert both.exit_code == 0
     assert [(one["scenario"], one["reached"]) for one in json.loads(both.output)] == [
         ("first_attach", False), ("withdrawn", False)

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
+from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES
 from tests.cli.test_reference import ALL
 from tests.support.commands import FIRST_ATTACH, RECORDINGS, TWO_CLAIMS, dds, fine, log_of, refused
 
@@ -221,7 +222,9 @@ def test_rows_are_sorted_and_limited(command: str, first: str) -> None:
     orders = {"name": first, "since": "since", "node": "node", "state": "state"}
     for order, field in orders.items():
         rows = json.loads(fine(*args, "--json", "--sort", order))
-        assert [row[field] for row in rows] == sorted(row[field] for row in whole)
+        states = CLAIM_STATES if command == "claims" else DEVICE_STATES
+        rank = states.index if field == "state" else str
+        assert [row[field] for row in rows] == sorted((row[field] for row in whole), key=rank)
     rest = f"… and {len(whole) - 5} more: --limit 0"
     assert fine(*args, "--limit", "5").splitlines()[-1] == rest
     limited = dds(*args, "--limit", "5", "--sort", "since", "--format", "jsonl")

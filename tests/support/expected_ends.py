@@ -7,6 +7,9 @@ from typing import Any
 
 from tests.support.ours import Running
 
+REFUSED = "AttachFailed: failed to process FM scaleup request. FM returned code: 'E02XXXX', error message:"
+"""The operator's text, before the fabric's words."""
+
 
 @dataclass(frozen=True)
 class ExpectedEnd:
@@ -27,7 +30,7 @@ def end(*ran: str, attaches: tuple[int, int], **more: Any) -> ExpectedEnd:
 
 
 ENDS = {
-    "attach_failure": ExpectedEnd(failed={"unlucky": "AttachFailed: CDI manager: machine update failed, E02XXXX"}),
+    "attach_failure": ExpectedEnd(failed={"unlucky": f"{REFUSED} 'CDI manager: machine update failed, E02XXXX'"}),
     "better_choice": end("holder", "fa", attaches=(1, 1)),
     "binding_timeout": end("bt", attaches=(1, 1)),
     "burst": ExpectedEnd(40, (18, 30)),

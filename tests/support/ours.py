@@ -42,6 +42,11 @@ def policy_for(name: str, **more: Any) -> Policy:
     return policy_of(shipped.find(name), **more)
 
 
+def begins(name: str) -> float:
+    """The whole second of a scenario's first step."""
+    return float(int(shipped.find(name).steps[0].at or 0.0))
+
+
 def new_log(scenario: Scenario) -> MemoryLog:
     return MemoryLog(LOG, cluster=CLUSTER, recorded_at=scenario.start)
 

@@ -27,7 +27,17 @@ ACCOUNT = "dds"
 """Name of the ServiceAccount and of its roles."""
 
 _SHARED = (rbac.EVENTS, rbac.ELECTION, rbac.REVIEWS)
-_SCALER = (rbac.ATTACH, rbac.SIGNAL, rbac.EXCHANGE, rbac.CLEAR, rbac.LABELS, rbac.STAMP, rbac.DETACH, rbac.TAINTS)
+_SCALER = (
+    rbac.ATTACH,
+    rbac.SIGNAL,
+    rbac.EXCHANGE,
+    rbac.CLEAR,
+    rbac.LABELS,
+    rbac.NUDGE,
+    rbac.STAMP,
+    rbac.DETACH,
+    rbac.TAINTS,
+)
 POWERS = tuple(one.power for one in (*_SCALER, *_SHARED))
 """The names of all powers of the scaler, in the order in which they are explained."""
 PUBLISHER_POWERS = tuple(one.power for one in (rbac.PUBLISH, rbac.NODE_LABELS, rbac.MACHINES, *_SHARED))

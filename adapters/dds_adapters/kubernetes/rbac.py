@@ -79,6 +79,7 @@ GUARD = Feature("guards", "exchange", "attach", _guards, spare=True)
 HOLD = Feature("holds", "exchange", "detach", spare=True)
 CLEAR = Feature("hand-over clear", "steer", "attach")
 LABELS = Feature("node labels", "labels", "attach")
+NUDGE = Feature("looks of the operator", "nudge", "attach", lambda policy: policy.operator_nudge == "auto")
 STAMP = Feature("last-used stamps", "stamp", "attach")
 DETACH = Feature("detach", "detach", "detach")
 TAINTS = Feature("taint rules of before", "taint_rules", "attach", spare=True)
@@ -176,6 +177,7 @@ RULES: tuple[Rule, ...] = (
     Rule(CLEAR, DRA, "resourceclaims/status", ("patch",), "clear an allocation that was signalled"),
     Rule(CLEAR, DRA, "resourceclaims/binding", ("patch",), "the same, from Kubernetes 1.36"),
     Rule(LABELS, "", "nodes", ("get", "patch"), "compare a node, then set pool, cool-down and ready labels"),
+    Rule(NUDGE, OPERATOR, "composableresources", ("get", "patch"), "make the operator look at a device on its way"),
     Rule(STAMP, OPERATOR, "composableresources", ("get", "patch"), "say when a device was last used; take a mark off"),
     Rule(DETACH, OPERATOR, "composableresources", ("get", "patch"), "mark the device that is to go"),
     Rule(DETACH, OPERATOR, "composabilityrequests", ("get", "patch"), "lower a request by its marked victims"),

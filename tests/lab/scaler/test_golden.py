@@ -36,7 +36,7 @@ NAMES = (
 def told(name: str) -> str:
     with running(told_to_us(name)) as run:
         run.lab.run()
-        run.lab.run(60)
+        run.lab.run(90)
     return render_text(timeline(moments(run.log.read(), SCALER)), width=120, names=True)
 
 

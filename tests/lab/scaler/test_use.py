@@ -1,4 +1,9 @@
-"""The time for which our log has a device on a node is that for which the fabric had it there, but for the delay of a watch."""
+"""The time for which our log has a device on a node is that for which the fabric had it there.
+
+What comes is known but for the delay of a watch. What goes is gone when the operator says so: it waits until no slice lists the
+device, looks every 3 s, and first restarts the plugin, which must be older than 10 s. It does not look whose slice that is: of a
+device that has come to another node meanwhile, it says so when the device has left that node too.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,7 @@ from dds_core.scaler.component import SCALER
 from dds_core.scaler.history import History
 from tests.support.ours import running, told_to_us
 
-DELAY = 1_000_000
+COMES, GOES = 1_000_000, 20_000_000
 
 
 @pytest.mark.parametrize("name", ["first_attach", "many_devices", "burst"])
@@ -25,5 +30,6 @@ def test_each_device_comes_and_goes_when_the_fabric_says(name: str) -> None:
     assert len(ours) == len(came) == len(went) > 0
     for (uuid, named, gone, *place), (serial, attached, *where), (_, detached) in zip(ours, came, went, strict=True):
         assert (uuid, place) == (serial, where)
-        assert 0 <= named - attached <= DELAY
-        assert 0 <= gone - detached <= DELAY
+        assert 0 <= named - attached <= COMES
+        again = [other for other in history.devices.values() if other.uuid == uuid and other.named > attached + COMES]
+        assert 0 <= gone - detached <= GOES or again

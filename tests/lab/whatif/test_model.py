@@ -21,6 +21,7 @@ from dds_whatif.derive import Derived, Reader
 from dds_whatif.outcome import outcome
 from dds_whatif.play import play, tasks_of
 from dds_whatif.world import Fitted, TooShort, fitted
+from tests.support.ours import running, told_to_us
 
 DATA = Path(__file__).parents[2] / "data"
 RECORDINGS = sorted(f"recordings/{path.name}" for path in (DATA / "recordings").glob("*.jsonl.gz"))
@@ -231,6 +232,32 @@ def test_what_was_fitted_on_one_burst_predicts_another(name: str, fitted_on: str
         off = found[measure].off
         assert off is not None and abs(off) <= 0.15, found[measure]
     assert all(one.verdict != "off" for one in found.values()), found
+
+
+def test_an_operator_with_one_worker_is_played_by_one_with_its_waits_taken_out_of_the_durations() -> None:
+    """The lab's burst with our scaler, attaches of 1.65 to 2.4 s: most are ordered during another one."""
+    with running(told_to_us("burst")) as run:
+        run.lab.run(320)
+    told = list(moments(run.log.read(), SCALER))
+    source = Reader(logged=True).read(told).derived()
+    found = source.behaviour
+    assert found.one_worker
+    assert all(samples.seconds[0] > 1.6 and samples.at(0.95) < 2.6 for samples in found.attach.values())
+    assert all(samples.at(0.5) < 1.5 for samples in found.detach.values()) and found.listing.at(1.0) < 0.1
+    assert source.policy is not None
+    model = fitted(source, found, source.policy, label="burst")
+    assert model.scenario.parts.operator is not None and model.scenario.parts.operator.kind == "real"
+    verdicts = {
+        one.verdict for one in fits(outcome(told).measures(), runs_of(model, source.policy, (1, 2, 3)), 0.25, {})
+    }
+    assert verdicts == {"fits"}
+
+
+@pytest.mark.parametrize("name", ["real/burst-21.log.jsonl.gz", "recordings/burst.jsonl.gz"])
+def test_one_with_many_workers_is_played_by_the_ideal_one(name: str) -> None:
+    source = read(name)
+    operator = fitted(source, source.behaviour, REFERENCE, label=name).scenario.parts.operator
+    assert operator is not None and operator.kind == "ideal"
 
 
 def test_another_fabric_is_another_prediction() -> None:

@@ -29,7 +29,7 @@ cluster:
   models: [{model: A100 40G, device: nvidia-a100-40, product: NVIDIA A100 40GB PCIe}]
   fabrics: [{id: 1, devices: {A100 40G: 6}}]
   nodes: [{count: 3}]
-parts: {scaler: false, fabric: {attach: {between: [2s, 3s]}, detach: {between: [1s, 2s]}}}
+parts: {operator: {kind: ideal}, scaler: false, fabric: {attach: {between: [2s, 3s]}, detach: {between: [1s, 2s]}}}
 """,
         "a test",
     ),

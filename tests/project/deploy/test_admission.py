@@ -230,6 +230,7 @@ ALLOWED: dict[str, Asked] = {
     "try the guard of a device that is of no node": _sets(_given(pool="rack/1", selector=None), PROBE, dry=True),
     "mark": _resource(_set("metadata", "annotations", "cohdi.io/delete-device", to="true")),
     "stamp": _resource(_set("metadata", "annotations", "cohdi.io/last-used-time", to="b")),
+    "look": _resource(_set("metadata", "annotations", "dds.cohdi.io/look", to="b")),
     "stamp away": _resource(_without("metadata", "annotations", "cohdi.io/last-used-time")),
     "order": Asked("composabilityrequests", REQUEST, None, OPERATOR),
     "raise": _request(_set("spec", "resource", "size", to=3)),

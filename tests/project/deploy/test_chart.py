@@ -111,7 +111,7 @@ VARIANTS: dict[str, Values] = {
     "default": {},
     "postgres": POSTGRES,
     "observe with no power": {
-        "powers": dict.fromkeys(("attach", "signal", "steer", "labels", "stamp", "detach"), False)
+        "powers": dict.fromkeys(("attach", "signal", "steer", "labels", "nudge", "stamp", "detach"), False)
     },
     "nothing beside": {
         "leaderElection": {"enabled": False, "leaseName": "dds-scaler"},

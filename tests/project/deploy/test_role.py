@@ -49,7 +49,7 @@ OLD_RULE = {
 def _ran(name: str, *, without: tuple[str, ...] = (), **policy: Any) -> tuple[Uses, Running]:
     """A scenario to its end with the scaler's own roles, less those for some resources, where an older dds left a taint rule."""
     scenario, uses = told_to_us(name), Uses()
-    cluster = scenario.cluster.model_copy(update={"version": "1.36.3", "taint_rules": "resource.k8s.io/v1beta2"})
+    cluster = scenario.cluster.model_copy(update={"version": "1.36.3", "taint_rules": "resource.k8s.io/v1alpha3"})
 
     def prepare(run: Running) -> None:
         admin = run.lab.client("admin")
@@ -127,7 +127,7 @@ FEATURES: dict[str, Drive] = {
         DetachOrdered,
         TaintLifted,
         VictimUnmarked,
-        fence_settle_seconds=2,
+        fence_settle_seconds=20,
         hand_over="clear",
     ),
     "exchanges": partial(_scenario, "burst", DevicesGiven, GuardLifted),

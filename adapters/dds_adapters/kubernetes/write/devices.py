@@ -51,7 +51,7 @@ class StampUse(Write):
 
 @dataclass(frozen=True, slots=True)
 class NudgeOperator(Write):
-    """OperatorNudged; `when` is RFC 3339. Only a resource that is still in the `state`, with or without an id, is written."""
+    """Makes the operator look. `when` is RFC 3339. Written only while the resource is in the `state`, with an id if `named`."""
 
     name: str
     uid: str
