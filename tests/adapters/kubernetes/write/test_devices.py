@@ -39,17 +39,11 @@ def marks(stage: WrittenObjects) -> dict[str, str]:
 # --- marks -------------------------------------------------------------------------------------------------------------
 
 
-def test_what_hangs_is_marked_as_long_as_it_has_no_device() -> None:
+def test_what_hangs_without_a_device_is_not_marked() -> None:
     stage = WrittenObjects()
     uid = uid_of(stage.resource("a", state="Attaching"))
-    assert stage.carry_out(mark(uid, "")) == Done()
-    assert marks(stage) == {"cohdi.io/delete-device": "true"}
     assert isinstance(stage.carry_out(mark(uid)), Obsolete)
-
-
-def test_nor_is_one_whose_device_came() -> None:
-    stage = WrittenObjects()
-    assert isinstance(stage.carry_out(mark(uid_of(stage.resource("a")), "")), Obsolete)
+    assert marks(stage) == {}
 
 
 def test_a_victim_is_marked_once_and_unmarked_once() -> None:
@@ -164,6 +158,7 @@ def test_each_look_changes_the_object_and_one_that_is_sent_twice_changes_it_once
     [
         (False, {"state": "Online", "device_id": "GPU-a"}),
         (False, {"device_id": "GPU-a"}),
+        (False, {"error": "no free resource"}),
         (False, {"state": "Detaching"}),
         (False, {"state": ""}),
         (True, {"state": "Online", "device_id": "GPU-a"}),
@@ -216,28 +211,18 @@ def test_one_that_is_made_anew_under_the_write_is_not_looked_at() -> None:
         attaching(stage)
 
     stage.meanwhile("PATCH", replaced)
-    assert isinstance(stage.carry_out(look(uid)), Obsolete)
+    assert stage.carry_out(look(uid)) == Done(written=False)
     assert marks(stage) == {}
 
 
-def test_a_look_is_written_to_the_object_as_it_was_read() -> None:
+def test_one_that_others_change_meanwhile_is_looked_at_for_that() -> None:
     stage = WrittenObjects()
     uid = attaching(stage)
     theirs = {"metadata": {"annotations": {"theirs": "1"}}}
     stage.meanwhile("PATCH", lambda: stage.edit(RESOURCE, "a", theirs))
-    assert stage.carry_out(look(uid)) == Done()
-    assert stage.writer.requests == {"GET": 2, "PATCH": 2}
-    assert marks(stage) == {"theirs": "1", LOOK: WHEN}
-
-
-def test_an_object_that_changes_all_the_time_is_left_for_later() -> None:
-    stage = WrittenObjects()
-    uid, numbers = attaching(stage), iter(range(99))
-    stage.meanwhile(
-        "PATCH", lambda: stage.edit(RESOURCE, "a", {"metadata": {"annotations": {"x": str(next(numbers))}}}), times=99
-    )
-    assert isinstance(stage.carry_out(look(uid)), Later)
-    assert LOOK not in marks(stage) and stage.writes == 4
+    assert stage.carry_out(look(uid)) == Done(written=False)
+    assert stage.writer.requests == {"GET": 1, "PATCH": 1}
+    assert marks(stage) == {"theirs": "1"}
 
 
 def test_a_look_without_the_right_to_write_is_declined() -> None:
