@@ -19,7 +19,7 @@ from dds_core.kit.work import Fold, nothing
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, AttachRequest
 from dds_core.scaler import events as e
 from dds_core.scaler.fold import reuse
-from dds_core.scaler.fold.looks import nudged
+from dds_core.scaler.fold.looks import nudge_void, nudged
 from dds_core.scaler.model import (
     ANY_VERSION,
     NO_DEVICE,
@@ -554,6 +554,7 @@ VOIDS: dict[str, Callable[[State, str], None]] = {
     e.FailureSignalled.__name__: _failure_void,
     e.NodeLabelled.__name__: _label_void,
     e.TaintLifted.__name__: _lift_void,
+    e.OperatorNudged.__name__: nudge_void,
     e.HoldBegun.__name__: _hold_void,
     e.DeviceHeld.__name__: _hold_void,
     e.HoldEnded.__name__: _hold_void,

@@ -109,3 +109,16 @@ def nudged(state: State, event: e.OperatorNudged, at: int) -> None:
     if resource is not None and resource.uuid and resource.state == RESOURCE_ATTACHING:
         _looked(state, resource, at)
     state.counters.put(f"nudges/{event.why}", (state.counters.get(f"nudges/{event.why}") or 0) + 1)
+
+
+def nudge_void(state: State, uid: str) -> None:
+    """The nudge will not be written: the operator does not look for it, and owes no answer."""
+    row, resource = state.looks.get(uid), state.resources.get(uid)
+    if row is None or resource is None or not row.nudges:
+        return
+    state.looks.put(uid, replace(row, nudges=row.nudges - 1))
+    model = state.model(resource.model)
+    listing = state.listings.get((resource.node, model.driver)) if model is not None else None
+    if model is not None and listing is not None and listing.starting == row.last:
+        state.listings.put((resource.node, model.driver), replace(listing, starting=0))
+        _touch(state, resource.node)

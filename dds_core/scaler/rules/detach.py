@@ -14,6 +14,7 @@ is attaching, and by exactly the number of marked victims. Orders in vain have t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import islice, takewhile
 
@@ -136,6 +137,14 @@ def _quiet(state: State, resource: FabricResource) -> Iterator[tuple[int, int]]:
     look = state.looks.get(resource.uid)
     since = max(state.erring.rows[resource.uid], look.erred if look is not None else 0)
     yield from islice(pauses(since, request), 0 if wanted else 1, None)
+
+
+def pause_end(state: State, uid: str, at: int) -> float:
+    """Until when an order that fails may be called off, if it may be `at` this instant; without end if it reports no error."""
+    if uid not in state.erring or uid not in state.resources:
+        return math.inf
+    found = takewhile(lambda pause: pause[0] <= at, _quiet(state, state.resources.rows[uid]))
+    return max((last for _, last in found), default=at)
 
 
 def call_off_due(state: State, uid: str) -> int | None:

@@ -21,7 +21,6 @@ from dds_lab.time import Time
 REFUSED = "CDI manager: machine update failed, E02XXXX"
 LOST = "CDI manager: no answer within the time limit (context deadline exceeded)"
 BROKEN = "the device is in a critical state"
-WARNED = "the device is in a warning state"
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,13 +294,6 @@ class Fabric:
     def where(self, serial: str) -> str:
         """The node of the machine that the device is in, "" if it is in none."""
         return self._where.get(serial, "")
-
-    def health(self, node: str, resource: str) -> str:
-        """The result of a health check: an error, "" for a healthy device."""
-        found = self._attached.get(node, {}).get(resource)
-        if found is None:
-            return f"the resource {resource} is not attached to {node}"
-        return self._broken.get(found.device.serial, "") or (WARNED if found.device.serial in self._warned else "")
 
     def on_pool(self, call: Callable[[str, str], None]) -> Callable[[], None]:
         """Call `call(fabric, model)` whenever the free devices change. Returns a function that ends this."""

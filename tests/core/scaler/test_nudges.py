@@ -464,6 +464,28 @@ def test_a_refused_write_is_not_repeated_at_once() -> None:
     assert len(nudges(world)) == 1
 
 
+def test_what_was_not_written_was_not_asked_of_the_operator() -> None:
+    """Without the right to write, nothing is known of how the operator reacts."""
+    world = empty()
+    for number in range(4):
+        begin, name = 100.0 * (number + 1), f"poll{number}"
+        named(world, begin, name)
+        listed(world, begin + 1.5, name)
+        world.refused(world.events(e.OperatorNudged)[-1])
+        assert world.state.looks.rows[name].nudges == 0
+        online(world, begin + 30, name)
+    assert len({uid for _, uid, _ in nudges(world)}) == 4
+
+
+def test_a_restart_that_was_not_caused_is_not_waited_for() -> None:
+    world = burst()
+    at(world, 28.3)
+    listing = world.state.listings.rows["node0", A100.driver]
+    assert listing.starting > listing.restarted
+    world.refused(world.events(e.OperatorNudged)[-1])
+    assert world.state.listings.rows["node0", A100.driver].starting == 0
+
+
 def test_nothing_is_left_of_what_is_gone() -> None:
     world = burst()
     for resource in list(world.state.resources.rows.values()):

@@ -234,7 +234,7 @@ def test_a_device_that_dropped_out_is_not_seen_and_comes_back_to_no_pool() -> No
     room.fabric.drop(there.device.serial)
     assert changed == ["node0"]
     assert room.fabric.attached("node0") == ()
-    assert "critical" in room.fabric.health("node0", there.device.resource)
+    assert "critical" in room.fabric.broken(there.device.serial)
     room.detach(there.device.resource)
     room.run(1)
     assert room.fabric.free("1", A100) == 3
@@ -248,7 +248,7 @@ def test_a_restored_device_is_seen_again() -> None:
     room.fabric.drop(there.device.serial)
     room.fabric.restore(there.device.serial)
     assert room.fabric.attached("node0") == (there,)
-    assert room.fabric.health("node0", there.device.resource) == ""
+    assert room.fabric.broken(there.device.serial) == ""
 
 
 def test_a_device_that_was_taken_out_broken_comes_back_to_its_pool_once_it_is_repaired() -> None:

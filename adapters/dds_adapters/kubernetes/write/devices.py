@@ -1,7 +1,7 @@
 """Writes to devices and nodes: a device's last use, the operator's mark for a detach, node labels of dds; and the deletion of
 DeviceTaintRules that an older dds made.
 
-The annotations are the operator's own, whatever prefix the ConfigMap sets.
+Mark and last use are annotations of the operator's own, whatever prefix the ConfigMap sets.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from dds_adapters.kubernetes.decode import decoding
-from dds_adapters.kubernetes.write.live_object import Ref, Server, Write, decoded
+from dds_adapters.kubernetes.write.live_object import Changed, Ref, Server, Write, decoded
 from dds_adapters.kubernetes.write.tasks import Done, Obsolete, Result
-from dds_core.model import BEING_ATTACHED, OWNER, OWNER_LABEL
+from dds_core.model import OWNER, OWNER_LABEL
 
 LAST_USED = "cohdi.io/last-used-time"
 """The operator, and a reference scaler that runs too, choose devices by this annotation."""
@@ -51,7 +51,8 @@ class StampUse(Write):
 
 @dataclass(frozen=True, slots=True)
 class NudgeOperator(Write):
-    """Makes the operator look. `when` is RFC 3339. Written only while the resource is in the `state`, with an id if `named`."""
+    """Makes the operator look. `when` is RFC 3339. Written only while the resource is in the `state`: with an id if `named`, else
+    without id and error. If others change it meanwhile, the operator looks anyway."""
 
     name: str
     uid: str
@@ -62,9 +63,14 @@ class NudgeOperator(Write):
     def _once(self, server: Server) -> Result:
         live = server.get(Ref(RESOURCES, self.name, uid=self.uid))
         resource = decoded(decoding.fabric_resource, live)
-        if resource.state != self.state or bool(resource.uuid) != self.named:
+        on_its_way = resource.state == self.state and bool(resource.uuid) == self.named
+        harms = not self.named and (resource.error or resource.deleting)
+        if not on_its_way or harms or live.annotations.get(OPERATOR_LOOK) == self.when:
             return Done(written=False)
-        server.merge(live, {"metadata": {"annotations": {OPERATOR_LOOK: self.when}}})
+        try:
+            server.merge(live, {"metadata": {"annotations": {OPERATOR_LOOK: self.when}}})
+        except Changed:
+            return Done(written=False)
         return Done()
 
 
@@ -79,7 +85,7 @@ def _is_before(stamped: str, when: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MarkVictim(Write):
-    """VictimMarked; `device_id` is the UUID that the resource must have, "" for one whose attach hangs without a device."""
+    """VictimMarked; `device_id` is the UUID that the resource must have."""
 
     name: str
     uid: str
@@ -88,7 +94,7 @@ class MarkVictim(Write):
     def _once(self, server: Server) -> Result:
         live = server.get(Ref(RESOURCES, self.name, uid=self.uid))
         resource = decoded(decoding.fabric_resource, live)
-        if resource.deleting or resource.state not in ((ONLINE,) if self.device_id else BEING_ATTACHED):
+        if resource.deleting or resource.state != ONLINE:
             return Obsolete(f"{live.ref} is {resource.state or 'new'}, or being deleted")
         if resource.uuid != self.device_id:
             return Obsolete(f"{live.ref} has another device by now")

@@ -6,6 +6,7 @@ as obsolete, so that each decision has an outcome.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -40,6 +41,7 @@ from dds_core.model import OWNER, OWNER_LABEL, RESOURCE_ATTACHING, RESOURCE_DETA
 from dds_core.publisher.model import Host
 from dds_core.scaler import events as e
 from dds_core.scaler.events import Signal
+from dds_core.scaler.rules.detach import pause_end
 from dds_core.scaler.rules.exchange import LAST_MOMENT
 from dds_core.scaler.rules.orders import request_name
 from dds_core.scaler.state import State
@@ -140,7 +142,12 @@ def _detach(decision: e.DetachOrdered, at: int, state: State) -> Task:
     )
     thing = request_object(decision.request)
     objects = (thing, *map(_resource_object, decision.victims))
-    return Task(work, objects, target=decision.request, replaces=thing, needs="detach")
+    task = Task(work, objects, target=decision.request, replaces=thing, needs="detach")
+    if not decision.unattached:
+        return task
+    # later the operator may order again for one of them
+    until = min((pause_end(state, victim, at) for victim in decision.victims), default=math.inf)
+    return replace(task, within=max(0.0, until - at) / MICROSECONDS)
 
 
 # --- claims ------------------------------------------------------------------------------------------------------------
@@ -335,6 +342,10 @@ def _stamp(decision: e.UsedStamped, at: int, state: State) -> Task:
     return Task(work, (thing,), target=decision.resource, replaces=f"{thing}: used")
 
 
+LOOK_SECONDS = 2.0
+"""Later a look could do harm, and another is decided."""
+
+
 def _nudge(decision: e.OperatorNudged, at: int, state: State) -> Task:
     thing, detach = _resource_object(decision.resource), decision.why == "detach"
     work = NudgeOperator(
@@ -344,7 +355,7 @@ def _nudge(decision: e.OperatorNudged, at: int, state: State) -> Task:
         RESOURCE_DETACHING if detach else RESOURCE_ATTACHING,
         detach or decision.why != "attach",
     )
-    return Task(work, (thing,), target=decision.resource, replaces=f"{thing}: look")
+    return Task(work, (thing,), target=decision.resource, replaces=f"{thing}: look", within=LOOK_SECONDS)
 
 
 _PLANS: Plans[State] = {

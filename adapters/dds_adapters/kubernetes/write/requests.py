@@ -1,7 +1,7 @@
 """Writes of ComposabilityRequests: create one, raise or lower its size, stamp a new leader's epoch.
 
 Ordering a device is not idempotent. dds orders only one device for one need because it sets a size only if the request is still
-as compared. It lowers a size only if the operator can take nothing but the marked victims.
+as compared. It lowers a size only if the operator can take nothing but the victims: marked ones, or ones without a device.
 """
 
 from __future__ import annotations

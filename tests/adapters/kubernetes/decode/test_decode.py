@@ -129,6 +129,7 @@ WHOLE: dict[str, Any] = {
         state="Running",
         error="attach refused",
         acted_size=1,
+        planned=("gpu-1",),
     ),
     "composableresources": FabricResource(
         uid="u-1",
@@ -265,9 +266,39 @@ def test_a_recorded_request_and_its_resource() -> None:
     )
     assert first.acted_size is None and (then.state, then.acted_size) == ("Updating", 1)
     resources = [decoding.fabric_resource(event.raw) for event in recorded("first_attach", "composableresources")]
+    assert {one.planned for one in requests} == {None}, "the operator that was recorded named none"
     assert resources[0].request == first.name and resources[0].state == "" and resources[0].uuid == ""
     online = next(one for one in resources if one.state == "Online")
     assert online.uuid == f"GPU-{online.fabric_id}" and not online.marked and not online.detach_only
+
+
+@pytest.mark.parametrize(
+    ("status", "planned"),
+    [
+        (None, None),
+        ({}, None),
+        ({"state": "Running"}, None),
+        ({"scalarResource": {"size": 2}}, None),
+        ({"scalarResource": {"size": 2}, "resources": None}, None),
+        ({"scalarResource": {"size": 2}, "resources": {}}, None),
+        ({"resources": {}}, None),
+        ({"scalarResource": {"size": 0}}, ()),
+        ({"scalarResource": {"size": 0}, "resources": None}, ()),
+        ({"scalarResource": {"size": 0}, "resources": {}}, ()),
+        ({"scalarResource": {"size": 2}, "resources": {"gpu-b": {"state": ""}, "gpu-a": {}}}, ("gpu-a", "gpu-b")),
+        ({"scalarResource": {"size": 1}, "resources": {"gpu-a": None}}, ("gpu-a",)),
+        ({"scalarResource": {"size": 0}, "resources": {"gpu-a": {}}}, ("gpu-a",)),
+        ({"resources": {"gpu-a": {}}}, ("gpu-a",)),
+    ],
+    ids=str,
+)
+def test_what_a_request_keeps_is_known_by_name_or_not_at_all(status: Any, planned: tuple[str, ...] | None) -> None:
+    """The operator leaves an empty map out: that it keeps none is only said by the size 0 that it has acted on."""
+    request = sample("composabilityrequests")
+    request["status"] = status
+    assert decoding.attach_request(raw_of(request)).planned == planned
+    del request["status"]
+    assert decoding.attach_request(raw_of(request)).planned is None
 
 
 def test_a_recorded_failure_keeps_the_fabrics_words() -> None:

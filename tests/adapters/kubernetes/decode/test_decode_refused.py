@@ -126,6 +126,7 @@ REFUSED = [
     ("devicetaintrules", "spec/taint", ..., "spec.taint", "is missing"),
     ("composabilityrequests", "spec/resource/size", -1, "spec.resource.size", "expected int >= 0"),
     ("composabilityrequests", "spec/resource/model", ..., "spec.resource.model", "is missing"),
+    ("composabilityrequests", "status/resources", ["gpu-1"], "status.resources", "expected object | null, got array"),
     ("composableresources", "spec/target_node", 5, "spec.target_node", "expected str, got int"),
     ("composableresources", "status/error", {"a": 1}, "status.error", "expected str, got object"),
 ]

@@ -65,7 +65,7 @@ NOISE = [
     ("pods", "status/conditions/1", {"type": "Ready", "status": "True"}),
     ("composableresources", "metadata/annotations/cohdi.io#last-used-time", "2026-11-21T03:00:00Z"),
     ("composableresources", "metadata/resourceVersion", "99"),
-    ("composabilityrequests", "status/resources", {}),
+    ("composabilityrequests", "status/resources/gpu-1", {"state": "Detaching", "error": "other"}),
 ]
 
 
@@ -92,6 +92,9 @@ CHANGES: list[tuple[str, str, Any, type[Event], dict[str, Any]]] = [
     ("pods", "status/nominatedNodeName", "n3", PodObserved, {"nominated": "n3"}),
     ("pods", "status/conditions/0/status", "True", PodObserved, {"waiting": ""}),
     ("composabilityrequests", "spec/resource/size", 3, AttachRequestObserved, {"size": 3}),
+    ("composabilityrequests", "status/resources/gpu-0", {}, AttachRequestObserved, {"planned": ["gpu-0", "gpu-1"]}),
+    ("composabilityrequests", "status/resources", {}, AttachRequestObserved, {"planned": None}),
+    ("composabilityrequests", "status/resources", {"gpu-2": {}}, AttachRequestObserved, {"planned": ["gpu-2"]}),
     ("composableresources", "status/state", "Detaching", FabricResourceObserved, {"state": "Detaching"}),
     ("composableresources", "metadata/annotations", {}, FabricResourceObserved, {"marked": False}),
 ]

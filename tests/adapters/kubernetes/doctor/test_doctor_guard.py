@@ -283,8 +283,7 @@ RULE = {"metadata": {"name": "r"}, "spec": {"taint": {"key": "a.b/c", "effect": 
     [("1.36", True, 1, "error"), ("1.36", True, 0, "warning"), ("1.36", False, 0, ""), ("1.36.3", True, 1, "")],
 )
 def test_a_scheduler_that_taint_rules_end(version: str, served: bool, rules: int, level: str) -> None:
-    more: dict[str, Any] = {"taint_rules": "resource.k8s.io/v1beta2"} if served else {}
-    clinic = DoctorLab(seconds=0, version=version, **more)
+    clinic = DoctorLab(seconds=0, version=version, taint_rules="resource.k8s.io/v1beta2" if served else "none")
     for _ in range(rules):
         clinic.admin.create("devicetaintrules", RULE)
     found = [one for one in schedulers(clinic) if "139651" in one.what]

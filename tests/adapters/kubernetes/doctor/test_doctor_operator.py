@@ -84,8 +84,8 @@ def test_taint_rules_that_the_operator_can_make(sound: DoctorLab) -> None:
     assert levels(sound.look(operating.taint_rules, policy=DETACH)) == ["ok"]
 
 
-@pytest.mark.parametrize("served", [None, "resource.k8s.io/v1beta2"])
-def test_no_detach_ends_without_taint_rules_in_its_version(served: str | None) -> None:
+@pytest.mark.parametrize("served", ["none", "resource.k8s.io/v1beta2"])
+def test_no_detach_ends_without_taint_rules_in_its_version(served: str) -> None:
     clinic = DoctorLab(seconds=0, version="1.36.3", taint_rules=served)
     (found,) = clinic.look(operating.taint_rules, policy=DETACH)
     assert found.level == "error"
@@ -95,12 +95,13 @@ def test_no_detach_ends_without_taint_rules_in_its_version(served: str | None) -
 
 
 def test_where_rules_end_the_scheduler_that_is_said_too() -> None:
-    (found,) = DoctorLab(seconds=0, version="1.36").look(operating.taint_rules, policy=DETACH)
+    clinic = DoctorLab(seconds=0, version="1.36", taint_rules="none")
+    (found,) = clinic.look(operating.taint_rules, policy=DETACH)
     assert "not in a kube-scheduler before 1.36.3, which exits" in found.mend
 
 
 def test_before_anything_is_detached_an_operator_that_is_not_seen_is_only_warned_of() -> None:
-    clinic = DoctorLab(seconds=0)
+    clinic = DoctorLab(seconds=0, taint_rules="none")
     assert levels(clinic.look(operating.taint_rules, policy=Policy(mode="attach"))) == ["warning"]
     assert levels(operating.taint_rules(context(clinic, deployment()))) == ["error"]
 

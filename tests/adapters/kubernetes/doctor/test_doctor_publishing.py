@@ -88,7 +88,7 @@ def test_everything_is_kept(sound: DoctorLab) -> None:
 
 
 def test_a_server_that_drops_taints_and_shares() -> None:
-    clinic = DoctorLab(version="1.35")
+    clinic = DoctorLab(version="1.35", taint_rules="none")
     found = clinic.look(publishing.kept_fields, publishing=LIVE)
     assert levels(found) == ["note", "note"]
     assert "DRADeviceTaints" in found[0].mend
@@ -97,7 +97,7 @@ def test_a_server_that_drops_taints_and_shares() -> None:
 
 def test_a_shared_model_where_shares_are_dropped() -> None:
     clinic = described(lambda entry: entry.update({"allow-multiple-allocations": True}))
-    old = DoctorLab(version="1.35")
+    old = DoctorLab(version="1.35", taint_rules="none")
     context = old.context(publishing=LIVE)
     context.once("pool config", clinic.context().pool_configuration)
     assert [one.level for one in publishing.kept_fields(context)] == ["note", "warning"]

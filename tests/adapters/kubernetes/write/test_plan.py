@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from dds_adapters.kubernetes.write.conditions import SteerPod, TellClaims
-from dds_adapters.kubernetes.write.devices import LabelNode, LiftTaint, MarkVictim, StampUse, UnmarkVictim
+from dds_adapters.kubernetes.write.devices import (
+    LabelNode,
+    LiftTaint,
+    MarkVictim,
+    NudgeOperator,
+    StampUse,
+    UnmarkVictim,
+    rfc3339,
+)
 from dds_adapters.kubernetes.write.events import TellPeople, announce
 from dds_adapters.kubernetes.write.exchange import GuardDevices
 from dds_adapters.kubernetes.write.holds import EndHold, HoldDevice
 from dds_adapters.kubernetes.write.live_object import Ref
+from dds_adapters.kubernetes.write.outbox import Outbox
 from dds_adapters.kubernetes.write.plan import Overtaken, plan, stamps
 from dds_adapters.kubernetes.write.requests import LowerRequest, RaiseRequest, StampEpoch
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Obsolete, Task
+from dds_core.events import Superseded, WriteRefused
 from dds_core.model import AttachRequest, Pod, Taint, TaintRule
 from dds_core.scaler import events as e
+from tests.core.scaler.test_called_off import SECOND_PAUSE, called_off, hanging, wait
 from tests.support.world import A100, RESCHEDULE, World, one_node
-from tests.support.written_objects import WrittenObjects
+from tests.support.written_objects import WrittenObjects, uid_of
 
 OURS = {"app.kubernetes.io/managed-by": "dds"}
 
@@ -93,11 +105,23 @@ def test_observe_writes_and_tells_nothing() -> None:
 
 
 def test_a_newer_order_takes_the_place_of_an_older_one() -> None:
+    """The older one may still be tried: its answer was lost, and the cluster shows that it was written."""
     world, desk = waiting()
     first = desk.of(RaiseRequest)
     world.waits("second", "node0")
+    assert desk.decided() == [], "the operator has still to make what was ordered before"
+    world.carry_out()
+    world.make()
     second = desk.of(RaiseRequest)
     assert first.replaces == second.replaces != "" and isinstance(second.work, RaiseRequest) and second.work.size == 2
+
+
+def test_an_order_that_is_taken_back_takes_the_place_of_what_was_not_written() -> None:
+    world, desk = waiting()
+    first = desk.of(RaiseRequest)
+    world.clear("train")
+    back = desk.of(RaiseRequest)
+    assert first.replaces == back.replaces != "" and isinstance(back.work, RaiseRequest) and back.work.size == 0
 
 
 # --- hand-over ---------------------------------------------------------------------------------------------------------
@@ -119,8 +143,10 @@ def test_a_hand_over_tells_every_claim_of_the_group_with_its_allocation() -> Non
     world.pod("p", ["a", "b"])
     world.allocate("a", "node0")
     world.allocate("b", "node0")
-    world.carry_out(e.AttachOrdered)
-    world.operate()
+    for _ in ("a", "b"):  # one order after the other
+        assert not world.decisions(e.HandOver)
+        world.carry_out(e.AttachOrdered)
+        world.operate()
     task = desk.of(TellClaims)
     work = task.work
     assert isinstance(work, TellClaims)
@@ -229,6 +255,97 @@ def test_label_decisions_replace_only_those_about_the_same_labels() -> None:
     ((first,), (second,), (third,)) = (plan(decision, "id", 1, world.state) for decision in (one, two, other))
     assert first.replaces == second.replaces != third.replaces
     assert first.objects == third.objects
+
+
+# --- the operator's looks ----------------------------------------------------------------------------------------------
+
+
+def nudge(why: str, mode: str = "attach") -> e.OperatorNudged:
+    return e.OperatorNudged(resource="res0-uid", mode=mode, name="res0", node="node0", why=why)
+
+
+@pytest.mark.parametrize("mode", ["attach", "detach"])
+@pytest.mark.parametrize(
+    ("why", "state", "named"),
+    [
+        ("list", "Attaching", True),
+        ("settle", "Attaching", True),
+        ("attach", "Attaching", False),
+        ("detach", "Detaching", True),
+    ],
+)
+def test_a_nudge_looks_for_what_it_was_decided_about(why: str, state: str, named: bool, mode: str) -> None:
+    (task,) = plan(nudge(why, mode), "id", 1_500_000, world_of(mode).state)
+    assert task.work == NudgeOperator("res0", "res0-uid", "1970-01-01T00:00:01Z", state, named)
+    assert (task.action, task.target, task.needs) == ("OperatorNudged", "res0-uid", "attach")
+    assert (task.decision, task.objects) == ("id", ("composableresources/res0-uid",))
+    assert task.within == 2, "a late look could meet the operator's own write, or a plugin that is starting"
+
+
+def test_an_order_is_called_off_in_the_pause_or_not() -> None:
+    """Later the operator may order again, and the device would come for a resource that is gone."""
+    world = hanging()
+    wait(world, SECOND_PAUSE[0])
+    (off,) = called_off(world)
+    at = world.steps[-1].at
+    (task,) = plan(off, "id", at, world.state)
+    assert isinstance(task.work, LowerRequest) and task.work.unattached
+    assert task.within == pytest.approx(SECOND_PAUSE[1] - SECOND_PAUSE[0], abs=2)
+
+
+def named(mode: str) -> tuple[World, Desk]:
+    """A device has its id and is listed, and the operator has not looked since."""
+    world = world_of(mode)
+    world.resource("res0", "node0", request="theirs", state="Attaching", uuid="GPU-res0")
+    world.plug("node0", "gpu-GPU-res0", "GPU-res0")
+    return world, Desk(world)
+
+
+@pytest.mark.parametrize("mode", ["attach", "detach"])
+def test_a_device_that_is_listed_has_the_operator_look(mode: str) -> None:
+    world, desk = named(mode)
+    task = desk.of(NudgeOperator)
+    work = task.work
+    assert isinstance(work, NudgeOperator)
+    assert (work.name, work.uid, work.state, work.named) == ("res0", "res0", "Attaching", True)
+    assert task.at == world.steps[-1].at and work.when == rfc3339(task.at)
+
+
+def test_in_observe_a_look_is_decided_and_not_written() -> None:
+    world, desk = named("observe")
+    assert world.only(e.OperatorNudged).mode == "observe"
+    assert desk.all() == []
+
+
+def test_a_newer_look_takes_the_place_of_one_that_was_not_written_and_of_nothing_else() -> None:
+    world = world_of("detach")
+    (older,) = plan(nudge("list"), "a", 0, world.state)
+    (newer,) = plan(nudge("settle"), "b", 2_000_000, world.state)
+    (other,) = plan(e.UsedStamped(resource="res0-uid", mode="detach", name="res0", at=1), "c", 1, world.state)
+    assert older.replaces == newer.replaces != other.replaces
+    outbox = Outbox(Random(1))
+    assert outbox.put([older, other], 0.0) == []
+    assert outbox.put([newer], 0.0) == [Superseded("a", "OperatorNudged", "res0-uid")]
+    begun = []
+    while isinstance(task := outbox.next(0.0), Task):
+        begun.append(task)
+        outbox.finished(task, Done(), 0.0)
+    assert begun == [other, newer], "in the order in which they were put"
+
+
+def test_a_look_that_is_refused_is_told_as_any_refused_write() -> None:
+    stage = WrittenObjects()
+    uid = uid_of(stage.resource("res0", state="Attaching"))
+    decision = replace(nudge("attach"), resource=uid)
+    outbox = Outbox(Random(1))
+    outbox.put(plan(decision, "id", 1, world_of("attach").state), 0.0)
+    task = outbox.next(0.0)
+    assert isinstance(task, Task)
+    fact = outbox.finished(task, stage.carry_out(task.work, stage.as_user("nobody")), 0.0)
+    assert isinstance(fact, WriteRefused)
+    assert (fact.decision, fact.action, fact.target) == ("id", "OperatorNudged", uid)
+    assert (fact.code, fact.reason) == (403, "Forbidden") and "composableresources" in fact.text
+    assert outbox.counts["OperatorNudged", "declined"] == 1 and not len(outbox)
 
 
 # --- detach ------------------------------------------------------------------------------------------------------------
@@ -490,9 +607,16 @@ def test_alerts_and_rejected_objects_are_warnings_on_them() -> None:
     assert (task.work.regarding.namespace, task.work.note.startswith("spec.devices is missing")) == ("default", True)
 
 
-def test_a_whole_life_stays_within_twelve_writes() -> None:
-    """Two for what steers (the nomination and the clearing), one for each other task."""
-    world, desk = waiting(hand_over="clear")
+LIFE = (
+    *("AttachOrdered", "AttachOrdered", "DeviceAttached", "HandOver", "HandOver", "Steered"),
+    *("UsedStamped", "DeviceIdle", "VictimMarked", "DetachOrdered", "DetachOrdered"),
+)
+"""Decisions that are written in a life, and what people are told."""
+
+
+def made_in_a_life(**policy: Any) -> list[str]:
+    """What is planned from a claim's order to the detach of its device. The operator says Online after the list."""
+    world, desk = waiting(hand_over="clear", **policy)
     tasks = desk.all()
     for step in (
         world.operate,
@@ -510,11 +634,16 @@ def test_a_whole_life_stays_within_twelve_writes() -> None:
         tasks += desk.all()
         world.carry_out()
         tasks += desk.all()
-    made = [one.work.reason if isinstance(one.work, TellPeople) else one.action for one in tasks]
-    assert sorted(made) == sorted(
-        [
-            *("AttachOrdered", "AttachOrdered", "DeviceAttached", "HandOver", "HandOver", "Steered"),
-            *("UsedStamped", "DeviceIdle", "VictimMarked", "DetachOrdered", "DetachOrdered"),
-        ]
-    )
+    return [one.work.reason if isinstance(one.work, TellPeople) else one.action for one in tasks]
+
+
+def test_a_whole_life_stays_within_twelve_writes() -> None:
+    """Two for what steers (the nomination and the clearing), one for each other task."""
+    made = made_in_a_life(operator_nudge="off")
+    assert sorted(made) == sorted(LIFE)
     assert len(made) + 1 <= 12
+
+
+def test_a_nudge_is_one_write_more_where_a_device_is_listed_before_it_is_online() -> None:
+    """Thirteen: for it the operator does not restart the plugin once more at its poll."""
+    assert sorted(made_in_a_life()) == sorted([*LIFE, "OperatorNudged"])

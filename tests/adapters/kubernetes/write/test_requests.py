@@ -280,27 +280,64 @@ def call_off(three: Three, *victims: str) -> Any:
     return three.stage.carry_out(LowerRequest("dds-r", three.uid, 3 - len(uids), 3, uids, unattached=True))
 
 
-def test_what_has_no_device_and_is_marked_is_called_off() -> None:
-    three = Three("c")
+@pytest.mark.parametrize("marked", [(), ("c",)])
+def test_what_has_no_device_is_called_off_marked_or_not_and_is_not_touched(marked: tuple[str, ...]) -> None:
+    """Any change of it would make the operator order again."""
+    three = Three(*marked)
     hang(three, "c")
+    before = three.stage.get(RESOURCE, "c")
     assert call_off(three, "c") == Done()
     assert call_off(three, "c") == Done(written=False)
-    assert three.stage.size("dds-r") == 2
+    assert three.stage.size("dds-r") == 2 and three.stage.writes == 1
+    assert three.stage.get(RESOURCE, "c") == before
 
 
-def test_what_is_not_marked_is_not_called_off() -> None:
-    three = Three()
-    hang(three, "c")
-    assert isinstance(call_off(three, "c"), Obsolete)
+CAME = [{"state": "Online"}, {"device_id": "GPU-1"}, {"cdi_device_id": "res-1"}]
 
 
-@pytest.mark.parametrize("came", [{"state": "Online"}, {"device_id": "GPU-1"}, {"cdi_device_id": "res-1"}])
-def test_nothing_is_called_off_once_a_device_has_come(came: dict[str, str]) -> None:
-    three = Three("b", "c")
+@pytest.mark.parametrize("marked", [(), ("b", "c")])
+@pytest.mark.parametrize("came", CAME)
+def test_nothing_is_called_off_once_a_device_has_come(came: dict[str, str], marked: tuple[str, ...]) -> None:
+    three = Three(*marked)
     hang(three, "b")
     hang(three, "c", **came)
     assert isinstance(call_off(three, "b", "c"), Obsolete)
     assert three.stage.size("dds-r") == 3
+
+
+@pytest.mark.parametrize("came", CAME[1:])
+def test_nor_once_one_has_come_for_another_that_attaches(came: dict[str, str]) -> None:
+    """The operator may take any resource that has no device yet."""
+    three = Three()
+    hang(three, "b", **came)
+    hang(three, "c")
+    assert isinstance(call_off(three, "c"), Obsolete)
+    assert three.stage.size("dds-r") == 3
+
+
+def test_nothing_is_called_off_when_the_size_is_not_the_number_of_those_that_stay() -> None:
+    three = Three()
+    hang(three, "c")
+    lower = LowerRequest("dds-r", three.uid, 1, 3, frozenset({three.devices["c"]}), unattached=True)
+    assert isinstance(three.stage.carry_out(lower), Obsolete)
+    three.stage.resource("d", "dds-r", state="Attaching")
+    assert isinstance(call_off(three, "c"), Obsolete), "one has come since"
+    three.stage.admin.delete(RESOURCE, "d")
+    three.stage.admin.delete(RESOURCE, "c")
+    assert isinstance(call_off(three, "c"), Obsolete), "it has gone by itself"
+    assert three.stage.size("dds-r") == 3
+
+
+def test_nothing_is_called_off_when_demand_rose_in_between_or_the_operator_has_not_acted() -> None:
+    three = Three()
+    hang(three, "c")
+    wanted = three.stage.get(REQUEST, "dds-r")["spec"]["resource"]
+    three.stage.edit(REQUEST, "dds-r", {"status": {"scalarResource": {**wanted, "size": 2}}}, subresource="status")
+    assert isinstance(call_off(three, "c"), Obsolete)
+    three.stage.edit(REQUEST, "dds-r", {"status": {"scalarResource": wanted}}, subresource="status")
+    three.stage.meanwhile("PATCH", lambda: three.stage.edit(REQUEST, "dds-r", {"spec": {"resource": {"size": 4}}}))
+    assert isinstance(call_off(three, "c"), Obsolete)
+    assert three.stage.size("dds-r") == 4
 
 
 @pytest.mark.parametrize("marked", [(), ("b",), ("a", "b")])
