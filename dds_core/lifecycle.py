@@ -79,13 +79,13 @@ CLAIM_TABLE: Final[tuple[Edge, ...]] = (
         "device_ready",
         PENDING,
         ATTACHED,
-        "A free device for every result is Online on its node; none had to be asked for.",
+        "A free device for every result is there on its node; none had to be asked for.",
     ),
     Edge(
         "device_ready",
         ATTACHING,
         ATTACHED,
-        "The devices that were asked for are Online on its node and promised to nobody else.",
+        "The devices that were asked for are there on its node and promised to nobody else.",
     ),
     Edge(
         "signalled", PENDING, ATTACHED, "Somebody told the scheduler that the device is there; their knowledge counts."
@@ -162,8 +162,8 @@ DEVICE_STATES: Final = (REQUESTED, IDLE, USED, MARKED, DEVICE_DETACHING, GONE)
 
 DEVICE_TABLE: Final[tuple[Edge, ...]] = (
     Edge("requested", NEW, REQUESTED, "The operator made a resource for it: the fabric is being asked."),
-    Edge("online", REQUESTED, IDLE, "It is attached and visible on its node; its idle clock starts."),
-    Edge("taken", REQUESTED, USED, "A claim took it before the operator called it Online."),
+    Edge("online", REQUESTED, IDLE, "It is attached and listed by its node, or Online; its idle clock starts."),
+    Edge("taken", REQUESTED, USED, "A claim took it before it counted as there."),
     Edge("taken", IDLE, USED, "A claim's allocation names it."),
     Edge("taken", MARKED, USED, "A claim took it although it was marked to go; the mark comes off."),
     Edge("freed", USED, IDLE, "The last claim let go of it; its idle clock starts here."),
