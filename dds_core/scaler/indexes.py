@@ -230,6 +230,8 @@ class OwnIndexes(Tables):
         self.unlisted.watch(lambda resource, old, new: self.dirty.devices.add(resource))
         self.looks.watch(lambda resource, old, new: self.dirty.devices.add(resource))
         self.sick.watch(self._sick_changed)
+        for table in (self.failures, self.rates):  # by these it is known when an order that fails may be called off
+            table.watch(lambda *_: self.dirty.devices.update(self.erring.rows))
         self.unexplained.watch(lambda uuid, old, new: self.dirty.nodes.add((new or old or ("", 0))[0]))
         self.holds.watch(self._hold_changed)
 

@@ -130,14 +130,14 @@ def _within_maximum(state: State, event: e.AttachOrdered) -> str:
 
 
 def _within_minimum(state: State, event: e.DetachOrdered) -> str:
-    """The node keeps its minimum, counted with devices of other requests, and of none. What its driver has not listed for long is
-    of no use to the node and does not count."""
+    """The node keeps its minimum, counted with devices of other requests, and of none. What its driver has not listed for long,
+    or the manager cannot find, is of no use to the node and does not count."""
     requests = [state.requests.rows[uid] for uid in state.requests_at[event.node]]
     there = [state.resources.rows[uid] for uid in state.resources_at[event.node]]
     known = {one.name for one in requests}
     others = sum(one.size for one in requests if one.model == event.model and one.name != event.request)
     others += sum(one.model == event.model and one.request not in known for one in there)
-    useless = sum(state.is_missed(uid) for uid in event.victims)
+    useless = sum(state.is_useless(uid) for uid in event.victims)
     if event.size + others + useless < (low := limits(state, event.node, event.model)[0]):
         return f"{event.request} is lowered to {event.size} and {event.node} keeps {low} of {event.model}"
     return ""

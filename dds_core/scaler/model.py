@@ -24,7 +24,7 @@ COOLING = "-cooling"
 has the label, at the longest until the instant that is its value (seconds since 1970-01-01 UTC)."""
 NO_PROGRESS = "NoProgress"
 """Reason of alerts about what takes too long: a device on its way in or out, or a claim whose order has no visible effect."""
-DEPARTED = "departed"
+CONDEMNED, DEPARTED = "condemned", "departed"
 """Kind under which `fired_deadlines` has the UUIDs of devices that were detached while a slice still shows them."""
 
 

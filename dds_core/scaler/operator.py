@@ -23,6 +23,8 @@ TWO_CHECKS = 65 * MICROSECONDS
 and one failed question to the manager is an error."""
 FIRST_RETRY = 5 * (MICROSECONDS // 1000)
 """A failed order is tried again after this time, which doubles with each failure."""
+LONGEST_RETRY = 1000 * MICROSECONDS
+"""It doubles no further (controller-runtime's limiter)."""
 WHOLE_REQUEST = 30 * MICROSECONDS
 """An order may be under way for so long, and for twice as long as the fabric's measured time for an attach."""
 
@@ -46,12 +48,13 @@ def verdict(error: str) -> Verdict:
     return next((found for text, found in _VERDICTS if text in words), "")
 
 
-def pauses(since: int, request: int) -> Iterator[tuple[int, int]]:
-    """(first, last) instants between which no order for a resource can be under way that has failed with one text since `since`:
-    the last try is a whole `request` ago, and the next one is not due yet."""
-    tried, wait = since, FIRST_RETRY
+def pauses(since: int, request: int, took: int = 0) -> Iterator[tuple[int, int]]:
+    """(first, last) instants between which no order can be under way for a resource that has shown one error text since `since`:
+    the last try is a whole `request` ago, and the next one is not due yet. Each failed try may have taken up to `took`, or no
+    time: so the tries are known less and less precisely."""
+    early, late, wait = since, since, FIRST_RETRY
     while True:
-        first, last = tried + request, tried + wait - _MARGIN
+        first, last = late + request, early + wait - _MARGIN
         if first < last:
             yield first, last
-        tried, wait = tried + wait, 2 * wait
+        early, late, wait = early + wait, late + wait + took, min(2 * wait, LONGEST_RETRY)

@@ -28,7 +28,7 @@ from dds_core.model import (
 )
 from dds_core.scaler.events import ReservedDevice
 from dds_core.scaler.indexes import Indexes
-from dds_core.scaler.model import model_of_device
+from dds_core.scaler.model import CONDEMNED, model_of_device
 from dds_core.scaler.operator import verdict
 from dds_core.scaler.policy import read_policy
 from dds_core.scaler.spending import count_from
@@ -175,9 +175,8 @@ class State(Indexes):
     def is_sick(self, resource: FabricResource) -> bool:
         """Whether the device's error is a verdict: the manager says so, or a failed question was repeated in vain, and other
         devices have none."""
-        found = verdict(resource.error)
-        if found:
-            return found != "warning"
+        if (CONDEMNED, resource.uid) in self.fired_deadlines:
+            return True
         repeated = bool(resource.error) and (DeadlineKind.SICK, resource.uid) in self.fired_deadlines
         return repeated and not self.manager_fails
 
@@ -217,6 +216,10 @@ class State(Indexes):
     def is_missed(self, uid: str) -> bool:
         """Whether the node's driver has not listed the attached device for too long."""
         return uid in self.unlisted and (DeadlineKind.UNLISTED, uid) in self.fired_deadlines
+
+    def is_useless(self, uid: str) -> bool:
+        """Whether by all that is known the device is gone: not listed for long, or the manager cannot find it."""
+        return self.is_missed(uid) or verdict(self.resources.rows[uid].error) == "gone"
 
     def is_lost(self, uid: str) -> bool:
         """Whether the driver misses the device but lists others: a replacement would be listed."""

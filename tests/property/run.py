@@ -110,6 +110,7 @@ class Run:
         self.steps.append(step)
         self.streams.add(fact.subject)
         self.streams.update(node.name for node in self.state.nodes.rows.values())
+        self.streams.update(self.state.keys_of)  # a fact about a slice is about its devices
         self._follow(step)
         self.outbox += [
             one for one in step.decisions if isinstance(one, WRITTEN) and getattr(one, "mode", "") != "observe"

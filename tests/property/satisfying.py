@@ -178,7 +178,9 @@ class Judge:
             uuid = (self.uuids(key) or [""])[0]
             return (DEPARTED, uuid) not in case.rows("fired_deadlines") and not self._may_be_coming(key)
         life, fence = case.rows("devices").get(resource.uid), case.rows("fences").get(resource.uid)
-        if resource.state != "Online" or resource.error or resource.deleting or (fence is not None and fence.ordered):
+        if resource.state not in ("Online", "Attaching") or resource.error or resource.deleting:
+            return False
+        if fence is not None and fence.ordered:
             return False
         return life is None or life.state != DEVICE_DETACHING
 

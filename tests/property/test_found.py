@@ -169,7 +169,7 @@ def test_in_observe_an_attempt_fails_once() -> None:
 def test_nothing_is_reserved_for_a_pod_that_is_gone() -> None:
     """An extended-resource claim outlives its pod for a moment; a promise to the pod would never be taken back."""
     run = Run("attach")
-    opening = [Move("claim", 4), Move("pod", 0, 0, 1), Move("allocate from the pool"), Move("local device")]
+    opening = [Move("local device"), Move("claim", 4), Move("pod", 0, 0, 1), Move("allocate from the pool")]
     run.play(opening)
     assert list(run.state.reservations) == ["pod:pod0"]
     run.move(Move("pod gone"))
@@ -197,12 +197,8 @@ def test_a_device_that_the_minimum_keeps_is_not_marked_for_a_claim_elsewhere_aga
 def test_an_order_takes_back_a_lower_size_that_was_not_written_yet() -> None:
     """The request then has the size that is ordered; what else is wanted is ordered with the next."""
     run = Run("detach", 5)
-    run.move(Move("capabilities", 0))
-    run.play([Move("pool", 0, 7, 1), Move("submit", 2, 4, 1), Move("work", 1, 3, 6), Move("submit", 0, 7, 6)])
-    run.play([Move("submit", 3, 1, 1), Move("pool", 0, 6, 4), Move("node", 5, 7, 7), Move("work", 1, 5, 7)])
-    run.play([Move("wait", 5, 2), Move("resource state", 5, 1, 6), Move("work", 5, 7, 2), Move("submit", 6, 1)])
-    run.play([Move("work", 3, 5), Move("wait", 6, 5, 2), Move("write", 4, 7, 7), Move("node", 3, 4, 1)])
-    run.play([Move("pool", 3, 0, 4), Move("work", 6, 7, 4)])
+    run.play([Move("capabilities", 0), Move("submit", 4, 0, 3), Move("work", 4, 4, 4), Move("work", 5, 1)])
+    run.play([Move("finish", 5, 7, 5), Move("submit", 5, 1), Move("wait", 7, 4, 4), Move("work", 2, 2, 2)])
     orders = [one for step in run.steps for one in step.decisions if isinstance(one, e.AttachOrdered)]
     lowered = [one for step in run.steps for one in step.decisions if isinstance(one, e.DetachOrdered)]
     assert any(one.size == one.previous for one in orders)

@@ -276,6 +276,8 @@ def test_a_start_knows_what_a_history_amounts_to(mode: str, policy: int, moves: 
     then, decided_then = listed(mode, policy, history(moves))
     for state in (now, then):
         state.pop("erring", None)
+        # what was ordered and has gone since is known of a history only
+        state["passed"] = [row for row in state.get("passed", ()) if row[0][0] != "ordered"]
     assert (now, decided) == (then, decided_then)
 
 

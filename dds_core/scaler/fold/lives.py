@@ -211,20 +211,24 @@ def _device_moved(state: State, event: e.DeviceMoved, at: int) -> None:
 
 
 def _note_robbed(state: State, uid: str, key: DeviceKey | None) -> None:
-    """If a claim took a device that was not reserved for it, the oldest claim that waits on the node for one has lost it."""
+    """If a claim took a device that was not reserved for it, the claim that it was reserved for has lost it; one that nobody had
+    yet, the oldest that waits for one on the node."""
     resource = state.resources.get(uid)
     if resource is None or key is None:
         return
     takers = state.holders[key]
-    if any(state.reservations.rows[one].claim in takers for one in state.reserved_for[resource.uuid]):
+    meant = {state.reservations.rows[one].claim for one in state.reserved_for[resource.uuid]}
+    if meant & takers:
         return
-    waiting = [one for claim in state.waiting_at[resource.node] - takers if (one := state.claims.get(claim))]
+    waiting = (state.claims.get(uid) for uid in (meant or state.waiting_at[resource.node]) - takers)
     wanting = [
-        one for one in waiting if any(m.model == resource.model for _, _, m in state.pool_results(one.allocation))
+        one
+        for one in waiting
+        if one is not None and any(m.model == resource.model for _, _, m in state.pool_results(one.allocation))
     ]
-    if wanting:
-        oldest = min(wanting, key=lambda one: (one.created, one.namespace, one.name, one.uid))
-        state.lives.put(oldest.uid, replace(state.lives.rows[oldest.uid], robbed=True))
+    loser = min(wanting, key=lambda one: (one.created, one.namespace, one.name, one.uid), default=None)
+    if loser is not None and loser.uid in state.lives:
+        state.lives.put(loser.uid, replace(state.lives.rows[loser.uid], robbed=True))
 
 
 def _no_longer_returning(state: State, uid: str) -> None:

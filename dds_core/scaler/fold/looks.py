@@ -45,10 +45,16 @@ def looks_end(state: State, uid: str, at: int, resource: FabricResource | None =
     state.looks.drop(uid)
 
 
+def _all_count(state: State) -> None:
+    """What is known of the operator or a fabric has changed."""
+    state.dirty.devices.update(state.looks.rows)
+
+
 def _count_answer(state: State, row: Look | None, resource: FabricResource, at: int) -> None:
     """A device that is listed is Online at the operator's next look, so that shows whether nudges cause looks."""
     if row is None or not row.nudges or resource.state != ONLINE:
         return
+    _all_count(state)
     if at - row.last <= _ANSWER:
         state.counters.put(UNANSWERED, 0)
     elif not any((one := state.resources.get(uid)) is not None and not one.uuid for uid in state.under_way):
@@ -59,6 +65,7 @@ def _measure(state: State, what: str, resource: FabricResource, row: Look, at: i
     """An attach or detach is done. If it was found by a look, it had been done since the look before."""
     if not state.synced:
         return
+    _all_count(state)
     key = (what, state.fabric_of.get(resource.node, ""), resource.model)
     before, took = state.paces.get(key), at - row.since
     polls = round(took / POLL)
@@ -79,24 +86,31 @@ def slice_looked_at(state: State, slice: Slice, at: int) -> None:
     """A slice of the node's driver changed: its plugin has started, at the look that restarted it if there was one."""
     key = (slice.node, slice.driver)
     before = state.listings.get(key) or Listing()
-    slowest = max(at - before.starting, before.slowest * 7 // 8) if before.starting and state.synced else before.slowest
+    slowest = max(at - before.starting, before.slowest * 7 // 8) if before.starting else before.slowest
     state.listings.put(key, Listing(at, before.starting or at, slowest))
-    _touch(state, slice.node)
+    touch(state, slice.node)
+
+
+def listings_end(state: State, node: str) -> None:
+    """The node is gone."""
+    state.listings.drop_where(lambda key: key[0] == node)
+    touch(state, node)
 
 
 def _looked(state: State, resource: FabricResource, at: int) -> None:
-    """The operator looks at a resource that has its id: it restarts the plugin if that is old enough."""
+    """The operator looks at a resource that has its id: it restarts the plugin if that is old enough. When it looked at what a
+    start finds is not known."""
     model = state.model(resource.model)
-    if model is None:
+    if model is None or not state.synced:
         return
     key = (resource.node, model.driver)
     before = state.listings.get(key) or Listing()
     if at >= max(before.restarted, before.starting) + PLUGIN_REST + PLUGIN_START:
         state.listings.put(key, replace(before, starting=at))
-    _touch(state, resource.node)
+    touch(state, resource.node)
 
 
-def _touch(state: State, node: str) -> None:
+def touch(state: State, node: str) -> None:
     """What a look at one resource of the node brings concerns the others too."""
     state.dirty.devices.update(uid for uid in state.resources_at[node] if uid in state.looks)
 
@@ -121,4 +135,4 @@ def nudge_void(state: State, uid: str) -> None:
     listing = state.listings.get((resource.node, model.driver)) if model is not None else None
     if model is not None and listing is not None and listing.starting == row.last:
         state.listings.put((resource.node, model.driver), replace(listing, starting=0))
-        _touch(state, resource.node)
+        touch(state, resource.node)

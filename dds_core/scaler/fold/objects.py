@@ -23,8 +23,8 @@ from dds_core.model import BLOCKING, RESOURCE_ATTACHING, Allocation, AttachReque
 from dds_core.scaler import events as e
 from dds_core.scaler.fold.decisions import ORDERED, detach_void, hold_seen, note_ordered, order_met
 from dds_core.scaler.fold.lives import forget_claim
-from dds_core.scaler.fold.looks import looks_end, resource_looked_at, slice_looked_at
-from dds_core.scaler.model import COOLING, DEPARTED, NO_PROGRESS
+from dds_core.scaler.fold.looks import listings_end, looks_end, resource_looked_at, slice_looked_at, touch
+from dds_core.scaler.model import CONDEMNED, COOLING, DEPARTED, NO_PROGRESS
 from dds_core.scaler.operator import verdict
 from dds_core.scaler.spending import counting
 from dds_core.scaler.state import State
@@ -57,9 +57,11 @@ def taints_of(state: State, resource: FabricResource) -> set[Taint]:
 
 
 def _slice_observed(state: State, event: Any, at: int) -> None:
-    before = _uuids(state, state.slices.get(event.uid) or Slice(uid=event.uid), event.devices)
+    old = state.slices.get(event.uid)
+    before = _uuids(state, old or Slice(uid=event.uid), event.devices)
     observed(state, event, at)
-    _after_slice(state, state.slices.rows[event.uid], before, at)
+    if state.slices.rows[event.uid] != old:
+        _after_slice(state, state.slices.rows[event.uid], before, at)
 
 
 def _slice_gone(state: State, event: e.ObjectGone, at: int) -> None:
@@ -74,7 +76,7 @@ def _after_slice(state: State, slice: Slice, before: set[str], at: int) -> None:
     """What follows from a changed slice, or one that is gone. `before`: the UUIDs that its changed devices had."""
     _slice_changed(state, slice.driver, at)
     _note_unlisted(state, slice.node, at)
-    if slice.node in state.node_named:
+    if state.synced and slice.node in state.node_named:
         slice_looked_at(state, slice, at)
     if slice.node:
         _note_unnamed(state, slice, at)
@@ -125,7 +127,7 @@ def fix_by_policy(state: State) -> None:
 def note_fixed(state: State, at: int) -> None:
     """What is listed when dds first sees a node's driver, and named by no resource, is taken to belong to the machine."""
     state.fired_deadlines.put(FIXED, at)
-    for key, face in state.faces.items():
+    for key, face in sorted(state.faces.items(), key=lambda one: one[0]):
         node = state.pools[key[:2]].node
         for uuid in face.uuids if key[0] in state.drivers else ():
             if _unnamed_at(state, uuid) != node and _is_unnamed(state, uuid, node):
@@ -200,6 +202,7 @@ def _claim_observed(state: State, event: e.ObjectObserved, at: int) -> None:
     was = before.allocation if before is not None else None
     if claim.allocation != was:
         state.clear_alert(event.uid, DEVICE_TWICE)
+        state.clear_alert(event.uid, "DeviceUnexplained")
         if claim.allocation is not None and event.uid not in state.exchanges:
             _measure_skew(state, claim.allocation, at)
 
@@ -247,6 +250,7 @@ def _pod_gone(state: State, event: e.ObjectGone, at: int) -> None:
 def _node_observed(state: State, event: e.ObjectObserved, at: int) -> None:
     observed(state, event, at)
     node = state.nodes.rows[event.uid]
+    touch(state, node.name)
     labelled = state.labelled
     labelled.drop_where(lambda key: key[0] == node.name and node.labels.get(key[1], "") == labelled.rows[key])
     forget_left_labels(state, node.name, node.labels)
@@ -262,11 +266,11 @@ def _node_gone(state: State, event: e.ObjectGone, at: int) -> None:
         state.labelled.drop_where(lambda key: key[0] == node.name)
         state.left_labels.drop(node.name)
         state.orders.drop_where(lambda cell: cell[0] == node.name)
-        state.fired_deadlines.drop((ORDERED, node.name))
-        state.listings.drop_where(lambda key: key[0] == node.name)
-        for uuid in [one for one, row in state.unexplained.rows.items() if row[0] == node.name]:
-            state.explain(uuid)
-        state.fixed.drop_where(lambda uuid: state.fixed.rows[uuid][0] == node.name)
+        listings_end(state, node.name)
+        named = state.resources_at[node.name] or any(row[0] == node.name for row in state.unexplained.rows.values())
+        if state.synced and not named:  # else its machine may keep a device that nobody names, and come back with it
+            state.fired_deadlines.drop((ORDERED, node.name))
+            state.fixed.drop_where(lambda uuid: state.fixed.rows[uuid][0] == node.name)
         _forget_shown(state, node.name)
 
 
@@ -321,7 +325,7 @@ def _resource_observed(state: State, event: e.ObjectObserved, at: int) -> None:
         _departed(state, old, at)
     if not resource.marked:
         state.unmarked.drop(event.uid)
-    if verdict(resource.error) != verdict(old.error if old is not None else "") or not resource.error:
+    if not resource.error or verdict(resource.error) not in ("", verdict(old.error if old is not None else "")):
         state.clear_alert(event.uid, DEVICE_ERROR)
     _note_sick(state, resource, failed, at)
     resource_looked_at(state, old, resource, at)
@@ -341,7 +345,12 @@ def _resource_observed(state: State, event: e.ObjectObserved, at: int) -> None:
 def _note_sick(state: State, resource: FabricResource, failed: bool, at: int) -> None:
     """Note since when a device with an id has an error that says nothing of the device. When the manager that had failed answers
     again, its errors of the other devices are forgotten: they go at the operator's next checks."""
-    if not resource.error or not resource.uuid or verdict(resource.error) or resource.leaving:
+    found = verdict(resource.error)
+    if found in ("gone", "critical"):
+        state.fired_deadlines.put((CONDEMNED, resource.uid), at)
+    elif found or not resource.error:  # a question that fails since does not take the verdict back
+        state.fired_deadlines.drop((CONDEMNED, resource.uid))
+    if not resource.error or not resource.uuid or found or resource.leaving:
         _is_not_sick(state, resource.uid)
     elif resource.uid not in state.sick:
         state.sick.put(resource.uid, at)
@@ -375,6 +384,7 @@ def _resource_gone(state: State, event: e.ObjectGone, at: int) -> None:
     state.unmarked.drop(event.uid)
     state.erring.drop(event.uid)
     _is_not_sick(state, event.uid)
+    state.fired_deadlines.drop((CONDEMNED, event.uid))
     _manager_answers(state, failed, at)
     looks_end(state, event.uid, at, old)
     state.unlisted.drop(event.uid)

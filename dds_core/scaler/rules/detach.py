@@ -135,8 +135,12 @@ def _quiet(state: State, resource: FabricResource) -> Iterator[tuple[int, int]]:
     request = max(WHOLE_REQUEST, 2 * round(rate.service * MICROSECONDS) if rate is not None else 0)
     wanted = any(failure.model == resource.model for failure in state.failures.rows.values())
     look = state.looks.get(resource.uid)
-    since = max(state.erring.rows[resource.uid], look.erred if look is not None else 0)
-    yield from islice(pauses(since, request), 0 if wanted else 1, None)
+    erring = state.erring.rows[resource.uid]
+    since, took = (
+        max(erring, look.erred if look is not None else 0),
+        erring - look.since if look is not None else request,
+    )
+    yield from islice(pauses(since, request, 2 * took), 0 if wanted else 1, None)
 
 
 def pause_end(state: State, uid: str, at: int) -> float:
@@ -452,7 +456,7 @@ def _is_kept(state: State, resource: FabricResource, more: int = 0) -> bool:
     """Whether the node would have less than its minimum without the chosen devices and `more` others. The minimum, or the number
     of devices, may have changed since they were chosen."""
     model = state.model(resource.model)
-    if model is None:
+    if model is None or state.is_useless(resource.uid):
         return False
     cell = cell_of(state, resource.node, model)
     here = (state.resources.rows[uid] for uid in state.resources_at[resource.node] if _is_going(state, uid))
@@ -477,7 +481,7 @@ def _is_nowhere(state: State, resource: FabricResource) -> bool:
     """Whether no node lists the device, its own for too long unless the manager cannot find it either, and no other resource is
     the same device."""
     alone = not state.keys_of[resource.uuid] and len(state.resources_of_uuid[resource.uuid]) == 1
-    return alone and (state.is_missed(resource.uid) or verdict(resource.error) == "gone")
+    return alone and state.is_useless(resource.uid)
 
 
 def _could_be_taken(state: State, resource: FabricResource, faces: list[DeviceKey]) -> bool:
@@ -587,7 +591,7 @@ def _mark_idle(work: Work, cell: CellPlan, own: AttachRequest, wanted: set[str])
     idle.sort(key=lambda r: (state.devices.rows[r.uid].idle_since, r.name))
     low = limits_of(state, cell.node, cell.model.model)[0]
     marked = sum(_is_marked(state, r.uid) or r.uid in state.holds for r in staying_of(state, own))
-    useless = [r for r in idle if _is_nowhere(state, r)]  # the minimum counts only devices that can be used
+    useless = [r for r in idle if state.is_useless(r.uid)]  # the minimum counts only devices that can be used
     spare = cell.size + cell.others - marked - low - len(useless)
     for resource in [*useless, *[r for r in idle if r not in useless][: max(0, spare)]]:
         # The mark before may have changed how long this one is worth keeping.

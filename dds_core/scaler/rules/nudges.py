@@ -76,21 +76,28 @@ def _why(state: State, resource: FabricResource) -> str:
     return "settle" if state.is_listed(resource) else "list"
 
 
-def _listing(state: State, resource: FabricResource) -> Listing:
+def _driver(state: State, resource: FabricResource) -> str:
     model = state.model(resource.model)
-    return (state.listings.get((resource.node, model.driver)) if model is not None else None) or Listing()
+    return model.driver if model is not None else ""
+
+
+def _listing(state: State, resource: FabricResource) -> Listing:
+    return state.listings.get((resource.node, _driver(state, resource))) or Listing()
 
 
 def _list_due(state: State, resource: FabricResource) -> int | None:
-    """When a look at the node's oldest unlisted resource restarts the plugin, and not between its start and its list."""
-    known = ((uid, state.looks.get(uid)) for uid in state.resources_at[resource.node])
+    """When a look at the oldest unlisted resource of the node's driver restarts the plugin, and not between its start and its
+    list. Of an unknown model nothing is known."""
+    driver = _driver(state, resource)
+    here = (state.resources.rows[uid] for uid in state.resources_at[resource.node] if driver)
+    known = ((one.uid, state.looks.get(one.uid)) for one in here if _driver(state, one) == driver)
     rows = {uid: row for uid, row in known if row is not None and row.named}
     waiting = [uid for uid in rows if rows[uid].nudges < _MOST and not state.is_listed(state.resources.rows[uid])]
     if resource.uid != min(waiting, key=lambda uid: (rows[uid].named, uid), default=""):
         return None
     listing, last = _listing(state, resource), max(row.last for row in rows.values())
     if not listing.starting:
-        return listing.restarted + PLUGIN_REST + PLUGIN_START
+        return max(listing.restarted, state.synced_at) + PLUGIN_REST + PLUGIN_START
     late = 2 * listing.slowest
     if 0 < late < PLUGIN_REST and last <= listing.starting:
         return listing.starting + late  # if the last look restarted nothing, this one does; else it is harmless

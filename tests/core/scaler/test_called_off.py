@@ -398,3 +398,16 @@ def test_what_is_about_to_go_does_not_count_towards_the_minimum() -> None:
     assert world.device("idle") == "Marked"
     wait(world, 600)
     assert called_off(world) == []
+
+
+def test_the_pauses_are_known_less_precisely_where_a_try_takes_long() -> None:
+    """The fabric says no after 10 s: the operator's tries come up to ten seconds later each."""
+    found = list(islice(pauses(0, 30 * SECOND, 20 * SECOND), 2))
+    tries, at = [], 0.0
+    for number in range(25):
+        at += min(0.005 * 2**number, 1000)
+        tries.append((at, at + 10))
+        at += 10
+    assert found and not [
+        one for first, last in found for one in tries if max(first / SECOND, one[0]) <= min(last / SECOND, one[1])
+    ]

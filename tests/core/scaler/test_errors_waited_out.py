@@ -418,3 +418,33 @@ def test_its_request_is_not_lowered_by_more_than_it() -> None:
     world.update(world.get(AttachRequest, "ours"), acted_size=1, state="Running")
     world.tick(600)
     assert len(world.events(e.DetachOrdered)) == 1
+
+
+def test_a_verdict_stands_while_the_manager_is_away() -> None:
+    """All devices get the error of the question then; one that was Critical before was given to a claim."""
+    world = free()
+    world.resource("res", "node0", error=CRITICAL)
+    for name in ("well", "res"):
+        world.resource(name, "node0", error=FAILS)
+    assert world.state.manager_fails and world.state.is_sick(world.state.resources.rows["res"])
+    world.waits("train", "node0")
+    assert world.reserved("train") == []
+    world.resource("res", "node0", error="")
+    assert world.reserved("train") == ["GPU-res"]
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_one_that_cannot_be_found_goes_at_once_from_a_node_with_a_minimum(listed: bool) -> None:
+    """It is of no use to the node, listed or not."""
+    world = one_node("detach", 20, scan_interval_seconds=0, limit={"min": 1}, no_removal_seconds=600)
+    world.request("ours", "node0", state="Running", acted_size=1, labels={"app.kubernetes.io/managed-by": "dds"})
+    world.online("res", "node0", request="ours")
+    world.tick(5)
+    if not listed:
+        world.unplug("node0", "gpu-GPU-res")
+    world.resource("res", "node0", error=GONE)
+    for _ in range(20):
+        world.tick(3)
+        world.carry_out()
+    assert world.events(e.DetachOrdered)[0].victims == ("res",)
+    assert not [one for one in world.events(e.Alerted) if one.reason == "InvariantBroken"]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from dds_core.events import DeadlinePassed
-from dds_core.model import FabricResource
+from dds_core.model import FabricResource, Model
 from dds_core.scaler import events as e
 from tests.support.world import A100, START, World, one_node
 from tests.support.world import SECOND as MICROSECONDS
@@ -484,6 +484,26 @@ def test_a_restart_that_was_not_caused_is_not_waited_for() -> None:
     assert listing.starting > listing.restarted
     world.refused(world.events(e.OperatorNudged)[-1])
     assert world.state.listings.rows["node0", A100.driver].starting == 0
+
+
+def test_another_drivers_silence_keeps_none_waiting() -> None:
+    other = Model(3, "B200", "b200", "gpu.other.example", {"productName": "B200"})
+    world = one_node("attach", 20, scan_interval_seconds=0, models=(A100, other))
+    named(world, 17.2, "one")
+    listed(world, 18.7, "one")
+    online(world, 18.9, "one")
+    at(world, 20).resource("silent", "node0", other, request="theirs", state="Attaching", uuid="GPU-silent")
+    named(world, 21.0, "two")
+    at(world, 29.5)
+    assert nudges(world, "list") == [("list", "two", 28.2)]
+
+
+def test_of_an_unknown_model_nothing_is_looked_at() -> None:
+    world = empty()
+    unknown = Model(9, "unknown", "unknown", "gpu.other.example", {})
+    at(world, 20).resource("odd", "node0", unknown, request="theirs", state="Attaching", uuid="GPU-odd")
+    at(world, 200)
+    assert nudges(world) == []
 
 
 def test_nothing_is_left_of_what_is_gone() -> None:

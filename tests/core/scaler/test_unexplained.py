@@ -170,11 +170,36 @@ def test_one_that_is_listed_no_more_is_forgotten_and_told_again_when_it_is() -> 
     assert [one.of for one in alerts(world)] == ["GPU-lost", "GPU-lost"]
 
 
-def test_nothing_is_left_of_it_when_its_node_is_gone() -> None:
+def test_nothing_is_left_of_it_when_its_node_and_its_list_are_gone() -> None:
     world = after_an_order()
     world.plug("node0", "gpu-lost", "GPU-lost")
     world.gone(world.get(Node, "node0"))
-    assert not world.state.unexplained and not world.state.fixed
+    for slice in [one for one in world.state.slices.rows.values() if one.node == "node0"]:
+        world.gone(slice)
+    assert not world.state.unexplained
+
+
+def test_it_is_still_unexplained_when_its_node_registers_again() -> None:
+    """Its machine has kept it: the operator takes it off there too."""
+    world = after_an_order()
+    world.plug("node0", "gpu-lost", "GPU-lost")
+    node = world.get(Node, "node0")
+    world.gone(node)
+    world.observe(replace(node, uid="node0-again"))
+    world.plug("node0", "gpu-more", "GPU-more")
+    assert {"GPU-lost", "GPU-more"} <= set(world.state.unexplained.rows)
+    world.waits("train", "node0")
+    assert world.reserved("train") == []
+
+
+def test_a_claim_is_told_of_each_one_that_it_takes() -> None:
+    world = after_an_order()
+    for name in ("l1", "l2"):
+        world.plug("node0", f"gpu-{name}", f"GPU-{name}")
+    world.holds("theirs", "node0", "gpu-l1")
+    world.clear("theirs")
+    world.allocate_local("theirs", "node0", "gpu-l2")
+    assert len([one for one in alerts(world) if one.of == world.uid("theirs")]) == 2
 
 
 def test_in_observe_it_is_given_to_nobody_either() -> None:
