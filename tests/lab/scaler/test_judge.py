@@ -561,6 +561,8 @@ def test_a_device_that_came_later_was_not_meant_for_a_claim_that_was_told_before
         it.clear("first")
         assert it.order() == []
         it.take("third", "gpu-0")
+        lab.restart_plugin("node0000")
+        lab.run(5)
         it.tell("second")
         assert it.judge.rules == {}
         assert [one.of for one in it.judge.thefts] == ["default/first"]
