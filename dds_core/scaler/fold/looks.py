@@ -28,13 +28,13 @@ def resource_looked_at(state: State, old: FabricResource | None, new: FabricReso
         return
     if row is None or old is None or old.state != new.state:
         row = Look(at)
-        state.looks.put(new.uid, row)
+    if new.error and (old is None or old.error != new.error):
+        row = replace(row, erred=at)
+    state.looks.put(new.uid, row)
     if new.uuid and not row.named and new.state == RESOURCE_ATTACHING:
         _measure(state, "attach", new, row, at)
         state.looks.put(new.uid, replace(row, named=at))
         _looked(state, new, at)
-    elif new.error and (old is None or old.error != new.error):
-        state.looks.put(new.uid, replace(row, erred=at))
 
 
 def looks_end(state: State, uid: str, at: int, resource: FabricResource | None = None) -> None:
@@ -120,6 +120,8 @@ def nudged(state: State, event: e.OperatorNudged, at: int) -> None:
     if row is not None:
         missed = row.last - row.since if row.last else 0
         state.looks.put(event.resource, replace(row, nudges=row.nudges + 1, last=at, missed=missed))
+    if resource is not None:
+        touch(state, resource.node)
     if resource is not None and resource.uuid and resource.state == RESOURCE_ATTACHING:
         _looked(state, resource, at)
     state.counters.put(f"nudges/{event.why}", (state.counters.get(f"nudges/{event.why}") or 0) + 1)
@@ -135,4 +137,4 @@ def nudge_void(state: State, uid: str) -> None:
     listing = state.listings.get((resource.node, model.driver)) if model is not None else None
     if model is not None and listing is not None and listing.starting == row.last:
         state.listings.put((resource.node, model.driver), replace(listing, starting=0))
-        touch(state, resource.node)
+    touch(state, resource.node)

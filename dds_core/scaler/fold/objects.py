@@ -329,6 +329,7 @@ def _resource_observed(state: State, event: e.ObjectObserved, at: int) -> None:
         state.clear_alert(event.uid, DEVICE_ERROR)
     _note_sick(state, resource, failed, at)
     resource_looked_at(state, old, resource, at)
+    touch(state, resource.node)
     if resource.uuid and _unnamed_at(state, resource.uuid) == resource.node:
         state.fixed.drop(resource.uuid)
         state.explain(resource.uuid)
@@ -387,6 +388,7 @@ def _resource_gone(state: State, event: e.ObjectGone, at: int) -> None:
     state.fired_deadlines.drop((CONDEMNED, event.uid))
     _manager_answers(state, failed, at)
     looks_end(state, event.uid, at, old)
+    touch(state, old.node if old is not None else "")
     state.unlisted.drop(event.uid)
     state.fired_deadlines.drop((DeadlineKind.UNLISTED, event.uid))
 
