@@ -308,8 +308,8 @@ def _cell(state: State, uid: str) -> str:
 
 
 def _decided_now(state: State) -> Counter[str]:
-    """What a pass over the whole fleet decides when nothing was shown before; equal claims are not told apart. Left out: whether a
-    device came before the first order on its node, and when the operator is to look, depend on the order and on the time."""
+    """What a pass over the whole fleet decides when nothing was shown before; equal claims are not told apart. Left out: whether
+    a device came before the first order on its node, and when the operator is to look, depend on the order and on the time."""
     fresh = dump(state)
     fresh["shown"] = ()
     again = load(fresh)
