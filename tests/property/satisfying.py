@@ -178,7 +178,12 @@ class Judge:
             uuid = (self.uuids(key) or [""])[0]
             return (DEPARTED, uuid) not in case.rows("fired_deadlines") and not self._may_be_coming(key)
         life, fence = case.rows("devices").get(resource.uid), case.rows("fences").get(resource.uid)
-        if resource.state not in ("Online", "Attaching") or resource.error or resource.deleting:
+        holders = [*case.rows("reservations").values(), *case.rows("lives").values()]  # in observe the lives
+        promises = [one for row in holders for one in row.promises]
+        waited_out = any(one.uuid == resource.uuid for one in promises)  # an error of what is promised may pass
+        if resource.state not in ("Online", "Attaching") or resource.deleting:
+            return False
+        if resource.error and not (waited_out and resource.state == "Online"):
             return False
         if fence is not None and fence.ordered:
             return False
