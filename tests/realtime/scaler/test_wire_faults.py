@@ -32,13 +32,15 @@ OURS = (*VERSIONS, "events")
 """Everything but what tells which cluster it is."""
 READ, WRITTEN = ("get", "list", "watch"), ("create", "update", "patch", "delete")
 SIDE_BY_SIDE = 7
+POD = 15.0
+"""Seconds before the first pod of the scenarios comes, less one."""
 HURRIED = Timing(shortest=20, longest=20, grace=-14.0, patience=3.0, lasting=1.0)
 """A reflector that takes silence for death sooner than is good. Watches last for seconds of the lab, it waits for its own."""
 
 
 def fault(action: str, seconds: float = 44.0, **more: Any) -> WireFault:
-    """A fault that lasts for so many seconds of the lab."""
-    return WireFault.model_validate({"action": action, "until": seconds, "resources": OURS, **more})
+    """A fault that lasts for so many seconds of the lab from when the pod comes, or shortly before."""
+    return WireFault.model_validate({"action": action, "until": POD + seconds, "resources": OURS, **more})
 
 
 FAULTS: dict[str, WireFault] = {
@@ -48,8 +50,8 @@ FAULTS: dict[str, WireFault] = {
     "503 to reading": fault("status", code=503, verbs=READ),
     "503 to writing": fault("status", code=503, verbs=WRITTEN),
     "429 to writing": fault("status", code=429, verbs=WRITTEN, wait=fixed(1.0)),
-    "503 to everything, as it orders": fault("status", code=503, since=0.8),
-    "503 to everything, as it hands over": fault("status", code=503, since=5.0),
+    "503 to everything, as it orders": fault("status", code=503, since=POD + 0.8),
+    "503 to everything, as it hands over": fault("status", code=503, since=POD + 5.0),
     "409 to writing": fault("status", code=409, verbs=WRITTEN, times=12),
     "half of everything is 500": fault("status", code=500, share=0.5),
     "watches are cut": fault("cut", wait=between(1.0, 8.0)),
