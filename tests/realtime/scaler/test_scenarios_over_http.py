@@ -17,6 +17,7 @@ import pytest
 
 from dds_lab.check.command import later
 from dds_lab.scenario import Scenario
+from tests.support.as_recorded import KEEPS, with_ideal_operator
 from tests.support.expected_ends import ENDS
 from tests.support.live_lab import OurProcess, eventually
 from tests.support.ours import told_to_us
@@ -63,7 +64,9 @@ def played(
     place.mkdir()
     with database_of(url) as database:
         pace = speed or UNHURRIED.get(name, SPEED)
-        with Scene(scenario or later(told_to_us(name), HEAD_START), place, speed=pace) as it:
+        # what dds knows of the real operator's seconds would be wrong at another speed
+        told = with_ideal_operator(told_to_us(name), deletes_with_node=name not in KEEPS)
+        with Scene(scenario or later(told, HEAD_START), place, speed=pace) as it:
             if as_program:
                 with Program(it.lab, url, place, it.policy) as ours:
                     it.to_the_end()
