@@ -211,8 +211,8 @@ def _device_moved(state: State, event: e.DeviceMoved, at: int) -> None:
 
 
 def _note_robbed(state: State, uid: str, key: DeviceKey | None) -> None:
-    """If a claim took a device that was not reserved for it, the claim that it was reserved for has lost it; one that nobody had
-    yet, the oldest that waits for one on the node."""
+    """If a claim took a device that was not reserved for it, another claim has lost the device: the one for which it was
+    reserved, or, if it was reserved for none, the oldest claim that waits for such a device on the node."""
     resource = state.resources.get(uid)
     if resource is None or key is None:
         return

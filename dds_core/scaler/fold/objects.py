@@ -202,7 +202,7 @@ def _claim_observed(state: State, event: e.ObjectObserved, at: int) -> None:
     was = before.allocation if before is not None else None
     if claim.allocation != was:
         state.clear_alert(event.uid, DEVICE_TWICE)
-        state.clear_alert(event.uid, "DeviceUnexplained")
+        state.clear_alert(event.uid, DEVICE_UNEXPLAINED)
         if claim.allocation is not None and event.uid not in state.exchanges:
             _measure_skew(state, claim.allocation, at)
 
@@ -267,8 +267,9 @@ def _node_gone(state: State, event: e.ObjectGone, at: int) -> None:
         state.left_labels.drop(node.name)
         state.orders.drop_where(lambda cell: cell[0] == node.name)
         listings_end(state, node.name)
-        named = state.resources_at[node.name] or any(row[0] == node.name for row in state.unexplained.rows.values())
-        if state.synced and not named:  # else its machine may keep a device that nobody names, and come back with it
+        unexplained = any(row[0] == node.name for row in state.unexplained.rows.values())
+        # A machine that had devices of the operator may register again with one that no resource names by then.
+        if state.synced and not unexplained and not state.resources_at[node.name]:
             state.fired_deadlines.drop((ORDERED, node.name))
             state.fixed.drop_where(lambda uuid: state.fixed.rows[uuid][0] == node.name)
         _forget_shown(state, node.name)

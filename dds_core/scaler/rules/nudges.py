@@ -48,19 +48,18 @@ def nudge_due(state: State, uid: str) -> int | None:
         return None
     if (state.counters.get(UNANSWERED) or 0) >= _UNANSWERED:
         return None
-    match _why(state, resource):
+    why, due = _why(state, resource), None
+    match why:
         case "settle":
-            due: int | None = max(row.named, _listing(state, resource).listed)
+            due = max(row.named, _listing(state, resource).listed)
         case "list":
             due = _list_due(state, resource)
         case "attach" | "detach" as what if not resource.error:
             pace = state.paces.get((what, state.fabric_of.get(resource.node, ""), resource.model))
             due = _done_due(row, pace) if pace is not None else None
-        case _:
-            due = None
     if due is not None and row.nudges:
         due = max(due, row.last + (_BACK_OFF << row.nudges - 1 if due <= row.last else _PAUSE))
-    if due is not None and _why(state, resource) == "settle":
+    if due is not None and why == "settle":
         starting = _listing(state, resource).starting
         return due if not starting or due < starting + PLUGIN_REST else None
     return due
