@@ -158,7 +158,7 @@ def call_off_due(state: State, uid: str) -> int | None:
         return None
     passed = state.fired_deadlines.get((DeadlineKind.CALL_OFF, uid)) or 0
     firsts = (max(first, definite) for first, last in _quiet(state, state.resources.rows[uid]) if last > definite)
-    return next(first for first in firsts if first > passed)
+    return next((first for first in firsts if first > passed), None)
 
 
 def _models_unmade(state: State, node: str) -> set[str]:

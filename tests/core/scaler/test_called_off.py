@@ -411,3 +411,9 @@ def test_the_pauses_are_known_less_precisely_where_a_try_takes_long() -> None:
     assert found and not [
         one for first, last in found for one in tries if max(first / SECOND, one[0]) <= min(last / SECOND, one[1])
     ]
+
+
+def test_where_tries_are_slow_no_pause_is_certain_after_the_last_one() -> None:
+    """With tries of 80 s nobody knows, before the waits reach their cap of 1000 s, when the last one ended."""
+    assert list(pauses(0, 30 * SECOND, 80 * SECOND)) == []
+    assert 0 < len(list(pauses(0, 30 * SECOND, 20 * SECOND))) < 100
