@@ -67,10 +67,6 @@ class _Item:
         """Begins only when no task of a decision is ready: after a start there may be thousands of queries, while claims wait."""
         return not (self.task.decision or self.task.lasting)
 
-    @property
-    def resource(self) -> str:
-        return self.task.objects[0].partition("/")[0] if self.task.objects else ""
-
 
 class Outbox:
     """The waiting and the running tasks. Not thread-safe.
@@ -170,7 +166,7 @@ class Outbox:
         """Called before each request of a running task but its first, which `next` has counted. False: the server is failing and
         has its share of requests; send nothing."""
         item = self._running[id(task)]
-        limiter = self._limiter(item.resource)
+        limiter = self._limiter(item.task.resource)
         if item.requests >= LOOK_AND_WRITE:
             if limiter.wait(now) > 0:
                 return False
@@ -238,7 +234,7 @@ class Outbox:
             heappush(self._later, (item.due, item.number, item))
 
     def _make_ready(self, item: _Item) -> None:
-        heappush(self._ready.setdefault((item.after_decisions, item.resource), []), (item.number, item))
+        heappush(self._ready.setdefault((item.after_decisions, item.task.resource), []), (item.number, item))
 
     def _next_due(self) -> float:
         while self._later and self._later[0][2].gone:
@@ -248,14 +244,14 @@ class Outbox:
     def _begin(self, item: _Item) -> Task:
         self._no_longer_waits(item)
         self._running[id(item.task)] = item
-        self._limiter(item.resource).running += LOOK_AND_WRITE
+        self._limiter(item.task.resource).running += LOOK_AND_WRITE
         item.requests = 1
         return item.task
 
     def _back(self, task: Task) -> tuple[_Item, Limiter]:
         """Remove a task from the running ones; gives the limiter of its resource too."""
         item = self._running.pop(id(task))
-        limiter = self._limiter(item.resource)
+        limiter = self._limiter(item.task.resource)
         limiter.running -= max(LOOK_AND_WRITE, item.requests)
         return item, limiter
 

@@ -96,6 +96,11 @@ class Task:
     within: float = math.inf
     too_late: Result = Obsolete("it could not be sent in time, and is not wanted any more")
 
+    @property
+    def resource(self) -> str:
+        """Of its first object; "" without one."""
+        return self.objects[0].partition("/")[0] if self.objects else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Overdue:

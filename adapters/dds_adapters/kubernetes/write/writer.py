@@ -13,18 +13,34 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
+from math import inf
 from random import Random, SystemRandom
 from threading import Condition, Thread
 
 from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.write.outbox import Outbox
-from dds_adapters.kubernetes.write.tasks import MARGIN, Guard, NotLeading, Permit, Task, Versions, carry_out, fault
+from dds_adapters.kubernetes.write.tasks import (
+    MARGIN,
+    Done,
+    Guard,
+    Later,
+    NotLeading,
+    Permit,
+    Result,
+    Task,
+    Versions,
+    carry_out,
+    fault,
+)  # fmt: skip
+from dds_core.errors import DdsError
 from dds_core.events import Event
 from dds_core.kit.policy import Mode
 
 THREADS = 8
 GLANCE = 0.2
 """Seconds between checks whether this process may write again."""
+TOLD_EVERY = 60.0
+"""Seconds between two reports that tasks of one resource fail."""
 
 
 class Writer:
@@ -43,7 +59,7 @@ class Writer:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`permit` is called before each request; `wake`, from any thread, when there are outcomes; `on_error` with one line for
-        each error of the program."""
+        each error of the program, and for a resource whose writes fail again and again, once in `TOLD_EVERY`."""
         self._api = api
         self._versions = versions
         self._permit = permit
@@ -53,6 +69,10 @@ class Writer:
         self._outbox = Outbox(random or SystemRandom())
         self._changed = Condition()
         self._facts: list[Event] = []
+        self._failed: set[str] = set()
+        """Resources of which the last try failed for the server's trouble."""
+        self._told: dict[str, float] = {}
+        """When that was reported, by resource."""
         self._stopping = False
         self.threads = [Thread(target=self._run, name=f"writer-{n}", daemon=True) for n in range(threads)]
 
@@ -140,6 +160,22 @@ class Writer:
             self._change(lambda: [self._outbox.returned(task)])
         else:
             self._change(lambda: [self._outbox.finished(task, result, self._clock())])
+            self._report(task, result)
+
+    def _report(self, task: Task, result: Result) -> None:
+        """One failed try means nothing; from the second one in a row on, a person reads of it."""
+        with self._changed:
+            if isinstance(result, Done) and result.written:
+                self._failed.discard(task.resource)
+            if not (isinstance(result, Later) and result.trouble):
+                return
+            now = self._clock()
+            silent = task.resource not in self._failed or now - self._told.get(task.resource, -inf) < TOLD_EVERY
+            self._failed.add(task.resource)
+            if not silent:
+                self._told[task.resource] = now
+        if not silent:
+            self._on_error(str(DdsError(result.why, fix="dds tries again")))
 
     def _another(self, task: Task) -> bool:
         with self._changed:
