@@ -209,7 +209,7 @@ def test_a_server_that_always_fails_is_asked_at_most_ten_times_in_ten_seconds(tm
             times = [at for at, method, _ in place.noted.asked if method == "PATCH" or not rule.verbs]
             assert max(sum(at <= other < at + 10 for other in times) for at in times) <= 10
             assert len(times) >= (4 if rule.verbs else 8)
-            assert len(place.told) == 1 and place.told[0].startswith("configmaps: "), "told, once a minute"
+            assert len(place.told) == 1 and place.told[0].endswith("; dds tries again"), "told, once a minute"
             place.strike()
         for place in places:
             all_written(place, each=1)

@@ -31,7 +31,7 @@ from dds_adapters.kubernetes.write.tasks import (
     Versions,
     carry_out,
     fault,
-)  # fmt: skip
+)
 from dds_core.errors import DdsError
 from dds_core.events import Event
 from dds_core.kit.policy import Mode
