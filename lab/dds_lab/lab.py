@@ -44,6 +44,7 @@ from dds_lab.time import MICROSECONDS, Time, VirtualTime
 HISTORY = 20_000
 FIRST_WAIT, LAST_WAIT, QUIET = 10.0, 300.0, 600.0
 """Seconds. The kubelet's back-off for a container that exits: first wait, longest wait, time without an exit that resets it."""
+SCHEDULER_USER = "system:kube-scheduler"
 _STORY = "story"
 _WEBHOOK = "vcomposabilityrequest-v1alpha1.kb.io"
 
@@ -289,7 +290,7 @@ class Lab:
             actor.stop()
 
     def _scheduler(self, knobs: written.Scheduler) -> Iterator[Actor]:
-        client = self._client_of("scheduler", "system:kube-scheduler")
+        client = self._client_of("scheduler", SCHEDULER_USER)
         yield Scheduler(
             client, self.time, lab_settings.scheduler(self.scenario, knobs, self._stalled), self._scheduler_exited
         )

@@ -14,6 +14,7 @@ from itertools import chain
 from dds_lab.actors.ledger import Entry
 from dds_lab.actors.objects import Key, allocation_of, claim_names, key_of, node_of, results
 from dds_lab.actors.operator.operator_settings import DELETE_DEVICE, DETACH_DEVICE
+from dds_lab.api.requests import Call
 from dds_lab.client import Object, instants
 from dds_lab.lab import Lab
 from dds_lab.time import MICROSECONDS
@@ -116,6 +117,7 @@ class ClusterView:
         self.unheard: set[str] = set()  # devices that came although the operator got an error: no resource has them
         self.too_late: set[str] = set()  # devices that came when their resource was being deleted: they go again
         self.orphans: set[str] = set()  # devices without a resource, until the operator made one to detach them
+        self.chooser: dict[str, str] = {}  # claim uid → user who chose its devices last
         self._left: set[str] = set()  # devices in machines of deleted nodes: their resources were deleted, too
         client = lab.client("judge")
         follow = {
@@ -129,6 +131,7 @@ class ClusterView:
             client.mirror(resource).follow(call)
         assert not len(lab.ledger), "a judge looks on from the beginning"
         lab.ledger.on_write(self._moved)
+        lab.server.admission.append(self._chosen)
 
     @property
     def now(self) -> int:
@@ -171,11 +174,20 @@ class ClusterView:
         """Number of the operator's resources in the cell, also those that are being detached."""
         return list(self._made.values()).count(cell)
 
+    def is_unnamed(self, serial: str) -> bool:
+        """Whether no resource names a device `WRITTEN` after it came from the pool: the operator had stopped, had read an old
+        state, or had given its order up."""
+        came = self._came.get(serial, self.now)
+        return self.now - came >= WRITTEN and serial not in self._names.values()
+
     def is_nameless(self, serial: str) -> bool:
-        """Whether no resource names the device `WRITTEN` after it came: the operator had stopped, or had read an old state.
-        Always False unless the judge `forgives` that."""
-        written = self.now - self._came.get(serial, self.now) < WRITTEN or serial in self._names.values()
-        return self._forgives and not written
+        """The same, but always False unless the judge `forgives` that."""
+        return self._forgives and self.is_unnamed(serial)
+
+    def is_unexplained(self, serial: str) -> bool:
+        """Whether the operator will take the device off sooner or later: no resource names it, and its node was not deleted, with
+        the resources there, since it came."""
+        return self.is_unnamed(serial) and serial not in self._left
 
     def holders(self, serial: str, node: str) -> list[Held]:
         """Claims of this node that hold the device. Claims of another node do not count: for them the device is gone."""
@@ -399,12 +411,18 @@ class ClusterView:
         else:
             self.pods[key] = new
 
+    def _chosen(self, call: Call, old: Object | None, new: Object | None) -> None:
+        """An admission hook."""
+        if call.resource.plural == "resourceclaims" and new and old and allocation_of(new) and not allocation_of(old):
+            self.chooser[new["metadata"]["uid"]] = call.user.name
+
     def _claim(self, old: Object | None, new: Object | None) -> None:
         uid = (new or old or {})["metadata"]["uid"]
         before = self.claims.get(uid)
         after = self._read(new, before) if new is not None else None
         if after is None:
             self.claims.pop(uid, None)
+            self.chooser.pop(uid, None)
         else:
             self.claims[uid] = after
         for call in self.on_claim:

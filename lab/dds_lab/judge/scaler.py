@@ -15,13 +15,14 @@ from dds_core.timeline.clock import duration
 from dds_lab.actors.ledger import Entry
 from dds_lab.actors.objects import Key
 from dds_lab.judge.claims import WRITTEN, Cell, ClusterView, Finding, Held
-from dds_lab.lab import Lab
+from dds_lab.lab import SCHEDULER_USER, Lab
 from dds_lab.time import MICROSECONDS
 
 Rule = Literal[
     "beyond need",
     "promised twice",
     "given twice",
+    "given unexplained",
     "detached in use",
     "over the limit",
     "coexistence",
@@ -97,6 +98,7 @@ class Judge:
             int, tuple[str, bool]
         ] = {}  # attach orders beyond need: words, may be a retry of the operator
         self._said: set[tuple[Rule, str]] = set()
+        self._cleared: set[str] = set()  # uids of claims that waited for devices when they were cleared
         self._robbed_at: dict[Cell, int] = {}
         self._resized: dict[str, int] = {}  # node → when one of its limits last changed
         self._refused_at = defaultdict[str, dict[Cell, int]](dict)  # claim name → cells that refused it, and when
@@ -133,18 +135,30 @@ class Judge:
         if new is None:
             self._promised.pop(uid, None)
             self._served_since.pop(uid, None)
+            self._cleared.discard(uid)
         elif new.allocated and (old is None or new.allocated != old.allocated):
             self._promised.pop(uid, None)
+            if uid in self._cleared:
+                self._exchanged(new)
+            self._cleared.discard(uid)
             self._taken(new)
             self._round("goes round", new.name, "was allocated", self.measure.rounds)
         elif uid in self._promised and old is not None and old.allocated and not new.allocated:
             self._promised[uid] = replace(self._promised[uid], at=self.view.now)  # it can take its devices only now
+        if new is not None and not new.allocated and old is not None and old.waits:
+            self._cleared.add(uid)
         self._count(old, new)
         self._have(old, new)
         if new is not None and new.waits and new.told and not (old and old.told and old.allocated == new.allocated):
             self._announced(new)
         if new is not None and new.failed and not (old and old.failed and old.allocated == new.allocated):
             self._given_up(new)
+
+    def _exchanged(self, claim: Held) -> None:
+        """A scaler that chooses the devices of a cleared claim knows which ones stay; the scheduler may choose any."""
+        chosen = claim.serials if self.view.chooser[claim.uid] != SCHEDULER_USER else ()
+        for serial in sorted(filter(self.view.is_unexplained, chosen)):
+            self._find("given unexplained", serial, f"{claim.name} got it, and no resource names it")
 
     def _have(self, old: Held | None, new: Held | None) -> None:
         """At most one claim may have a whole device, unless the device is shared."""

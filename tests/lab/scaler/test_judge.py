@@ -11,9 +11,10 @@ import pytest
 from dds_lab import shipped
 from dds_lab.actors.objects import results
 from dds_lab.actors.operator.operator_settings import DETACH_DEVICE
+from dds_lab.client import Client
 from dds_lab.judge.claims import FAILED, READY, RESCHEDULE
 from dds_lab.judge.scaler import Judge, Measure
-from dds_lab.lab import Lab
+from dds_lab.lab import SCHEDULER_USER, Lab
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.reading import parse
 
@@ -231,7 +232,7 @@ class Played:
         self._client.delete("pods", pod, "default", grace=0)
         self._lab.run(0.1)
 
-    def allocate(self, name: str, *devices: str, pool: int = 0, node: str = "node0000") -> None:
+    def allocate(self, name: str, *devices: str, pool: int = 0, node: str = "node0000", by: str = "somebody") -> None:
         """Devices of the node by name, and so many of the pool."""
         common: dict[str, Any] = {"request": "r0", "driver": "gpu.nvidia.com"}
         conditions = {"bindingConditions": [READY], "bindingFailureConditions": [RESCHEDULE, FAILED]}
@@ -240,7 +241,7 @@ class Played:
             results.append({**common, "pool": "a100-fabric1", "device": f"a100-{number}", **conditions})
         here = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
         allocation = {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [here]}}
-        self._status(name, allocation=allocation)
+        self._status(name, self._lab.client(by), allocation=allocation)
 
     def take(self, name: str, *devices: str) -> None:
         """A claim that comes and is given devices of the node at once."""
@@ -260,22 +261,22 @@ class Played:
         keys = [{key: one[key] for key in ("driver", "pool", "device")} for one in of]
         self._status(name, devices=[{**one, "conditions": [told]} for one in keys])
 
-    def operator_says(self, state: str, error: str) -> None:
+    def operator_says(self, state: str, error: str, **more: str) -> None:
         name = "gpu-1"
         if self._client.find("composableresources", name) is None:
             spec = {"type": "gpu", "model": "A100", "target_node": "node0000"}
             kind = {"apiVersion": "cro.hpsys.ibm.ie.com/v1alpha1", "kind": "ComposableResource"}
             self._client.create("composableresources", {**kind, "metadata": {"name": name}, "spec": spec})
         self._client.patch(
-            "composableresources", name, {"status": {"state": state, "error": error}}, subresource="status"
+            "composableresources", name, {"status": {"state": state, "error": error, **more}}, subresource="status"
         )
         self._lab.run(0.1)
 
     def clear(self, name: str) -> None:
         self._status(name, allocation=None, devices=None)
 
-    def _status(self, name: str, **status: Any) -> None:
-        self._client.patch("resourceclaims", name, {"status": status}, "default", subresource="status")
+    def _status(self, name: str, client: Client | None = None, **status: Any) -> None:
+        (client or self._client).patch("resourceclaims", name, {"status": status}, "default", subresource="status")
         self._lab.run(0.1)
 
     def order(self) -> list[str]:
@@ -314,6 +315,21 @@ def test_a_device_that_is_sick_when_another_is_ordered_justifies_it_even_if_it_i
         lab.run(3)
         assert it.judge.findings == []
         assert it.order() == ["beyond need: 3 devices with this order, 1 were needed at most"]
+
+
+@pytest.mark.parametrize(
+    ("named", "by", "found"), [(False, "somebody", 1), (True, "somebody", 0), (False, SCHEDULER_USER, 0)]
+)
+def test_a_device_that_no_resource_names_is_given_by_no_exchange(named: bool, by: str, found: int) -> None:
+    """The scheduler may choose it: no scaler names a device to it."""
+    with Lab.virtual(devices(1)) as lab:
+        it = Played(lab, {"one": ((), 1)})
+        if named:
+            (there,) = lab.fabric.attached("node0000")
+            it.operator_says("Online", error="", device_id=there.device.serial)
+        it.clear("one")
+        it.allocate("one", "gpu-0", by=by)
+        assert len(it.judge.of("given unexplained")) == found
 
 
 @pytest.mark.parametrize("first", ["H100", "A100"])
