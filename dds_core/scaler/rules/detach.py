@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import islice, takewhile
+from itertools import takewhile
 
 from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.policy import HOUR, MICROSECONDS
@@ -48,6 +48,8 @@ from dds_core.scaler.state import State, Work
 _RESCHEDULED = 30 * MICROSECONDS
 """Time after a cool-down within which a pod that waited for its end is scheduled again: the kube-scheduler backs off for at most
 10 s (KubeSchedulerConfiguration.podMaxBackoffSeconds)."""
+_UNHURRIED = 100 * MICROSECONDS
+"""An order in vain that no claim wants stands for so long: the fabric may have mended by then, and nobody is kept waiting."""
 TAKEN_SOON = "a pod nominated to the node could take it"
 
 # -- marks -------------------------------------------------------------------------------------------------------------
@@ -130,7 +132,7 @@ def call_off(work: Work, cell: CellPlan, own: AttachRequest, assignments: list[A
 
 def _quiet(state: State, resource: FabricResource) -> Iterator[tuple[int, int]]:
     """(first, last) instants between which no order for the resource can be under way: one that the size is lowered for would be
-    carried out, and the device would have no resource. If no claim wants the model, there is time for another try."""
+    carried out, and the device would have no resource. If no claim wants the model, there is time for more tries."""
     rate = state.rates.get("")
     request = max(WHOLE_REQUEST, 2 * round(rate.service * MICROSECONDS) if rate is not None else 0)
     wanted = any(failure.model == resource.model for failure in state.failures.rows.values())
@@ -140,7 +142,8 @@ def _quiet(state: State, resource: FabricResource) -> Iterator[tuple[int, int]]:
         max(erring, look.erred if look is not None else 0),
         erring - look.since if look is not None else request,
     )
-    yield from islice(pauses(since, request, 2 * took), 0 if wanted else 1, None)
+    least = since if wanted else since + _UNHURRIED
+    yield from (pause for pause in pauses(since, request, 2 * took) if pause[0] >= least)
 
 
 def pause_end(state: State, uid: str, at: int) -> float:
