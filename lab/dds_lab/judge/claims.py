@@ -116,7 +116,7 @@ class ClusterView:
         self._going: dict[str, tuple[Cell, int]] = {}  # by resource: being deleted, and since when
         self.unheard: set[str] = set()  # devices that came although the operator got an error: no resource has them
         self.too_late: set[str] = set()  # devices that came when their resource was being deleted: they go again
-        self.orphans: set[str] = set()  # devices without a resource, until the operator made one to detach them
+        self._orphan_of: dict[str, str] = {}  # by resource: the device without a resource that it was made to detach
         self.chooser: dict[str, str] = {}  # claim uid → user who chose its devices last
         self._left: set[str] = set()  # devices in machines of deleted nodes: their resources were deleted, too
         client = lab.client("judge")
@@ -251,6 +251,12 @@ class ClusterView:
         came = sum(one.device.serial in idle and not one.fixed for one in own)
         return max(0, min(came, self.movable(cell) - self.least(cell)))
 
+    @property
+    def orphans(self) -> set[str]:
+        """Devices that the operator takes off since it knew no resource for them. It may detach one twice: also what came again
+        under that name."""
+        return set(self._orphan_of.values())
+
     def fabric_of(self, node: str) -> str:
         machine = self.lab.fabric.machine(node)
         return machine.fabric if machine is not None else ""
@@ -327,7 +333,6 @@ class ClusterView:
             self._left.discard(entry.serial)
             self._came.pop(entry.serial, None)
             self.unheard.discard(entry.serial)
-            self.orphans.discard(entry.serial)
             self.too_late.discard(entry.serial)
 
     def _resource(self, old: Object | None, new: Object | None) -> None:
@@ -343,7 +348,9 @@ class ClusterView:
         if status.get("device_id"):
             self._names[uid] = status["device_id"]
         going = new is None or new["metadata"].get("deletionTimestamp")
-        self.orphans |= {(resource["metadata"].get("labels") or {}).get(DETACH_DEVICE, "")} - {""}
+        self._orphan_of.pop(uid, None)
+        if new is not None and (orphan := (new["metadata"].get("labels") or {}).get(DETACH_DEVICE)):
+            self._orphan_of[uid] = orphan
         if going or status.get("device_id"):
             self.silent.pop(uid, None)
         elif not status.get("error"):
