@@ -9,7 +9,7 @@ from dds_core.kit.policy import MICROSECONDS
 from dds_core.model import ONLINE, RESOURCE_ATTACHING, RESOURCE_DETACHING, FabricResource, Slice
 from dds_core.scaler import events as e
 from dds_core.scaler.model import Listing, Look, Pace
-from dds_core.scaler.operator import PLUGIN_REST, PLUGIN_START, POLL
+from dds_core.scaler.operator import PLUGIN_REST, PLUGIN_START, POLL, WHOLE_REQUEST
 from dds_core.scaler.state import State
 
 _ON_ITS_WAY = (RESOURCE_ATTACHING, RESOURCE_DETACHING)
@@ -18,10 +18,14 @@ _AT_A_LOOK = MICROSECONDS
 _ANSWER = 5 * MICROSECONDS
 UNANSWERED = "nudges/unanswered"
 """Counter of nudges in a row after which the operator did nothing for `_ANSWER`, although it was not busy with an order."""
+_WROTE = "operator/wrote"
+"""Counter: when the operator last wrote the status of a resource. Its one worker has done nothing else since."""
 
 
 def resource_looked_at(state: State, old: FabricResource | None, new: FabricResource, at: int) -> None:
-    row = state.looks.get(new.uid)
+    row, wrote = state.looks.get(new.uid), state.counters.get(_WROTE) or 0
+    if old is not None and (old.state, old.error, old.uuid) != (new.state, new.error, new.uuid):
+        state.counters.put(_WROTE, at)
     if new.state not in _ON_ITS_WAY:
         looks_end(state, new.uid, at, old)
         _count_answer(state, row, new, at)
@@ -29,7 +33,8 @@ def resource_looked_at(state: State, old: FabricResource | None, new: FabricReso
     if row is None or old is None or old.state != new.state:
         row = Look(at)
     if new.error and (old is None or old.error != new.error):
-        row = replace(row, erred=at)
+        took = at - max(row.since, wrote) if old is not None or state.synced else WHOLE_REQUEST
+        row = replace(row, erred=at, took=min(took, row.took) if row.erred else took)
     state.looks.put(new.uid, row)
     if new.uuid and not row.named and new.state == RESOURCE_ATTACHING:
         _measure(state, "attach", new, row, at)

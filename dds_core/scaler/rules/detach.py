@@ -137,13 +137,10 @@ def _quiet(state: State, resource: FabricResource) -> Iterator[tuple[int, int]]:
     request = max(WHOLE_REQUEST, 2 * round(rate.service * MICROSECONDS) if rate is not None else 0)
     wanted = any(failure.model == resource.model for failure in state.failures.rows.values())
     look = state.looks.get(resource.uid)
-    erring = state.erring.rows[resource.uid]
-    since, took = (
-        max(erring, look.erred if look is not None else 0),
-        erring - look.since if look is not None else request,
-    )
+    since = max(state.erring.rows[resource.uid], look.erred if look is not None else 0)
+    took = 2 * look.took if look is not None else WHOLE_REQUEST
     least = since if wanted else since + _UNHURRIED
-    yield from (pause for pause in pauses(since, request, 2 * took) if pause[0] >= least)
+    yield from (pause for pause in pauses(since, request, took) if pause[0] >= least)
 
 
 def pause_end(state: State, uid: str, at: int) -> float:
