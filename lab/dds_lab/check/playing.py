@@ -72,11 +72,13 @@ class FleetRun:
         self.lab.start()
         install_guard(self.lab.client("installer"), SCALER_USER)
         self._troubled = bool(fleet.blows or fleet.scenario.faults.wire)
-        self.judge = Judge(self.lab, _measure(fleet, TROUBLED if self._troubled else CALM))
+        self.judge = Judge(
+            self.lab, _measure(fleet, TROUBLED if self._troubled else CALM), heard=lambda: self._heard("scaler", "pods")
+        )  # fmt: skip
         named = fleet.scenario.parts.manager is not None and fleet.scenario.parts.manager.api == "nec"
         self.pools = pools.PoolsJudge(
             self.lab, PUBLISHER_USER, SLOWER, mark=MANAGED_BY, blind=self._is_blind, names_devices=named,
-            heard=self._heard_of_claims,
+            heard=lambda: self._heard("publisher", "resourceclaims"),
         )  # fmt: skip
         self.wire = Wire(self.lab, plan(fleet.scenario, self.lab.time))
         self._stand_by("scaler", self._scaler)
@@ -163,10 +165,10 @@ class FleetRun:
         switch(True)
         self.lab.time.after(blow.lasts, lambda: switch(False))
 
-    def _heard_of_claims(self) -> int:
-        """The instant up to which the publisher knows the claims."""
-        one = next((one.process for one in self.replicas.get("publisher", ()) if one.process is not None), None)
-        return one.heard_until("resourceclaims") if one is not None and one.followed else self.lab.time.now()
+    def _heard(self, program: Program, resource: str) -> int:
+        """The instant up to which a program knows the changes of a resource."""
+        one = next((one.process for one in self.replicas.get(program, ()) if one.process is not None), None)
+        return one.heard_until(resource) if one is not None and one.followed else self.lab.time.now()
 
     def _is_blind(self) -> bool:
         """Whether the publisher cannot know the hardware's state or cannot write."""

@@ -280,9 +280,10 @@ class ClusterView:
         ours = {name for one in models if one.model == model for name in one.not_with}
         return ours | {one.model for one in models if model in one.not_with}
 
-    def pod_waits(self, claim: Held) -> bool:
-        """Whether a pod that refers to the claim waits for a node."""
-        return bool(self._waiting(claim))
+    def pod_waits(self, claim: Held, heard: int | None = None) -> bool:
+        """Whether a pod that refers to the claim, and was created until `heard`, waits for a node."""
+        waiting = self._waiting(claim)
+        return any(heard is None or instants.read(pod["metadata"]["creationTimestamp"]) <= heard for pod in waiting)
 
     def together(self, claim: Held) -> set[str]:
         """Models in all claims of the pods that wait for the claim."""

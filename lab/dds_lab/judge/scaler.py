@@ -7,7 +7,7 @@ it or it expires, it is *meant* for that claim.
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -83,7 +83,9 @@ class Judge:
     """Judges a scaler; to be created at the start of the run. `findings` are in order of time. `thefts`: announced devices that
     another claim took first (B10: demand moved to another claim, which is not the scaler's fault)."""
 
-    def __init__(self, lab: Lab, measure: Measure = Measure()) -> None:
+    def __init__(self, lab: Lab, measure: Measure = Measure(), heard: Callable[[], int] | None = None) -> None:
+        """`heard` gives the instant up to which the scaler knows the pods; by default it always knows all."""
+        self._heard = heard or lab.time.now
         self.view = ClusterView(lab, forgives=measure.twice)
         self.measure = measure
         self.findings: list[Finding] = []
@@ -265,10 +267,11 @@ class Judge:
     def _expire(self) -> None:
         """Drop announcements that were not taken within `kept`, and those of cleared claims for which no pod waits: no scheduler
         allocates such a claim, and the device may be announced to another before this claim is deleted."""
+        heard = self._heard()
         due = self.view.now - round(self.measure.kept * MICROSECONDS)
         for uid, promise in list(self._promised.items()):
             claim = self.view.claims.get(uid)
-            if claim is None or (not claim.allocated and (promise.at <= due or not self.view.pod_waits(claim))):
+            if claim is None or (not claim.allocated and (promise.at <= due or not self.view.pod_waits(claim, heard))):
                 del self._promised[uid]
                 self._count(claim, claim)
 
