@@ -24,6 +24,11 @@ COOLING = "-cooling"
 has the label, at the longest until the instant that is its value (seconds since 1970-01-01 UTC)."""
 NO_PROGRESS = "NoProgress"
 """Reason of alerts about what takes too long: a device on its way in or out, or a claim whose order has no visible effect."""
+DEVICE_ERROR, DEVICE_TAINTED, DEVICE_TWICE = "DeviceError", "DeviceTainted", "DeviceTwice"
+DEVICE_UNLISTED, DEVICE_UNEXPLAINED = "DeviceUnlisted", "DeviceUnexplained"
+"""Reasons of alerts about a device."""
+MANAGER, MANAGER_ERROR = "manager", "ManagerError"
+"""What an alert about all devices is about, and its reason."""
 CONDEMNED, DEPARTED = "condemned", "departed"
 """Kind under which `fired_deadlines` has the UUIDs of devices that were detached while a slice still shows them."""
 
@@ -246,8 +251,8 @@ class Rate(Record, frozen=True):
 class Look(Record, frozen=True):
     """What is known of the operator's looks at a resource that is Attaching or Detaching (`dds_core.scaler.operator`). `since`:
     when this state was first seen. `named`: when its device's id was, 0 before. `nudges`: how often dds caused a look, the last
-    time at `last`; `missed`: how long after `since` the one before was. `erred`: when its error text last changed. `took`: the most
-    that a failed try took."""
+    time at `last`; `missed`: how long after `since` the one before was. `erred`: when its error text last changed. `took`: the
+    most that a failed try took."""
 
     since: int
     named: int = 0

@@ -28,7 +28,7 @@ from dds_core.model import (
 )
 from dds_core.scaler.events import ReservedDevice
 from dds_core.scaler.indexes import Indexes
-from dds_core.scaler.model import CONDEMNED, model_of_device
+from dds_core.scaler.model import CONDEMNED, DEVICE_UNEXPLAINED, model_of_device
 from dds_core.scaler.operator import verdict
 from dds_core.scaler.policy import read_policy
 from dds_core.scaler.spending import count_from
@@ -164,6 +164,11 @@ class State(Indexes):
         """Whether a whole pool of its node lists the device."""
         return any(self.pools[key[:2]].usable for key in self.names_of(resource))
 
+    def place_listed(self, resource: FabricResource) -> tuple[str, str]:
+        """Node and driver that list the device, the key of `listings`; no driver for an unknown model."""
+        model = self.model(resource.model)
+        return resource.node, model.driver if model is not None else ""
+
     def is_arrived(self, resource: FabricResource) -> bool:
         """Whether the device is attached and its node can use it. The operator says Online up to 30 s after the node's driver has
         listed the device, and looks for nothing else (`device_ready` of the policy)."""
@@ -206,7 +211,7 @@ class State(Indexes):
         """The device is named, or gone."""
         if uuid in self.unexplained:
             self.unexplained.drop(uuid)
-            self.clear_alert(uuid, "DeviceUnexplained")
+            self.clear_alert(uuid, DEVICE_UNEXPLAINED)
 
     @property
     def manager_fails(self) -> bool:

@@ -105,10 +105,9 @@ def listings_end(state: State, node: str) -> None:
 def _looked(state: State, resource: FabricResource, at: int) -> None:
     """The operator looks at a resource that has its id: it restarts the plugin if that is old enough. When it looked at what a
     start finds is not known."""
-    model = state.model(resource.model)
-    if model is None or not state.synced:
+    key = state.place_listed(resource)
+    if not key[1] or not state.synced:
         return
-    key = (resource.node, model.driver)
     before = state.listings.get(key) or Listing()
     if at >= max(before.restarted, before.starting) + PLUGIN_REST + PLUGIN_START:
         state.listings.put(key, replace(before, starting=at))
@@ -138,8 +137,8 @@ def nudge_void(state: State, uid: str) -> None:
     if row is None or resource is None or not row.nudges:
         return
     state.looks.put(uid, replace(row, nudges=row.nudges - 1))
-    model = state.model(resource.model)
-    listing = state.listings.get((resource.node, model.driver)) if model is not None else None
-    if model is not None and listing is not None and listing.starting == row.last:
-        state.listings.put((resource.node, model.driver), replace(listing, starting=0))
+    key = state.place_listed(resource)
+    listing = state.listings.get(key)
+    if listing is not None and listing.starting == row.last:
+        state.listings.put(key, replace(listing, starting=0))
     touch(state, resource.node)

@@ -24,7 +24,19 @@ from dds_core.scaler import events as e
 from dds_core.scaler.fold.decisions import ORDERED, detach_void, hold_seen, note_ordered, order_met
 from dds_core.scaler.fold.lives import forget_claim
 from dds_core.scaler.fold.looks import listings_end, looks_end, resource_looked_at, slice_looked_at, touch
-from dds_core.scaler.model import CONDEMNED, COOLING, DEPARTED, NO_PROGRESS
+from dds_core.scaler.model import (
+    CONDEMNED,
+    COOLING,
+    DEPARTED,
+    DEVICE_ERROR,
+    DEVICE_TAINTED,
+    DEVICE_TWICE,
+    DEVICE_UNEXPLAINED,
+    DEVICE_UNLISTED,
+    MANAGER,
+    MANAGER_ERROR,
+    NO_PROGRESS,
+)
 from dds_core.scaler.operator import verdict
 from dds_core.scaler.spending import counting
 from dds_core.scaler.state import State
@@ -33,11 +45,6 @@ _WITH_POD, _WITH_RULE = gone_with(e.EVENTS, "pod"), gone_with(e.EVENTS, "rule")
 _WITH_NODE, _WITH_CELL = gone_with(e.EVENTS, "node"), gone_with(e.EVENTS, "cell")
 
 
-DEVICE_ERROR, DEVICE_TAINTED, DEVICE_TWICE = "DeviceError", "DeviceTainted", "DeviceTwice"
-DEVICE_UNLISTED, DEVICE_UNEXPLAINED = "DeviceUnlisted", "DeviceUnexplained"
-"""Reasons of alerts about a device."""
-MANAGER, MANAGER_ERROR = "manager", "ManagerError"
-"""What an alert about all devices is about, and its reason."""
 FIXED = ("fixed", "noted")
 """Key of `fired_deadlines`: when dds first looked which devices belong to the machines."""
 SLICES = ("slices", "changed")

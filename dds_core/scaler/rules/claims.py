@@ -17,8 +17,7 @@ from dds_core.lifecycle import (
 from dds_core.model import BEING_ATTACHED, FINISHED, RESCHEDULE, Allocation, Claim
 from dds_core.scaler.events import ClaimMoved, ReservedDevice
 from dds_core.scaler.fold.lives import move
-from dds_core.scaler.fold.objects import DEVICE_TWICE
-from dds_core.scaler.model import NO_PROGRESS, ClaimLife
+from dds_core.scaler.model import DEVICE_TWICE, NO_PROGRESS, ClaimLife
 from dds_core.scaler.rules.assignment import Assignment, assign
 from dds_core.scaler.rules.detach import end_stray_hold
 from dds_core.scaler.rules.devices import SLOW

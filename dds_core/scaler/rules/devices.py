@@ -7,16 +7,17 @@ from dds_core.kit.policy import MICROSECONDS
 from dds_core.lifecycle import DEVICE_DETACHING, IDLE, MARKED, NEW, REQUESTED, USED, device_target
 from dds_core.model import GOING, ONLINE, AttachRequest, DeviceKey, FabricResource
 from dds_core.scaler.events import DeviceMoved, UsedStamped
-from dds_core.scaler.fold.objects import (
+from dds_core.scaler.fold.objects import taints_of
+from dds_core.scaler.model import (
     DEVICE_ERROR,
     DEVICE_TAINTED,
     DEVICE_UNEXPLAINED,
     DEVICE_UNLISTED,
     MANAGER,
     MANAGER_ERROR,
-    taints_of,
+    NO_PROGRESS,
+    PoolKey,
 )
-from dds_core.scaler.model import NO_PROGRESS, PoolKey
 from dds_core.scaler.operator import verdict
 from dds_core.scaler.state import State, Work
 from dds_core.timeline.clock import time_of_day
@@ -103,7 +104,7 @@ def _held_and_unlisted(state: State, pool: PoolKey) -> set[DeviceKey]:
 
 
 def check_health(work: Work, uid: str) -> None:
-    """Alert about a device that is sick, or not to be used for another reason: no claim is given it, one that has it keeps it. An
+    """Alert about a device that is sick, or not to be used for another reason: no claim gets it, one that has it keeps it. An
     error of all devices at once is the manager's."""
     state = work.state
     resource = state.resources.get(uid)
@@ -142,7 +143,7 @@ def tell_unexplained(work: Work, node: str) -> None:
         off = time_of_day(state.unexplained.rows[uuid][1] + _SYNCER)
         what = f"{uuid} on {node} is attached, and no ComposableResource names it"
         work.alert(
-            uuid, DEVICE_UNEXPLAINED, f"{what}: no claim is given it, and the operator takes it off soon after {off}"
+            uuid, DEVICE_UNEXPLAINED, f"{what}: no claim gets it, and the operator takes it off soon after {off}"
         )
         for claim in sorted({one for key in state.keys_of[uuid] for one in state.holders[key]}):
             name = f"{state.claims.rows[claim].namespace}/{state.claims.rows[claim].name}"

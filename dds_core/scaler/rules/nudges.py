@@ -25,7 +25,7 @@ _MOST = 4
 _PAUSE = 2 * MICROSECONDS
 _BACK_OFF = 5 * MICROSECONDS
 _UNANSWERED = 3
-"""So many nudges in a row without effect, and the operator is left alone until the next start."""
+"""So many nudges in a row without effect, and the operator is left alone until everything is listed anew."""
 _SURE = 2
 """So many attaches in a row must have been found by looks before the operator is taken to poll the fabric."""
 _NARROW = 3 * MICROSECONDS
@@ -75,21 +75,16 @@ def _why(state: State, resource: FabricResource) -> str:
     return "settle" if state.is_listed(resource) else "list"
 
 
-def _driver(state: State, resource: FabricResource) -> str:
-    model = state.model(resource.model)
-    return model.driver if model is not None else ""
-
-
 def _listing(state: State, resource: FabricResource) -> Listing:
-    return state.listings.get((resource.node, _driver(state, resource))) or Listing()
+    return state.listings.get(state.place_listed(resource)) or Listing()
 
 
 def _list_due(state: State, resource: FabricResource) -> int | None:
     """When a look at the oldest unlisted resource of the node's driver restarts the plugin, and not between its start and its
     list. Of an unknown model nothing is known."""
-    driver = _driver(state, resource)
-    here = (state.resources.rows[uid] for uid in state.resources_at[resource.node] if driver)
-    known = ((one.uid, state.looks.get(one.uid)) for one in here if _driver(state, one) == driver)
+    place = state.place_listed(resource)
+    here = (state.resources.rows[uid] for uid in state.resources_at[resource.node] if place[1])
+    known = ((one.uid, state.looks.get(one.uid)) for one in here if state.place_listed(one) == place)
     rows = {uid: row for uid, row in known if row is not None and row.named}
     waiting = [uid for uid in rows if rows[uid].nudges < _MOST and not state.is_listed(state.resources.rows[uid])]
     if resource.uid != min(waiting, key=lambda uid: (rows[uid].named, uid), default=""):

@@ -43,7 +43,7 @@ def test_one_that_came_after_an_order_is_given_to_no_claim_and_told_once() -> No
     assert not world.events(e.Reserved)[1:]
     (told,) = alerts(world)
     assert told.of == "GPU-lost" and "no ComposableResource names it" in told.text
-    assert "no claim is given it" in told.text
+    assert "no claim gets it" in told.text
     assert world.verified().differences == []
 
 
