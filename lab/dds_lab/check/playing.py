@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -38,7 +39,7 @@ from dds_lab.setup import install_guard
 from dds_lab.time import MICROSECONDS, VirtualTime
 
 LOOK = 30.0
-QUIET = 400.0
+QUIET = 700.0
 """A run is at rest after so many seconds without a change: longer than an operator leaves an unknown device attached."""
 UNANSWERED = ("the answer to a dry run is", "the connection was lost", "does not answer")
 """Log messages that are allowed in runs whose requests sometimes fail."""
@@ -214,7 +215,7 @@ class FleetRun:
         """The state after `QUIET` seconds without a change and with nothing left over, or after `REST` seconds. The operator
         retries a detach that a claim prevented only after minutes."""
         state = state_of(self.judge.view)
-        for _ in range(round(REST / QUIET)):
+        for _ in range(ceil(REST / QUIET)):
             before = state
             self.lab.run(QUIET)
             state = state_of(self.judge.view)
