@@ -122,9 +122,12 @@ class NodeLifecycle:
         if _named([*others, *wanted]) == _named(_taints(node)):
             self._evict(name)
             return
-        taints = [*others, *wanted]
+        # As PatchNodeTaints of the real controller: the list is replaced, so a change in between is a conflict.
+        taints, version = [*others, *wanted], node["metadata"]["resourceVersion"]
         try:
-            self._client.patch("nodes", name, {"spec": {"taints": taints or None}})
+            self._client.patch(
+                "nodes", name, {"metadata": {"resourceVersion": version}, "spec": {"taints": taints or None}}
+            )
         except ApiError:
             self._timers.after(f"taints/{name}", RETRY, lambda: self._taint(name))
 

@@ -56,6 +56,24 @@ def test_a_node_that_is_not_ready_gets_both_taints_and_other_taints_stay() -> No
     assert taints(room) == [("mine", "NoSchedule")]
 
 
+def test_a_taint_that_somebody_takes_off_does_not_come_back_though_the_controller_has_not_heard_of_it() -> None:
+    """It replaces the whole list."""
+    room = Room()
+    client = room.client("node-controller")
+    room.start(NodeLifecycle(client, room.time, SETTINGS))
+    room.node("node0")
+    told(room, "True")
+    room.user.patch("nodes", "node0", {"spec": {"taints": [{"key": "mine", "effect": "NoSchedule"}]}})
+    room.run(1)
+    condition = {"type": "Ready", "status": "False", "reason": "Test", "message": ""}
+    room.user.patch("nodes", "node0", {"status": {"conditions": [condition]}}, subresource="status")
+    room.run(0.005)
+    client.cut(0.5, "nodes")
+    room.user.patch("nodes", "node0", {"spec": {"taints": None}})
+    room.run(5)
+    assert [key for key, _ in taints(room)] == ["node.kubernetes.io/not-ready"] * 2
+
+
 def test_pods_leave_a_silent_node_when_their_patience_is_over() -> None:
     room, lifecycle = ready()
     told(room, "True")
