@@ -100,7 +100,7 @@ class Judge:
             int, tuple[str, bool]
         ] = {}  # attach orders beyond need: words, may be a retry of the operator
         self._said: set[tuple[Rule, str]] = set()
-        self._cleared: set[str] = set()  # uids of claims that waited for devices when they were cleared
+        self._cleared: dict[str, Held] = {}  # claims that waited for devices when they were cleared, as they were
         self._robbed_at: dict[Cell, int] = {}
         self._resized: dict[str, int] = {}  # node → when one of its limits last changed
         self._refused_at = defaultdict[str, dict[Cell, int]](dict)  # claim name → cells that refused it, and when
@@ -137,18 +137,17 @@ class Judge:
         if new is None:
             self._promised.pop(uid, None)
             self._served_since.pop(uid, None)
-            self._cleared.discard(uid)
+            self._cleared.pop(uid, None)
         elif new.allocated and (old is None or new.allocated != old.allocated):
             self._promised.pop(uid, None)
             if uid in self._cleared:
-                self._exchanged(new)
-            self._cleared.discard(uid)
+                self._exchanged(self._cleared.pop(uid), new)
             self._taken(new)
             self._round("goes round", new.name, "was allocated", self.measure.rounds)
         elif uid in self._promised and old is not None and old.allocated and not new.allocated:
             self._promised[uid] = replace(self._promised[uid], at=self.view.now)  # it can take its devices only now
         if new is not None and not new.allocated and old is not None and old.waits:
-            self._cleared.add(uid)
+            self._cleared[uid] = old
         self._count(old, new)
         self._have(old, new)
         if new is not None and new.waits and new.told and not (old and old.told and old.allocated == new.allocated):
@@ -156,11 +155,11 @@ class Judge:
         if new is not None and new.failed and not (old and old.failed and old.allocated == new.allocated):
             self._given_up(new)
 
-    def _exchanged(self, claim: Held) -> None:
-        """A scaler that chooses the devices of a cleared claim knows which ones stay; the scheduler may choose any."""
-        chosen = claim.serials if self.view.chooser[claim.uid] != SCHEDULER_USER else ()
-        for serial in sorted(filter(self.view.is_unexplained, chosen)):
-            self._find("given unexplained", serial, f"{claim.name} got it, and no resource names it")
+    def _exchanged(self, old: Held, new: Held) -> None:
+        """A scaler that adds devices to those that the scheduler chose knows which ones stay; the scheduler may choose any."""
+        added = new.serials - old.serials if self.view.chooser[new.uid] != SCHEDULER_USER else ()
+        for serial in sorted(filter(self.view.is_unexplained, added)):
+            self._find("given unexplained", serial, f"{new.name} got it, and no resource names it")
 
     def _have(self, old: Held | None, new: Held | None) -> None:
         """At most one claim may have a whole device, unless the device is shared."""
