@@ -163,21 +163,25 @@ def call_off_due(state: State, uid: str) -> int | None:
 
 def _models_unmade(state: State, node: str) -> set[str]:
     """The models of which a request asks for more than the operator has made, although it reports that it is done. Its resources
-    may be observed later than this report, so this is checked in level passes only, and the writer checks again."""
-    if state.now != state.level_at:
-        return set()
+    may be observed later than this report, so this is checked in level passes, and where a device of the request makes no progress
+    for long; the writer checks again."""
+    level, late = state.now == state.level_at, state.fired_deadlines
+    slow = {state.resources.rows[uid].request for uid in state.resources_at[node] if (DeadlineKind.PROGRESS, uid) in late}
     requests = (state.requests.rows[uid] for uid in state.requests_at[node])
-    return {one.model for one in requests if _is_done(one) and one.size > len(state.resources_of_request[one.name])}
+    asked = (one for one in requests if (level or one.name in slow) and _is_done(one))
+    return {one.model for one in asked if one.size > len(state.resources_of_request[one.name])}
 
 
 def _fit_size(work: Work, cell: CellPlan, own: AttachRequest, assignments: list[Assignment]) -> None:
     """Lower the size to the number of resources that exist, unless a claim waits for more. A size is too large when it was raised
-    again while the operator was already detaching: the operator makes no resource for it, and it counts to the node's maximum."""
+    again while the operator was already detaching: the operator makes no resource for it, and it counts to the node's maximum.
+    While one of its resources leaves, their number is not known yet."""
     state = work.state
     owned, low = staying_of(state, own), limits_of(state, cell.node, cell.model.model)[0]
     if state.stale or _somebody_waits(state, assignments, cell.model.model) or not _is_done(own):
         return
-    if len(owned) < own.size == cell.size and len(owned) + cell.others >= low:
+    settled = len(owned) == len(state.resources_of_request[own.name])
+    if settled and len(owned) < own.size == cell.size and len(owned) + cell.others >= low:
         lower_size(work, cell, own, [], len(owned))
 
 

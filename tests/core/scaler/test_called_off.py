@@ -50,9 +50,9 @@ def called_off(world: World) -> list[e.DetachOrdered]:
     return [one for one in world.events(e.DetachOrdered) if one.unattached]
 
 
-def unmade(*, size: int = 2) -> World:
+def unmade(*, size: int = 2, **policy: Any) -> World:
     """A request for more than the operator has made, which says that it is done: a size was asked back as its device left."""
-    world = hanging(scan_interval_seconds=60)
+    world = hanging(**{"scan_interval_seconds": 60, **policy})
     world.take_away("vain")
     world.update(world.get(AttachRequest, "ours"), size=size, acted_size=size, state="Running")
     return world
@@ -64,6 +64,26 @@ def test_a_size_that_the_operator_makes_nothing_for_is_lowered_to_what_is_there(
     (one,) = world.events(e.DetachOrdered)
     assert (one.size, one.previous, one.victims) == (1, 3, ())
     assert world.decisions(e.VictimMarked) == []
+
+
+def test_without_level_passes_such_a_size_is_lowered_when_a_device_cannot_go_for_long() -> None:
+    """A size of one too many is not one to lower by a victim."""
+    world = unmade(scan_interval_seconds=0, no_removal_seconds=20)
+    wait(world, 100)
+    assert world.only(e.VictimMarked) and not world.events(e.DetachOrdered)
+    wait(world, 300)
+    assert world.events(e.DetachOrdered)[0].victims == ()
+
+
+def test_such_a_size_waits_for_what_leaves() -> None:
+    """How many there are then is not known."""
+    world = unmade(size=3)
+    world.resource("goes", "node0", request="ours", state="Detaching", deleting=True)
+    wait(world, 130)
+    assert not world.events(e.DetachOrdered)
+    world.take_away("goes")
+    wait(world, 61)
+    assert world.only(e.DetachOrdered).size == 1
 
 
 def test_such_a_size_is_kept_while_a_claim_waits_and_while_the_operator_is_at_work() -> None:
