@@ -163,6 +163,14 @@ class ClusterView:
         going = [uid for uid in leaving if self._names.get(uid) in here]
         return sum(self.refused_at.get(uid, self.now) >= lately for uid in going)
 
+    def unfit(self, cell: Cell) -> int:
+        """Number of the cell's attached devices that are no reason not to order another: they show an error, or are to leave and
+        no driver lists them."""
+        listed = {serial for faces in self._faces.values() for serial, *_ in faces}
+        unlisted = {uid for uid in self.leaving if self._names.get(uid, "") not in listed and uid in self._names}
+        found = {uid: at for uid, at in (self.sick | self.leaving).items() if uid in self.sick or uid in unlisted}
+        return list(found.values()).count(cell)
+
     def dropped(self, cell: Cell, since: int) -> int:
         """Number of the cell's devices that dropped off the bus, unless the operator reported an error before `since`."""
         if self.complaints.get(cell, self.now) < since:
@@ -356,6 +364,8 @@ class ClusterView:
             self.silent.pop(uid, None)
         elif not status.get("error"):
             self.silent.setdefault(uid, (cell, self.now))
+        if ((old or {}).get("status") or {}).get("error"):
+            self.complaints[cell] = self.now
         if not status.get("error"):
             self.refused_at.pop(uid, None)
         else:

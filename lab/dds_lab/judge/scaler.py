@@ -33,6 +33,9 @@ Rule = Literal[
 ]
 
 
+_IN_VAIN = 165 * MICROSECONDS
+"""Time for which an order that the fabric refuses may stand without need (microseconds): until the second pause of the operator's
+retries in which none can be under way, 41 s and 30 s to 82 s, or 82 s and 30 s to 164 s after its first error."""
 _ON_ITS_WAY = 10.0
 """Most seconds from a scaler's decision to the operator's order at the fabric."""
 
@@ -187,8 +190,8 @@ class Judge:
         """The most devices that were needed in the cell at an instant within `lately`. The time is longer if the operator has an
         older order without an outcome: it may be busy, and it tries again by itself."""
         lately, refused = self.view.now - round(self.measure.lately * MICROSECONDS), self.view.refused_at
-        silent = self.view.silent.items()
-        waits = [since for uid, (where, since) in silent if where == cell and refused.get(uid, lately) >= lately]
+        silent, vain = self.view.silent.items(), min(lately, self.view.now - _IN_VAIN)
+        waits = [since for uid, (where, since) in silent if where == cell and refused.get(uid, vain) >= vain]
         began = min([lately, *waits])
         peaks = self._peaks[cell]
         while len(peaks) > 1 and peaks[1][0] <= began:
@@ -358,8 +361,7 @@ class Judge:
         cell = (entry.node, entry.model)
         if entry.operation == "attach" and entry.outcome == "ordered":
             there, needed = self.view.movable(cell), self._needed(cell)
-            sick = list(self.view.sick.values()).count(cell)
-            if there - sick > needed:
+            if there - self.view.unfit(cell) > needed:
                 words = f"{there} devices with this order, {needed} were needed at most"
                 self._excess[entry.order] = words, cell in self.view.erring.values()
             again = self.measure.twice and self.view.made(cell) <= self.view.limit(cell)  # a repeated order
