@@ -103,7 +103,9 @@ class Judge:
             int, tuple[str, bool]
         ] = {}  # attach orders beyond need: words, may be a retry of the operator
         self._said: set[tuple[Rule, str]] = set()
-        self._cleared: dict[str, Held] = {}  # claims that waited for devices when they were cleared, as they were
+        self._cleared: dict[
+            str, tuple[Held, int]
+        ] = {}  # claims that waited for devices when they were cleared, and when
         self._robbed_at: dict[Cell, int] = {}
         self._resized: dict[str, int] = {}  # node → when one of its limits last changed
         self._refused_at = defaultdict[str, dict[Cell, int]](dict)  # claim name → cells that refused it, and when
@@ -144,13 +146,13 @@ class Judge:
         elif new.allocated and (old is None or new.allocated != old.allocated):
             self._promised.pop(uid, None)
             if uid in self._cleared:
-                self._exchanged(self._cleared.pop(uid), new)
+                self._exchanged(self._cleared.pop(uid)[0], new)
             self._taken(new)
             self._round("goes round", new.name, "was allocated", self.measure.rounds)
         elif uid in self._promised and old is not None and old.allocated and not new.allocated:
             self._promised[uid] = replace(self._promised[uid], at=self.view.now)  # it can take its devices only now
         if new is not None and not new.allocated and old is not None and old.waits:
-            self._cleared[uid] = old
+            self._cleared[uid] = old, self.view.now
         self._count(old, new)
         self._have(old, new)
         if new is not None and new.waits and new.told and not (old and old.told and old.allocated == new.allocated):
@@ -175,8 +177,13 @@ class Judge:
                 self._find("given twice", "/".join(key), f"{' and '.join(sorted(who.values()))} have it")
 
     def _count(self, old: Held | None, new: Held | None) -> None:
-        """Update the demand of each cell: allocated devices, and announced devices that are not allocated yet."""
-        kept = self._promised[new.uid].needs if new and new.uid in self._promised and not new.allocated else None
+        """Update the demand of each cell: allocated devices, those of a claim that was cleared a moment ago, as in an exchange,
+        and announced devices that are not allocated yet."""
+        kept = None
+        if new and not new.allocated and new.uid in self._promised:
+            kept = self._promised[new.uid].needs
+        elif new and not new.allocated and new.uid in self._cleared:
+            kept = self._cleared[new.uid][0].cells
         before = self._counted.pop((new or old or _NOBODY).uid, Counter())
         after = Counter() if new is None else kept if kept is not None else new.cells
         if new is not None:
@@ -276,6 +283,9 @@ class Judge:
             if claim is None or (not claim.allocated and (promise.at <= due or not self.view.pod_waits(claim, heard))):
                 del self._promised[uid]
                 self._count(claim, claim)
+        for uid in [uid for uid, (_, at) in self._cleared.items() if at <= due]:
+            del self._cleared[uid]
+            self._count(self.view.claims[uid], self.view.claims[uid])
 
     def _taken(self, claim: Held) -> None:
         """A claim has taken devices; claims to which these were announced may have lost them."""
