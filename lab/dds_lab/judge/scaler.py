@@ -341,7 +341,7 @@ class Judge:
         refused = refused or any(self._was_had(cell, since) or self._was_full(cell, since) for cell in claim.waits)
         refused = refused or any(self.view.parted(self.view.attached(cell), since) for cell in claim.cells)
         lately = self.view.now - round(self.measure.news * MICROSECONDS)
-        closed = self.view.closed.get(claim.node, 0) >= max(lately, claim.since) or not self.view.is_open(claim.node)
+        closed = self.view.closed.get(claim.node, 0) >= lately or not self.view.is_open(claim.node)
         closed = closed or self._resized.get(claim.node, 0) >= lately
         if young and not refused and not closed and could:
             took = duration(self.view.now - claim.since)
