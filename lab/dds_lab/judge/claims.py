@@ -412,7 +412,7 @@ class ClusterView:
             self.nodes.pop(name, None)
             self._left |= {one.device.serial for one in self.lab.fabric.plugged(name)}
             return
-        if not self.is_open(name):
+        if old is not None and not self.is_open(name):
             self.closed[name] = self.now
         self.nodes[name] = new
         if old is not None:
