@@ -333,14 +333,14 @@ class Judge:
         could = self._could_have(claim, claim.node)
         if refused or not could:
             self._refused(claim)
-        since = claim.since - MICROSECONDS
-        refused = refused or any(cell in claim.cells and at >= since for cell, at in self.view.complaints.items())
+        since, lately = claim.since - MICROSECONDS, self.view.now - round(self.measure.news * MICROSECONDS)
+        complained = (cell for cell, at in self.view.complaints.items() if at >= min(since, lately))
+        refused = refused or any(cell in claim.cells for cell in complained)
         in_the_way = (*self.view.erring.values(), *self.view.leaving.values())
         refused = refused or any(cell in claim.cells for cell in in_the_way)
         refused = refused or any(self._robbed_at.get(cell, 0) >= since for cell in claim.cells)
         refused = refused or any(self._was_had(cell, since) or self._was_full(cell, since) for cell in claim.waits)
         refused = refused or any(self.view.parted(self.view.attached(cell), since) for cell in claim.cells)
-        lately = self.view.now - round(self.measure.news * MICROSECONDS)
         closed = self.view.closed.get(claim.node, 0) >= lately or not self.view.is_open(claim.node)
         closed = closed or self._resized.get(claim.node, 0) >= lately
         if young and not refused and not closed and could:

@@ -490,6 +490,7 @@ def test_a_claim_may_be_failed_for_a_limit_that_has_just_gone(limit: str, found:
     with Lab.virtual(by_hand("  []", f"{{count: 1{limit}}}")) as lab:
         judge = Judge(lab, Measure(news=60))
         it = Played(lab, {})
+        lab.run(61)  # the node has been ready for long
         label = f"{lab.scenario.cluster.prefix}/a100-size-max"
         lab.client("publisher").patch("nodes", "node0000", {"metadata": {"labels": {label: None}}})
         lab.run(1)
