@@ -48,16 +48,16 @@ def verdict(error: str) -> Verdict:
     return next((found for text, found in _VERDICTS if text in words), "")
 
 
-def pauses(since: int, request: int, took: int = 0) -> Iterator[tuple[int, int]]:
-    """(first, last) instants between which no order can be under way for a resource that has shown one error text since `since`:
-    the last try is a whole `request` ago, and the next one is not due yet. Each failed try may have taken up to `took`, or no
-    time: so the tries are known less and less precisely. The last of the pauses, when the tries are rarest, is not certain."""
+def pauses(since: int, request: int, took: int = 0) -> Iterator[tuple[int, int, bool]]:
+    """(first, last, certain): instants between which no order can be under way for a resource that has shown one error text since
+    `since`, if the operator was free to try whenever it was due: the last try is a whole `request` ago, and the next one is not
+    due yet. Each failed try may have taken up to `took`, or no time: so the tries are known less and less precisely. When they
+    are rarest nothing is certain any more, and nearly always none is under way. Without end."""
     early, late, wait = since, since, FIRST_RETRY
     while True:
         first, last = late + request, early + wait - _MARGIN
-        if first < last:
-            yield first, last
-        elif wait == LONGEST_RETRY:
-            yield early + request, last
-            return
+        if wait == LONGEST_RETRY:
+            yield early + request, last, False
+        elif first < last:
+            yield first, last, True
         early, late, wait = early + wait, late + wait + took, min(2 * wait, LONGEST_RETRY)

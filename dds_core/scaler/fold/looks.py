@@ -18,14 +18,15 @@ _AT_A_LOOK = MICROSECONDS
 _ANSWER = 5 * MICROSECONDS
 UNANSWERED = "nudges/unanswered"
 """Counter of nudges in a row after which the operator did nothing for `_ANSWER`, although it was not busy with an order."""
-_WROTE = "operator/wrote"
+WROTE = "operator/wrote"
 """Counter: when the operator last wrote the status of a resource. Its one worker has done nothing else since."""
 
 
 def resource_looked_at(state: State, old: FabricResource | None, new: FabricResource, at: int) -> None:
-    row, wrote = state.looks.get(new.uid), state.counters.get(_WROTE) or 0
+    row, wrote = state.looks.get(new.uid), state.counters.get(WROTE) or 0
     if old is not None and (old.state, old.error, old.uuid) != (new.state, new.error, new.uuid):
-        state.counters.put(_WROTE, at)
+        state.counters.put(WROTE, at)
+        state.dirty.devices.update(state.erring.rows)
     if new.state not in _ON_ITS_WAY:
         looks_end(state, new.uid, at, old)
         _count_answer(state, row, new, at)

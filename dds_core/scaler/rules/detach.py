@@ -22,7 +22,7 @@ from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.policy import HOUR, MICROSECONDS
 from dds_core.lifecycle import DEVICE_DETACHING, IDLE, MARKED
 from dds_core.matching.records import claim_of
-from dds_core.model import BEING_ATTACHED, ONLINE, AttachRequest, Claim, DeviceKey, FabricResource
+from dds_core.model import BEING_ATTACHED, ONLINE, RESOURCE_DETACHING, AttachRequest, Claim, DeviceKey, FabricResource
 from dds_core.scaler import idleness
 from dds_core.scaler.events import (
     ClaimsListWanted,
@@ -35,6 +35,7 @@ from dds_core.scaler.events import (
     VictimUnmarked,
 )
 from dds_core.scaler.fold.decisions import LET_GO, UNHELD
+from dds_core.scaler.fold.looks import WROTE
 from dds_core.scaler.fold.objects import SLICES
 from dds_core.scaler.model import NO_DEVICE, DeviceLife, Fence, Hold, hold_name
 from dds_core.scaler.operator import WHOLE_REQUEST, pauses, verdict
@@ -50,6 +51,7 @@ _RESCHEDULED = 30 * MICROSECONDS
 10 s (KubeSchedulerConfiguration.podMaxBackoffSeconds)."""
 _UNHURRIED = 100 * MICROSECONDS
 """An order in vain that no claim wants stands for so long: the fabric may have mended by then, and nobody is kept waiting."""
+_SLOW = MICROSECONDS
 TAKEN_SOON = "a pod nominated to the node could take it"
 
 # -- marks -------------------------------------------------------------------------------------------------------------
@@ -136,11 +138,26 @@ def _quiet(state: State, resource: FabricResource) -> Iterator[tuple[int, int]]:
     rate = state.rates.get("")
     request = max(WHOLE_REQUEST, 2 * round(rate.service * MICROSECONDS) if rate is not None else 0)
     wanted = any(failure.model == resource.model for failure in state.failures.rows.values())
-    look = state.looks.get(resource.uid)
+    look, free = state.looks.get(resource.uid), _free_since(state, resource.uid)
     since = max(state.erring.rows[resource.uid], look.erred if look is not None else 0)
     took = 2 * look.took if look is not None else WHOLE_REQUEST
     least = since if wanted else since + _UNHURRIED
-    yield from (pause for pause in pauses(since, request, took) if pause[0] >= least)
+    for first, last, certain in pauses(since, request, took):
+        if certain:
+            first = max(first, free + WHOLE_REQUEST) if free is not None else last
+        if least <= first < last:
+            yield first, last
+
+
+def _free_since(state: State, uid: str) -> int | None:
+    """Since when the operator's one worker has had nothing to do but this order, so that no try waits for its turn; None while it
+    has: first tries, detaches, and tries that take long."""
+    beside = ((state.resources.rows[one], look) for one, look in state.looks.rows.items() if one != uid)
+    for other, look in beside:
+        at_work = not other.uuid or other.state == RESOURCE_DETACHING
+        if at_work and (not other.error or look.took > _SLOW):
+            return None
+    return state.counters.get(WROTE) or 0
 
 
 def pause_end(state: State, uid: str, at: int) -> float:
@@ -163,10 +180,12 @@ def call_off_due(state: State, uid: str) -> int | None:
 
 def _models_unmade(state: State, node: str) -> set[str]:
     """The models of which a request asks for more than the operator has made, although it reports that it is done. Its resources
-    may be observed later than this report, so this is checked in level passes, and where a device of the request makes no progress
-    for long; the writer checks again."""
+    may be observed later than this report, so this is checked in level passes, and where a device of the request makes no
+    progress for long; the writer checks again."""
     level, late = state.now == state.level_at, state.fired_deadlines
-    slow = {state.resources.rows[uid].request for uid in state.resources_at[node] if (DeadlineKind.PROGRESS, uid) in late}
+    slow = {
+        state.resources.rows[uid].request for uid in state.resources_at[node] if (DeadlineKind.PROGRESS, uid) in late
+    }
     requests = (state.requests.rows[uid] for uid in state.requests_at[node])
     asked = (one for one in requests if (level or one.name in slow) and _is_done(one))
     return {one.model for one in asked if one.size > len(state.resources_of_request[one.name])}
