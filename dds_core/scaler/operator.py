@@ -27,6 +27,8 @@ LONGEST_RETRY = 1000 * MICROSECONDS
 """It doubles no further (controller-runtime's limiter)."""
 WHOLE_REQUEST = 30 * MICROSECONDS
 """An order may be under way for so long, and for twice as long as the fabric's measured time for an attach."""
+RARE = 1341 * MICROSECONDS
+"""From the first failed try to the end of a request at the first one that is followed by LONGEST_RETRY."""
 
 _MARGIN = 2 * MICROSECONDS
 

@@ -38,7 +38,7 @@ from dds_core.scaler.fold.decisions import LET_GO, UNHELD
 from dds_core.scaler.fold.looks import WROTE
 from dds_core.scaler.fold.objects import SLICES
 from dds_core.scaler.model import NO_DEVICE, DeviceLife, Fence, Hold, hold_name
-from dds_core.scaler.operator import WHOLE_REQUEST, pauses, verdict
+from dds_core.scaler.operator import RARE, WHOLE_REQUEST, pauses, verdict
 from dds_core.scaler.rules.assignment import Assignment, assign
 from dds_core.scaler.rules.devices import held_key, is_given_up, progress_due, staying_of
 from dds_core.scaler.rules.exchange import AFTER_REFUSAL, LAST_MOMENT, MOST_RESULTS, list_when_settled
@@ -169,13 +169,22 @@ def pause_end(state: State, uid: str, at: int) -> float:
 
 
 def call_off_due(state: State, uid: str) -> int | None:
-    """The next instant from which an order that fails may be called off; None for one that does not fail."""
-    definite = definite_due(state, uid)
+    """The next instant from which an order that fails, or hangs, may be called off."""
+    definite, passed = definite_due(state, uid), state.fired_deadlines.get((DeadlineKind.CALL_OFF, uid)) or 0
     if definite is None:
-        return None
-    passed = state.fired_deadlines.get((DeadlineKind.CALL_OFF, uid)) or 0
+        hung = _hung_due(state, uid)
+        return hung if hung is not None and hung > passed else None
     firsts = (max(first, definite) for first, last in _quiet(state, state.resources.rows[uid]) if last > definite)
     return next((first for first in firsts if first > passed), None)
+
+
+def _hung_due(state: State, uid: str) -> int | None:
+    """From when an order without an error may be called off. One that the operator has begun may be under way at any time, or
+    wait for its turn."""
+    resource, look = state.resources.get(uid), state.looks.get(uid)
+    if resource is None or resource.uuid or resource.state not in BEING_ATTACHED:
+        return None
+    return look.since + RARE if look is not None else progress_due(state, uid)
 
 
 def _models_unmade(state: State, node: str) -> set[str]:
@@ -216,15 +225,15 @@ def _somebody_waits(state: State, assignments: list[Assignment], model: str) -> 
 
 
 def _hangs(work: Work, resource: FabricResource) -> bool:
-    """Whether the fabric has not named a device for it, and no order can be under way: it has failed for long, or made no
-    progress for long without an error."""
+    """Whether the fabric has not named a device for it, and no order can be under way: it has failed for long, or was not begun
+    for long; or that is hardly possible."""
     state, due = work.state, definite_due(work.state, resource.uid)
     if resource.uuid or resource.fabric_id:
         return False
     if due is not None:
         found = takewhile(lambda pause: pause[0] <= work.at, _quiet(state, resource))
         return work.has_come(due) and any(work.at <= last for _, last in found)
-    late = progress_due(state, resource.uid)
+    late = _hung_due(state, resource.uid)
     return late is not None and work.has_come(late)
 
 

@@ -156,10 +156,13 @@ def test_what_hangs_is_not_marked_since_any_change_makes_the_operator_order_agai
     assert world.device("idle") == "Used"
 
 
-def test_what_hangs_without_a_word_is_taken_back_after_minutes() -> None:
+@pytest.mark.parametrize(("state", "after"), [("", 300), ("Attaching", 1341)])
+def test_what_hangs_without_a_word_is_taken_back_after_minutes(state: str, after: float) -> None:
+    """What the operator has begun may be under way at any time."""
     world = hanging()
-    world.resource("vain", "node0", error="")
-    wait(world, 290)
+    world.take_away("vain")
+    world.resource("silent", "node0", request="ours", state=state)
+    wait(world, after - 10)
     assert called_off(world) == []
     wait(world, 20)
     assert len(called_off(world)) == 1
