@@ -112,6 +112,7 @@ class ClusterView:
         self.refused_at: dict[str, int] = {}  # by resource: when it first showed its error
         self._names: dict[str, str] = {}  # by resource: the serial of its device
         self._came: dict[str, int] = {}  # serial → when it was attached
+        self._came_to: dict[str, str] = {}  # serial → the node to which it was attached last
         self.leaving: dict[str, Cell] = {}  # by resource: marked for detach, or being deleted
         self._going: dict[str, tuple[Cell, int]] = {}  # by resource: being deleted, and since when
         self.unheard: set[str] = set()  # devices that came although the operator got an error: no resource has them
@@ -183,10 +184,11 @@ class ClusterView:
         return list(self._made.values()).count(cell)
 
     def is_unnamed(self, serial: str) -> bool:
-        """Whether no resource names a device `WRITTEN` after it came from the pool: the operator had stopped, had read an old
-        state, or had given its order up."""
-        came = self._came.get(serial, self.now)
-        return self.now - came >= WRITTEN and serial not in self._names.values()
+        """Whether no resource of its node names a device `WRITTEN` after it came from the pool: the operator had stopped, had
+        read an old state, or had given its order up."""
+        came, node = self._came.get(serial, self.now), self._came_to.get(serial)
+        naming = (uid for uid, named in self._names.items() if named == serial)
+        return self.now - came >= WRITTEN and not any(self._made.get(uid, ("", ""))[0] == node for uid in naming)
 
     def is_nameless(self, serial: str) -> bool:
         """The same, but always False unless the judge `forgives` that."""
@@ -331,7 +333,7 @@ class ClusterView:
         else:
             self.under_way.pop(entry.order, None)
             if entry.operation == "attach" and entry.outcome == "done":
-                self._came[entry.serial] = self.now
+                self._came[entry.serial], self._came_to[entry.serial] = self.now, entry.node
             if entry.operation == "attach" and entry.outcome == "done" and entry.words:
                 self.unheard.add(entry.serial)
             if entry.outcome == "failed" or entry.words:
