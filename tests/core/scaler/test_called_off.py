@@ -70,7 +70,7 @@ def test_without_level_passes_such_a_size_is_lowered_when_a_device_cannot_go_for
     """A size of one too many is not one to lower by a victim."""
     world = unmade(scan_interval_seconds=0, no_removal_seconds=20)
     wait(world, 100)
-    assert world.only(e.VictimMarked) and not world.events(e.DetachOrdered)
+    assert world.only(e.VictimMarked).resource == "idle" and not world.events(e.DetachOrdered)
     wait(world, 300)
     assert world.events(e.DetachOrdered)[0].victims == ()
 
