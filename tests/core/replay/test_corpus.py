@@ -39,6 +39,7 @@ from dds_core.log.codec import decode_anchor, encode_envelope
 from dds_core.log.envelope import lean
 from dds_core.replay import event_of, fold_log, verify
 from dds_core.scaler.fold.decisions import ORDERED
+from dds_core.scaler.fold.looks import WROTE
 from dds_core.scaler.fold.objects import FIXED, SLICES
 from dds_core.scaler.model import NO_DEVICE
 from dds_core.scaler.state import State
@@ -142,6 +143,7 @@ def without_later(state: Any) -> Any:
         for name in TABLES_SINCE:
             getattr(state, name).drop_where(lambda key: True)
         state.fired_deadlines.drop_where(lambda mark: mark[0] in MARKS_SINCE)
+        state.counters.drop(WROTE)
         for uid, life in state.lives.rows.items():
             state.lives.rows[uid] = replace(life, robbed=False)
     return state
@@ -161,6 +163,8 @@ def digest(kept: Kept, state: Any) -> str:
             plain.pop(table, None)
         marks = [row for row in plain.pop("passed", ()) if row[0][0] not in MARKS_SINCE]
         plain |= {"passed": marks} if marks else {}
+        counters = {name: number for name, number in plain.pop("counters", {}).items() if name != WROTE}
+        plain |= {"counters": counters} if counters else {}
         if kept.name in FENCED_SINCE:
             fences = {uid: row for uid, row in plain.pop("fences", {}).items() if tuple(row["key"]) != NO_DEVICE}
             plain |= {"fences": fences} if fences else {}
