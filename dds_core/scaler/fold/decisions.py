@@ -590,8 +590,12 @@ def _write_failed(state: State, event: e.WriteRefused | e.WriteObsolete, at: int
 
 
 def _superseded(state: State, event: e.Superseded, at: int) -> None:
-    """A newer decision carries the intent now. If that raises a request instead of lowering it, the other victims go later."""
-    if event.action == e.DetachOrdered.__name__:
+    """A newer decision carries the intent now. If that raises a request instead of lowering it, the victims go later. If it
+    lowers it too, the size of this one was seen before."""
+    request = state.requests.get(state.request_named.get(event.target, ""))
+    order = state.orders.get((request.node, request.model)) if request is not None else None
+    lowers = request is not None and order is not None and order.size < request.size
+    if event.action == e.DetachOrdered.__name__ and not lowers:
         detach_void(state, event.target)
 
 

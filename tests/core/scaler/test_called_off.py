@@ -489,3 +489,17 @@ def test_a_pause_begins_a_whole_request_after_the_operators_last_write() -> None
     wait(world, 100)
     (one,) = called_off(world)
     assert world.decided_at(one) - done == pytest.approx(30, abs=0.1)
+
+
+def test_a_detach_whose_predecessor_is_told_late_stays_under_way() -> None:
+    """The outcome of the write that called an order off comes after its effect: the next lowering is on its way by then, and its
+    victim leaves."""
+    world = hanging(no_removal_seconds=20)
+    wait(world, 110)
+    world.tick(5)
+    world.take_away("vain")
+    world.update(world.get(AttachRequest, "ours"), size=1, acted_size=1, state="Running")
+    assert [one.victims for one in world.events(e.DetachOrdered)] == [("vain",), ("idle",)]
+    world.feed(e.Superseded("id", "DetachOrdered", "ours"))
+    assert world.state.fences.rows["idle"].ordered
+    assert not world.events(e.VictimUnmarked)

@@ -8,7 +8,7 @@ from dds_core.model import AttachRequest, Node
 from dds_core.scaler import events as e
 from dds_core.scaler import rules
 from dds_core.scaler.state import Work
-from tests.support.world import World, one_node
+from tests.support.world import A100, World, one_node
 
 
 def ordered(**policy: Any) -> World:
@@ -161,15 +161,23 @@ def test_a_hand_over_that_nobody_was_told_of_is_void_for_the_whole_group(outcome
     assert len(world.events(e.HandOver)) == 2
 
 
-@pytest.mark.parametrize("outcome", [e.WriteObsolete, e.Superseded])
-def test_a_detach_that_was_not_carried_out_is_ordered_again(outcome: type[e.WriteObsolete | e.Superseded]) -> None:
+def test_a_detach_that_was_not_carried_out_is_ordered_again() -> None:
     world = marked()
     order_the_detach(world)
-    world.feed(outcome("id", "DetachOrdered", "ours"))
+    world.feed(e.WriteObsolete("id", "DetachOrdered", "ours"))
     assert not any(fence.ordered for fence in world.state.fences.rows.values())
-    if outcome is e.WriteObsolete:
-        world.tick(3)
-        assert len(world.events(e.DetachOrdered)) == 2
+    world.tick(3)
+    assert len(world.events(e.DetachOrdered)) == 2
+
+
+def test_a_detach_that_a_raise_superseded_is_not_under_way() -> None:
+    world = marked()
+    order_the_detach(world)
+    world.pool(A100, 4)
+    world.waits("train", "node0")
+    assert world.only(e.AttachOrdered).size > world.only(e.DetachOrdered).size
+    world.feed(e.Superseded("id", "DetachOrdered", "ours"))
+    assert not any(fence.ordered for fence in world.state.fences.rows.values())
 
 
 def test_what_was_superseded_keeps_the_newer_intent() -> None:
