@@ -24,7 +24,8 @@ WROTE = "operator/wrote"
 
 def resource_looked_at(state: State, old: FabricResource | None, new: FabricResource, at: int) -> None:
     row, wrote = state.looks.get(new.uid), state.counters.get(WROTE) or 0
-    if old is not None and (old.state, old.error, old.uuid) != (new.state, new.error, new.uuid):
+    written = old is not None and (old.state, old.error, old.uuid) != (new.state, new.error, new.uuid)
+    if written and state.synced:
         state.counters.put(WROTE, at)
         state.dirty.devices.update(state.erring.rows)
     if new.state not in _ON_ITS_WAY:
@@ -34,7 +35,7 @@ def resource_looked_at(state: State, old: FabricResource | None, new: FabricReso
     if row is None or old is None or old.state != new.state:
         row = Look(at)
     if new.error and (old is None or old.error != new.error):
-        took = at - max(row.since, wrote) if old is not None or state.synced else WHOLE_REQUEST
+        took = at - max(row.since, wrote) if state.synced else WHOLE_REQUEST
         row = replace(row, erred=at, took=min(took, row.took) if row.erred else took)
     state.looks.put(new.uid, row)
     if new.uuid and not row.named and new.state == RESOURCE_ATTACHING:
