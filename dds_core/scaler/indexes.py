@@ -228,7 +228,7 @@ class OwnIndexes(Tables):
         self.cooling.watch(self._cell_changed)
         self.fences.watch(lambda resource, old, new: self.dirty.devices.add(resource))
         self.unlisted.watch(lambda resource, old, new: self.dirty.devices.add(resource))
-        self.looks.watch(lambda resource, old, new: self.dirty.devices.add(resource))
+        self.looks.watch(self._look_changed)
         self.sick.watch(self._sick_changed)
         for table in (self.failures, self.rates):  # by these it is known when an order that fails may be called off
             table.watch(lambda *_: self.dirty.devices.update(self.erring.rows))
@@ -282,6 +282,13 @@ class OwnIndexes(Tables):
         if new is not None and new.state == "Idle":
             self.idle_of_model.add(new.model, uid)
             self.idle_at.add(new.node, uid)
+
+    def _look_changed(self, resource: str, old: Look | None, new: Look | None) -> None:
+        self.dirty.devices.add(resource)
+        if (old.took if old is not None else 0) != (
+            new.took if new is not None else 0
+        ):  # each try waits for the others'
+            self.dirty.devices.update(self.erring.rows)
 
     def _reservation_changed(self, key: str, old: Reservation | None, new: Reservation | None) -> None:
         for row, gone in ((old, True), (new, False)):

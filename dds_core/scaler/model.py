@@ -251,12 +251,13 @@ class Rate(Record, frozen=True):
 class Look(Record, frozen=True):
     """What is known of the operator's looks at a resource that is Attaching or Detaching (`dds_core.scaler.operator`). `since`:
     when this state was first seen. `named`: when its device's id was, 0 before. `nudges`: how often dds caused a look, the last
-    time at `last`; `missed`: how long after `since` the one before was. `erred`: when its error text last changed. `took`: the
-    most that a failed try took."""
+    time at `last`; `missed`: how long after `since` the one before was. `erred`: when its error text last changed. `busy`: for
+    how long the operator's worker may have been at work in all until then. `took`: the most that a failed try took."""
 
     since: int
     named: int = 0
     erred: int = 0
+    busy: int = 0
     took: int = 0
     nudges: int = 0
     last: int = 0

@@ -3,6 +3,8 @@ the fabric takes. `dds_core.scaler.rules.nudges` decides by these rows."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from msgspec.structs import replace
 
 from dds_core.kit.policy import MICROSECONDS
@@ -20,14 +22,16 @@ UNANSWERED = "nudges/unanswered"
 """Counter of nudges in a row after which the operator did nothing for `_ANSWER`, although it was not busy with an order."""
 WROTE = "operator/wrote"
 """Counter: when the operator last wrote the status of a resource. Its one worker has done nothing else since."""
+BUSY, BUSY_SINCE = "operator/busy", "operator/busy since"
+"""Counters: how long its worker may have been at work before that in all, and since when it is, 0 if it is not."""
+SURE = 2
+"""So many looks in a row that found a device there show that the operator does not wait for the fabric's answer."""
 
 
 def resource_looked_at(state: State, old: FabricResource | None, new: FabricResource, at: int) -> None:
     row, wrote = state.looks.get(new.uid), state.counters.get(WROTE) or 0
-    written = old is not None and (old.state, old.error, old.uuid) != (new.state, new.error, new.uuid)
-    if written and state.synced:
+    if old is not None and (old.state, old.error, old.uuid) != (new.state, new.error, new.uuid) and state.synced:
         state.counters.put(WROTE, at)
-        state.dirty.devices.update(state.erring.rows)
     if new.state not in _ON_ITS_WAY:
         looks_end(state, new.uid, at, old)
         _count_answer(state, row, new, at)
@@ -36,8 +40,10 @@ def resource_looked_at(state: State, old: FabricResource | None, new: FabricReso
         row = Look(at)
     if new.error and (old is None or old.error != new.error):
         took = at - max(row.since, wrote) if state.synced else WHOLE_REQUEST
-        row = replace(row, erred=at, took=min(took, row.took) if row.erred else took)
+        took = min(took, row.took) if row.erred else took
+        row = replace(row, erred=at, took=took, busy=busy_until(state, at))
     state.looks.put(new.uid, row)
+    _note_work(state, at)
     if new.uuid and not row.named and new.state == RESOURCE_ATTACHING:
         _measure(state, "attach", new, row, at)
         state.looks.put(new.uid, replace(row, named=at))
@@ -50,6 +56,32 @@ def looks_end(state: State, uid: str, at: int, resource: FabricResource | None =
     if row is not None and resource is not None and resource.state == RESOURCE_DETACHING:
         _measure(state, "detach", resource, row, at)
     state.looks.drop(uid)
+    _note_work(state, at)
+
+
+def busy_until(state: State, at: int) -> int:
+    """For how long the operator's one worker may have been at work: while it is, a try that is due waits for its turn."""
+    since = state.counters.get(BUSY_SINCE) or 0
+    return (state.counters.get(BUSY) or 0) + (at - since if since else 0)
+
+
+def _note_work(state: State, at: int) -> None:
+    """Note when the worker begins and ends to be at work. What has failed is at work for moments only (`Look.took`)."""
+    since = state.counters.get(BUSY_SINCE) or 0
+    if state.synced and any(map(partial(_is_at_work, state), state.looks.rows)) != bool(since):
+        state.counters.put(BUSY, busy_until(state, at))
+        state.counters.put(BUSY_SINCE, 0 if since else at)
+        state.dirty.devices.update(state.erring.rows)
+
+
+def _is_at_work(state: State, uid: str) -> bool:
+    """Whether an attach or detach may be under way that the operator waits for."""
+    one = state.resources.get(uid)
+    if one is None or one.error or (one.uuid and one.state != RESOURCE_DETACHING):
+        return False
+    what = "detach" if one.state == RESOURCE_DETACHING else "attach"
+    pace = state.paces.get((what, state.fabric_of.get(one.node, ""), one.model))
+    return pace is None or pace.polled < SURE
 
 
 def _all_count(state: State) -> None:

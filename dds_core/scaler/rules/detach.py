@@ -22,7 +22,7 @@ from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.policy import HOUR, MICROSECONDS
 from dds_core.lifecycle import DEVICE_DETACHING, IDLE, MARKED
 from dds_core.matching.records import claim_of
-from dds_core.model import BEING_ATTACHED, ONLINE, RESOURCE_DETACHING, AttachRequest, Claim, DeviceKey, FabricResource
+from dds_core.model import BEING_ATTACHED, ONLINE, AttachRequest, Claim, DeviceKey, FabricResource
 from dds_core.scaler import idleness
 from dds_core.scaler.events import (
     ClaimsListWanted,
@@ -35,9 +35,9 @@ from dds_core.scaler.events import (
     VictimUnmarked,
 )
 from dds_core.scaler.fold.decisions import LET_GO, UNHELD
-from dds_core.scaler.fold.looks import WROTE
+from dds_core.scaler.fold.looks import BUSY, BUSY_SINCE
 from dds_core.scaler.fold.objects import SLICES
-from dds_core.scaler.model import NO_DEVICE, DeviceLife, Fence, Hold, hold_name
+from dds_core.scaler.model import NO_DEVICE, DeviceLife, Fence, Hold, Look, hold_name
 from dds_core.scaler.operator import RARE, WHOLE_REQUEST, pauses, verdict
 from dds_core.scaler.rules.assignment import Assignment, assign
 from dds_core.scaler.rules.devices import held_key, is_given_up, progress_due, staying_of
@@ -51,7 +51,6 @@ _RESCHEDULED = 30 * MICROSECONDS
 10 s (KubeSchedulerConfiguration.podMaxBackoffSeconds)."""
 _UNHURRIED = 100 * MICROSECONDS
 """An order in vain that no claim wants stands for so long: the fabric may have mended by then, and nobody is kept waiting."""
-_SLOW = MICROSECONDS
 TAKEN_SOON = "a pod nominated to the node could take it"
 
 # -- marks -------------------------------------------------------------------------------------------------------------
@@ -134,30 +133,24 @@ def call_off(work: Work, cell: CellPlan, own: AttachRequest, assignments: list[A
 
 def _quiet(state: State, resource: FabricResource) -> Iterator[tuple[int, int]]:
     """(first, last) instants between which no order for the resource can be under way: one that the size is lowered for would be
-    carried out, and the device would have no resource. If no claim wants the model, there is time for more tries."""
+    carried out, and the device would have no resource. A try that is due waits for the operator's one worker: in all not longer
+    than it was at work since, and at each turn for one try of each that fails. If no claim wants the model, there is time for
+    more tries."""
     rate = state.rates.get("")
     request = max(WHOLE_REQUEST, 2 * round(rate.service * MICROSECONDS) if rate is not None else 0)
     wanted = any(failure.model == resource.model for failure in state.failures.rows.values())
-    look, free = state.looks.get(resource.uid), _free_since(state, resource.uid)
-    since = max(state.erring.rows[resource.uid], look.erred if look is not None else 0)
-    took = 2 * look.took if look is not None else WHOLE_REQUEST
+    look = state.looks.get(resource.uid) or Look(0)
+    since = max(state.erring.rows[resource.uid], look.erred)
+    took = 2 * sum(row.took for row in state.looks.rows.values())
+    busy, works_since = (state.counters.get(BUSY) or 0) - look.busy, state.counters.get(BUSY_SINCE) or 0
     least = since if wanted else since + _UNHURRIED
     for first, last, certain in pauses(since, request, took):
         if certain:
-            first = max(first, free + WHOLE_REQUEST) if free is not None else last
+            first += busy
+            if works_since and first > works_since:
+                continue
         if least <= first < last:
             yield first, last
-
-
-def _free_since(state: State, uid: str) -> int | None:
-    """Since when the operator's one worker has had nothing to do but this order, so that no try waits for its turn; None while it
-    has: first tries, detaches, and tries that take long."""
-    beside = ((state.resources.rows[one], look) for one, look in state.looks.rows.items() if one != uid)
-    for other, look in beside:
-        at_work = not other.uuid or other.state == RESOURCE_DETACHING
-        if at_work and (not other.error or look.took > _SLOW):
-            return None
-    return state.counters.get(WROTE) or 0
 
 
 def pause_end(state: State, uid: str, at: int) -> float:

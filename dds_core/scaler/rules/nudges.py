@@ -15,7 +15,7 @@ from __future__ import annotations
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.model import RESOURCE_ATTACHING, RESOURCE_DETACHING, FabricResource
 from dds_core.scaler.events import OperatorNudged
-from dds_core.scaler.fold.looks import UNANSWERED
+from dds_core.scaler.fold.looks import SURE, UNANSWERED
 from dds_core.scaler.model import Listing, Look, Pace
 from dds_core.scaler.operator import PLUGIN_REST, PLUGIN_START, POLL
 from dds_core.scaler.state import State, Work
@@ -26,8 +26,6 @@ _PAUSE = 2 * MICROSECONDS
 _BACK_OFF = 5 * MICROSECONDS
 _UNANSWERED = 3
 """So many nudges in a row without effect, and the operator is left alone until everything is listed anew."""
-_SURE = 2
-"""So many attaches in a row must have been found by looks before the operator is taken to poll the fabric."""
 _NARROW = 3 * MICROSECONDS
 
 
@@ -101,7 +99,7 @@ def _list_due(state: State, resource: FabricResource) -> int | None:
 
 def _done_due(row: Look, pace: Pace) -> int | None:
     """When the fabric should be done: in the middle of what is known, so that each attach tells more, in the end just after."""
-    if pace.polled < _SURE:
+    if pace.polled < SURE:
         return None
     least = max(pace.least, row.last - row.since if row.last else 0)
     after = (least + pace.most) // 2 if pace.most - least > _NARROW else max(pace.most, least + _PAUSE)

@@ -39,7 +39,7 @@ from dds_core.log.codec import decode_anchor, encode_envelope
 from dds_core.log.envelope import lean
 from dds_core.replay import event_of, fold_log, verify
 from dds_core.scaler.fold.decisions import ORDERED
-from dds_core.scaler.fold.looks import WROTE
+from dds_core.scaler.fold.looks import BUSY, BUSY_SINCE, WROTE
 from dds_core.scaler.fold.objects import FIXED, SLICES
 from dds_core.scaler.model import NO_DEVICE
 from dds_core.scaler.state import State
@@ -47,6 +47,7 @@ from dds_core.scaler.state import State
 LOGS = Path(__file__).parents[2] / "data" / "logs"
 SCHEMA = "0001"
 """Of the databases."""
+COUNTERS_SINCE = (BUSY, BUSY_SINCE, WROTE)
 KNOBS_SINCE = ("parent_attributes", "hardware_attributes", "partition_types", "force_detach")
 """Of a driver's policy: a later version fills in its own."""
 POLICY_SINCE = (
@@ -143,7 +144,8 @@ def without_later(state: Any) -> Any:
         for name in TABLES_SINCE:
             getattr(state, name).drop_where(lambda key: True)
         state.fired_deadlines.drop_where(lambda mark: mark[0] in MARKS_SINCE)
-        state.counters.drop(WROTE)
+        for name in COUNTERS_SINCE:
+            state.counters.drop(name)
         for uid, life in state.lives.rows.items():
             state.lives.rows[uid] = replace(life, robbed=False)
     return state
@@ -163,7 +165,7 @@ def digest(kept: Kept, state: Any) -> str:
             plain.pop(table, None)
         marks = [row for row in plain.pop("passed", ()) if row[0][0] not in MARKS_SINCE]
         plain |= {"passed": marks} if marks else {}
-        counters = {name: number for name, number in plain.pop("counters", {}).items() if name != WROTE}
+        counters = {name: number for name, number in plain.pop("counters", {}).items() if name not in COUNTERS_SINCE}
         plain |= {"counters": counters} if counters else {}
         if kept.name in FENCED_SINCE:
             fences = {uid: row for uid, row in plain.pop("fences", {}).items() if tuple(row["key"]) != NO_DEVICE}
