@@ -44,8 +44,9 @@ QUIET = 700.0
 UNANSWERED = ("the answer to a dry run is", "the connection was lost", "does not answer")
 """Log messages that are allowed in runs whose requests sometimes fail."""
 PACE = Pace(interval=15.0)
-SLOWER = pools.Measure(lag=19.0, back=15.0, glance=5.0)
-"""Slower than usual, since queries to the manager take most of a run's time."""
+SLOWER = pools.Measure(lag=34.0, back=15.0, glance=5.0)
+"""Slower than usual, since queries to the manager take most of a run's time. Of two rounds the answer of one may have crossed a
+device's arrival, and counts for nothing."""
 CALM = Measure(patience=900.0, changes=20, glance=10.0, twice=True)
 TROUBLED = replace(CALM, lately=900.0, kept=60.0, patience=1200.0, news=240.0, rounds=6)
 """For processes that may be away for minutes and then go on with earlier decisions."""
