@@ -285,9 +285,8 @@ class OwnIndexes(Tables):
 
     def _look_changed(self, resource: str, old: Look | None, new: Look | None) -> None:
         self.dirty.devices.add(resource)
-        if (old.took if old is not None else 0) != (
-            new.took if new is not None else 0
-        ):  # each try waits for the others'
+        # Each try waits for the others'.
+        if (old.took if old is not None else 0) != (new.took if new is not None else 0):
             self.dirty.devices.update(self.erring.rows)
 
     def _reservation_changed(self, key: str, old: Reservation | None, new: Reservation | None) -> None:

@@ -49,8 +49,8 @@ SLOWER = pools.Measure(lag=34.0, back=15.0, glance=5.0)
 device's arrival, and counts for nothing."""
 CALM = Measure(patience=900.0, changes=20, glance=10.0, twice=True)
 TROUBLED = replace(CALM, lately=1400.0, kept=60.0, patience=1200.0, news=240.0, rounds=6)
-"""For processes that may be away for minutes and then go on with earlier decisions, and an operator whose tries are slow: what it
-has begun for nobody is called off after 22 min at the latest (docs/rules.md)."""
+"""For processes that may be away for minutes and then go on with earlier decisions, and an operator whose tries are slow: the
+scaler calls an order in vain off after 22 min at the latest (docs/rules.md)."""
 ALWAYS = 1e6
 """Seconds, practically for ever: without detaches an order stays, and the operator tries until a device comes."""
 

@@ -234,8 +234,8 @@ RUNS = (
     Run(a_pool_is_closed, 40, {"DdsNobodyDecides": 7, "DdsPoolClosed": 37}),
     Run(a_number_cannot_be_read, 15, {"DdsMetricsUntrue": 11}),
 )
-"""In the fabric that hangs no claim stays in Attaching, its pool opens again and again, and orders
-are made in minutes 1 and 13."""
+"""In the fabric that hangs no claim stays in Attaching, its pool opens again and again, and orders are
+made in minutes 1 and 13."""
 
 
 @pytest.mark.parametrize("run", RUNS, ids=str)
