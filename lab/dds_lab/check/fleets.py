@@ -1,7 +1,6 @@
 """Random fleets: a seed draws a cluster, its pods, policies and faults, and the time at which the faults end.
 
-A `Fleet` is a scenario plus the blows to the processes of dds, which a scenario cannot express. Only `random()` of Python's
-generator is used: it gives the same numbers in every version of Python.
+A `Fleet` is a scenario plus the blows to the processes of dds, which a scenario cannot express.
 """
 
 from __future__ import annotations
@@ -9,16 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from random import Random
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from dds_core.publisher.policy import PublishPolicy
 from dds_core.scaler.policy import LimitPolicy, Policy, SchedulerPolicy
 from dds_lab.actors.kubelet import RUN_FOR
+from dds_lab.check.draw import Draw
+from dds_lab.check.field import FIELD_FROM, KINDS
 from dds_lab.driver import PUBLISHER_USER, SCALER_USER
 from dds_lab.scenario import Scenario
 
-T = TypeVar("T")
 Program = Literal["scaler", "publisher"]
 BlowKind = Literal["kill", "stop", "pause", "cut", "log", "log-answer", "api", "policy"]
 SERVED = 2_700.0
@@ -59,7 +58,7 @@ class Blow:
 @dataclass(frozen=True)
 class Fleet:
     """A drawn fleet. `trouble`: seconds until the last fault is over. `unservable`: pods that no scaler can ever serve.
-    `another`: the policy of a `policy` blow."""
+    `another`: the policy of a `policy` blow. `kinds`: what of the field it has. `calm`: without faults and blows."""
 
     seed: int
     scenario: Scenario
@@ -70,6 +69,8 @@ class Fleet:
     replicas: int
     blows: tuple[Blow, ...]
     unservable: frozenset[str] = field(default_factory=frozenset)
+    kinds: tuple[str, ...] = ()
+    calm: bool = False
 
     @property
     def serves(self) -> bool:
@@ -88,6 +89,7 @@ class Fleet:
             f"seed {self.seed}: {len(cluster.node_names())} nodes, {len(cluster.fabrics)} fabrics, {len(cluster.models)} models, "
             f"{self.trouble / 60:.0f} min of trouble, {self.replicas} replicas, publisher "
             f"{'ours' if self.publish else 'stand-in'}, mode {self.policy.mode}, blows: {' '.join(kinds) or 'none'}"
+            f"{', with ' + ', '.join(self.kinds) if self.kinds else ''}"
         )
 
 
@@ -102,46 +104,25 @@ def _names(group: dict[str, Any]) -> list[str]:
     return [f"node{number:04}" for number in range(group["first"], group["first"] + group["count"])]
 
 
-class Draw:
-    """Random numbers and choices from a seed."""
-
-    def __init__(self, seed: int) -> None:
-        self._next = Random(seed).random
-
-    def chance(self, likely: float) -> bool:
-        return self._next() < likely
-
-    def between(self, low: float, high: float) -> float:
-        return round(low + (high - low) * self._next(), 3)
-
-    def whole(self, low: int, high: int) -> int:
-        """A whole number from `low` to `high`, both included."""
-        return low + int((high - low + 1) * self._next())
-
-    def one(self, of: Sequence[T]) -> T:
-        return of[int(len(of) * self._next())]
-
-    def some(self, of: Sequence[T], most: int) -> list[T]:
-        """One to `most` different elements, in their order."""
-        left = list(range(len(of)))
-        chosen = [left.pop(int(len(left) * self._next())) for _ in range(min(len(left), self.whole(1, most)))]
-        return [of[place] for place in sorted(chosen)]
-
-
 def fleet_of(seed: int) -> Fleet:
-    return _Maker(seed).made()
+    return Maker(seed).made()
 
 
-class _Maker:
+class Maker:
+    """Draws the fleet of a seed. `written`: the scenario as a file would say it; kinds of the field add to it."""
+
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.draw = Draw(seed)
-        self.trouble = self.draw.between(600, 3600)
-        self.calm = self.draw.chance(0.1)
+        self.field = seed >= FIELD_FROM
+        self.trouble = self.draw.between(300, 900) if self.field else self.draw.between(600, 3600)
+        self.calm = self.draw.chance(0.5 if self.field else 0.1)
         self.steps: list[tuple[float, dict[str, Any]]] = []
         self.unservable: set[str] = set()
         self.twos: dict[str, str] = {}
         """Device by pod, for pods that request two of it."""
+        self.written: dict[str, Any] = {}
+        self.kinds: list[str] = []
 
     def made(self) -> Fleet:
         draw = self.draw
@@ -161,14 +142,12 @@ class _Maker:
             for model in self.models:
                 self.steps.append((self.trouble, {"resize": {"fabric": fabric, "model": model["model"], "by": 24}}))
                 self._last(fabric, model)
-        steps = [{"at": at, **step} for at, step in sorted(self.steps, key=lambda one: one[0])]
-        written = {
+        written: dict[str, Any] = {
             "name": f"fleet-{self.seed}",
             "seed": self.seed,
             "duration": self.trouble + 60,
             "cluster": cluster,
             "parts": parts,
-            "steps": steps,
             "mix": mixes,
             "faults": {
                 "fabric": list(self._fabric_faults()),
@@ -177,6 +156,14 @@ class _Maker:
                 "allocations": self._stalls(),
             },
         }
+        self.written = written
+        for name, (likely, kind) in KINDS.items() if self.field else ():
+            own = Draw(f"{self.seed} {name}")  # a stream of its own: another kind changes no fleet of this one
+            if own.chance(likely):
+                kind(self, own)
+                self.kinds.append(name)
+        steps = [{"at": at, **step} for at, step in sorted(self.steps, key=lambda one: one[0])]
+        written["steps"] = steps
         policy = self._policy(timeouts)
         another = policy.model_copy(
             update={
@@ -193,8 +180,9 @@ class _Maker:
         replicas = draw.one((1, 1, 2, 3))
         blows = () if self.calm else tuple(self._blows(ours))
         return Fleet(
-            self.seed, scenario, self.trouble, policy, another, publish, replicas, blows, frozenset(self.unservable)
-        )
+            self.seed, scenario, self.trouble, policy, another, publish, replicas, blows, frozenset(self.unservable),
+            tuple(self.kinds), self.calm,
+        )  # fmt: skip
 
     # -- the cluster
 
@@ -215,7 +203,7 @@ class _Maker:
         self.extended = draw.chance(0.15)
         nodes = list[dict[str, Any]]()
         first = 0
-        most = draw.one((1, 2, 4, 8, 30))
+        most = draw.one((1, 2, 4, 8)) if self.field else draw.one((1, 2, 4, 8, 30))
         rivals = self.models[:2] if self.rivals else []
         for fabric in self.fabrics:
             for _ in range(draw.whole(1, 2)):
@@ -376,39 +364,39 @@ class _Maker:
             kind = draw.one(("two claims", "shared", "choice", "match", "too many", "extended", "rivals"))
             one = {"name": "r0", "exactly": {"deviceClassName": device}}
             if kind == "two claims":
-                self._claim(at, f"{name}-a", [one])
-                self._claim(at, f"{name}-b", [one])
+                self.claim(at, f"{name}-a", [one])
+                self.claim(at, f"{name}-b", [one])
                 self.twos[name] = device
-                self._pod(at, name, scheduler, lasts, [f"{name}-a", f"{name}-b"])
+                self.pod(at, name, scheduler, lasts, [f"{name}-a", f"{name}-b"])
             elif kind == "shared":
-                self._claim(at, name, [one])
+                self.claim(at, name, [one])
                 for pod in range(draw.whole(2, 3)):
-                    self._pod(at + draw.between(0, 90) * (pod > 0), f"{name}-{pod}", scheduler, lasts, [name])
+                    self.pod(at + draw.between(0, 90) * (pod > 0), f"{name}-{pod}", scheduler, lasts, [name])
             elif kind == "choice":
                 chosen = [
                     {"name": f"c{place}", "deviceClassName": model["device"]} for place, model in enumerate(self.models)
                 ]
-                self._claim(at, name, [{"name": "r0", "firstAvailable": chosen}])
-                self._pod(at, name, scheduler, lasts, [name])
+                self.claim(at, name, [{"name": "r0", "firstAvailable": chosen}])
+                self.pod(at, name, scheduler, lasts, [name])
             elif kind == "match":
                 driver = next(model for model in self.models if model["device"] == device).get(
                     "driver", "gpu.nvidia.com"
                 )
                 two = {"name": "r0", "exactly": {"deviceClassName": device, "count": 2}}
-                self._claim(at, name, [two], [{"requests": ["r0"], "matchAttribute": f"{driver}/productName"}])
+                self.claim(at, name, [two], [{"requests": ["r0"], "matchAttribute": f"{driver}/productName"}])
                 self.twos[name] = device
-                self._pod(at, name, scheduler, lasts, [name])
+                self.pod(at, name, scheduler, lasts, [name])
             elif kind == "too many" and draw.chance(0.4):
-                self._claim(at, name, [{"name": "r0", "exactly": {"deviceClassName": device, "count": 30}}])
+                self.claim(at, name, [{"name": "r0", "exactly": {"deviceClassName": device, "count": 30}}])
                 self.unservable.add(name)
-                self._pod(at, name, scheduler, lasts, [name])
+                self.pod(at, name, scheduler, lasts, [name])
             elif kind == "rivals" and self.rivals and draw.chance(0.4):
                 both = [{"name": f"r{i}", "exactly": {"deviceClassName": self.models[i]["device"]}} for i in (0, 1)]
-                self._claim(at, name, both)
+                self.claim(at, name, both)
                 self.unservable.add(name)
-                self._pod(at, name, scheduler, lasts, [name])
+                self.pod(at, name, scheduler, lasts, [name])
             elif kind == "extended" and self.extended:
-                self._pod(at, name, scheduler, lasts, [], {"example.com/gpu": "1"})
+                self.pod(at, name, scheduler, lasts, [], {"example.com/gpu": "1"})
             if draw.chance(0.15):
                 self.steps.append((min(at + draw.between(0, 60), self.trouble), {"withdraw": name}))
 
@@ -434,12 +422,12 @@ class _Maker:
             if all(group["limits"].get(models[device], {"max": 2})["max"] < 2 for group in groups)
         }
 
-    def _claim(self, at: float, name: str, requests: list[Any], constraints: Sequence[Any] = ()) -> None:
+    def claim(self, at: float, name: str, requests: list[Any], constraints: Sequence[Any] = ()) -> None:
         devices = {"requests": requests, **({"constraints": list(constraints)} if constraints else {})}
         made = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": name}}
         self.steps.append((at, {"apply": {**made, "spec": {"devices": devices}}}))
 
-    def _pod(
+    def pod(
         self,
         at: float,
         name: str,
@@ -465,8 +453,8 @@ class _Maker:
     def _last(self, fabric: int, model: dict[str, Any]) -> None:
         """Add one pod for each pool after the last fault."""
         at, name = self.trouble + self.draw.between(1, 50), f"last-{fabric}-{model['device']}"
-        self._claim(at, name, [{"name": "r0", "exactly": {"deviceClassName": model["device"]}}])
-        self._pod(at, name, "default-scheduler", 30.0, [name], fabric=fabric)
+        self.claim(at, name, [{"name": "r0", "exactly": {"deviceClassName": model["device"]}}])
+        self.pod(at, name, "default-scheduler", 30.0, [name], fabric=fabric)
 
     # -- faults
 

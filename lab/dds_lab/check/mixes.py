@@ -36,7 +36,7 @@ from dds_lab.actors.clusterautoscaler import (
 from dds_lab.actors.servers import Servers, ServersSettings
 from dds_lab.actors.workloads import Run, Workloads
 from dds_lab.autoscaling import OurAutoscaler
-from dds_lab.check.fleets import Draw
+from dds_lab.check.draw import Draw
 from dds_lab.check.subjects import CLUSTER
 from dds_lab.client import Object
 from dds_lab.driver import SCALER_USER, OurScaler

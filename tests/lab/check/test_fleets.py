@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from dds_core.errors import Fenced
-from dds_lab.check.fleets import LEARNS_FROM, Blow, Draw, fleet_of
+from dds_lab.check.draw import Draw
+from dds_lab.check.fleets import LEARNS_FROM, Blow, fleet_of
 from dds_lab.check.playing import FleetRun, fleet_run, played
 from dds_lab.scenario.checks import problems
 
