@@ -263,9 +263,14 @@ class Pod(Record, frozen=True):
     priority: int = 0
 
     @property
+    def over(self) -> bool:
+        """Whether it waits for nothing any more: the scheduler skips a pod that is being deleted or has ended."""
+        return self.deleting or self.phase in FINISHED
+
+    @property
     def pending(self) -> bool:
         """Whether the scheduler has still to find a node for it."""
-        return not self.node and not self.deleting and self.phase not in FINISHED
+        return not self.node and not self.over
 
 
 class Node(Record, frozen=True):

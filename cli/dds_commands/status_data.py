@@ -18,6 +18,7 @@ from dds_core.scaler.events import AttachOrdered
 from dds_core.scaler.model import ClaimLife, Fence
 from dds_core.scaler.operator import TWO_CHECKS
 from dds_core.scaler.rules.assignment import Assignment, assign
+from dds_core.scaler.rules.handover import group_of
 from dds_core.scaler.rules.nudges import nudge_due
 from dds_core.scaler.rules.orders import (
     cell_of,
@@ -81,8 +82,12 @@ def _why_not_bound(state: State, life: ClaimLife, uid: str) -> str:
     if row is not None:
         steered = ", nominated and cleared" if row.steered else ""
         return f"handed over to the scheduler for {row.node} ({row.steering}{steered})"
-    if state.pool_results(life.allocation):
-        return "its devices are there, the hand-over waits for the rest of its pod"
+    exchange, claim = state.exchanges.get(uid), state.claims.get(uid)
+    if exchange is not None:
+        return f"its devices are there, they are put into its allocation for {exchange.node} (exchange)"
+    if claim is not None and state.waits_for_devices(claim):
+        why = group_of(state, claim)
+        return f"its devices are there, {why if isinstance(why, str) else 'its hand-over is about to begin'}"
     return "its devices are there, its pod is not bound yet"
 
 

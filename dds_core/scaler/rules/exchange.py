@@ -114,8 +114,10 @@ def _against_claim(state: State, claim: Claim, pods: list[Pod], node: str) -> st
         return f"{name} is going" if claim.deleting else f"{name} lacks the finalizer of an allocated claim"
     if any((step.__name__, claim.uid) in state.refusals for step in (ExchangeBegun, AllocationCleared)):
         return f"an exchange of {name} came to nothing"
-    waiting = {pod.uid for pod in pods if pod in state.pods_of(claim)}
-    if {one.uid for one in claim.consumers} != waiting or any(one.resource != "pods" for one in claim.consumers):
+    consumers, its = {one.uid for one in claim.consumers}, state.pods_of(claim)
+    waiting = {pod.uid for pod in pods if pod in its}
+    over = {pod.uid for pod in its if pod.over}
+    if not waiting <= consumers <= waiting | over or any(one.resource != "pods" for one in claim.consumers):
         return f"{name} is not reserved for every pod that refers to it, and for no other"
     has = map(state.resource_of, (result.key for result in state.local_results(allocation)))
     if any(resource is not None and resource.leaving for resource in has):
@@ -197,7 +199,13 @@ def _still_waits(state: State, row: Exchange) -> bool:
     """Whether the node is there, and a pod that waits. (The claim controller removes reservations of pods that are gone.)"""
     node = state.node(row.node)
     pods = (state.pods.get(one.uid) for one in row.swap.consumers)
-    return node is not None and not node.deleting and any(pod is not None and pod.pending for pod in pods)
+    waits = any(pod is not None and (pod.pending or _is_placed(pod, row.node)) for pod in pods)
+    return node is not None and not node.deleting and waits
+
+
+def _is_placed(pod: Pod, node: str) -> bool:
+    """Whether the pod got the node, with or without the scheduler, and is to run there."""
+    return pod.node == node and not pod.over
 
 
 def _leave(work: Work, claim: Claim, why: str) -> None:
@@ -247,7 +255,8 @@ def _in_the_way(work: Work, row: Exchange, whole: list[str]) -> str:
             return "the devices are not promised to it any more"
         if claim.uid not in served:
             return "the devices do not satisfy it any more"
-    pods = list({pod.uid: pod for claim in claims for pod in state.pods_of(claim) if pod.pending}.values())
+    its = (pod for claim in claims for pod in state.pods_of(claim) if pod.pending or _is_placed(pod, row.node))
+    pods = list({pod.uid: pod for pod in its}.values())
     return _against(state, pods, claims, row.node, work.at)
 
 

@@ -9,7 +9,7 @@ group (a pod with its claims, and the other pods of shared claims) are signalled
 from __future__ import annotations
 
 from dds_core.lifecycle import ATTACHED
-from dds_core.model import FINISHED, RESCHEDULE, Claim, DeviceKey, Pod
+from dds_core.model import RESCHEDULE, Claim, DeviceKey, Pod
 from dds_core.scaler.events import HandOver, Signal, Steered
 from dds_core.scaler.model import ClaimLife
 from dds_core.scaler.rules.exchange import KUBE_SCHEDULER, begin, looks_anew
@@ -24,13 +24,17 @@ def hand_over(work: Work, uid: str, node: str) -> None:
     if life.state != ATTACHED or uid in state.hand_overs or uid in state.exchanges or is_signalled(state, claim):
         return
     group = group_of(state, claim)
-    if group is None:
+    if isinstance(group, str):
         return
     pods, claims = group
-    if any(_is_kept(state, promise.key, one) for one in claims for promise in state.reserved_devices_of(one)):
-        return  # the hold, or another claim's guard, ends first
     why = begin(work, pods, claims, node)
     if not why:
+        return
+    placed = next((pod for pod in pods if pod.node), None)
+    if placed is not None:
+        whose = f"pod {placed.namespace}/{placed.name} was put on {placed.node} past the scheduler"
+        text = f"{whose}, and its devices cannot be exchanged: {why}; delete it and let the scheduler place it"
+        work.alert(next(one.uid for one in claims if placed in state.pods_of(one)), "PodPlaced", text)
         return
     place = state.node(node)
     if place is None or fail_unschedulable(work, claims, pods, place):
@@ -68,31 +72,36 @@ def is_signalled(state: State, claim: Claim) -> bool:
     return not read.isdisjoint(claim.true_conditions)
 
 
-def group_of(state: State, claim: Claim) -> tuple[list[Pod], list[Claim]] | None:
-    """The pods that must be scheduled again together, and their claims that wait for pool devices, in pod order. None while one
-    of them cannot: a claim that is not attached or has nothing reserved, a pod that has a node or is being deleted."""
+def group_of(state: State, claim: Claim) -> tuple[list[Pod], list[Claim]] | str:
+    """The pods that wait for the claim's devices, and for those of other claims, with all these claims, in pod order. A claim
+    without open binding conditions, whoever shares it, stays as it is. Pods that got their node without the scheduler wait for
+    the devices there. While one cannot be served: why."""
     pods: dict[str, Pod] = {}
     claims: dict[str, Claim] = {claim.uid: claim}
     queue = [claim]
     while queue:
         one = queue.pop(0)
         for pod in state.pods_of(one):
-            if pod.uid in pods or pod.phase in FINISHED:
+            if pod.uid in pods or pod.over:
                 continue
-            if pod.node or pod.deleting:
-                return None
+            if pod.node and (one.allocation is None or pod.node != one.allocation.node):
+                return f"pod {pod.namespace}/{pod.name}, which shares it, is on {pod.node} already"
             pods[pod.uid] = pod
             for other in state.claims_of(pod):
-                if other.uid not in claims:
+                if other.uid not in claims and state.waits_for_devices(other):
                     claims[other.uid] = other
                     queue.append(other)
-    waiting = [one for one in _in_pod_order(state, pods, claims) if state.pool_results(one.allocation)]
+    waiting = [one for one in _in_pod_order(state, pods, claims) if one.uid in claims]
+    if not pods and any(pod.over for pod in state.pods_of(claim)):
+        return "no pod waits for it any more"
     for one in waiting:
         life = state.lives.get(one.uid)
         if life is None or life.state != ATTACHED or life.allocation != one.allocation:
-            return None
+            return f"the devices of {one.namespace}/{one.name}, which a pod has with it, are not all there"
         if not (state.reservations_for[one.uid] if state.live else life.promises):
-            return None
+            return f"nothing is promised to {one.namespace}/{one.name} yet"
+        if any(_is_kept(state, promise.key, one) for promise in state.reserved_devices_of(one)):
+            return f"a hold, or the guard of another claim, still keeps a device of {one.namespace}/{one.name}"
     return list(pods.values()), waiting
 
 

@@ -11,7 +11,7 @@ from tests.support.world import World, one_node
 
 
 def scans_in_ten_minutes(claims: int) -> int:
-    world = one_node("attach", 50, no_removal_seconds=3600)
+    world = one_node("attach", 50, exchange=True, no_removal_seconds=3600)
     for i in range(claims):
         world.claim(f"train{i}")
     for i in range(claims):
@@ -19,6 +19,7 @@ def scans_in_ten_minutes(claims: int) -> int:
     world.settle()
     for i in range(claims):
         world.bind(f"train{i}")
+    world.tick(120)  # until the guards have ended
     before = len(world.steps)
     world.tick(600)
     return sum(isinstance(step.fact, e.DeadlinePassed) for step in world.steps[before:])

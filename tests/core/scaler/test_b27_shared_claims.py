@@ -6,7 +6,7 @@ Here a shared claim gives way only when all its pods can, and a lost reservation
 
 import pytest
 
-from dds_core.model import Claim, Pod
+from dds_core.model import Claim, Consumer, Pod
 from dds_core.scaler import events as e
 from tests.support.world import World, one_node
 
@@ -41,8 +41,84 @@ def test_b27_a_shared_claim_is_not_taken_from_under_a_pod_that_runs() -> None:
         world.allocate(name, "node0")
     world.carry_out()
     world.update(world.get(Pod, "right"), node="node0", phase="Running")
-    world.operate()
+    world.settle()
     assert not world.events(e.HandOver)
+    assert world.state_of("common") == "Attached", "its devices are another pool's, whoever runs"
+    assert world.only(e.Alerted).text == (
+        "pod default/right was put on node0 past the scheduler, and its devices cannot be exchanged: the scheduler is of version "
+        "unknown; delete it and let the scheduler place it"
+    )
+
+
+def reserved_for(world: World, claim: str, *pods: str) -> None:
+    rows = tuple(Consumer(f"pod-default-{name}", name) for name in pods)
+    world.update(world.get(Claim, claim), consumers=rows)
+
+
+def test_b27_a_pod_past_the_scheduler_on_the_node_gets_the_devices_by_exchange() -> None:
+    """The claim controller reserves an allocated claim for a pod that has a node (syncPod in controller.go), and its kubelet
+    prepares what the claim names then. So nothing but the devices of the node will do."""
+    world = one_node("attach", 8, exchange=True, scan_interval_seconds=0)
+    world.claim("common", pod="left")
+    world.pod("right", ["common"])
+    world.allocate("common", "node0")
+    world.update(world.get(Pod, "right"), node="node0")
+    reserved_for(world, "common", "left", "right")
+    assert world.state_of("common") == "Attaching"
+    world.settle()
+    given = world.only(e.DevicesGiven)
+    assert {one.name for one in given.swap.consumers} == {"left", "right"}
+    assert world.state_of("common") == "Bound" and not world.events(e.Alerted)
+
+
+def test_b27_pods_on_another_node_are_told_and_nothing_is_given() -> None:
+    world = one_node("attach", 8, exchange=True, scan_interval_seconds=0)
+    world.node("node1")
+    world.claim("common", pod="left")
+    world.pod("right", ["common"])
+    world.allocate("common", "node0")
+    world.update(world.get(Pod, "right"), node="node1")
+    reserved_for(world, "common", "left", "right")
+    world.settle()
+    assert world.state_of("common") == "Attached" and not world.events(e.ExchangeBegun)
+    assert world.only(e.Alerted).reason == "PodElsewhere"
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+@pytest.mark.parametrize("driver", ["gpu.nvidia.com", "net.example.com"])
+def test_b27_a_pod_that_comes_to_a_claim_in_use_waits_for_its_own_alone(driver: str, exchange: bool) -> None:
+    """An allocated claim takes further pods in reservedFor (up to 256, resource.k8s.io/v1) and stays as it is: the scheduler waits
+    for the open binding conditions of the other one."""
+    world = one_node("attach", 8, exchange=exchange, scan_interval_seconds=0)
+    world.plug("node0", "shared-0", "GPU-fixed")
+    world.claim("common", pod="left")
+    world.allocate_local("common", "node0", "shared-0", driver=driver)
+    world.bind("left", "node0")
+    world.claim("right")
+    world.pod("right", ["common"])
+    reserved_for(world, "common", "left", "right")
+    world.allocate("right", "node0")
+    world.settle()
+    if exchange:
+        assert world.only(e.ExchangeBegun).for_claims() == (world.uid("right"),)
+        assert world.only(e.DevicesGiven).claim == world.uid("right")
+    else:
+        assert [one.claim for one in world.only(e.HandOver).signals] == [world.uid("right")]
+
+
+def test_b27_also_when_the_claim_in_use_was_handed_over_in_its_time() -> None:
+    world = one_node("attach", 8, exchange=True, scan_interval_seconds=0)
+    world.claim("common", pod="left")
+    world.allocate("common", "node0")
+    world.settle()
+    world.bind("left", "node0")
+    assert world.state_of("common") == "Bound"
+    world.claim("right")
+    world.pod("right", ["common"])
+    reserved_for(world, "common", "left", "right")
+    world.allocate("right", "node0")
+    world.settle()
+    assert [one.claim for one in world.events(e.DevicesGiven)] == [world.uid("common"), world.uid("right")]
 
 
 def test_b27_a_finished_pod_does_not_hold_it_back() -> None:
