@@ -167,7 +167,8 @@ class Kubelet:
         pod = self._pods.get(key[1], key[0])
         if pod is None or pod["metadata"]["uid"] != known.uid:
             return
-        if not self._patch(key, _succeeded(pod, instants.written(self._time.now()))):
+        done = _ended(pod, instants.written(self._time.now()), "Succeeded", "PodCompleted", 0, "Completed")
+        if not self._patch(key, done):
             self._again(known, lambda: self._succeed(key, known))
             return
         self._vacate(key, known)
@@ -180,7 +181,15 @@ class Kubelet:
         self._after(known, max(wait, self._settings.forced.draw(self._random)), lambda: self._finish(key, known))
 
     def _finish(self, key: tuple[str, str], known: _Pod) -> None:
+        """Delete the ended pod. One that a finalizer keeps has a final phase from now on, which frees its claims (kubelets of
+        1.27 and later; without a finalizer nobody sees that phase for long)."""
         self._vacate(key, known)
+        pod = self._pods.get(key[1], key[0])
+        if pod is not None and pod["metadata"].get("finalizers"):
+            ended = _ended(pod, instants.written(self._time.now()), "Failed", "PodFailed", 137, "Error")
+            if not self._patch(key, ended):
+                self._again(known, lambda: self._finish(key, known))
+                return
         try:
             self._client.delete("pods", key[1], key[0], uid=known.uid, grace=0)
         except ApiError as error:
@@ -251,11 +260,11 @@ def _running(pod: Object, now: str) -> Object:
     }
 
 
-def _succeeded(pod: Object, now: str) -> Object:
-    ended = {"terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": now}}
+def _ended(pod: Object, now: str, phase: str, why: str, code: int, reason: str) -> Object:
+    ended = {"terminated": {"exitCode": code, "reason": reason, "finishedAt": now}}
     return {
-        "phase": "Succeeded",
-        "conditions": [_condition(name, "False", now, "PodCompleted") for name in ("ContainersReady", "Ready")],
+        "phase": phase,
+        "conditions": [_condition(name, "False", now, why) for name in ("ContainersReady", "Ready")],
         "containerStatuses": [_container(one, ready=False, state=ended) for one in pod["spec"]["containers"]],
     }
 

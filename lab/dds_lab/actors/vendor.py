@@ -9,6 +9,7 @@ name alone and never reads claims.
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import chain
 from random import Random
 from typing import Literal
 
@@ -271,8 +272,15 @@ class NodeDevices:
         self._timers.clear()
 
     def prepare(self, node: str, device: str) -> str:
-        """The devices have no serial, so this returns an empty one. Raises NotPrepared for a name that is not published."""
-        if node not in self._slices.pools() or all(one["name"] != device for one in self._settings.devices):
+        """The devices have no serial, so this returns an empty one. A device of a pool for many nodes (network-attached) is
+        prepared on any node of the driver. Raises NotPrepared for a name that is not published."""
+        spread = (
+            one["spec"].get("devices") or ()
+            for one in self._client.list("resourceslices")
+            if one["spec"]["driver"] == self._settings.driver and not _of_a_node(one)
+        )
+        known = {one["name"] for one in chain(self._settings.devices, *spread)}
+        if node not in self._slices.pools() or device not in known:
             raise NotPrepared(f"allocatable not found: {device}", where=f"{self._settings.driver} on {node}")
         return ""
 

@@ -48,7 +48,7 @@ SLOWER = pools.Measure(lag=34.0, back=15.0, glance=5.0)
 """Slower than usual, since queries to the manager take most of a run's time. Of two rounds the answer of one may have crossed a
 device's arrival, and counts for nothing."""
 CALM = Measure(patience=900.0, changes=20, glance=10.0, twice=True)
-TROUBLED = replace(CALM, lately=1400.0, kept=60.0, patience=1200.0, news=240.0, rounds=6)
+TROUBLED = replace(CALM, lately=1400.0, kept=60.0, patience=1200.0, beside=1200.0, news=240.0, rounds=6)
 """For processes that may be away for minutes and then go on with earlier decisions, and an operator whose tries are slow: the
 scaler calls an order in vain off after 22 min at the latest (docs/rules.md)."""
 ALWAYS = 1e6
@@ -240,14 +240,16 @@ class FleetRun:
         return not self.fleet.serves
 
     def _waiting(self) -> list[str]:
-        """Pods that still wait although they can be served. A pod whose claim is being deleted cannot: no scheduler takes it."""
+        """Pods that still wait although they can be served. One that is being deleted, or whose claim is, cannot: no scheduler
+        takes it."""
         client = self.lab.client("looking")
         return [_words(pod) for pod in client.list("pods") if self._waits(pod)]
 
     def _waits(self, pod: Object) -> bool:
-        if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed") or pod["spec"].get("nodeName"):
-            return False
         client, meta = self.lab.client("looking"), pod["metadata"]
+        over = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed") or meta.get("deletionTimestamp")
+        if over or pod["spec"].get("nodeName"):
+            return False
         claims = [client.find("resourceclaims", one, meta["namespace"]) for one in claim_names(pod)]
         known = all(
             one is not None
@@ -301,6 +303,8 @@ class FleetRun:
         for resource in ("pods", "resourceclaimtemplates", "resourceclaims"):
             for one in client.list(resource, "default"):
                 with suppress(ApiError):
+                    if resource == "pods" and one["metadata"].get("finalizers"):
+                        client.patch(resource, one["metadata"]["name"], {"metadata": {"finalizers": None}}, "default")
                     client.delete(resource, one["metadata"]["name"], "default")
 
 
@@ -313,7 +317,8 @@ def _measure(fleet: Fleet, measure: Measure) -> Measure:
     operator = fleet.scenario.parts.operator
     late = TROUBLED.lately if operator is not None and operator.kind == "real" else measure.lately
     lately = late if fleet.gives_back else ALWAYS
-    return replace(measure, rounds=rounds, lately=lately, promised=fleet.policy.no_allocation_seconds)
+    beside = measure.beside if fleet.serves else ALWAYS
+    return replace(measure, rounds=rounds, lately=lately, beside=beside, promised=fleet.policy.no_allocation_seconds)
 
 
 def _is_of_parts(claim: Object) -> bool:

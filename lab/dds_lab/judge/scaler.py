@@ -13,7 +13,8 @@ from typing import Literal
 
 from dds_core.timeline.clock import duration
 from dds_lab.actors.ledger import Entry
-from dds_lab.actors.objects import Key
+from dds_lab.actors.objects import Key, claim_names
+from dds_lab.client import Object
 from dds_lab.judge.claims import WRITTEN, Cell, ClusterView, Finding, Held
 from dds_lab.lab import SCHEDULER_USER, Lab
 from dds_lab.time import MICROSECONDS
@@ -27,6 +28,7 @@ Rule = Literal[
     "over the limit",
     "coexistence",
     "waits for ever",
+    "left beside its devices",
     "failed without cause",
     "goes round",
     "flapping",
@@ -48,6 +50,7 @@ class Measure:
     - `kept`: a device that was announced to a claim counts as needed for so long.
     - `promised`: after so long an announced device may be announced to another claim.
     - `patience`: a claim may wait so long although it could be served (a node cools down for two minutes after a failure).
+    - `beside`: a pod may wait so long while devices for all its claims are on their node, for no other claim.
     - `young`: an allocation may fail so soon only for a cause (see `_given_up`).
     - `rounds`: a claim may be allocated so often within a minute. Thefts do not count, nor the first refusal on each node of the
       claim or of another claim of its pod.
@@ -62,6 +65,7 @@ class Measure:
     kept: float = 5.0
     promised: float = 5.0
     patience: float = 150.0
+    beside: float = 120.0
     young: float = 20.0
     rounds: int = 4
     changes: int = 6
@@ -97,6 +101,7 @@ class Judge:
         self._peaks: defaultdict[Cell, deque[tuple[int, int]]] = defaultdict(deque)
         self._promised: dict[str, Announcement] = {}  # by claim uid
         self._served_since: dict[str, int] = {}  # claim uid → since when it waits although it could be served
+        self._beside_since: dict[str, int] = {}  # pod uid → since when it waits beside its devices
         self._rounds: defaultdict[tuple[str, str], deque[int]] = defaultdict(deque)
         self._unnamed: set[int] = set()  # detach orders of hidden devices (`is_hidden`)
         self._excess: dict[
@@ -425,7 +430,35 @@ class Judge:
             if now - since > self.measure.patience * MICROSECONDS:
                 text = f"waits although a device could be had since {duration(now - since)}"
                 self._find("waits for ever", claim.name, text, once=True)
+        left = {pod["metadata"]["uid"]: pod for pod in self.view.pods.values() if self._is_beside(pod)}
+        self._beside_since = {uid: self._beside_since.get(uid, now) for uid in left}
+        for uid, since in self._beside_since.items():
+            if now - since > self.measure.beside * MICROSECONDS:
+                meta = left[uid]["metadata"]
+                text = f"waits beside its devices since {duration(now - since)}"
+                self._find("left beside its devices", f"{meta['namespace']}/{meta['name']}", text, once=True)
         self.view.lab.time.after(self.measure.glance, self._look)
+
+    def _is_beside(self, pod: Object) -> bool:
+        """Whether the pod waits, with a node or without, for devices on its claims' node that fit and are for nobody else."""
+        phase = (pod.get("status") or {}).get("phase", "Pending")
+        if phase != "Pending" or pod["metadata"].get("deletionTimestamp"):
+            return False
+        names = {f"{pod['metadata']['namespace']}/{one}" for one in claim_names(pod)}
+        claims = [one for one in self.view.claims.values() if one.name in names]
+        waits = sum((one.waits for one in claims), Counter[Cell]())
+        if not waits or any(not one.allocated or one.deleting or one.told or one.failed for one in claims):
+            return False
+        others = [one for one in self.view.claims.values() if one.name not in names]
+        return all(self.view.is_open(cell[0]) and self._at_hand(cell, others) >= count for cell, count in waits.items())
+
+    def _at_hand(self, cell: Cell, others: list[Held]) -> int:
+        """Number of the cell's devices that fit and that none of the other claims waits for or was announced."""
+        known = {one.uid for one in others}
+        meant = sum(self._owed(one.claim, cell) for uid, one in self._promised.items() if uid in known)
+        waiting = sum(one.waits[cell] for one in others if not one.told)
+        there = [one for one in self.view.on_offer(cell) if not self.view.is_unexplained(one)]
+        return len(there) - self.view.unfit(cell) - meant - waiting
 
     def _waits(self, claim: Held) -> bool:
         waiting = not claim.allocated or (bool(claim.waits) and not claim.told)

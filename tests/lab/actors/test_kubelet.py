@@ -116,6 +116,18 @@ def test_a_deleted_pod_is_gone_within_its_grace_period() -> None:
     assert hall.fabric.users(serial) == ()
 
 
+def test_a_deleted_pod_that_a_finalizer_keeps_has_failed() -> None:
+    """Kubernetes 1.27 and later: a deleted pod gets a final phase before it goes (docs: pod lifecycle, termination)."""
+    hall = ready()
+    serial = attached(hall)
+    train(hall)
+    hall.user.patch("pods", "train", {"metadata": {"finalizers": ["example.com/keep"]}}, "default")
+    hall.run(1)
+    hall.user.delete("pods", "train", "default")
+    hall.run(10)
+    assert status(hall)["phase"] == "Failed" and hall.fabric.users(serial) == ()
+
+
 def test_a_pod_deleted_by_force_frees_its_devices_too() -> None:
     hall = ready()
     serial = attached(hall)

@@ -175,6 +175,10 @@ def test_devices_that_never_move_are_published_on_their_nodes() -> None:
     assert found["spec"]["devices"] == [shared]
     assert hall.user.find("resourceslices", "node0-nic") is None
     assert driver.prepare("node1", "nic-0") == ""
+    pool = {"name": "net", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "nic.example.com", "pool": pool, "allNodes": True, "devices": [{"name": "channel-0"}]}
+    hall.user.create("resourceslices", {"metadata": {"name": "net"}, "spec": spec})
+    assert driver.prepare("node1", "channel-0") == "", "attached by network: every node of the driver prepares it"
     with pytest.raises(NotPrepared):
         driver.prepare("node0", "nic-0")
 

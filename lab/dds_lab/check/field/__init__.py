@@ -10,11 +10,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dds_lab.check.draw import Draw
+from dds_lab.check.field import sharing
 
 if TYPE_CHECKING:
     from dds_lab.check.fleets import Maker
 
 FIELD_FROM = 70_000
 """Seeds from here on draw these kinds, in small clusters with short troubles: lower seeds keep the fleets that they had."""
-KINDS: dict[str, tuple[float, Callable[[Maker, Draw], None]]] = {}
+KINDS: dict[str, tuple[float, Callable[[Maker, Draw], None]]] = {
+    "shared network": (0.2, sharing.shared_network),
+    "shared later": (0.15, sharing.shared_later),
+    "finalizers": (0.15, sharing.finalizers),
+    "placed": (0.15, sharing.placed),
+}
 """Each kind with the share of fleets that have it."""

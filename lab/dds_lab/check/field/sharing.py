@@ -1,0 +1,88 @@
+"""Claims that several pods share: another driver's, our own; with pods that end slowly or got their node past the scheduler."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dds_lab.check.draw import Draw
+
+if TYPE_CHECKING:
+    from dds_lab.check.fleets import Maker
+
+NET = "net.example.com"
+FINALIZER = "example.com/keep"
+_API = {"apiVersion": "resource.k8s.io/v1"}
+
+
+def _whole(maker: Maker, draw: Draw) -> str:
+    """The class of a model; not of one that a cluster may have only in parts."""
+    names = [one["device"] for one in maker.models if one is not maker.partitioned]
+    found: str = draw.one(names or [maker.models[0]["device"]])
+    return found
+
+
+def _gpu(maker: Maker, draw: Draw, at: float, name: str) -> None:
+    maker.claim(at, name, [{"name": "r0", "exactly": {"deviceClassName": _whole(maker, draw)}}])
+
+
+def shared_network(maker: Maker, draw: Draw) -> None:
+    """Pods share a claim of another driver, on its node or attached by network, and each has a device of the fabric besides."""
+    cluster = maker.written["cluster"]
+    spread = draw.chance(0.5)
+    local = f'{"!" if spread else ""}("local" in device.attributes["{NET}"])'
+    device = {"name": "local-0", "attributes": {"local": {"bool": True}}}
+    cluster["drivers"] = [*cluster.get("drivers", ()), {"name": NET, "suffix": "net", "devices": [device]}]
+    cluster["classes"].append({"name": "channel", "selectors": [f'device.driver == "{NET}" && {local}']})
+    pool = {"name": "net", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": NET, "allNodes": True, "pool": pool, "devices": [{"name": "channel-0"}]}
+    cluster["objects"] = [
+        *cluster.get("objects", ()), {**_API, "kind": "ResourceSlice", "metadata": {"name": "net"}, "spec": spec},
+    ]  # fmt: skip
+    at = draw.between(5, maker.trouble / 2)
+    maker.claim(at, "net", [{"name": "r0", "exactly": {"deviceClassName": "channel"}}])
+    for number in range(draw.whole(2, 4)):
+        came = at + (draw.between(5, 120) if number else 0.0)
+        _gpu(maker, draw, came, f"net-{number}")
+        maker.pod(came, f"net-{number}", "default-scheduler", draw.between(60, 300), ["net", f"net-{number}"])
+
+
+def shared_later(maker: Maker, draw: Draw) -> None:
+    """A pod comes to a claim of the fabric that another one has in use, with a claim of its own. Any node may have both."""
+    whole = [one for one in maker.models if one is not maker.partitioned]
+    two = [
+        one["device"]
+        for one in whole
+        if all(group["limits"].get(one["model"], {"max": 2})["max"] > 1 for group in maker.groups)
+    ]
+    if not two:
+        return
+    request = {"name": "r0", "exactly": {"deviceClassName": draw.one(two)}}
+    at = draw.between(5, maker.trouble / 2)
+    came = at + draw.between(30, 120)
+    maker.claim(at, "later", [request])
+    maker.pod(at, "later-0", "default-scheduler", draw.between(200, 400), ["later"])
+    maker.claim(came, "later-1", [request])
+    maker.pod(came, "later-1", "default-scheduler", draw.between(30, 100), ["later", "later-1"])
+
+
+def finalizers(maker: Maker, draw: Draw) -> None:
+    """The first of two pods of a claim is deleted while it waits, and a finalizer keeps it to the end."""
+    at = draw.between(5, maker.trouble / 2)
+    _gpu(maker, draw, at, "kept")
+    for number in range(2):
+        maker.pod(at + number, f"kept-{number}", "default-scheduler", draw.between(30, 200), ["kept"])
+    pod: dict[str, Any] = maker.steps[-2][1]["apply"]
+    pod["metadata"]["finalizers"] = [FINALIZER]
+    maker.steps.append((at + 1 + draw.between(0.5, 10), {"delete": "pods/kept-0"}))
+
+
+def placed(maker: Maker, draw: Draw) -> None:
+    """A pod has its node from its author, and shares the claim of one that waits for a device there."""
+    at, node = draw.between(5, maker.trouble / 2), draw.one(sorted(set().union(*maker.left.values())))
+    _gpu(maker, draw, at, "placed")
+    maker.pod(at, "placed-0", "default-scheduler", draw.between(60, 300), ["placed"])
+    first: dict[str, Any] = maker.steps[-1][1]["apply"]
+    first["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node}
+    maker.pod(at + draw.between(0.5, 20), "placed-1", "default-scheduler", draw.between(60, 300), ["placed"])
+    second: dict[str, Any] = maker.steps[-1][1]["apply"]
+    second["spec"]["nodeName"] = node
