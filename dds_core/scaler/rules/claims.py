@@ -23,7 +23,7 @@ from dds_core.scaler.rules.detach import end_stray_hold
 from dds_core.scaler.rules.devices import SLOW
 from dds_core.scaler.rules.exchange import exchanged, next_step
 from dds_core.scaler.rules.failures import fail, fail_overdue
-from dds_core.scaler.rules.handover import steer
+from dds_core.scaler.rules.handover import steer, tell_kept
 from dds_core.scaler.rules.orders import limits_of, usable
 from dds_core.scaler.state import State, Work
 
@@ -54,6 +54,7 @@ def step(work: Work, uid: str) -> None:
     if claim is not None and claim.allocation is not None:
         _tell_doubles(work, claim, claim.allocation)
         _tell_elsewhere(work, claim, claim.allocation)
+        tell_kept(work, claim)
     if claim is not None and life is not None and life.state in WAITING:
         fail_overdue(work, claim, life)
         if life.vain >= _MOST_IN_VAIN:

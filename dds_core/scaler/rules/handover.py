@@ -32,9 +32,8 @@ def hand_over(work: Work, uid: str, node: str) -> None:
         return
     placed = next((pod for pod in pods if pod.node), None)
     if placed is not None:
-        whose = f"pod {placed.namespace}/{placed.name} was put on {placed.node} past the scheduler"
-        text = f"{whose}, and its devices cannot be exchanged: {why}; delete it and let the scheduler place it"
-        work.alert(next(one.uid for one in claims if placed in state.pods_of(one)), "PodPlaced", text)
+        shared = next(one for one in claims if placed in state.pods_of(one))
+        _tell_placed(work, shared, placed, f"its devices cannot be exchanged: {why}")
         return
     place = state.node(node)
     if place is None or fail_unschedulable(work, claims, pods, place):
@@ -70,6 +69,23 @@ def is_signalled(state: State, claim: Claim) -> bool:
         for name in (*result.binding, *result.failure)
     }
     return not read.isdisjoint(claim.true_conditions)
+
+
+def tell_kept(work: Work, claim: Claim) -> None:
+    """Alert about a pod that keeps the claim from being allocated anew, as the scheduler was told: it has its node, so its
+    reservation stays, and neither the scheduler nor dds clears the claim under it."""
+    state, consumers = work.state, {one.uid for one in claim.consumers}
+    if is_signalled(state, claim) and state.waits_for_devices(claim):
+        pods = [pod for pod in state.pods_of(claim) if pod.uid in consumers and pod.node and not pod.over]
+        for pod in pods[:1]:
+            _tell_placed(
+                work, claim, pod, "the scheduler was told to choose anew, which the pod's reservation prevents"
+            )
+
+
+def _tell_placed(work: Work, claim: Claim, pod: Pod, why: str) -> None:
+    whose = f"pod {pod.namespace}/{pod.name} was put on {pod.node} past the scheduler"
+    work.alert(claim.uid, "PodPlaced", f"{whose}, and {why}; delete it and let the scheduler place it")
 
 
 def group_of(state: State, claim: Claim) -> tuple[list[Pod], list[Claim]] | str:

@@ -22,7 +22,7 @@ from dds_core.component import Component
 from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.model import MANAGED_BY
 from dds_core.scaler.component import SCALER
-from dds_lab.actors.objects import claim_names
+from dds_lab.actors.objects import claim_names, reservations, results
 from dds_lab.check.fleets import PART, REST, SERVED, STAYS, Blow, Fleet, Program, fleet_of
 from dds_lab.check.oracle import COOLED, SPARE, EndState, differences, something_leaves, state_of
 from dds_lab.check.replicas import Replica, ShakyLog, Wire
@@ -195,6 +195,7 @@ class FleetRun:
             self.lab.run(LOOK)
             waiting = self._waiting()
         found += [] if self._idle() else [("not served", one) for one in waiting]
+        found += [] if self._idle() else [("waits in silence", one) for one in self._silent()]
         self._nothing_is_wanted()
         state = self._at_rest()
         self.lab.run(STAYS)
@@ -205,7 +206,7 @@ class FleetRun:
             COOLED: not fleet.serves,
         }  # a scaler in mode observe removes nothing
         found += [("left over", one) for one in later.left if not excused.get(one)]
-        found += self._findings(one for one in self.judge.findings if one.rule != "waits for ever")
+        found += self._findings(one for one in self.judge.findings if not self._is_excused(one))
         found += self._unsound("scaler", SCALER)
         if fleet.publish is not None:
             found += [("pools", one) for one in self.pools.differences()]
@@ -245,6 +246,28 @@ class FleetRun:
         client = self.lab.client("looking")
         return [_words(pod) for pod in client.list("pods") if self._waits(pod)]
 
+    def _is_excused(self, finding: Finding) -> bool:
+        """Waiting claims are judged here, not each by itself. A policy without exchanges has nothing for pods past the scheduler but
+        the alert (`_silent`)."""
+        if finding.rule != "left beside its devices":
+            return finding.rule == "waits for ever"
+        said = self.fleet.policy.scheduler_of("default-scheduler").hand_over or self.fleet.policy.hand_over
+        return said == "clear" and finding.of.startswith("default/placed-")
+
+    def _silent(self) -> Iterator[str]:
+        """Pods that have their node, keep a claim that waits for devices of a pool, and that no alert names."""
+        client = self.lab.client("looking")
+        told = [(row.data or b"").decode() for row in self.logs["scaler"].read(types={"Alerted"})]
+        pods = {
+            pod["metadata"]["uid"]: pod for pod in client.list("pods") if not pod["metadata"].get("deletionTimestamp")
+        }
+        for claim in client.list("resourceclaims"):
+            waits = any(one.get("bindingConditions") for one in results(claim))
+            for pod in [pods[one["uid"]] for one in reservations(claim) if waits and one["uid"] in pods]:
+                name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+                if pod["spec"].get("nodeName") and not any(f"pod {name} " in text for text in told):
+                    yield f"{name} has a node and does not run, and no alert names it"
+
     def _waits(self, pod: Object) -> bool:
         client, meta = self.lab.client("looking"), pod["metadata"]
         over = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed") or meta.get("deletionTimestamp")
@@ -255,7 +278,7 @@ class FleetRun:
             one is not None
             and not one["metadata"].get("deletionTimestamp")
             and not _is_of_parts(one)
-            and not _is_stuck(one)
+            and not _is_stuck(one, pod)
             for one in claims
         )
         return (
@@ -326,10 +349,12 @@ def _is_of_parts(claim: Object) -> bool:
     return any((one.get("exactly") or {}).get("deviceClassName") == PART for one in requests)
 
 
-def _is_stuck(claim: Object) -> bool:
-    """Whether the claim stays reserved for several pods: a scheduler clears a claim that is reserved for at most one pod."""
+def _is_stuck(claim: Object, pod: Object) -> bool:
+    """Whether the claim was told something and stays reserved for another pod: a scheduler clears a claim that is reserved for
+    nobody else."""
     status = claim.get("status") or {}
-    return len(status.get("reservedFor") or ()) > 1 and bool(status.get("devices"))
+    others = [one for one in status.get("reservedFor") or () if one["uid"] != pod["metadata"]["uid"]]
+    return bool(others and status.get("devices"))
 
 
 def _words(pod: Object) -> str:

@@ -50,6 +50,28 @@ def test_b27_a_shared_claim_is_not_taken_from_under_a_pod_that_runs() -> None:
     )
 
 
+@pytest.mark.parametrize("failed", [False, True])
+def test_b27_a_pod_past_the_scheduler_that_comes_after_the_signal_is_told(failed: bool) -> None:
+    """Its reservation keeps the claim: PostFilter clears one that is reserved for nobody else (dynamicresources.go)."""
+    world = one_node("attach", 8, scan_interval_seconds=0)
+    world.waits("common", "node0")
+    if failed:
+        world.carry_out()
+        world.resource(
+            "res", "node0", request=world.only(e.AttachOrdered).request, state="Attaching", error="E02 no such port"
+        )
+        world.tick(60)
+    world.settle()
+    assert world.state_of("common") == ("Failed" if failed else "Attached")
+    world.pod("right", ["common"], node="node0")
+    reserved_for(world, "common", "common", "right")
+    alert = [one for one in world.events(e.Alerted) if one.reason == "PodPlaced"]
+    assert [one.text for one in alert] == [
+        "pod default/right was put on node0 past the scheduler, and the scheduler was told to choose anew, which the pod's "
+        "reservation prevents; delete it and let the scheduler place it"
+    ]
+
+
 def reserved_for(world: World, claim: str, *pods: str) -> None:
     rows = tuple(Consumer(f"pod-default-{name}", name) for name in pods)
     world.update(world.get(Claim, claim), consumers=rows)
@@ -87,8 +109,8 @@ def test_b27_pods_on_another_node_are_told_and_nothing_is_given() -> None:
 @pytest.mark.parametrize("exchange", [True, False])
 @pytest.mark.parametrize("driver", ["gpu.nvidia.com", "net.example.com"])
 def test_b27_a_pod_that_comes_to_a_claim_in_use_waits_for_its_own_alone(driver: str, exchange: bool) -> None:
-    """An allocated claim takes further pods in reservedFor (up to 256, resource.k8s.io/v1) and stays as it is: the scheduler waits
-    for the open binding conditions of the other one."""
+    """An allocated claim takes further pods in reservedFor (up to 256, resource.k8s.io/v1) and stays as it is: the scheduler
+    waits for the open binding conditions of the other one."""
     world = one_node("attach", 8, exchange=exchange, scan_interval_seconds=0)
     world.plug("node0", "shared-0", "GPU-fixed")
     world.claim("common", pod="left")

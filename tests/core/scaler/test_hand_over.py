@@ -49,8 +49,8 @@ def test_all_claims_of_a_pod_are_told_in_one_batch_in_pod_order() -> None:
 
 @pytest.mark.parametrize("over", [{"deleting": True}, {"phase": "Failed"}])
 def test_a_pod_that_is_over_holds_nobody_up(over: dict[str, Any]) -> None:
-    """kube-scheduler skips a pod that is being deleted (skipPodSchedule in schedule_one.go) and knows no ended one. A finalizer can
-    keep either for ever."""
+    """kube-scheduler skips a pod that is being deleted (skipPodSchedule in schedule_one.go) and knows no ended one. A finalizer
+    can keep either for ever."""
     world = world_with_pools()
     world.claim("train")
     world.pod("other", ["train"])
