@@ -247,8 +247,8 @@ class FleetRun:
         return [_words(pod) for pod in client.list("pods") if self._waits(pod)]
 
     def _is_excused(self, finding: Finding) -> bool:
-        """Waiting claims are judged here, not each by itself. A policy without exchanges has nothing for pods past the scheduler but
-        the alert (`_silent`)."""
+        """Waiting claims are judged here, not each by itself. A policy without exchanges has nothing for pods past the scheduler
+        but the alert (`_silent`)."""
         if finding.rule != "left beside its devices":
             return finding.rule == "waits for ever"
         said = self.fleet.policy.scheduler_of("default-scheduler").hand_over or self.fleet.policy.hand_over
