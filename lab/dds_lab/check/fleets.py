@@ -6,7 +6,7 @@ A `Fleet` is a scenario plus the blows to the processes of dds, which a scenario
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -104,15 +104,17 @@ def _names(group: dict[str, Any]) -> list[str]:
     return [f"node{number:04}" for number in range(group["first"], group["first"] + group["count"])]
 
 
-def fleet_of(seed: int) -> Fleet:
-    return Maker(seed).made()
+def fleet_of(seed: int, only: Collection[str] = KINDS) -> Fleet:
+    """The fleet of a seed; of the field with these kinds alone."""
+    return Maker(seed, only).made()
 
 
 class Maker:
     """Draws the fleet of a seed. `written`: the scenario as a file would say it; kinds of the field add to it."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, only: Collection[str]) -> None:
         self.seed = seed
+        self._only = only
         self.draw = Draw(seed)
         self.field = seed >= FIELD_FROM
         self.trouble = self.draw.between(300, 900) if self.field else self.draw.between(600, 3600)
@@ -159,7 +161,7 @@ class Maker:
         self.written = written
         for name, (likely, kind) in KINDS.items() if self.field else ():
             own = Draw(f"{self.seed} {name}")  # a stream of its own: another kind changes no fleet of this one
-            if own.chance(likely):
+            if own.chance(likely) and name in self._only:
                 kind(self, own)
                 self.kinds.append(name)
         steps = [{"at": at, **step} for at, step in sorted(self.steps, key=lambda one: one[0])]

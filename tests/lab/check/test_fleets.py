@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from dds_core.errors import Fenced
 from dds_lab.check.draw import Draw
+from dds_lab.check.field import FIELD_FROM, KINDS
 from dds_lab.check.fleets import LEARNS_FROM, Blow, fleet_of
 from dds_lab.check.playing import FleetRun, fleet_run, played
 from dds_lab.scenario.checks import problems
@@ -108,6 +110,13 @@ CORPUS = {
     65423: "a device stolen a second before those of others are announced",
 }
 """Seeds that have to stay clean, with what they are rich in. One that finds something comes here when that is mended."""
+FIELD = {
+    "shared network": 70043,
+    "shared later": 70081,
+    "finalizers": 70020,
+    "placed": 70016,
+}
+"""A seed for each kind of the field, which finds something with that kind alone while its mend is taken out."""
 
 
 @pytest.mark.parametrize("seed", FEW)
@@ -120,6 +129,19 @@ def test_a_few_fleets(seed: int) -> None:
 @pytest.mark.parametrize("seed", CORPUS)
 def test_fleets_that_stay_clean(seed: int) -> None:
     assert played(seed) == (), CORPUS[seed]
+
+
+@pytest.mark.full
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", FIELD)
+def test_a_kind_of_the_field_by_itself(kind: str) -> None:
+    with fleet_run(fleet_of(FIELD[kind], {kind})) as run:
+        assert run.fleet.kinds == (kind,) and run.play() == ()
+
+
+def test_seeds_of_the_field_draw_every_kind() -> None:
+    drawn = Counter(kind for seed in range(FIELD_FROM, FIELD_FROM + 120) for kind in fleet_of(seed).kinds)
+    assert drawn.keys() == KINDS.keys() == FIELD.keys()
 
 
 @pytest.mark.soak
