@@ -784,8 +784,8 @@ def check_departures(work: Work, uid: str) -> None:
 
 
 def rebalance(work: Work, node: str, assignments: list[Assignment]) -> None:
-    """If a claim waits and the pool has no free device, mark the device of its model that has idled longest on another node. Not
-    if the fabric fails: it could not bring the device."""
+    """If a claim waits and the pool has no free device, mark the device of its model that has idled longest on another node of the
+    fabric. Not if the fabric fails: it could not bring the device."""
     state = work.state
     if not state.policy.rebalance or state.mode == "attach":
         return
@@ -799,16 +799,23 @@ def rebalance(work: Work, node: str, assignments: list[Assignment]) -> None:
 
 
 def _free_elsewhere(work: Work, node: str, model: str, count: int) -> None:
+    """A device goes back to the pool of its own fabric, so only those of the node's fabric help, or are on the way."""
     state = work.state
+    fabric = state.fabric_of.get(node)
     on_the_way = [
         uid
         for uid in state.fences.rows.keys() | state.holds.rows.keys()
-        if (r := state.resources.get(uid)) and r.model == model and r.node != node
+        if (r := state.resources.get(uid))
+        and r.model == model
+        and r.node != node
+        and state.fabric_of.get(r.node) == fabric
     ]
     candidates = []
     for uid in state.idle_of_model[model]:
         resource = state.resources.get(uid)
-        if resource is None or resource.node == node or not _is_idle(state, resource):
+        if resource is None or resource.node == node or state.fabric_of.get(resource.node) != fabric:
+            continue
+        if not _is_idle(state, resource):
             continue
         named = state.model(model)
         cell = cell_of(state, resource.node, named) if named is not None else None

@@ -247,12 +247,14 @@ class FleetRun:
         return [_words(pod) for pod in client.list("pods") if self._waits(pod)]
 
     def _is_excused(self, finding: Finding) -> bool:
-        """Waiting claims are judged here, not each by itself. A policy without exchanges has nothing for pods past the scheduler
-        but the alert (`_silent`)."""
-        if finding.rule != "left beside its devices":
-            return finding.rule == "waits for ever"
+        """Waiting claims are judged here, not each by itself."""
+        beside = finding.rule == "left beside its devices"
+        return self._is_only_told(finding.of.removeprefix("default/")) if beside else finding.rule == "waits for ever"
+
+    def _is_only_told(self, pod: str) -> bool:
+        """A policy without exchanges has nothing for claims of pods past the scheduler but the alert (`_silent`)."""
         said = self.fleet.policy.scheduler_of("default-scheduler").hand_over or self.fleet.policy.hand_over
-        return said == "clear" and finding.of.startswith("default/placed-")
+        return said == "clear" and pod.startswith("placed-")
 
     def _silent(self) -> Iterator[str]:
         """Pods that have their node, keep a claim that waits for devices of a pool, and that no alert names."""
@@ -284,6 +286,7 @@ class FleetRun:
         return (
             known
             and meta["name"] not in self.fleet.unservable
+            and not self._is_only_told(meta["name"])
             and self._is_enough({f"{meta['namespace']}/{one}" for one in claim_names(pod)})
         )
 
@@ -341,7 +344,9 @@ def _measure(fleet: Fleet, measure: Measure) -> Measure:
     late = TROUBLED.lately if operator is not None and operator.kind == "real" else measure.lately
     lately = late if fleet.gives_back else ALWAYS
     beside = measure.beside if fleet.serves else ALWAYS
-    return replace(measure, rounds=rounds, lately=lately, beside=beside, promised=fleet.policy.no_allocation_seconds)
+    idle = 0.0 if fleet.blows or fleet.policy.idle != "fixed" else float(fleet.policy.no_removal_seconds)
+    found = replace(measure, rounds=rounds, lately=lately, beside=beside, idle=idle)
+    return replace(found, promised=fleet.policy.no_allocation_seconds)
 
 
 def _is_of_parts(claim: Object) -> bool:

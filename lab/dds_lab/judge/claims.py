@@ -183,6 +183,10 @@ class ClusterView:
         """Number of the operator's resources in the cell, also those that are being detached."""
         return list(self._made.values()).count(cell)
 
+    def came_at(self, serial: str) -> int:
+        """When the device was attached; 0 if it was there from the start."""
+        return self._came.get(serial, 0)
+
     def is_unnamed(self, serial: str) -> bool:
         """Whether no resource of its node names a device `WRITTEN` after it came from the pool: the operator had stopped, had
         read an old state, or had given its order up."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal
 
 from dds_core.timeline.clock import duration
@@ -25,6 +26,7 @@ Rule = Literal[
     "given twice",
     "given unexplained",
     "detached in use",
+    "detached in vain",
     "over the limit",
     "coexistence",
     "waits for ever",
@@ -56,6 +58,7 @@ class Measure:
       claim or of another claim of its pod.
     - `changes`: a label may change so often within a minute.
     - `news`: the scaler may not know yet about events at most so long ago.
+    - `idle`: a device that was free for a shorter time may go only if a claim of its fabric wanted one lately; 0: at any time.
     - `glance`: interval of the check for waiting claims.
     - `twice`: the operator may order a device twice if it ends, or gets no answer, in between; the scaler is not blamed for a
       device without a resource.
@@ -70,6 +73,7 @@ class Measure:
     rounds: int = 4
     changes: int = 6
     news: float = 0.25
+    idle: float = 0.0
     glance: float = 1.0
     twice: bool = False
 
@@ -101,6 +105,8 @@ class Judge:
         self._peaks: defaultdict[Cell, deque[tuple[int, int]]] = defaultdict(deque)
         self._promised: dict[str, Announcement] = {}  # by claim uid
         self._served_since: dict[str, int] = {}  # claim uid → since when it waits although it could be served
+        self._used_at: dict[str, int] = {}  # serial → when a claim had it last
+        self._wanted_at: dict[tuple[str, str], int] = {}  # (fabric, model) → when a claim last waited there
         self._beside_since: dict[str, int] = {}  # pod uid → since when it waits beside its devices
         self._rounds: defaultdict[tuple[str, str], deque[int]] = defaultdict(deque)
         self._unnamed: set[int] = set()  # detach orders of hidden devices (`is_hidden`)
@@ -142,6 +148,9 @@ class Judge:
 
     def _claim(self, old: Held | None, new: Held | None) -> None:
         uid = (new or old or _NOBODY).uid
+        self._used_at |= dict.fromkeys(old.serials if old is not None else (), self.view.now)
+        for node, model in chain(*(one.waits for one in (old, new) if one is not None)):
+            self._wanted_at[self.view.fabric_of(node), model] = self.view.now
         if new is not None and new.failed and not (old and old.failed):
             self._promised.pop(uid, None)  # the failure withdraws the announcement
         if new is None:
@@ -403,6 +412,21 @@ class Judge:
             if (holders or users) and entry.serial not in excused:
                 text = f"detach {entry.outcome} at {cell} while {holders} hold it and {users} use it"
                 self._find("detached in use", entry.serial, text)
+            elif entry.outcome == "ordered" and entry.serial not in excused:
+                self._in_vain(cell, entry.serial)
+
+    def _in_vain(self, cell: Cell, serial: str) -> None:
+        """A device that goes before it has idled for long goes to a claim of its own fabric, where a pool lacked one."""
+        since = max(self._used_at.get(serial, 0), self.view.came_at(serial))
+        fabric, model = self.view.fabric_of(cell[0]), cell[1]
+        waits = any(
+            model == m and self.view.fabric_of(n) == fabric for one in self.view.claims.values() for n, m in one.waits
+        )
+        wanted = waits or self._wanted_at.get((fabric, model), 0) >= max(since, self.view.now - 60 * MICROSECONDS)
+        if self.view.now - since < self.measure.idle * MICROSECONDS and not wanted and not self.view.unfit(cell):
+            idle = duration(self.view.now - since)
+            text = f"{cell} gave it back {idle} after it was free, and nobody of fabric {fabric} waited"
+            self._find("detached in vain", serial, text)
 
     def _beyond(self, cell: Cell, serial: str, words: str) -> None:
         """Report a device beyond need; with `twice` only if a resource names it, which is known after `WRITTEN`."""

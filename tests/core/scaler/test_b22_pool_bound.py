@@ -136,6 +136,28 @@ def test_b22_the_longest_idle_device_elsewhere_is_freed() -> None:
     assert world.state_of("train") == "Attached"
 
 
+def test_b22_nothing_is_freed_in_another_fabric() -> None:
+    """A detached device goes to the pool of its own fabric (the manager plugs it into no other), which node0 does not reach."""
+    world = World("detach", no_removal_seconds=3600, scan_interval_seconds=0)
+    for node, fabric in (("node0", 1), ("node1", 2), ("node2", 2), ("node3", 1), ("node4", 2)):
+        world.node(node, fabric=fabric)
+    for fabric in (1, 2):
+        world.pool(A100, 0, fabric=fabric)
+    for i in (1, 2):
+        world.request(f"composability-{i}", f"node{i}", generate_name="composability-", state="Running", acted_size=1)
+        world.online(f"res{i}", f"node{i}", request=f"composability-{i}")
+        world.tick(60)
+    world.waits("train", "node0", *pool_results(0))
+    assert not world.events(e.VictimMarked)
+    world.waits("beside", "node4", *pool_results(0, fabric=2))
+    assert world.only(e.VictimMarked).resource == "res1"
+    world.request("composability-3", "node3", generate_name="composability-", state="Running", acted_size=1)
+    world.online("res3", "node3", request="composability-3")
+    world.relabel("node0", {"looked": "at"})
+    marked = [one.resource for one in world.events(e.VictimMarked)]
+    assert marked == ["res1", "res3"], "what goes elsewhere is no reason against it"
+
+
 def test_b22_not_in_mode_attach_and_not_against_the_policy() -> None:
     assert not three_nodes_and_an_empty_pool("attach").events(e.VictimMarked)
     assert not three_nodes_and_an_empty_pool("detach", rebalance=False).events(e.VictimMarked)
