@@ -11,19 +11,17 @@ if TYPE_CHECKING:
 
 
 def empty_pools(maker: Maker, draw: Draw) -> None:
-    """The pools are empty, since pods had all devices; those of one fabric idle while pods of another wait."""
+    """Devices of one fabric idle while pods of another wait, whose pool has one device: the second pod may be allocated what the
+    publisher has not withdrawn yet."""
     if len(maker.fabrics) < 2:
         return
     model = draw.one([one for one in maker.models if one is not maker.partitioned] or maker.models)
-    for pool in maker.written["cluster"]["fabrics"]:
-        pool["devices"][model["model"]] = draw.whole(1, 2)
-    begin = draw.between(5, maker.trouble / 3)
     first, second = maker.fabrics[:2]
-    for number in range(3):
-        at, lasts = begin + draw.between(0, 5), draw.between(20, 60)
-        maker.claim(at, f"idles-{number}", [{"name": "r0", "exactly": {"deviceClassName": model["device"]}}])
-        maker.pod(at, f"idles-{number}", "default-scheduler", lasts, [f"idles-{number}"], fabric=first)
-    for number in range(4):
-        at = begin + draw.between(30, 120)
-        maker.claim(at, f"wants-{number}", [{"name": "r0", "exactly": {"deviceClassName": model["device"]}}])
-        maker.pod(at, f"wants-{number}", "default-scheduler", draw.between(30, 90), [f"wants-{number}"], fabric=second)
+    for pool, count in zip(maker.written["cluster"]["fabrics"], (3, 1), strict=False):
+        pool["devices"][model["model"]] = count
+    begin = draw.between(5, maker.trouble / 3)
+    idles = [(f"idles-{number}", begin + draw.between(0, 5), draw.between(20, 40), first) for number in range(3)]
+    wants = [(f"wants-{number}", begin + 50 + number * draw.between(1, 10), 90.0, second) for number in range(3)]
+    for name, at, lasts, fabric in (*idles, *wants):
+        maker.claim(at, name, [{"name": "r0", "exactly": {"deviceClassName": model["device"]}}])
+        maker.pod(at, name, "default-scheduler", lasts, [name], fabric=fabric)
