@@ -28,6 +28,7 @@ from dds_core.scaler.rules.orders import (
     published_free,
     request_name,
 )
+from dds_core.scaler.rules.suiting import unjudged
 from dds_core.scaler.state import State
 from dds_core.timeline.clock import rfc3339
 
@@ -143,6 +144,7 @@ def _obstacles(state: State, claim: Claim, node: str, model: Model) -> Iterator[
     if place is None:
         yield f"node {node} is not known"
         return
+    yield from filter(None, (unjudged(state, node, claim, model),))
     if not all(place.takes(pod.tolerations) for pod in state.pods_of(claim) if not pod.node):
         yield f"{node} is cordoned, tainted or being deleted"
     cooling = state.cooling.get((node, name))

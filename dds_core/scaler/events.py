@@ -373,7 +373,7 @@ class GuardLifted(Decision, frozen=True):
 
 class ClaimFailed(OfClaim, frozen=True):
     """This attempt fails; `model` cools down on `node`. `device`: UUID of a device that came and that the claim may not
-    have."""
+    have. `basis`: digest of what that depends on; while it stays, no device of the model is ordered for the claim."""
 
     level: ClassVar[Level] = "warning"
 
@@ -384,6 +384,7 @@ class ClaimFailed(OfClaim, frozen=True):
     node: str
     model: str = ""
     device: str = ""
+    basis: str = ""
 
     def words(self, names: Names) -> str:
         return f"give up this attempt of {names.name(self.claim)}: {self.reason}: {self.message}"

@@ -38,8 +38,9 @@ class ClaimLife(Record, frozen=True):
     has, or that it released last. `began`: start of the attempt; deadlines count from it. `handed`: a device was ready for it in
     this attempt, so its next allocation shows where the hand-over landed. `promises`: the devices reserved for it. `excluded`:
     devices (as `ReservedDevice.identity`) that were handed over in this cycle, stayed free and were not taken; `vain` counts
-    these hand-overs. `unsuited`: devices that came for it, in any cycle, and do not satisfy it. `robbed`: another claim took a
-    device that came for it in this cycle."""
+    these hand-overs. `unsuited`: devices that came for it, in any cycle, and do not satisfy it. `verdict`: what that said of all
+    such devices, and the digest of what it depends on. `robbed`: another claim took a device that came for it in this cycle.
+    `ordered`: the model of each order for it in this attempt."""
 
     state: str
     cycle: int
@@ -58,6 +59,8 @@ class ClaimLife(Record, frozen=True):
     vain: int = 0
     unsuited: tuple[str, ...] = ()
     robbed: bool = False
+    verdict: tuple[str, str] = ("", "")
+    ordered: tuple[str, ...] = ()
 
 
 class DeviceLife(Record, frozen=True):

@@ -57,6 +57,10 @@ def _attach_ordered(state: State, event: e.AttachOrdered, at: int) -> None:
         return
     state.orders.put((event.node, event.model), Order(event.request, event.size, at, more))
     note_ordered(state, event.node, at)
+    for uid in event.claims if event.reason == "demand" else ():
+        life = state.lives.get(uid)
+        if life is not None:
+            state.lives.put(uid, replace(life, ordered=(*life.ordered, event.model)))
     if event.reason == "prewarm":
         state.fired_deadlines.put((DeadlineKind.PREWARM, ""), at)
 
@@ -315,7 +319,11 @@ def _claim_failed(state: State, event: e.ClaimFailed, at: int) -> None:
     state.failures.put(event.claim, Failure(event.attempt, event.reason, event.message, event.node, event.model, at))
     life = state.lives.get(event.claim)
     if life is not None and event.device and event.device not in life.unsuited:
-        state.lives.put(event.claim, replace(life, unsuited=(*life.unsuited, event.device)))
+        life = replace(life, unsuited=(*life.unsuited, event.device))
+    if life is not None and event.basis:
+        life = replace(life, verdict=(event.basis, event.message))
+    if life is not None and life != state.lives.get(event.claim):
+        state.lives.put(event.claim, life)
 
 
 def _failure_signalled(state: State, event: e.FailureSignalled, at: int) -> None:

@@ -137,6 +137,8 @@ def _next_life(state: State, event: e.ClaimMoved, old: ClaimLife | None, claim: 
         promises=event.promises or (old.promises if old is not None and event.trigger in _KEEPS_PROMISES else ()),
         handed=old.handed if old is not None and not allocated else False,
         unsuited=old.unsuited if old is not None else (),
+        verdict=old.verdict if old is not None else ("", ""),
+        ordered=old.ordered if old is not None and not allocated else (),
     )
     if old is not None and old.cycle == life.cycle:
         vain = old.vain + bool(event.excluded)

@@ -14,6 +14,7 @@ from dds_core.scaler.events import ClaimFailed, CoolDown, CoolDownOver, Entry, F
 from dds_core.scaler.fold.lives import move
 from dds_core.scaler.model import Cell, ClaimLife, Failure
 from dds_core.scaler.rules.assignment import assign
+from dds_core.scaler.rules.suiting import unjudged
 from dds_core.scaler.state import State, Work
 
 LONGEST_COOL_DOWN = 600
@@ -46,9 +47,15 @@ def fail_overdue(work: Work, claim: Claim, life: ClaimLife) -> None:
             f"claim {claim.namespace}/{claim.name} is allocated on no single node; its device cannot be placed",
         )
     due = budget_due(state, claim, life)
-    if life.state != ATTACHED and work.has_come(due):
+    if life.state != ATTACHED and work.has_come(due) and not _is_unjudged(state, claim):
         seconds = (due - life.began) // MICROSECONDS
         fail(work, claim, life, "AttachTimeout", f"no device within {seconds} s", _late(state, claim))
+
+
+def _is_unjudged(state: State, claim: Claim) -> bool:
+    """Whether its device may be there: then nobody is to blame, and the scheduler judges when its own time is over."""
+    node, models = state.node_of(claim), {m.model: m for _, _, m in state.pool_results(claim.allocation)}
+    return bool(node) and any(unjudged(state, node, claim, model) for model in models.values())
 
 
 def _late(state: State, claim: Claim) -> str:
@@ -70,6 +77,7 @@ def fail(
     observed: bool = False,
     device: str = "",
     anywhere: bool = False,
+    basis: str = "",
 ) -> None:
     """End the attempt: decide the failure, move the claim (in live modes, or if the failure itself was observed), and cool the
     cell down; not if the claim would fail `anywhere`."""
@@ -89,6 +97,7 @@ def fail(
         node=node,
         model=model,
         device=device,
+        basis=basis,
     )
     if not work.emit_once(decision):
         return

@@ -12,7 +12,6 @@ from itertools import combinations
 
 from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.policy import MICROSECONDS
-from dds_core.matching.records import claim_of
 from dds_core.model import (
     GOING,
     OWNER,
@@ -21,7 +20,6 @@ from dds_core.model import (
     AttachRequest,
     Claim,
     ClaimRequest,
-    DeviceKey,
     FabricResource,
     Model,
     Requirement,
@@ -31,10 +29,17 @@ from dds_core.scaler.model import DEPARTED, Cell, Pool, PoolKey, model_of_device
 from dds_core.scaler.rules.assignment import Assignment, models_for, ordered_not_made, size_wanted
 from dds_core.scaler.rules.devices import is_given_up, progress_due, staying_of
 from dds_core.scaler.rules.failures import fail, fail_unschedulable
+from dds_core.scaler.rules.suiting import (
+    UNSUITABLE,
+    arrived_unsuitable,
+    basis_of,
+    tainted_there,
+    unjudged,
+    verdict_stands,
+)
 from dds_core.scaler.state import State, Work
 
 _SLUG = re.compile(r"[^a-z0-9]+")
-_IN_PARTS = "the node lists parts of it only"
 
 
 @lru_cache(maxsize=8192)
@@ -197,13 +202,24 @@ def _grant(work: Work, node: str, assignment: Assignment, cells: dict[str, CellP
     if never:
         fail(work, claim, life, "Coexistence", never, anywhere=True)
         return
+    if verdict_stands(state, claim, life):
+        fail(work, claim, life, UNSUITABLE, life.verdict[1], anywhere=True)
+        return
     needed = {name: assignment.missing.count(name) for name in dict.fromkeys(assignment.missing)}
     granted = {name for name, cell in cells.items() if cell.granted}
     for name in needed:
-        unsuitable = _arrived_unsuitable(state, node, claim, cells[name].model)
+        tainted = tainted_there(state, node, claim, cells[name].model)
+        if tainted:  # a matter of the node, for all claims
+            fail(work, claim, life, UNSUITABLE, tainted, model=name)
+            return
+        unsuitable = arrived_unsuitable(state, node, claim, cells[name].model)
         if unsuitable is not None:
-            device, why = unsuitable
-            fail(work, claim, life, "DeviceUnsuitable", why, model=name, device=device)
+            device, why, lasts = unsuitable
+            basis = basis_of(state, claim) if lasts else ""
+            fail(work, claim, life, UNSUITABLE, why, anywhere=True, device=device, basis=basis)
+            return
+        if unjudged(state, node, claim, cells[name].model):
+            blocked.update(needed)
             return
         refusal = _refusal(state, node, claim, cells[name], needed[name], granted)
         if refusal is not None:
@@ -274,35 +290,6 @@ def _is_there(state: State, claim: Claim, request: ClaimRequest) -> bool:
     results = claim.allocation.results if claim.allocation is not None else ()
     named = [one for one in results if one.request.partition("/")[0] == request.name]
     return bool(named) and all(state.model_of_pool((one.driver, one.pool)) is None for one in named)
-
-
-def _arrived_unsuitable(state: State, node: str, claim: Claim, model: Model) -> tuple[str, str] | None:
-    """(UUID, words) of a free device that came while the claim waits here and that does not satisfy it: another of its kind would
-    not help. A device from before is no reason against another order, unless the claim has already failed for it. Nor is the
-    first device that came in parts: someone partitioned it, and the next may be whole."""
-    life = state.lives.rows[claim.uid]
-    cut = False
-    for uid in sorted(state.idle_at[node]):
-        resource = state.resources.rows[uid]
-        came = resource.created + MICROSECONDS > life.began or resource.uuid in life.unsuited
-        if resource.model == model.model and came and not state.promised(resource.uuid):
-            why = _why_not(state, node, claim, sorted(state.names_of(resource)))
-            if why and (cut or why != _IN_PARTS or resource.uuid in life.unsuited):
-                return resource.uuid, f"{resource.uuid} came for it and cannot be given to it: {why}"
-            cut = cut or bool(why)
-    return None
-
-
-def _why_not(state: State, node: str, claim: Claim, keys: list[DeviceKey]) -> str:
-    """Why a free device cannot be given to the claim under any of its names; "" when it can, or when that is not certain."""
-    if not keys or not all(state.pools[key[:2]].usable for key in keys):
-        return ""
-    whole = [key for key in keys if not state.face(key).part]
-    if not whole:
-        return _IN_PARTS
-    wanted = claim_of(claim, claim.requests)
-    refusals = [state.allocator(node).refusal(wanted, key, doubt=True) for key in whole]
-    return refusals[0] or "" if all(refusals) else ""
 
 
 def conflicting_model(

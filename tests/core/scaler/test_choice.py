@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dds_core.model import Allocation, Claim, ClaimRequest, Constraint, DeviceClass, Taint, Toleration
+from dds_commands.status_data import waiting_rows
+from dds_core.model import Allocation, Claim, ClaimRequest, Constraint, DeviceClass, Slice, Taint, TaintRule, Toleration
 from dds_core.scaler import events as e
 from tests.core.scaler.pools import pool_results
 from tests.support.world import A100, GPU, H100, World, asks, one_node
@@ -14,9 +15,9 @@ POOLED = replace(pool_results(0)[0], request="r0")
 LARGE = f'device.attributes["{GPU}"].memory == "80Gi"'
 
 
-def large(*, here: str, **policy: Any) -> World:
+def large(*, here: str, mode: str = "attach", **policy: Any) -> World:
     """A claim for a large A100 waits on node0, where one of memory `here` is free since before."""
-    world = World("attach", scan_interval_seconds=0, **policy)
+    world = World(mode, scan_interval_seconds=0, **policy)
     world.node("node0")
     world.pool(A100, 4)
     world.plug("node0", "gpu-0", "GPU-0", more={"memory": here})
@@ -59,13 +60,135 @@ def test_a_device_that_came_and_is_refused_fails_the_claim_with_the_expression()
     failed = world.only(e.ClaimFailed)
     assert failed.reason == "DeviceUnsuitable"
     assert failed.message == f"GPU-res came for it and cannot be given to it: {LARGE}"
-    assert world.only(e.CoolDown).reason == "DeviceUnsuitable"
     assert len(world.events(e.AttachOrdered)) == 1
     world.tick(1000)
     world.clear("train")
     world.allocate("train", "node0")
     assert len(world.events(e.AttachOrdered)) == 1, "another like it would not help either"
     assert world.state_of("train") == "Failed"
+    assert not world.events(e.CoolDown), "it is a matter of this claim: others may have the model here"
+
+
+def refused_and_gone() -> World:
+    """As above; then the device has gone back, and the scheduler has taken one of the pool again."""
+    world = large(here="40Gi", mode="detach", no_removal_seconds=10)
+    arrives(world, "40Gi")
+    world.tick(60)
+    world.settle()
+    assert not world.state.resources.rows and world.only(e.DetachOrdered).size == 0
+    again(world)
+    return world
+
+
+def again(world: World) -> None:
+    world.tick(1000)
+    world.clear("train")
+    world.allocate("train", "node0", POOLED)
+
+
+def test_what_was_refused_is_not_ordered_again_when_the_device_has_gone() -> None:
+    """28 attaches in two hours: pools promised 80Gi of an H100 80GB, whose driver lists 81559Mi, as NVML does."""
+    world = refused_and_gone()
+    again(world)
+    assert len(world.events(e.AttachOrdered)) == 1
+    messages = {one.message for one in world.events(e.ClaimFailed)}
+    assert messages == {f"GPU-res came for it and cannot be given to it: {LARGE}"}
+    signalled = [world.decided_at(one) for one in world.events(e.FailureSignalled)]
+    assert signalled == sorted(signalled) and len(signalled) >= 2, "it is told later each time"
+
+
+@pytest.mark.parametrize("changed", ["class", "pool", "rule", "elsewhere"])
+def test_it_is_ordered_again_when_something_has_changed_that_it_depends_on(changed: str) -> None:
+    world = refused_and_gone()
+    if changed == "class":
+        known = world.get(DeviceClass, A100.device)
+        world.update(known, selectors=(*known.selectors, "true"))
+    elif changed == "pool":
+        pool = world.get(Slice, f"{A100.device}-fabric1")
+        devices = {name: replace(one, capacity={"memory": "40Gi"}) for name, one in pool.devices.items()}
+        world.update(pool, devices=devices, generation=2)
+    elif changed == "rule":
+        world.observe(TaintRule("rule", "sick", GPU, "node9", "", Taint("sick", "", "NoSchedule")))
+    else:
+        world.node("node1")
+        world.request("theirs", "node1", generate_name="composability-", state="Running", acted_size=1)
+        world.resource("other", "node1", request="theirs", uuid="GPU-other", state="Online")
+        world.plug("node1", "gpu-9", "GPU-other", more={"memory": "80Gi"})
+    again(world)
+    assert len(world.events(e.AttachOrdered)) == 2
+
+
+def test_the_message_has_what_the_pool_promises_and_what_the_driver_lists() -> None:
+    world = one_node("attach", scan_interval_seconds=0)
+    pool = world.get(Slice, f"{A100.device}-fabric1")
+    devices = {name: replace(one, capacity={"memory": "80Gi"}) for name, one in pool.devices.items()}
+    world.update(pool, devices=devices, generation=2)
+    wants = f'device.capacity["{GPU}"].memory.compareTo(quantity("80Gi")) >= 0'
+    world.claim("train", requests=(asks("r0", A100.device, selectors=(wants,)),))
+    world.allocate("train", "node0", POOLED)
+    world.carry_out()
+    world.resource("res", "node0", request=world.only(e.AttachOrdered).request, uuid="GPU-res", state="Online")
+    world.plug("node0", "gpu-0", "GPU-res", capacity={"memory": "81559Mi"})
+    told = world.only(e.ClaimFailed).message
+    assert told.endswith(f"{wants}; its pool promises memory 80Gi, the driver lists 81559Mi")
+
+
+def test_a_device_with_a_taint_is_replaced_once_in_an_attempt() -> None:
+    """One pod that asked for one got all 20 devices of the pool attached to its node."""
+    world = one_node("attach", 8, scan_interval_seconds=0)
+    world.claim("train")
+    world.allocate("train", "node0")
+    for number in range(2):
+        world.carry_out()
+        order = world.events(e.AttachOrdered)[-1]
+        assert order.size == number + 1
+        world.resource(f"res{number}", "node0", request=order.request, uuid=f"GPU-{number}", state="Online")
+        world.plug("node0", f"gpu-{number}", f"GPU-{number}", taints=(Taint("sick", "", "NoSchedule"),))
+    failed = world.only(e.ClaimFailed)
+    assert failed.reason == "DeviceUnsuitable" and "it has a taint" in failed.message
+    world.tick(30)
+    assert len(world.events(e.AttachOrdered)) == 2
+
+
+@pytest.mark.parametrize("tolerated", [False, True])
+def test_nothing_is_ordered_where_a_rule_taints_all_that_comes(tolerated: bool) -> None:
+    """resource.k8s.io/v1beta2: a rule whose deviceSelector names driver and pool taints every device of that pool."""
+    world = one_node("attach", 8, scan_interval_seconds=0)
+    world.observe(TaintRule("rule", "repair", GPU, "node0", "", Taint("repair", "", "NoSchedule")))
+    tolerations = (Toleration("repair", "Exists"),) if tolerated else ()
+    world.claim("train", requests=(asks("r0", "gpu", selectors=("true",), tolerations=tolerations),))
+    world.allocate("train", "node0", POOLED)
+    if tolerated:
+        world.only(e.AttachOrdered)
+    else:
+        assert not world.events(e.AttachOrdered)
+        assert (
+            world.only(e.ClaimFailed).message
+            == "the DeviceTaintRule repair taints what comes to node0: repair:NoSchedule"
+        )
+        assert world.only(e.CoolDown).node == "node0", "it holds for every claim"
+
+
+def test_a_class_that_is_gone_as_the_device_comes_fails_nobody() -> None:
+    """A class is immutable in nothing, but tools replace it by delete and create; the scheduler waits for it too."""
+    world = one_node("attach", 8, scan_interval_seconds=0)
+    world.claim("train")
+    world.allocate("train", "node0", POOLED)
+    world.carry_out()
+    known = world.get(DeviceClass, A100.device)
+    world.gone(known)
+    world.operate()
+    assert world.state_of("train") == "Attaching"
+    (waits,) = waiting_rows(world.state)
+    assert (
+        f"cannot be told whether the claim may have it: could not retrieve device class {A100.device}: not found"
+        in waits.why
+    )
+    world.tick(3600)
+    assert not world.events(e.ClaimFailed) and not world.events(e.CoolDown)
+    assert len(world.events(e.AttachOrdered)) == 1, "another could be told no better"
+    world.observe(known)
+    assert len(world.reserved("train")) == 1
 
 
 def test_one_that_is_free_anyway_serves_it_before_the_one_that_came_is_told() -> None:

@@ -1,0 +1,131 @@
+"""Whether what comes to a node would do for a claim: what came and does not, what cannot be told, and what is known before.
+
+A device that comes and does not do is replaced once in an attempt. Where others of the model would be refused too (a selector, a
+description that promises otherwise), none is ordered for the claim until something has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+from dds_core.kit.policy import MICROSECONDS
+from dds_core.matching.records import claim_of
+from dds_core.model import BLOCKING, OWNER, OWNER_LABEL, Claim, DeviceKey, FabricResource, Model
+from dds_core.scaler.model import ClaimLife
+from dds_core.scaler.state import State
+
+UNSUITABLE = "DeviceUnsuitable"
+_IN_PARTS = "the node lists parts of it only"
+
+
+def tainted_there(state: State, node: str, claim: Claim, model: Model) -> str:
+    """A standing rule that taints all devices of the model's driver on the node, and that the claim does not tolerate; or ""."""
+    tolerated = [one for request in claim.requests for asked in request.alternatives for one in asked.tolerations]
+    for rule in state.rules.rows.values():
+        here = rule.driver in ("", model.driver) and rule.pool == node and not rule.device and not rule.deleting
+        if here and rule.taint.effect in BLOCKING and not any(one.tolerates(rule.taint) for one in tolerated):
+            return f"the DeviceTaintRule {rule.name} taints what comes to {node}: {rule.taint.key}:{rule.taint.effect}"
+    return ""
+
+
+def _came(state: State, node: str, claim: Claim, model: Model) -> Iterator[FabricResource]:
+    """The free devices of the model that came while the claim waits here, or for which it has already failed."""
+    life = state.lives.rows[claim.uid]
+    for uid in sorted(state.idle_at[node]):
+        resource = state.resources.rows[uid]
+        came = resource.created + MICROSECONDS > life.began or resource.uuid in life.unsuited
+        if resource.model == model.model and came and not state.promised(resource.uuid):
+            yield resource
+
+
+def arrived_unsuitable(state: State, node: str, claim: Claim, model: Model) -> tuple[str, str, bool] | None:
+    """(UUID, words, whether others of the model would be refused too) of a free device that came while the claim waits here and
+    that does not satisfy it. A device from before is no reason against another order, unless the claim has already failed for it.
+    Nor is the first device that came in parts, with an error or with a taint: the next may be whole and well."""
+    life = state.lives.rows[claim.uid]
+    replaced, cut = life.ordered.count(model.model) > 1, False
+    for resource in _came(state, node, claim, model):
+        keys = sorted(state.names_of(resource))
+        why = _why_not(state, node, claim, keys)
+        lasts = bool(why) and why != _IN_PARTS
+        if lasts:
+            why += _promised_otherwise(state, model, keys[0])
+        elif not why and replaced and not unjudged(state, node, claim, model):
+            why = resource.error or "it has a taint, or the driver does not list it"
+        if why and (cut or why != _IN_PARTS or resource.uuid in life.unsuited):
+            return resource.uuid, f"{resource.uuid} came for it and cannot be given to it: {why}", lasts
+        cut = cut or bool(why)
+    return None
+
+
+def _why_not(state: State, node: str, claim: Claim, keys: list[DeviceKey]) -> str:
+    """Why a free device cannot be given to the claim under any of its names; "" when it can, or when that is not certain."""
+    if not keys or not all(state.pools[key[:2]].usable for key in keys):
+        return ""
+    whole = [key for key in keys if not state.face(key).part]
+    if not whole:
+        return _IN_PARTS
+    wanted = claim_of(claim, claim.requests)
+    refusals = [state.allocator(node).refusal(wanted, key) for key in whole]
+    return refusals[0] or "" if all(refusals) else ""
+
+
+def unjudged(state: State, node: str, claim: Claim, model: Model) -> str:
+    """Why it cannot be told whether a free device that came is for the claim: its class is gone, or dds cannot evaluate a
+    selector. "" if there is no such device. No other is ordered then: it could be told no better."""
+    wanted = claim_of(claim, claim.requests)
+    for resource in _came(state, node, claim, model):
+        for key in sorted(state.names_of(resource)):
+            doubt = state.allocator(node).refusal(wanted, key, doubt=True)
+            if doubt and state.allocator(node).refusal(wanted, key) is None:
+                return f"{resource.uuid} is there, and it cannot be told whether the claim may have it: {doubt}"
+    return ""
+
+
+def _promised_otherwise(state: State, model: Model, key: DeviceKey) -> str:
+    """What the model's pool promises and the driver lists otherwise; "" if nothing."""
+    slices = (state.slices.rows[uid] for pool in state.pools_of_model[model.model] for uid in state.slices_of[pool])
+    promised = next((one for each in slices for _, one in sorted(each.devices.items())), None)
+    listed = state.device(key)
+    if promised is None or listed is None:
+        return ""
+    mine: dict[str, object] = {**promised.attributes, **promised.capacity}
+    theirs: dict[str, object] = {**listed.attributes, **listed.capacity}
+    differ = [name for name in sorted(mine.keys() & theirs.keys()) if mine[name] and mine[name] != theirs[name]]
+    words = [f"{name} {mine[name]}, the driver lists {theirs[name]}" for name in differ]
+    return f"; its pool promises {'; '.join(words)}" if words else ""
+
+
+def verdict_stands(state: State, claim: Claim, life: ClaimLife) -> bool:
+    """Whether a device of the model was refused, and would be again: neither claim, class, description nor rule has changed, and
+    no device of the model that is listed anywhere would do."""
+    basis, _ = life.verdict
+    if not basis or basis != basis_of(state, claim):
+        return False
+    wanted, models = claim_of(claim, claim.requests), {m.model for _, _, m in state.pool_results(claim.allocation)}
+    listed = (
+        (one.node, key) for one in state.resources.rows.values() if one.model in models for key in state.names_of(one)
+    )
+    return not any(state.allocator(node).refusal(wanted, key) is None for node, key in listed)
+
+
+def basis_of(state: State, claim: Claim) -> str:
+    """A digest of what the choice of a device for the claim depends on, but for the devices of nodes."""
+    asked = [one for request in claim.requests for one in request.alternatives]
+    classes = sorted(
+        (one.name, one.selectors) for one in state.classes.rows.values() if one.name in {a.device_class for a in asked}
+    )
+    models = {model.model: model for _, _, model in state.pool_results(claim.allocation)}
+    pools = [
+        state.slices.rows[uid]
+        for name in sorted(models)
+        for key in sorted(state.pools_of_model[name])
+        for uid in sorted(state.slices_of[key])
+    ]
+    shown = {repr((one.attributes, one.capacity)) for each in pools for one in each.devices.values()}
+    rules = sorted(
+        repr(one) for one in state.rules.rows.values() if one.labels.get(OWNER_LABEL) != OWNER and not one.device
+    )
+    told = repr((claim.requests, claim.constraints, classes, sorted(models), sorted(shown), rules))
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
