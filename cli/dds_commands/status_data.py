@@ -144,7 +144,7 @@ def _obstacles(state: State, claim: Claim, node: str, model: Model) -> Iterator[
     if place is None:
         yield f"node {node} is not known"
         return
-    yield from filter(None, (unjudged(state, node, claim, model),))
+    yield from unjudged(state, node, claim, model).values()
     if not all(place.takes(pod.tolerations) for pod in state.pods_of(claim) if not pod.node):
         yield f"{node} is cordoned, tainted or being deleted"
     cooling = state.cooling.get((node, name))

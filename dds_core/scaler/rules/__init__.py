@@ -20,6 +20,7 @@ from dds_core.scaler.rules.labels import label
 from dds_core.scaler.rules.nudges import nudge
 from dds_core.scaler.rules.orders import fit_surplus, order, prewarm, who_waited_for, withdraw
 from dds_core.scaler.rules.reservations import drop_overdue, ready_devices_of, reserve
+from dds_core.scaler.rules.suiting import unjudged
 from dds_core.scaler.state import State, Work
 
 
@@ -122,6 +123,9 @@ def _give_back(work: Work, node: str, assignments: list[Assignment]) -> None:
     """Check the holds and fences of the node, and choose devices that have idled long enough."""
     state = work.state
     wanted = {uid for one in assignments for uid in one.resources}
+    for one in assignments:
+        for name in dict.fromkeys(one.missing):
+            wanted |= unjudged(state, node, one.claim, state.models[name]).keys()
     work.guarded("rules.detach.unmark", detach.unmark, node)
     fenced = sorted(uid for uid in state.resources_at[node] if uid in state.fences) if state.fences else ()
     for uid in fenced:

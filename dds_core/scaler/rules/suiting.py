@@ -11,8 +11,9 @@ from collections.abc import Iterator
 
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.matching.records import claim_of
-from dds_core.model import BLOCKING, OWNER, OWNER_LABEL, Claim, DeviceKey, FabricResource, Model
+from dds_core.model import BLOCKING, OWNER, OWNER_LABEL, Claim, DeviceKey, FabricResource, Model, Toleration
 from dds_core.scaler.model import ClaimLife
+from dds_core.scaler.operator import LEAVES
 from dds_core.scaler.state import State
 
 UNSUITABLE = "DeviceUnsuitable"
@@ -21,7 +22,7 @@ _IN_PARTS = "the node lists parts of it only"
 
 def tainted_there(state: State, node: str, claim: Claim, model: Model) -> str:
     """A standing rule that taints all devices of the model's driver on the node, and that the claim does not tolerate; or ""."""
-    tolerated = [one for request in claim.requests for asked in request.alternatives for one in asked.tolerations]
+    tolerated = _tolerations(claim)
     for rule in state.rules.rows.values():
         here = rule.driver in ("", model.driver) and rule.pool == node and not rule.device and not rule.deleting
         if here and rule.taint.effect in BLOCKING and not any(one.tolerates(rule.taint) for one in tolerated):
@@ -29,14 +30,9 @@ def tainted_there(state: State, node: str, claim: Claim, model: Model) -> str:
     return ""
 
 
-def _came(state: State, node: str, claim: Claim, model: Model) -> Iterator[FabricResource]:
-    """The free devices of the model that came while the claim waits here, or for which it has already failed."""
-    life = state.lives.rows[claim.uid]
-    for uid in sorted(state.idle_at[node]):
-        resource = state.resources.rows[uid]
-        came = resource.created + MICROSECONDS > life.began or resource.uuid in life.unsuited
-        if resource.model == model.model and came and not state.promised(resource.uuid):
-            yield resource
+def _free(state: State, node: str, model: Model) -> Iterator[FabricResource]:
+    here = (state.resources.rows[uid] for uid in sorted(state.idle_at[node]))
+    return (one for one in here if one.model == model.model and not state.promised(one.uuid))
 
 
 def arrived_unsuitable(state: State, node: str, claim: Claim, model: Model) -> tuple[str, str, bool] | None:
@@ -45,18 +41,38 @@ def arrived_unsuitable(state: State, node: str, claim: Claim, model: Model) -> t
     Nor is the first device that came in parts, with an error or with a taint: the next may be whole and well."""
     life = state.lives.rows[claim.uid]
     replaced, cut = life.ordered.count(model.model) > 1, False
-    for resource in _came(state, node, claim, model):
+    for resource in _free(state, node, model):
+        if resource.created + MICROSECONDS <= life.began and resource.uuid not in life.unsuited:
+            continue
         keys = sorted(state.names_of(resource))
         why = _why_not(state, node, claim, keys)
         lasts = bool(why) and why != _IN_PARTS
         if lasts:
             why += _promised_otherwise(state, model, keys[0])
-        elif not why and replaced and not unjudged(state, node, claim, model):
-            why = resource.error or "it has a taint, or the driver does not list it"
+        elif not why and replaced:
+            why = _ails(state, claim, resource)
         if why and (cut or why != _IN_PARTS or resource.uuid in life.unsuited):
             return resource.uuid, f"{resource.uuid} came for it and cannot be given to it: {why}", lasts
         cut = cut or bool(why)
     return None
+
+
+def _ails(state: State, claim: Claim, resource: FabricResource) -> str:
+    """What keeps a free device from every claim, or from those that do not tolerate it; "" if nothing does."""
+    if not state.may_serve(resource):
+        return resource.error
+    if state.is_lost(resource.uid):
+        return "its driver does not list it"
+    names, tolerated = state.names_of(resource), _tolerations(claim)
+    taints = [taint for key in sorted(names) if (device := state.device(key)) is not None for taint in device.taints]
+    rules = (one for one in state.rules.rows.values() if (one.driver, one.pool, one.device) in names)
+    taints += [one.taint for one in rules if one.taint.key != LEAVES]  # that is of a device which had the name before
+    found = (one for one in taints if one.effect in BLOCKING and not any(each.tolerates(one) for each in tolerated))
+    return next((f"it has the taint {one.key}:{one.effect}" for one in found), "")
+
+
+def _tolerations(claim: Claim) -> list[Toleration]:
+    return [one for request in claim.requests for asked in request.alternatives for one in asked.tolerations]
 
 
 def _why_not(state: State, node: str, claim: Claim, keys: list[DeviceKey]) -> str:
@@ -71,16 +87,17 @@ def _why_not(state: State, node: str, claim: Claim, keys: list[DeviceKey]) -> st
     return refusals[0] or "" if all(refusals) else ""
 
 
-def unjudged(state: State, node: str, claim: Claim, model: Model) -> str:
-    """Why it cannot be told whether a free device that came is for the claim: its class is gone, or dds cannot evaluate a
-    selector. "" if there is no such device. No other is ordered then: it could be told no better."""
-    wanted = claim_of(claim, claim.requests)
-    for resource in _came(state, node, claim, model):
+def unjudged(state: State, node: str, claim: Claim, model: Model) -> dict[str, str]:
+    """The free devices (uids) of which it cannot be told whether the claim may have them, each with why: its class is gone, or
+    dds cannot evaluate a selector. They stay, and no other is ordered: it could be told no better."""
+    found, wanted, allocator = dict[str, str](), claim_of(claim, claim.requests), state.allocator(node)
+    for resource in _free(state, node, model):
         for key in sorted(state.names_of(resource)):
-            doubt = state.allocator(node).refusal(wanted, key, doubt=True)
-            if doubt and state.allocator(node).refusal(wanted, key) is None:
-                return f"{resource.uuid} is there, and it cannot be told whether the claim may have it: {doubt}"
-    return ""
+            doubt = allocator.refusal(wanted, key, doubt=True)
+            if doubt and allocator.refusal(wanted, key) is None:
+                told = f"{resource.uuid} is there, and it cannot be told whether the claim may have it"
+                found.setdefault(resource.uid, f"{told}: {doubt}")
+    return found
 
 
 def _promised_otherwise(state: State, model: Model, key: DeviceKey) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -15,7 +16,7 @@ from dds_lab.actors.ledger import Entry
 from dds_lab.actors.objects import Key, allocation_of, claim_names, key_of, node_of, results
 from dds_lab.actors.operator.operator_settings import DELETE_DEVICE, DETACH_DEVICE
 from dds_lab.api.requests import Call
-from dds_lab.client import Object, instants
+from dds_lab.client import ApiError, Object, instants
 from dds_lab.lab import Lab
 from dds_lab.time import MICROSECONDS
 
@@ -90,6 +91,8 @@ class ClusterView:
         self.pods: dict[tuple[str, str], Object] = {}
         self.nodes: dict[str, Object] = {}
         self.closed: dict[str, int] = {}  # node → until when it was cordoned or tainted
+        self.ruled: dict[str, int] = {}  # rule of an administrator → until when it stood (see `is_ruled`)
+        self._pools_of_rules: dict[str, str] = {}
         self.under_way: dict[int, Entry] = {}
         self.refused: list[Entry] = []
         self.on_claim: list[Changed] = []
@@ -121,6 +124,8 @@ class ClusterView:
         self.chooser: dict[str, str] = {}  # claim uid → user who chose its devices last
         self._left: set[str] = set()  # devices in machines of deleted nodes: their resources were deleted, too
         client = lab.client("judge")
+        with suppress(ApiError):  # not every cluster serves them
+            client.mirror("devicetaintrules").follow(self._rule)
         follow = {
             "resourceslices": self._slice,
             "nodes": self._node,
@@ -313,6 +318,12 @@ class ClusterView:
         spec = self.nodes.get(node, {"spec": {"unschedulable": True}}).get("spec") or {}
         return not spec.get("unschedulable") and not spec.get("taints")
 
+    def is_ruled(self, node: str, since: int) -> bool:
+        """Whether a DeviceTaintRule for all devices of the node stands, or stood at `since` or later."""
+        return any(
+            pool == node and self.ruled.get(rule, self.now) >= since for rule, pool in self._pools_of_rules.items()
+        )
+
     def may_go_to(self, claim: Held, node: str) -> bool:
         """Whether the node has the labels in the nodeSelector of all pods that wait for the claim."""
         labels = self.nodes.get(node, {}).get("metadata", {}).get("labels") or {}
@@ -426,6 +437,15 @@ class ClusterView:
                 if before.get(label) != after.get(label):
                     for call in self.on_label:
                         call(name, label)
+
+    def _rule(self, old: Object | None, new: Object | None) -> None:
+        rule = new or old or {}
+        selector = rule["spec"].get("deviceSelector") or {}
+        if "device" not in selector:
+            self._pools_of_rules[rule["metadata"]["name"]] = selector.get("pool", "")
+            self.ruled.pop(rule["metadata"]["name"], None)
+            if new is None:
+                self.ruled[rule["metadata"]["name"]] = self.now
 
     def _pod(self, old: Object | None, new: Object | None) -> None:
         meta = (new or old or {})["metadata"]

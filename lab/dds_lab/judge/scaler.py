@@ -356,6 +356,7 @@ class Judge:
         refused = refused or any(self._was_had(cell, since) or self._was_full(cell, since) for cell in claim.waits)
         refused = refused or any(self.view.parted(self.view.attached(cell), since) for cell in claim.cells)
         closed = self.view.closed.get(claim.node, 0) >= lately or not self.view.is_open(claim.node)
+        closed = closed or self.view.is_ruled(claim.node, lately)
         closed = closed or self._resized.get(claim.node, 0) >= lately
         if young and not refused and not closed and could:
             took = duration(self.view.now - claim.since)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dds_lab.check.draw import Draw
-from dds_lab.check.field import fabrics, sharing
+from dds_lab.check.field import choosing, fabrics, sharing
 
 if TYPE_CHECKING:
     from dds_lab.check.fleets import Maker
@@ -22,6 +22,8 @@ KINDS: dict[str, tuple[float, Callable[[Maker, Draw], None]]] = {
     "shared later": (0.15, sharing.shared_later),
     "finalizers": (0.15, sharing.finalizers),
     "placed": (0.15, sharing.placed),
+    "replaced class": (0.2, choosing.replaced_class),
+    "taint rule": (0.2, choosing.taint_rule),
     "empty pools": (0.3, fabrics.empty_pools),
 }
 """Each kind with the share of fleets that have it."""

@@ -1,0 +1,57 @@
+"""What decides whether a device is for a claim, and changes: classes that are replaced, rules that taint what comes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dds_lab.check.draw import Draw
+
+if TYPE_CHECKING:
+    from dds_lab.check.fleets import Maker
+
+
+def replaced_class(maker: Maker, draw: Draw) -> None:
+    """A class is deleted and made again, as tools do that cannot change it, while devices come for it."""
+    classes = maker.written["cluster"]["classes"]
+    plain = [each for each in classes if "extended_resource" not in each]
+    if not plain:
+        return
+    one = draw.one(plain)
+    made = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": one["name"]},
+        "spec": {"selectors": [{"cel": {"expression": each}} for each in one["selectors"]]},
+    }
+    for _ in range(draw.whole(1, 4)):
+        at = draw.between(5, maker.trouble - 60)
+        name = f"judged-{len(maker.steps)}"
+        maker.claim(at, name, [{"name": "r0", "exactly": {"deviceClassName": one["name"]}}])
+        maker.pod(at, name, "default-scheduler", draw.between(20, 60), [name])
+        if one["name"] == "part":
+            maker.unservable.add(name)
+        gone = at + draw.between(0.2, 3)
+        maker.steps.append((gone, {"delete": f"deviceclasses/{one['name']}"}))
+        maker.steps.append((gone + draw.between(1, 30), {"apply": made}))
+
+
+def taint_rule(maker: Maker, draw: Draw) -> None:
+    """An administrator taints all devices of a driver on a node for a while."""
+    model, node = draw.one(maker.models), draw.one(maker.nodes)
+    at = draw.between(5, maker.trouble / 2)
+    rule = {
+        "apiVersion": "resource.k8s.io/v1alpha3",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "repair"},
+        "spec": {
+            "deviceSelector": {"driver": model.get("driver", "gpu.nvidia.com"), "pool": node},
+            "taint": {"key": "example.com/repair", "effect": "NoSchedule"},
+        },
+    }
+    for number in range(draw.whole(1, 3)):
+        name, came = f"tainted-{number}", at + draw.between(-3, 10)
+        maker.claim(max(1.0, came), name, [{"name": "r0", "exactly": {"deviceClassName": model["device"]}}])
+        maker.pod(max(1.0, came), name, "default-scheduler", draw.between(20, 60), [name])
+    maker.written["cluster"]["taint_rules"] = rule["apiVersion"]
+    maker.steps.append((at, {"apply": rule}))
+    maker.steps.append((min(maker.trouble - 1, at + draw.between(30, 300)), {"delete": "devicetaintrules/repair"}))
