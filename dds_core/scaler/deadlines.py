@@ -8,11 +8,11 @@ from dds_core.kit import deadlines as kit
 from dds_core.kit.deadlines import Deadline, DeadlineKind, Name
 from dds_core.kit.policy import HOUR, MICROSECONDS
 from dds_core.lifecycle import ATTACHING, IDLE, PENDING
-from dds_core.scaler.fold.decisions import settled_due
+from dds_core.scaler.fold.decisions import fence_due, settled_due
 from dds_core.scaler.indexes import Dirty
 from dds_core.scaler.operator import TWO_CHECKS
 from dds_core.scaler.rules.claims import slow_due
-from dds_core.scaler.rules.detach import call_off_due, fence_due, idle_due, quiet_due
+from dds_core.scaler.rules.detach import call_off_due, idle_due, quiet_due
 from dds_core.scaler.rules.devices import progress_due
 from dds_core.scaler.rules.failures import budget_due, cools_with_fabric, definite_due, read_back_due, signal_due
 from dds_core.scaler.rules.nudges import nudge_due

@@ -157,7 +157,7 @@ class Policy(Strict):
         "its next look (every 30 s).",
     )
     fence_settle_seconds: PositiveSeconds = Field(
-        default=30, description="How long a fence must hold before a LIST confirms it."
+        default=30, description="How long a fence without a hold must stand before a LIST confirms it."
     )
     detaches_per_hour: Count = counted(60, "devices an hour", "Devices marked to go back in the fleet.")
     detach_without_fence: Literal["best_effort", "never"] = Field(

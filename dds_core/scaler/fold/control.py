@@ -7,11 +7,10 @@ from msgspec.structs import replace
 from dds_core.events import Event
 from dds_core.kit import work as kit
 from dds_core.kit.deadlines import DeadlineKind
-from dds_core.kit.policy import MICROSECONDS
 from dds_core.kit.work import Fold
 from dds_core.scaler import events as e
 from dds_core.scaler.fold import reuse
-from dds_core.scaler.fold.decisions import RELISTED, advance_stage, hold_is, settled_due, void_unseen
+from dds_core.scaler.fold.decisions import RELISTED, advance_stage, fence_due, hold_is, settled_due, void_unseen
 from dds_core.scaler.fold.looks import UNANSWERED
 from dds_core.scaler.fold.objects import FIXED, fix_by_policy, note_fixed
 from dds_core.scaler.policy import read_policy
@@ -52,8 +51,7 @@ def _claims_listed(state: State, event: e.ClaimsListed, at: int) -> None:
     hold, fence = state.holds.get(event.resource), state.fences.get(event.resource)
     if hold is not None and hold.stage == "listing" and event.started >= settled_due(state, hold.since):
         hold_is(state, event.resource, "listed", at)
-    settled = state.policy.fence_settle_seconds * MICROSECONDS
-    if fence is not None and event.started >= fence.since + settled:
+    if fence is not None and event.started >= fence_due(state, fence):
         state.fences.put(event.resource, replace(fence, confirmed=at))
         state.touch_device(event.resource)
 

@@ -219,6 +219,13 @@ def settled_due(state: State, since: int) -> int:
     return since + state.policy.guard_settle_milliseconds * (MICROSECONDS // 1000)
 
 
+def fence_due(state: State, fence: Fence) -> int:
+    """The instant from which a LIST confirms the fence. A held device is allocated, and was so before it was marked: no scheduler
+    can give it away, so the LIST only has to begin later. Without a hold, what schedulers have chosen already must have been
+    written."""
+    return fence.since if fence.held else fence.since + state.policy.fence_settle_seconds * MICROSECONDS
+
+
 def _allocation_cleared(state: State, event: e.AllocationCleared, at: int) -> None:
     advance_stage(state, (event.claim,), "listed", "clearing", at)
 

@@ -34,7 +34,7 @@ from dds_core.scaler.events import (
     VictimMarked,
     VictimUnmarked,
 )
-from dds_core.scaler.fold.decisions import LET_GO, UNHELD
+from dds_core.scaler.fold.decisions import LET_GO, UNHELD, fence_due
 from dds_core.scaler.fold.looks import BUSY, BUSY_SINCE
 from dds_core.scaler.fold.objects import SLICES
 from dds_core.scaler.model import NO_DEVICE, DeviceLife, Fence, Hold, Look, hold_name
@@ -428,10 +428,6 @@ def check_fence(work: Work, uid: str, wanted: set[str]) -> None:
             work.emit_once(ClaimsListWanted(resource=uid, mode=state.mode, fenced=fence.since), uid)
     if state.reissue:
         _mark_again(work, uid)
-
-
-def fence_due(state: State, fence: Fence) -> int:
-    return fence.since + state.policy.fence_settle_seconds * MICROSECONDS
 
 
 def _why_unmark(work: Work, resource: FabricResource, fence: Fence, wanted: set[str]) -> str:
