@@ -408,7 +408,7 @@ class FailureSignalled(OfClaim, frozen=True):
 
 class CoolDown(OfCell, frozen=True):
     """Keep the scheduler from this model on this node until `until`; longer, the more `times` in a row it failed for
-    this reason."""
+    this reason. `alone`: by its words the failure is the node's, and says nothing of the fabric."""
 
     written: ClassVar[bool] = False
     around: ClassVar[bool] = True
@@ -416,6 +416,7 @@ class CoolDown(OfCell, frozen=True):
     until: int
     reason: str
     times: int = 1
+    alone: bool = False
 
     def words(self, names: Names) -> str:
         until = time_of_day(self.until)

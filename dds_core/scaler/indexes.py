@@ -208,6 +208,7 @@ class OwnIndexes(Tables):
         self.cooling_at: Index[str, Cell] = Index()
         self.fabric_of: dict[str, str] = {}
         self.fabric_failed: Index[tuple[str, str], str] = Index()
+        self.fabric_size: Counter[str] = Counter()
         self.failed_at: Index[str, str] = Index()
         self.under_way: set[str] = set()
         self.pending_at: Index[str, str] = Index()
@@ -236,8 +237,10 @@ class OwnIndexes(Tables):
         self.holds.watch(self._hold_changed)
 
     def fails(self, fabric: str, model: str) -> bool:
-        """Whether the fabric brought no device of the model to so many of its nodes lately that the fabric counts as failing."""
-        return 0 < self.policy.pool_cool_down_nodes <= len(self.fabric_failed[fabric, model])
+        """Whether the fabric has brought no device of the model to so many of its nodes, and to no node since, that the fabric
+        counts as failing: as many as the policy says, and a quarter of its nodes."""
+        failed, least = len(self.fabric_failed[fabric, model]), self.policy.pool_cool_down_nodes
+        return 0 < least <= failed and 4 * failed >= self.fabric_size[fabric]
 
     def is_given_back(self, key: DeviceKey) -> bool:
         """Whether the claim that has the device is between the two writes of an exchange."""
@@ -783,6 +786,8 @@ class Indexes(OwnIndexes):
         failed = [cell for cell in self.cooling_at[node] if self.cooling.rows[cell].of_fabric]
         for cell in failed:
             self._count_failed(cell, Index.discard)
+        self.fabric_size[self.fabric_of.get(node, "")] -= 1
+        self.fabric_size[fabric] += 1
         if fabric:
             self.fabric_of[node] = fabric
         else:

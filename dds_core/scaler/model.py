@@ -181,16 +181,18 @@ class Failure(Record, frozen=True):
 
 
 class Cooling(Record, frozen=True):
-    """A model kept from the scheduler on a node until an instant, after the `times`-th failure in a row for this reason."""
+    """A model kept from the scheduler on a node until an instant, after the `times`-th failure in a row for this reason. `alone`:
+    the fabric is not to blame: the error is the node's, or the fabric has brought a device of the model to a node since."""
 
     until: int
     reason: str
     times: int = 1
+    alone: bool = False
 
     @property
     def of_fabric(self) -> bool:
         """Whether the fabric did not bring a device. All other reasons are the node's own."""
-        return self.reason in ("AttachFailed", "AttachTimeout")
+        return self.reason in ("AttachFailed", "AttachTimeout") and not self.alone
 
 
 NO_DEVICE: DeviceKey = ("", "", "")

@@ -43,6 +43,15 @@ _VERDICTS: tuple[tuple[str, Verdict], ...] = (
     ("warning status", "warning"),
 )
 
+_OF_NODE = ("driver pod", "nvidia-smi", "kubelet plugin", "kubelet-plugin", "driver is not")
+
+
+def is_of_node(error: str) -> bool:
+    """Whether an attach failed for the node's sake, by the operator's text: the vendor's driver does not run there, or cannot be
+    asked. It says nothing of the fabric."""
+    words = error.lower()
+    return any(text in words for text in _OF_NODE)
+
 
 def verdict(error: str) -> Verdict:
     """What the manager says of the device itself, by the operator's text; "" for a text that is about a failed question."""

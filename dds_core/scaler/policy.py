@@ -136,7 +136,7 @@ class Policy(Strict):
     pool_cool_down_nodes: Count = counted(
         2,
         "nodes",
-        "Failed nodes of one fabric from which on its pool cools down too; 0 = never.",
+        "Failed nodes of one fabric, at least a quarter of its nodes, from which on its pool cools down too; 0 = never.",
     )
     cool_down_read_back_seconds: Seconds = Field(
         default=15,

@@ -197,6 +197,7 @@ def _device_moved(state: State, event: e.DeviceMoved, at: int) -> None:
         return
     if event.trigger == "online" and old is not None:
         _measure(state, at - old.since)
+        _note_brought(state, event.resource)
     idle = old.idle_since if old is not None else 0
     if event.trigger in ("online", "freed"):
         idle = at
@@ -210,6 +211,16 @@ def _device_moved(state: State, event: e.DeviceMoved, at: int) -> None:
     model = resource.model if resource is not None else old.model if old is not None else ""
     life = reuse.moved(state, old, DeviceLife(event.target, at, node, model, idle, key), at)
     state.devices.put(event.resource, life)
+
+
+def _note_brought(state: State, uid: str) -> None:
+    """The fabric has brought a device of the model: it is not to blame for nodes that got none until now."""
+    resource = state.resources.get(uid)
+    if resource is None:
+        return
+    for node in sorted(state.fabric_failed[state.fabric_of.get(resource.node, ""), resource.model]):
+        cell = node, resource.model
+        state.cooling.put(cell, replace(state.cooling.rows[cell], alone=True))
 
 
 def _note_robbed(state: State, uid: str, key: DeviceKey | None) -> None:

@@ -13,6 +13,7 @@ from dds_core.model import BLOCKING, FAILED_CONDITION, PUBLISHER, RESCHEDULE, Cl
 from dds_core.scaler.events import ClaimFailed, CoolDown, CoolDownOver, Entry, FailureSignalled, Signal
 from dds_core.scaler.fold.lives import move
 from dds_core.scaler.model import Cell, ClaimLife, Failure
+from dds_core.scaler.operator import is_of_node
 from dds_core.scaler.rules.assignment import assign
 from dds_core.scaler.rules.suiting import unjudged
 from dds_core.scaler.state import State, Work
@@ -107,7 +108,10 @@ def fail(
     if node and model and (node, model) not in state.cooling:
         times = _times_in_a_row(work, (node, model), reason)
         until = work.at + _cool_down(state, times)
-        cool_down = CoolDown(node=node, model=model, mode=state.mode, until=until, reason=reason, times=times)
+        alone = reason == "AttachFailed" and is_of_node(message)
+        cool_down = CoolDown(
+            node=node, model=model, mode=state.mode, until=until, reason=reason, times=times, alone=alone
+        )
         work.emit_once(cool_down, f"{node}/{model}")
 
 

@@ -134,7 +134,9 @@ def test_a_held_device_goes_as_soon_as_a_list_has_begun_after_its_hold() -> None
         world.carry_out()
         world.tick(0.2)
     lowered = world.only(e.DetachOrdered)
-    assert world.decided_at(lowered) - (since - START) / SECOND <= IDLE + 1 + 2, "at most 2 s after the idle time was seen over"
+    assert world.decided_at(lowered) - (since - START) / SECOND <= IDLE + 1 + 2, (
+        "at most 2 s after the idle time was seen over"
+    )
 
 
 def test_a_pod_that_could_take_it_ends_the_hold() -> None:

@@ -24,6 +24,7 @@ KINDS: dict[str, tuple[float, Callable[[Maker, Draw], None]]] = {
     "placed": (0.15, sharing.placed),
     "replaced class": (0.2, choosing.replaced_class),
     "taint rule": (0.2, choosing.taint_rule),
+    "no driver": (0.3, fabrics.no_driver),
     "empty pools": (0.3, fabrics.empty_pools),
 }
 """Each kind with the share of fleets that have it."""

@@ -25,3 +25,18 @@ def empty_pools(maker: Maker, draw: Draw) -> None:
     for name, at, lasts, fabric in (*idles, *wants):
         maker.claim(at, name, [{"name": "r0", "exactly": {"deviceClassName": model["device"]}}])
         maker.pod(at, name, "default-scheduler", lasts, [name], fabric=fabric)
+
+
+def no_driver(maker: Maker, draw: Draw) -> None:
+    """Two nodes have no driver pod for a while, so that the operator reports an error of each attach there; the others are well."""
+    if len(maker.nodes) < 4:
+        return
+    since = draw.between(0, maker.trouble / 3)
+    fault = {
+        "kind": "refuse",
+        "nodes": draw.some(maker.nodes, 2),
+        "words": "no running nvidia driver pod was found on the node",
+        "since": since,
+        "until": min(since + draw.between(60, 400), maker.trouble),
+    }
+    maker.written["faults"]["fabric"].append(fault)
