@@ -408,7 +408,8 @@ class FailureSignalled(OfClaim, frozen=True):
 
 class CoolDown(OfCell, frozen=True):
     """Keep the scheduler from this model on this node until `until`; longer, the more `times` in a row it failed for
-    this reason. `alone`: by its words the failure is the node's, and says nothing of the fabric."""
+    this reason. `alone`: by its words the failure is the node's, and says nothing of the fabric. `needs`: it ends sooner where
+    the node has room for so many."""
 
     written: ClassVar[bool] = False
     around: ClassVar[bool] = True
@@ -417,6 +418,7 @@ class CoolDown(OfCell, frozen=True):
     reason: str
     times: int = 1
     alone: bool = False
+    needs: int = 0
 
     def words(self, names: Names) -> str:
         until = time_of_day(self.until)

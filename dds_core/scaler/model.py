@@ -182,12 +182,14 @@ class Failure(Record, frozen=True):
 
 class Cooling(Record, frozen=True):
     """A model kept from the scheduler on a node until an instant, after the `times`-th failure in a row for this reason. `alone`:
-    the fabric is not to blame: the error is the node's, or the fabric has brought a device of the model to a node since."""
+    the fabric is not to blame: the error is the node's, or the fabric has brought a device of the model to a node since.
+    `needs`: for how many the node had no room."""
 
     until: int
     reason: str
     times: int = 1
     alone: bool = False
+    needs: int = 0
 
     @property
     def of_fabric(self) -> bool:

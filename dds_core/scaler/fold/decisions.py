@@ -356,7 +356,7 @@ def _failures_unseen(state: State, unseen: set[Key]) -> None:
 
 
 def _cool_down(state: State, event: e.CoolDown, at: int) -> None:
-    row = Cooling(event.until, event.reason, event.times, event.alone)
+    row = Cooling(event.until, event.reason, event.times, event.alone, event.needs)
     state.cooling.put((event.node, event.model), row)
     if not row.of_fabric:
         state.cooled.put((event.node, event.model), row)

@@ -14,11 +14,11 @@ from dds_core.scaler.invariants import INVARIANTS
 from dds_core.scaler.rules import claims, detach, devices
 from dds_core.scaler.rules.assignment import Assignment, assign
 from dds_core.scaler.rules.detach import rebalance
-from dds_core.scaler.rules.failures import definite_due, end_cool_downs, fail, tell_failures
+from dds_core.scaler.rules.failures import definite_due, fail, tell_failures
 from dds_core.scaler.rules.handover import hand_over
 from dds_core.scaler.rules.labels import label
 from dds_core.scaler.rules.nudges import nudge
-from dds_core.scaler.rules.orders import fit_surplus, order, prewarm, who_waited_for, withdraw
+from dds_core.scaler.rules.orders import end_cool_downs, fit_surplus, order, prewarm, who_waited_for, withdraw
 from dds_core.scaler.rules.reservations import drop_overdue, ready_devices_of, reserve
 from dds_core.scaler.rules.suiting import unjudged
 from dds_core.scaler.state import State, Work
@@ -107,7 +107,7 @@ def for_node(work: Work, node: str) -> None:
         _give_back(work, node, assignments)
         work.guarded("rules.orders.prewarm", prewarm, node, assignments)
         if state.cooling_at[node]:
-            work.guarded("rules.failures.end_cool_downs", end_cool_downs, node)
+            work.guarded("rules.orders.end_cool_downs", end_cool_downs, node)
         work.guarded("rules.labels.label", label, node, assignments)
     if state.unexplained:
         work.guarded("rules.devices.tell_unexplained", devices.tell_unexplained, node)

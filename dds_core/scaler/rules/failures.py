@@ -10,7 +10,7 @@ from dds_core.events import decode
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.lifecycle import ATTACHED
 from dds_core.model import BLOCKING, FAILED_CONDITION, PUBLISHER, RESCHEDULE, Claim, Node, Pod, Result
-from dds_core.scaler.events import ClaimFailed, CoolDown, CoolDownOver, Entry, FailureSignalled, Signal
+from dds_core.scaler.events import ClaimFailed, CoolDown, Entry, FailureSignalled, Signal
 from dds_core.scaler.fold.lives import move
 from dds_core.scaler.model import Cell, ClaimLife, Failure
 from dds_core.scaler.operator import is_of_node
@@ -79,6 +79,7 @@ def fail(
     device: str = "",
     anywhere: bool = False,
     basis: str = "",
+    needs: int = 0,
 ) -> None:
     """End the attempt: decide the failure, move the claim (in live modes, or if the failure itself was observed), and cool the
     cell down; not if the claim would fail `anywhere`."""
@@ -110,8 +111,8 @@ def fail(
         until = work.at + _cool_down(state, times)
         alone = reason == "AttachFailed" and is_of_node(message)
         cool_down = CoolDown(
-            node=node, model=model, mode=state.mode, until=until, reason=reason, times=times, alone=alone
-        )
+            node=node, model=model, mode=state.mode, until=until, reason=reason, times=times, alone=alone, needs=needs
+        )  # fmt: skip
         work.emit_once(cool_down, f"{node}/{model}")
 
 
@@ -266,13 +267,3 @@ def _closed(state: State, failure: Failure) -> bool:
         (*key, name) in state.holders or any(t.key == taint and t.effect in BLOCKING for t in device.taints)
         for name, device in pool.devices.items()
     )
-
-
-def end_cool_downs(work: Work, node: str) -> None:
-    """End cool-downs whose time is over, and those of a node that took no pods when it takes them again."""
-    place = work.state.node(node)
-    open_again = place is not None and place.takes(())
-    for cell in sorted(work.state.cooling_at[node]):
-        row = work.state.cooling.rows[cell]
-        if work.has_come(row.until) or (open_again and row.reason == UNSCHEDULABLE):
-            work.emit_once(CoolDownOver(node=cell[0], model=cell[1], mode=work.state.mode), "/".join(cell))

@@ -24,11 +24,11 @@ from dds_core.model import (
     FabricResource,
     Model,
 )
-from dds_core.scaler.events import SURPLUS, WITHDRAWN, AttachOrdered
+from dds_core.scaler.events import SURPLUS, WITHDRAWN, AttachOrdered, CoolDownOver
 from dds_core.scaler.model import DEPARTED, Cell, Pool, PoolKey, model_of_device
 from dds_core.scaler.rules.assignment import Assignment, models_for, ordered_not_made, size_wanted
 from dds_core.scaler.rules.devices import is_given_up, progress_due, staying_of
-from dds_core.scaler.rules.failures import fail, fail_unschedulable
+from dds_core.scaler.rules.failures import UNSCHEDULABLE, fail, fail_unschedulable
 from dds_core.scaler.rules.suiting import (
     UNSUITABLE,
     arrived_unsuitable,
@@ -39,6 +39,7 @@ from dds_core.scaler.rules.suiting import (
 )
 from dds_core.scaler.state import State, Work
 
+NODE_LIMIT = "NodeLimit"
 _SLUG = re.compile(r"[^a-z0-9]+")
 
 
@@ -223,7 +224,10 @@ def _grant(work: Work, node: str, assignment: Assignment, cells: dict[str, CellP
             return
         refusal = _refusal(state, node, claim, cells[name], needed[name], granted)
         if refusal is not None:
-            fail(work, claim, life, *refusal, model=name)
+            full = refusal[0] == NODE_LIMIT
+            nowhere = full and _fits_nowhere(state, name, needed[name])
+            blamed = "" if nowhere else name
+            fail(work, claim, life, *refusal, blamed, anywhere=nowhere, needs=needed[name] if full else 0)
             return
     if any(conflicting_model(state, node, cells[name].model, claim) for name in needed):
         blocked.update(needed)
@@ -239,6 +243,26 @@ def _grant(work: Work, node: str, assignment: Assignment, cells: dict[str, CellP
     for name, count in needed.items():
         cells[name].size += count
         cells[name].granted += [claim.uid] * count
+
+
+def _fits_nowhere(state: State, model: str, count: int) -> bool:
+    """Whether a claim wants more of the model than any node may have, though nodes may have some: cool-downs would only keep
+    others out."""
+    tops = [limits_of(state, node, model)[1] for node in state.node_named]
+    return 0 < max(tops, default=0) < count
+
+
+def end_cool_downs(work: Work, node: str) -> None:
+    """End cool-downs whose time is over, those of a node that took no pods when it takes them again, and those of a full node
+    when it has room for what was refused."""
+    state, place = work.state, work.state.node(node)
+    open_again = place is not None and place.takes(())
+    for cell in sorted(state.cooling_at[node]):
+        row, model = state.cooling.rows[cell], state.model(cell[1])
+        filled = cell_of(state, node, model).filled if row.needs and model is not None else None
+        room = filled is not None and filled + row.needs <= limits_of(state, *cell)[1]
+        if work.has_come(row.until) or room or (open_again and row.reason == UNSCHEDULABLE):
+            work.emit_once(CoolDownOver(node=cell[0], model=cell[1], mode=state.mode), "/".join(cell))
 
 
 def _has_what_leaves(state: State, claim: Claim) -> bool:
@@ -264,7 +288,7 @@ def _refusal(
         return "Coexistence", f"{cell.model.model} may not share {node} with {rival}"
     top = limits_of(state, node, cell.model.model)[1]
     if cell.filled + count > top:
-        return "NodeLimit", f"{node} may have {top} of {cell.model.model} and has or awaits {cell.filled}"
+        return NODE_LIMIT, f"{node} may have {top} of {cell.model.model} and has or awaits {cell.filled}"
     return None
 
 

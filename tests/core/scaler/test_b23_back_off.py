@@ -6,6 +6,7 @@ again soon after it cooled down does so for twice as long.
 
 from dds_core.model import Node
 from dds_core.scaler import events as e
+from tests.core.scaler.pools import pool_results
 from tests.support.world import A100, H100, SECOND, World, one_node
 
 
@@ -42,6 +43,30 @@ def test_b23_the_label_comes_back_with_room() -> None:
     world.tick(121)
     world.relabel("node0", {"cohdi.io/nvidia-a100-40-size-max": "2"})
     assert world.events(e.NodeLabelled)[-1].labels == {"cohdi.io/nvidia-a100-40": "true"}
+
+
+def test_b23_the_cool_down_ends_as_soon_as_there_is_room() -> None:
+    world = full_node()
+    world.settle()
+    world.tick(10)
+    assert not world.events(e.CoolDownOver)
+    world.relabel("node0", {"cohdi.io/nvidia-a100-40-size-max": "2"})
+    assert world.only(e.CoolDownOver).node == "node0"
+    assert world.events(e.NodeLabelled)[-1].labels == {"cohdi.io/nvidia-a100-40": "true"}
+
+
+def test_b23_a_claim_that_no_node_can_serve_keeps_nobody_out() -> None:
+    """On 14 equal nodes others waited 182 s (p95) for one such claim, whose failures closed node after node, longer each time."""
+    world = World("attach", cool_down_seconds=120, scan_interval_seconds=0)
+    for i in range(2):
+        world.node(f"node{i}", labels={"cohdi.io/nvidia-a100-40-size-max": "2"})
+    world.pool(A100, 8)
+    world.claim("wide", 3)
+    world.allocate("wide", "node0")
+    assert world.only(e.ClaimFailed).reason == "NodeLimit" and not world.events(e.CoolDown)
+    assert world.only(e.FailureSignalled).claim == world.uid("wide")
+    world.waits("other", "node0", *pool_results(5))
+    assert world.only(e.AttachOrdered).claims == (world.uid("other"),)
 
 
 def test_b23_a_label_that_nobody_removes_leaves_the_failure_untold() -> None:
