@@ -15,8 +15,6 @@ from typing import Any, Final, NamedTuple
 
 from transitions import Machine
 
-from dds_core.errors import InputError
-
 NEW: Final = ""
 """State of a claim or device that was not seen before."""
 
@@ -219,13 +217,7 @@ def claim_machine(model: Any = None, *, callbacks: Hooks | None = None, guards: 
     guards: by trigger name; the trigger changes nothing unless all of them give true.
     All get the `transitions` EventData. A model may define `nothing_ordered` and `something_ordered`, the guards of the two
     `released` rows of Attaching; without them something counts as ordered. A trigger that a state does not name is ignored.
-    Raises InputError for a name that the table lacks.
     """
-    triggers = {edge.trigger for edge in CLAIM_TABLE}
-    moments = {f"{moment}_{state}" for state in CLAIM_STATES for moment in ("on_enter", "on_exit")}
-    for given, known in ((callbacks, triggers | moments), (guards, triggers)):
-        for name in sorted((given or {}).keys() - known):
-            raise InputError(f"there is no trigger or state {name!r}", fix=f"name one of {', '.join(sorted(known))}")
     machine = Machine(
         model=Machine.self_literal if model is None else model,
         states=["New", *CLAIM_STATES],

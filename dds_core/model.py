@@ -61,10 +61,11 @@ class Toleration(Record, frozen=True):
     effect: str = ""
 
     def tolerates(self, taint: Taint) -> bool:
-        """As v1.Toleration.ToleratesTaint: an empty effect, key or operator is not compared, or means Equal."""
-        if (self.effect and self.effect != taint.effect) or (self.key and self.key != taint.key):
+        if self.effect and self.effect != taint.effect:
             return False
-        return self.operator == "Exists" or (self.operator in ("", "Equal") and self.value == taint.value)
+        if self.operator == "Exists":
+            return not self.key or self.key == taint.key
+        return self.key == taint.key and self.value == taint.value
 
 
 class CapacityPolicy(Record, frozen=True):

@@ -6,7 +6,6 @@ A test's place says what it costs (docs/testing.md). `make test` leaves out what
 
 import os
 import signal
-import tempfile
 
 import freezegun
 import pytest
@@ -31,9 +30,6 @@ settings.load_profile("small")
 # freezegun looks at every attribute of every module that is loaded; the official client's modules load themselves when they are
 # looked at, and break when they do so under a frozen clock.
 freezegun.configure(extend_ignore_list=["kubernetes"])
-
-# Where dds was used before, there is a log of its own below the home directory.
-os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="dds-tests-")
 
 # Whoever runs the tests in a window must see the same lines.
 os.environ.pop("COLUMNS", None)

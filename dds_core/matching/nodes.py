@@ -97,14 +97,13 @@ def _add_new(to: list[Requirement], more: Iterable[Requirement]) -> None:
 def _term_matches(term: Term, node: Node) -> bool:
     if not term.expressions and not term.fields:
         return False
-    return all(holds(each, node.labels) for each in term.expressions) and all(
-        each.key == "metadata.name" and each.operator in ("In", "NotIn") and holds(each, {each.key: node.name})
+    return all(_holds(each, node.labels) for each in term.expressions) and all(
+        each.key == "metadata.name" and each.operator in ("In", "NotIn") and _holds(each, {each.key: node.name})
         for each in term.fields
     )
 
 
-def holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
-    """Whether labels satisfy the requirement, as the scheduler's nodeaffinity says."""
+def _holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
     value = labels.get(requirement.key)
     match requirement.operator:
         case "In":

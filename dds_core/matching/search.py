@@ -30,7 +30,16 @@ BLOCKING = ("NoSchedule", "NoExecute")
 
 def prevented(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> bool:
     """Whether a taint prevents the allocation and no toleration accepts it."""
-    return any(taint.effect in BLOCKING and not any(each.tolerates(taint) for each in tolerations) for taint in taints)
+    return any(taint.effect in BLOCKING and not any(tolerates(each, taint) for each in tolerations) for taint in taints)
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Whether the toleration accepts the taint. An empty effect or key accepts all."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    return toleration.operator == "Exists" or (toleration.operator == "Equal" and toleration.value == taint.value)
 
 
 # -- constraints -------------------------------------------------------------------------------------------------------

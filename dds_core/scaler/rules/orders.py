@@ -12,7 +12,6 @@ from itertools import combinations
 
 from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.policy import MICROSECONDS
-from dds_core.matching.nodes import holds
 from dds_core.model import (
     GOING,
     OWNER,
@@ -23,6 +22,7 @@ from dds_core.model import (
     ClaimRequest,
     FabricResource,
     Model,
+    Requirement,
 )
 from dds_core.scaler.events import SURPLUS, WITHDRAWN, AttachOrdered, CoolDownOver
 from dds_core.scaler.model import DEPARTED, Cell, Pool, PoolKey, model_of_device
@@ -481,7 +481,32 @@ def _reached(state: State, node: str, model: Model) -> tuple[PoolKey, ...]:
 
 def _reaches(pool: Pool, name: str, labels: Mapping[str, str]) -> bool:
     """Whether a node of this name and with these labels satisfies the pool's node selector."""
-    return all(holds(r, {r.key: name} if r.key == "metadata.name" else labels) for r in pool.selector)
+    return all(_holds(r, {r.key: name} if r.key == "metadata.name" else labels) for r in pool.selector)
+
+
+def _holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value in requirement.values
+        case "NotIn":
+            return value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            return _compares(requirement, value)
+        case _:
+            return False
+
+
+def _compares(requirement: Requirement, value: str | None) -> bool:
+    try:
+        number, bound = int(value or ""), int(requirement.values[0])
+    except (ValueError, IndexError):
+        return False
+    return number > bound if requirement.operator == "Gt" else number < bound
 
 
 def ask(work: Work, cell: CellPlan, reason: str, claims: tuple[str, ...] = ()) -> None:

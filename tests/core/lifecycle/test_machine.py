@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from dds_core.errors import InputError
 from dds_core.lifecycle import CLAIM_STATES, CLAIM_TABLE, DEVICE_TABLE, Edge, claim_machine, claim_target, mermaid
 
 TRIGGERS = list(dict.fromkeys(edge.trigger for edge in CLAIM_TABLE))
@@ -107,9 +106,3 @@ def test_the_diagram_has_every_edge_once(table: tuple[Edge, ...]) -> None:
         assert found is not None, line
         drawn += [(trigger, found[1], found[2]) for trigger in found[3].split(", ")]
     assert sorted(drawn) == sorted((edge.trigger, edge.source or "[*]", edge.target) for edge in table)
-
-
-@pytest.mark.parametrize("hooks", [{"callbacks": {"pod_bond": []}}, {"guards": {"on_enter_Bound": []}}])
-def test_a_name_that_the_table_lacks_is_refused(hooks: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="there is no trigger or state"):
-        claim_machine(**hooks)

@@ -81,8 +81,6 @@ def read(
         raise Fault("apiVersion", f"is not {' or '.join(versions)}")
     if not meta.uid:
         raise Fault("metadata.uid", "is missing")
-    if "\0" in meta.uid:
-        raise Fault("metadata.uid", "has a NUL character, which no log can keep")
     if not meta.name:
         raise Fault("metadata.name", "is missing")
     if namespaced and not meta.namespace:
