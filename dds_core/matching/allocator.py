@@ -82,8 +82,7 @@ class Allocator:
     ) -> None:
         """`share_id` returns a new UUID for each share (needed as soon as a device is shared). `steps` limits one search: the
         number of devices tried, up to 10 µs each (the scheduler's filterTimeout without a clock). `forgiving`: a selector that
-        fails on a device does not select it, instead of failing the pod; and equal devices are not tried one after the other,
-        where the scheduler's own search would run out of time."""
+        fails on a device does not select it, instead of failing the pod."""
         self.in_use = in_use if in_use is not None else InUse()
         self.gates = gates if gates is not None else Gates()
         self._inventory = Inventory(slices, self.gates)
@@ -148,9 +147,8 @@ class Allocator:
         obeyed = self.gates.device_taints and self.gates.device_taint_rules
         rules = tuple(self._rules.values()) if obeyed else ()
         search = Search(
-            node, pools, plans, self.in_use, self.gates, self._selected, rules, self._steps, tables, among, apart,
-            prune=self._forgiving,
-        )  # fmt: skip
+            node, pools, plans, self.in_use, self.gates, self._selected, rules, self._steps, tables, among, apart
+        )
         if not all(self._give(search, one) for one in given):
             return Fit(reason="a device that a claim keeps does not satisfy its constraints, or is not known")
         try:

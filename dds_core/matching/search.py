@@ -205,7 +205,6 @@ class Search:
         tables: Tables | None = None,
         among: Sequence[DeviceKey] | None = None,
         apart: Mapping[DeviceKey, Collection[DeviceKey]] | None = None,
-        prune: bool = False,
     ) -> None:
         self._node = node
         self._pools = pools
@@ -225,8 +224,6 @@ class Search:
             else Exact(pools, in_use, self._promised.shares)
         )
         self._constraints: list[Sequence[Rule]] = [rules_of(plan.claim, gates) for plan in plans]
-        self._prune = prune
-        self._kinds: dict[DeviceKey, object] = {}
         self._all: dict[Wanted, list[Candidate]] = {}
         self._eligible: dict[Wanted, list[int]] = {}
         self.taken: list[list[Taken]] = [[] for _ in plans]
@@ -308,10 +305,8 @@ class Search:
 
     def _first_fit(self, claim: int, request: int, wanted: Wanted, had: int, start: int) -> str:
         """Try the devices from place `start` on. As in Kubernetes, each free device is checked once, since a failing selector
-        must be noticed. When all are known (`_eligible`), a branch ends as soon as fewer are left than needed. With `prune`, a
-        device that differs in nothing from one that led to a dead end here is left out: whatever a search found with it, it would
-        have found with the other in its place."""
-        candidates, in_vain = self._candidates, set[object]()
+        must be noticed. When all are known (`_eligible`), a branch ends as soon as fewer are left than needed."""
+        candidates = self._candidates
         whole, promised, admin = self._in_use.devices, self._promised.devices, wanted.asked.admin
         place, needed = start, wanted.asked.count - had
         while True:
@@ -333,8 +328,6 @@ class Search:
                 continue
             if not self._usable(candidate, wanted, self._plans[claim].claim):
                 continue
-            if in_vain and self._kind(candidate) in in_vain:
-                continue
             if not self._take(claim, wanted, candidate, must=False):
                 continue
             end = self._device(claim, request, wanted, had + 1, place)
@@ -343,33 +336,6 @@ class Search:
             self._give_back(claim)
             if end == _TOO_MANY:
                 return end
-            if self._prune:
-                in_vain.add(self._kind(candidate))
-
-    def _kind(self, candidate: Candidate) -> object:
-        """Equal for devices that this search cannot tell apart: for none that is shared, consumes counters, or is kept apart from
-        others."""
-        known = self._kinds.get(candidate.key)
-        if known is not None:
-            return known
-        device = candidate.device
-        if device.shared or device.consumes or candidate.key in self._apart:
-            found: object = candidate.key
-        else:
-            named = {
-                name for plan in self._plans for one in plan.claim.constraints for name in (one.match, one.distinct)
-            }
-            values = [device.lookup(name, candidate.slice.driver) for name in sorted(filter(None, named))]
-            usable = [
-                self._usable(candidate, each, plan.claim)
-                for plan in self._plans
-                for way in plan.requests
-                for each in way
-            ]
-            told = (values, usable, sorted(device.capacity.items()), self._taints(candidate), candidate.slice.driver)
-            found = repr(told)
-        self._kinds[candidate.key] = found
-        return found
 
     def _places(self, claim: int, wanted: Wanted) -> list[int]:
         """The places of the devices that are not in use and that the selectors select. Devices promised by this search are

@@ -106,13 +106,11 @@ def allocator(
     gates: Gates | None = None,
     rules: Iterable[TaintRule] = (),
     steps: int = 100_000,
-    forgiving: bool = False,
 ) -> Allocator:
     """An allocator that knows class gpu, which takes any device; shares are numbered."""
     numbers = iter(range(1, 1_000_000))
     known = [class_of(), *classes]
-    more: dict[str, Any] = {"steps": steps, "forgiving": forgiving}
-    return Allocator(slices, known, in_use, gates, rules, share_id=lambda: f"share-{next(numbers)}", **more)
+    return Allocator(slices, known, in_use, gates, rules, share_id=lambda: f"share-{next(numbers)}", steps=steps)
 
 
 def hold(chosen: Allocator, fit: Fit) -> None:
