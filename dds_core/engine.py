@@ -78,10 +78,9 @@ class EngineOf(Generic[P]):
         return Step(at, fact, work.emitted, work.broken)
 
     def due(self, until: int) -> DeadlinePassed | None:
-        """The earliest deadline that is due at `until` or before, to be fed at its instant `due`; None if there is none. An instant
-        before the last fact's counts as the last fact's, as in `feed`: a clock that steps back leaves no deadline behind."""
+        """The earliest deadline that is due at `until` or before, to be fed at its instant `due`; None if there is none."""
         first = self.deadline_queue.next()
-        if first is None or first.due > max(until, self.state.now):
+        if first is None or first.due > until:
             return None
         return DeadlinePassed(kind=first.kind, of=first.of, due=first.due)
 
