@@ -53,7 +53,7 @@ CORDON = Taint(f"{_CONDITIONS}/unschedulable", "", "NoSchedule")
 
 
 class Toleration(Record, frozen=True):
-    """A toleration; an empty `effect` tolerates every effect, an empty `key` with Exists every key."""
+    """A toleration; an empty `effect` tolerates every effect, an empty `key` every key."""
 
     key: str = ""
     operator: str = "Equal"
@@ -61,11 +61,10 @@ class Toleration(Record, frozen=True):
     effect: str = ""
 
     def tolerates(self, taint: Taint) -> bool:
-        if self.effect and self.effect != taint.effect:
+        """Whether it accepts the taint; an unknown operator accepts none."""
+        if self.effect and self.effect != taint.effect or self.key and self.key != taint.key:
             return False
-        if self.operator == "Exists":
-            return not self.key or self.key == taint.key
-        return self.key == taint.key and self.value == taint.value
+        return self.operator == "Exists" or (self.operator == "Equal" and self.value == taint.value)
 
 
 class CapacityPolicy(Record, frozen=True):

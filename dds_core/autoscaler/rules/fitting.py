@@ -124,8 +124,8 @@ def _short(left: Amounts, asks: Amounts) -> str:
 
 
 def _matches(load: Load, name: str, labels: Mapping[str, str]) -> bool:
-    terms = tuple(Term(term) for term in load.terms)
-    return not terms or node_matches(NodeSelector(terms), Node(name, {**labels, "metadata.name": name}))
+    terms = tuple(Term.of(term) for term in load.terms)
+    return not terms or node_matches(NodeSelector(terms), Node(name, labels))
 
 
 # -- devices -------------------------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def _allocator(state: Fleet) -> Allocator:
 
 
 def _slice(one: Slice) -> FoundSlice:
-    selector = NodeSelector((Term(one.selector),)) if one.selector else None
+    selector = NodeSelector((Term.of(one.selector),)) if one.selector else None
     return replace(records.slice_of(one), selector=selector, all_nodes=one.all_nodes)
 
 

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from dds_core.matching.allocator import Gates, TaintRule
-from dds_core.matching.search import tolerates
 from dds_core.model import Taint, Toleration
 from tests.core.matching.given import GPU, NODE, allocator, asked, claim, device, devices, exactly, first_of, slice_of
 
@@ -45,7 +44,8 @@ def test_which_tolerations_accept_a_taint(toleration: dict[str, Any], accepted: 
 
 
 def test_an_unknown_operator_accepts_nothing() -> None:
-    assert not tolerates(Toleration("down", "Newer", "yes"), Taint("down", "yes", "NoSchedule"))
+    """Kubernetes, core/v1 and resource/v1 ToleratesTaint: the default of the switch over operators is false."""
+    assert not Toleration("down", "Newer", "yes").tolerates(Taint("down", "yes", "NoSchedule"))
 
 
 def test_every_taint_must_be_tolerated() -> None:

@@ -74,7 +74,7 @@ def planned(plans: Plans[P], decision: Decision, event_id: str, at: int, state: 
     events.
     """
     draw = plans.get(type(decision))
-    if draw is None or getattr(decision, "mode", "observe") == "observe":
+    if draw is None or decision.mode == "observe":
         return ()
     task = draw(decision, at, state)
     return (replace(task, decision=event_id, action=type(decision).__name__, at=at),)
