@@ -62,7 +62,7 @@ class Toleration(Record, frozen=True):
 
     def tolerates(self, taint: Taint) -> bool:
         """Whether it accepts the taint; an unknown operator accepts none."""
-        if self.effect and self.effect != taint.effect or self.key and self.key != taint.key:
+        if (self.effect and self.effect != taint.effect) or (self.key and self.key != taint.key):
             return False
         return self.operator == "Exists" or (self.operator == "Equal" and self.value == taint.value)
 
@@ -311,7 +311,8 @@ class DeviceClass(Record, frozen=True):
 
 
 class TaintRule(Record, frozen=True):
-    """A DeviceTaintRule; an empty `driver`, `pool` or `device` matches any. `labels` show its owner."""
+    """A DeviceTaintRule; an empty `driver`, `pool` or `device` matches any. `selects`: whether it has a selector. `labels` show its
+    owner."""
 
     uid: str
     name: str = ""
@@ -321,6 +322,7 @@ class TaintRule(Record, frozen=True):
     taint: Taint = Taint(key="")
     labels: dict[str, str] = {}
     deleting: bool = False
+    selects: bool = True
 
 
 class Model(Record, frozen=True):

@@ -67,7 +67,8 @@ class Fact(Event, frozen=True):
 
 
 class Decision(Event, frozen=True, kw_only=True):
-    """Something wanted. Each type has a field `mode`, the mode it was decided in: under "observe" it is shown and never carried out.
+    """Something wanted. Each type has a field `mode`, the mode it was decided in: under "observe" it is shown and never carried
+    out.
 
     `reissued` marks one that was decided before a restart and that the cluster does not show. `written` says whether it is
     written to the cluster, or only into the log; `gone_with` with which kind of object it is forgotten that it was shown;

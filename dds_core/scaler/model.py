@@ -298,6 +298,12 @@ class Reuse(Record, frozen=True):
 
 # -- pools -------------------------------------------------------------------------------------------------------------
 
+def release_of(version: str) -> tuple[int, ...]:
+    """The numbers of a release such as "1.36" or "1.36.2"; empty if it is not known."""
+    parts = version.split(".")
+    return tuple(map(int, parts)) if all(part.isdecimal() and part.isascii() for part in parts) else ()
+
+
 PoolKey = tuple[str, str]
 """(driver, pool)."""
 

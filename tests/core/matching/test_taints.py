@@ -93,11 +93,14 @@ def test_what_a_rule_covers(selector: dict[str, str], left: list[str]) -> None:
     assert left == []
 
 
-def test_a_rule_without_a_selector_covers_nothing() -> None:
+@pytest.mark.parametrize("bug", [True, False])
+def test_a_rule_without_a_selector_covers_all_up_to_1_37_0_and_then_nothing(bug: bool) -> None:
+    """Kubernetes issue 141620, mended by pull 141648 (1.38) and 141998 (1.37.1)."""
     bare = TaintRule.from_object(
         {"metadata": {"name": "bare"}, "spec": {"taint": {"key": "k", "effect": "NoSchedule"}}}
     )
-    assert allocator(slice_of("d0"), rules=[bare], gates=OBEYED).allocate(NODE, [claim()])
+    gates = Gates(device_taint_rules=True, taint_without_selector=bug)
+    assert bool(allocator(slice_of("d0"), rules=[bare], gates=gates).allocate(NODE, [claim()])) is not bug
 
 
 def test_rules_come_and_go_and_are_tolerated() -> None:

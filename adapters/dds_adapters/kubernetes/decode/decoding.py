@@ -209,11 +209,9 @@ def device_class(raw: bytes) -> DeviceClass:
 
 
 def taint_rule(raw: bytes) -> TaintRule:
-    """A DeviceTaintRule. Raises Fault, also without a selector: such a rule matches no device, and dds never made one."""
+    """A DeviceTaintRule. Raises Fault."""
     found = read(raw_.taint_rule, raw, "DeviceTaintRule", TAINT_RULES)
-    meta, selector = found.metadata, found.spec.device_selector
-    if selector is None:
-        raise Fault("spec.deviceSelector", "is missing: the rule matches no device")
+    meta, selector = found.metadata, found.spec.device_selector or _NO_SELECTOR
     if selector.device_class_name or selector.selectors:
         raise Fault("spec.deviceSelector", "selects by class or CEL, which is not understood")
     return TaintRule(
@@ -225,6 +223,7 @@ def taint_rule(raw: bytes) -> TaintRule:
         taint=_taint(found.spec.taint),
         labels=meta.labels or {},
         deleting=meta.deletion_timestamp is not None,
+        selects=found.spec.device_selector is not None,
     )
 
 
@@ -330,6 +329,7 @@ def fabric_resource(raw: bytes) -> FabricResource:
 
 _NO_STATUS = raw_.ClaimStatus()
 _NO_CLASS = raw_.ClassSpec()
+_NO_SELECTOR = raw_.DeviceSelector()
 _NO_NODE = raw_.NodeSpec()
 _NO_POD = raw_.PodSpec()
 _NO_POD_STATUS = raw_.PodStatus()

@@ -111,13 +111,6 @@ REFUSED = [
     ),
     (
         "devicetaintrules",
-        "spec/deviceSelector",
-        ...,
-        "spec.deviceSelector",
-        "is missing: the rule matches no device",
-    ),
-    (
-        "devicetaintrules",
         "spec/deviceSelector/deviceClassName",
         "gpu",
         "spec.deviceSelector",
