@@ -85,7 +85,15 @@ def read(
         raise Fault("metadata.name", "is missing")
     if namespaced and not meta.namespace:
         raise Fault("metadata.namespace", "is missing")
+    for field, value in (("uid", meta.uid), ("name", meta.name), ("namespace", meta.namespace)):
+        if not names(value):
+            raise Fault(f"metadata.{field}", "is too long, or has a character such as NUL that does not print")
     return found
+
+
+def names(text: str) -> bool:
+    """Whether a UID or name can be used: it names streams of the log, and a database takes no NUL."""
+    return len(text) <= 253 and text.isprintable()
 
 
 def well_formed(decoder: msgspec.json.Decoder[_Any], raw: bytes) -> _Any:
