@@ -311,8 +311,8 @@ class DeviceClass(Record, frozen=True):
 
 
 class TaintRule(Record, frozen=True):
-    """A DeviceTaintRule; an empty `driver`, `pool` or `device` matches any. `selects`: whether it has a selector. `labels` show its
-    owner."""
+    """A DeviceTaintRule; an empty `driver`, `pool` or `device` matches any. `selects`: whether it has a selector. `labels` show
+    its owner."""
 
     uid: str
     name: str = ""
@@ -346,6 +346,25 @@ class Config(Record, frozen=True):
     models: tuple[Model, ...] = ()
     fabrics: tuple[int, ...] = ()
     mode: str = ""
+
+
+def text_attribute(device: Device, driver: str, name: str) -> str:
+    """A string attribute by its plain or driver-qualified name; "" when absent or not a string (never a match)."""
+    for key in (name, f"{driver}/{name}"):
+        value = device.attributes.get(key)
+        if isinstance(value, str) and value:
+            return value
+    return ""
+
+
+def model_of_device(config: Config, driver: str, device: Device) -> Model | None:
+    """The model whose dra-attributes the device has; empty attributes (a pool's `uuid: ""`) do not count."""
+    return next((model for model in config.models if model.driver == driver and is_of(model, device)), None)
+
+
+def is_of(model: Model, device: Device) -> bool:
+    wanted = {name: value for name, value in model.attributes.items() if value}
+    return bool(wanted) and all(text_attribute(device, model.driver, n) == v for n, v in wanted.items())
 
 
 class AttachRequest(Record, frozen=True):

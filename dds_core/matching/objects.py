@@ -139,8 +139,8 @@ class DeviceClass(Struct, frozen=True, eq=False):
 
 
 class TaintRule(Struct, frozen=True, eq=False):
-    """A DeviceTaintRule: a taint on every device that its selector selects. Without a selector (`selects` false) it depends on the
-    scheduler's release: `Gates.taint_without_selector`."""
+    """A DeviceTaintRule: a taint on every device that its selector selects. Without a selector (`selects` false) it depends on
+    the scheduler's release: `Gates.taint_without_selector`."""
 
     name: str
     taint: Taint
@@ -158,7 +158,9 @@ class TaintRule(Struct, frozen=True, eq=False):
 
     def covers(self, key: DeviceKey) -> bool:
         """Whether the rule puts its taint on this device."""
-        return all(not want or want == have for want, have in zip((self.driver, self.pool, self.device), key, strict=True))
+        return all(
+            not want or want == have for want, have in zip((self.driver, self.pool, self.device), key, strict=True)
+        )
 
 
 def expressions(selectors: Iterable[Object] | None) -> tuple[str, ...]:

@@ -25,9 +25,10 @@ from dds_core.model import (
     DeviceKey,
     FabricResource,
     Model,
+    model_of_device,
 )
 from dds_core.scaler.events import SURPLUS, WITHDRAWN, AttachOrdered
-from dds_core.scaler.model import DEPARTED, Cell, Pool, PoolKey, model_of_device
+from dds_core.scaler.model import DEPARTED, Cell, Pool, PoolKey
 from dds_core.scaler.rules.assignment import Assignment, models_for, ordered_not_made, size_wanted
 from dds_core.scaler.rules.devices import is_given_up, progress_due, staying_of
 from dds_core.scaler.rules.failures import fail, fail_unschedulable
