@@ -36,7 +36,7 @@ has the label, at the longest until the instant that is its value (seconds since
 NO_PROGRESS = "NoProgress"
 """Reason of alerts about what takes too long: a device on its way in or out, or a claim whose order has no visible effect."""
 DEVICE_ERROR, DEVICE_TAINTED, DEVICE_TWICE = "DeviceError", "DeviceTainted", "DeviceTwice"
-DEVICE_UNLISTED, DEVICE_UNEXPLAINED = "DeviceUnlisted", "DeviceUnexplained"
+DEVICE_UNLISTED, DEVICE_UNEXPLAINED, DEVICE_LOST = "DeviceUnlisted", "DeviceUnexplained", "DeviceLost"
 """Reasons of alerts about a device."""
 MANAGER, MANAGER_ERROR = "manager", "ManagerError"
 """What an alert about all devices is about, and its reason."""
