@@ -215,18 +215,25 @@ def claim_machine(model: Any = None, *, callbacks: Hooks | None = None, guards: 
     callbacks: by trigger name, called after each transition of that trigger; by state name prefixed "on_enter_" or
         "on_exit_", called on entering or leaving that state.
     guards: by trigger name; the trigger changes nothing unless all of them give true.
+    Raises ValueError for a name that the table does not have.
     All get the `transitions` EventData. A model may define `nothing_ordered` and `something_ordered`, the guards of the two
     `released` rows of Attaching; without them something counts as ordered. A trigger that a state does not name is ignored.
     """
+    hooks, checks = callbacks or {}, guards or {}
+    triggers = {edge.trigger for edge in CLAIM_TABLE}
+    states = ("New", *CLAIM_STATES)
+    moments = {f"{moment}_{state}" for moment in ("on_enter", "on_exit") for state in states}
+    for what, known, given in (("callbacks", triggers | moments, hooks), ("guards", triggers, checks)):
+        if unknown := sorted(given.keys() - known):
+            raise ValueError(f"{what} under names that the claim's life does not have: {', '.join(unknown)}")
     machine = Machine(
         model=Machine.self_literal if model is None else model,
-        states=["New", *CLAIM_STATES],
+        states=list(states),
         initial="New",
         auto_transitions=False,
         ignore_invalid_triggers=True,
         send_event=True,
     )
-    hooks, checks = callbacks or {}, guards or {}
     target = machine if model is None else model
     for edge in CLAIM_TABLE:
         guarded = bool(edge.guard) and hasattr(target, edge.guard)
@@ -239,7 +246,7 @@ def claim_machine(model: Any = None, *, callbacks: Hooks | None = None, guards: 
             conditions=[*checks.get(edge.trigger, ()), *([edge.guard] if guarded else [])],
             after=list(hooks.get(edge.trigger, ())),
         )
-    for state in CLAIM_STATES:
+    for state in states:
         for moment in ("on_enter", "on_exit"):
             for hook in hooks.get(f"{moment}_{state}", ()):
                 machine.get_state(state).add_callback(moment.removeprefix("on_"), hook)

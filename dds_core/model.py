@@ -53,7 +53,7 @@ CORDON = Taint(f"{_CONDITIONS}/unschedulable", "", "NoSchedule")
 
 
 class Toleration(Record, frozen=True):
-    """A toleration; an empty `effect` tolerates every effect, an empty `key` with Exists every key."""
+    """A toleration; an empty `effect` tolerates every effect, an empty `key` every key."""
 
     key: str = ""
     operator: str = "Equal"
@@ -61,11 +61,10 @@ class Toleration(Record, frozen=True):
     effect: str = ""
 
     def tolerates(self, taint: Taint) -> bool:
-        if self.effect and self.effect != taint.effect:
+        """Whether it accepts the taint; an unknown operator accepts none."""
+        if (self.effect and self.effect != taint.effect) or (self.key and self.key != taint.key):
             return False
-        if self.operator == "Exists":
-            return not self.key or self.key == taint.key
-        return self.key == taint.key and self.value == taint.value
+        return self.operator == "Exists" or (self.operator == "Equal" and self.value == taint.value)
 
 
 class CapacityPolicy(Record, frozen=True):
@@ -317,7 +316,8 @@ class DeviceClass(Record, frozen=True):
 
 
 class TaintRule(Record, frozen=True):
-    """A DeviceTaintRule; an empty `driver`, `pool` or `device` matches any. `labels` show its owner."""
+    """A DeviceTaintRule; an empty `driver`, `pool` or `device` matches any. `selects`: whether it has a selector. `labels` show
+    its owner."""
 
     uid: str
     name: str = ""
@@ -327,6 +327,7 @@ class TaintRule(Record, frozen=True):
     taint: Taint = Taint(key="")
     labels: dict[str, str] = {}
     deleting: bool = False
+    selects: bool = True
 
 
 class Model(Record, frozen=True):
@@ -350,6 +351,25 @@ class Config(Record, frozen=True):
     models: tuple[Model, ...] = ()
     fabrics: tuple[int, ...] = ()
     mode: str = ""
+
+
+def text_attribute(device: Device, driver: str, name: str) -> str:
+    """A string attribute by its plain or driver-qualified name; "" when absent or not a string (never a match)."""
+    for key in (name, f"{driver}/{name}"):
+        value = device.attributes.get(key)
+        if isinstance(value, str) and value:
+            return value
+    return ""
+
+
+def model_of_device(config: Config, driver: str, device: Device) -> Model | None:
+    """The model whose dra-attributes the device has; empty attributes (a pool's `uuid: ""`) do not count."""
+    return next((model for model in config.models if model.driver == driver and is_of(model, device)), None)
+
+
+def is_of(model: Model, device: Device) -> bool:
+    wanted = {name: value for name, value in model.attributes.items() if value}
+    return bool(wanted) and all(text_attribute(device, model.driver, n) == v for n, v in wanted.items())
 
 
 class AttachRequest(Record, frozen=True):

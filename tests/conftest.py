@@ -6,6 +6,7 @@ A test's place says what it costs (docs/testing.md). `make test` leaves out what
 
 import os
 import signal
+import tempfile
 
 import freezegun
 import pytest
@@ -33,6 +34,13 @@ freezegun.configure(extend_ignore_list=["kubernetes"])
 
 # Whoever runs the tests in a window must see the same lines.
 os.environ.pop("COLUMNS", None)
+
+# Nor may the log and the settings of the person who runs them change what they see: dds keeps its files in a home of the tests.
+# $HOME stays, for the caches of tools that tests start.
+_HOME = tempfile.TemporaryDirectory(prefix="dds-tests-")
+os.environ["XDG_STATE_HOME"] = _HOME.name
+for _name in [name for name in os.environ if name.startswith("DDS_") or name == "KUBECONFIG"]:
+    del os.environ[_name]
 
 # Who starts the tests in the background may have told them to ignore Ctrl-C; the commands that they start would ignore it too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

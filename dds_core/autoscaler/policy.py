@@ -45,6 +45,9 @@ class ServerTemplate(Strict):
 
     capacity: dict[str, str] = Field(description="Allocatable quantities; cpu, memory and pods are required.")
     labels: dict[str, str] = Field(default={}, description="All labels of a fresh node, also those of device pools.")
+    devices: dict[str, Number] = Field(
+        default={}, description="Most devices that it takes, by cdi-model-name; a model without entry has no limit."
+    )
     taints: tuple[KeptTaint, ...] = Field(
         default=(), description="Taints (key, value, effect) that a fresh node keeps."
     )
@@ -64,9 +67,10 @@ class ServerTemplate(Strict):
                 raise ValueError(f"{name} is no quantity: {text[:40]!r}") from None
         return given
 
-    def made(self) -> Template:
+    def made(self, more: Mapping[str, str] | None = None) -> Template:
+        """`more`: what else it can be asked for; what the capacity says counts."""
         taints = tuple(Taint(one.key, one.value, one.effect) for one in self.taints)
-        return Template(self.labels, taints, self.capacity, self.os, self.arch)
+        return Template(self.labels, taints, {**(more or {}), **self.capacity}, self.os, self.arch)
 
 
 class ServerGroup(Strict):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from dds_core.model import CORDON, FINISHED, Record, Requirement, Taint, Toleration
+from dds_core.model import BLOCKING, CORDON, FINISHED, Record, Requirement, Taint, Toleration
 
 DELETED_BY_CA = "ToBeDeletedByClusterAutoscaler"
 """Key of the taint that Cluster Autoscaler puts on a node before it asks for its removal."""
@@ -69,7 +69,7 @@ class Load(Record, frozen=True):
     def tolerates(self, worker: Worker) -> bool:
         """Whether no taint of the node keeps the pod away."""
         taints = (*worker.taints, *([CORDON] if worker.unschedulable else ()))
-        hard = (taint for taint in taints if taint.effect in ("NoSchedule", "NoExecute"))
+        hard = (taint for taint in taints if taint.effect in BLOCKING)
         return all(any(one.tolerates(taint) for one in self.tolerations) for taint in hard)
 
 

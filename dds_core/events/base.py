@@ -67,7 +67,8 @@ class Fact(Event, frozen=True):
 
 
 class Decision(Event, frozen=True, kw_only=True):
-    """Something wanted. `mode` is the mode it was decided in: under "observe" it is shown and never carried out.
+    """Something wanted. Each type has a field `mode`, the mode it was decided in: under "observe" it is shown and never carried
+    out.
 
     `reissued` marks one that was decided before a restart and that the cluster does not show. `written` says whether it is
     written to the cluster, or only into the log; `gone_with` with which kind of object it is forgotten that it was shown;
@@ -78,6 +79,11 @@ class Decision(Event, frozen=True, kw_only=True):
     around: ClassVar[bool] = False
 
     reissued: bool = False
+
+    @property
+    def mode(self) -> str:
+        """Each type declares it as a field, at its own place in the stored form; `register` refuses one that does not."""
+        raise TypeError(f"{type(self).__name__} has no mode")
 
     @property
     def key(self) -> tuple[str, str]:
@@ -111,10 +117,13 @@ _decoders: dict[str, msgspec.json.Decoder[Event]] = {}
 
 
 def register(*kinds: type[Event]) -> tuple[type[Event], ...]:
-    """Make event types known to the codec, under their class names. Raises TypeError for a name that is taken.
+    """Make event types known to the codec, under their class names. Raises TypeError for a name that is taken, and for a
+    decision without the field `mode`.
 
     A change to a class that has shipped needs a new schema version and an upcasting step (`dds_core.replay.logged`)."""
     for kind in kinds:
+        if issubclass(kind, Decision) and "mode" not in kind.__struct_fields__:
+            raise TypeError(f"the decision {kind.__name__} has no field mode")
         if TYPES.setdefault(kind.__name__, kind) is not kind:
             raise TypeError(f"there is an event type {kind.__name__} already")
         _decoders[kind.__name__] = msgspec.json.Decoder(kind)

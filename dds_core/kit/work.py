@@ -30,7 +30,7 @@ def folding(folds: Mapping[type[Event], Fold]) -> Callable[[P, Event, int], P]:
         IllegalTransition for a transition that its lifecycle table does not have."""
         if state.reissue and isinstance(event, e.Fact):
             state.reissue.drop_where(lambda key: True)
-        if isinstance(event, e.Decision) and getattr(event, "mode", "") == "observe":
+        if isinstance(event, e.Decision) and event.mode == "observe":
             state.last_emitted.put(event.key, e.encode(event))
         else:
             folds[type(event)](state, event, at)
@@ -366,7 +366,7 @@ class Work(Generic[P]):
         refused lately (unless `at_once`). `target`: what the adapter names in the write's outcome; default: the decision's
         subject."""
         state = self.state
-        if getattr(decision, "mode", "observe") == "observe":
+        if decision.mode == "observe":
             if state.last_emitted.get(decision.key) == e.encode(decision):
                 return False
         else:

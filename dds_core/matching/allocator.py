@@ -145,7 +145,8 @@ class Allocator:
         plans = self._plans(tuple(claims))
         pools = self._inventory.pools(node)
         obeyed = self.gates.device_taints and self.gates.device_taint_rules
-        rules = tuple(self._rules.values()) if obeyed else ()
+        bare = self.gates.taint_without_selector
+        rules = tuple([one for one in self._rules.values() if one.selects or bare]) if obeyed else ()
         search = Search(
             node, pools, plans, self.in_use, self.gates, self._selected, rules, self._steps, tables, among, apart
         )

@@ -13,7 +13,10 @@ from dds_core.model import Requirement
 Object = dict[str, Any]
 """An API object, or a part of one, as decoded JSON. Never changed in place."""
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_INT64 = range(-(2**63), 2**63)
+_NAME = "metadata.name"
+"""The only field that node selectors may name."""
 
 
 class Node(Struct, frozen=True, eq=False):
@@ -33,6 +36,14 @@ class Term(Struct, frozen=True):
 
     expressions: tuple[Requirement, ...] = ()
     fields: tuple[Requirement, ...] = ()
+
+    @classmethod
+    def of(cls, both: Iterable[Requirement]) -> Term:
+        """The term with these requirements, on labels and on the node's name, as `dds_core.model` keeps them: in one tuple."""
+        found = tuple(both)
+        return cls(
+            tuple([each for each in found if each.key != _NAME]), tuple([each for each in found if each.key == _NAME])
+        )
 
 
 class NodeSelector(Struct, frozen=True):
@@ -68,7 +79,7 @@ def node_matches(selector: NodeSelector, node: Node) -> bool:
 
 def only(node: str) -> NodeSelector:
     """The selector for exactly the node of this name."""
-    return NodeSelector((Term(fields=(Requirement("metadata.name", "In", (node,)),)),))
+    return NodeSelector((Term(fields=(Requirement(_NAME, "In", (node,)),)),))
 
 
 def merged(selectors: Iterable[NodeSelector]) -> NodeSelector | None:
@@ -98,7 +109,7 @@ def _term_matches(term: Term, node: Node) -> bool:
     if not term.expressions and not term.fields:
         return False
     return all(_holds(each, node.labels) for each in term.expressions) and all(
-        each.key == "metadata.name" and each.operator in ("In", "NotIn") and _holds(each, {each.key: node.name})
+        each.key == _NAME and each.operator in ("In", "NotIn") and _holds(each, {each.key: node.name})
         for each in term.fields
     )
 
@@ -123,10 +134,19 @@ def _holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
 
 
 def _difference(value: str | None, bounds: tuple[str, ...]) -> int:
-    """Label minus bound. 0 when one of them is no integer, so that neither Gt nor Lt holds."""
-    if value is None or len(bounds) != 1 or not _INTEGER.fullmatch(value) or not _INTEGER.fullmatch(bounds[0]):
+    """Label minus bound. 0 when one of them is no integer of 64 bits, so that neither Gt nor Lt holds."""
+    if value is None or len(bounds) != 1:
         return 0
-    return int(value) - int(bounds[0])
+    left, right = _integer(value), _integer(bounds[0])
+    return 0 if left is None or right is None else left - right
+
+
+def _integer(text: str) -> int | None:
+    """As Go's ParseInt reads it: no underscore, no space, ASCII digits only."""
+    if not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if number in _INT64 else None
 
 
 def _requirements(written: Iterable[Object] | None) -> tuple[Requirement, ...]:

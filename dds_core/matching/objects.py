@@ -139,7 +139,8 @@ class DeviceClass(Struct, frozen=True, eq=False):
 
 
 class TaintRule(Struct, frozen=True, eq=False):
-    """A DeviceTaintRule: a taint on every device that its selector selects. Without a selector (`selects` false) on none."""
+    """A DeviceTaintRule: a taint on every device that its selector selects. Without a selector (`selects` false) it depends on
+    the scheduler's release: `Gates.taint_without_selector`."""
 
     name: str
     taint: Taint
@@ -157,7 +158,7 @@ class TaintRule(Struct, frozen=True, eq=False):
 
     def covers(self, key: DeviceKey) -> bool:
         """Whether the rule puts its taint on this device."""
-        return self.selects and all(
+        return all(
             not want or want == have for want, have in zip((self.driver, self.pool, self.device), key, strict=True)
         )
 
@@ -227,6 +228,9 @@ class Gates(Struct, frozen=True):
     """DRADeviceBindingConditions. Off: devices with binding conditions are skipped."""
     consumable_capacity: bool = True
     """DRAConsumableCapacity. Off: a request for capacity fails the pod, and a shared device is allocated as a whole."""
+    taint_without_selector: bool = True
+    """Not a gate: a rule without a selector covers every device, as up to 1.37.0; later ones obey the API's "none" (kubernetes
+    pull 141648)."""
     faults: bool = False
     """Not a gate: repeat the faults of 1.36.2, to predict that scheduler instead of finding what satisfies a claim. See
     `counters.AsIn1362`, and in `search` `_DistinctByRequest` and `_take`."""

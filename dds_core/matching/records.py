@@ -30,7 +30,7 @@ def class_of(found: model.DeviceClass) -> DeviceClass:
 
 
 def rule_of(found: model.TaintRule) -> TaintRule:
-    return TaintRule(found.name, found.taint, found.driver, found.pool, found.device)
+    return TaintRule(found.name, found.taint, found.driver, found.pool, found.device, found.selects)
 
 
 def claim_of(found: model.Claim, requests: Sequence[model.ClaimRequest]) -> Claim:

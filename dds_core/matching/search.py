@@ -19,27 +19,14 @@ from dds_core.matching.nodes import Node, node_matches
 from dds_core.matching.objects import Attribute, Device, DeviceClass, Gates, TaintRule
 from dds_core.matching.pools import Candidate, NodePools, device_reach
 from dds_core.matching.usage import Amounts, InUse, consumption, fits
-from dds_core.model import DeviceKey, Taint, Toleration
+from dds_core.model import BLOCKING, DeviceKey, Taint, Toleration
 
 # -- taints (KEP-5055) -------------------------------------------------------------------------------------------------
 
 
-BLOCKING = ("NoSchedule", "NoExecute")
-"""Effects that prevent an allocation. The effect `None` and unknown effects do not."""
-
-
 def prevented(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> bool:
     """Whether a taint prevents the allocation and no toleration accepts it."""
-    return any(taint.effect in BLOCKING and not any(tolerates(each, taint) for each in tolerations) for taint in taints)
-
-
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether the toleration accepts the taint. An empty effect or key accepts all."""
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    return toleration.operator == "Exists" or (toleration.operator == "Equal" and toleration.value == taint.value)
+    return any(taint.effect in BLOCKING and not any(each.tolerates(taint) for each in tolerations) for taint in taints)
 
 
 # -- constraints -------------------------------------------------------------------------------------------------------

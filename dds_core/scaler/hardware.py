@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 
 from dds_core.matching.quantities import amount
-from dds_core.model import Device, Record
+from dds_core.model import Device, Record, text_attribute
 from dds_core.scaler.policy import DriverPolicy
 
 VIRTUAL = "vf"
@@ -113,15 +113,6 @@ def _drawn(device: Device) -> Iterator[tuple[tuple[str, str], Fraction]]:
 def uuid_of(driver: str, device: Device, knobs: DriverPolicy) -> str:
     """The UUID of the hardware by the device's own attributes, "" if they do not tell."""
     return _parent(driver, device, knobs) or text_attribute(device, driver, knobs.uuid_attribute)
-
-
-def text_attribute(device: Device, driver: str, name: str) -> str:
-    """A string attribute by its plain or driver-qualified name; "" when absent or not a string (never a match)."""
-    for key in (name, f"{driver}/{name}"):
-        value = device.attributes.get(key)
-        if isinstance(value, str) and value:
-            return value
-    return ""
 
 
 def _parent(driver: str, device: Device, knobs: DriverPolicy) -> str:

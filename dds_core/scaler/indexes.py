@@ -58,6 +58,7 @@ from dds_core.scaler.model import (
     described_as,
     gather,
     model_of_pool,
+    release_of,
 )
 from dds_core.scaler.policy import Policy
 
@@ -364,6 +365,8 @@ class OwnIndexes(Tables):
 
 
 NO_CONFIG = Config(uid="")
+LAST_TO_TAINT_WITHOUT_SELECTOR = (1, 37, 0)
+"""The last release whose scheduler takes a taint rule without a selector for one of all devices; one that is not known does."""
 _UNKNOWN = Face()
 
 
@@ -487,13 +490,22 @@ class Indexes(OwnIndexes):
             made = Allocator(
                 map(slice_of, own),
                 map(class_of, self.classes.rows.values()),
-                gates=Gates(device_taint_rules=True),
+                gates=Gates(
+                    device_taint_rules=True,
+                    taint_without_selector=release_of(self.version) <= LAST_TO_TAINT_WITHOUT_SELECTOR,
+                ),
                 rules=[rule_of(rule) for rule in self.rules.rows.values() if rule.labels.get(OWNER_LABEL) != OWNER],
                 share_id=lambda: "shared",
                 forgiving=True,
             )
             found = self._allocators[node] = (made, {})
         return found
+
+    def release_is(self, version: str) -> None:
+        """The API server's release was learned."""
+        if version != self.version:
+            self.version = version
+            self._choice_changed()
 
     def _choice_changed(self) -> None:
         """Other devices may satisfy claims now: look at every node where a claim waits."""

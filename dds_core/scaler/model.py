@@ -11,9 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from dds_core.model import BLOCKING, Allocation, Config, Device, DeviceKey, Model, Record, Requirement, Slice
+from dds_core.model import (
+    BLOCKING,
+    Allocation,
+    Config,
+    Device,
+    DeviceKey,
+    Model,
+    Record,
+    Requirement,
+    Slice,
+    is_of,
+    model_of_device,
+)
 from dds_core.scaler.events import ReservedDevice, Swap
-from dds_core.scaler.hardware import text_attribute
 
 Cell = tuple[str, str]
 """(node name, cdi-model-name)."""
@@ -25,7 +36,7 @@ has the label, at the longest until the instant that is its value (seconds since
 NO_PROGRESS = "NoProgress"
 """Reason of alerts about what takes too long: a device on its way in or out, or a claim whose order has no visible effect."""
 DEVICE_ERROR, DEVICE_TAINTED, DEVICE_TWICE = "DeviceError", "DeviceTainted", "DeviceTwice"
-DEVICE_UNLISTED, DEVICE_UNEXPLAINED = "DeviceUnlisted", "DeviceUnexplained"
+DEVICE_UNLISTED, DEVICE_UNEXPLAINED, DEVICE_LOST = "DeviceUnlisted", "DeviceUnexplained", "DeviceLost"
 """Reasons of alerts about a device."""
 MANAGER, MANAGER_ERROR = "manager", "ManagerError"
 """What an alert about all devices is about, and its reason."""
@@ -305,6 +316,13 @@ class Reuse(Record, frozen=True):
 
 # -- pools -------------------------------------------------------------------------------------------------------------
 
+
+def release_of(version: str) -> tuple[int, ...]:
+    """The numbers of a release such as "1.36" or "1.36.2"; empty if it is not known."""
+    parts = version.split(".")
+    return tuple(map(int, parts)) if all(part.isdecimal() and part.isascii() for part in parts) else ()
+
+
 PoolKey = tuple[str, str]
 """(driver, pool)."""
 
@@ -368,19 +386,9 @@ def model_of_pool(config: Config, driver: str, pool: str) -> Model | None:
     return next((m for m in config.models if m.device == word and m.driver == driver), None)
 
 
-def model_of_device(config: Config, driver: str, device: Device) -> Model | None:
-    """The model whose dra-attributes the device has; empty attributes (a pool's `uuid: ""`) do not count."""
-    return next((model for model in config.models if model.driver == driver and _is_of(model, device)), None)
-
-
 def described_as(config: Config, named: Model, driver: str, pool: Pool) -> Model:
     """The model whose attributes the devices of a pool have; `named`, the one of the pool's name, if they have no other's."""
     first = next(iter(pool.devices.values()), None)
-    if first is None or _is_of(named, first):
+    if first is None or is_of(named, first):
         return named
     return model_of_device(config, driver, first) or named
-
-
-def _is_of(model: Model, device: Device) -> bool:
-    wanted = {name: value for name, value in model.attributes.items() if value}
-    return bool(wanted) and all(text_attribute(device, model.driver, n) == v for n, v in wanted.items())

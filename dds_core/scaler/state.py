@@ -25,10 +25,11 @@ from dds_core.model import (
     Node,
     Pod,
     Result,
+    model_of_device,
 )
 from dds_core.scaler.events import ReservedDevice
 from dds_core.scaler.indexes import Indexes
-from dds_core.scaler.model import CONDEMNED, DEVICE_UNEXPLAINED, model_of_device
+from dds_core.scaler.model import CONDEMNED, DEVICE_UNEXPLAINED
 from dds_core.scaler.operator import verdict
 from dds_core.scaler.policy import read_policy
 from dds_core.scaler.spending import count_from

@@ -106,7 +106,7 @@ def fact_words(fact: Event, pair: Pair, known: Known) -> list[str]:
 
 def decision_words(decision: Decision, known: Known) -> str:
     """One sentence: "dds would …" for mode observe; "dds decided again to …" for a decision repeated after a restart."""
-    if getattr(decision, "mode", "") == "observe":
+    if decision.mode == "observe":
         return f"dds would {decision.words(known)}"
     return f"dds decided {'again ' if decision.reissued else ''}to {decision.words(known)}"
 

@@ -397,8 +397,8 @@ class OurProcess(Generic[P]):
             raise
         self._tell(self.outbox.limit(self.controller.limit))
         self._tell(self.outbox.put(tasks, self._steady()))
-        while self.controller.wanted_lists:
-            self._followed[self.controller.wanted_lists.pop()].relist()
+        for resource in self.controller.take_wanted_lists():
+            self._followed[resource].relist()
         self._write()
         self.controller.after_turn()
         due = self.controller.due()

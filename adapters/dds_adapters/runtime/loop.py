@@ -297,6 +297,12 @@ class Controller(ABC, Generic[P]):
         """What is missing in the cluster at this address, so that dds can do nothing although nothing fails."""
         return []
 
+    def take_wanted_lists(self) -> list[str]:
+        """Those of which a new list is wanted, in an order that does not depend on the hash seed; they are wanted no more."""
+        taken = sorted(self.wanted_lists)
+        self.wanted_lists.clear()
+        return taken
+
     # Inputs from other sources than the API server. By default there are none.
 
     def begin(self) -> None:

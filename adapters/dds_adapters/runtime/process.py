@@ -367,8 +367,8 @@ class Process(Generic[P]):
                 return  # these tasks are made again at the next start
             self.writer.limit(controller.limit)
             self.writer.put(tasks)
-            while controller.wanted_lists:
-                self.reflectors[controller.wanted_lists.pop()].relist()
+            for resource in controller.take_wanted_lists():
+                self.reflectors[resource].relist()
             controller.after_turn()
             self._look_at_policy(controller)
             self._look_at_cluster(controller)

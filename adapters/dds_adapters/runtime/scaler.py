@@ -17,7 +17,7 @@ from dds_adapters.kubernetes.watch.object_store import Identity, seeds
 from dds_adapters.kubernetes.watch.watch_spec import OPTIONAL, VERSIONS, WatchSpec, watched
 from dds_adapters.kubernetes.write.events import announce
 from dds_adapters.kubernetes.write.guarding import Guarding, ask_guarding
-from dds_adapters.kubernetes.write.plan import plan, stamps
+from dds_adapters.kubernetes.write.plan import plan, stamps, writes
 from dds_adapters.kubernetes.write.pods import Sink, ask_pod, tell_gone
 from dds_adapters.kubernetes.write.tasks import Task
 from dds_adapters.runtime.loop import Arriving, CommitListener, Controller, EffectivePolicy, OnError, Surroundings
@@ -214,7 +214,8 @@ class Scaler(Controller[State]):
         state = self.state
         if state.live:
             for event in (step.fact, *(event for event, _ in step.caused)):
-                yield from announce(event, step.at, state)
+                if not writes(event):
+                    yield from announce(event, step.at, state)
         if state.synced:
             yield from self._questions.after(step, state)
 

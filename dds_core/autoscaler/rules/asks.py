@@ -11,7 +11,7 @@ from dds_core.autoscaler.fold.decisions import MADE
 from dds_core.autoscaler.model import Group, GroupsView, Instance, NodeRef
 from dds_core.autoscaler.policy import ServerGroup
 from dds_core.autoscaler.records import STARTING, Advice, Load, Shown, Worker
-from dds_core.autoscaler.rules.fitting import Cycle, servers_for
+from dds_core.autoscaler.rules.fitting import Cycle, extended, servers_for
 from dds_core.autoscaler.rules.servers import lacking
 from dds_core.autoscaler.state import Fleet, Work
 from dds_core.events import Event
@@ -294,7 +294,7 @@ def view_of(state: Fleet) -> GroupsView:
 
 def _group(state: Fleet, name: str, shown: Shown) -> Group:
     known = state.policy.group(name)
-    template = known.template.made() if known is not None else None
+    template = known.template.made(extended(state, known)) if known is not None else None
     debug = shown.closed or f"{len(shown.members)} members"
     return Group(
         name, shown.minimum, shown.maximum, shown.target, debug, tuple(_instances(state, name, shown)), template

@@ -14,11 +14,12 @@ from dds_core.autoscaler.records import Advice, Amounts, Load, Worker
 from dds_core.autoscaler.state import Fleet
 from dds_core.matching import records
 from dds_core.matching.allocator import Allocator, Claim, Gates, InUse, Node, NodeSelector
+from dds_core.matching.claims import Alternative, Request
 from dds_core.matching.errors import AllocationError
 from dds_core.matching.nodes import Term, node_matches
 from dds_core.matching.objects import Slice as FoundSlice
 from dds_core.matching.quantities import NANO, parse
-from dds_core.model import Device, Requirement, Slice
+from dds_core.model import Device, DeviceKey, Model, Requirement, Slice, is_of, model_of_device
 
 _UNITS = {"cpu": 1000}
 """Factors to whole numbers: millicores, bytes, pods."""
@@ -31,7 +32,8 @@ class Cycle:
         self._state = state
         self._workers = sorted((one for one in state.workers.rows.values() if _takes(one)), key=lambda one: one.name)
         self._left = {one.name: _left(state, one) for one in self._workers}
-        self._allocator = _allocator(state)
+        self._slices = [*(one for _, one in sorted(state.slices.rows.items())), *_returning(state)]
+        self._allocator = _allocator(state, self._slices)
 
     def advise(self, load: Load) -> Advice:
         """The case of the pod; "" if it waits only for the scheduler, or one of its claims does not exist yet."""
@@ -59,7 +61,7 @@ class Cycle:
 
     def _server_for(self, load: Load, wanted: tuple[Claim, ...], why: str) -> Advice:
         for group in self._state.own_groups():
-            if self.would_take(group, load) and (not wanted or self._has_devices(fresh(group), wanted)):
+            if self.would_take(group, load) and (not wanted or self._brings(group, wanted)):
                 return Advice("server", f"{why}; a server of {group.name} would take it")
         what = "nor has the pool a device for it" if wanted else "nor would a server of any group"
         return Advice("nothing", f"{why}, {what}")
@@ -71,11 +73,35 @@ class Cycle:
         fits = not _short(room_of(template.capacity), load.asks)
         return fits and load.tolerates(worker) and _matches(load, "", worker.labels)
 
-    def _has_devices(self, node: Node, wanted: tuple[Claim, ...]) -> bool:
+    def _has_devices(self, node: Node, wanted: tuple[Claim, ...], among: list[DeviceKey] | None = None) -> bool:
         try:
-            return bool(self._allocator.allocate(node, wanted))
+            return bool(self._allocator.allocate(node, wanted, among=among))
         except AllocationError:
             return False
+
+    def _brings(self, group: ServerGroup, wanted: tuple[Claim, ...]) -> bool:
+        """Whether a fresh server of the group would get the devices. Devices of a model are alike, so that it sees as many free
+        ones of each as it takes."""
+        node, room = fresh(group), dict(group.template.devices)
+        if not room:
+            return self._has_devices(node, wanted)
+        seen = list[DeviceKey]()
+        for key, device in self._free_for(node):
+            model = model_of_device(self._state.config, key[0], device)
+            name = model.model if model is not None else ""
+            if room.get(name, 1):
+                seen.append(key)
+                room.update({name: room[name] - 1} if name in room else {})
+        return self._has_devices(node, wanted, seen)
+
+    def _free_for(self, node: Node) -> Iterator[tuple[DeviceKey, Device]]:
+        """The devices of the pools that reach the node, and those that may return to them; of shared ones also those in use."""
+        for one in self._slices:
+            if not one.node and (one.all_nodes or _reaches(one, node)):
+                for name, device in one.devices.items():
+                    key = (one.driver, one.pool, name)
+                    if device.shared or not self._state.holders[key]:
+                        yield key, device
 
 
 def servers_for(group: ServerGroup, loads: Iterable[Load]) -> int:
@@ -124,17 +150,54 @@ def _short(left: Amounts, asks: Amounts) -> str:
 
 
 def _matches(load: Load, name: str, labels: Mapping[str, str]) -> bool:
-    terms = tuple(Term(term) for term in load.terms)
-    return not terms or node_matches(NodeSelector(terms), Node(name, {**labels, "metadata.name": name}))
+    terms = tuple(Term.of(term) for term in load.terms)
+    return not terms or node_matches(NodeSelector(terms), Node(name, labels))
 
 
 # -- devices -------------------------------------------------------------------------------------------------------------
 
 
-def _allocator(state: Fleet) -> Allocator:
-    slices = [_slice(one) for _, one in sorted(state.slices.rows.items())]
+def extended(state: Fleet, group: ServerGroup) -> dict[str, str]:
+    """What a fresh server can be asked for as extended resources, as quantities: as many as it takes of all models whose devices
+    the resource's class selects."""
+    found = Counter[str]()
+    for model in state.config.models:
+        most = group.template.devices.get(model.model, 0)
+        for name in _resources_of(state, model) if most else ():
+            found[name] += most
+    return {name: str(count) for name, count in sorted(found.items())}
+
+
+def _resources_of(state: Fleet, model: Model) -> Iterator[str]:
+    """The extended resources of the classes that select the model's devices: one that a pool or a node lists, else what the
+    ConfigMap says of them."""
+    known = (
+        device
+        for _, one in sorted(state.slices.rows.items())
+        if one.driver == model.driver
+        for _, device in sorted(one.devices.items())
+        if is_of(model, device)
+    )
+    device = Device(attributes=dict(next(known, Device(attributes=dict(model.attributes))).attributes))
+    sample = Slice("sample", "sample", model.driver, "sample", 1, 1, all_nodes=True, devices={"sample": device})
+    allocator = _allocator(state, [sample])
+    for one in state.classes.rows.values():
+        if one.extended_resource:
+            request = Request("sample", (Alternative("sample", "sample", one.name),))
+            try:
+                if allocator.allocate(Node("sample"), [Claim("sample", "", "", (request,))]):
+                    yield one.extended_resource
+            except AllocationError:
+                continue
+
+
+def _reaches(one: Slice, node: Node) -> bool:
+    return bool(one.selector) and node_matches(NodeSelector((Term.of(one.selector),)), node)
+
+
+def _allocator(state: Fleet, slices: Iterable[Slice]) -> Allocator:
     return Allocator(
-        [*slices, *map(_slice, _returning(state))],
+        map(_slice, slices),
         map(records.class_of, state.classes.rows.values()),
         _in_use(state),
         Gates(device_taint_rules=True),
@@ -145,7 +208,7 @@ def _allocator(state: Fleet) -> Allocator:
 
 
 def _slice(one: Slice) -> FoundSlice:
-    selector = NodeSelector((Term(one.selector),)) if one.selector else None
+    selector = NodeSelector((Term.of(one.selector),)) if one.selector else None
     return replace(records.slice_of(one), selector=selector, all_nodes=one.all_nodes)
 
 

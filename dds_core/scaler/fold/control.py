@@ -32,8 +32,8 @@ def _policy(state: State, event: e.PolicyChanged, at: int) -> None:
 def _capabilities(state: State, event: e.Capabilities, at: int) -> None:
     changed = (state.guards, state.unanswered) != (event.guards, event.unanswered)
     state.dirty.everything = changed or state.dirty.everything
-    state.version, state.guards, state.unguarded = event.version, event.guards, event.unguarded
-    state.unanswered = event.unanswered
+    state.release_is(event.version)
+    state.guards, state.unguarded, state.unanswered = event.guards, event.unguarded, event.unanswered
 
 
 def _synced(state: State, event: e.Synced, at: int) -> None:

@@ -29,10 +29,11 @@ from dds_core.model import (
     FabricResource,
     Model,
     Result,
+    model_of_device,
 )
 from dds_core.scaler.events import ReservedDevice
 from dds_core.scaler.hardware import Face
-from dds_core.scaler.model import DEPARTED, model_of_device
+from dds_core.scaler.model import DEPARTED
 from dds_core.scaler.operator import LEAVES, verdict
 from dds_core.scaler.rules.devices import is_given_up, is_marked
 from dds_core.scaler.state import State

@@ -40,7 +40,7 @@ from dds_core.scaler.fold.objects import SLICES
 from dds_core.scaler.model import NO_DEVICE, DeviceLife, Fence, Hold, Look, hold_name
 from dds_core.scaler.operator import RARE, WHOLE_REQUEST, pauses, verdict
 from dds_core.scaler.rules.assignment import Assignment, assign
-from dds_core.scaler.rules.devices import held_key, is_given_up, progress_due, staying_of
+from dds_core.scaler.rules.devices import held_key, is_given_up, progress_due, staying_of, tell_lost
 from dds_core.scaler.rules.exchange import AFTER_REFUSAL, LAST_MOMENT, MOST_RESULTS, list_when_settled
 from dds_core.scaler.rules.failures import definite_due
 from dds_core.scaler.rules.orders import CellPlan, ask, cell_of, limits_of, published_free
@@ -768,7 +768,9 @@ def check_departures(work: Work, uid: str) -> None:
     if fence is not None:
         known = [] if _is_of_another(state, resource, fence.key) else [fence.key]
     key = next((key for key in (*known, *_faces_of(state, resource)) if state.holders[key]), None)
-    if key is not None:
+    if key is not None and state.node(resource.node) is None:
+        tell_lost(work, key, resource.node)
+    elif key is not None:
         work.alert(
             uid,
             "DetachedInUse",

@@ -10,6 +10,7 @@ from dds_core.scaler.events import DeviceMoved, UsedStamped
 from dds_core.scaler.fold.objects import taints_of
 from dds_core.scaler.model import (
     DEVICE_ERROR,
+    DEVICE_LOST,
     DEVICE_TAINTED,
     DEVICE_UNEXPLAINED,
     DEVICE_UNLISTED,
@@ -29,7 +30,10 @@ def step(work: Work, uid: str) -> None:
         move = next_move(work.state, uid)
         if move is None:
             return
+        life = work.state.devices.get(uid)
         work.emit(move)
+        if move.trigger == "gone" and move.source == USED and life is not None and life.key is not None:
+            tell_lost(work, life.key, life.node)
         if move.trigger == "freed":
             resource = work.state.resources.get(uid)
             if resource is not None:
@@ -73,6 +77,18 @@ def next_move(state: State, uid: str) -> DeviceMoved | None:
     if source == MARKED and not marked:
         return _move(uid, "unmarked", source, "the mark was taken off")
     return None
+
+
+def tell_lost(work: Work, key: DeviceKey, node: str) -> None:
+    """Alert about a device that is gone under the claims that have it, most often with its node."""
+    state = work.state
+    how = f"with node {node}" if state.node(node) is None else f"on node {node}, whose ComposableResource is gone"
+    for uid in sorted(state.holders[key]):
+        claim = state.claims.rows[uid]
+        name = f"{claim.namespace}/{claim.name}"
+        work.alert(
+            uid, DEVICE_LOST, f"claim {name} has lost its device {key[2]} {how}: delete its pod if it is still there"
+        )
 
 
 def _on_its_way_back(resource: FabricResource) -> str:

@@ -26,7 +26,7 @@ from dds_core.scaler.events import (
     Swap,
 )
 from dds_core.scaler.fold.decisions import RELISTED, UNGUARDED, settled_due
-from dds_core.scaler.model import Exchange
+from dds_core.scaler.model import Exchange, release_of
 from dds_core.scaler.rules.assignment import assign
 from dds_core.scaler.state import State, Work
 
@@ -100,8 +100,7 @@ def _against_scheduler(state: State, name: str) -> str:
 
 
 def looks_anew(state: State) -> bool:
-    major, _, minor = state.version.partition(".")
-    return major.isdigit() and minor.isdigit() and (int(major), int(minor)) >= LOOKS_ANEW
+    return release_of(state.version) >= LOOKS_ANEW
 
 
 def _against_claim(state: State, claim: Claim, pods: list[Pod], node: str) -> str:

@@ -12,6 +12,7 @@ from itertools import combinations
 
 from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.policy import MICROSECONDS
+from dds_core.matching.nodes import Node, NodeSelector, Term, node_matches
 from dds_core.model import (
     GOING,
     OWNER,
@@ -22,10 +23,10 @@ from dds_core.model import (
     ClaimRequest,
     FabricResource,
     Model,
-    Requirement,
+    model_of_device,
 )
 from dds_core.scaler.events import SURPLUS, WITHDRAWN, AttachOrdered, CoolDownOver
-from dds_core.scaler.model import DEPARTED, Cell, Pool, PoolKey, model_of_device
+from dds_core.scaler.model import DEPARTED, Cell, Pool, PoolKey
 from dds_core.scaler.rules.assignment import Assignment, models_for, ordered_not_made, size_wanted
 from dds_core.scaler.rules.devices import is_given_up, progress_due, staying_of
 from dds_core.scaler.rules.failures import UNSCHEDULABLE, fail, fail_unschedulable
@@ -481,32 +482,7 @@ def _reached(state: State, node: str, model: Model) -> tuple[PoolKey, ...]:
 
 def _reaches(pool: Pool, name: str, labels: Mapping[str, str]) -> bool:
     """Whether a node of this name and with these labels satisfies the pool's node selector."""
-    return all(_holds(r, {r.key: name} if r.key == "metadata.name" else labels) for r in pool.selector)
-
-
-def _holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
-    value = labels.get(requirement.key)
-    match requirement.operator:
-        case "In":
-            return value in requirement.values
-        case "NotIn":
-            return value not in requirement.values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt":
-            return _compares(requirement, value)
-        case _:
-            return False
-
-
-def _compares(requirement: Requirement, value: str | None) -> bool:
-    try:
-        number, bound = int(value or ""), int(requirement.values[0])
-    except (ValueError, IndexError):
-        return False
-    return number > bound if requirement.operator == "Gt" else number < bound
+    return not pool.selector or node_matches(NodeSelector((Term.of(pool.selector),)), Node(name, labels))
 
 
 def ask(work: Work, cell: CellPlan, reason: str, claims: tuple[str, ...] = ()) -> None:

@@ -103,6 +103,9 @@ def _config(before: Config | None, config: Config, known: telling.Known) -> Iter
 
 def _rule(before: TaintRule | None, rule: TaintRule, known: telling.Known) -> Iterator[str]:
     what = "/".join(part or "*" for part in (rule.driver, rule.pool, rule.device))
+    what = (
+        what if rule.selects else "all devices up to Kubernetes 1.37.0, since it has no selector, and on none after it"
+    )
     yield f"taint rule {rule.name} puts {taints((rule.taint,))} on {what}"
 
 

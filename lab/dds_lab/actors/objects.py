@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from random import Random
 
+from dds_core.model import Taint, Toleration
 from dds_lab.client import ApiError, Client, Mirror, Object, OnChange, instants
 from dds_lab.time import Time
 
@@ -55,15 +56,9 @@ def tolerates(tolerations: Iterable[Object], taint: Object) -> bool:
 
 
 def covers(toleration: Object, taint: Object) -> bool:
-    if toleration.get("effect") not in (None, "", taint["effect"]):
-        return False
-    key = toleration.get("key") or ""
-    if key and key != taint["key"]:
-        return False
-    operator = toleration.get("operator") or "Equal"
-    if operator == "Exists":
-        return True
-    return bool(key) and operator == "Equal" and (toleration.get("value") or "") == (taint.get("value") or "")
+    given = [toleration.get(name) or "" for name in ("key", "operator", "value", "effect")]
+    given[1] = given[1] or "Equal"
+    return Toleration(*given).tolerates(Taint(taint["key"], taint.get("value") or "", taint["effect"]))
 
 
 def allocation_of(claim: Object | None) -> Object | None:

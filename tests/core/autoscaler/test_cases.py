@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dds_core.autoscaler import events as e
-from dds_core.model import CORDON, Requirement, Taint, Toleration
-from tests.core.autoscaler.yard import Yard
+from dds_core.model import CORDON, Claim, Requirement, Taint, Toleration
+from tests.core.autoscaler.yard import CAPACITY, LABELS, Yard
+from tests.support.world import A100, asks
 
 
 def advice(yard: Yard, pod: str = "train") -> tuple[str, str]:
@@ -74,6 +75,18 @@ def test_nothing_helps_where_the_pool_is_empty_or_no_server_is_big_enough() -> N
     yard.refresh()
     assert advice(yard, "huge") == ("nothing", "node0 has too little cpu, nor would a server of any group")
     assert yard.group.maximum == 4, "Cluster Autoscaler sees that by itself"
+    yard.sound()
+
+
+@pytest.mark.parametrize(("takes", "case"), [({}, "server"), ({A100.model: 2}, "server"), ({A100.model: 1}, "nothing")])
+def test_a_fresh_server_takes_no_more_devices_than_its_template_says(takes: dict[str, int], case: str) -> None:
+    """The founding slides: a node group shows the maximum number of GPUs that a server takes."""
+    yard = Yard(0, group={"template": {"capacity": CAPACITY, "labels": LABELS, "devices": takes}})
+    yard.pool(4)
+    yard.see(Claim("claim-train", "default", "train", requests=(asks("gpu", A100.device, count=2),)))
+    yard.pod("train", claim=True)
+    yard.refresh()
+    assert advice(yard)[0] == case
     yard.sound()
 
 

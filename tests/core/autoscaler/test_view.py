@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+from msgspec.structs import replace
 
 from dds_core.autoscaler import events as e
 from dds_core.autoscaler.records import STARTING, Load, Server, Worker
 from dds_core.model import AttachRequest, Device, Slice
-from tests.core.autoscaler.yard import LABELS, ROOM, Yard
-from tests.support.world import A100, GPU
+from tests.core.autoscaler.yard import CAPACITY, LABELS, ROOM, Yard
+from tests.support.world import A100, GPU, class_of
 
 
 @pytest.fixture
@@ -27,6 +28,21 @@ def test_bare_nodes_are_members_with_their_servers_as_instances(yard: Yard) -> N
     assert [(one.id, one.state) for one in yard.group.instances] == [("id-node0", "running"), ("id-node1", "running")]
     template = yard.group.template
     assert template is not None and template.labels == LABELS and template.capacity["cpu"] == "16"
+
+
+@pytest.mark.parametrize("pool", [0, 1])
+def test_devices_of_a_fresh_server_are_shown_as_the_extended_resource_of_their_class(pool: int) -> None:
+    """KEP-5004: a pod may ask for the class by its extended resource, which Cluster Autoscaler looks for in the template."""
+    takes = {A100.model: 8, "none": 3}
+    yard = Yard(group={"template": {"capacity": CAPACITY, "labels": LABELS, "devices": takes}})
+    yard.pool(pool)
+    gpu = class_of(A100)
+    yard.see(replace(gpu, extended_resource="nvidia.com/gpu"))
+    yard.see(replace(gpu, uid="other", name="other", selectors=("false",), extended_resource="example.com/other"))
+    yard.refresh()
+    assert yard.group.template is not None
+    assert yard.group.template.capacity == {**CAPACITY, "nvidia.com/gpu": "8"}
+    yard.sound()
 
 
 DEVICES: dict[str, Callable[[Yard], None]] = {

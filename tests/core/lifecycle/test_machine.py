@@ -96,6 +96,20 @@ def test_a_guard_can_hold_a_trigger_back() -> None:
     assert (life.state, asked) == ("Attached", ["pod_bound"])
 
 
+@pytest.mark.parametrize(
+    ("hooks", "named"),
+    [
+        ({"callbacks": {"orderd": []}}, "callbacks .* orderd"),
+        ({"callbacks": {"on_enter_failed": []}}, "callbacks .* on_enter_failed"),
+        ({"guards": {"on_exit_Failed": []}}, "guards .* on_exit_Failed"),
+    ],
+)
+def test_a_misspelt_hook_is_an_error(hooks: dict[str, Any], named: str) -> None:
+    """The names are those of the table; a hook that nothing calls would be missed in production only."""
+    with pytest.raises(ValueError, match=named):
+        claim_machine(**hooks)
+
+
 @pytest.mark.parametrize("table", [CLAIM_TABLE, DEVICE_TABLE], ids=["claim", "device"])
 def test_the_diagram_has_every_edge_once(table: tuple[Edge, ...]) -> None:
     first, *lines = mermaid(table).splitlines()

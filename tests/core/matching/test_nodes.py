@@ -8,7 +8,7 @@ from dds_core.matching.allocator import Node, NodeSelector, node_matches
 from dds_core.matching.nodes import merged, only
 
 NODE = Node.from_object(
-    {"metadata": {"name": "node0", "labels": {"zone": "a", "cores": "16", "empty": "", "word": "x"}}}
+    {"metadata": {"name": "node0", "labels": {"zone": "a", "cores": "16", "empty": "", "word": "x", "grouped": "1_0"}}}
 )
 
 
@@ -46,6 +46,10 @@ def name(operator: str, *values: str, key: str = "metadata.name") -> dict[str, A
         (label("cores", "Gt", "many"), False),
         (label("cores", "Gt"), False),
         (label("word", "Lt", "17"), False),
+        (label("grouped", "Gt", "5"), False),
+        (label("cores", "Gt", "1_0"), False),
+        (label("cores", "Lt", "9223372036854775807"), True),
+        (label("cores", "Lt", "9223372036854775808"), False),
         (label("none", "Lt", "17"), False),
         (label("zone", "Like", "a"), False),
         (name("In", "node0"), True),
@@ -58,6 +62,7 @@ def name(operator: str, *values: str, key: str = "metadata.name") -> dict[str, A
     ],
 )
 def test_one_requirement(term: dict[str, Any], meant: bool) -> None:
+    """Kubernetes, apimachinery/pkg/labels: Gt and Lt read label and bound with strconv.ParseInt(value, 10, 64)."""
     assert node_matches(selector(term), NODE) is meant
 
 

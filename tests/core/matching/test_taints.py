@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from dds_core.matching.allocator import Gates, TaintRule
-from dds_core.matching.search import tolerates
 from dds_core.model import Taint, Toleration
 from tests.core.matching.given import GPU, NODE, allocator, asked, claim, device, devices, exactly, first_of, slice_of
 
@@ -45,7 +44,8 @@ def test_which_tolerations_accept_a_taint(toleration: dict[str, Any], accepted: 
 
 
 def test_an_unknown_operator_accepts_nothing() -> None:
-    assert not tolerates(Toleration("down", "Newer", "yes"), Taint("down", "yes", "NoSchedule"))
+    """Kubernetes, core/v1 and resource/v1 ToleratesTaint: the default of the switch over operators is false."""
+    assert not Toleration("down", "Newer", "yes").tolerates(Taint("down", "yes", "NoSchedule"))
 
 
 def test_every_taint_must_be_tolerated() -> None:
@@ -93,11 +93,14 @@ def test_what_a_rule_covers(selector: dict[str, str], left: list[str]) -> None:
     assert left == []
 
 
-def test_a_rule_without_a_selector_covers_nothing() -> None:
+@pytest.mark.parametrize("bug", [True, False])
+def test_a_rule_without_a_selector_covers_all_up_to_1_37_0_and_then_nothing(bug: bool) -> None:
+    """Kubernetes issue 141620, mended by pull 141648 (1.38) and 141998 (1.37.1)."""
     bare = TaintRule.from_object(
         {"metadata": {"name": "bare"}, "spec": {"taint": {"key": "k", "effect": "NoSchedule"}}}
     )
-    assert allocator(slice_of("d0"), rules=[bare], gates=OBEYED).allocate(NODE, [claim()])
+    gates = Gates(device_taint_rules=True, taint_without_selector=bug)
+    assert bool(allocator(slice_of("d0"), rules=[bare], gates=gates).allocate(NODE, [claim()])) is not bug
 
 
 def test_rules_come_and_go_and_are_tolerated() -> None:

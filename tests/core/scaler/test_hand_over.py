@@ -210,6 +210,23 @@ def test_a_device_under_somebodys_taint_rule_is_not_handed_over() -> None:
     assert world.reserved("train") == ["GPU-fixed"]
 
 
+@pytest.mark.parametrize(
+    ("version", "covers"),
+    [("", True), ("1.36.3", True), ("1.37", True), ("1.37.0", True), ("1.37.1", False), ("1.38.0", False)],
+)
+def test_a_taint_rule_without_selector_is_one_of_all_devices_up_to_1_37_0(version: str, covers: bool) -> None:
+    """Kubernetes issue 141620, mended by pull 141648 (1.38) and 141998 (1.37.1)."""
+    world = world_with_pools()
+    world.feed(e.Capabilities(version=version))
+    world.observe(TaintRule("rule", "all", taint=Taint("sick", "", "NoSchedule"), selects=False))
+    world.plug("node0", "gpu-0", "GPU-fixed")
+    world.waits("train", "node0")
+    assert (world.state_of("train") == "Attaching") is covers
+    if covers:
+        world.feed(e.Capabilities(version="1.37.1"))
+    assert world.reserved("train") == ["GPU-fixed"], "an upgrade is enough"
+
+
 def test_a_device_that_knows_no_way_to_give_way_is_told_to_a_person_once() -> None:
     world = world_with_pools()
     world.waits("train", "node0", replace(pool_results(0)[0], failure=("Broken",)))

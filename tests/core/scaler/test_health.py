@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from dds_core.model import AttachRequest, FabricResource, Slice, Taint
+from dds_core.model import AttachRequest, Claim, FabricResource, Node, Slice, Taint
 from dds_core.scaler import events as e
 from tests.core.scaler.test_b14_fence import idle_device
+from tests.core.scaler.test_b15_idle_clock import used_device
 from tests.support.world import GPU, World, one_node
 
 XID = Taint("gpu.nvidia.com/xid", "79", "NoSchedule")
@@ -318,3 +319,19 @@ def test_each_attempt_that_waits_for_long_is_told() -> None:
     world.allocate("second", "node0")
     world.tick(310)
     assert told(world) == ["NoProgress"] * 2
+
+
+@pytest.mark.parametrize("how", ["deleted at once", "deleted with a finalizer", "deleted before its node"])
+def test_a_device_that_is_gone_with_its_node_under_a_claim_is_told_with_both_names(how: str) -> None:
+    """The operator deletes the resources of a node that is gone (its syncer), and the pod's end may take minutes: nothing else
+    says that the claim in use has no device any more."""
+    world = used_device()
+    node, claim = world.get(Node, "node0"), world.get(Claim, "train")
+    if how != "deleted before its node":
+        world.gone(node)
+    if how == "deleted with a finalizer":
+        world.resource("res", "node0", state="Detaching", deleting=True)
+    world.gone(world.get(FabricResource, "res"))
+    told = world.only(e.Alerted)
+    assert (told.of, told.reason) == (claim.uid, "DeviceLost")
+    assert "claim default/train has lost its device gpu-GPU-res" in told.text and "node0" in told.text

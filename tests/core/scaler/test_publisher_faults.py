@@ -109,13 +109,14 @@ def test_d06_a_pool_in_several_slices_counts_as_one() -> None:
         (Requirement("height", "Gt", ("4",)), False),
         (Requirement("height", "Lt", ("5",)), True),
         (Requirement("zone", "Lt", ("5",)), False),
+        (Requirement("grouped", "Gt", ("5",)), False),
         (Requirement("zone", "Near", ("a",)), False),
     ],
     ids=lambda value: f"{value.key} {value.operator} {value.values}" if isinstance(value, Requirement) else "",
 )
 def test_d07_a_pool_reaches_the_nodes_that_its_selector_names(requirement: Requirement, reached: bool) -> None:
     world = World("attach", scan_interval_seconds=0)
-    world.node("node0", labels={"zone": "a", "height": "4"})
+    world.node("node0", labels={"zone": "a", "height": "4", "grouped": "1_0"})
     world.pool(A100, 4)
     pool = world.get(Slice, "nvidia-a100-40-fabric1")
     world.update(pool, selector=(*pool.selector, requirement))

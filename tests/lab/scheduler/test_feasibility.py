@@ -96,7 +96,8 @@ def test_what_it_does_not(wanted: dict[str, Any], there: dict[str, Any]) -> None
         ({"key": "gpu", "value": "no"}, False),
         ({"key": "gpu", "value": "yes", "effect": "NoExecute"}, False),
         ({"key": "cpu", "operator": "Exists"}, False),
-        ({"operator": "Equal", "value": "yes"}, False),
+        ({"key": "gpu", "value": "yes"}, True),
+        ({"key": "gpu", "operator": "Newer", "value": "yes"}, False),
         ({"operator": "Exists"}, True),
     ],
 )
@@ -245,7 +246,7 @@ def test_a_pod_keeps_away_and_is_kept_away() -> None:
     ("operator", "values", "holds"),
     [
         ("In", ["a", "b"], True), ("In", ["c"], False), ("NotIn", ["c"], True), ("NotIn", ["b"], False),
-        ("Exists", [], True), ("DoesNotExist", [], False), ("Gt", ["1"], False),
+        ("Exists", [], True), ("DoesNotExist", [], False),
     ],
 )  # fmt: skip
 def test_requirements(operator: str, values: list[str], holds: bool) -> None:
@@ -257,8 +258,9 @@ def test_selectors_of_nothing() -> None:
     assert labels.selects({}, {"a": "b"}) is True
     assert labels.node_selects(None, "n", {}) is True
     assert labels.node_selects({"nodeSelectorTerms": [{}]}, "n", {}) is False
-    assert labels.meets({"key": "x", "operator": "Lt", "values": ["12"]}, {"x": "3"}) is True
-    assert labels.meets({"key": "x", "operator": "Lt", "values": ["twelve"]}, {"x": "3"}) is False
+    lower = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "x", "operator": "Lt", "values": ["12"]}]}]}
+    assert labels.node_selects(lower, "n", {"x": "3"}) is True
+    assert labels.node_selects(lower, "n", {"x": "0_3"}) is False, "Go's ParseInt takes no underscore in base 10"
 
 
 def test_zones_take_turns_in_the_order_of_nodes() -> None:

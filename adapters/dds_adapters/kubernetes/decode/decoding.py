@@ -85,7 +85,15 @@ def read(
         raise Fault("metadata.name", "is missing")
     if namespaced and not meta.namespace:
         raise Fault("metadata.namespace", "is missing")
+    for field, value in (("uid", meta.uid), ("name", meta.name), ("namespace", meta.namespace)):
+        if not names(value):
+            raise Fault(f"metadata.{field}", "is too long, or has a character such as NUL that does not print")
     return found
+
+
+def names(text: str) -> bool:
+    """Whether a UID or name can be used: it names streams of the log, and a database takes no NUL."""
+    return len(text) <= 253 and text.isprintable()
 
 
 def well_formed(decoder: msgspec.json.Decoder[_Any], raw: bytes) -> _Any:
@@ -209,11 +217,9 @@ def device_class(raw: bytes) -> DeviceClass:
 
 
 def taint_rule(raw: bytes) -> TaintRule:
-    """A DeviceTaintRule. Raises Fault, also without a selector: such a rule matches no device, and dds never made one."""
+    """A DeviceTaintRule. Raises Fault."""
     found = read(raw_.taint_rule, raw, "DeviceTaintRule", TAINT_RULES)
-    meta, selector = found.metadata, found.spec.device_selector
-    if selector is None:
-        raise Fault("spec.deviceSelector", "is missing: the rule matches no device")
+    meta, selector = found.metadata, found.spec.device_selector or _NO_SELECTOR
     if selector.device_class_name or selector.selectors:
         raise Fault("spec.deviceSelector", "selects by class or CEL, which is not understood")
     return TaintRule(
@@ -225,6 +231,7 @@ def taint_rule(raw: bytes) -> TaintRule:
         taint=_taint(found.spec.taint),
         labels=meta.labels or {},
         deleting=meta.deletion_timestamp is not None,
+        selects=found.spec.device_selector is not None,
     )
 
 
@@ -330,6 +337,7 @@ def fabric_resource(raw: bytes) -> FabricResource:
 
 _NO_STATUS = raw_.ClaimStatus()
 _NO_CLASS = raw_.ClassSpec()
+_NO_SELECTOR = raw_.DeviceSelector()
 _NO_NODE = raw_.NodeSpec()
 _NO_POD = raw_.PodSpec()
 _NO_POD_STATUS = raw_.PodStatus()

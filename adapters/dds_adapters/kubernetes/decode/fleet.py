@@ -24,6 +24,7 @@ UNITS = {"cpu": 1000, "memory": 1, "ephemeral-storage": 1, "pods": 1}
 scheduler and Cluster Autoscaler."""
 DAEMON_SET = "DaemonSet"
 READY = "Ready"
+RESIZE_PENDING, INFEASIBLE = "PodResizePending", "Infeasible"
 
 Quantities = dict[str, str | int | float]
 
@@ -73,6 +74,7 @@ class _Resources(raw_.Part, frozen=True):
 
 
 class _Container(raw_.Part, frozen=True):
+    name: str = ""
     resources: _Resources | None = None
     restart_policy: str = ""
 
@@ -96,20 +98,33 @@ class _PodSpec(raw_.PodSpec, frozen=True):
     affinity: _Affinity | None = None
 
 
+class _ContainerStatus(raw_.Part, frozen=True):
+    name: str = ""
+    allocated_resources: Quantities | None = None
+    resources: _Resources | None = None
+
+
+class _PodStatus(raw_.PodStatus, frozen=True):
+    container_statuses: tuple[_ContainerStatus, ...] | None = None
+    init_container_statuses: tuple[_ContainerStatus, ...] | None = None
+    allocated_resources: Quantities | None = None
+    resources: _Resources | None = None
+
+
 class _RawPod(raw_.Object, frozen=True, kw_only=True):
     spec: _PodSpec | None = None
-    status: raw_.PodStatus | None = None
+    status: _PodStatus | None = None
 
 
 _pod = msgspec.json.Decoder(_RawPod)
-_NO_POD, _NO_POD_STATUS = _PodSpec(), raw_.PodStatus()
+_NO_POD, _NO_POD_STATUS = _PodSpec(), _PodStatus()
 
 
 def load(raw: bytes) -> Load:
     """A Pod. Raises Fault."""
     found = read(_pod, raw, "Pod", decoding.CORE, namespaced=True)
-    spec = found.spec or _NO_POD
-    known = decoding.pod_of(found.metadata, spec, found.status or _NO_POD_STATUS)
+    spec, status = found.spec or _NO_POD, found.status or _NO_POD_STATUS
+    known = decoding.pod_of(found.metadata, spec, status)
     return Load(
         uid=known.uid,
         namespace=known.namespace,
@@ -121,30 +136,71 @@ def load(raw: bytes) -> Load:
         waiting=known.waiting,
         claims=known.claims,
         extended_claim=known.extended_claim,
-        asks=_asks(spec),
+        asks=_asks(spec, status),
         terms=_terms(spec),
         tolerations=known.tolerations,
         daemon=any(owner.kind == DAEMON_SET for owner in found.metadata.owner_references or ()),
     )
 
 
-def _asks(spec: _PodSpec) -> Amounts:
+def _asks(spec: _PodSpec, status: _PodStatus) -> Amounts:
     """The amounts that the scheduler counts: all containers and sidecars together, or an init container plus the sidecars started
     before it, if that is more; requests of the whole pod take precedence; the overhead is added
-    (https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers)."""
+    (https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers).
+
+    While a container, a sidecar or a pod is resized, the largest of what it asks for, has been allocated and has counts; of a
+    resize that the node can never grant what it asks for does not (component-helpers/resource, PodRequests)."""
+    resize = next((one.reason for one in status.conditions or () if one.type == RESIZE_PENDING), "")
+    resized = _Resizes(status, infeasible=resize == INFEASIBLE)
     sidecars, most = Counter[str](), Counter[str]()
     for number, one in enumerate(spec.init_containers or ()):
-        asked = _requests(f"spec.initContainers[{number}]", one.resources)
+        place = f"spec.initContainers[{number}]"
         if one.restart_policy == "Always":
-            sidecars += asked
+            sidecars += resized.container(place, one)
             most |= sidecars
         else:
-            most |= sidecars + asked
+            most |= sidecars + _requests(place, one.resources)
     together = sidecars
     for number, one in enumerate(spec.containers or ()):
-        together += _requests(f"spec.containers[{number}]", one.resources)
-    asks = {**(most | together), **_requests("spec", spec.resources)}
-    return dict(Counter(asks) + Counter(_amounts("spec.overhead", spec.overhead, up=True)))
+        together += resized.container(f"spec.containers[{number}]", one)
+    overhead = Counter(_amounts("spec.overhead", spec.overhead, up=True))
+    return dict(Counter({**(most | together), **resized.pod(spec, overhead)}) + overhead)
+
+
+class _Resizes:
+    """What counts of containers and pods that may be in mid-resize."""
+
+    def __init__(self, status: _PodStatus, *, infeasible: bool) -> None:
+        self._status = status
+        self._infeasible = infeasible
+        both = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
+        self._containers = {one.name: one for one in both}
+
+    def container(self, place: str, one: _Container) -> Counter[str]:
+        asked, status = _requests(place, one.resources), self._containers.get(one.name)
+        if status is None or status.resources is None:
+            return asked
+        return self._largest(asked, *_granted(f"status of container {one.name}", status))
+
+    def pod(self, spec: _PodSpec, overhead: Counter[str]) -> Counter[str]:
+        """Of requests of the whole pod; what it has been allocated and has comes with the overhead."""
+        asked = _requests("spec", spec.resources)
+        if self._status.resources is None and self._status.allocated_resources is None:
+            return asked
+        granted = [one - overhead for one in _granted("status", self._status)]
+        return Counter({name: self._largest(asked, *granted)[name] for name in asked})
+
+    def _largest(self, asked: Counter[str], *granted: Counter[str]) -> Counter[str]:
+        largest = Counter[str]() if self._infeasible else asked
+        for one in granted:
+            largest = largest | one
+        return largest
+
+
+def _granted(place: str, status: _ContainerStatus | _PodStatus) -> tuple[Counter[str], Counter[str]]:
+    """What has been allocated, and what is in effect."""
+    allocated = Counter(_amounts(f"{place}.allocatedResources", status.allocated_resources, up=True))
+    return allocated, _requests(place, status.resources)
 
 
 def _requests(place: str, found: _Resources | None) -> Counter[str]:

@@ -232,7 +232,7 @@ def who_is(raw: bytes) -> Who:
     except Fault:
         return Who()
     parts = (meta.uid, meta.namespace, meta.name)
-    return Who(*(v if isinstance(v, str) and len(v) <= 253 and v.isprintable() else "" for v in parts))
+    return Who(*(v if isinstance(v, str) and decoding.names(v) else "" for v in parts))
 
 
 class _Status(Struct):

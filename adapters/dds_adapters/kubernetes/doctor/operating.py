@@ -20,8 +20,7 @@ from dds_adapters.kubernetes.doctor.scheduling import ends_at_a_rule
 from dds_adapters.kubernetes.watch.watch_spec import DRA, VERSIONS
 from dds_adapters.kubernetes.write.devices import OPERATOR_LOOK
 from dds_core.kit.policy import MICROSECONDS
-from dds_core.model import AttachRequest, FabricResource
-from dds_core.scaler.model import model_of_device
+from dds_core.model import AttachRequest, FabricResource, model_of_device
 from dds_core.scaler.state import State
 from dds_core.timeline.clock import duration
 

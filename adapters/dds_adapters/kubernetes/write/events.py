@@ -144,7 +144,7 @@ def announce(event: Event, at: int, state: State) -> tuple[Task, ...]:
     """The Kubernetes Events for an event of the log, decided or seen at `at` (microseconds): each step of a claim's life once, on
     the object that its user looks at. None in mode `observe`."""
     say = _WORDS.get(type(event))
-    if say is None or not state.live or (isinstance(event, Decision) and getattr(event, "mode", "") == "observe"):
+    if say is None or not state.live or (isinstance(event, Decision) and event.mode == "observe"):
         return ()
     return tuple(say(event, Words(at, state)))
 

@@ -30,7 +30,7 @@ INSTALL = "install it as the manifests of dds have it"
 
 
 class Guarding(NamedTuple):
-    """The API server's release as "1.36" ("" if unknown), and the namespace of the guards, or in one sentence why devices cannot
+    """The API server's release as "1.36.2" ("" if unknown), and the namespace of the guards, or in one sentence why devices cannot
     be guarded; `unanswered` while that is not known."""
 
     version: str
@@ -85,6 +85,7 @@ def ask_guarding(namespace: str, on_answer: OnAnswer) -> Task:
 class _Release(Struct):
     major: str = ""
     minor: str = ""
+    git_version: str = field(default="", name="gitVersion")
 
 
 class _Condition(Struct):
@@ -124,11 +125,14 @@ _object = msgspec.json.Decoder(_Object)
 
 
 def _release(answer: Answer) -> str:
-    """The release for `Guarding`. Some hosted servers write the minor number as "36+"."""
+    """The release for `Guarding`, without its patch number if the server does not tell it. Some hosted servers write the minor number
+    as "36+"."""
     try:
         release = _release_of.decode(answer.body)
     except ValueError:
         return ""
+    if told := re.match(r"v(1\.\d{1,4}\.\d{1,4})\b", release.git_version):
+        return told[1]
     digits = re.match(r"\d{1,4}", release.minor)
     return f"1.{digits[0]}" if release.major == "1" and digits else ""
 

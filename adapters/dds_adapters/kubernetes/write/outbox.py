@@ -181,7 +181,9 @@ class Outbox:
             case Done():
                 if result.written:
                     limiter.succeeded()
-                return self._ended(item, "done" if result.written else "unchanged", result)
+                fact = self._ended(item, "done" if result.written else "unchanged", result)
+                self.put(item.task.then, now)
+                return fact
             case Obsolete():
                 return self._ended(item, "obsolete", result)
             case Declined():
@@ -323,8 +325,11 @@ def _droppable(task: Task) -> bool:
 
 
 def _inherit(newer: _Item, older: _Item) -> None:
-    """Keep the back-off of the superseded task: a newer decision does not make a failing server answer."""
+    """Keep the back-off of the superseded task: a newer decision does not make a failing server answer. One of the same kind does
+    what the older should have done, too, and has that told."""
     newer.due, newer.backoff = older.due, older.backoff
+    if older.task.then and newer.task.action == older.task.action:
+        newer.task = replace(newer.task, then=(*older.task.then, *newer.task.then))
 
 
 def _action(task: Task) -> str:

@@ -23,6 +23,7 @@ from dds_adapters.kubernetes.write.devices import (
     UnmarkVictim,
     rfc3339,
 )
+from dds_adapters.kubernetes.write.events import announce
 from dds_adapters.kubernetes.write.exchange import (
     MAPS,
     ClearAllocation,
@@ -35,7 +36,7 @@ from dds_adapters.kubernetes.write.holds import EndHold, HoldDevice
 from dds_adapters.kubernetes.write.live_object import Ref
 from dds_adapters.kubernetes.write.requests import RESOURCES, LowerRequest, RaiseRequest, StampEpoch
 from dds_adapters.kubernetes.write.tasks import Obsolete, Result, Task, Versions, Work
-from dds_core.events import Decision
+from dds_core.events import Decision, Event
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.model import OWNER, OWNER_LABEL, RESOURCE_ATTACHING, RESOURCE_DETACHING, Claim, DeviceKey, Node
 from dds_core.publisher.model import Host
@@ -63,8 +64,15 @@ Plans = Mapping[type[Decision], Callable[[Any, int, P], Task]]
 
 
 def plan(decision: Decision, event_id: str, at: int, state: State) -> tuple[Task, ...]:
-    """The tasks of a decision of the scaler; see `planned`."""
-    return planned(_PLANS, decision, event_id, at, state)
+    """The tasks of a decision of the scaler, with what is told when they are done; see `planned`."""
+    return tuple(
+        [replace(task, then=announce(decision, at, state)) for task in planned(_PLANS, decision, event_id, at, state)]
+    )
+
+
+def writes(event: Event) -> bool:
+    """Whether the event is a decision that becomes tasks, which tell of it."""
+    return type(event) in _PLANS
 
 
 def planned(plans: Plans[P], decision: Decision, event_id: str, at: int, state: P) -> tuple[Task, ...]:
@@ -74,7 +82,7 @@ def planned(plans: Plans[P], decision: Decision, event_id: str, at: int, state: 
     events.
     """
     draw = plans.get(type(decision))
-    if draw is None or getattr(decision, "mode", "observe") == "observe":
+    if draw is None or decision.mode == "observe":
         return ()
     task = draw(decision, at, state)
     return (replace(task, decision=event_id, action=type(decision).__name__, at=at),)

@@ -80,7 +80,8 @@ class Task:
     three are "" for a task without decision (a Kubernetes Event, an epoch stamp); its outcome is not logged. `objects` are those
     that it writes, as "<resource>/<uid or name>": tasks that share one run in the order in which they were put. A task supersedes
     an unfinished older one with the same non-empty `replaces`. `needs`: the task does not run in a weaker mode. `at` is the
-    decision's instant in microseconds. `lasting`: a task without decision that is never dropped. `within`: each try must begin
+    decision's instant in microseconds. `then`: what is put once it is done, such as the Kubernetes Event that tells of it.
+    `lasting`: a task without decision that is never dropped. `within`: each try must begin
     within so many seconds after the task was put; after that the task ends with `too_late`.
     """
 
@@ -95,6 +96,7 @@ class Task:
     lasting: bool = False
     within: float = math.inf
     too_late: Result = Obsolete("it could not be sent in time, and is not wanted any more")
+    then: tuple[Task, ...] = ()
 
     @property
     def resource(self) -> str:

@@ -167,7 +167,7 @@ class Common:
 
     def _decided(self, decision: Decision) -> None:
         name = type(decision).__name__
-        self._decisions[(name, getattr(decision, "mode", ""))].inc()
+        self._decisions[(name, decision.mode)].inc()
         if decision.reissued:
             self._reissued[(name,)].inc()
 

@@ -12,6 +12,8 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
+from dds_core.matching.nodes import Node as MatchedNode
+from dds_core.matching.nodes import NodeSelector, node_matches
 from dds_lab.actors.objects import tolerates
 from dds_lab.actors.scheduler.nodes import Node, Nodes
 from dds_lab.actors.scheduler.pods import Object, Pod
@@ -245,7 +247,7 @@ def score(pod: Pod, nodes: list[Node]) -> list[int]:
 def _prefers(term: Object, node: Node) -> bool:
     preference = term.get("preference") or {}
     nothing = not preference.get("matchExpressions") and not preference.get("matchFields")
-    return nothing or term_selects(preference, node.name, node.labels)
+    return nothing or node_selects({"nodeSelectorTerms": [preference]}, node.name, node.labels)
 
 
 def _tolerable(pod: Pod, node: Node) -> int:
@@ -293,19 +295,11 @@ def selects(selector: Object | None, labels: Mapping[str, str]) -> bool:
 
 def node_selects(selector: Object | None, name: str, labels: Mapping[str, str]) -> bool:
     """Whether one term of a node selector matches. None matches every node."""
-    return selector is None or any(term_selects(one, name, labels) for one in selector.get("nodeSelectorTerms") or ())
-
-
-def term_selects(term: Object, name: str, labels: Mapping[str, str]) -> bool:
-    """Whether all requirements of a term match. A term without any matches nothing."""
-    expressions: Iterable[Object] = term.get("matchExpressions") or ()
-    fields: Iterable[Object] = term.get("matchFields") or ()
-    if not expressions and not fields:
-        return False
-    return all(meets(one, labels) for one in expressions) and all(meets(one, {"metadata.name": name}) for one in fields)
+    return selector is None or node_matches(NodeSelector.from_object(selector), MatchedNode(name, labels))
 
 
 def meets(requirement: Object, labels: Mapping[str, str]) -> bool:
+    """One expression of a label selector."""
     value = labels.get(requirement["key"])
     operator = requirement["operator"]
     values = requirement.get("values") or ()
@@ -313,16 +307,4 @@ def meets(requirement: Object, labels: Mapping[str, str]) -> bool:
         return value is not None and value in values
     if operator == "NotIn":
         return value not in values
-    if operator == "Exists":
-        return value is not None
-    if operator == "DoesNotExist":
-        return value is None
-    return value is not None and _compares(operator, value, values)
-
-
-def _compares(operator: str, value: str, values: Iterable[str]) -> bool:
-    try:
-        left, right = int(value), int(next(iter(values)))
-    except (ValueError, StopIteration):
-        return False
-    return left > right if operator == "Gt" else operator == "Lt" and left < right
+    return (value is not None) is (operator == "Exists")

@@ -599,7 +599,15 @@ def test_a_toleration_without_operator_means_equal() -> None:
 
 def test_a_taint_rule_with_an_empty_selector_matches_any() -> None:
     rule = decoding.taint_rule(raw_of(put(sample("devicetaintrules"), "spec/deviceSelector", {})))
-    assert (rule.driver, rule.pool, rule.device) == ("", "", "")
+    assert (rule.driver, rule.pool, rule.device, rule.selects) == ("", "", "", True)
+
+
+def test_a_taint_rule_without_a_selector_says_so() -> None:
+    """What it does depends on the server's release (Kubernetes issue 141620)."""
+    obj = sample("devicetaintrules")
+    del obj["spec"]["deviceSelector"]
+    rule = decoding.taint_rule(raw_of(obj))
+    assert (rule.driver, rule.pool, rule.device, rule.selects) == ("", "", "", False)
 
 
 @pytest.mark.parametrize("value", ["false", "True", ""])

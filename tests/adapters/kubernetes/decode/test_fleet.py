@@ -94,6 +94,53 @@ def test_a_pod_asks_for_what_the_scheduler_counts(spec: dict[str, Any], asks: di
     assert load(pod(**spec)).asks == asks
 
 
+def granted(name: str, allocated: str, actual: str) -> dict[str, Any]:
+    resources = {"requests": {"memory": actual}}
+    return {"name": name, "allocatedResources": {"memory": allocated}, "resources": resources}
+
+
+@pytest.mark.parametrize(
+    ("asked", "allocated", "actual", "reason", "counted"),
+    [
+        ("60Gi", "60Gi", "60Gi", "", 60),
+        ("20Gi", "20Gi", "60Gi", "", 60),
+        ("20Gi", "60Gi", "60Gi", "Deferred", 60),
+        ("90Gi", "90Gi", "60Gi", "", 90),
+        ("90Gi", "60Gi", "60Gi", "Deferred", 90),
+        ("900Gi", "60Gi", "60Gi", "Infeasible", 60),
+        ("900Gi", "60Gi", "70Gi", "Infeasible", 70),
+    ],
+)
+@pytest.mark.parametrize("what", ["container", "sidecar", "pod"])
+def test_a_pod_in_mid_resize_counts_as_for_the_scheduler(
+    what: str, asked: str, allocated: str, actual: str, reason: str, counted: int
+) -> None:
+    """Kubernetes, component-helpers/resource: PodRequests with UseStatusResources, and for the whole pod
+    InPlacePodLevelResourcesVerticalScaling, whose status has the overhead in it."""
+    one, plain = asking(memory=asked) | {"name": "c"}, asking() | {"name": "plain"}
+    conditions = [{"type": "PodResizePending", "status": "True", "reason": reason}] if reason else []
+    status: dict[str, Any] = {"conditions": conditions}
+    spec: dict[str, Any] = {"overhead": {"memory": "1Gi"}, "containers": [plain]}
+    match what:
+        case "container":
+            spec["containers"] = [plain, one]
+            status["containerStatuses"] = [granted("plain", "0", "0"), granted("c", allocated, actual)]
+        case "sidecar":
+            spec["initContainers"] = [one | {"restartPolicy": "Always"}]
+            status["initContainerStatuses"] = [granted("c", allocated, actual)]
+        case _:
+            spec["resources"] = one["resources"]
+            with_overhead = [f"{int(text[:-2]) + 1}Gi" for text in (allocated, actual)]
+            status |= granted("", *with_overhead)
+    assert load(pod(status, **spec)).asks == {"memory": (counted + 1) * GI}
+
+
+def test_an_init_container_is_not_resized() -> None:
+    """Its status counts for nothing: only sidecars and containers can be resized (KEP-1287)."""
+    status = {"initContainerStatuses": [granted("c", "60Gi", "60Gi")]}
+    assert load(pod(status, initContainers=[asking(memory="20Gi") | {"name": "c"}])).asks == {"memory": 20 * GI}
+
+
 def test_a_pod_may_run_where_selector_and_affinity_both_say_so() -> None:
     required = {
         "nodeSelectorTerms": [

@@ -34,7 +34,7 @@ def stage() -> WrittenObjects:
 
 def test_all_is_there(stage: WrittenObjects) -> None:
     before = stage.server.store.revision
-    assert asked(stage) == Guarding("1.36", NAMESPACE, "")
+    assert asked(stage) == Guarding("1.36.2", NAMESPACE, "")
     assert stage.server.store.revision == before and stage.writer.requests == {"GET": 5, "POST": 1}
 
 
@@ -92,7 +92,7 @@ def test_what_is_not_so_is_said(stage: WrittenObjects, case: str) -> None:
     words, make = CASES[case]
     make(stage)
     found = asked(stage)
-    assert found.version == "1.36" and found.guards == "" and words in found.unguarded
+    assert found.version == "1.36.2" and found.guards == "" and words in found.unguarded
 
 
 def test_who_may_not_look_is_told(stage: WrittenObjects) -> None:
@@ -120,6 +120,8 @@ def test_a_server_in_trouble_is_asked_again(stage: WrittenObjects, code: int) ->
 @pytest.mark.parametrize(
     ("told", "version"),
     [
+        ({"major": "1", "minor": "36", "gitVersion": "v1.36.2"}, "1.36.2"),
+        ({"major": "1", "minor": "37", "gitVersion": "v1.37.1-gke.100"}, "1.37.1"),
         ({"major": "1", "minor": "36"}, "1.36"),
         ({"major": "1", "minor": "34+"}, "1.34"),
         ({"major": "1", "minor": ""}, ""),

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
+import pytest
+
 from dds_adapters.kubernetes.cluster import Answer, Asking
 from dds_adapters.kubernetes.limiter import RECOVERED, REQUESTS, WINDOW
 from dds_adapters.kubernetes.write import outbox as module
@@ -101,6 +103,32 @@ def test_what_nobody_decided_never_takes_all_threads() -> None:
     assert begun(outbox) == [order]
     outbox.finished(queries[0], Done(written=False), 0.0)
     assert begun(outbox) == [queries[2]]
+
+
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [(Done(), True), (Done(written=False), True), (Obsolete("gone"), False), (Declined(403, "Forbidden"), False)],
+)
+def test_what_a_task_has_told_is_told_once_it_is_done(result: Result, told: bool) -> None:
+    """An order that was refused asked nobody for anything."""
+    outbox, event = box(), droppable()
+    one = replace(task("1"), then=(event,))
+    outbox.put([one], 0.0)
+    assert begun(outbox) == [one]
+    outbox.finished(one, result, 0.0)
+    assert begun(outbox) == ([event] if told else [])
+
+
+@pytest.mark.parametrize(("action", "events"), [("HandOver", 2), ("DetachOrdered", 1)])
+def test_a_newer_task_of_the_same_kind_has_told_what_it_does_for_the_older_one(action: str, events: int) -> None:
+    """A size of two asks for both claims; one of none asks for nobody."""
+    outbox = box()
+    first, second = (replace(task(n, "r/1", replaces="size"), then=(droppable(f"events/{n}"),)) for n in "12")
+    outbox.put([first], 0.0)
+    outbox.put([replace(second, action=action)], 0.0)
+    (done,) = begun(outbox)
+    outbox.finished(done, Done(), 0.0)
+    assert len(begun(outbox)) == events
 
 
 def test_a_newer_task_takes_the_place_of_one_that_waits_and_not_of_one_that_runs() -> None:

@@ -96,6 +96,8 @@ def test_an_order_makes_a_request_with_our_epoch() -> None:
     assert (task.action, task.target, task.needs) == ("AttachOrdered", work.name, "attach")
     assert task.objects == (f"composabilityrequests/{work.name}",) and task.decision.startswith("id-")
     assert task.at == world.steps[-1].at
+    (told,) = task.then
+    assert isinstance(told.work, TellPeople) and told.work.note.startswith("asked the fabric for"), "once it has"
 
 
 def test_observe_writes_and_tells_nothing() -> None:
