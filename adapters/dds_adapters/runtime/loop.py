@@ -530,10 +530,9 @@ class Controller(ABC, Generic[P]):
 
     def _deadlines(self, until: int) -> None:
         """Feed the deadlines that are due up to and including the instant `until`."""
-        until = max(until, self.state.now)
         while (deadline := self._engine.due(until)) is not None:
             try:
-                self._feed(deadline, max(deadline.due, self.state.now))
+                self._feed(deadline, deadline.due)
             except Exception as error:
                 self._leave_out(fault_with(deadline, error), until)
                 self.state.fired_deadlines.put((deadline.kind, deadline.of), deadline.due)  # else it would fire again
