@@ -13,7 +13,18 @@ from dds_core.autoscaler.policy import ServerGroup
 from dds_core.autoscaler.records import Advice, Amounts, Load, Worker
 from dds_core.autoscaler.state import Fleet
 from dds_core.matching import records
-from dds_core.matching.allocator import Allocator, Claim, Gates, InUse, Node, NodeSelector
+from dds_core.matching.allocator import (
+    MOST_STEPS,
+    TIMED_OUT,
+    Allocator,
+    Claim,
+    Gates,
+    InUse,
+    Node,
+    NodeSelector,
+    OutOfSteps,
+    Steps,
+)
 from dds_core.matching.errors import AllocationError
 from dds_core.matching.nodes import Term, node_matches
 from dds_core.matching.objects import Slice as FoundSlice
@@ -34,7 +45,14 @@ class Cycle:
         self._allocator = _allocator(state)
 
     def advise(self, load: Load) -> Advice:
-        """The case of the pod; "" if it waits only for the scheduler, or one of its claims does not exist yet."""
+        """The case of the pod; "" if it waits only for the scheduler, or one of its claims does not exist yet. "nothing" also if
+        it takes too many steps to find out."""
+        try:
+            return self._advise(load, Steps(MOST_STEPS))
+        except OutOfSteps:
+            return Advice("nothing", f"whether there are devices for it was not found in {MOST_STEPS} steps")
+
+    def _advise(self, load: Load, steps: Steps) -> Advice:
         claims = self._state.claims_of(load)
         if claims is None:
             return Advice("", "its claims are not there yet")
@@ -52,14 +70,14 @@ class Cycle:
             elif not wanted:
                 _take(self._left[worker.name], load.asks)
                 return Advice("", f"it fits on {worker.name}")
-            elif self._has_devices(Node(worker.name, worker.labels), wanted):
+            elif self._has_devices(Node(worker.name, worker.labels), wanted, steps):
                 _take(self._left[worker.name], load.asks)
                 return Advice("device", f"{worker.name} has room, and a device for it can be attached there")
-        return self._server_for(load, wanted, full or "no node takes it")
+        return self._server_for(load, wanted, full or "no node takes it", steps)
 
-    def _server_for(self, load: Load, wanted: tuple[Claim, ...], why: str) -> Advice:
+    def _server_for(self, load: Load, wanted: tuple[Claim, ...], why: str, steps: Steps) -> Advice:
         for group in self._state.own_groups():
-            if self.would_take(group, load) and (not wanted or self._has_devices(fresh(group), wanted)):
+            if self.would_take(group, load) and (not wanted or self._has_devices(fresh(group), wanted, steps)):
                 return Advice("server", f"{why}; a server of {group.name} would take it")
         what = "nor has the pool a device for it" if wanted else "nor would a server of any group"
         return Advice("nothing", f"{why}, {what}")
@@ -71,11 +89,14 @@ class Cycle:
         fits = not _short(room_of(template.capacity), load.asks)
         return fits and load.tolerates(worker) and _matches(load, "", worker.labels)
 
-    def _has_devices(self, node: Node, wanted: tuple[Claim, ...]) -> bool:
+    def _has_devices(self, node: Node, wanted: tuple[Claim, ...], steps: Steps) -> bool:
         try:
-            return bool(self._allocator.allocate(node, wanted))
+            fit = self._allocator.allocate(node, wanted, steps=steps)
         except AllocationError:
             return False
+        if fit.reason == TIMED_OUT:
+            raise OutOfSteps
+        return bool(fit)
 
 
 def servers_for(group: ServerGroup, loads: Iterable[Load]) -> int:
