@@ -1,7 +1,7 @@
 """Kinds of clusters beyond GPU claims of one pod each, drawn into fleets: what companies run beside dds.
 
-A kind is a function that adds to a drawn fleet: to `maker.written` (the scenario as a file would say it) or by `maker.claim` and
-`maker.pod`. It draws from a stream of its own. Pods that nobody can serve go to `maker.unservable`.
+A kind is a function that adds to a drawn fleet: to `maker.written` (the scenario as a file would say it) or by `maker.claim`,
+`maker.pod` and `maker.blow`. It draws from a stream of its own. Pods that nobody can serve go to `maker.unservable`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dds_lab.check.draw import Draw
+from dds_lab.check.field.clocks import clock
 
 if TYPE_CHECKING:
     from dds_lab.check.fleets import Maker
 
 FIELD_FROM = 70_000
 """Seeds from here on draw these kinds, in small clusters with short troubles: lower seeds keep the fleets that they had."""
-KINDS: dict[str, tuple[float, Callable[[Maker, Draw], None]]] = {}
+KINDS: dict[str, tuple[float, Callable[[Maker, Draw], None]]] = {"clock": (0.15, clock)}
 """Each kind with the share of fleets that have it."""
