@@ -78,15 +78,20 @@ class EngineOf(Generic[P]):
         return Step(at, fact, work.emitted, work.broken)
 
     def due(self, until: int) -> DeadlinePassed | None:
-        """The earliest deadline that is due at `until` or before, to be fed at its instant `due`; None if there is none."""
+        """The earliest deadline that is due at `until` or before, to be fed at its instant `due`; None if there is none. As in
+        `feed`, an instant before the last fact's counts as the last fact's: then a clock that steps back skips no deadline."""
         first = self.deadline_queue.next()
-        if first is None or first.due > until:
+        if first is None or first.due > max(until, self.state.now):
             return None
         return DeadlinePassed(kind=first.kind, of=first.of, due=first.due)
+
+    def advance(self, until: int) -> Iterator[Step]:
+        """Feed the deadlines that are due at `until` or before. Call it when no fact has come for a while."""
+        while (deadline := self.due(until)) is not None:
+            yield self.feed(deadline, deadline.due)
 
     def run(self, facts: Iterable[tuple[int, Event]]) -> Iterator[Step]:
         """Feed facts in the order of their instants, each after the deadlines due by then. This is the timer of a recording."""
         for at, fact in facts:
-            while (deadline := self.due(at)) is not None:
-                yield self.feed(deadline, deadline.due)
+            yield from self.advance(at)
             yield self.feed(fact, at)

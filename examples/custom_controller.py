@@ -8,7 +8,7 @@ Try it against `dds lab up`. `dds serve` watches in the place of listing, writes
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count
 from random import Random
 
@@ -21,7 +21,7 @@ from dds_adapters.kubernetes.watch.watch_spec import OPTIONAL, VERSIONS, watched
 from dds_adapters.kubernetes.write.outbox import Outbox
 from dds_adapters.kubernetes.write.plan import plan
 from dds_adapters.kubernetes.write.tasks import Task
-from dds_core import FINGERPRINT, SCALER, Engine, Policy, events, fold_log
+from dds_core import FINGERPRINT, SCALER, Engine, Policy, Step, events, fold_log
 
 
 def now() -> int:
@@ -53,31 +53,31 @@ def main(kubeconfig: str, path: str, rounds: int) -> None:
                     yield from translator.translate(one.resource, "ADDED", raw)
                 known[one.resource] = seen
 
-        def take(fact: events.Event | None, at: int) -> None:
-            """Decide, commit, and only then write; each outcome is a new fact. `feed` has changed the state before `append`: if
-            that raises, this state is ahead of the log, so the program ends, and the next start folds the log anew."""
-            if fact is None:
-                return
-            step = engine.feed(fact, at)
-            log.append([step.group(next(ordinal))], epoch=epoch, recorded_at=now())
-            for decision in step.decisions:
-                for told in outbox.put(plan(decision, str(step.at), step.at, engine.state), time.monotonic()):
-                    take(told, now())
-            while isinstance(task := outbox.next(time.monotonic()), Task):
-                print(f"{task.action} {task.target}", flush=True)
-                result = task.work.carry_out(cluster, lambda resource: VERSIONS[resource][0])
-                take(outbox.finished(task, result, time.monotonic()), now())
+        def take(steps: Iterator[Step]) -> None:
+            """Commit each step, and only then write; each outcome is a new fact. A step has changed the state before `append`:
+            if that raises, this state is ahead of the log, so the program ends, and the next start folds the log anew."""
+            for step in steps:
+                log.append([step.group(next(ordinal))], epoch=epoch, recorded_at=now())
+                for decision in step.decisions:
+                    for told in outbox.put(plan(decision, str(step.at), step.at, engine.state), time.monotonic()):
+                        take(happened([told]))
+                while isinstance(task := outbox.next(time.monotonic()), Task):
+                    print(f"{task.action} {task.target}", flush=True)
+                    result = task.work.carry_out(cluster, lambda resource: VERSIONS[resource][0])
+                    take(happened([outbox.finished(task, result, time.monotonic())]))
+
+        def happened(facts: Iterable[events.Event | None]) -> Iterator[Step]:
+            """Feed the facts, each after the deadlines due by now."""
+            return engine.run((now(), fact) for fact in facts if fact is not None)
 
         outbox.limit("attach")
-        take(events.Started("example", FINGERPRINT, SCALER.projection, epoch, "attach"), now())
-        take(events.PolicyChanged(Policy(mode="attach").model_dump(mode="json")), now())
+        take(happened([events.Started("example", FINGERPRINT, SCALER.projection, epoch, "attach")]))
+        take(happened([events.PolicyChanged(Policy(mode="attach").model_dump(mode="json"))]))
         for number in range(rounds):
-            while (deadline := engine.due(now())) is not None:
-                take(deadline, deadline.due)  # at its own instant, before newer facts
-            for fact in look():
-                take(fact, now())
+            take(engine.advance(now()))
+            take(happened(look()))
             if number == 0:
-                take(events.Synced(), now())
+                take(happened([events.Synced()]))
             time.sleep(1)
 
 

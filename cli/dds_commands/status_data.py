@@ -17,7 +17,7 @@ from dds_core.model import Claim, FabricResource, Model, Observed
 from dds_core.scaler.events import AttachOrdered
 from dds_core.scaler.model import ClaimLife, Fence
 from dds_core.scaler.operator import TWO_CHECKS
-from dds_core.scaler.rules.assignment import Assignment, assign
+from dds_core.scaler.rules.assignment import Assignment, assign, undecided_because
 from dds_core.scaler.rules.handover import group_of
 from dds_core.scaler.rules.nudges import nudge_due
 from dds_core.scaler.rules.orders import (
@@ -94,6 +94,8 @@ def _why_not_bound(state: State, life: ClaimLife, uid: str) -> str:
 
 def _steps(state: State, assignment: Assignment, node: str) -> Iterator[str]:
     """What the claim still needs before it has its devices, the worst first."""
+    if assignment.undecided:
+        yield undecided_because(assignment, node)
     for _, uid in assignment.erring:
         resource = state.resources.rows[uid]
         yield f"{resource.name}: {resource.error}"

@@ -19,11 +19,13 @@ from dds_core.matching.nodes import Node, NodeSelector, node_matches
 from dds_core.matching.objects import DeviceClass, Gates, Slice, TaintRule
 from dds_core.matching.pools import Candidate, Inventory, Pool
 from dds_core.matching.results import Allocation, Result, allocation, chosen_of, configuration, score
-from dds_core.matching.search import OutOfSteps, Plan, Search, Wanted
+from dds_core.matching.search import MOST_STEPS, SCHEDULER_STEPS, OutOfSteps, Plan, Search, Steps, Wanted
 from dds_core.matching.usage import InUse
 from dds_core.model import DeviceKey
 
 __all__ = [
+    "MOST_STEPS",
+    "TIMED_OUT",
     "Allocation",
     "AllocationError",
     "Allocator",
@@ -35,15 +37,20 @@ __all__ = [
     "InUse",
     "Node",
     "NodeSelector",
+    "OutOfSteps",
     "Result",
     "SelectorError",
     "Slice",
+    "Steps",
     "Tables",
     "TaintRule",
     "chosen_of",
     "configuration",
     "node_matches",
 ]
+
+TIMED_OUT = "timed out trying to allocate devices"
+"""Why there is no answer after too many steps."""
 
 SELECTORS_KEPT = 4096
 """Number of sets of selectors whose results are cached. When it is reached, the cache is emptied."""
@@ -77,11 +84,11 @@ class Allocator:
         rules: Iterable[TaintRule] = (),
         *,
         share_id: Callable[[], str] | None = None,
-        steps: int = 1_000_000,
+        steps: int = SCHEDULER_STEPS,
         forgiving: bool = False,
     ) -> None:
-        """`share_id` returns a new UUID for each share (needed as soon as a device is shared). `steps` limits one search: the
-        number of devices tried, up to 10 µs each (the scheduler's filterTimeout without a clock). `forgiving`: a selector that
+        """`share_id` returns a new UUID for each share (needed as soon as a device is shared). `steps` limits one search (the
+        scheduler's filterTimeout without a clock). `forgiving`: a selector that
         fails on a device does not select it, instead of failing the pod."""
         self.in_use = in_use if in_use is not None else InUse()
         self.gates = gates if gates is not None else Gates()
@@ -130,13 +137,15 @@ class Allocator:
         among: Sequence[DeviceKey] | None = None,
         given: Sequence[Given] = (),
         apart: Mapping[DeviceKey, Collection[DeviceKey]] | None = None,
+        steps: Steps | None = None,
     ) -> Fit:
         """Devices on this node for these claims of a pod, none of which has an allocation yet.
 
         `tables`, empty at first, holds the counters that 1.36.2 keeps from one node to the next during the attempt for a pod;
         it is used with `Gates.faults` only. `among`: choose only from these devices, in this order. A request for all devices
         then fails if one of them is not in `among`. `given` are devices that a claim already has and keeps; they count for its
-        constraints. `apart` has for each device the devices that may not be allocated together with it.
+        constraints. `apart` has for each device the devices that may not be allocated together with it. `steps`: a limit that
+        several searches share; None for that of the allocator.
 
         AllocationError when the pod fits no node until something is changed: a selector fails, a class does not exist, a gate
         is off, or a request asks for all devices while a pool is being updated. Fastest when the same claims are asked for on
@@ -147,15 +156,14 @@ class Allocator:
         obeyed = self.gates.device_taints and self.gates.device_taint_rules
         bare = self.gates.taint_without_selector
         rules = tuple([one for one in self._rules.values() if one.selects or bare]) if obeyed else ()
-        search = Search(
-            node, pools, plans, self.in_use, self.gates, self._selected, rules, self._steps, tables, among, apart
-        )
+        steps = steps if steps is not None else Steps(self._steps)
+        search = Search(node, pools, plans, self.in_use, self.gates, self._selected, steps, rules, tables, among, apart)
         if not all(self._give(search, one) for one in given):
             return Fit(reason="a device that a claim keeps does not satisfy its constraints, or is not known")
         try:
             found = search.run()
         except OutOfSteps:
-            return Fit(reason="timed out trying to allocate devices")
+            return Fit(reason=TIMED_OUT)
         if not found:
             return Fit(
                 reason="invalid resource pools were encountered" if pools.any_invalid else "cannot allocate all claims"

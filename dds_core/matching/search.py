@@ -72,13 +72,13 @@ class _Values(ABC):
 
     def __init__(self, constraint: Constraint, attribute: str) -> None:
         self._constraint = constraint
-        self._attribute = attribute
+        self.attribute = attribute
         self._values: list[Attribute] = []
 
     def add(self, asked: Alternative, device: Device, driver: str) -> bool:
         if not _applies(self._constraint, asked):
             return True
-        value = device.lookup(self._attribute, driver)
+        value = device.lookup(self.attribute, driver)
         if value is None or not self._fits(value):
             return False
         self._values.append(value)
@@ -95,6 +95,10 @@ class _Values(ABC):
 
 class _Match(_Values):
     """All devices have the same value."""
+
+    def fixed(self, asked: Alternative) -> tuple[str, Attribute] | None:
+        """The attribute and its value, once a device has fixed it for the devices of this alternative."""
+        return (self.attribute, self._values[0]) if self._values and _applies(self._constraint, asked) else None
 
     def _fits(self, value: Attribute) -> bool:
         return not self._values or _equal(value, self._values[0])
@@ -134,12 +138,25 @@ class _DistinctByRequest:
 MOST_RESULTS = 32
 """Most devices of one claim (AllocationResultsMaxSize)."""
 
+SCHEDULER_STEPS = 1_000_000
+"""Most steps of a search as the scheduler makes it, up to 16 µs each."""
+MOST_STEPS = 3_000
+"""Most steps of the searches for one pod on a thread that decides: about 50 ms."""
+
 _DONE, _DEAD_END, _TOO_MANY = "done", "dead end", "too many"
 """How an attempt ends. After "too many" another device does not help, only an alternative that needs fewer devices."""
 
 
 class OutOfSteps(Exception):
     """The search took too many steps. It stands for the scheduler's filterTimeout, without a clock."""
+
+
+@dataclass(slots=True)
+class Steps:
+    """How many devices may still be tried, over all searches that share it. The first look of each search at each device is not
+    counted: every search has to take it, and it is linear."""
+
+    left: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,8 +204,8 @@ class Search:
         in_use: InUse,
         gates: Gates,
         selected: Callable[[Candidate, Wanted, Claim], bool],
+        steps: Steps,
         rules: Sequence[TaintRule] = (),
-        steps: int = 1_000_000,
         tables: Tables | None = None,
         among: Sequence[DeviceKey] | None = None,
         apart: Mapping[DeviceKey, Collection[DeviceKey]] | None = None,
@@ -204,6 +221,7 @@ class Search:
         self._selected = selected
         self._rules = rules
         self._steps = steps
+        self._free_steps = len(self._candidates) * sum(len(options) for plan in plans for options in plan.requests)
         self._promised = _State()
         self._ledger: Ledger = (
             AsIn1362(pools, in_use, self._promised.shares, {} if tables is None else tables)
@@ -213,6 +231,8 @@ class Search:
         self._constraints: list[Sequence[Rule]] = [rules_of(plan.claim, gates) for plan in plans]
         self._all: dict[Wanted, list[Candidate]] = {}
         self._eligible: dict[Wanted, list[int]] = {}
+        self._matching: dict[tuple[Wanted, object], list[int]] = {}
+        self._kinds: dict[int, object] = {}
         self.taken: list[list[Taken]] = [[] for _ in plans]
         self.chosen: dict[tuple[int, int], int] = {}
 
@@ -296,9 +316,11 @@ class Search:
         candidates = self._candidates
         whole, promised, admin = self._in_use.devices, self._promised.devices, wanted.asked.admin
         place, needed = start, wanted.asked.count - had
+        in_vain: set[object] = set()  # with admin access devices differ by who has them, too
         while True:
             eligible = self._eligible.get(wanted)
             if eligible is not None:
+                eligible = self._of_fixed_values(claim, wanted, eligible)
                 first = bisect_left(eligible, place)
                 if len(eligible) - first < needed:
                     return _DEAD_END
@@ -306,11 +328,11 @@ class Search:
             elif place == len(candidates):
                 self._eligible[wanted] = self._places(claim, wanted)
                 return _DEAD_END
-            candidate = candidates[place]
+            here, candidate = place, candidates[place]
             place += 1
-            self._steps -= 1
-            if self._steps < 0:
-                raise OutOfSteps
+            if in_vain and self._kind(here) in in_vain:
+                continue
+            self._count_step()
             if not admin and (candidate.key in whole or candidate.key in promised):
                 continue
             if not self._usable(candidate, wanted, self._plans[claim].claim):
@@ -323,6 +345,67 @@ class Search:
             self._give_back(claim)
             if end == _TOO_MANY:
                 return end
+            if not admin:
+                in_vain.add(self._kind(here))
+
+    def _count_step(self) -> None:
+        if self._free_steps:
+            self._free_steps -= 1
+            return
+        self._steps.left -= 1
+        if self._steps.left < 0:
+            raise OutOfSteps
+
+    def _of_fixed_values(self, claim: int, wanted: Wanted, eligible: list[int]) -> list[int]:
+        """Those of the places whose devices have the values that the claim's matchAttribute constraints are fixed to by now. The
+        others would be refused one by one. Not with `faults`, since 1.36.2 charges counters for a refused device."""
+        if self._gates.faults:
+            return eligible
+        rules = (rule for rule in self._constraints[claim] if isinstance(rule, _Match))
+        fixed = tuple(one for rule in rules if (one := rule.fixed(wanted.asked)) is not None)
+        if not fixed:
+            return eligible
+        asked = (wanted, tuple((name, type(value), value) for name, value in fixed))
+        found = self._matching.get(asked)
+        if found is None:
+            found = self._matching[asked] = [place for place in eligible if self._has(self._candidates[place], fixed)]
+        return found
+
+    @staticmethod
+    def _has(candidate: Candidate, values: Iterable[tuple[str, Attribute]]) -> bool:
+        driver, device = candidate.slice.driver, candidate.device
+        known = ((device.lookup(name, driver), value) for name, value in values)
+        return all(one is not None and _equal(one, value) for one, value in known)
+
+    def _kind(self, place: int) -> object:
+        """Equal for devices that are interchangeable in this search: what cannot be completed with one cannot be completed with
+        the other. A device that is like no other, or that cannot be judged, is a kind of its own."""
+        if place not in self._kinds:
+            self._kinds[place] = self._kind_of(self._candidates[place])
+        return self._kinds[place]
+
+    def _kind_of(self, candidate: Candidate) -> object:
+        device, driver = candidate.device, candidate.slice.driver
+        if self._gates.faults or self._is_shared(candidate) or device.consumes or candidate.key in self._apart:
+            return candidate
+        wishes = [(plan.claim, wanted) for plan in self._plans for options in plan.requests for wanted in options]
+        if any(
+            wanted.asked.mode == ALL for _, wanted in wishes
+        ):  # may fail the pod, which depends on the order of devices
+            return candidate
+        taints = self._taints(candidate) if self._gates.device_taints else ()
+        try:
+            suits = tuple(
+                self._usable(candidate, wanted, claim)
+                and self._amounts(candidate, wanted) is not None
+                and not prevented(taints, wanted.asked.tolerations)
+                for claim, wanted in wishes
+            )
+        except AllocationError:  # the search itself finds out, if it comes to this device
+            return candidate
+        names = {rule.attribute for rules in self._constraints for rule in rules if isinstance(rule, _Values)}
+        values = ((name, device.lookup(name, driver)) for name in sorted(names))
+        return suits, tuple((name, type(value), value) for name, value in values)
 
     def _places(self, claim: int, wanted: Wanted) -> list[int]:
         """The places of the devices that are not in use and that the selectors select. Devices promised by this search are

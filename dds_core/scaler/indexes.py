@@ -69,6 +69,11 @@ Change = Callable[[Index[Any, Any], Any, Any], None]
 Fits = dict[tuple[str, ...], tuple[list[Allocation | None], Sequence[DeviceKey], Fit | None]]
 """For a group of claims (uids): their allocations and the devices that were offered last, and the allocator's answer."""
 
+Answer = tuple[Fit | None, bool] | None
+"""The best that fits, and whether it is all that was asked for; None if that was not decided."""
+Answers = dict[tuple[str, ...], tuple[Any, Answer]]
+"""For a group of claims (uids): what was asked last, and the answer."""
+
 
 class Dirty:
     """What the rules must look at again: claims, devices and taint rules by uid, nodes by name, or everything. `freed`: cells for
@@ -417,7 +422,7 @@ class Indexes(OwnIndexes):
         self.units_coming = 0
         self.reach: dict[Cell, tuple[PoolKey, ...]] = {}
         self.spoken_for: Counter[tuple[str, tuple[PoolKey, ...]]] | None = None
-        self._allocators: dict[str, tuple[Allocator, Fits]] = {}
+        self._allocators: dict[str, tuple[Allocator, Fits, Answers]] = {}
         self._pool_models: dict[PoolKey, Model | None] = {}
         self.drivers: frozenset[str] = frozenset()
         self.models: dict[str, Model] = {}
@@ -483,7 +488,11 @@ class Indexes(OwnIndexes):
         """Its last answers about reserved devices; they go with it."""
         return self._allocator(node)[1]
 
-    def _allocator(self, node: str) -> tuple[Allocator, Fits]:
+    def answers(self, node: str) -> Answers:
+        """Its last answers that took a search; they go with it."""
+        return self._allocator(node)[2]
+
+    def _allocator(self, node: str) -> tuple[Allocator, Fits, Answers]:
         found = self._allocators.get(node)
         if found is None:
             own = [self.slices.rows[uid] for key in sorted(self.pools_at[node]) for uid in sorted(self.slices_of[key])]
@@ -498,7 +507,7 @@ class Indexes(OwnIndexes):
                 share_id=lambda: "shared",
                 forgiving=True,
             )
-            found = self._allocators[node] = (made, {})
+            found = self._allocators[node] = (made, {}, {})
         return found
 
     def release_is(self, version: str) -> None:

@@ -317,6 +317,9 @@ class OurProcess(Generic[P]):
     def start(self) -> None:
         """Load the log, then list and watch. Raises the errors of the log."""
         self.controller.open(self._now())
+        self._skew += max(
+            0, self.controller.state.now - self._now()
+        )  # as the live clock: not before the log's newest fact
         self.alive = True
         known = self.controller.seeds()
         for one in self.controller.watched():
@@ -354,6 +357,11 @@ class OurProcess(Generic[P]):
         """Stand still for `seconds`, then continue."""
         self._stall = Stall(self._now(), seconds)
         self._asleep_until = self._time.now() + round(seconds * MICROSECONDS)
+        self.wake()
+
+    def step_clock(self, seconds: float) -> None:
+        """Its clock steps, back if `seconds` is negative. That of `dds serve` does not while it runs; a program's own may."""
+        self._skew += round(seconds * MICROSECONDS)
         self.wake()
 
     def change_policy(self, policy: EffectivePolicy) -> None:

@@ -21,7 +21,7 @@ from dds_core.engine import Step
 from dds_core.events import Alerted, Rejected, Stale, WriteRefused, difference
 from dds_core.lifecycle import ATTACHED, ATTACHING
 from dds_core.log import Group, Head, MemoryLog
-from dds_core.model import Taint
+from dds_core.model import Constraint, Device, Slice, Taint
 from dds_core.publisher.model import PoolSlice
 from dds_core.scaler.events import ConfigGone, CoolDown, NodeGone, VictimMarked
 from dds_core.scaler.fold import apply
@@ -29,9 +29,10 @@ from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State
 from dds_core.timeline import Moment
 from dds_core.timeline.clock import rfc3339
+from tests.core.scaler.pools import pool_results
 from tests.support.commands import FIRST_ATTACH, RECORDINGS, TWO_CLAIMS, dds, fine, log_of, refused
 from tests.support.publisher_world import PublisherWorld, usual
-from tests.support.world import A100, World
+from tests.support.world import A100, World, asks
 
 NAME = "lab/scaler"
 
@@ -345,6 +346,23 @@ def test_a_fabric_that_fails_and_a_closed_pool_are_said() -> None:
     )
     devices = {row["model"]: row for row in status_data(_head(), world.state, 20)["devices"]}
     assert devices[A100.model]["free"] == 0
+
+
+def test_what_takes_too_many_steps_is_said() -> None:
+    """Of twelve pairs of devices thirteen have to be each of another pair, which takes 531,441 ways to see that it cannot be."""
+    world = World("attach", limit={"max": 99, "fixed": 99})
+    world.node("node0")
+    world.pool(A100, 13)
+    devices = {
+        f"gpu-{i}": Device({**A100.attributes, "uuid": f"GPU-{i}", "serial": i, "pair": i // 2}) for i in range(24)
+    }
+    world.observe(Slice("local", "node0-gpu", A100.driver, "node0", 0, 1, node="node0", devices=devices))
+    unlike = tuple(Constraint(distinct=f"{A100.driver}/{name}") for name in ("serial", "pair"))
+    world.claim("train", requests=(asks("r0", A100.device, count=13),), constraints=unlike)
+    world.allocate("train", "node0", *(replace(one, request="r0") for one in pool_results(*range(13))))
+    why = waiting(world.state, "default/train").why
+    assert why.startswith("which free devices on node0 satisfy claim default/train")
+    assert why.endswith("was not found in 3000 steps; it waits until devices or claims change there")
 
 
 def test_instants_are_readable_and_never_is_null() -> None:

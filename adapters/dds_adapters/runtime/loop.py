@@ -236,7 +236,7 @@ class Controller(ABC, Generic[P]):
         self._tasks: list[Task] = []
         self._stale: dict[str, int] = {}
         """Resource → the instant at or after which a new list of it must begin."""
-        self._state_invalid = self._begun = False
+        self._state_invalid = self._begun = self._more = self._resumed = self._held = False
         self._use(component.state())
 
     # -- what each component defines -----------------------------------------------------------------------------
@@ -422,7 +422,8 @@ class Controller(ABC, Generic[P]):
             self._arrivals.extend(
                 Arrival(resource, STALE, b"", stall.at, round(stall.seconds), since=now) for resource in followed
             )
-        if len(arrivals) >= BATCH:
+        self._more = len(arrivals) >= BATCH
+        if self._more:
             now = arrivals[-1].at
         elif not was_away and (beside := self.take_inputs()):
             arrivals = sorted([*arrivals, *beside], key=lambda one: one.at)
@@ -432,9 +433,11 @@ class Controller(ABC, Generic[P]):
         if self._state_invalid:
             self._rebuild()
         if was_away:  # take in newer arrivals first: they may cancel a deadline or change a write
+            self._resumed = True
             return []
         self._take_in(self._arrivals, now)
         self._take_in(self._facts, now)
+        self._release(now)
         self._deadlines(now)
         self._append(now)
         tasks, self._tasks = self._tasks, []
@@ -520,9 +523,12 @@ class Controller(ABC, Generic[P]):
         if not self.resources <= self.synced_resources or not (self.state.synced or self.ready):
             return
         self._look_at_capabilities(at)
-        if back or not (self.state.synced or self._stale):
-            self.happened(Synced(), at)
-            self._tasks.extend(self.on_synced())
+        if (back and not self._held) or not (self.state.synced or self._stale):
+            self._all_is_known(at)
+
+    def _all_is_known(self, at: int) -> None:
+        self.happened(Synced(), at)
+        self._tasks.extend(self.on_synced())
 
     def forget_capabilities(self) -> None:
         """Feed the capabilities again, even if they are unchanged."""
@@ -536,14 +542,35 @@ class Controller(ABC, Generic[P]):
 
     def _deadlines(self, until: int) -> None:
         """Feed the deadlines that are due up to and including the instant `until`."""
-        until = max(until, self.state.now)
         while (deadline := self._engine.due(until)) is not None:
+            late = self._late(deadline)
+            if late is not None:
+                self._held = True
+                self._feed(late, deadline.due)
+                return
             try:
-                self._feed(deadline, max(deadline.due, self.state.now))
+                self._feed(deadline, deadline.due)
             except Exception as error:
                 self._leave_out(fault_with(deadline, error), until)
                 self.state.fired_deadlines.put((deadline.kind, deadline.of), deadline.due)  # else it would fire again
                 self._engine.deadline_queue.rebuild()
+
+    def _late(self, deadline: DeadlinePassed) -> Stale | None:
+        """That the view is stale at the deadline, if something may have come in time that is told later: an object that changed
+        again while the log was away carries the instant of its last change only."""
+        due = deadline.due
+        for one in self._arrivals if self._resumed else ():
+            if isinstance(one, Arrival) and one.first and (one.first < due <= one.at):
+                return Stale(resource=one.resource, age=(one.at - one.first) // 1_000_000)
+        return None
+
+    def _release(self, now: int) -> None:
+        """All that came is taken in: the deadlines that were held may pass, unless a view is stale by itself."""
+        if self._more:
+            return
+        held, self._held, self._resumed = self._held, False, False
+        if held and not self._stale:
+            self._all_is_known(now)
 
     def happened(self, fact: Event, at: int) -> None:
         """Feed a fact, after the deadlines that are due by then."""

@@ -13,7 +13,18 @@ from dds_core.autoscaler.policy import ServerGroup
 from dds_core.autoscaler.records import Advice, Amounts, Load, Worker
 from dds_core.autoscaler.state import Fleet
 from dds_core.matching import records
-from dds_core.matching.allocator import Allocator, Claim, Gates, InUse, Node, NodeSelector
+from dds_core.matching.allocator import (
+    MOST_STEPS,
+    TIMED_OUT,
+    Allocator,
+    Claim,
+    Gates,
+    InUse,
+    Node,
+    NodeSelector,
+    OutOfSteps,
+    Steps,
+)
 from dds_core.matching.claims import Alternative, Request
 from dds_core.matching.errors import AllocationError
 from dds_core.matching.nodes import Term, node_matches
@@ -36,7 +47,14 @@ class Cycle:
         self._allocator = _allocator(state, self._slices)
 
     def advise(self, load: Load) -> Advice:
-        """The case of the pod; "" if it waits only for the scheduler, or one of its claims does not exist yet."""
+        """The case of the pod; "" if it waits only for the scheduler, or one of its claims does not exist yet. "nothing" also if
+        it takes too many steps to find out."""
+        try:
+            return self._advise(load, Steps(MOST_STEPS))
+        except OutOfSteps:
+            return Advice("nothing", f"whether there are devices for it was not found in {MOST_STEPS} steps")
+
+    def _advise(self, load: Load, steps: Steps) -> Advice:
         claims = self._state.claims_of(load)
         if claims is None:
             return Advice("", "its claims are not there yet")
@@ -54,14 +72,14 @@ class Cycle:
             elif not wanted:
                 _take(self._left[worker.name], load.asks)
                 return Advice("", f"it fits on {worker.name}")
-            elif self._has_devices(Node(worker.name, worker.labels), wanted):
+            elif self._has_devices(Node(worker.name, worker.labels), wanted, steps):
                 _take(self._left[worker.name], load.asks)
                 return Advice("device", f"{worker.name} has room, and a device for it can be attached there")
-        return self._server_for(load, wanted, full or "no node takes it")
+        return self._server_for(load, wanted, full or "no node takes it", steps)
 
-    def _server_for(self, load: Load, wanted: tuple[Claim, ...], why: str) -> Advice:
+    def _server_for(self, load: Load, wanted: tuple[Claim, ...], why: str, steps: Steps) -> Advice:
         for group in self._state.own_groups():
-            if self.would_take(group, load) and (not wanted or self._brings(group, wanted)):
+            if self.would_take(group, load) and (not wanted or self._brings(group, wanted, steps)):
                 return Advice("server", f"{why}; a server of {group.name} would take it")
         what = "nor has the pool a device for it" if wanted else "nor would a server of any group"
         return Advice("nothing", f"{why}, {what}")
@@ -73,18 +91,23 @@ class Cycle:
         fits = not _short(room_of(template.capacity), load.asks)
         return fits and load.tolerates(worker) and _matches(load, "", worker.labels)
 
-    def _has_devices(self, node: Node, wanted: tuple[Claim, ...], among: list[DeviceKey] | None = None) -> bool:
+    def _has_devices(
+        self, node: Node, wanted: tuple[Claim, ...], steps: Steps, among: list[DeviceKey] | None = None
+    ) -> bool:
         try:
-            return bool(self._allocator.allocate(node, wanted, among=among))
+            fit = self._allocator.allocate(node, wanted, steps=steps, among=among)
         except AllocationError:
             return False
+        if fit.reason == TIMED_OUT:
+            raise OutOfSteps
+        return bool(fit)
 
-    def _brings(self, group: ServerGroup, wanted: tuple[Claim, ...]) -> bool:
+    def _brings(self, group: ServerGroup, wanted: tuple[Claim, ...], steps: Steps) -> bool:
         """Whether a fresh server of the group would get the devices. Devices of a model are alike, so that it sees as many free
         ones of each as it takes."""
         node, room = fresh(group), dict(group.template.devices)
         if not room:
-            return self._has_devices(node, wanted)
+            return self._has_devices(node, wanted, steps)
         seen = list[DeviceKey]()
         for key, device in self._free_for(node):
             model = model_of_device(self._state.config, key[0], device)
@@ -92,7 +115,7 @@ class Cycle:
             if room.get(name, 1):
                 seen.append(key)
                 room.update({name: room[name] - 1} if name in room else {})
-        return self._has_devices(node, wanted, seen)
+        return self._has_devices(node, wanted, steps, seen)
 
     def _free_for(self, node: Node) -> Iterator[tuple[DeviceKey, Device]]:
         """The devices of the pools that reach the node, and those that may return to them; of shared ones also those in use."""

@@ -11,8 +11,9 @@ from dds_core.scaler.events import ReservedDevice
 from dds_core.scaler.fold import apply
 from dds_core.scaler.fold.lives import move
 from dds_core.scaler.invariants import INVARIANTS
+from dds_core.scaler.model import UNDECIDED
 from dds_core.scaler.rules import claims, detach, devices
-from dds_core.scaler.rules.assignment import Assignment, assign
+from dds_core.scaler.rules.assignment import Assignment, assign, undecided_because
 from dds_core.scaler.rules.detach import rebalance
 from dds_core.scaler.rules.failures import definite_due, fail, tell_failures
 from dds_core.scaler.rules.handover import hand_over
@@ -143,6 +144,8 @@ def _advance(work: Work, uid: str, assignment: Assignment, node: str) -> None:
         if reserve(work, assignment, life, node) or not work.state.live:
             _advanced(work, assignment, "device_ready", _ready_cause(assignment), ready_devices_of(assignment))
         return
+    if assignment.undecided:
+        work.alert(uid, UNDECIDED, undecided_because(assignment, node))
     if assignment.asked and life.state == PENDING:
         _advanced(work, assignment, "ordered", _asked_cause(work, assignment, node))
     for model, uid in assignment.erring:

@@ -11,12 +11,22 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
 from dds_core.lifecycle import ATTACHED, DEVICE_DETACHING, USED, WAITING
-from dds_core.matching.allocator import AllocationError, Allocator, Fit, InUse, Node
+from dds_core.matching.allocator import (
+    MOST_STEPS,
+    TIMED_OUT,
+    AllocationError,
+    Allocator,
+    Fit,
+    InUse,
+    Node,
+    OutOfSteps,
+    Steps,
+)
 from dds_core.matching.claims import Alternative as Asked
 from dds_core.matching.records import claim_of, class_of, slice_of
 from dds_core.model import (
@@ -33,6 +43,7 @@ from dds_core.model import (
 )
 from dds_core.scaler.events import ReservedDevice
 from dds_core.scaler.hardware import Face
+from dds_core.scaler.indexes import Answer
 from dds_core.scaler.model import DEPARTED
 from dds_core.scaler.operator import LEAVES, verdict
 from dds_core.scaler.rules.devices import is_given_up, is_marked
@@ -45,7 +56,8 @@ Way = Literal["attaching", "ordered", "erring", "missing", "sharing"]
 class Assignment:
     """How the units of one claim are covered. `ready`: what to reserve, with its device. The other lists have a model for each
     unit, `attaching` and `erring` also the resource's uid. `sharing`: units that share a pool device with a `missing` unit, and
-    so need no order of their own."""
+    so need no order of their own. `undecided`: which free devices it gets could not be decided (`MOST_STEPS`); then it keeps what
+    is on its way and waits."""
 
     claim: Claim
     ready: list[tuple[ReservedDevice, Found]] = field(default_factory=list)
@@ -54,6 +66,7 @@ class Assignment:
     erring: list[tuple[str, str]] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     sharing: list[str] = field(default_factory=list)
+    undecided: bool = False
 
     @property
     def complete(self) -> bool:
@@ -63,13 +76,22 @@ class Assignment:
     @property
     def asked(self) -> bool:
         """Whether every unit is at least ordered."""
-        return not (self.missing or self.sharing)
+        return not (self.missing or self.sharing or self.undecided)
 
     @property
     def resources(self) -> tuple[str, ...]:
         """The resources (uids) concerned, those on the node first."""
         there = [found.resource.uid for _, found in self.ready if found.resource is not None]
         return tuple(dict.fromkeys([*there, *(uid for _, uid in self.attaching), *(uid for _, uid in self.erring)]))
+
+
+def undecided_because(assignment: Assignment, node: str) -> str:
+    """Why the claim waits although there may be devices for it."""
+    claim = assignment.claim
+    whose = (
+        f"which free devices on {node} satisfy claim {claim.namespace}/{claim.name} and the others of its pod together"
+    )
+    return f"{whose} was not found in {MOST_STEPS} steps; it waits until devices or claims change there"
 
 
 class Supply:
@@ -126,6 +148,9 @@ def assign(state: State, node: str) -> list[Assignment]:
             current = assignments[claim.uid] = Assignment(claim, chosen.given.get(claim.uid, []))
             if not chosen.whole:
                 _assign_the_rest(state, node, supplies, current)
+            if chosen.undecided:
+                current.undecided = True
+                current.missing.clear()
     return [assignments[claim.uid] for claim in waiting]
 
 
@@ -300,9 +325,11 @@ class Wish:
 
 @dataclass(slots=True)
 class Choice:
-    """What a group of claims gets: by claim the devices, each with what to reserve. `whole`: it is all that they wait for."""
+    """What a group of claims gets: by claim the devices, each with what to reserve. `whole`: it is all that they wait for.
+    `undecided`: nothing, since that was not decided in `MOST_STEPS`."""
 
     whole: bool = False
+    undecided: bool = False
     given: dict[str, list[tuple[ReservedDevice, Found]]] = field(default_factory=dict)
 
 
@@ -331,14 +358,12 @@ class FreeOnNode:
         wishes = [wish for claim in claims if (wish := wish_of(self._state, claim)) is not None] if among else []
         if not wishes:
             return NOTHING
-        everything = [(wish, wish.requests) for wish in wishes]
-        fit = None
-        if len(wishes) == len(claims):
-            fit = (self._fits(everything, promised) if promised else None) or self._ask(everything, among)
-        chosen = Choice(fit is not None)
-        if fit is None:
-            everything, fit = self._in_part(wishes, among)
-        for (wish, _), allocation in zip(everything, fit.allocations if fit is not None else (), strict=False):
+        answer = self._answer(wishes, among, promised, whole=len(wishes) == len(claims))
+        if answer is None:
+            return Choice(undecided=True)
+        fit, whole = answer
+        chosen = Choice(whole)
+        for wish, allocation in zip(wishes, fit.allocations if fit is not None else (), strict=False):
             places = {name: iter(known) for name, known in wish.places.items()}
             last = len(wish.claim.allocation.results) if wish.claim.allocation is not None else 0
             given = chosen.given.setdefault(wish.claim.uid, [])
@@ -409,20 +434,70 @@ class FreeOnNode:
                 self._in_use.count(promise.key, promise.consumed, -1)
         self._shares = [(owner, promise) for owner, promise in self._shares if owner not in group]
 
+    def _answer(
+        self, wishes: list[Wish], among: Sequence[DeviceKey], promised: Sequence[DeviceKey], *, whole: bool
+    ) -> Answer:
+        """What fits the wishes best, and whether that is all; None if undecided. An answer that took a search is cached with all
+        that it depends on: most changes do not concern it. The allocator goes, with its answers, when devices or classes change.
+        """
+        of = tuple(wish.claim.uid for wish in wishes)
+        known = self._state.answers(self._node)
+        if of in known and known[of][0] == self._question(wishes, among, promised, whole):
+            return known[of][1]
+        steps = Steps(MOST_STEPS)
+        try:
+            answer = self._searched(wishes, among, promised, steps, whole=whole)
+        except OutOfSteps:
+            answer = None
+        known.pop(of, None)
+        if steps.left < MOST_STEPS or answer is None:
+            known[of] = (self._question(wishes, among, promised, whole), answer)
+        return answer
+
+    def _question(
+        self, wishes: list[Wish], among: Sequence[DeviceKey], promised: Sequence[DeviceKey], whole: bool
+    ) -> Any:
+        """All that an answer depends on, beside the allocator."""
+        if not self._counted:
+            self._count_holders()
+        asked = [(one.requests, one.now, [(kept.name, key) for kept, key in one.kept]) for one in wishes]
+        in_use = self._in_use.copy()
+        return asked, among, promised, whole, self._apart, in_use.devices, in_use.shares, in_use.consumed
+
+    def _searched(
+        self,
+        wishes: list[Wish],
+        among: Sequence[DeviceKey],
+        promised: Sequence[DeviceKey],
+        steps: Steps,
+        *,
+        whole: bool,
+    ) -> tuple[Fit | None, bool]:
+        everything = [(wish, wish.requests) for wish in wishes]
+        if whole:
+            fit = (self._fits(everything, promised) if promised else None) or self._ask(everything, among, steps)
+            if fit is not None:
+                return fit, True
+        return self._in_part(wishes, among, steps), False
+
     def _fits(self, wishes: list[tuple[Wish, list[ClaimRequest]]], promised: Sequence[DeviceKey]) -> Fit | None:
         """Whether the reserved devices satisfy the claims. The answer is cached: it is needed at each change of the node, and
-        most changes do not concern it."""
+        most changes do not concern it. It has steps of its own, so that nothing depends on what is cached."""
+        steps = Steps(MOST_STEPS)
         devices = [self.free[key].device for key in promised]
         if any(device.shared or device.consumes for device in devices):  # other claims may have used it up
-            return self._ask(wishes, promised)
+            return self._ask(wishes, promised, steps)
         of = tuple(wish.claim.uid for wish, _ in wishes)
         asked = ([wish.claim.allocation for wish, _ in wishes], promised)
         known = self._state.fits(self._node)
         if of not in known or known[of][:2] != asked:
-            known[of] = (*asked, self._ask(wishes, promised))
+            known[of] = (*asked, self._ask(wishes, promised, steps))
         return known[of][2]
 
-    def _ask(self, wishes: list[tuple[Wish, list[ClaimRequest]]], among: Sequence[DeviceKey]) -> Fit | None:
+    def _ask(
+        self, wishes: list[tuple[Wish, list[ClaimRequest]]], among: Sequence[DeviceKey], steps: Steps
+    ) -> Fit | None:
+        """The allocator's answer; None if nothing fits. Raises OutOfSteps."""
         allocator = self._state.allocator(self._node)
         if not self._counted:
             self._count_holders()
@@ -431,14 +506,14 @@ class FreeOnNode:
         kept = [wish.kept if requests else [] for wish, requests in wishes]
         given = [(index, asked, key) for index, each in enumerate(kept) for asked, key in each]
         try:
-            fit = allocator.allocate(Node(self._node), claims, among=among, given=given, apart=self._apart)
+            fit = allocator.allocate(Node(self._node), claims, among=among, given=given, apart=self._apart, steps=steps)
         except AllocationError:
             return None
+        if fit.reason == TIMED_OUT:
+            raise OutOfSteps
         return fit or None
 
-    def _in_part(
-        self, wishes: list[Wish], among: Sequence[DeviceKey]
-    ) -> tuple[list[tuple[Wish, list[ClaimRequest]]], Fit | None]:
+    def _in_part(self, wishes: list[Wish], among: Sequence[DeviceKey], steps: Steps) -> Fit | None:
         """As many devices as can be had together, request by request, of the allocated alternatives."""
         best: Fit | None = None
         kept: list[tuple[Wish, list[ClaimRequest]]] = []
@@ -446,14 +521,19 @@ class FreeOnNode:
             kept.append((wish, []))
             for request in wish.now:
                 (wanted,) = request.alternatives
-                for count in range(min(wanted.count, len(among)), 0, -1):
+                least, most = 0, min(wanted.count, len(among))
+                while least < most:  # of devices that fit together, fewer fit too
+                    count = (least + most + 1) // 2
                     fewer = replace(request, alternatives=(replace(wanted, count=count),))
                     attempt = [*kept[:-1], (wish, [*kept[-1][1], fewer])]
-                    fit = self._ask(attempt, among)
-                    if fit is not None:
-                        best, kept = fit, attempt
-                        break
-        return kept, best
+                    fit = self._ask(attempt, among, steps)
+                    if fit is None:
+                        most = count - 1
+                    else:
+                        least, best, fitting = count, fit, attempt
+                if least:
+                    kept = fitting
+        return best
 
 
 def _share_id(claim: str, place: int) -> str:

@@ -19,7 +19,7 @@ from dds_lab.driver import PUBLISHER_USER, SCALER_USER
 from dds_lab.scenario import Scenario
 
 Program = Literal["scaler", "publisher"]
-BlowKind = Literal["kill", "stop", "pause", "cut", "log", "log-answer", "api", "policy"]
+BlowKind = Literal["kill", "stop", "pause", "cut", "log", "log-answer", "api", "policy", "clock"]
 SERVED = 2_700.0
 """Seconds after the last fault within which every pod must be bound that can be bound."""
 REST = 1_500.0
@@ -46,7 +46,8 @@ PART = "part"
 class Blow:
     """A fault of a program's processes; times in seconds from the start. `kill` and `stop` end the leader (another process starts
     after `lasts`); `pause` suspends it; `cut` breaks its watch of a resource; `log` makes its log unavailable; `log-answer`
-    stores what it appends and reports a failure; `api` makes the API server unavailable to all; `policy` changes its policy."""
+    stores what it appends and reports a failure; `api` makes the API server unavailable to all; `policy` changes its policy;
+    `clock` steps its clock by `which` seconds, back if they are negative."""
 
     at: float
     kind: BlowKind
@@ -110,7 +111,7 @@ def fleet_of(seed: int, only: Collection[str] = KINDS) -> Fleet:
 
 
 class Maker:
-    """Draws the fleet of a seed. `written`: the scenario as a file would say it; kinds of the field add to it."""
+    """Draws the fleet of a seed. `written`: the scenario as a file would say it; kinds of the field add to it, and blows."""
 
     def __init__(self, seed: int, only: Collection[str]) -> None:
         self.seed = seed
@@ -125,6 +126,11 @@ class Maker:
         """Device by pod, for pods that request two of it."""
         self.written: dict[str, Any] = {}
         self.kinds: list[str] = []
+        self.blows: list[Blow] = []
+
+    def blow(self, at: float, kind: BlowKind, program: Program, lasts: float = 0.0, which: int = 0) -> None:
+        """One more blow, also in a calm fleet."""
+        self.blows.append(Blow(at, kind, program, lasts, which))
 
     def made(self) -> Fleet:
         draw = self.draw
@@ -180,7 +186,7 @@ class Maker:
         scenario = Scenario.model_validate_json(json.dumps(written))
         publish = self._publish() if ours else None
         replicas = draw.one((1, 1, 2, 3))
-        blows = () if self.calm else tuple(self._blows(ours))
+        blows = (*(() if self.calm else self._blows(ours)), *self.blows)
         return Fleet(
             self.seed, scenario, self.trouble, policy, another, publish, replicas, blows, frozenset(self.unservable),
             tuple(self.kinds), self.calm,

@@ -26,7 +26,7 @@ from dds_lab.actors.objects import claim_names, reservations, results
 from dds_lab.check.fleets import PART, REST, SERVED, STAYS, Blow, Fleet, Program, fleet_of
 from dds_lab.check.oracle import COOLED, SPARE, EndState, differences, something_leaves, state_of
 from dds_lab.check.replicas import Replica, ShakyLog, Wire
-from dds_lab.check.subjects import CLUSTER, unsound
+from dds_lab.check.subjects import CLUSTER, unsound, unsound_with
 from dds_lab.client import ApiError, Object
 from dds_lab.driver import PUBLISHER_USER, SCALER_USER, OurProcess, OurPublisher, OurScaler, Pace, by_manager
 from dds_lab.judge import Finding
@@ -150,6 +150,9 @@ class FleetRun:
                     for resource in process.followed if process is not None else ():
                         assert process is not None
                         process.cut(resource, blow.lasts)
+            case "clock":
+                if one.process is not None:
+                    one.process.step_clock(blow.which)
             case "policy":
                 self._for(blow, self._change_policy)
 
@@ -229,7 +232,15 @@ class FleetRun:
     def _unsound(self, program: Program, component: Component[Any]) -> list[tuple[str, str]]:
         excused = UNANSWERED if self._troubled else ()
         told = unsound(self.processes[program], self.logs[program], component, excused=excused)
+        if any(one.kind == "clock" for one in self.fleet.blows):
+            told += unsound_with(self._clock, self.logs[program], component)
         return [("unsound", one) for one in told]
+
+    def _clock(self, instant: int) -> int:
+        """What a clock shows that steps at the `clock` blows."""
+        passed = (instant - self.fleet.scenario.start) / MICROSECONDS
+        steps = (one.which for one in self.fleet.blows if one.kind == "clock" and one.at <= passed)
+        return instant + sum(steps) * MICROSECONDS
 
     def _findings(self, found: Iterable[Finding]) -> list[tuple[str, str]]:
         return [

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dds_core.autoscaler import events as e
-from dds_core.model import CORDON, Claim, Requirement, Taint, Toleration
+from dds_core.model import CORDON, Claim, Constraint, Device, Requirement, Slice, Taint, Toleration
 from tests.core.autoscaler.yard import CAPACITY, LABELS, Yard
-from tests.support.world import A100, asks
+from tests.support.world import A100, GPU, asks
 
 
 def advice(yard: Yard, pod: str = "train") -> tuple[str, str]:
@@ -46,6 +46,27 @@ def test_a_device_that_idles_elsewhere_will_do_too() -> None:
     yard.claim("holder", "node1", "gpu-0", "node1")
     yard.refresh()
     assert advice(yard)[0] == "nothing", local
+    yard.sound()
+
+
+def test_what_takes_too_many_steps_is_said_and_every_other_pod_is_judged() -> None:
+    """Of twelve pairs of devices thirteen have to be each of another pair, which takes 531,441 ways to see that it cannot be, on
+    every node."""
+    yard = Yard()
+    terms = tuple(Requirement(key, "In", (value,)) for key, value in LABELS.items())
+    pairs = {
+        f"a{i}": Device({**A100.attributes, "serial": i, "pair": i // 2}, binding=("FabricDeviceReady",))
+        for i in range(24)
+    }
+    yard.see(Slice("pool", "pool", GPU, "nvidia-a100-40-fabric1", 1, 1, selector=terms, devices=pairs))
+    unlike = tuple(Constraint(distinct=f"{GPU}/{name}") for name in ("serial", "pair"))
+    request = asks("gpu", A100.device, count=13)
+    yard.see(Claim("claim-train", "default", "train", requests=(request,), constraints=unlike))
+    yard.pod("train", claim=True)
+    yard.pod("plain", claim=True)
+    yard.refresh()
+    assert advice(yard) == ("nothing", "whether there are devices for it was not found in 3000 steps")
+    assert advice(yard, "plain")[0] == "device"
     yard.sound()
 
 

@@ -139,6 +139,25 @@ def test_a_search_is_cut_where_too_few_are_left() -> None:
 
 
 def test_a_search_without_end_is_given_up() -> None:
-    chosen = allocator(slice_of(*(f"d{i}" for i in range(20))), steps=1000)
-    endless = claim(exactly("half", count=10), exactly("too-many", count=11))
+    """No device is like another, and 20 of 20 have to differ in a second attribute of which there are 19 values."""
+    unlike = [device(f"d{i}", {"numa": i, "rack": min(i, 18)}) for i in range(20)]
+    chosen = allocator(slice_of(*unlike), steps=1000)
+    halves = (exactly("half", count=10), exactly("too-many", count=10))
+    endless = claim(*halves, constraints=[{"distinctAttribute": f"{GPU}/{name}"} for name in ("numa", "rack")])
     assert chosen.allocate(NODE, [endless]).reason == "timed out trying to allocate devices"
+
+
+def test_equal_devices_are_not_tried_again() -> None:
+    """Of 20 equal devices none is better than another: 10 and 11 of them are too many, and so are 21 under one of six switches
+    with 20 each. What there is, is found where Kubernetes finds it first."""
+    chosen = allocator(slice_of(*(f"d{i}" for i in range(20))), steps=50)
+    too_many = claim(exactly("half", count=10), exactly("too-many", count=11))
+    assert chosen.allocate(NODE, [too_many]).reason == "cannot allocate all claims"
+    switches = [device(f"d{i}", {"root": f"switch{i % 6}", "uuid": f"GPU-{i}"}) for i in range(120)]
+    chosen = allocator(slice_of(*switches), steps=50)
+    together = [{"matchAttribute": f"{GPU}/root"}]
+    assert (
+        chosen.allocate(NODE, [claim(exactly(count=21), constraints=together)]).reason == "cannot allocate all claims"
+    )
+    found = devices(chosen.allocate(NODE, [claim(exactly(count=20), constraints=together)]))
+    assert found == [f"d{i}" for i in range(0, 120, 6)]

@@ -28,7 +28,7 @@ def test_observe_folds_nothing_and_shows_each_decision_once() -> None:
     assert len(world.events(e.AttachOrdered)) == 1
     assert len(world.events(e.VictimMarked)) == 1
     assert len(world.events(e.ClaimFailed)) == 1
-    assert {d.mode for d in world.decisions()} == {"observe"}  # type: ignore[attr-defined]
+    assert {d.mode for d in world.decisions()} == {"observe"}
     state = world.state
     for table in (
         state.orders,
@@ -80,7 +80,7 @@ def test_detach_does_everything() -> None:
 def test_the_kill_switch_can_only_lower(policy: str, switch: str, mode: str) -> None:
     world = busy(policy, switch)
     assert world.state.mode == mode
-    assert {d.mode for d in world.decisions()} == {mode}  # type: ignore[attr-defined]
+    assert {d.mode for d in world.decisions()} == {mode}
 
 
 def test_lifting_the_kill_switch_decides_at_once() -> None:

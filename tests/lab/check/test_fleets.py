@@ -7,12 +7,16 @@ from dataclasses import replace
 
 import pytest
 
+from dds_core.engine import EngineOf
 from dds_core.errors import Fenced
+from dds_core.scaler.component import SCALER
 from dds_lab.check.draw import Draw
 from dds_lab.check.field import FIELD_FROM, KINDS
 from dds_lab.check.fleets import LEARNS_FROM, Blow, fleet_of
 from dds_lab.check.playing import FleetRun, fleet_run, played
+from dds_lab.check.subjects import unsound_with
 from dds_lab.scenario.checks import problems
+from tests.core.golden.replays import log_of, policy_of, recorded, replayed
 
 FEW = (8, 13, 16, 18)
 CORPUS = {
@@ -158,6 +162,27 @@ def test_a_seed_draws_the_same_each_time_and_a_scenario_that_can_be_played() -> 
         assert fleet == fleet_of(seed) and list(problems(fleet.scenario)) == []
     draw = Draw(1)
     assert [draw.whole(0, 9) for _ in range(8)] == [1, 8, 7, 2, 4, 4, 6, 7]
+
+
+def test_a_clock_that_steps_is_drawn_and_a_log_that_does_not_allow_for_it_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A device of the recording goes back at once, as it has idled for long enough by then; just then the clock steps back."""
+    fleets = [fleet_of(seed) for seed in range(FIELD_FROM, FIELD_FROM + 60)]
+    steps = [[blow.which for blow in one.blows if blow.kind == "clock"] for one in fleets]
+    assert [bool(one) for one in steps] == ["clock" in one.kinds for one in fleets]
+    assert min(map(min, filter(None, steps))) < -60 and max(map(max, filter(None, steps))) > 0
+    quick = {"mode": "detach", "hand_over": "clear", "no_removal_seconds": 1, "fence_settle_seconds": 1}
+    log = log_of(replayed("many_devices", policy=policy_of("many_devices").model_copy(update=quick)))
+    at = [one.at for one in recorded("many_devices")][73]
+
+    def clock(instant: int) -> int:
+        return instant if instant < at else instant - 60_000_000
+
+    assert unsound_with(clock, log, SCALER) == []
+    due = EngineOf.due
+    monkeypatch.setattr(EngineOf, "due", lambda self, until: due(self, until) if until >= self.state.now else None)
+    assert "deadline idle" in unsound_with(clock, log, SCALER)[0]
 
 
 def test_seeds_draw_everything() -> None:

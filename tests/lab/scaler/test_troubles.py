@@ -14,7 +14,7 @@ import pytest
 from dds_adapters.kubernetes.watch.watch_spec import watched
 from dds_core.errors import Fenced
 from dds_core.scaler import events as e
-from dds_core.scaler.policy import Policy
+from dds_core.scaler.policy import Policy, SchedulerPolicy
 from dds_lab.judge.scaler import Measure
 from dds_lab.scenario import parse
 from tests.support import guarding
@@ -124,6 +124,36 @@ def test_a_log_that_is_away_for_a_while(name: str, span: tuple[float, float]) ->
     survived(run, replace(ENDS[name], found=frozenset({"beyond need"} if name == "burst" else ())))
     assert vain[0]
     assert not [at for at in writes if vain[0][0] + 0.2 < at < vain[0][-1]]
+
+
+def test_a_device_that_came_in_time_while_the_log_was_away_is_not_late_because_it_changed_again() -> None:
+    """The operator has the device a second after the order, 20 s are allowed, and the log is away from 1 s to 40 s. Every object
+    of the device changes again after 30 s. Its claim is served, as it was in time; the log says which view was stale, and
+    verifies."""
+    first = begins("first_attach")
+    policy = policy_for(
+        "first_attach",
+        schedulers={"default-scheduler": SchedulerPolicy(binding_timeout_seconds=45, attach_budget_seconds=20)},
+    )
+
+    def touch(run: Running) -> None:
+        client = run.lab.client("admin")
+        for resource in ("composableresources", "resourceslices", "composabilityrequests"):
+            for one in client.list(resource):
+                noted = {"metadata": {"annotations": {"example.com/noted": "again"}}}
+                client.patch(resource, one["metadata"]["name"], noted)
+
+    def trouble(run: Running) -> None:
+        log_away(run, (first + 1.0, first + 40.0))
+        run.lab.time.after(first + 30.0, lambda: touch(run))
+
+    scenario = told_to_us("first_attach")
+    with running(scenario, policy, log=Watched(new_log(scenario)), prepare=trouble, measure=Measure(news=40.0)) as run:
+        run.lab.run()
+        run.lab.run(400.0)
+    assert not run.outcomes.failed
+    assert len(run.events(e.Stale)) == 1
+    survived(run, ENDS["first_attach"])
 
 
 @pytest.mark.parametrize("skew", [600.0, -600.0])

@@ -29,7 +29,9 @@ class Arrival(NamedTuple):
     `at` is the arrival's instant in microseconds; it never decreases in the order in which arrivals are taken. A STALE arrives at
     the instant when the silence became too long, even if `take` is called later. `age` (STALE): seconds since the last sign of
     life. `since` (SYNCED): an instant before the list's first request; (STALE): only a list begun after this instant ends the
-    staleness. `anew` (SYNCED): the list was made because the watch's history had ended.
+    staleness. `anew` (SYNCED): the list was made because the watch's history had ended. `first`: if the object has changed
+    several times since the last `take`, the instant of the first of these changes, since part of what is told may be as old;
+    else 0. If `take` leaves such objects behind, the last one taken has the earliest of theirs.
     """
 
     resource: str
@@ -39,6 +41,7 @@ class Arrival(NamedTuple):
     age: int = 0
     since: int = 0
     anew: bool = False
+    first: int = 0
 
 
 class _Heard:
@@ -88,7 +91,8 @@ class DeltaQueue:
                 if type == DELETED and before.type == ADDED:
                     return  # created and deleted between two takes
                 type = _joined(before.type, type)
-            self._waiting[key] = Arrival(resource, type, raw, self._instant())
+            first = (before.first or before.at) if before is not None else 0
+            self._waiting[key] = Arrival(resource, type, raw, self._instant(), first=first)
             if before is not None:
                 self._behind(resource)
             self._changed.notify()
@@ -157,6 +161,8 @@ class DeltaQueue:
             self._waiting = OrderedDict()
         else:
             taken = [self._waiting.popitem(last=False)[1] for _ in range(limit)]
+            firsts = [one.first for one in (taken[-1], *self._waiting.values()) if one.first]
+            taken[-1] = taken[-1]._replace(first=min(firsts, default=0))
         self._given = taken[-1].at if taken else self._given
         return taken
 

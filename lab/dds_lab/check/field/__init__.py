@@ -1,7 +1,7 @@
 """Kinds of clusters beyond GPU claims of one pod each, drawn into fleets: what companies run beside dds.
 
-A kind is a function that adds to a drawn fleet: to `maker.written` (the scenario as a file would say it) or by `maker.claim` and
-`maker.pod`. It draws from a stream of its own. Pods that nobody can serve go to `maker.unservable`.
+A kind is a function that adds to a drawn fleet: to `maker.written` (the scenario as a file would say it) or by `maker.claim`,
+`maker.pod` and `maker.blow`. It draws from a stream of its own. Pods that nobody can serve go to `maker.unservable`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dds_lab.check.draw import Draw
-from dds_lab.check.field import choosing, fabrics, sharing
+from dds_lab.check.field import choosing, clocks, fabrics, sharing
 
 if TYPE_CHECKING:
     from dds_lab.check.fleets import Maker
@@ -25,6 +25,7 @@ KINDS: dict[str, tuple[float, Callable[[Maker, Draw], None]]] = {
     "replaced class": (0.2, choosing.replaced_class),
     "taint rule": (0.2, choosing.taint_rule),
     "no driver": (0.3, fabrics.no_driver),
+    "clock": (0.15, clocks.clock),
     "empty pools": (0.3, fabrics.empty_pools),
 }
 """Each kind with the share of fleets that have it."""

@@ -28,7 +28,7 @@ def empty_pools(maker: Maker, draw: Draw) -> None:
 
 
 def no_driver(maker: Maker, draw: Draw) -> None:
-    """Two nodes have no driver pod for a while, so that the operator reports an error of each attach there; the others are well."""
+    """Two nodes have no driver pod for a while: the operator reports an error of each attach there. The others are well."""
     if len(maker.nodes) < 4:
         return
     since = draw.between(0, maker.trouble / 3)

@@ -57,6 +57,18 @@ def test_the_newest_state_wins_at_the_place_of_its_own_instant() -> None:
     assert [one.at for one in taken] == [100_000_000, 105_000_000]
 
 
+def test_the_instant_of_the_first_of_several_changes_is_kept() -> None:
+    """What the newest state shows may be as old. A part that is taken tells of the rest, as its deadlines come before it."""
+    arrivals, clock = queue()
+    for number, uid in enumerate(("1", "2", "3", "1", "3", "1")):
+        clock.seconds = 100.0 + number
+        arrivals.put("nodes", uid, "ADDED", b"x")
+    assert [(one.at, one.first) for one in arrivals.take(0, 1)] == [(101_000_000, 100_000_000)]
+    arrivals.put("nodes", "2", "MODIFIED", b"x")
+    taken = [(one.at, one.first) for one in arrivals.take(0)]
+    assert taken == [(104_000_000, 102_000_000), (105_000_000, 100_000_000), (105_000_000, 0)]
+
+
 def test_what_came_and_went_unseen_was_never_there() -> None:
     arrivals, _ = queue()
     arrivals.put("pods", "1", "ADDED", b"a")
