@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "e17beefde724936e0f22020af8287159fca58a525d2e81c557d880a8b5cf107d"
+FINGERPRINT = "332e96de88b760235180ea60de27db601939b4b3bab3d3d411959a3241a64a55"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "c04d5081ffd12d3d8d9e454ed336b861433b81461c987ea1406587d00ab1241b"
+PUBLISHER_FINGERPRINT = "08ec2dee3f7baea16a2be0fa55ec369ff08410118d8a976ea7158faabb4833ac"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "dfbfc37a5062f8e41b4362534f685a74191e2247b598c5a1c4e66c55907a4a20"
+AUTOSCALER_FINGERPRINT = "9368a03ebad264050e725b7f7ab0e0cc1cd225805bf67982732b9a3c7305543f"
 """That of the autoscaler."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dds_core.errors import IllegalTransition
 from dds_core.kit.state import Table
@@ -114,6 +115,14 @@ def told_that_it_failed(world: World) -> None:
 
 
 def its_pod_is_bound(world: World) -> None:
+    """Somebody has set the condition for which the scheduler waited."""
+    world.condition("train", READY)
+    world.bind("train")
+
+
+def its_pod_is_bound_to_what_is_not_ours(world: World) -> None:
+    """The model is configured no more: dds waits for nothing of it."""
+    world.observe(replace(world.state.config, models=()))
     world.bind("train")
 
 
@@ -146,7 +155,10 @@ STORIES: dict[Row, tuple[Callable[[], World], Callable[[World], None]]] = {
     ("device_ready", "Pending", "Attached"): (pending, a_free_device),
     ("device_ready", "Attaching", "Attached"): (attaching, what_was_asked_for_comes),
     **{("signalled", s, "Attached"): (PREPARED[s], told_to_reschedule) for s in ("Pending", "Attaching")},
-    **{("pod_bound", s, "Bound"): (PREPARED[s], its_pod_is_bound) for s in ("Pending", "Attaching", "Attached")},
+    ("pod_bound", "Attached", "Bound"): (PREPARED["Attached"], its_pod_is_bound),
+    **{
+        ("pod_bound", s, "Bound"): (PREPARED[s], its_pod_is_bound_to_what_is_not_ours) for s in ("Pending", "Attaching")
+    },
     **{("failed", s, "Failed"): (PREPARED[s], told_that_it_failed) for s in ("Pending", "Attaching", "Attached")},
     **{
         ("reservation_lost", s, s): (PREPARED[s], nobody_reserved)
