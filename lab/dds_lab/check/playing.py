@@ -237,10 +237,9 @@ class FleetRun:
         return [("unsound", one) for one in told]
 
     def _clock(self, instant: int) -> int:
-        """What a clock shows that steps at the `clock` blows."""
-        passed = (instant - self.fleet.scenario.start) / MICROSECONDS
-        steps = (one.which for one in self.fleet.blows if one.kind == "clock" and one.at <= passed)
-        return instant + sum(steps) * MICROSECONDS
+        """What a clock shows that steps every 7 s, in turn by the seconds of each `clock` blow."""
+        steps = [one.which for one in self.fleet.blows if one.kind == "clock"]
+        return instant + steps[instant // (7 * MICROSECONDS) % len(steps)] * MICROSECONDS
 
     def _findings(self, found: Iterable[Finding]) -> list[tuple[str, str]]:
         return [

@@ -112,6 +112,7 @@ CORPUS = {
     65934: "a full node of which a device was to go, and was asked back too late, and the fabric refuses to take it",
     64611: "a log that was away while a pool was withdrawn and a claim got a device of it",
     65423: "a device stolen a second before those of others are announced",
+    70087: "a clock that steps around the end of a guard",
 }
 """Seeds that have to stay clean, with what they are rich in. One that finds something comes here when that is mended."""
 FIELD = {
