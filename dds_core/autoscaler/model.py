@@ -24,7 +24,8 @@ class Instance(Record, frozen=True):
 
 
 class Template(Record, frozen=True):
-    """A fresh server, once registered. `capacity`: quantities of cpu, memory, pods, ephemeral-storage and extended resources. `taints`: lasting ones."""
+    """A fresh server, once registered. `capacity`: quantities of cpu, memory, pods, ephemeral-storage and extended resources.
+    `taints`: lasting ones."""
 
     labels: Mapping[str, str] = {}
     taints: tuple[Taint, ...] = ()

@@ -30,8 +30,8 @@ INSTALL = "install it as the manifests of dds have it"
 
 
 class Guarding(NamedTuple):
-    """The API server's release as "1.36.2" ("" if unknown), and the namespace of the guards, or in one sentence why devices cannot
-    be guarded; `unanswered` while that is not known."""
+    """The API server's release as "1.36.2" ("" if unknown), and the namespace of the guards, or in one sentence why devices
+    cannot be guarded; `unanswered` while that is not known."""
 
     version: str
     guards: str
@@ -125,8 +125,8 @@ _object = msgspec.json.Decoder(_Object)
 
 
 def _release(answer: Answer) -> str:
-    """The release for `Guarding`, without its patch number if the server does not tell it. Some hosted servers write the minor number
-    as "36+"."""
+    """The release for `Guarding`, without its patch number if the server does not tell it. Some hosted servers write the minor
+    number as "36+"."""
     try:
         release = _release_of.decode(answer.body)
     except ValueError:
