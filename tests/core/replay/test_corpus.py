@@ -147,7 +147,7 @@ def without_later(state: Any) -> Any:
         for name in COUNTERS_SINCE:
             state.counters.drop(name)
         for uid, life in state.lives.rows.items():
-            state.lives.rows[uid] = replace(life, robbed=False)
+            state.lives.rows[uid] = replace(life, robbed=False, verdict=("", ""), ordered=())
     return state
 
 
@@ -171,7 +171,8 @@ def digest(kept: Kept, state: Any) -> str:
             fences = {uid: row for uid, row in plain.pop("fences", {}).items() if tuple(row["key"]) != NO_DEVICE}
             plain |= {"fences": fences} if fences else {}
         for life in plain.get("lives", {}).values():
-            life.pop("robbed", None)
+            for field in ("robbed", "verdict", "ordered"):
+                life.pop(field, None)
         for limit in (policy["limit"], *policy["limits"].values()):
             del limit["fixed"]
         for knob in POLICY_SINCE:

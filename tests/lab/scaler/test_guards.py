@@ -20,6 +20,6 @@ def test_it_is_known_before_the_first_decision(installed: bool) -> None:
     assert isinstance(told, Capabilities)
     lacking = "validatingadmissionpolicies dds-guard is not there: install it as the manifests of dds have it"
     known = (guarding.NAMESPACE, "") if installed else ("", lacking)
-    assert (told.version, told.guards, told.unguarded) == ("1.36", *known)
+    assert (told.version, told.guards, told.unguarded) == ("1.36.2", *known)
     assert [row.type for row in run.log.read()].count("Capabilities") == 1
     assert rows["Capabilities"].position < rows["Synced"].position

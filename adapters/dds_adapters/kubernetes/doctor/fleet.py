@@ -36,13 +36,18 @@ class ManagedField(msgspec.Struct):
     """The fields that one manager owns, as far as the doctor reads them."""
 
     manager: str = ""
+    time: str = ""
     fields: _Owned = msgspec.field(name="fieldsV1", default_factory=_Owned)
 
 
 def writers(fields: list[ManagedField] | None) -> list[str]:
     """Managers that own a part of the spec by managedFields; those that only set a finalizer, a label or a status are left out.
     Good enough to tell people, but not for decisions."""
-    return [foreign(one.manager) for one in fields or () if one.manager and one.fields.spec is not msgspec.UNSET]
+    return [foreign(one.manager) for one in _of_spec(fields)]
+
+
+def _of_spec(fields: list[ManagedField] | None) -> list[ManagedField]:
+    return [one for one in fields or () if one.manager and one.fields.spec is not msgspec.UNSET]
 
 
 # -- other scalers -------------------------------------------------------------------------------------------------------
@@ -54,6 +59,8 @@ DEPLOYMENT = "dds-controller-manager"
 """Name of the reference scaler's Deployment in its chart."""
 STALE = 300_000_000
 """Microseconds after its last renewal from which a Lease counts as abandoned."""
+LATELY = 3600_000_000
+"""Microseconds within which a write shows that its writer is at work."""
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -94,9 +101,15 @@ def beside(context: ExaminationContext) -> Iterator[Finding]:
             held = f", held by {holder}" if holder else ""
             yield say(_BESIDE, f"the reference scaler seems to run: {name} in {context.namespace}{held}", mend)
     others = _requesters(context)
-    if others:
+    lately = {name for name, at in others.items() if context.now() - at < LATELY}
+    if lately:
+        what = f"a second scaler is at work: {several(lately)} wrote requests for devices within the last hour"
+        yield say(_BESIDE, what, mend)
+    if others.keys() - lately:
         yield note(
-            _BESIDE, f"requests for devices were made by others too: {several(others)}", "see `adoption` in the policy"
+            _BESIDE,
+            f"requests for devices were made by others too: {several(others.keys() - lately)}",
+            "see `adoption` in the policy",
         )
     if unclear and not seen:
         yield unknown(_BESIDE, "whether the reference scaler runs could not be seen (not permitted)")
@@ -115,9 +128,9 @@ def _wanted(deployment: dict[str, Any], now: int) -> bool:
     return deployment.get("replicas") != 0
 
 
-def _requesters(context: ExaminationContext) -> set[str]:
-    """Who wrote the requests without dds's label; empty if they cannot be listed."""
-    names: set[str] = set()
+def _requesters(context: ExaminationContext) -> dict[str, int]:
+    """Who wrote the requests without dds's label, and when last (0: unknown); empty if they cannot be listed."""
+    names: dict[str, int] = {}
     try:
         requests = context.everything("composabilityrequests")
     except Refused:
@@ -128,7 +141,9 @@ def _requesters(context: ExaminationContext) -> set[str]:
         except msgspec.DecodeError:
             continue
         if (meta.labels or {}).get(OWNER_LABEL) != OWNER:
-            names |= set(writers(meta.managed_fields)[:1]) or {"somebody who left no name"}
+            name = next(iter(writers(meta.managed_fields)), "somebody who left no name")
+            wrote = (instant_of(one.time) for one in _of_spec(meta.managed_fields))
+            names[name] = max([names.get(name, 0), *filter(None, wrote)])
     return names
 
 

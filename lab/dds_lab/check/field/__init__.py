@@ -7,17 +7,14 @@ A kind is a function that adds to a drawn fleet: to `maker.written` (the scenari
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from dds_lab.check.draw import Draw
 from dds_lab.check.field import choosing, clocks, fabrics, sharing
-
-if TYPE_CHECKING:
-    from dds_lab.check.fleets import Maker
+from dds_lab.check.field.ground import Ground
 
 FIELD_FROM = 70_000
 """Seeds from here on draw these kinds, in small clusters with short troubles: lower seeds keep the fleets that they had."""
-KINDS: dict[str, tuple[float, Callable[[Maker, Draw], None]]] = {
+KINDS: dict[str, tuple[float, Callable[[Ground, Draw], None]]] = {
     "shared network": (0.2, sharing.shared_network),
     "shared later": (0.15, sharing.shared_later),
     "finalizers": (0.15, sharing.finalizers),

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dds_lab.check.draw import Draw
-
-if TYPE_CHECKING:
-    from dds_lab.check.fleets import Maker
+from dds_lab.check.field.ground import Ground
 
 
-def replaced_class(maker: Maker, draw: Draw) -> None:
+def replaced_class(maker: Ground, draw: Draw) -> None:
     """A class is deleted and made again, as tools do that cannot change it, while devices come for it."""
     classes = maker.written["cluster"]["classes"]
     plain = [each for each in classes if "extended_resource" not in each]
@@ -35,7 +31,7 @@ def replaced_class(maker: Maker, draw: Draw) -> None:
         maker.steps.append((gone + draw.between(1, 30), {"apply": made}))
 
 
-def taint_rule(maker: Maker, draw: Draw) -> None:
+def taint_rule(maker: Ground, draw: Draw) -> None:
     """An administrator taints all devices of a driver on a node for a while."""
     model, node = draw.one(maker.models), draw.one(maker.nodes)
     at = draw.between(5, maker.trouble / 2)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dds_lab.check.draw import Draw
-
-if TYPE_CHECKING:
-    from dds_lab.check.fleets import Maker
+from dds_lab.check.field.ground import Ground
 
 
-def empty_pools(maker: Maker, draw: Draw) -> None:
+def empty_pools(maker: Ground, draw: Draw) -> None:
     """Devices of one fabric idle while pods of another wait, whose pool has one device: the second pod may be allocated what the
     publisher has not withdrawn yet."""
     if len(maker.fabrics) < 2:
@@ -27,7 +23,7 @@ def empty_pools(maker: Maker, draw: Draw) -> None:
         maker.pod(at, name, "default-scheduler", lasts, [name], fabric=fabric)
 
 
-def no_driver(maker: Maker, draw: Draw) -> None:
+def no_driver(maker: Ground, draw: Draw) -> None:
     """Two nodes have no driver pod for a while: the operator reports an error of each attach there. The others are well."""
     if len(maker.nodes) < 4:
         return

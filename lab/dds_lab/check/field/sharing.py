@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dds_lab.check.draw import Draw
-
-if TYPE_CHECKING:
-    from dds_lab.check.fleets import Maker
+from dds_lab.check.field.ground import Ground
 
 NET = "net.example.com"
 FINALIZER = "example.com/keep"
 _API = {"apiVersion": "resource.k8s.io/v1"}
 
 
-def _whole(maker: Maker, draw: Draw) -> str:
+def _whole(maker: Ground, draw: Draw) -> str:
     """The class of a model; not of one that a cluster may have only in parts."""
     names = [one["device"] for one in maker.models if one is not maker.partitioned]
     found: str = draw.one(names or [maker.models[0]["device"]])
     return found
 
 
-def _gpu(maker: Maker, draw: Draw, at: float, name: str) -> None:
+def _gpu(maker: Ground, draw: Draw, at: float, name: str) -> None:
     maker.claim(at, name, [{"name": "r0", "exactly": {"deviceClassName": _whole(maker, draw)}}])
 
 
-def shared_network(maker: Maker, draw: Draw) -> None:
+def shared_network(maker: Ground, draw: Draw) -> None:
     """Pods share a claim of another driver, on its node or attached by network, and each has a device of the fabric besides."""
     cluster = maker.written["cluster"]
     spread = draw.chance(0.5)
@@ -46,7 +44,7 @@ def shared_network(maker: Maker, draw: Draw) -> None:
         maker.pod(came, f"net-{number}", "default-scheduler", draw.between(60, 300), ["net", f"net-{number}"])
 
 
-def shared_later(maker: Maker, draw: Draw) -> None:
+def shared_later(maker: Ground, draw: Draw) -> None:
     """A pod comes to a claim of the fabric that another one has in use, with a claim of its own. Any node may have both."""
     whole = [one for one in maker.models if one is not maker.partitioned]
     two = [
@@ -65,7 +63,7 @@ def shared_later(maker: Maker, draw: Draw) -> None:
     maker.pod(came, "later-1", "default-scheduler", draw.between(30, 100), ["later", "later-1"])
 
 
-def finalizers(maker: Maker, draw: Draw) -> None:
+def finalizers(maker: Ground, draw: Draw) -> None:
     """The first of two pods of a claim is deleted while it waits, and a finalizer keeps it to the end."""
     at = draw.between(5, maker.trouble / 2)
     _gpu(maker, draw, at, "kept")
@@ -76,7 +74,7 @@ def finalizers(maker: Maker, draw: Draw) -> None:
     maker.steps.append((at + 1 + draw.between(0.5, 10), {"delete": "pods/kept-0"}))
 
 
-def placed(maker: Maker, draw: Draw) -> None:
+def placed(maker: Ground, draw: Draw) -> None:
     """A pod has its node from its author, and shares the claim of one that waits for a device there."""
     at, node = draw.between(5, maker.trouble / 2), draw.one(sorted(set().union(*maker.left.values())))
     _gpu(maker, draw, at, "placed")

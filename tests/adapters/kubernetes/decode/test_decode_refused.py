@@ -10,8 +10,7 @@ from dds_adapters.kubernetes import Fault
 from tests.adapters.kubernetes.samples import DECODE, put, raw_of, sample
 
 UNPRINTABLE = "is too long, or has a character such as NUL that does not print"
-"""PostgreSQL's text takes no NUL, and a UID names a stream of the log; Kubernetes' names have 253 printable characters at
-most."""
+"""PostgreSQL's text takes no NUL, and a UID names a stream of the log; a name has at most 253 printable characters."""
 
 REFUSED = [
     ("resourceclaims", "kind", "Pod", "kind", "is not ResourceClaim"),

@@ -290,7 +290,16 @@ def test_who_may_not_look_says_so() -> None:
     assert levels(clinic.look(fleet.beside, **clinic.with_role())) == ["unknown"]
 
 
-def test_requests_of_others_are_named() -> None:
+@pytest.mark.parametrize(
+    ("mode", "hours", "level", "what", "mend"),
+    [
+        ("attach", 0, "warning", "a second scaler is at work: dds-controller wrote requests", "stop the other"),
+        ("observe", 0, "note", "a second scaler is at work: dds-controller wrote requests", "stop the other"),
+        ("attach", 2, "note", "requests for devices were made by others too: dds-controller", "adoption"),
+    ],
+)
+def test_who_else_makes_requests_is_named(mode: str, hours: int, level: str, what: str, mend: str) -> None:
+    """Two scalers that act on the same claims undo each other's work; what one left behind is only to be adopted."""
     clinic = DoctorLab(seconds=0)
     resource = {"type": "gpu", "model": "A100 40G", "size": 0, "target_node": "node0000"}
     for user, labels in (("dds-controller", {}), ("dds", {"app.kubernetes.io/managed-by": "dds"})):
@@ -303,5 +312,6 @@ def test_requests_of_others_are_named() -> None:
                 "spec": {"resource": resource},
             },
         )
-    (found,) = clinic.look(fleet.beside)
-    assert (found.level, found.what) == ("note", "requests for devices were made by others too: dds-controller")
+    clinic.lab.run(hours * 3600.0)
+    (found,) = clinic.look(fleet.beside, policy=Policy.model_validate({"mode": mode}))
+    assert found.level == level and found.what.startswith(what) and mend in found.mend
