@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 
 class Ground(Protocol):
-    """`written`: the scenario as a file would say it. `trouble`: seconds until the last fault is over. `left`: nodes that stay, by
-    fabric. `partitioned`: the model that is cut into parts. Pods in `unservable` are not waited for."""
+    """`written`: the scenario as a file would say it. `trouble`: seconds until the last fault is over. `left`: nodes that stay,
+    by fabric. `partitioned`: the model that is cut into parts. Pods in `unservable` are not waited for."""
 
     written: dict[str, Any]
     trouble: float
