@@ -120,8 +120,14 @@ FIELD = {
     "shared later": 70081,
     "finalizers": 70020,
     "placed": 70016,
+    "replaced class": 70011,
+    "taint rule": 70009,
+    "no driver": 70030,
+    "clock": 70087,
+    "empty pools": 70061,
 }
-"""A seed for each kind of the field, which finds something with that kind alone while its mend is taken out."""
+"""A seed for each kind of the field, with that kind alone. All but those of `no driver` and `empty pools` find something while
+the mend of their kind is taken out."""
 
 
 @pytest.mark.parametrize("seed", FEW)
