@@ -807,8 +807,10 @@ class Indexes(OwnIndexes):
         failed = [cell for cell in self.cooling_at[node] if self.cooling.rows[cell].of_fabric]
         for cell in failed:
             self._count_failed(cell, Index.discard)
-        self.fabric_size[self.fabric_of.get(node, "")] -= 1
-        self.fabric_size[fabric] += 1
+        for name, more in ((self.fabric_of.get(node, ""), -1), (fabric, 1)):
+            self.fabric_size[name] += more
+            if not name or not self.fabric_size[name]:
+                del self.fabric_size[name]
         if fabric:
             self.fabric_of[node] = fabric
         else:

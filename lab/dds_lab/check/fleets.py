@@ -83,6 +83,12 @@ class Fleet:
         """Whether the dds scaler detaches idle devices."""
         return self.policy.mode == "detach"
 
+    @property
+    def exchanges(self) -> bool:
+        """Whether the dds scaler may exchange the claims of the default scheduler."""
+        said = self.policy.scheduler_of("default-scheduler").hand_over or self.policy.hand_over
+        return said != "clear"
+
     def __str__(self) -> str:
         cluster = self.scenario.cluster
         kinds = sorted({one.kind for one in self.blows})

@@ -263,8 +263,7 @@ class FleetRun:
 
     def _is_only_told(self, pod: str) -> bool:
         """A policy without exchanges has nothing for claims of pods past the scheduler but the alert (`_silent`)."""
-        said = self.fleet.policy.scheduler_of("default-scheduler").hand_over or self.fleet.policy.hand_over
-        return said == "clear" and pod.startswith("placed-")
+        return not self.fleet.exchanges and pod.startswith("placed-")
 
     def _silent(self) -> Iterator[str]:
         """Pods that have their node, keep a claim that waits for devices of a pool, and that no alert names."""

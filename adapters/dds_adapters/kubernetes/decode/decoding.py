@@ -85,9 +85,8 @@ def read(
         raise Fault("metadata.name", "is missing")
     if namespaced and not meta.namespace:
         raise Fault("metadata.namespace", "is missing")
-    for field, value in (("uid", meta.uid), ("name", meta.name), ("namespace", meta.namespace)):
-        if not names(value):
-            raise Fault(f"metadata.{field}", "is too long, or has a character such as NUL that does not print")
+    if not names(meta.uid):
+        raise Fault("metadata.uid", "is too long, or has a character such as NUL that does not print")
     return found
 
 

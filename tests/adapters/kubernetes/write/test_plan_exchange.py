@@ -30,7 +30,7 @@ LIFTED = e.GuardLifted(claim="u", devices=(KEY,), mode="attach")
 
 def state(**given: Any) -> Any:
     row = SimpleNamespace(swap=SWAP, pod="uid-p", node="node0", attempt=1, until=UNTIL)
-    usual = {"guards": "composable-dra", "claims": {"u": CLAIM}, "exchanges": {"u": row}, "skew": None}
+    usual = {"guards": "composable-dra", "claims": {"u": CLAIM}, "exchanges": {"u": row}, "skew": None, "live": False}
     return SimpleNamespace(**{**usual, **given})
 
 
