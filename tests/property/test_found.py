@@ -182,6 +182,7 @@ def test_a_claim_is_looked_at_when_the_pod_that_it_is_reserved_for_changes() -> 
     """Also a pod that does not name it."""
     run = Run("observe")
     run.play([Move("claim"), Move("pod", 0, 1, 1), Move("allocate from the pool"), Move("consumers")])
+    run.move(Move("condition"))  # that for which the scheduler waits
     run.move(Move("bind"))
     assert [life.state for life in run.state.lives.rows.values()] == ["Bound"]
 

@@ -123,6 +123,7 @@ def its_pod_is_bound(world: World) -> None:
 def its_pod_is_bound_to_what_is_not_ours(world: World) -> None:
     """The model is configured no more: dds waits for nothing of it."""
     world.observe(replace(world.state.config, models=()))
+    world.condition("train", READY)
     world.bind("train")
 
 
