@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "25c0ddeb9e7500d3e46caae4b5612817b7ec7ad1bc700f65f7128dbee1c55aec"
+FINGERPRINT = "b27cfd697b0ba267730a6a737b9df296e4559c4f37bc28d88c93d23499358b7a"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "08ec2dee3f7baea16a2be0fa55ec369ff08410118d8a976ea7158faabb4833ac"
+PUBLISHER_FINGERPRINT = "a0a88d755a1ec539bb62f552d9b2d451f9f9971bfb5a0df072cc1b4686ed9aa2"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "9368a03ebad264050e725b7f7ab0e0cc1cd225805bf67982732b9a3c7305543f"
+AUTOSCALER_FINGERPRINT = "04148a3c8f0546d246e48f205dec30549d3fa973d5ba819775cf619e29c4aea0"
 """That of the autoscaler."""

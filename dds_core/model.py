@@ -9,6 +9,8 @@ kinds of group cro.hpsys.ibm.ie.com are `AttachRequest` (ComposabilityRequest) a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 DeviceKey = tuple[str, str, str]
@@ -241,6 +243,11 @@ class Claim(Record, frozen=True):
     def true_conditions(self) -> set[tuple[str, str, str, str]]:
         """(driver, pool, device, type) of each condition that is True: the scheduler reads nothing else of them."""
         return {(c.driver, c.pool, c.device, c.type) for c in self.conditions if c.status == "True"}
+
+    def waits_for(self, results: Iterable[Result]) -> bool:
+        """Whether a binding condition of one of these results is not True: then the scheduler does not bind a pod."""
+        true = self.true_conditions
+        return any((*result.key, name) not in true for result in results for name in result.binding)
 
 
 class Pod(Record, frozen=True):

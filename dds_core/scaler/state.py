@@ -75,9 +75,7 @@ class State(Indexes):
 
     def waits_for_devices(self, claim: Claim) -> bool:
         """Whether the scheduler waits for devices of dds that the claim is allocated."""
-        true = claim.true_conditions
-        results = self.pool_results(claim.allocation)
-        return any((*result.key, name) not in true for _, result, _ in results for name in result.binding)
+        return claim.waits_for(result for _, result, _ in self.pool_results(claim.allocation))
 
     def local_results(self, allocation: Allocation | None) -> list[Result]:
         """The results on devices of dds's drivers that are on their node already."""

@@ -556,8 +556,8 @@ class Controller(ABC, Generic[P]):
                 self._engine.deadline_queue.rebuild()
 
     def _late(self, deadline: DeadlinePassed) -> Stale | None:
-        """That the view is stale at the deadline, if something may have come in time that is told later: an object that changed
-        again while the log was away carries the instant of its last change only."""
+        """A `Stale` for the deadline's instant, if an arrival that is not taken in yet may have come before the deadline: an
+        object that changed several times while the log was away has only the instant of its last change."""
         due = deadline.due
         for one in self._arrivals if self._resumed else ():
             if isinstance(one, Arrival) and one.first and (one.first < due <= one.at):

@@ -206,7 +206,7 @@ def waiting_claims(state: State, node: str) -> list[Claim]:
             continue
         if claim.allocation != life.allocation or uid in state.failures or state.node_of(claim) != node:
             continue
-        if not all(_is_ready(claim, result) for _, result, _ in state.pool_results(claim.allocation)):
+        if state.waits_for_devices(claim):  # else the scheduler binds, and dds has nothing to do
             priority = max((pod.priority for pod in state.pods_of(claim)), default=0) if state.prioritized else 0
             order = (
                 life.state != ATTACHED,
@@ -220,12 +220,6 @@ def waiting_claims(state: State, node: str) -> list[Claim]:
             found.append((order, claim))
     found.sort(key=lambda row: row[0])
     return [claim for _, claim in found]
-
-
-def _is_ready(claim: Claim, result: Result) -> bool:
-    """Whether conditions say that the device is there: then the scheduler binds, and dds has nothing to do."""
-    true = {c.type for c in claim.conditions if c.status == "True" and (c.driver, c.pool, c.device) == result.key}
-    return true.issuperset(result.binding)
 
 
 def _coming(state: State, resource: FabricResource) -> bool:

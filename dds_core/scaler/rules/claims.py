@@ -338,9 +338,8 @@ def _condition_move(state: State, claim: Claim, allocation: Allocation, life: Cl
         told = trigger_of_conditions(state, claim)
         if told is not None and claim_target(told[0], life.state) is not None:
             return move(claim.uid, life, told[0], told[1])
-        true = claim.true_conditions  # whoever's: while one is open the claim is in use by nobody
-        is_open = any((*result.key, name) not in true for result in allocation.results for name in result.binding)
-        consumers = set() if is_open else {c.uid for c in claim.consumers}
+        # No pod uses the claim while a binding condition of any driver is not True.
+        consumers = set() if claim.waits_for(allocation.results) else {c.uid for c in claim.consumers}
         for pod in state.pods_of(claim):
             if pod.uid in consumers and pod.node and pod.phase not in FINISHED:
                 return move(claim.uid, life, "pod_bound", f"pod {pod.namespace}/{pod.name} runs on {pod.node}")

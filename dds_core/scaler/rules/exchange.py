@@ -198,13 +198,12 @@ def _still_waits(state: State, row: Exchange) -> bool:
     """Whether the node is there, and a pod that waits. (The claim controller removes reservations of pods that are gone.)"""
     node = state.node(row.node)
     pods = (state.pods.get(one.uid) for one in row.swap.consumers)
-    waits = any(pod is not None and (pod.pending or _is_placed(pod, row.node)) for pod in pods)
-    return node is not None and not node.deleting and waits
+    return node is not None and not node.deleting and any(pod is not None and _may_run(pod, row.node) for pod in pods)
 
 
-def _is_placed(pod: Pod, node: str) -> bool:
-    """Whether the pod got the node, with or without the scheduler, and is to run there."""
-    return pod.node == node and not pod.over
+def _may_run(pod: Pod, node: str) -> bool:
+    """Whether the pod may still run on the node: it has none yet, or was put there."""
+    return pod.node in ("", node) and not pod.over
 
 
 def _leave(work: Work, claim: Claim, why: str) -> None:
@@ -254,7 +253,7 @@ def _in_the_way(work: Work, row: Exchange, whole: list[str]) -> str:
             return "the devices are not promised to it any more"
         if claim.uid not in served:
             return "the devices do not satisfy it any more"
-    its = (pod for claim in claims for pod in state.pods_of(claim) if pod.pending or _is_placed(pod, row.node))
+    its = (pod for claim in claims for pod in state.pods_of(claim) if _may_run(pod, row.node))
     pods = list({pod.uid: pod for pod in its}.values())
     return _against(state, pods, claims, row.node, work.at)
 

@@ -54,7 +54,8 @@ def fail_overdue(work: Work, claim: Claim, life: ClaimLife) -> None:
 
 
 def _is_unjudged(state: State, claim: Claim) -> bool:
-    """Whether its device may be there: then nobody is to blame, and the scheduler judges when its own time is over."""
+    """Whether dds cannot tell if a free device on the node is for the claim: then the attempt does not time out, and the
+    scheduler chooses again when its binding timeout ends."""
     node, models = state.node_of(claim), {m.model: m for _, _, m in state.pool_results(claim.allocation)}
     return bool(node) and any(unjudged(state, node, claim, model) for model in models.values())
 
@@ -215,9 +216,8 @@ def withdrawn(state: State, node: str, model: str) -> bool:
 
 def failure_entry(state: State, claim: Claim, reason: str, message: str) -> Entry | None:
     """The failure on the first result of dds that is not ready: the scheduler looks no further."""
-    true = claim.true_conditions
     for _, result, _ in state.pool_results(claim.allocation):
-        if all((*result.key, name) in true for name in result.binding):
+        if not claim.waits_for([result]):
             continue
         names = [name for name in result.failure if name == FAILED_CONDITION] or list(result.failure)
         if names:

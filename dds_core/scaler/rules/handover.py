@@ -90,8 +90,8 @@ def _tell_placed(work: Work, claim: Claim, pod: Pod, why: str) -> None:
 
 def group_of(state: State, claim: Claim) -> tuple[list[Pod], list[Claim]] | str:
     """The pods that wait for the claim's devices, and for those of other claims, with all these claims, in pod order. A claim
-    without open binding conditions, whoever shares it, stays as it is. Pods that got their node without the scheduler wait for
-    the devices there. While one cannot be served: why."""
+    whose binding conditions are all True is left out, whoever shares it. A pod that has its node from its author waits for the
+    devices of that node. While one of the group cannot be served: why."""
     pods: dict[str, Pod] = {}
     claims: dict[str, Claim] = {claim.uid: claim}
     queue = [claim]

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.matching.records import claim_of
-from dds_core.model import BLOCKING, OWNER, OWNER_LABEL, Claim, DeviceKey, FabricResource, Model, Toleration
+from dds_core.matching.search import prevented
+from dds_core.model import OWNER, OWNER_LABEL, Claim, DeviceKey, FabricResource, Model, Toleration
 from dds_core.scaler.model import ClaimLife
 from dds_core.scaler.operator import LEAVES
 from dds_core.scaler.state import State
@@ -25,7 +26,7 @@ def tainted_there(state: State, node: str, claim: Claim, model: Model) -> str:
     tolerated = _tolerations(claim)
     for rule in state.rules.rows.values():
         here = rule.driver in ("", model.driver) and rule.pool == node and not rule.device and not rule.deleting
-        if here and rule.taint.effect in BLOCKING and not any(one.tolerates(rule.taint) for one in tolerated):
+        if here and prevented((rule.taint,), tolerated):
             return f"the DeviceTaintRule {rule.name} taints what comes to {node}: {rule.taint.key}:{rule.taint.effect}"
     return ""
 
@@ -67,8 +68,7 @@ def _ails(state: State, claim: Claim, resource: FabricResource) -> str:
     taints = [taint for key in sorted(names) if (device := state.device(key)) is not None for taint in device.taints]
     rules = (one for one in state.rules.rows.values() if (one.driver, one.pool, one.device) in names)
     taints += [one.taint for one in rules if one.taint.key != LEAVES]  # that is of a device which had the name before
-    found = (one for one in taints if one.effect in BLOCKING and not any(each.tolerates(one) for each in tolerated))
-    return next((f"it has the taint {one.key}:{one.effect}" for one in found), "")
+    return next((f"it has the taint {one.key}:{one.effect}" for one in taints if prevented((one,), tolerated)), "")
 
 
 def _tolerations(claim: Claim) -> list[Toleration]:
@@ -90,8 +90,11 @@ def _why_not(state: State, node: str, claim: Claim, keys: list[DeviceKey]) -> st
 def unjudged(state: State, node: str, claim: Claim, model: Model) -> dict[str, str]:
     """The free devices (uids) of which it cannot be told whether the claim may have them, each with why: its class is gone, or
     dds cannot evaluate a selector. They stay, and no other is ordered: it could be told no better."""
+    free = list(_free(state, node, model))
+    if not free:  # usually; an allocator takes long to make
+        return {}
     found, wanted, allocator = dict[str, str](), claim_of(claim, claim.requests), state.allocator(node)
-    for resource in _free(state, node, model):
+    for resource in free:
         for key in sorted(state.names_of(resource)):
             doubt = allocator.refusal(wanted, key, doubt=True)
             if doubt and allocator.refusal(wanted, key) is None:
@@ -129,16 +132,11 @@ def verdict_stands(state: State, claim: Claim, life: ClaimLife) -> bool:
 
 def basis_of(state: State, claim: Claim) -> str:
     """A digest of what the choice of a device for the claim depends on, but for the devices of nodes."""
-    asked = [one for request in claim.requests for one in request.alternatives]
-    classes = sorted(
-        (one.name, one.selectors) for one in state.classes.rows.values() if one.name in {a.device_class for a in asked}
-    )
-    models = {model.model: model for _, _, model in state.pool_results(claim.allocation)}
+    named = {asked.device_class for request in claim.requests for asked in request.alternatives}
+    classes = sorted((one.name, one.selectors) for one in state.classes.rows.values() if one.name in named)
+    models = {model.model for _, _, model in state.pool_results(claim.allocation)}
     pools = [
-        state.slices.rows[uid]
-        for name in sorted(models)
-        for key in sorted(state.pools_of_model[name])
-        for uid in sorted(state.slices_of[key])
+        state.slices.rows[uid] for name in models for key in state.pools_of_model[name] for uid in state.slices_of[key]
     ]
     shown = {repr((one.attributes, one.capacity)) for each in pools for one in each.devices.values()}
     rules = sorted(

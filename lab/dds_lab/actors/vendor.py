@@ -7,7 +7,7 @@ name alone and never reads claims.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from random import Random
@@ -274,15 +274,17 @@ class NodeDevices:
     def prepare(self, node: str, device: str) -> str:
         """The devices have no serial, so this returns an empty one. A device of a pool for many nodes (network-attached) is
         prepared on any node of the driver. Raises NotPrepared for a name that is not published."""
-        spread = (
-            one["spec"].get("devices") or ()
-            for one in self._client.list("resourceslices")
-            if one["spec"]["driver"] == self._settings.driver and not _of_a_node(one)
-        )
-        known = {one["name"] for one in chain(self._settings.devices, *spread)}
-        if node not in self._slices.pools() or device not in known:
+        if node not in self._slices.pools() or all(
+            one["name"] != device for one in chain(self._settings.devices, self._spread())
+        ):
             raise NotPrepared(f"allocatable not found: {device}", where=f"{self._settings.driver} on {node}")
         return ""
+
+    def _spread(self) -> Iterator[Object]:
+        """The devices of the driver's pools for many nodes."""
+        for one in self._client.list("resourceslices"):
+            if one["spec"]["driver"] == self._settings.driver and not _of_a_node(one):
+                yield from one["spec"].get("devices") or ()
 
     def _node_changed(self, old: Object | None, new: Object | None) -> None:
         if new is None and old is not None:

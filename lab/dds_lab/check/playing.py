@@ -354,8 +354,8 @@ def _measure(fleet: Fleet, measure: Measure) -> Measure:
     lately = late if fleet.gives_back else ALWAYS
     beside = measure.beside if fleet.serves else ALWAYS
     idle = 0.0 if fleet.blows or fleet.policy.idle != "fixed" else float(fleet.policy.no_removal_seconds)
-    found = replace(measure, rounds=rounds, lately=lately, beside=beside, idle=idle)
-    return replace(found, promised=fleet.policy.no_allocation_seconds)
+    promised = fleet.policy.no_allocation_seconds
+    return replace(measure, rounds=rounds, lately=lately, beside=beside, idle=idle, promised=promised)
 
 
 def _is_of_parts(claim: Object) -> bool:

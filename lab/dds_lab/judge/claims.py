@@ -91,8 +91,9 @@ class ClusterView:
         self.pods: dict[tuple[str, str], Object] = {}
         self.nodes: dict[str, Object] = {}
         self.closed: dict[str, int] = {}  # node → until when it was cordoned or tainted
-        self.ruled: dict[str, int] = {}  # rule of an administrator → until when it stood (see `is_ruled`)
-        self._pools_of_rules: dict[str, str] = {}
+        self._rules: dict[
+            str, tuple[str, int]
+        ] = {}  # DeviceTaintRule of a pool → the pool, when it was deleted (0: it stands)
         self.under_way: dict[int, Entry] = {}
         self.refused: list[Entry] = []
         self.on_claim: list[Changed] = []
@@ -320,9 +321,7 @@ class ClusterView:
 
     def is_ruled(self, node: str, since: int) -> bool:
         """Whether a DeviceTaintRule for all devices of the node stands, or stood at `since` or later."""
-        return any(
-            pool == node and self.ruled.get(rule, self.now) >= since for rule, pool in self._pools_of_rules.items()
-        )
+        return any(pool == node and (gone or self.now) >= since for pool, gone in self._rules.values())
 
     def may_go_to(self, claim: Held, node: str) -> bool:
         """Whether the node has the labels in the nodeSelector of all pods that wait for the claim."""
@@ -442,10 +441,7 @@ class ClusterView:
         rule = new or old or {}
         selector = rule["spec"].get("deviceSelector") or {}
         if "device" not in selector:
-            self._pools_of_rules[rule["metadata"]["name"]] = selector.get("pool", "")
-            self.ruled.pop(rule["metadata"]["name"], None)
-            if new is None:
-                self.ruled[rule["metadata"]["name"]] = self.now
+            self._rules[rule["metadata"]["name"]] = selector.get("pool", ""), 0 if new is not None else self.now
 
     def _pod(self, old: Object | None, new: Object | None) -> None:
         meta = (new or old or {})["metadata"]

@@ -107,14 +107,20 @@ def test_b22_a_claim_is_ordered_whole_or_not_at_all() -> None:
     assert not world.events(e.AttachOrdered), "the older claim is not starved by a smaller one"
 
 
+def idles(world: World, number: int) -> None:
+    """A device `res<number>` of a request that dds may resize idles on that node."""
+    request = f"composability-{number}"
+    world.request(request, f"node{number}", generate_name="composability-", state="Running", acted_size=1)
+    world.online(f"res{number}", f"node{number}", request=request)
+
+
 def three_nodes_and_an_empty_pool(mode: str, slices: int = 1, **policy: Any) -> World:
     world = World(mode, no_removal_seconds=3600, scan_interval_seconds=0, **policy)
     for i in range(3):
         world.node(f"node{i}")
     world.pool(A100, 0, slices=slices)
     for i in (2, 1):
-        world.request(f"composability-{i}", f"node{i}", generate_name="composability-", state="Running", acted_size=1)
-        world.online(f"res{i}", f"node{i}", request=f"composability-{i}")
+        idles(world, i)
         world.tick(60)
     world.waits("train", "node0", *pool_results(0))
     return world
@@ -144,15 +150,13 @@ def test_b22_nothing_is_freed_in_another_fabric() -> None:
     for fabric in (1, 2):
         world.pool(A100, 0, fabric=fabric)
     for i in (1, 2):
-        world.request(f"composability-{i}", f"node{i}", generate_name="composability-", state="Running", acted_size=1)
-        world.online(f"res{i}", f"node{i}", request=f"composability-{i}")
+        idles(world, i)
         world.tick(60)
     world.waits("train", "node0", *pool_results(0))
     assert not world.events(e.VictimMarked)
     world.waits("beside", "node4", *pool_results(0, fabric=2))
     assert world.only(e.VictimMarked).resource == "res1"
-    world.request("composability-3", "node3", generate_name="composability-", state="Running", acted_size=1)
-    world.online("res3", "node3", request="composability-3")
+    idles(world, 3)
     world.relabel("node0", {"looked": "at"})
     marked = [one.resource for one in world.events(e.VictimMarked)]
     assert marked == ["res1", "res3"], "what goes elsewhere is no reason against it"

@@ -187,8 +187,8 @@ class _Resizes:
         asked = _requests("spec", spec.resources)
         if self._status.resources is None and self._status.allocated_resources is None:
             return asked
-        granted = [one - overhead for one in _granted("status", self._status)]
-        return Counter({name: self._largest(asked, *granted)[name] for name in asked})
+        largest = self._largest(asked, *(one - overhead for one in _granted("status", self._status)))
+        return Counter({name: largest[name] for name in asked})
 
     def _largest(self, asked: Counter[str], *granted: Counter[str]) -> Counter[str]:
         largest = Counter[str]() if self._infeasible else asked

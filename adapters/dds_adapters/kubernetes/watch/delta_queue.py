@@ -29,9 +29,9 @@ class Arrival(NamedTuple):
     `at` is the arrival's instant in microseconds; it never decreases in the order in which arrivals are taken. A STALE arrives at
     the instant when the silence became too long, even if `take` is called later. `age` (STALE): seconds since the last sign of
     life. `since` (SYNCED): an instant before the list's first request; (STALE): only a list begun after this instant ends the
-    staleness. `anew` (SYNCED): the list was made because the watch's history had ended. `first`: if the object has changed
-    several times since the last `take`, the instant of the first of these changes, since part of what is told may be as old;
-    else 0. If `take` leaves such objects behind, the last one taken has the earliest of theirs.
+    staleness. `anew` (SYNCED): the list was made because the watch's history had ended. `first`: the instant of the
+    object's first change since the last `take`, if there were several (a part of the object may have changed as early), else 0.
+    If `take` leaves such objects behind, the last one taken has the earliest of theirs.
     """
 
     resource: str

@@ -64,7 +64,7 @@ Plans = Mapping[type[Decision], Callable[[Any, int, P], Task]]
 
 
 def plan(decision: Decision, event_id: str, at: int, state: State) -> tuple[Task, ...]:
-    """The tasks of a decision of the scaler, with what is told when they are done; see `planned`."""
+    """The tasks of a decision of the scaler, each with the Kubernetes Events to write once it is done; see `planned`."""
     return tuple(
         [replace(task, then=announce(decision, at, state)) for task in planned(_PLANS, decision, event_id, at, state)]
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dds_lab.check.draw import Draw
-from dds_lab.check.field.ground import Ground
+from dds_lab.check.field.ground import Ground, whole_model
 
 
 def empty_pools(maker: Ground, draw: Draw) -> None:
@@ -11,7 +11,7 @@ def empty_pools(maker: Ground, draw: Draw) -> None:
     publisher has not withdrawn yet."""
     if len(maker.fabrics) < 2:
         return
-    model = draw.one([one for one in maker.models if one is not maker.partitioned] or maker.models)
+    model = whole_model(maker, draw)
     first, second = maker.fabrics[:2]
     for pool, count in zip(maker.written["cluster"]["fabrics"], (3, 1), strict=False):
         pool["devices"][model["model"]] = count

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from dds_lab.check.draw import Draw
+
 
 class Ground(Protocol):
     """`written`: the scenario as a file would say it. `trouble`: seconds until the last fault is over. `left`: nodes that stay,
@@ -35,3 +37,8 @@ class Ground(Protocol):
     ) -> None: ...
 
     def blow(self, at: float, kind: Any, program: Any, lasts: float = 0.0, which: int = 0) -> None: ...
+
+
+def whole_model(maker: Ground, draw: Draw) -> dict[str, Any]:
+    """A model; not the one that a cluster may have only in parts, unless there is no other."""
+    return draw.one([one for one in maker.models if one is not maker.partitioned] or maker.models)

@@ -5,22 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from dds_lab.check.draw import Draw
-from dds_lab.check.field.ground import Ground
+from dds_lab.check.field.ground import Ground, whole_model
 
 NET = "net.example.com"
 FINALIZER = "example.com/keep"
 _API = {"apiVersion": "resource.k8s.io/v1"}
 
 
-def _whole(maker: Ground, draw: Draw) -> str:
-    """The class of a model; not of one that a cluster may have only in parts."""
-    names = [one["device"] for one in maker.models if one is not maker.partitioned]
-    found: str = draw.one(names or [maker.models[0]["device"]])
-    return found
-
-
 def _gpu(maker: Ground, draw: Draw, at: float, name: str) -> None:
-    maker.claim(at, name, [{"name": "r0", "exactly": {"deviceClassName": _whole(maker, draw)}}])
+    maker.claim(at, name, [{"name": "r0", "exactly": {"deviceClassName": whole_model(maker, draw)["device"]}}])
 
 
 def shared_network(maker: Ground, draw: Draw) -> None:
