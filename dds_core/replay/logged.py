@@ -15,7 +15,7 @@ import msgspec
 from dds_core.component import Component, component_of
 from dds_core.engine import Step
 from dds_core.errors import InputError, MalformedEvent, UnknownEvent, UpcastError
-from dds_core.events import SCHEMA_VERSION, TYPES, Checkpoint, Decision, Event, Fact, Transition, decode
+from dds_core.events import SCHEMA_VERSION, TYPES, Checkpoint, DeadlinePassed, Decision, Event, Fact, Transition, decode
 from dds_core.log.envelope import LOG_OPENED, Envelope, LeanEvent
 from dds_core.timeline.telling import Moment
 
@@ -79,6 +79,11 @@ class LoggedGroup(NamedTuple):
     @property
     def at(self) -> int:
         return self.envelopes[0].occurred_at
+
+    @property
+    def heard(self) -> Event | None:
+        """The fact, if it came from outside: no deadline and no checkpoint, which the process makes itself."""
+        return None if isinstance(self.events[0], (DeadlinePassed, Checkpoint)) else self.events[0]
 
 
 def event_of(row: Envelope | LeanEvent, component: Component[Any]) -> Event | None:

@@ -225,6 +225,11 @@ class Policy(Strict):
     def scheduler_of(self, name: str) -> SchedulerPolicy:
         return self.schedulers.get(name, self.scheduler)
 
+    def hand_over_of(self, scheduler: str) -> str | None:
+        """`exchange` or `clear`; None where the policy says `exchange`, but not for this scheduler."""
+        own = self.schedulers.get(scheduler, SchedulerPolicy()).hand_over
+        return own if self.hand_over == "exchange" else own or "clear"
+
     def attach_budget(self, scheduler: str, learned_timeout: int | None = None) -> int:
         """Microseconds from the start of an attempt until its claim is failed.
 

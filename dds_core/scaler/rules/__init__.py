@@ -103,9 +103,10 @@ def for_node(work: Work, node: str) -> None:
         for assignment in assignments:
             if assignment.complete:
                 work.guarded("rules.handover.hand_over", hand_over, assignment.claim.uid, node)
-        if assignments:
+        if assignments and state.policy.rebalance and state.mode != "attach":
             work.guarded("rules.detach.rebalance", rebalance, node, assignments)
-        _give_back(work, node, assignments)
+        if state.resources_at[node] or state.requests_at[node]:
+            _give_back(work, node, assignments)
         work.guarded("rules.orders.prewarm", prewarm, node, assignments)
         if state.cooling_at[node]:
             work.guarded("rules.orders.end_cool_downs", end_cool_downs, node)

@@ -54,7 +54,8 @@ def step(work: Work, uid: str) -> None:
     if claim is not None and claim.allocation is not None:
         _tell_doubles(work, claim, claim.allocation)
         _tell_elsewhere(work, claim, claim.allocation)
-        tell_kept(work, claim)
+        if claim.true_conditions:
+            tell_kept(work, claim)
     if claim is not None and life is not None and life.state in WAITING:
         fail_overdue(work, claim, life)
         if life.vain >= _MOST_IN_VAIN:

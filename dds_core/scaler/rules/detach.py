@@ -785,8 +785,6 @@ def rebalance(work: Work, node: str, assignments: list[Assignment]) -> None:
     """If a claim waits and the pool has no free device, mark the device of its model that has idled longest on another node of
     the fabric. Not if the fabric fails: it could not bring the device."""
     state = work.state
-    if not state.policy.rebalance or state.mode == "attach":
-        return
     for assignment in assignments:
         for name in dict.fromkeys(assignment.missing):
             model = state.model(name)

@@ -89,8 +89,8 @@ def _objections(state: State, pods: list[Pod], claims: list[Claim], node: str, a
 
 
 def _against_scheduler(state: State, name: str) -> str:
-    said = state.policy.scheduler_of(name).hand_over if name in state.policy.schedulers else None
-    if (said or state.policy.hand_over) == "clear":
+    said = state.policy.hand_over_of(name)
+    if said == "clear":
         return "the policy says clear"
     if said is None and name not in KUBE_SCHEDULER:
         return f"it is not known whether the scheduler {name} looks at its claims anew"

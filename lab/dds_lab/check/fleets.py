@@ -86,8 +86,7 @@ class Fleet:
     @property
     def exchanges(self) -> bool:
         """Whether the dds scaler may exchange the claims of the default scheduler."""
-        said = self.policy.scheduler_of("default-scheduler").hand_over or self.policy.hand_over
-        return said != "clear"
+        return self.policy.hand_over_of("default-scheduler") != "clear"
 
     def __str__(self) -> str:
         cluster = self.scenario.cluster

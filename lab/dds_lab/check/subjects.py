@@ -10,7 +10,7 @@ from dds_adapters.kubernetes.cluster import Unreachable
 from dds_core.component import Component
 from dds_core.engine import EngineOf
 from dds_core.errors import DdsError, Fenced
-from dds_core.events import Alerted, Checkpoint, DeadlinePassed
+from dds_core.events import Alerted
 from dds_core.kit.work import FAULTS
 from dds_core.log import EventLog, MemoryLog
 from dds_core.log.chain import verify_log
@@ -178,10 +178,7 @@ def unsound_with(clock: Callable[[int], int], log: EventLog, component: Componen
     """Differences of the log that a recorder would have written whose clock shows `clock(instant)`: the same facts, decided anew.
     Time in a log never goes back, and no fact comes before a deadline that is due, whatever the clock shows."""
     told = (group for group in groups(log.read(), component))
-    facts = ((clock(one.at), fact) for one in told if (fact := one.events[0]) is not None)
-    again = EngineOf(component).run(
-        (at, fact) for at, fact in facts if not isinstance(fact, (DeadlinePassed, Checkpoint))
-    )
+    again = EngineOf(component).run((clock(one.at), one.heard) for one in told if one.heard is not None)
     written = MemoryLog(log.name, cluster=CLUSTER, recorded_at=0)
     epoch = written.take_epoch(0)
     written.append([step.group(number) for number, step in enumerate(again)], epoch=epoch, recorded_at=0)

@@ -16,7 +16,7 @@ from dds_core.errors import Fenced
 from dds_core.scaler import events as e
 from dds_core.scaler.policy import Policy, SchedulerPolicy
 from dds_lab.judge.scaler import Measure
-from dds_lab.scenario import parse
+from dds_lab.scenario import Scenario, parse
 from tests.support import guarding
 from tests.support.exits import Watched
 from tests.support.expected_ends import ENDS, survived
@@ -31,12 +31,13 @@ def among(
     trouble: Callable[[Running], object],
     *,
     seed: int = 1,
-    more: float = 400.0,
+    more: float = 1000.0,
     measure: Measure = USUAL,
     guarded: bool = True,
 ) -> Running:
-    """A scenario's end among troubles."""
-    scenario = told_to_us(name)
+    """A scenario's end among troubles. Its steps wait for pods, and all for its end, as long as it takes: a write that is refused
+    again and again is tried again minutes later."""
+    scenario = _patient(told_to_us(name))
 
     def prepare(run: Running) -> None:
         trouble(run)
@@ -46,6 +47,14 @@ def among(
         run.lab.run()
         run.lab.run(more)
     return run
+
+
+def _patient(scenario: Scenario) -> Scenario:
+    steps = [
+        step.model_copy(update={"wait_for": step.wait_for.model_copy(update={"within": 900.0})}) if step.wait_for else step
+        for step in scenario.steps
+    ]
+    return scenario.model_copy(update={"steps": tuple(steps)})
 
 
 @pytest.mark.parametrize("name", AMONG)

@@ -88,7 +88,7 @@ def _others(context: ExaminationContext) -> Iterator[Finding]:
             number[pod.scheduler] += bool(pod.claims or pod.extended_claim)
     for name, pods in sorted((+number).items()):
         used = f"scheduler {foreign(name)} is used by {many(pods, 'pod')} with claims"
-        if context.policy.scheduler_of(name).hand_over == "exchange":
+        if context.policy.hand_over_of(name) == "exchange":
             what = f"{used}, which are exchanged: that is sound only if it looks at its claims anew before it binds"
             yield note(_CHECK, what)
         elif exchanges(context):
