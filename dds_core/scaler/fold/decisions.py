@@ -59,7 +59,7 @@ def _attach_ordered(state: State, event: e.AttachOrdered, at: int) -> None:
     note_ordered(state, event.node, at)
     for uid in event.claims if event.reason == "demand" else ():
         life = state.lives.get(uid)
-        if life is not None:
+        if life is not None and not (event.reissued and event.model in life.ordered):
             state.lives.put(uid, replace(life, ordered=(*life.ordered, event.model)))
     if event.reason == "prewarm":
         state.fired_deadlines.put((DeadlineKind.PREWARM, ""), at)
