@@ -177,7 +177,7 @@ def played(model: Fitted, candidates: Sequence[Candidate], seeds: int, executor:
     from dds_whatif.play import play, tasks_of
 
     numbers = range(1, seeds + 1)
-    tasks = [task for one in candidates for task in tasks_of(model.scenario, model.arrivals, one.policy, numbers)]
+    tasks = [task for one in candidates for task in tasks_of(model, one.policy, numbers)]
     found = list(progress(executor.map(play, tasks), len(tasks), "playing"))
     return [found[place * seeds : (place + 1) * seeds] for place in range(len(candidates))]
 

@@ -176,7 +176,7 @@ def _write_page(path: str, model: Fitted, first: Candidate, last: Candidate) -> 
     from dds_whatif.play import tasks_of
 
     def page_of(one: Candidate) -> dict[str, Any]:
-        (task,) = tasks_of(model.scenario, model.arrivals, one.policy, (1,))
+        (task,) = tasks_of(model, one.policy, (1,))
         moments = list(told_of(task)[0])
         return report_of(lambda _: moments, one.name, one.name, Place(), Place())
 

@@ -72,8 +72,8 @@ class Behaviour:
     `errors`: by fabric and model, how many resources the fabric refused at first, out of how many, and its message.
 
     `one_worker`: the operator attached one device after the other, as the real one does with FM. Then an attach counts from the
-    end of the one before, and of listings and detaches only the quickest count, which waited for no restart of a plugin. Else all
-    waits are in the durations.
+    end of the one before, and of listings and detaches only the quickest count, of all models together, which waited for no
+    restart of a plugin. Else all waits are in the durations.
     """
 
     attach: dict[str, Samples]
@@ -131,6 +131,8 @@ class Derived:
     behaviour: Behaviour
     policy: Policy | None
     reference: bool
+    guarded: bool
+    """Whether devices could be held before they were detached; True if none was marked."""
     notes: tuple[str, ...]
 
 
@@ -179,6 +181,8 @@ class Reader:
     totals: dict[Cell, int] = field(default_factory=dict)
     publishing: list[float] = field(default_factory=list)
     vanished: int = 0
+    marks: int = 0
+    holds: int = 0
     odd: Counter[str] = field(default_factory=Counter)
     _caused: dict[str, int] = field(default_factory=dict)
     _begun: bool = False
@@ -253,6 +257,7 @@ class Reader:
 
     def _claim(self, claim: Claim, gone: bool) -> None:
         if claim.hold:
+            self.holds += 1
             return
         if claim.requests:
             self.asked[claim.namespace, claim.name] = claim
@@ -280,6 +285,7 @@ class Reader:
         if resource.uuid and not seen.named:
             seen.named = self.now
             self._arrived[resource.node].append(seen)
+        self.marks += resource.marked
         if resource.state in GOING and not seen.leaving:
             seen.leaving = self.now
         if not seen.gone and (gone or (seen.leaving and not resource.uuid)):
@@ -436,6 +442,7 @@ class Reader:
             behaviour=self._behaviour(),
             policy=self.known.policy if self.logged else None,
             reference=self.reference,
+            guarded=bool(self.holds) or not self.marks,
             notes=tuple(f"{number} {what}" for what, number in sorted(self.odd.items())),
         )
 
@@ -495,12 +502,10 @@ class Reader:
             cell = (self._fabric(seen.node), seen.model)
             refused, of, words = errors.get(cell, (0, 0, ""))
             errors[cell] = (refused + bool(seen.refused), of + 1, words or seen.refused)
+        alone = [max(0.1, one - SETTLES) for one in _quickest([one for found in detach.values() for one in found])]
         return Behaviour(
             attach={model: _samples(found) for model, found in sorted(attach.items())},
-            detach={
-                model: _samples(max(0.1, one - SETTLES) for one in _quickest(found)) if one_worker else _samples(found)
-                for model, found in sorted(detach.items())
-            },
+            detach={model: _samples(alone if one_worker else found) for model, found in sorted(detach.items())},
             listing=_samples(_quickest(listing) if one_worker else listing),
             publishing=_samples(self.publishing),
             keeps_names=self.vanished == 0,

@@ -18,11 +18,11 @@ from dds_core.timeline import Moment
 from dds_lab.driver import SCALER_USER, OurScaler
 from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario, parse, written
-from dds_lab.scenario.workload import Arrival, write_rows
+from dds_lab.scenario.workload import write_rows
 from dds_lab.setup import install_guard
 from dds_lab.time import VirtualTime
 from dds_whatif.outcome import Outcome, outcome
-from dds_whatif.world import profiles_of
+from dds_whatif.world import Fitted, profiles_of
 
 LOG, CLUSTER = "whatif/scaler", "kube-system-of-the-lab"
 
@@ -30,22 +30,22 @@ LOG, CLUSTER = "whatif/scaler", "kube-system-of-the-lab"
 @dataclass(frozen=True)
 class Task:
     """One run. `scenario` and `pods` are the contents of a scenario file and of its file of pods. `policy` is that of the dds
-    scaler; None for the stand-in for the reference scaler, whose durations are in the scenario."""
+    scaler; None for the stand-in for the reference scaler, whose durations are in the scenario. `guarded`: the objects of the
+    guard are installed."""
 
     scenario: str
     pods: str
     policy: Policy | None
     seed: int
+    guarded: bool = True
 
 
-def tasks_of(
-    scenario: Scenario, arrivals: Iterable[Arrival], policy: Policy | None, seeds: Iterable[int]
-) -> list[Task]:
+def tasks_of(model: Fitted, policy: Policy | None, seeds: Iterable[int]) -> list[Task]:
     """One task for each seed. If the policy names the schedulers' binding timeouts, the scenario gets these."""
     pods = io.StringIO()
-    write_rows(pods, arrivals)
-    text, rows = written(_as_told(scenario, policy)), pods.getvalue()
-    return [Task(text, rows, policy, seed) for seed in seeds]
+    write_rows(pods, model.arrivals)
+    text, rows = written(_as_told(model.scenario, policy)), pods.getvalue()
+    return [Task(text, rows, policy, seed, model.guarded) for seed in seeds]
 
 
 def serving(policy: Policy, where: str) -> Policy:
@@ -78,14 +78,15 @@ def played(task: Task) -> tuple[Iterable[Moment], int]:
         path = Path(folder) / "pods.csv"
         path.write_text(task.pods, encoding="utf-8")
         scenario = parse(task.scenario, "the scenario").model_copy(update={"seed": task.seed, "workload": str(path)})
-        return _ours(scenario, task.policy) if task.policy is not None else _stand_in(scenario)
+        return _ours(scenario, task.policy, task.guarded) if task.policy is not None else _stand_in(scenario)
 
 
-def _ours(scenario: Scenario, policy: Policy) -> tuple[Iterable[Moment], int]:
+def _ours(scenario: Scenario, policy: Policy, guarded: bool) -> tuple[Iterable[Moment], int]:
     found = scenario.model_copy(update={"parts": scenario.parts.model_copy(update={"scaler": None})})
     log = MemoryLog(LOG, cluster=CLUSTER, recorded_at=found.start)
     with Lab.virtual(found) as lab:
-        install_guard(lab.client("installer"), SCALER_USER)
+        if guarded:
+            install_guard(lab.client("installer"), SCALER_USER)
         scaler = OurScaler(lab, log, policy)
         lab.cast("scaler", lambda: None, scaler.kill)
         scaler.start()

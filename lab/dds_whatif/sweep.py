@@ -114,7 +114,7 @@ def changed(model: Fitted, policy: Policy | None, cell: Cell, where: str) -> tup
             scenario, arrivals = _faster(scenario, arrivals, value)
         else:
             scenario = _CHANGES[axis](scenario, of, value, where)
-    return Fitted(scenario, arrivals, model.rests_on, model.notes), policy
+    return Fitted(scenario, arrivals, model.rests_on, model.notes, model.guarded), policy
 
 
 def _with_pool(scenario: Scenario, model: str, number: int, where: str) -> Scenario:
@@ -216,14 +216,14 @@ def wanted(
     found = []
     for cell in each:
         here, under = changed(model, policy, cell, where)
-        found += [Wanted(cell, one, key_of(one)) for one in tasks_of(here.scenario, here.arrivals, under, seeds)]
+        found += [Wanted(cell, one, key_of(one)) for one in tasks_of(here, under, seeds)]
     return found
 
 
 def key_of(task: Task) -> str:
     """A hash of everything that determines a run."""
     policy = "" if task.policy is None else task.policy.model_dump_json()
-    parts = (task.scenario, task.pods, policy, str(task.seed), fingerprint("dds_whatif"))
+    parts = (task.scenario, task.pods, policy, str(task.seed), str(task.guarded), fingerprint("dds_whatif"))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 

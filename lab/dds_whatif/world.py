@@ -42,12 +42,14 @@ class TooShort(InputError):
 
 @dataclass(frozen=True)
 class Fitted:
-    """A scenario with its pods. `rests_on`: name, number of samples and words for the value of each fitted property."""
+    """A scenario with its pods. `rests_on`: name, number of samples and words for the value of each fitted property. `guarded`:
+    the scaler can hold devices."""
 
     scenario: Scenario
     arrivals: tuple[Arrival, ...]
     rests_on: tuple[tuple[str, int, str], ...]
     notes: tuple[str, ...]
+    guarded: bool = True
 
 
 def fitted(source: Derived, behaviour: Behaviour, policy: Policy, *, label: str) -> Fitted:
@@ -93,7 +95,7 @@ def _fitted(source: Derived, behaviour: Behaviour, policy: Policy, label: str) -
         steps=tuple(_steps(source)),
         faults=Faults(fabric=tuple(_refusals(source, behaviour))),
     )
-    return Fitted(scenario, arrivals, tuple(_rests_on(source, behaviour)), tuple(notes))
+    return Fitted(scenario, arrivals, tuple(_rests_on(source, behaviour)), tuple(notes), source.guarded)
 
 
 def _enough(source: Derived, behaviour: Behaviour, label: str) -> None:
@@ -350,3 +352,9 @@ def _rests_on(source: Derived, behaviour: Behaviour) -> Iterator[tuple[str, int,
     for (fabric, model), (refused, of, said) in behaviour.errors.items():
         yield f"refusals of {model} in fabric {fabric}", of, f"{refused} of {of}: {said}"
     yield "changes of the fleet", len(source.changes), ""
+    if not source.guarded:
+        yield (
+            "holds",
+            0,
+            "devices were detached without: the admission policy dds-guard is not installed in the model either",
+        )

@@ -51,7 +51,9 @@ def among(
 
 def _patient(scenario: Scenario) -> Scenario:
     steps = [
-        step.model_copy(update={"wait_for": step.wait_for.model_copy(update={"within": 900.0})}) if step.wait_for else step
+        step.model_copy(update={"wait_for": step.wait_for.model_copy(update={"within": 900.0})})
+        if step.wait_for
+        else step
         for step in scenario.steps
     ]
     return scenario.model_copy(update={"steps": tuple(steps)})

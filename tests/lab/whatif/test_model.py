@@ -54,7 +54,7 @@ def read(name: str) -> Derived:
 
 
 def runs_of(model: Fitted, policy: Policy | None, seeds: Sequence[int]) -> list[dict[str, float]]:
-    return [play(one).measures() for one in tasks_of(model.scenario, model.arrivals, policy, seeds)]
+    return [play(one).measures() for one in tasks_of(model, policy, seeds)]
 
 
 def predicted(name: str, fitted_on: str, seeds: Sequence[int]) -> dict[str, Fit]:

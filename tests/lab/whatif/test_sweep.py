@@ -170,7 +170,7 @@ def test_another_policy_seed_pool_or_pod_is_another_run() -> None:
 
 def test_a_policys_binding_timeout_is_that_of_the_scheduler_that_is_played() -> None:
     named = POLICY.model_copy(update={"schedulers": {"default-scheduler": SchedulerPolicy(binding_timeout_seconds=8)}})
-    (task,) = tasks_of(MODEL.scenario, MODEL.arrivals, named, (1,))
+    (task,) = tasks_of(MODEL, named, (1,))
     scheduler = parse(task.scenario, "it").parts.scheduler
     assert scheduler is not None and scheduler.profiles["default-scheduler"].binding_timeout == 8.0
 
