@@ -46,8 +46,17 @@ OLD_RULE = {
 }
 
 
-def _ran(name: str, *, without: tuple[str, ...] = (), **policy: Any) -> tuple[Uses, Running]:
-    """A scenario to its end with the scaler's own roles, less those for some resources, where an older dds left a taint rule."""
+def _marked_by_hand(run: Running) -> None:
+    """Somebody marks a device that is in use, which the operator would detach with the next size."""
+    admin = run.lab.client("admin")
+    for one in admin.list("composableresources"):
+        one["metadata"]["annotations"] = {**one["metadata"].get("annotations", {}), "cohdi.io/delete-device": "true"}
+        admin.update("composableresources", one)
+
+
+def _ran(name: str, *, without: tuple[str, ...] = (), marked: float = 0.0, **policy: Any) -> tuple[Uses, Running]:
+    """A scenario to its end with the scaler's own roles, less those for some resources, where an older dds left a taint rule.
+    `marked`: second at which all devices are marked by hand."""
     scenario, uses = told_to_us(name), Uses()
     cluster = scenario.cluster.model_copy(update={"version": "1.36.3", "taint_rules": "resource.k8s.io/v1alpha3"})
 
@@ -56,6 +65,8 @@ def _ran(name: str, *, without: tuple[str, ...] = (), **policy: Any) -> tuple[Us
         give_roles(admin, without)
         admin.create("devicetaintrules", OLD_RULE)
         uses.follow(run.lab.server)
+        if marked:
+            run.lab.time.after(marked, lambda: _marked_by_hand(run))
 
     scenario, knobs = scenario.model_copy(update={"cluster": cluster}), policy_for(name, **policy)
     with running(scenario, knobs, prepare=prepare, guarded=False, groups=GROUPS) as run:
@@ -126,10 +137,10 @@ FEATURES: dict[str, Drive] = {
         HoldEnded,
         DetachOrdered,
         TaintLifted,
-        VictimUnmarked,
         fence_settle_seconds=20,
         hand_over="clear",
     ),
+    "a mark by hand": partial(_scenario, "first_attach", VictimUnmarked, marked=20.0),
     "exchanges": partial(_scenario, "burst", DevicesGiven, GuardLifted),
     "an empty pool": partial(_scenario, "pool_exhausted", DevicesGiven),
     "cool-down": partial(_scenario, "node_limit", NodeLabelled),
