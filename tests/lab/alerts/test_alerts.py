@@ -209,7 +209,7 @@ SHORT = {
 REFUSALS, ALERTS, SHORTAGE = SELDOM = "Writes refused for good", "Alerts by reason", "Which models run out?"
 """Panels that are empty where all is well."""
 QUERIES = {one.title: one.query for one in panels()}
-OFTEN = dict.fromkeys(QUERIES.keys() - set(SELDOM), 62) | {"Idle devices": 30}
+OFTEN = dict.fromkeys(QUERIES.keys() - set(SELDOM), 62) | {"Devices by state": 61, "Idle devices": 30}
 RUNS = (
     Run(nothing_to_be_called_for, 62, nearly=frozenset(SHORT), shows=OFTEN),
     Run(no_write_is_permitted, 25, {"DdsClaimFailed": 11, "DdsWritesRefused": 21}, shows={REFUSALS: 20}),
