@@ -467,7 +467,7 @@ def device_rows(state: State) -> list[DeviceRow]:
         keys = set(state.keys_of[resource.uuid]) if resource is not None and resource.uuid else set()
         if life.key is not None:
             keys.add(life.key)
-        holders = {holder for key in keys for holder in state.holders[key]}
+        holders = {holder for key in keys for holder in state.having[key]}
         claims = {f"{c.namespace}/{c.name}" for holder in holders if (c := state.claims.get(holder)) is not None}
         rows.append(
             DeviceRow(

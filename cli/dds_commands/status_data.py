@@ -17,7 +17,8 @@ from dds_core.model import Claim, FabricResource, Model, Observed
 from dds_core.scaler.events import AttachOrdered
 from dds_core.scaler.model import ClaimLife, Fence
 from dds_core.scaler.operator import TWO_CHECKS
-from dds_core.scaler.rules.assignment import Assignment, assign, undecided_because
+from dds_core.scaler.rules.assignment import Assignment, assign, undecided_because, unseen_because
+from dds_core.scaler.rules.devices import looked_at
 from dds_core.scaler.rules.handover import group_of
 from dds_core.scaler.rules.nudges import nudge_due
 from dds_core.scaler.rules.orders import (
@@ -96,6 +97,8 @@ def _steps(state: State, assignment: Assignment, node: str) -> Iterator[str]:
     """What the claim still needs before it has its devices, the worst first."""
     if assignment.undecided:
         yield undecided_because(assignment, node)
+    if assignment.unseen:
+        yield unseen_because(assignment, node)
     for _, uid in assignment.erring:
         resource = state.resources.rows[uid]
         yield f"{resource.name}: {resource.error}"
@@ -340,7 +343,7 @@ def _fences(state: State) -> list[dict[str, Any]]:
                 "device": (resource.uuid or resource.name) if resource is not None else uid,
                 "node": resource.node if resource is not None else "",
                 "model": resource.model if resource is not None else "",
-                "stage": _stage(fence),
+                "stage": _stage(fence) + looked_at(state, uid),
                 "since": fence.since,
             }
         )

@@ -67,7 +67,7 @@ _OF_FLEET = ((DeadlineKind.DETACHES, "fleet"), (DeadlineKind.PREWARM, "fleet"), 
 def of_claim(state: State, uid: str) -> Iterator[Deadline]:
     claim, life = state.claims.get(uid), state.lives.get(uid)
     waits = life is not None and life.state in (PENDING, ATTACHING) and uid not in state.failures
-    if waits and claim is not None and life is not None and state.pool_results(life.allocation):
+    if waits and claim is not None and life is not None and state.wanted_models(life.allocation):
         yield Deadline(budget_due(state, claim, life), DeadlineKind.BUDGET, uid)
     slow = slow_due(life) if waits and life is not None else None
     if slow is not None:

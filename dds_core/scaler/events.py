@@ -55,7 +55,7 @@ class ClaimsRelisted(OfScaler, frozen=True):
 class ReservedDevice(Record, frozen=True):
     """One result of a claim's allocation and the device reserved for it; `promises` in logs. `device`: its name on the node.
     `request`: the request that it is for, or `request/alternative` (empty in older logs: that of the result). `share`,
-    `consumed`: shareID and amounts of a share."""
+    `consumed`: shareID and amounts of a share. `admin`: the claim only looks at it, so it is kept from nobody."""
 
     result: int
     uuid: str
@@ -65,6 +65,7 @@ class ReservedDevice(Record, frozen=True):
     request: str = ""
     share: str = ""
     consumed: dict[str, str] = {}
+    admin: bool = False
 
     @property
     def identity(self) -> str:

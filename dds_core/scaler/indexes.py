@@ -264,7 +264,7 @@ class OwnIndexes(Tables):
                 (self.waiting_at.discard if gone else self.waiting_at.add)(life.node, uid)
             if life.state == PENDING:
                 (self.pending_at.discard if gone else self.pending_at.add)(life.node, uid)
-            for promise in life.promises:
+            for promise in (one for one in life.promises if not one.admin):
                 (self.ready_for.discard if gone else self.ready_for.add)(promise.identity, uid)
             if life.state == CLAIM_DETACHING:
                 for resource in life.devices:
@@ -301,7 +301,7 @@ class OwnIndexes(Tables):
     def _reservation_changed(self, key: str, old: Reservation | None, new: Reservation | None) -> None:
         for row, gone in ((old, True), (new, False)):
             if row is not None:
-                for promise in row.promises:
+                for promise in (one for one in row.promises if not one.admin):
                     (self.reserved_for.discard if gone else self.reserved_for.add)(promise.identity, key)
                 (self.reservations_for.discard if gone else self.reservations_for.add)(row.claim, key)
                 (self.reservations_at.discard if gone else self.reservations_at.add)(row.node, key)

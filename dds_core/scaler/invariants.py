@@ -15,7 +15,7 @@ from dds_core.scaler.state import State
 
 def _promised_free(state: State, event: e.Reserved) -> str:
     """What is reserved for a claim that has not got it yet is neither leaving nor another claim's."""
-    for one in event.promises:
+    for one in [promise for promise in event.promises if not promise.admin]:
         resource = state.resource_with(one.uuid, event.node) if one.uuid else None
         if resource is not None and resource.leaving:
             return f"{one.identity}, which leaves its node, is promised to {event.claim}"
@@ -31,7 +31,7 @@ def _given_unheld(state: State, event: e.HandOver | e.ExchangeBegun) -> str:
         for key in state.reservations_for[uid]:
             for one in state.reservations.rows[key].promises:
                 guard = state.guarded.get(one.key)
-                if uid in state.having[one.key]:
+                if one.admin or uid in state.having[one.key]:
                     continue
                 if state.is_held(one.key):
                     return f"{uid} is let to {one.identity}, which is held"
@@ -58,7 +58,7 @@ def _had_by_nobody_else(state: State, event: e.DeviceHeld | e.DevicesGiven) -> s
     else:
         keys, own = [one.key for one in event.swap.results if one.whole], event.claim
     for key in keys:
-        others = (state.holders[key] | state.held_by[key]) - {own}
+        others = (state.having[key] | state.held_by[key]) - {own}
         if others:
             return f"{key[2]} of {key[1]} is given away and {_any(others)} has it"
     return ""
@@ -87,7 +87,7 @@ def _victims_are_free(state: State, event: e.DetachOrdered) -> str:
 
 
 def _not_free(state: State, resource: FabricResource) -> str:
-    had = {uid for key in state.names_of(resource) for uid in state.holders[key]}
+    had = {uid for key in state.names_of(resource) for uid in state.having[key]}
     promised = state.promised(resource.uuid) if resource.uuid else ()
     if had or promised:
         how = f"{_any(had)} has" if had else f"is promised to {_any(promised)}"
@@ -183,7 +183,7 @@ def _device_agrees(state: State, uid: str) -> str:
         return f"{uid} is {life.state} on {life.node}, which an index of that node does not say"
     if not idle:
         return ""
-    had = [claim for key in state.names_of(resource) if key in state.holders for claim in state.holders[key]]
+    had = [claim for key in state.names_of(resource) if key in state.having for claim in state.having[key]]
     if had or not life.idle_since:
         return f"{uid} idles and {f'{_any(had)} has it' if had else 'its clock stands'}"
     return ""

@@ -73,19 +73,20 @@ class State(Indexes):
                 found.append((place, result, model))
         return found
 
+    def wanted_models(self, allocation: Allocation | None) -> list[Model]:
+        """The model of each pool device that the allocation waits for, other than to look at it (admin access)."""
+        return [model for _, result, model in self.pool_results(allocation) if not result.admin]
+
     def waits_for_devices(self, claim: Claim) -> bool:
         """Whether the scheduler waits for devices of dds that the claim is allocated."""
         return claim.waits_for(result for _, result, _ in self.pool_results(claim.allocation))
 
     def local_results(self, allocation: Allocation | None) -> list[Result]:
-        """The results on devices of dds's drivers that are on their node already."""
+        """The results on devices of dds's drivers that are on their node already, in use or looked at."""
         return [
             r
             for r in (allocation.results if allocation is not None else ())
-            if r.driver in self.drivers
-            and not r.binding
-            and not r.admin
-            and self.model_of_pool((r.driver, r.pool)) is None
+            if r.driver in self.drivers and not r.binding and self.model_of_pool((r.driver, r.pool)) is None
         ]
 
     def scheduler_of(self, claim: Claim) -> str:
@@ -242,8 +243,8 @@ class State(Indexes):
         return any(self.pools[key].devices for key in self.pools_at[resource.node] if model and key[0] == model.driver)
 
     def claims_naming(self, key: DeviceKey) -> set[str]:
-        """The claims that are allocated the device, holds included."""
-        return {*self.holders[key], *self.held_by[key]}
+        """The claims that are allocated the device, holds included, those with admin access not."""
+        return {*self.having[key], *self.held_by[key]}
 
     def is_held(self, key: DeviceKey) -> bool:
         """Whether a hold keeps the device, is about to keep it, or is not deleted yet."""

@@ -378,6 +378,7 @@ class Maker:
                     model = self.pick(MODELS)
                     place = f"{model.device}-{pod}{index}{len(results)}"
                     results.append(Result(name, model.driver, f"{model.device}-fabric1", place, WAITS))
+                results[-1] = replace(results[-1], admin=chosen.admin)
         if self.chance(0.02):
             requests[0] = ClaimRequest(requests[0].name, ("any",))
         elif self.chance(0.02):

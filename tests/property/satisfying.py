@@ -246,7 +246,7 @@ class Judge:
         """None where it is not known."""
         assert claim.allocation is not None
         results = claim.allocation.results
-        waiting = [place for place, result in enumerate(results) if result.binding]
+        waiting = [place for place, result in enumerate(results) if result.binding and not result.admin]
         wanted = Wanted(claim)
         if not claim.known:
             return None
@@ -267,7 +267,7 @@ class Judge:
             wanted.places[request.name] = places
         if {place for places in wanted.places.values() for place in places} != set(waiting):
             return None
-        wanted.kept = [result for place, result in enumerate(results) if place not in waiting]
+        wanted.kept = [result for result in results if not result.binding]
         return wanted
 
     # -- what is allowed ------------------------------------------------------------------------------------------------

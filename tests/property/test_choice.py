@@ -11,7 +11,7 @@ from random import Random, SystemRandom
 import pytest
 from msgspec.structs import replace
 
-from dds_core.model import Claim, DeviceKey
+from dds_core.model import Claim, DeviceKey, Result
 from dds_core.scaler.events import ReservedDevice
 from dds_core.scaler.model import Reservation
 from dds_core.scaler.rules import assignment
@@ -42,15 +42,25 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def chosen(case: Case) -> list[Chosen]:
-    """What the rules choose, group by group."""
+    """What the rules choose to be used, group by group. What is only looked at must be there, once in a claim."""
     _chosen.clear()
     covers = assignment.assign(case.state(), NODE)
+    for cover in covers:
+        looked = [promise.key for promise, _ in cover.ready if promise.admin]
+        mine = {one.key for one in _results(cover.claim)} | {one.key for one, _ in cover.ready if not one.admin}
+        assert len(set(looked)) == len(looked) and mine.isdisjoint(looked), cover
+        assert all(key in Judge(case).usable for key in looked), cover
     if not _chosen:  # nothing is free
-        return [([cover.claim], assignment.NOTHING) for cover in covers]
+        return [([cover.claim], assignment.NOTHING) for cover in covers if not cover.looks]
     for claims, found in _chosen:
         for cover in covers:
-            assert cover.claim not in claims or cover.ready == found.given.get(cover.claim.uid, [])
+            used = [one for one in cover.ready if not one[0].admin]
+            assert cover.claim not in claims or used == found.given.get(cover.claim.uid, [])
     return list(_chosen)
+
+
+def _results(claim: Claim) -> tuple[Result, ...]:
+    return claim.allocation.results if claim.allocation is not None else ()
 
 
 # -- what must hold ---------------------------------------------------------------------------------------------------

@@ -231,7 +231,7 @@ def _note_robbed(state: State, uid: str, key: DeviceKey | None) -> None:
     resource = state.resources.get(uid)
     if resource is None or key is None:
         return
-    takers = state.holders[key]
+    takers = state.having[key]
     meant = {state.reservations.rows[one].claim for one in state.reserved_for[resource.uuid]}
     if meant & takers:
         return
@@ -239,7 +239,7 @@ def _note_robbed(state: State, uid: str, key: DeviceKey | None) -> None:
     wanting = [
         one
         for one in waiting
-        if one is not None and any(m.model == resource.model for _, _, m in state.pool_results(one.allocation))
+        if one is not None and any(m.model == resource.model for m in state.wanted_models(one.allocation))
     ]
     loser = min(wanting, key=lambda one: (one.created, one.namespace, one.name, one.uid), default=None)
     if loser is not None and loser.uid in state.lives:

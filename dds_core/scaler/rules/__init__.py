@@ -159,6 +159,8 @@ def _advance(work: Work, uid: str, assignment: Assignment, node: str) -> None:
 
 
 def _ready_cause(assignment: Assignment) -> str:
+    if assignment.looks and not assignment.resources:
+        return "it looks at what is there"
     names = ", ".join(found.uuid or found.key[2] for _, found in assignment.ready)
     there = f"{names} {'is' if len(assignment.ready) == 1 else 'are'} there and free"
     allocation = assignment.claim.allocation
@@ -170,7 +172,7 @@ def _ready_cause(assignment: Assignment) -> str:
 
 
 def _asked_cause(work: Work, assignment: Assignment, node: str) -> str:
-    models = {model.model for _, _, model in work.state.pool_results(assignment.claim.allocation)}
+    models = {model.model for model in work.state.wanted_models(assignment.claim.allocation)}
     rows = (work.state.requests.rows[uid] for uid in sorted(work.state.requests_at[node]))
     named = [f"request {r.name} asks for {r.size} of {r.model}" for r in rows if r.model in models and not r.deleting]
     return "; ".join(named) or "our order covers it"

@@ -29,6 +29,7 @@ from dds_core.matching.allocator import (
 )
 from dds_core.matching.claims import Alternative as Asked
 from dds_core.matching.records import claim_of, class_of, slice_of
+from dds_core.matching.search import MOST_RESULTS
 from dds_core.model import (
     BEING_ATTACHED,
     Claim,
@@ -57,7 +58,8 @@ class Assignment:
     """How the units of one claim are covered. `ready`: what to reserve, with its device. The other lists have a model for each
     unit, `attaching` and `erring` also the resource's uid. `sharing`: units that share a pool device with a `missing` unit, and
     so need no order of their own. `undecided`: which free devices it gets could not be decided (`MOST_STEPS`); then it keeps what
-    is on its way and waits."""
+    is on its way and waits. `looks`: it has requests with admin access; `unseen`: those for which the node has too few devices.
+    """
 
     claim: Claim
     ready: list[tuple[ReservedDevice, Found]] = field(default_factory=list)
@@ -67,21 +69,24 @@ class Assignment:
     missing: list[str] = field(default_factory=list)
     sharing: list[str] = field(default_factory=list)
     undecided: bool = False
+    looks: bool = False
+    unseen: list[str] = field(default_factory=list)
 
     @property
     def complete(self) -> bool:
         """Whether every unit has a device on the node."""
-        return bool(self.ready) and self.asked and not (self.attaching or self.ordered or self.erring)
+        return bool(self.ready or self.looks) and self.asked and not (self.attaching or self.ordered or self.erring)
 
     @property
     def asked(self) -> bool:
-        """Whether every unit is at least ordered."""
-        return not (self.missing or self.sharing or self.undecided)
+        """Whether every unit is at least ordered, and is not one to look at that is not there."""
+        return not (self.missing or self.sharing or self.undecided or self.unseen)
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """The resources (uids) concerned, those on the node first."""
-        there = [found.resource.uid for _, found in self.ready if found.resource is not None]
+        """The resources (uids) concerned, those on the node first; without those that it only looks at."""
+        used = (found.resource for promise, found in self.ready if not promise.admin)
+        there = [resource.uid for resource in used if resource is not None]
         return tuple(dict.fromkeys([*there, *(uid for _, uid in self.attaching), *(uid for _, uid in self.erring)]))
 
 
@@ -92,6 +97,14 @@ def undecided_because(assignment: Assignment, node: str) -> str:
         f"which free devices on {node} satisfy claim {claim.namespace}/{claim.name} and the others of its pod together"
     )
     return f"{whose} was not found in {MOST_STEPS} steps; it waits until devices or claims change there"
+
+
+def unseen_because(assignment: Assignment, node: str) -> str:
+    """Why a claim with admin access waits."""
+    asked = ", ".join(assignment.unseen)
+    return (
+        f"{node} has too few devices for its requests with adminAccess ({asked}); none is attached only to be looked at"
+    )
 
 
 class Supply:
@@ -143,7 +156,8 @@ def assign(state: State, node: str) -> list[Assignment]:
     supplies: dict[str, Supply] = {}
     assignments: dict[str, Assignment] = {}
     for group in _groups(state, waiting):
-        chosen = stock.choose(group) if stock is not None else NOTHING
+        using = [claim for claim in group if state.wanted_models(claim.allocation)]
+        chosen = stock.choose(using) if stock is not None and using else NOTHING
         for claim in group:
             current = assignments[claim.uid] = Assignment(claim, chosen.given.get(claim.uid, []))
             if not chosen.whole:
@@ -151,6 +165,7 @@ def assign(state: State, node: str) -> list[Assignment]:
             if chosen.undecided:
                 current.undecided = True
                 current.missing.clear()
+            _look(state, node, current)
     return [assignments[claim.uid] for claim in waiting]
 
 
@@ -168,6 +183,30 @@ def _groups(state: State, waiting: list[Claim]) -> Iterator[list[Claim]]:
         yield group
 
 
+def _look(state: State, node: str, current: Assignment) -> None:
+    """Requests with admin access get the node's own devices, in use or not, each once; a request for all of them as many as there
+    are. Nothing is ordered for them, and nothing kept from others."""
+    claim = current.claim
+    wish = wish_of(state, claim, looks=True)
+    if wish is None:
+        return
+    current.looks = True
+    has = {one.key: one.request for one in state.local_results(claim.allocation)}
+    using = has.keys() | {found.key for _, found in current.ready}
+    there = FreeOnNode(state, node, [found for found in _seen(state, node) if found.key not in using])
+    given = there.look(wish)
+    current.ready = [*current.ready, *given]
+    for request, wanted in zip(wish.requests, wish.now, strict=True):
+        found = sum(promise.request == request.name for promise, _ in given)
+        enough = (
+            found or request.name in has.values()
+            if request.alternatives[0].all
+            else found == wanted.alternatives[0].count
+        )
+        if not enough:
+            current.unseen.append(request.name)
+
+
 def _assign_the_rest(state: State, node: str, supplies: dict[str, Supply], current: Assignment) -> None:
     there = {promise.result for promise, _ in current.ready}
     promises = {promise.result: promise.identity for promise in state.reserved_devices_of(current.claim)}
@@ -178,7 +217,7 @@ def _assign_the_rest(state: State, node: str, supplies: dict[str, Supply], curre
             supply = supplies[model.model] = Supply(state, node, model)
         twice = result.key in seen and not result.share
         seen.add(result.key)
-        if place not in there and not twice:
+        if place not in there and not twice and not result.admin:
             _assign_unit(current, supply, model.model, result, promises.get(place, ""))
 
 
@@ -369,6 +408,22 @@ class FreeOnNode:
                 given.append(self._take(wish.claim, place, result.request, result.device, consumed, bool(result.share)))
         return chosen
 
+    def look(self, wish: Wish) -> list[tuple[ReservedDevice, Found]]:
+        """Devices for requests with admin access, as many as there are for each; nothing is taken from the stock."""
+        fit = self._in_part([wish], list(self.free), Steps(MOST_STEPS)) if self.free else None
+        if fit is None:
+            return []
+        places = {name: iter(known) for name, known in wish.places.items()}
+        last = len(wish.claim.allocation.results) if wish.claim.allocation is not None else 0
+        given = []
+        for result in fit.allocations[0].results:
+            place = next(places[result.request], None)
+            if place is None:
+                place, last = last, last + 1
+            found = self.free[result.device]
+            given.append((ReservedDevice(place, found.uuid, *found.key, result.request, admin=True), found))
+        return given
+
     def _take(
         self, claim: Claim, place: int, request: str, key: DeviceKey, consumed: dict[str, str], shared: bool
     ) -> tuple[ReservedDevice, Found]:
@@ -536,13 +591,15 @@ def _share_id(claim: str, place: int) -> str:
     return f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-8{digest[17:20]}-{digest[20:32]}"
 
 
-def wish_of(state: State, claim: Claim) -> Wish | None:
-    """None if it is not known what the claim asks for."""
+def wish_of(state: State, claim: Claim, *, looks: bool = False) -> Wish | None:
+    """What the claim asks for to use it, or (`looks`, with admin access) only to look at it. None if that is nothing, or is not
+    known."""
     allocation = claim.allocation
     if not claim.known or allocation is None:
         return None
     wish = Wish(claim)
-    waiting = {place: result for place, result, _ in state.pool_results(allocation)}
+    pool = {place: result for place, result, _ in state.pool_results(allocation)}
+    waiting = {place: result for place, result in pool.items() if result.admin == looks}
     for request in claim.requests:
         mine = [place for place, one in enumerate(allocation.results) if one.request.partition("/")[0] == request.name]
         wanted = [place for place in mine if place in waiting]
@@ -557,14 +614,13 @@ def wish_of(state: State, claim: Claim) -> Wish | None:
         for place in wanted[1:]:
             del waiting[place]
         better = request.alternatives[: names.index(name) + 1]  # the scheduler would take no worse one
-        if row.admin:  # admin access, too, gets a device of its own
-            better = tuple(replace(one, admin=False) for one in better)
         request = replace(request, alternatives=better)
-        now = replace(request, alternatives=(replace(row, count=len(wanted), all=False, admin=False),))
+        count = MOST_RESULTS if looks and row.all else len(wanted)
+        now = replace(request, alternatives=(replace(row, count=count, all=False),))
         wish.now.append(now)
-        wish.requests.append(now if row.all or len(wanted) < len(mine) else request)
+        wish.requests.append(now if not looks and (row.all or len(wanted) < len(mine)) else request)
     if claim.constraints:
-        others = (one for place, one in enumerate(allocation.results) if not _is_waiting(wish, place))
+        others = (one for place, one in enumerate(allocation.results) if place not in pool)
         staying = (one for one in others if any(_concerns(each, one.request) for each in claim.constraints))
         wish.kept = [(Asked(one.request, one.request.partition("/")[0], ""), one.key) for one in staying]
     return wish if wish.requests and not waiting else None
@@ -572,10 +628,6 @@ def wish_of(state: State, claim: Claim) -> Wish | None:
 
 def _concerns(constraint: Constraint, request: str) -> bool:
     return not constraint.requests or not {request, request.partition("/")[0]}.isdisjoint(constraint.requests)
-
-
-def _is_waiting(wish: Wish, place: int) -> bool:
-    return any(place in places for places in wish.places.values())
 
 
 # -- what is free ------------------------------------------------------------------------------------------------------
@@ -588,16 +640,25 @@ def free_devices(state: State, node: str) -> list[Found]:
     return free
 
 
-def _listed(state: State, node: str) -> Iterator[Found]:
-    """Devices of dds's drivers in the node's own slices, without those that a claim has as a whole: most, so they are left out
-    first. An incomplete pool has none; a part is never given for a whole; a device with binding conditions is not there yet."""
+def _seen(state: State, node: str) -> Iterator[Found]:
+    """Devices that a claim with admin access could have now, in use or not: those that stay on the node."""
+    for found in _listed(state, node, used=True):
+        fence = state.fences.get(found.resource.uid) if found.resource is not None else None
+        if found.resource is None or not (found.resource.leaving or (fence is not None and fence.ordered)):
+            yield found
+
+
+def _listed(state: State, node: str, *, used: bool = False) -> Iterator[Found]:
+    """Devices of dds's drivers in the node's own slices, without those that a claim has as a whole (unless `used`): most, so they
+    are left out first. An incomplete pool has none; a part is never given for a whole; a device with binding conditions is not
+    there yet."""
     for key in state.pools_at[node]:
         pool = state.pools[key]
         if key[0] not in state.drivers or not pool.usable:
             continue
         for name, device in pool.devices.items():
             full = (*key, name)
-            if device.binding or (not device.shared and state.having[full]):
+            if device.binding or (not used and not device.shared and state.having[full]):
                 continue
             face = state.face(full)
             if face.part:

@@ -81,7 +81,7 @@ def _tell_doubles(work: Work, claim: Claim, allocation: Allocation) -> None:
     ends, the scheduler gives the device to a third."""
     state = work.state
     for result in allocation.results:
-        if len(state.holders[result.key]) + len(state.held_by[result.key]) < 2 or not result.whole:
+        if len(state.claims_naming(result.key)) < 2 or not result.whole:
             continue
         for uid in sorted(state.claims_naming(result.key) - {claim.uid}):
             other = state.claims.rows[uid]
@@ -200,7 +200,7 @@ def _not_taken(state: State, claim: Claim, life: ClaimLife | None) -> tuple[str,
     if life is None:
         return ()
     mine = {claim.uid, f"pod:{claim.owner}"}
-    there = [one for one in life.promises if state.device(one.key) and not state.holders[one.key]]
+    there = [one for one in life.promises if state.device(one.key) and not state.having[one.key]]
     stayed = [one for one in there if _stayed_free(state, claim, life, one)]
     return tuple(one.identity for one in stayed if mine.issuperset(state.promised(one.identity)))
 
@@ -224,7 +224,7 @@ def _began(state: State, allocation: Allocation, at: int) -> int:
 
 
 def _resources_of(state: State, allocation: Allocation) -> tuple[str, ...]:
-    found = (state.resource_of(result.key) for result in allocation.results if not result.binding)
+    found = (state.resource_of(one.key) for one in allocation.results if not (one.binding or one.admin))
     return tuple(dict.fromkeys(resource.uid for resource in found if resource is not None))
 
 
@@ -256,7 +256,7 @@ def _devices_left_by(state: State, uid: str, life: ClaimLife) -> tuple[str, ...]
     """The resources that the claim had, or that are still coming for it and for no other claim."""
     had = [d for d in life.devices if (resource := state.resources.get(d)) is not None and not resource.deleting]
     if life.allocation is not None:
-        keys = {result.key for result in life.allocation.results}
+        keys = {result.key for result in life.allocation.results if not result.admin}
         had += [r.uid for key in sorted(keys) if (r := state.resource_of(key)) is not None]
         on_node = (
             u
@@ -272,7 +272,7 @@ def _devices_left_by(state: State, uid: str, life: ClaimLife) -> tuple[str, ...]
 def _still_coming(state: State, uid: str, life: ClaimLife) -> list[str]:
     others = (one for one in assign(state, life.node) if one.claim.uid != uid)
     taken = {resource for one in others for resource in one.resources}
-    models = [model.model for _, _, model in state.pool_results(life.allocation)]
+    models = [model.model for model in state.wanted_models(life.allocation)]
     coming = [
         resource
         for name in state.resources_at[life.node]
@@ -289,7 +289,7 @@ def _order_stands(state: State, life: ClaimLife) -> bool:
     """Whether a request on the claim's node still asks for a model of its last allocation."""
     if life.state != ATTACHING or state.node(life.node) is None:
         return False
-    models = {model.model for _, _, model in state.pool_results(life.allocation)}
+    models = {model.model for model in state.wanted_models(life.allocation)}
     requests = (state.requests.rows[uid] for uid in state.requests_at[life.node])
     return any(request.model in models and request.size > 0 and not request.deleting for request in requests)
 

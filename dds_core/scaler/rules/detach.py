@@ -22,6 +22,7 @@ from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.policy import HOUR, MICROSECONDS
 from dds_core.lifecycle import DEVICE_DETACHING, IDLE, MARKED
 from dds_core.matching.records import claim_of
+from dds_core.matching.search import MOST_RESULTS
 from dds_core.model import BEING_ATTACHED, ONLINE, AttachRequest, Claim, DeviceKey, FabricResource
 from dds_core.scaler import idleness
 from dds_core.scaler.events import (
@@ -41,7 +42,7 @@ from dds_core.scaler.model import NO_DEVICE, DeviceLife, Fence, Hold, Look, hold
 from dds_core.scaler.operator import RARE, WHOLE_REQUEST, pauses, verdict
 from dds_core.scaler.rules.assignment import Assignment, assign
 from dds_core.scaler.rules.devices import held_key, is_given_up, progress_due, staying_of, tell_lost
-from dds_core.scaler.rules.exchange import AFTER_REFUSAL, LAST_MOMENT, MOST_RESULTS, list_when_settled
+from dds_core.scaler.rules.exchange import AFTER_REFUSAL, LAST_MOMENT, list_when_settled
 from dds_core.scaler.rules.failures import definite_due
 from dds_core.scaler.rules.orders import CellPlan, ask, cell_of, limits_of, published_free
 from dds_core.scaler.state import State, Work
@@ -214,7 +215,7 @@ def _may_go(state: State, going: list[FabricResource]) -> bool:
 
 def _somebody_waits(state: State, assignments: list[Assignment], model: str) -> bool:
     """Whether a claim on the node waits for a device of the model."""
-    return any(m.model == model for one in assignments for _, _, m in state.pool_results(one.claim.allocation))
+    return any(m.model == model for one in assignments for m in state.wanted_models(one.claim.allocation))
 
 
 def _hangs(work: Work, resource: FabricResource) -> bool:
@@ -307,7 +308,7 @@ def _against_detach(work: Work, resource: FabricResource, faces: list[DeviceKey]
     state = work.state
     if state.mode != "detach":
         return f"mode is {state.mode}"
-    if any(state.holders[key] for key in faces) or held_key(state, resource.uid, resource) is not None:
+    if any(state.having[key] for key in faces) or held_key(state, resource.uid, resource) is not None:
         return "a claim holds it"
     if resource.uid in wanted or (resource.uuid and state.promised(resource.uuid)):
         return "a claim waits for it"
@@ -767,7 +768,7 @@ def check_departures(work: Work, uid: str) -> None:
     known = [life.key] if life.key is not None else []
     if fence is not None:
         known = [] if _is_of_another(state, resource, fence.key) else [fence.key]
-    key = next((key for key in (*known, *_faces_of(state, resource)) if state.holders[key]), None)
+    key = next((key for key in (*known, *_faces_of(state, resource)) if state.having[key]), None)
     if key is not None and state.node(resource.node) is None:
         tell_lost(work, key, resource.node)
     elif key is not None:

@@ -60,7 +60,7 @@ def next_move(state: State, uid: str) -> DeviceMoved | None:
     key = held_key(state, uid, resource)
     if key is not None:
         if source != USED:
-            claim = state.claims.get(min(state.holders[key]))
+            claim = state.claims.get(min(state.having[key]))
             who = f"claim {claim.namespace}/{claim.name}" if claim is not None else "a claim"
             return _move(uid, "taken", source, f"{who} holds {key[2]} of {key[1]}", key)
         return None
@@ -83,7 +83,7 @@ def tell_lost(work: Work, key: DeviceKey, node: str) -> None:
     """Alert about a device that is gone under the claims that have it, most often with its node."""
     state = work.state
     how = f"with node {node}" if state.node(node) is None else f"on node {node}, whose ComposableResource is gone"
-    for uid in sorted(state.holders[key]):
+    for uid in sorted(state.having[key]):
         claim = state.claims.rows[uid]
         name = f"{claim.namespace}/{claim.name}"
         work.alert(
@@ -105,7 +105,7 @@ def held_key(state: State, uid: str, resource: FabricResource) -> DeviceKey | No
     keys = state.names_of(resource)
     if life is not None and life.key is not None:
         keys.add(life.key)
-    held = [key for key in keys if state.holders[key]]
+    held = [key for key in keys if state.having[key]]
     if not held and life is not None and life.state == USED and life.key is not None:
         if state.is_given_back(life.key):
             return life.key
@@ -116,7 +116,7 @@ def held_key(state: State, uid: str, resource: FabricResource) -> DeviceKey | No
 def _held_and_unlisted(state: State, pool: PoolKey) -> set[DeviceKey]:
     claims = (state.claims.rows[uid] for uid in state.claims_in_pool[pool])
     results = (one for claim in claims if claim.allocation is not None for one in claim.allocation.results)
-    return {one.key for one in results if one.key[:2] == pool and one.key not in state.faces}
+    return {one.key for one in results if one.key[:2] == pool and one.key not in state.faces and not one.admin}
 
 
 def check_health(work: Work, uid: str) -> None:
@@ -161,7 +161,7 @@ def tell_unexplained(work: Work, node: str) -> None:
         work.alert(
             uuid, DEVICE_UNEXPLAINED, f"{what}: no claim gets it, and the operator takes it off soon after {off}"
         )
-        for claim in sorted({one for key in state.keys_of[uuid] for one in state.holders[key]}):
+        for claim in sorted({one for key in state.keys_of[uuid] for one in state.having[key]}):
             name = f"{state.claims.rows[claim].namespace}/{state.claims.rows[claim].name}"
             text = f"claim {name} has it: delete the pod, since the operator takes it off soon after {off}"
             work.alert(claim, DEVICE_UNEXPLAINED, f"{what}; {text}")
@@ -191,13 +191,23 @@ def check_progress(work: Work, uid: str) -> None:
     if life.state == REQUESTED:
         text = f"{resource.name} is being attached to {resource.node} for long; {says}"
     elif life.state == DEVICE_DETACHING:
-        text = f"{resource.name} leaves {resource.node} for long; {says}"
+        text = f"{resource.name} leaves {resource.node} for long; {says}{looked_at(state, uid)}"
     elif fence is not None and fence.ordered:
         text = f"{resource.name} is to leave {resource.node}: its request was lowered, and {says}"
     else:
         rest = "until nothing of its request is being attached or marked by others, and the operator is done with it"
         text = f"{resource.name} is marked to leave {resource.node}, which waits {rest}"
     work.alert(uid, NO_PROGRESS, text)
+
+
+def looked_at(state: State, uid: str) -> str:
+    """Words on the claims that look at the device (admin access), whose processes may keep it on its node; "" without any."""
+    resource, fence = state.resources.get(uid), state.fences.get(uid)
+    keys = state.names_of(resource) if resource is not None else set()
+    keys |= {fence.key} if fence is not None else set()
+    claims = sorted({one for key in keys for one in state.holders[key] - state.having[key]})
+    names = [f"{one.namespace}/{one.name}" for uid in claims if (one := state.claims.get(uid)) is not None]
+    return f"; looked at (adminAccess) by {', '.join(names)}" if names else ""
 
 
 def is_marked(state: State, uid: str, resource: FabricResource) -> bool:

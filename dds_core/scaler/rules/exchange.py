@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from dds_core.kit.policy import MICROSECONDS
+from dds_core.matching.search import MOST_RESULTS
 from dds_core.model import Claim, DeviceKey, Pod, Result
 from dds_core.scaler.events import (
     AllocationCleared,
@@ -38,7 +39,6 @@ QUIET = 30 * MICROSECONDS
 AFTER_REFUSAL = 600 * MICROSECONDS
 LAST_MOMENT = 10 * MICROSECONDS
 """The two writes do not begin under a guard that ends sooner than this."""
-MOST_RESULTS = 32
 
 
 def begin(work: Work, pods: list[Pod], claims: list[Claim], node: str) -> str:
@@ -118,7 +118,7 @@ def _against_claim(state: State, claim: Claim, pods: list[Pod], node: str) -> st
     over = {pod.uid for pod in its if pod.over}
     if not waiting <= consumers <= waiting | over or any(one.resource != "pods" for one in claim.consumers):
         return f"{name} is not reserved for every pod that refers to it, and for no other"
-    has = map(state.resource_of, (result.key for result in state.local_results(allocation)))
+    has = (state.resource_of(result.key) for result in state.local_results(allocation) if not result.admin)
     if any(resource is not None and resource.leaving for resource in has):
         return f"a device that {name} has leaves the node"
     going = {result.key for _, result, _ in state.pool_results(allocation)}
@@ -146,7 +146,7 @@ def _swap(state: State, claim: Claim) -> Swap:
 
 def _given(promise: ReservedDevice, instead: Result | None = None) -> Result:
     request = promise.request or (instead.request if instead is not None else "")
-    return Result(request, *promise.key, share=promise.share, consumed=promise.consumed)
+    return Result(request, *promise.key, share=promise.share, consumed=promise.consumed, admin=promise.admin)
 
 
 # -- steps -------------------------------------------------------------------------------------------------------------

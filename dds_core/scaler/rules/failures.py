@@ -39,7 +39,7 @@ def definite_due(state: State, resource: str) -> int | None:
 def fail_overdue(work: Work, claim: Claim, life: ClaimLife) -> None:
     """Fail the attempt when its budget is used up. Alert if the claim has no node."""
     state = work.state
-    if life.allocation is None or not state.pool_results(life.allocation) or claim.uid in state.failures:
+    if life.allocation is None or not state.wanted_models(life.allocation) or claim.uid in state.failures:
         return
     if claim.allocation is not None and not state.node_of(claim):
         work.alert(
@@ -56,7 +56,7 @@ def fail_overdue(work: Work, claim: Claim, life: ClaimLife) -> None:
 def _is_unjudged(state: State, claim: Claim) -> bool:
     """Whether dds cannot tell if a free device on the node is for the claim: then the attempt does not time out, and the
     scheduler chooses again when its binding timeout ends."""
-    node, models = state.node_of(claim), {m.model: m for _, _, m in state.pool_results(claim.allocation)}
+    node, models = state.node_of(claim), {m.model: m for m in state.wanted_models(claim.allocation)}
     return bool(node) and any(unjudged(state, node, claim, model) for model in models.values())
 
 
@@ -65,7 +65,8 @@ def _late(state: State, claim: Claim) -> str:
     node = state.node_of(claim)
     assignments = assign(state, node) if node else []
     there = {promise.result for one in assignments if one.claim.uid == claim.uid for promise, _ in one.ready}
-    return next((m.model for place, _, m in state.pool_results(claim.allocation) if place not in there), "")
+    waiting = state.pool_results(claim.allocation)
+    return next((m.model for place, one, m in waiting if place not in there and not one.admin), "")
 
 
 def fail(
@@ -88,7 +89,7 @@ def fail(
     if not (state.live or observed) and _was_shown(state, claim, life):
         return
     node = state.node_of(claim) or life.node
-    models = [m.model for _, _, m in state.pool_results(claim.allocation)]
+    models = [m.model for m in state.wanted_models(claim.allocation)]
     model = model or (models[0] if models and not anywhere else "")
     decision = ClaimFailed(
         claim=claim.uid,
@@ -264,6 +265,6 @@ def _closed(state: State, failure: Failure) -> bool:
         return True
     taint = f"{state.config.prefix}/cooling"
     return pool.usable and all(
-        (*key, name) in state.holders or any(t.key == taint and t.effect in BLOCKING for t in device.taints)
+        (*key, name) in state.having or any(t.key == taint and t.effect in BLOCKING for t in device.taints)
         for name, device in pool.devices.items()
     )

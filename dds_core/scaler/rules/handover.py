@@ -35,6 +35,10 @@ def hand_over(work: Work, uid: str, node: str) -> None:
         shared = next(one for one in claims if placed in state.pods_of(one))
         _tell_placed(work, shared, placed, f"its devices cannot be exchanged: {why}")
         return
+    if any(_looks_at_all(state, one) for one in claims):
+        text = f"{claim.namespace}/{claim.name} is to look at all devices, those of the pool too if the scheduler chose anew"
+        work.alert(uid, "NoWayToHandOver", f"{text}, and they cannot be exchanged: {why}")
+        return
     place = state.node(node)
     if place is None or fail_unschedulable(work, claims, pods, place):
         return
@@ -52,6 +56,12 @@ def hand_over(work: Work, uid: str, node: str) -> None:
             why=why,
         )
     )
+
+
+def _looks_at_all(state: State, claim: Claim) -> bool:
+    """Whether the claim waits to look at all devices (admin access)."""
+    waits = {result.request for _, result, _ in state.pool_results(claim.allocation) if result.admin}
+    return any(one.name in waits and one.alternatives[0].all for one in claim.requests if one.alternatives)
 
 
 def _is_kept(state: State, key: DeviceKey, claim: Claim) -> bool:
@@ -116,7 +126,8 @@ def group_of(state: State, claim: Claim) -> tuple[list[Pod], list[Claim]] | str:
             return f"the devices of {one.namespace}/{one.name}, which a pod has with it, are not all there"
         if not (state.reservations_for[one.uid] if state.live else life.promises):
             return f"nothing is promised to {one.namespace}/{one.name} yet"
-        if any(_is_kept(state, promise.key, one) for promise in state.reserved_devices_of(one)):
+        used = (promise.key for promise in state.reserved_devices_of(one) if not promise.admin)
+        if any(_is_kept(state, key, one) for key in used):
             return f"a hold, or the guard of another claim, still keeps a device of {one.namespace}/{one.name}"
     return list(pods.values()), waiting
 

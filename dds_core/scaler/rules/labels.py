@@ -76,7 +76,7 @@ def reason_against(state: State, node: Node, model: Model, at_most: int, assignm
     cell = cell_of(state, node.name, model)
     here = (state.resources.rows[uid] for uid in state.idle_at[node.name])
     idle = sum(one.model == model.model and not state.is_kept_for_one_cleared(one) for one in here)
-    waiting = sum(m is model for one in assignments for _, _, m in state.pool_results(one.claim.allocation))
+    waiting = sum(m is model for one in assignments for m in state.wanted_models(one.claim.allocation))
     if cell.filled >= top and idle <= waiting:
         return f"the node has its {top} of {model.model}"
     return ""

@@ -165,7 +165,7 @@ def order(work: Work, node: str, assignments: list[Assignment]) -> None:
     cells: dict[str, CellPlan] = {}
     blocked: set[str] = set()
     for assignment in assignments:
-        models = {m.model: m for _, _, m in state.pool_results(assignment.claim.allocation)}
+        models = {m.model: m for m in state.wanted_models(assignment.claim.allocation)}
         for name in models:
             if name not in cells:
                 cells[name] = cell_of(state, node, models[name])
@@ -269,7 +269,7 @@ def end_cool_downs(work: Work, node: str) -> None:
 def _has_what_leaves(state: State, claim: Claim) -> bool:
     """Whether a device that the claim already has on the node is leaving. The fabric could attach this very device to the node
     again, and the operator would detach it once more."""
-    has = (state.resource_of(result.key) for result in state.local_results(claim.allocation))
+    has = (state.resource_of(result.key) for result in state.local_results(claim.allocation) if not result.admin)
     return any(one is not None and one.leaving for one in has)
 
 
@@ -297,7 +297,7 @@ def _never_together(state: State, claim: Claim) -> str:
     """Words on two models that may not share a node and that the claim, or its pod with its other claims, both needs; "" if there
     are none. A request that is not allocated yet counts too: whatever it gets will be a rival. A request that has its device on
     the node needs none of a pool."""
-    if not any(state.rivals.get(model.model) for _, _, model in state.pool_results(claim.allocation)):
+    if not any(state.rivals.get(model.model) for model in state.wanted_models(claim.allocation)):
         return ""
     together = {one.uid: one for pod in state.pods_of(claim) for one in state.claims_of(pod)} | {claim.uid: claim}
     asked = [
@@ -327,7 +327,7 @@ def conflicting_model(
         return ""
     there = installed_models(state, node, leaving=leaving)
     if claim is not None:
-        there |= {m.model for _, _, m in state.pool_results(claim.allocation)}
+        there |= {m.model for m in state.wanted_models(claim.allocation)}
     return min(there & rivals, default="")
 
 
@@ -515,7 +515,7 @@ def prewarm(work: Work, node: str, assignments: list[Assignment]) -> None:
     place = state.node(node)
     if not state.policy.prewarm or place is None or not place.takes(()):
         return
-    wanted = {model.model for one in assignments for _, _, model in state.pool_results(one.claim.allocation)}
+    wanted = {model.model for one in assignments for model in state.wanted_models(one.claim.allocation)}
     for model in state.config.models:
         if model.model in wanted:
             continue

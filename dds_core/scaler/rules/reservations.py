@@ -55,7 +55,7 @@ def _kept(state: State, claim: Claim) -> Iterator[ReservedDevice]:
     reserved too: in between no other claim may take them. A device that leaves the node is left out."""
     local = state.local_results(claim.allocation)
     for place, result in enumerate(claim.allocation.results if claim.allocation is not None else ()):
-        if result in local and not result.share:
+        if result in local and result.whole:
             resource = state.resource_of(result.key)
             if resource is not None and resource.leaving:
                 continue

@@ -123,7 +123,7 @@ def verdict_stands(state: State, claim: Claim, life: ClaimLife) -> bool:
     basis, _ = life.verdict
     if not basis or basis != basis_of(state, claim):
         return False
-    wanted, models = claim_of(claim, claim.requests), {m.model for _, _, m in state.pool_results(claim.allocation)}
+    wanted, models = claim_of(claim, claim.requests), {m.model for m in state.wanted_models(claim.allocation)}
     listed = (
         (one.node, key) for one in state.resources.rows.values() if one.model in models for key in state.names_of(one)
     )
@@ -134,7 +134,7 @@ def basis_of(state: State, claim: Claim) -> str:
     """A digest of what the choice of a device for the claim depends on, but for the devices of nodes."""
     named = {asked.device_class for request in claim.requests for asked in request.alternatives}
     classes = sorted((one.name, one.selectors) for one in state.classes.rows.values() if one.name in named)
-    models = {model.model for _, _, model in state.pool_results(claim.allocation)}
+    models = {model.model for model in state.wanted_models(claim.allocation)}
     pools = [
         state.slices.rows[uid] for name in models for key in state.pools_of_model[name] for uid in state.slices_of[key]
     ]

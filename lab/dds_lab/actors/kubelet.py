@@ -207,7 +207,8 @@ class Kubelet:
         known.serials = ()
 
     def _prepared(self, pod: Object) -> list[str]:
-        """Prepare all devices of the pod's claims. Returns their serials. Raises NotPrepared."""
+        """Prepare all devices of the pod's claims. Returns the serials of those that its processes use: not of those at which it
+        only looks (admin access). Raises NotPrepared."""
         namespace, serials = pod["metadata"]["namespace"], []
         for name in claim_names(pod):
             claim = self._client.find("resourceclaims", name, namespace)
@@ -218,7 +219,7 @@ class Kubelet:
                 if driver is None:
                     raise NotPrepared(f"DRA driver {result['driver']} is not registered", where=f"{namespace}/{name}")
                 serial = driver.prepare(pod["spec"]["nodeName"], result["device"])
-                if serial:
+                if serial and not result.get("adminAccess"):
                     serials.append(serial)
         return serials
 

@@ -23,6 +23,7 @@ from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.model import MANAGED_BY
 from dds_core.scaler.component import SCALER
 from dds_lab.actors.objects import claim_names, reservations, results
+from dds_lab.check.field.sharing import WATCHED
 from dds_lab.check.fleets import PART, REST, SERVED, STAYS, Blow, Fleet, Program, fleet_of
 from dds_lab.check.oracle import COOLED, SPARE, EndState, differences, something_leaves, state_of
 from dds_lab.check.replicas import Replica, ShakyLog, Wire
@@ -296,8 +297,17 @@ class FleetRun:
             known
             and meta["name"] not in self.fleet.unservable
             and not self._is_only_told(meta["name"])
+            and (not any(map(_only_looks, claims)) or self._is_there_to_see(pod))
             and self._is_enough({f"{meta['namespace']}/{one}" for one in claim_names(pod)})
         )
+
+    def _is_there_to_see(self, pod: Object) -> bool:
+        """Whether the node of a pod that only looks lists a device of its driver, which an exchange can give it."""
+        node = (pod["spec"].get("nodeSelector") or {}).get("kubernetes.io/hostname")
+        (sought,) = [one.selectors[0] for one in self.fleet.scenario.cluster.classes or () if one.name == WATCHED]
+        slices = [one["spec"] for one in self.lab.client("looking").list("resourceslices")]
+        listed = any(one.get("nodeName") == node and one.get("devices") and one["driver"] in sought for one in slices)
+        return listed and self.fleet.exchanges
 
     def _is_enough(self, claims: set[str]) -> bool:
         """Whether a node has or can get all devices that the claims need, beside those of other claims. Devices in the machine of
@@ -356,6 +366,11 @@ def _measure(fleet: Fleet, measure: Measure) -> Measure:
     idle = 0.0 if fleet.blows or fleet.policy.idle != "fixed" else float(fleet.policy.no_removal_seconds)
     promised = fleet.policy.no_allocation_seconds
     return replace(measure, rounds=rounds, lately=lately, beside=beside, idle=idle, promised=promised)
+
+
+def _only_looks(claim: Object | None) -> bool:
+    asked = claim["spec"].get("devices", {}).get("requests") or () if claim is not None else ()
+    return any(one.get("exactly", {}).get("adminAccess") for one in asked)
 
 
 def _is_of_parts(claim: Object) -> bool:

@@ -489,7 +489,9 @@ class ClusterView:
         reserved = [one["resource"] for one in (claim.get("status") or {}).get("reservedFor") or ()]
         for one in results(claim):
             key = key_of(one)
-            if not one.get("shareID") and not one.get("adminAccess"):
+            if one.get("adminAccess"):
+                continue  # who looks uses nothing, and nothing is to come
+            if not one.get("shareID"):
                 whole.add(key)
             model = self._model_at.get(key) or self._model_of_pool.get(key[:2])
             if one["driver"] not in self._drivers or model is None or (reserved and "pods" not in reserved):
@@ -528,7 +530,7 @@ class ClusterView:
             needs: Counter[str] = Counter()
             for one in (choices[min(place, len(choices) - 1)] for choices in requests):
                 model = self._classes.get(one.get("deviceClassName", ""))
-                if model is not None:
+                if model is not None and not one.get("adminAccess"):
                     needs[model] += int(one.get("count") or 1)
             found.append(needs)
         return tuple(found)

@@ -98,16 +98,17 @@ def test_a_device_that_an_administrator_looks_at_is_free() -> None:
     assert world.reserved("train") == ["GPU-0"]
 
 
-def test_who_looks_on_is_given_a_device_of_its_own() -> None:
-    """In the claims of one pod the rule failed on the device that both would have."""
+def test_who_looks_on_is_given_what_is_there_and_keeps_it_from_nobody() -> None:
+    """In the claims of one pod: both have the one device, as adminAccess goes past allocations (the API's reference)."""
     world = one_node("attach", scan_interval_seconds=0)
     world.plug("node0", "gpu-0", "GPU-0")
     world.claim("train", pod="both", requests=(asks("r0", A100.device),))
     world.claim("look", pod="both", requests=(asks("r0", A100.device, admin=True),))
     for place, name in enumerate(("train", "look")):
-        world.allocate(name, "node0", replace(pool_results(place)[0], request="r0"))
+        world.allocate(name, "node0", replace(pool_results(place)[0], request="r0", admin=name == "look"))
     assert world.reserved("train") == ["GPU-0"]
-    assert not world.reserved("look")
+    assert world.reserved("look") == ["GPU-0"]
+    assert not world.events(e.AttachOrdered)
 
 
 # -- promises that stand --------------------------------------------------------------------------------------------------

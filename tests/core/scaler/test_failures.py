@@ -144,7 +144,8 @@ def test_an_admin_result_is_no_use_of_the_device() -> None:
     world.node("node0")
     world.plug("node0", "gpu-0", "GPU-fixed")
     world.waits("monitor", "node0", Result("r0", A100.driver, "node0", "gpu-0", admin=True))
-    assert world.state_of("monitor") == ""
+    assert world.state_of("monitor") == "Attached"
+    assert world.state.lives.rows[world.uid("monitor")].devices == ()
 
 
 def test_the_same_pool_device_twice_without_shares_is_one_device() -> None:

@@ -120,6 +120,7 @@ FIELD = {
     "shared later": 70081,
     "finalizers": 70020,
     "placed": 70016,
+    "monitors": 70007,
     "replaced class": 70011,
     "taint rule": 70009,
     "no driver": 70030,

@@ -179,12 +179,24 @@ def _attach_ordered(event: e.AttachOrdered, words: Words) -> Iterator[Task]:
 
 def _claim_moved(event: e.ClaimMoved, words: Words) -> Iterator[Task]:
     claim = words.state.claims.get(event.claim)
+    if claim is not None and event.trigger == "allocated_pool":
+        yield from _looks_only(claim, words)
     if claim is None or event.trigger != "device_ready" or event.target != ATTACHED:
         return
     names = ", ".join(f"{promise.device} ({promise.uuid})" for promise in event.promises)
     node = words.state.node_of(claim)
     note = f"attached to node {node}: {names}" if names else f"its devices are attached to node {node}"
     yield words.tell(_regarding(claim), "DeviceAttached", "Attach", note)
+
+
+def _looks_only(claim: Claim, words: Words) -> Iterator[Task]:
+    """A claim with admin access gets no device attached, and its pod would not learn why it waits."""
+    looks = any(result.admin for _, result, _ in words.state.pool_results(claim.allocation))
+    pod = _waiting_pod(words.state, claim) if looks else None
+    if pod is not None:
+        node = words.state.node_of(claim)
+        note = f"no device is attached only to be looked at (adminAccess): it gets those of {node}, or waits"
+        yield words.tell(_regarding(pod), "LooksOnly", "Attach", note, _regarding(claim))
 
 
 def _hand_over(event: e.HandOver, words: Words) -> Iterator[Task]:
@@ -256,7 +268,7 @@ def _users(state: State, of: str) -> Iterator[Regarding]:
         yield _regarding(pod)
     resource = state.resources.get(of)
     faces = state.keys_of[resource.uuid] if resource is not None and resource.uuid else ()
-    claims = {uid: state.claims.rows[uid] for key in sorted(faces) for uid in sorted(state.holders[key])}
+    claims = {uid: state.claims.rows[uid] for key in sorted(faces) for uid in sorted(state.having[key])}
     for claim in claims.values():
         for one in claim.consumers:
             if one.resource == "pods":

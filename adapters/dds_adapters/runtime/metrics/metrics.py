@@ -288,10 +288,10 @@ class Metrics:
         life = state.lives.get(uid)
         if life is None or life.allocation is None:
             return
-        for _, _, model in state.pool_results(life.allocation):
+        for model in state.wanted_models(life.allocation):
             self._bound[(model.model,)].inc()
         for result in state.local_results(life.allocation):
-            resource = state.resource_of(result.key)
+            resource = state.resource_of(result.key) if not result.admin else None
             if resource is not None:
                 self._bound[(resource.model,)].inc()
 

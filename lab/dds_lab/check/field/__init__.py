@@ -19,6 +19,7 @@ KINDS: dict[str, tuple[float, Callable[[Ground, Draw], None]]] = {
     "shared later": (0.15, sharing.shared_later),
     "finalizers": (0.15, sharing.finalizers),
     "placed": (0.15, sharing.placed),
+    "monitors": (0.25, sharing.monitors),
     "replaced class": (0.2, choosing.replaced_class),
     "taint rule": (0.2, choosing.taint_rule),
     "no driver": (0.3, fabrics.no_driver),

@@ -1,4 +1,5 @@
-"""Claims that several pods share: another driver's, our own; with pods that end slowly or got their node past the scheduler."""
+"""Devices that several pods have: claims that are shared, another driver's or our own, with pods that end slowly or got their
+node past the scheduler; and monitors that look at what others use."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from dds_lab.check.field.ground import Ground, whole_model
 
 NET = "net.example.com"
 FINALIZER = "example.com/keep"
+WATCHED = "watched"
 _API = {"apiVersion": "resource.k8s.io/v1"}
 
 
@@ -77,3 +79,19 @@ def placed(maker: Ground, draw: Draw) -> None:
     maker.pod(at + draw.between(0.5, 20), "placed-1", "default-scheduler", draw.between(60, 300), ["placed"])
     second: dict[str, Any] = maker.steps[-1][1]["apply"]
     second["spec"]["nodeName"] = node
+
+
+def monitors(maker: Ground, draw: Draw) -> None:
+    """On some nodes a pod looks at the devices of a driver (adminAccess): at all, or at one. Where its node has none it waits."""
+    driver = whole_model(maker, draw).get("driver", "gpu.nvidia.com")
+    maker.written["cluster"]["classes"].append({"name": WATCHED, "selectors": [f'device.driver == "{driver}"']})
+    label = {"resource.kubernetes.io/admin-access": "true"}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "labels": label}}
+    maker.steps.append((0.5, {"apply": namespace}))
+    many = {"allocationMode": "All"} if draw.chance(0.6) else {}
+    for node in maker.nodes[: draw.whole(1, 4)]:
+        name, at = f"watch-{node}", draw.between(1, maker.trouble / 2)
+        maker.claim(at, name, [{"name": "r0", "exactly": {"deviceClassName": WATCHED, "adminAccess": True, **many}}])
+        maker.pod(at, name, "default-scheduler", maker.trouble, [name])
+        pod: dict[str, Any] = maker.steps[-1][1]["apply"]
+        pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node}

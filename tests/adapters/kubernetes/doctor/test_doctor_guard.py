@@ -296,7 +296,10 @@ def test_a_scheduler_that_taint_rules_end(version: str, served: bool, rules: int
     [
         ({}, "handed over by clear, as the policy does not say exchange"),
         ({"schedulers": {"other": SchedulerPolicy(hand_over="exchange")}}, "which are exchanged"),
-        ({"scheduler": SchedulerPolicy(hand_over="exchange")}, "which are exchanged"),
+        (
+            {"scheduler": SchedulerPolicy(hand_over="exchange")},
+            "handed over by clear, as the policy does not say exchange",
+        ),
         ({"hand_over": "clear"}, ""),
     ],
 )
