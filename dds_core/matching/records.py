@@ -89,3 +89,17 @@ def _policy(found: model.CapacityPolicy | None) -> RequestPolicy | None:
 
 def _quantity(text: str) -> Quantity | None:
     return parse(text) if text else None
+
+
+def differences(promised: model.Device, listed: model.Device) -> list[str]:
+    """In words the values that a pool promises of a model and a node's driver lists otherwise. What only one of them has does not
+    count, nor does an empty attribute, which is filled in when the device is there."""
+    both = [name for name, value in sorted(promised.attributes.items()) if name in listed.attributes and value != ""]
+    told = [(name, _told(promised, name), _told(listed, name)) for name in both]
+    amounts = [(name, text, listed.capacity.get(name, text)) for name, text in sorted(promised.capacity.items())]
+    told += [one for one in amounts if parse(one[1]) != parse(one[2])]
+    return [f"{name} {mine}, the driver lists {theirs}" for name, mine, theirs in told if mine != theirs]
+
+
+def _told(device: model.Device, name: str) -> str:
+    return f"{device.attributes[name]}{' (a version)' if name in device.versions else ''}"

@@ -41,6 +41,7 @@ DEVICE_ERROR, DEVICE_TAINTED, DEVICE_TWICE = "DeviceError", "DeviceTainted", "De
 DEVICE_UNLISTED, DEVICE_UNEXPLAINED, DEVICE_LOST = "DeviceUnlisted", "DeviceUnexplained", "DeviceLost"
 """Reasons of alerts about a device."""
 MANAGER, MANAGER_ERROR = "manager", "ManagerError"
+MODEL_DIFFERS = "ModelDiffers"
 """What an alert about all devices is about, and its reason."""
 CONDEMNED, DEPARTED = "condemned", "departed"
 """Kind under which `fired_deadlines` has the UUIDs of devices that were detached while a slice still shows them."""

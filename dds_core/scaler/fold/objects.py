@@ -35,6 +35,7 @@ from dds_core.scaler.model import (
     DEVICE_UNLISTED,
     MANAGER,
     MANAGER_ERROR,
+    MODEL_DIFFERS,
     NO_PROGRESS,
 )
 from dds_core.scaler.operator import verdict
@@ -67,8 +68,18 @@ def _slice_observed(state: State, event: Any, at: int) -> None:
     old = state.slices.get(event.uid)
     before = _uuids(state, old or Slice(uid=event.uid), event.devices)
     observed(state, event, at)
-    if state.slices.rows[event.uid] != old:
-        _after_slice(state, state.slices.rows[event.uid], before, at)
+    new = state.slices.rows[event.uid]
+    if new != old:
+        _after_slice(state, new, before, at)
+    if old is not None and _promises(old) != _promises(new):
+        model = state.model_of_pool((new.driver, new.pool))
+        state.clear_alert(model.model if model is not None else "", MODEL_DIFFERS)
+
+
+def _promises(slice: Slice) -> tuple[object, object]:
+    """What a pool says of its model: its devices are alike."""
+    device = next(iter(slice.devices.values()), None) if not slice.node else None
+    return (device.attributes, device.capacity) if device is not None else ({}, {})
 
 
 def _slice_gone(state: State, event: e.ObjectGone, at: int) -> None:

@@ -16,10 +16,12 @@ from dds_core.scaler.model import (
     DEVICE_UNLISTED,
     MANAGER,
     MANAGER_ERROR,
+    MODEL_DIFFERS,
     NO_PROGRESS,
     PoolKey,
 )
 from dds_core.scaler.operator import verdict
+from dds_core.scaler.rules.suiting import promised_otherwise
 from dds_core.scaler.state import State, Work
 from dds_core.timeline.clock import time_of_day
 
@@ -137,6 +139,7 @@ def check_health(work: Work, uid: str) -> None:
         work.alert(MANAGER, MANAGER_ERROR, f"{text}: {resource.error}")
     if resource.state != ONLINE:
         return
+    _tell_promises(work, resource)
     if state.is_lost(uid):
         text = f"{whose} is not listed by its node's driver, which lists others; another is ordered for who waits"
         work.alert(uid, DEVICE_UNLISTED, text)
@@ -145,6 +148,17 @@ def check_health(work: Work, uid: str) -> None:
         work.alert(
             uid, DEVICE_TAINTED, f"{whose} is tainted by its driver and is handed to nobody: {', '.join(taints)}"
         )
+
+
+def _tell_promises(work: Work, resource: FabricResource) -> None:
+    """Alert, once a model, about a description that promises other values than the driver lists: who asks for a promised value is
+    allocated from the pool, and gets no device that comes."""
+    state, model = work.state, work.state.model(resource.model)
+    keys = sorted(key for key in state.names_of(resource) if not state.face(key).part) if model is not None else []
+    differ = promised_otherwise(state, model, keys[0]) if model is not None and keys else ""
+    if differ:
+        text = f"the pools of {resource.model} promise {differ}: write in device-info what the driver lists"
+        work.alert(resource.model, MODEL_DIFFERS, text)
 
 
 _SYNCER = 600 * MICROSECONDS

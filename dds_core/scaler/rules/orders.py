@@ -34,6 +34,7 @@ from dds_core.scaler.rules.suiting import (
     UNSUITABLE,
     arrived_unsuitable,
     basis_of,
+    known_otherwise,
     tainted_there,
     unjudged,
     verdict_stands,
@@ -213,6 +214,11 @@ def _grant(work: Work, node: str, assignment: Assignment, cells: dict[str, CellP
         tainted = tainted_there(state, node, claim, cells[name].model)
         if tainted:  # a matter of the node, for all claims
             fail(work, claim, life, UNSUITABLE, tainted, model=name)
+            return
+        otherwise = known_otherwise(state, claim, cells[name].model)
+        if otherwise:
+            why = f"no {name} that comes would do: {otherwise}"
+            fail(work, claim, life, UNSUITABLE, why, anywhere=True, basis=basis_of(state, claim))
             return
         unsuitable = arrived_unsuitable(state, node, claim, cells[name].model)
         if unsuitable is not None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
+import msgspec
+
 from dds_core.kit.policy import MICROSECONDS
-from dds_core.matching.records import claim_of
+from dds_core.matching.records import claim_of, differences
 from dds_core.matching.search import prevented
 from dds_core.model import OWNER, OWNER_LABEL, Claim, DeviceKey, FabricResource, Model, Toleration
 from dds_core.scaler.model import ClaimLife
@@ -31,6 +33,19 @@ def tainted_there(state: State, node: str, claim: Claim, model: Model) -> str:
     return ""
 
 
+def known_otherwise(state: State, claim: Claim, model: Model) -> str:
+    """Words on a description that promises what the claim asks for, where the driver lists otherwise on every node that has the
+    model, so that the claim could have none of them; or ""."""
+    there = [one for one in state.resources.rows.values() if one.model == model.model]
+    listed = [(one.node, key) for one in there for key in sorted(state.names_of(one)) if not state.face(key).part]
+    words = [(differ, node, key) for node, key in listed if (differ := promised_otherwise(state, model, key))]
+    if not words or len(words) < len(listed):
+        return ""
+    wanted = claim_of(claim, claim.requests)
+    refusals = [state.allocator(node).refusal(wanted, key) for _, node, key in words]
+    return f"{refusals[0]}; its pool promises {words[0][0]}" if all(refusals) else ""
+
+
 def _free(state: State, node: str, model: Model) -> Iterator[FabricResource]:
     here = (state.resources.rows[uid] for uid in sorted(state.idle_at[node]))
     return (one for one in here if one.model == model.model and not state.promised(one.uuid))
@@ -49,7 +64,8 @@ def arrived_unsuitable(state: State, node: str, claim: Claim, model: Model) -> t
         why = _why_not(state, node, claim, keys)
         lasts = bool(why) and why != _IN_PARTS
         if lasts:
-            why += _promised_otherwise(state, model, keys[0])
+            differ = promised_otherwise(state, model, keys[0])
+            why += f"; its pool promises {differ}" if differ else ""
         elif not why and replaced:
             why = _ails(state, claim, resource)
         if why and (cut or why != _IN_PARTS or resource.uuid in life.unsuited):
@@ -103,18 +119,12 @@ def unjudged(state: State, node: str, claim: Claim, model: Model) -> dict[str, s
     return found
 
 
-def _promised_otherwise(state: State, model: Model, key: DeviceKey) -> str:
+def promised_otherwise(state: State, model: Model, key: DeviceKey) -> str:
     """What the model's pool promises and the driver lists otherwise; "" if nothing."""
     slices = (state.slices.rows[uid] for pool in state.pools_of_model[model.model] for uid in state.slices_of[pool])
     promised = next((one for each in slices for _, one in sorted(each.devices.items())), None)
     listed = state.device(key)
-    if promised is None or listed is None:
-        return ""
-    mine: dict[str, object] = {**promised.attributes, **promised.capacity}
-    theirs: dict[str, object] = {**listed.attributes, **listed.capacity}
-    differ = [name for name in sorted(mine.keys() & theirs.keys()) if mine[name] and mine[name] != theirs[name]]
-    words = [f"{name} {mine[name]}, the driver lists {theirs[name]}" for name in differ]
-    return f"; its pool promises {'; '.join(words)}" if words else ""
+    return "; ".join(differences(promised, listed)) if promised is not None and listed is not None else ""
 
 
 def verdict_stands(state: State, claim: Claim, life: ClaimLife) -> bool:
@@ -131,16 +141,22 @@ def verdict_stands(state: State, claim: Claim, life: ClaimLife) -> bool:
 
 
 def basis_of(state: State, claim: Claim) -> str:
-    """A digest of what the choice of a device for the claim depends on, but for the devices of nodes."""
+    """A digest of what the choice of a device for the claim depends on, but for the devices of nodes. The order
+    of mappings does not count: it is another one after a restart."""
     named = {asked.device_class for request in claim.requests for asked in request.alternatives}
-    classes = sorted((one.name, one.selectors) for one in state.classes.rows.values() if one.name in named)
     models = {model.model for model in state.wanted_models(claim.allocation)}
-    pools = [
-        state.slices.rows[uid] for name in models for key in state.pools_of_model[name] for uid in state.slices_of[key]
-    ]
-    shown = {repr((one.attributes, one.capacity)) for each in pools for one in each.devices.values()}
-    rules = sorted(
-        repr(one) for one in state.rules.rows.values() if one.labels.get(OWNER_LABEL) != OWNER and not one.device
+    keys = (key for name in models for key in state.pools_of_model[name])
+    pools = [state.slices.rows[uid] for key in keys for uid in state.slices_of[key]]
+    rules = (one for one in state.rules.rows.values() if one.labels.get(OWNER_LABEL) != OWNER and not one.device)
+    told = (
+        [_written((claim.requests, claim.constraints))],
+        {_written((one.name, one.selectors)) for one in state.classes.rows.values() if one.name in named},
+        {_written(name) for name in models},
+        {_written((one.attributes, one.capacity)) for each in pools for one in each.devices.values()},
+        {_written(one) for one in rules},
     )
-    told = repr((claim.requests, claim.constraints, classes, sorted(models), sorted(shown), rules))
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    return hashlib.sha256(b"\n".join(b",".join(sorted(each)) for each in told)).hexdigest()[:16]
+
+
+def _written(what: object) -> bytes:
+    return msgspec.json.encode(what, order="deterministic")

@@ -53,7 +53,8 @@ class Held:
     devices that it has; `whole`: keys of all devices, of any driver, that it has as a whole. A claim that is reserved for no pod
     only keeps devices from others: of these fields it has `whole` alone. `choices`: number of requested devices by model, best
     choice first. `told` and `failed`: binding conditions say that the devices are there, or that they will not come (`words`).
-    `since`: when it was allocated or cleared.
+    `since`: when it was allocated or cleared. `selective`: its requests have selectors, which the judge does not evaluate: a
+    device of the right model may not do.
     """
 
     uid: str
@@ -71,6 +72,7 @@ class Held:
     told: bool = False
     failed: bool = False
     words: str = ""
+    selective: bool = False
 
     @property
     def needs(self) -> Counter[str]:
@@ -474,7 +476,12 @@ class ClusterView:
         known = before
         if known is None:
             known = Held(meta["uid"], f"{meta.get('namespace', '')}/{meta['name']}", self.now, self.now)
-            known = replace(known, created=instants.read(meta["creationTimestamp"]), choices=self._choices(claim))
+            created, asked = (
+                instants.read(meta["creationTimestamp"]),
+                claim["spec"].get("devices", {}).get("requests") or (),
+            )
+            selective = any(one.get("exactly", {}).get("selectors") for one in asked)
+            known = replace(known, created=created, choices=self._choices(claim), selective=selective)
         known = replace(known, deleting=bool(meta.get("deletionTimestamp")))
         told = repr(allocation) if allocation else ""
         if told != known.allocated:

@@ -344,7 +344,7 @@ class Judge:
         refused = any(
             (one.node, one.model) in claim.cells and one.at >= claim.since - MICROSECONDS for one in self.view.refused
         )
-        could = self._could_have(claim, claim.node)
+        could = self._could_have(claim, claim.node) and not claim.selective
         if refused or not could:
             self._refused(claim)
         since, lately = claim.since - MICROSECONDS, self.view.now - round(self.measure.news * MICROSECONDS)
@@ -472,7 +472,9 @@ class Judge:
         names = {f"{pod['metadata']['namespace']}/{one}" for one in claim_names(pod)}
         claims = [one for one in self.view.claims.values() if one.name in names]
         waits = sum((one.waits for one in claims), Counter[Cell]())
-        if not waits or any(not one.allocated or one.deleting or one.told or one.failed for one in claims):
+        if not waits or any(
+            not one.allocated or one.deleting or one.told or one.failed or one.selective for one in claims
+        ):
             return False
         others = [one for one in self.view.claims.values() if one.name not in names]
         return all(self.view.is_open(cell[0]) and self._at_hand(cell, others) >= count for cell, count in waits.items())

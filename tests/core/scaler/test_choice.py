@@ -80,10 +80,10 @@ def refused_and_gone() -> World:
     return world
 
 
-def again(world: World) -> None:
+def again(world: World, node: str = "node0") -> None:
     world.tick(1000)
     world.clear("train")
-    world.allocate("train", "node0", POOLED)
+    world.allocate("train", node, POOLED)
 
 
 def test_what_was_refused_is_not_ordered_again_when_the_device_has_gone() -> None:
@@ -118,11 +118,40 @@ def test_it_is_ordered_again_when_something_has_changed_that_it_depends_on(chang
     assert len(world.events(e.AttachOrdered)) == 2
 
 
-def test_the_message_has_what_the_pool_promises_and_what_the_driver_lists() -> None:
+def promising_80() -> World:
+    """The pool promises more memory than its devices have."""
     world = one_node("attach", scan_interval_seconds=0)
+    promise(world, "80Gi", 2)
+    return world
+
+
+def promise(world: World, memory: str, generation: int) -> None:
     pool = world.get(Slice, f"{A100.device}-fabric1")
-    devices = {name: replace(one, capacity={"memory": "80Gi"}) for name, one in pool.devices.items()}
-    world.update(pool, devices=devices, generation=2)
+    devices = {name: replace(one, capacity={"memory": memory}) for name, one in pool.devices.items()}
+    world.update(pool, devices=devices, generation=generation)
+
+
+def test_a_pool_that_promises_otherwise_than_its_driver_lists_is_told_once_and_nothing_is_ordered_in_vain() -> None:
+    world = promising_80()
+    world.request("req", "node0")
+    world.resource("res", "node0", request="req", uuid="GPU-1", state="Online")
+    world.plug("node0", "gpu-1", "GPU-1", capacity={"memory": "81559Mi"})
+    told = world.only(e.Alerted)
+    assert (told.of, told.reason) == (A100.model, "ModelDiffers") and "80Gi, the driver lists 81559Mi" in told.text
+    world.node("node1")
+    wants = f'device.capacity["{GPU}"].memory.compareTo(quantity("80Gi")) >= 0'
+    world.claim("train", requests=(asks("r0", A100.device, selectors=(wants,)),))
+    world.allocate("train", "node1", POOLED)
+    assert world.only(e.ClaimFailed).message.endswith("its pool promises memory 80Gi, the driver lists 81559Mi")
+    assert not world.events(e.AttachOrdered)
+    promise(world, "81559Mi", 3)
+    assert (e.Alerted.__name__, f"{A100.model}:ModelDiffers") not in world.state.last_emitted.rows
+    again(world, "node1")
+    assert world.only(e.AttachOrdered).node == "node1"
+
+
+def test_the_message_has_what_the_pool_promises_and_what_the_driver_lists() -> None:
+    world = promising_80()
     wants = f'device.capacity["{GPU}"].memory.compareTo(quantity("80Gi")) >= 0'
     world.claim("train", requests=(asks("r0", A100.device, selectors=(wants,)),))
     world.allocate("train", "node0", POOLED)

@@ -52,6 +52,7 @@ CLUSTER_CHECKS: tuple[tuple[str, Check], ...] = (
     ("drivers", configuration.drivers),
     ("nodes", fleet.nodes),
     ("pools", fleet.pools),
+    ("promises", fleet.promises),
     ("publishers", fleet.publishers),
     ("classes", fleet.classes),
     ("claims", fleet.claims),

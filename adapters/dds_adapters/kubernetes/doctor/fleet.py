@@ -20,7 +20,19 @@ from dds_core.matching.claims import Alternative, Claim
 from dds_core.matching.errors import SelectorError
 from dds_core.matching.objects import Device as PublishedDevice
 from dds_core.matching.objects import DeviceClass
-from dds_core.model import FAILED_CONDITION, OWNER, OWNER_LABEL, RESCHEDULE, Config, Device, Node, Slice
+from dds_core.matching.records import differences
+from dds_core.model import (
+    FAILED_CONDITION,
+    OWNER,
+    OWNER_LABEL,
+    RESCHEDULE,
+    Config,
+    Device,
+    Node,
+    Slice,
+    is_of,
+    text_attribute,
+)
 from dds_core.publisher.describe import device_of
 from dds_core.publisher.model import PoolModel
 from dds_core.scaler.model import gather
@@ -167,7 +179,7 @@ def claims(context: ExaminationContext) -> Iterator[Finding]:
     check, models, found = "claims", context.pools_or_usual().models, _classes(context)
     views = {model.model: view_of(model) for model in models}
     choosing = {name: {one.name for one in found if _surely(one.selectors, view)} for name, view in views.items()}
-    wrong: dict[tuple[str, str], list[str]] = defaultdict(list)
+    wrong, apart = defaultdict[tuple[str, str], list[str]](list), defaultdict[tuple[str, str], list[str]](list)
     number = 0
     for raw in context.objects("resourceclaims"):
         claim = Claim.from_object(msgspec.json.decode(raw))
@@ -176,12 +188,30 @@ def claims(context: ExaminationContext) -> Iterator[Finding]:
             for name, view in views.items():
                 if one.device_class in choosing[name] and (reason := _unsaid(one, view)):
                     wrong[name, reason].append(str(claim))
+                if one.device_class in choosing[name]:
+                    for attribute in _compared(claim, one) - _qualified(view):
+                        apart[name, attribute].append(str(claim))
     for (name, reason), some in sorted(wrong.items()):
         asked = f"a device of {name} is asked for what it does not say ({reason[:120]})"
         what = f"{asked} by {several(some)}: their pods are given up when they come to the pool"
         yield warning(check, what, "add it to attributes or capacity of the model in device-info, or mend the claims")
-    if not wrong and models:
+    for (name, attribute), some in sorted(apart.items()):
+        asked = f"{several(some)} compares {attribute} of a device of {name} with others (constraints)"
+        what = f"{asked}, which no pool device says: none is ever taken from the pool for it"
+        mend = "leave such devices out of the constraint; where a device will sit is known only when it is attached"
+        yield warning(check, what, mend)
+    if not wrong and not apart and models:
         yield ok(check, f"{many(number, 'claim')} looked at: none asks for what pool devices do not say")
+
+
+def _compared(claim: Claim, one: Alternative) -> set[str]:
+    """The attributes that constraints of the claim compare of its devices."""
+    concerned = (each for each in claim.constraints if not each.requests or {one.name, one.request} & each.requests)
+    return {each.match or each.distinct for each in concerned} - {""}
+
+
+def _qualified(device: cel.DeviceView) -> set[str]:
+    return {name if "/" in name else f"{device.driver}/{name}" for name in device.attributes}
 
 
 def _classes(context: ExaminationContext) -> list[DeviceClass]:
@@ -321,6 +351,30 @@ def pools(context: ExaminationContext) -> Iterator[Finding]:
         yield from faults
         if pool.usable and not faults:
             yield ok("pools", f"pool {name} is complete: {many(len(pool.devices), 'device')}")
+
+
+def promises(context: ExaminationContext) -> Iterator[Finding]:
+    """What the pools promise against what drivers list on nodes, by product. Who asks for a promised value that no device has is
+    allocated from the pool, and gets no device that comes."""
+    check, slices, told = "promises", context.slices(), False
+    for model in context.config_or_usual().models:
+        pools = [one for one in pool_slices(context) if one.driver == model.driver]
+        shown = (one for each in pools for one in each.devices.values() if is_of(model, one))
+        promised, product = next(shown, None), model.attributes.get("productName", "")
+        on_nodes = [(one.node, name, device) for one in slices if one.node for name, device in one.devices.items()]
+        alike = [one for one in on_nodes if product and text_attribute(one[2], model.driver, "productName") == product]
+        for node, name, device in alike if promised is not None else ():
+            assert promised is not None
+            told = True
+            if differ := differences(promised, device):
+                mend = "write in device-info what the driver lists"
+                yield warning(check, f"the pools of {model.model} promise {'; '.join(differ)} ({name} on {node})", mend)
+                break
+        else:
+            if alike and promised is not None:
+                yield ok(check, f"{model.model}: its pools promise what drivers list for {product}")
+    if not told:
+        yield note(check, "no device of a pool's product is on a node yet, so promises cannot be compared")
 
 
 def _unusable(name: str, devices: list[Device]) -> list[Finding]:

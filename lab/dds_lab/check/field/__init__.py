@@ -25,5 +25,7 @@ KINDS: dict[str, tuple[float, Callable[[Ground, Draw], None]]] = {
     "no driver": (0.3, fabrics.no_driver),
     "clock": (0.15, clocks.clock),
     "empty pools": (0.3, fabrics.empty_pools),
+    "wrong description": (0.15, choosing.wrong_description),
+    "warnings": (0.2, fabrics.warnings),
 }
 """Each kind with the share of fleets that have it."""

@@ -1,9 +1,10 @@
-"""What decides whether a device is for a claim, and changes: classes that are replaced, rules that taint what comes."""
+"""What decides whether a device is for a claim: classes that are replaced, rules that taint what comes, descriptions that
+promise what drivers do not list."""
 
 from __future__ import annotations
 
 from dds_lab.check.draw import Draw
-from dds_lab.check.field.ground import Ground
+from dds_lab.check.field.ground import Ground, whole_model
 
 
 def replaced_class(maker: Ground, draw: Draw) -> None:
@@ -51,3 +52,18 @@ def taint_rule(maker: Ground, draw: Draw) -> None:
     maker.written["cluster"]["taint_rules"] = rule["apiVersion"]
     maker.steps.append((at, {"apply": rule}))
     maker.steps.append((min(maker.trouble - 1, at + draw.between(30, 300)), {"delete": "devicetaintrules/repair"}))
+
+
+def wrong_description(maker: Ground, draw: Draw) -> None:
+    """Pools promise a brand as people write it, drivers list it otherwise, and some pods ask for the promised one."""
+    model = whole_model(maker, draw)
+    model["pool_attributes"] = {**model.get("pool_attributes", {}), "brand": "NVIDIA"}
+    driver = model.get("driver", "gpu.nvidia.com")
+    asked = {"cel": {"expression": f'device.attributes["{driver}"].brand == "NVIDIA"'}}
+    for number in range(draw.whole(2, 4)):
+        name, at = f"brand-{number}", draw.between(5, maker.trouble / 2)
+        exactly = {"deviceClassName": model["device"], **({"selectors": [asked]} if number else {})}
+        maker.claim(at, name, [{"name": "r0", "exactly": exactly}])
+        maker.pod(at, name, "default-scheduler", draw.between(30, 120), [name])
+        if number:
+            maker.unservable.add(name)

@@ -36,3 +36,21 @@ def no_driver(maker: Ground, draw: Draw) -> None:
         "until": min(since + draw.between(60, 400), maker.trouble),
     }
     maker.written["faults"]["fabric"].append(fault)
+
+
+def warnings(maker: Ground, draw: Draw) -> None:
+    """For a while the devices of a model, or some of them, come in a state of warning, or broken."""
+    model, since = whole_model(maker, draw), draw.between(0, maker.trouble / 3)
+    until = min(since + draw.between(60, 400), maker.trouble)
+    fault = {
+        "kind": draw.one(("warning", "critical")),
+        "models": [model["model"]],
+        "since": since,
+        "until": until,
+        "share": draw.one((0.5, 1.0)),
+    }
+    maker.written["faults"]["fabric"].append(fault)
+    for number in range(draw.whole(1, 4)):
+        name, at = f"warned-{number}", draw.between(max(1.0, since), until)
+        maker.claim(at, name, [{"name": "r0", "exactly": {"deviceClassName": model["device"]}}])
+        maker.pod(at, name, "default-scheduler", draw.between(30, 200), [name])

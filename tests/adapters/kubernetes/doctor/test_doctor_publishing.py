@@ -296,3 +296,65 @@ def test_the_policy_in_short() -> None:
     assert [one.level for one in configuration.of_publisher(PublishPolicy())] == ["ok", "note"]
     (found,) = configuration.of_publisher(LIVE)
     assert found.what == "valid: mode publish, adopts none, labels nodes"
+
+
+ROOT = "resource.kubernetes.io/pcieRoot"
+
+
+@pytest.mark.parametrize("kind", ["matchAttribute", "distinctAttribute"])
+def test_claims_that_compare_what_pool_devices_do_not_say(kind: str) -> None:
+    """Where a device will sit is known only when it is attached: the scheduler takes none without the attribute for such a
+    claim."""
+    clinic = DoctorLab()
+    exactly = {"deviceClassName": A100}
+    requests = [{"name": "gpu", "exactly": exactly}, {"name": "nic", "exactly": {"deviceClassName": "nic"}}]
+    for name, concerned in (("aligned", []), ("apart", ["nic"])):
+        devices = {"requests": requests, "constraints": [{kind: ROOT, "requests": concerned}]}
+        made = {"metadata": {"name": name, "namespace": "default"}, "spec": {"devices": devices}}
+        clinic.admin.create("resourceclaims", made, "default")
+    (found,) = clinic.look(fleet.claims)
+    assert found.level == "warning"
+    assert found.what.startswith(f"default/aligned compares {ROOT} of a device of A100 40G with others (constraints)")
+
+
+# -- promises ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_pools_promise_is_compared_with_what_drivers_list_of_the_product() -> None:
+    """An H100 80GB lists 81559Mi of memory (nvidia-smi), less than 80Gi."""
+    clinic = _promising("80Gi")
+    assert levels(clinic.look(fleet.promises)) == ["note"]
+    _listed(clinic, "81559Mi")
+    (found,) = clinic.look(fleet.promises)
+    assert found.level == "warning"
+    assert "promise memory 80Gi, the driver lists 81559Mi (gpu-0 on node0000)" in found.what
+
+
+def test_an_amount_may_be_written_otherwise() -> None:
+    clinic = _promising("80Gi")
+    _listed(clinic, "81920Mi")
+    assert levels(clinic.look(fleet.promises)) == ["ok"]
+
+
+def _promising(memory: str) -> DoctorLab:
+    """A cluster whose pools say how much memory their devices have."""
+    clinic = DoctorLab(parts={"publisher": None})
+    for one in DoctorLab().admin.list("resourceslices"):
+        if "nodeName" not in one["spec"]:
+            devices = [{**each, "capacity": {"memory": {"value": memory}}} for each in one["spec"]["devices"]]
+            made = {"metadata": {"name": one["metadata"]["name"]}, "spec": {**one["spec"], "devices": devices}}
+            clinic.admin.create("resourceslices", made)
+    return clinic
+
+
+def _listed(clinic: DoctorLab, memory: str) -> None:
+    """A driver lists a device of the first model's product on a node."""
+    model = clinic.context().config_or_usual().models[0]
+    device = {
+        "name": "gpu-0",
+        "attributes": {name: {"string": value} for name, value in model.attributes.items() if value},
+        "capacity": {"memory": {"value": memory}},
+    }
+    pool = {"name": "listed", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": model.driver, "nodeName": "node0000", "pool": pool, "devices": [device]}
+    clinic.admin.create("resourceslices", {"metadata": {"name": "listed"}, "spec": spec})
