@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "8469aeeffbaf9672722bc333de6cd23dd723a933d269ebe303f3c64c2d87517c"
+FINGERPRINT = "31eeef4a23478074768923b0a16193aac32c4a55938e5e8102be725af25a222b"
 """That of the scaler."""
 
 PUBLISHER_FINGERPRINT = "a0a88d755a1ec539bb62f552d9b2d451f9f9971bfb5a0df072cc1b4686ed9aa2"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "04148a3c8f0546d246e48f205dec30549d3fa973d5ba819775cf619e29c4aea0"
+AUTOSCALER_FINGERPRINT = "bbdfb012e54bba8c88beeb96f2a9365a9027dd242096ac4aa4db83a51e26c454"
 """That of the autoscaler."""

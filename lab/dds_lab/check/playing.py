@@ -365,7 +365,8 @@ def _measure(fleet: Fleet, measure: Measure) -> Measure:
     beside = measure.beside if fleet.serves else ALWAYS
     idle = 0.0 if fleet.blows or fleet.policy.idle != "fixed" else float(fleet.policy.no_removal_seconds)
     promised = fleet.policy.no_allocation_seconds
-    return replace(measure, rounds=rounds, lately=lately, beside=beside, idle=idle, promised=promised)
+    waste = 0.0 if fleet.policy.prewarm or fleet.another.prewarm else 2.0
+    return replace(measure, rounds=rounds, lately=lately, beside=beside, idle=idle, promised=promised, waste=waste)
 
 
 def _only_looks(claim: Object | None) -> bool:

@@ -22,6 +22,7 @@ from dds_lab.time import MICROSECONDS
 
 Rule = Literal[
     "beyond need",
+    "attached in vain",
     "promised twice",
     "given twice",
     "given unexplained",
@@ -60,6 +61,8 @@ class Measure:
     - `news`: the scaler may not know yet about events at most so long ago.
     - `idle`: a device that was free for a shorter time may go only if a claim of its fabric wanted one lately; 0: at any time.
     - `glance`: interval of the check for waiting claims.
+    - `waste`: so many devices may come for each one that an allocation waited for on the node: itself and a replacement; 0: any
+      number. A minimum that is kept ahead of demand comes besides.
     - `twice`: the operator may order a device twice if it ends, or gets no answer, in between; the scaler is not blamed for a
       device without a resource.
     """
@@ -75,6 +78,7 @@ class Measure:
     news: float = 0.25
     idle: float = 0.0
     glance: float = 1.0
+    waste: float = 0.0
     twice: bool = False
 
 
@@ -102,6 +106,7 @@ class Judge:
         self.findings: list[Finding] = []
         self.thefts: list[Finding] = []
         self._demand: Counter[Cell] = Counter()
+        self._asked: Counter[Cell] = Counter()  # how many devices allocations waited for, in all
         self._peaks: defaultdict[Cell, deque[tuple[int, int]]] = defaultdict(deque)
         self._promised: dict[str, Announcement] = {}  # by claim uid
         self._served_since: dict[str, int] = {}  # claim uid → since when it waits although it could be served
@@ -162,6 +167,7 @@ class Judge:
             if uid in self._cleared:
                 self._exchanged(self._cleared.pop(uid)[0], new)
             self._taken(new)
+            self._asked += new.waits
             self._round("goes round", new.name, "was allocated", self.measure.rounds)
         elif uid in self._promised and old is not None and old.allocated and not new.allocated:
             self._promised[uid] = replace(self._promised[uid], at=self.view.now)  # it can take its devices only now
@@ -384,6 +390,11 @@ class Judge:
 
     def _move(self, entry: Entry) -> None:
         cell = (entry.node, entry.model)
+        if entry.operation == "attach" and entry.outcome == "done":
+            made, asked = self.view.ever_made[cell], self._asked[cell]
+            if self.measure.waste and made > self.measure.waste * asked:
+                text = f"{made} devices were made for the requests, and allocations waited for {asked} in all"
+                self._find("attached in vain", str(cell), text, once=True)
         if entry.operation == "attach" and entry.outcome == "ordered":
             there, needed = self.view.movable(cell), self._needed(cell)
             if there - self.view.unfit(cell) > needed:

@@ -126,9 +126,11 @@ FIELD = {
     "no driver": 70030,
     "clock": 70087,
     "empty pools": 70061,
+    "wrong description": 70034,
+    "warnings": 70032,
 }
-"""A seed for each kind of the field, with that kind alone. All but those of `no driver` and `empty pools` find something while
-the mend of their kind is taken out."""
+"""A seed for each kind of the field, with that kind alone. All but those of `no driver`, `empty pools` and `warnings` find
+something while the mend of their kind is taken out."""
 
 
 @pytest.mark.parametrize("seed", FEW)

@@ -631,3 +631,43 @@ def test_a_claim_is_refused_on_a_node_with_another_one_of_its_pod(together: bool
             for name in ("one", "two"):
                 it.clear(name)
         assert [f"{one.rule} {one.of}" for one in it.judge.findings] == found
+
+
+# -- attaches and detaches in vain ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("size", "found"), [(2, []), (3, ["attached in vain"])])
+def test_a_device_and_its_replacement_may_come_for_a_claim_and_no_third(size: int, found: list[str]) -> None:
+    """One pod waits for one device, and somebody asks for `size` of them, one after the other."""
+    scenario = parse(
+        f"""
+cluster:
+  models: [{{model: A100, device: a100, product: a}}]
+  fabrics: [{{id: 1, devices: {{A100: 4}}}}]
+  nodes: [{{count: 1}}]
+parts: {{scaler: false, operator: {{kind: ideal}}, fabric: {{attach: 1s}}}}
+duration: 2m
+steps:
+  - {{at: 1s, run: {{name: one, devices: {{a100: 1}}}}}}
+  - at: 2s
+    apply:
+      apiVersion: cro.hpsys.ibm.ie.com/v1alpha1
+      kind: ComposabilityRequest
+      metadata: {{name: theirs}}
+      spec: {{resource: {{type: gpu, model: A100, size: {size}, target_node: node0000, allocation_policy: samenode}}}}
+""",
+        "it",
+    )
+    with Lab.virtual(scenario) as lab:
+        judge = Judge(lab, Measure(waste=2.0))
+        lab.run(60)
+    assert [one.rule for one in judge.of("attached in vain")] == found
+
+
+@pytest.mark.parametrize(("idle", "found"), [(0.0, 0), (30.0, 1)])
+def test_a_device_that_goes_before_it_has_idled_is_detached_in_vain(idle: float, found: int) -> None:
+    """A scaler that gives back after 15 s, held against a policy of 30."""
+    with Lab.virtual(standing_in("first_attach", removal=15.0)) as lab:
+        judge = Judge(lab, Measure(idle=idle))
+        lab.run(120)
+    assert len(judge.of("detached in vain")) == found
