@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "31eeef4a23478074768923b0a16193aac32c4a55938e5e8102be725af25a222b"
+FINGERPRINT = "15ba34e2d3187e0a6bb806482d89d74a89e34c6005c9bd328b7d9f03deab8170"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "a0a88d755a1ec539bb62f552d9b2d451f9f9971bfb5a0df072cc1b4686ed9aa2"
+PUBLISHER_FINGERPRINT = "56e333a617c9118b42620d3a5b3367563d5cb3fe8829a5c29be927b2f5d04c90"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "bbdfb012e54bba8c88beeb96f2a9365a9027dd242096ac4aa4db83a51e26c454"
+AUTOSCALER_FINGERPRINT = "935cacee6fdc3eff8b4fe3e582951180db2856da9eb8bcb5d2853f872416cd7e"
 """That of the autoscaler."""

@@ -250,6 +250,10 @@ class Claim(Record, frozen=True):
         return any((*result.key, name) not in true for result in results for name in result.binding)
 
 
+NO_NODE_FITS = "Unschedulable"
+"""Reason of PodScheduled=False while the scheduler finds no node for a pod."""
+
+
 class Pod(Record, frozen=True):
     """A pod with claims. `claims`: one per entry of spec.resourceClaims, in order ("" until made from its template).
     `extended_claim`: status.extendedResourceClaimStatus.resourceClaimName. `waiting`: reason of PodScheduled=False."""

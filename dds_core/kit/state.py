@@ -255,6 +255,10 @@ class StateBase(Generic[Kind]):
         """Forget the alert, so that a person is alerted again when the condition returns."""
         self.last_emitted.drop((Alerted.__name__, f"{of}:{reason}"))
 
+    def is_alerted(self, of: str, reason: str) -> bool:
+        """Whether a person was alerted, and the alert was not cleared since."""
+        return (Alerted.__name__, f"{of}:{reason}") in self.last_emitted
+
     @contextmanager
     def trial(self) -> Iterator[None]:
         """Undo all changes made inside the block."""

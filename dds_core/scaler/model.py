@@ -33,7 +33,7 @@ Cell = tuple[str, str]
 COOLING = "-cooling"
 """Suffix of a node label that asks the publisher to close a model's pool in the node's fabric. The pool is closed while any node
 has the label, at the longest until the instant that is its value (seconds since 1970-01-01 UTC)."""
-NO_PROGRESS = "NoProgress"
+NO_PROGRESS, HELD_IN_VAIN = "NoProgress", "HeldInVain"
 """Reason of alerts about what takes too long: a device on its way in or out, or a claim whose order has no visible effect."""
 UNDECIDED = "Undecided"
 """Reason of an alert about a claim whose devices took too many steps to find."""
@@ -80,7 +80,7 @@ class ClaimLife(Record, frozen=True):
 class DeviceLife(Record, frozen=True):
     """Where a device is in its lifecycle. `key`: the name under which a claim took it, kept when its slice vanishes, so that a
     gap in the slices does not take a device from its claim. `idle_since`: 0 while in use. `used`: a claim had it before.
-    `chosen`: when it was last chosen for a detach."""
+    `chosen`: when it was last chosen for a detach. `rounds`: how many holds have ended without a detach since it idles."""
 
     state: str
     since: int
@@ -90,6 +90,7 @@ class DeviceLife(Record, frozen=True):
     key: DeviceKey | None = None
     used: bool = False
     chosen: int = 0
+    rounds: int = 0
 
 
 class Spending(Record, frozen=True):

@@ -52,6 +52,7 @@ MORE_KNOBS = {
     "hand_over": 7,  # the ways to steer need other permissions; the doctor, the status and histories say which it is
     "label_nodes": 5,  # needs another permission, and the doctor looks at labels
     "adopt": 4,
+    "prewarm": 4,  # and to the judge of random fleets: what is kept ahead of demand is not made in vain
     "schedulers": 4,  # whether they may be dealt with by exchanges is said by the doctor too
     "no_removal_seconds": 5,  # said by the doctor, to people who ask why a device goes, and to the stand-in of a fitted model
     "cool_down_seconds": 4,  # for so long, too, what came too late for a claim is kept; and to the judge of random fleets

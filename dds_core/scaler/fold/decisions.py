@@ -402,7 +402,8 @@ def _hold_ended(state: State, event: e.HoldEnded, at: int) -> None:
     device = state.devices.get(event.resource)
     if device is not None and device.idle_since and not event.reissued:
         state.fired_deadlines.put((LET_GO, event.resource), at)
-        state.devices.put(event.resource, replace(device, idle_since=at))
+        rounds = device.rounds + (row.stage != "lost")  # a refused step has its own pauses
+        state.devices.put(event.resource, replace(device, idle_since=at, rounds=rounds))
 
 
 def hold_is(state: State, resource: str, stage: HoldStage, at: int) -> None:

@@ -13,7 +13,7 @@ from dds_core.lifecycle import ATTACHING, claim_edge_exists, claim_target, devic
 from dds_core.model import FAILED_CONDITION, Claim, DeviceKey
 from dds_core.scaler import events as e
 from dds_core.scaler.fold import reuse
-from dds_core.scaler.model import NO_PROGRESS, UNDECIDED, ClaimLife, DeviceLife, Rate, Timeout
+from dds_core.scaler.model import HELD_IN_VAIN, NO_PROGRESS, UNDECIDED, ClaimLife, DeviceLife, Rate, Timeout
 from dds_core.scaler.spending import counting
 from dds_core.scaler.state import State
 
@@ -211,8 +211,11 @@ def _device_moved(state: State, event: e.DeviceMoved, at: int) -> None:
     resource = state.resources.get(event.resource)
     node = resource.node if resource is not None else old.node if old is not None else ""
     model = resource.model if resource is not None else old.model if old is not None else ""
-    life = reuse.moved(state, old, DeviceLife(event.target, at, node, model, idle, key), at)
+    rounds = old.rounds if old is not None and event.trigger in ("marked", "unmarked") else 0
+    life = reuse.moved(state, old, DeviceLife(event.target, at, node, model, idle, key, rounds=rounds), at)
     state.devices.put(event.resource, life)
+    if not rounds:
+        state.clear_alert(event.resource, HELD_IN_VAIN)
 
 
 def _note_brought(state: State, uid: str) -> None:

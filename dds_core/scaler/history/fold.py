@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dds_core.events import Event
 from dds_core.lifecycle import ATTACHING, GONE, IDLE, PENDING, REQUESTED
-from dds_core.model import Allocation, Claim, DeviceKey, FabricResource, Pod
+from dds_core.model import NO_NODE_FITS, Allocation, Claim, DeviceKey, FabricResource, Pod
 from dds_core.scaler import events as e
 from dds_core.scaler.history.claims import DRIVER, FABRIC, ORDER, ClaimHistory, Coming
 from dds_core.scaler.history.devices import DeviceHistory
@@ -17,10 +17,6 @@ from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State, load
 from dds_core.scaler.timeline.words import Known
 from dds_core.timeline.telling import Moment
-
-UNSCHEDULABLE = "Unschedulable"
-"""Reason of PodScheduled=False when the scheduler found no node, among other things for want of a device."""
-
 
 _NAMES = 4
 """For each ended claim that is kept, the names of so many gone objects are kept: pods and devices have names, too."""
@@ -190,7 +186,7 @@ class History:
             if name not in history.pods:
                 history.pods.append(name)
             if pod.pending:
-                history.pod_waits(at, pod.waiting == UNSCHEDULABLE)
+                history.pod_waits(at, pod.waiting == NO_NODE_FITS)
             elif pod.node:
                 history.pod_runs(at, pod.node)
 

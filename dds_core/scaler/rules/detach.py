@@ -23,7 +23,7 @@ from dds_core.kit.policy import HOUR, MICROSECONDS
 from dds_core.lifecycle import DEVICE_DETACHING, IDLE, MARKED
 from dds_core.matching.records import claim_of
 from dds_core.matching.search import MOST_RESULTS
-from dds_core.model import BEING_ATTACHED, ONLINE, AttachRequest, Claim, DeviceKey, FabricResource
+from dds_core.model import BEING_ATTACHED, NO_NODE_FITS, ONLINE, AttachRequest, Claim, DeviceKey, FabricResource
 from dds_core.scaler import idleness
 from dds_core.scaler.events import (
     ClaimsListWanted,
@@ -38,7 +38,7 @@ from dds_core.scaler.events import (
 from dds_core.scaler.fold.decisions import LET_GO, UNHELD, fence_due
 from dds_core.scaler.fold.looks import BUSY, BUSY_SINCE
 from dds_core.scaler.fold.objects import SLICES
-from dds_core.scaler.model import NO_DEVICE, DeviceLife, Fence, Hold, Look, hold_name
+from dds_core.scaler.model import HELD_IN_VAIN, NO_DEVICE, DeviceLife, Fence, Hold, Look, hold_name
 from dds_core.scaler.operator import RARE, WHOLE_REQUEST, pauses, verdict
 from dds_core.scaler.rules.assignment import Assignment, assign
 from dds_core.scaler.rules.devices import held_key, is_given_up, progress_due, staying_of, tell_lost
@@ -330,7 +330,11 @@ def _held_for_another(state: State, uid: str, faces: list[DeviceKey]) -> bool:
 # At its end a hold is cleared before it is deleted, because a deletion wakes no waiting pod.
 
 _HOLD_PAUSE = 30 * MICROSECONDS
-"""From the end of a hold to the device's next one: in this time the claims for which it ended can take the device."""
+"""From the end of a hold to the device's next one: in this time the claims for which it ended can take the device. Twice as long
+each time, up to 32 min."""
+_MOST_PAUSES = 7
+_TOLD_FROM = 3
+"""A hold that ends for the third time is told to a person."""
 _HOLD_STEPS = tuple(one.__name__ for one in (HoldBegun, DeviceHeld, HoldEnded, VictimMarked))
 
 
@@ -342,9 +346,10 @@ def holds_are_possible(state: State, at: int) -> bool:
 
 
 def hold_pause_due(state: State, uid: str) -> int:
-    """The instant from which a device may be held again."""
-    let_go = state.fired_deadlines.get((LET_GO, uid))
-    return let_go + _HOLD_PAUSE if let_go is not None else 0
+    """The instant from which a device may be held again: later each time that it was let go since it idles."""
+    let_go, life = state.fired_deadlines.get((LET_GO, uid)), state.devices.get(uid)
+    rounds = min(life.rounds, _MOST_PAUSES) if life is not None else 0
+    return let_go + (_HOLD_PAUSE << max(0, rounds - 1)) if let_go is not None else 0
 
 
 def begin_hold(work: Work, resource: FabricResource, faces: Sequence[DeviceKey], reason: str) -> bool:
@@ -412,6 +417,10 @@ def _end_hold(work: Work, uid: str, node: str, devices: tuple[DeviceKey, ...], r
     work.emit_once(
         HoldEnded(resource=uid, mode=state.undoing_mode, hold=hold, node=node, devices=devices, reason=reason)
     )
+    life = state.devices.get(uid)
+    if life is not None and resource is not None and life.rounds >= _TOLD_FROM:
+        text = f"{resource.name} on {node} is about to go back and is let go again and again, lately because {reason}"
+        work.alert(uid, HELD_IN_VAIN, f"{text}; it is tried again later each time")
 
 
 # --- fence -------------------------------------------------------------------------------------------------------------
@@ -507,10 +516,11 @@ def _is_nowhere(state: State, resource: FabricResource) -> bool:
 
 
 def _could_be_taken(state: State, resource: FabricResource, faces: list[DeviceKey]) -> bool:
-    """Whether a pending pod nominated to the node has an unallocated claim that the device, or a part of it, could satisfy."""
+    """Whether a pending pod nominated to the node has an unallocated claim that the device, or a part of it, could satisfy. Not a
+    pod for which the scheduler has found no node although the device is there: its node lacks something else, such as CPU."""
     for uid in state.pods_nominated[resource.node]:
         pod = state.pods.rows[uid]
-        if pod.node or pod.deleting:
+        if pod.node or pod.deleting or pod.waiting == NO_NODE_FITS:
             continue
         known = state.claims_of(pod)
         if len(known) < len(pod.claims):

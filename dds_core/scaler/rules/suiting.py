@@ -15,7 +15,7 @@ from dds_core.kit.policy import MICROSECONDS
 from dds_core.matching.records import claim_of, differences
 from dds_core.matching.search import prevented
 from dds_core.model import OWNER, OWNER_LABEL, Claim, DeviceKey, FabricResource, Model, Toleration
-from dds_core.scaler.model import ClaimLife
+from dds_core.scaler.model import MODEL_DIFFERS, ClaimLife
 from dds_core.scaler.operator import LEAVES
 from dds_core.scaler.state import State
 
@@ -36,6 +36,8 @@ def tainted_there(state: State, node: str, claim: Claim, model: Model) -> str:
 def known_otherwise(state: State, claim: Claim, model: Model) -> str:
     """Words on a description that promises what the claim asks for, where the driver lists otherwise on every node that has the
     model, so that the claim could have none of them; or ""."""
+    if not state.is_alerted(model.model, MODEL_DIFFERS):
+        return ""
     there = [one for one in state.resources.rows.values() if one.model == model.model]
     listed = [(one.node, key) for one in there for key in sorted(state.names_of(one)) if not state.face(key).part]
     words = [(differ, node, key) for node, key in listed if (differ := promised_otherwise(state, model, key))]

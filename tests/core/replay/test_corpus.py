@@ -148,6 +148,8 @@ def without_later(state: Any) -> Any:
             state.counters.drop(name)
         for uid, life in state.lives.rows.items():
             state.lives.rows[uid] = replace(life, robbed=False, verdict=("", ""), ordered=())
+        for uid, device in state.devices.rows.items():
+            state.devices.rows[uid] = replace(device, rounds=0)
     return state
 
 
@@ -173,6 +175,8 @@ def digest(kept: Kept, state: Any) -> str:
         for life in plain.get("lives", {}).values():
             for field in ("robbed", "verdict", "ordered"):
                 life.pop(field, None)
+        for device in plain.get("devices", {}).values():
+            device.pop("rounds", None)
         for limit in (policy["limit"], *policy["limits"].values()):
             del limit["fixed"]
         for knob in POLICY_SINCE:

@@ -140,6 +140,14 @@ def test_b14_a_nominated_pod_with_an_open_claim_holds_the_victim_back() -> None:
     assert world.only(e.VictimUnmarked).reason == "a pod nominated to the node could take it"
 
 
+def test_b14_a_nominated_pod_that_the_scheduler_finds_no_node_for_does_not() -> None:
+    """The device is there and idle: what its node lacks is something else, such as CPU."""
+    world = marked()
+    world.claim("train")
+    world.pod("train", nominated="node0", waiting="Unschedulable")
+    assert not world.events(e.VictimUnmarked)
+
+
 def test_b14_a_nominated_pod_that_is_being_deleted_does_not() -> None:
     world = marked()
     world.claim("train")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -532,3 +533,26 @@ def test_what_cannot_go_for_long_is_let_go_of() -> None:
     world.tick(700)
     assert world.only(e.VictimUnmarked).reason == "its size could not be lowered for long"
     assert not world.events(e.DetachOrdered)
+
+
+def test_a_device_that_is_let_go_again_and_again_is_held_later_each_time_and_told() -> None:
+    """A pod is nominated to the node and goes, each time that a hold has begun."""
+    world = idle()
+    world.change_policy(no_removal_seconds=10)
+    ended: list[int] = []
+    for number in range(5):
+        while len(world.events(e.HoldBegun)) == number:
+            world.tick(10)
+        world.claim(f"maybe{number}", pod=f"maybe{number}")
+        world.pod(f"maybe{number}", [f"maybe{number}"], nominated="node0")
+        assert len(world.events(e.HoldEnded)) == number + 1
+        ended.append(world.now)
+        world.gone(world.get(Pod, f"maybe{number}"))
+        world.carry_out()
+    pauses = [(later - now) // SECOND for now, later in pairwise(ended)]
+    assert pauses == [30, 60, 120, 240]
+    told = world.only(e.Alerted)
+    assert told.reason == "HeldInVain" and told.text.startswith("res0 on node0 is about to go back and is let go again")
+    assert world.state.is_alerted("res0", told.reason)
+    world.holds("train", "node0", FACE[2])
+    assert not world.state.is_alerted("res0", told.reason), "it is used, and a person is told anew if it happens again"
