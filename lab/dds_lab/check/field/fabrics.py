@@ -39,11 +39,11 @@ def no_driver(maker: Ground, draw: Draw) -> None:
 
 
 def warnings(maker: Ground, draw: Draw) -> None:
-    """For a while the devices of a model, or some of them, come in a state of warning, or broken."""
+    """For a while the devices of a model, or some of them, come in a state of warning, in which they can be used."""
     model, since = whole_model(maker, draw), draw.between(0, maker.trouble / 3)
     until = min(since + draw.between(60, 400), maker.trouble)
     fault = {
-        "kind": draw.one(("warning", "critical")),
+        "kind": "warning",
         "models": [model["model"]],
         "since": since,
         "until": until,
