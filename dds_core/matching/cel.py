@@ -2,9 +2,10 @@
 
 `compile` returns a `Program`; `Program.matches(device)` says whether the device is selected. The environment is that of
 k8s.io/dynamic-resource-allocation/cel: `device.driver`, `device.attributes`, `device.capacity` (an empty map for a domain that
-the device does not have), `device.allowMultipleAllocations`, quantities, versions, `cel.bind`, string functions, sets,
-optionals. Not supported, so refused by `compile`: the libraries for lists, regular expressions beyond `matches`, IP addresses
-and URLs, the alpha `includes()`, and `device` alone as a value. Kubernetes limits the cost of a run (1,000,000 units); here the
+the device does not have), `device.allowMultipleAllocations`, quantities, versions, `cel.bind`, strings, sets, lists, regular
+expressions, IP addresses and networks, URLs, formats, comprehensions with two variables, optionals. Not supported, so refused by
+`compile`: `transformMap` and `transformMapEntry`, image references, `string()` of an address, the alpha `includes()`, and
+`device` alone as a value. Kubernetes limits the cost of a run (1,000,000 units); here the
 library's own limit on iterations applies.
 
 The library (`cel-expr-python`, Google's C++ CEL) is loaded when the first selector is compiled, not when this is imported.
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from dds_core.errors import DdsError
 from dds_core.matching.errors import SelectorError
+from dds_core.matching.macros import expanded
 from dds_core.matching.quantities import Quantity
 from dds_core.matching.versions import Version
 
@@ -126,10 +128,11 @@ def compile(expression: str) -> Program:
         raise SelectorError(expression, f"is longer than {LONGEST} bytes")
     checked, run = _environments()
     try:
-        result = checked.compile(expression).return_type().name()
+        plain = expanded(expression)
+        result = checked.compile(plain).return_type().name()
         if result not in ("BOOL", "DYN"):
             raise SelectorError(expression, f"must evaluate to bool or the unknown type, not {result.lower()}")
-        rewritten, domains = _rewritten(expression)
+        rewritten, domains = _rewritten(plain)
         return Program(expression, run.compile(rewritten), domains)
     except RuntimeError as error:
         raise SelectorError(expression, reason(str(error))) from error
@@ -143,6 +146,8 @@ def _environments() -> tuple[cel.Env, cel.Env]:
 
     from dds_core.matching import functions
 
+    config, compared = functions.comparisons()
+
     def environment(functions: Any, capacity: cel.Type, **more: cel.Type) -> cel.Env:
         text = cel.Type.STRING
         attributes = cel.Type.Map(text, cel.Type.Map(text, cel.Type.DYN))
@@ -154,7 +159,9 @@ def _environments() -> tuple[cel.Env, cel.Env]:
             "device.allowMultipleAllocations": cel.Type.BOOL,
         }
         extensions = [ext_bindings.ExtBindings(), ext_strings.ExtStrings(), ext_optional.ExtOptional()]
-        return cel.NewEnv(variables=variables | more, extensions=extensions, functions=functions)
+        return cel.NewEnv(
+            config=config, variables=variables | more, extensions=extensions, functions=[*functions, *compared]
+        )
 
     nested = cel.Type.Map(cel.Type.STRING, cel.Type.Map(cel.Type.STRING, cel.Type.DYN))
     checked = environment(functions.declared(), functions.quantity_type())

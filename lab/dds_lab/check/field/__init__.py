@@ -27,5 +27,6 @@ KINDS: dict[str, tuple[float, Callable[[Ground, Draw], None]]] = {
     "empty pools": (0.3, fabrics.empty_pools),
     "wrong description": (0.15, choosing.wrong_description),
     "warnings": (0.2, fabrics.warnings),
+    "functions": (0.15, choosing.functions),
 }
 """Each kind with the share of fleets that have it."""

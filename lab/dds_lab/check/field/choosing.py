@@ -67,3 +67,24 @@ def wrong_description(maker: Ground, draw: Draw) -> None:
         maker.pod(at, name, "default-scheduler", draw.between(30, 120), [name])
         if number:
             maker.unservable.add(name)
+
+
+_SELECTORS = (
+    '{0}.productName.find("{1}") == "{1}"',
+    '{0}.exists(name, value, name == "productName" && value == "{1}")',
+    '[{0}.productName].indexOf("{1}") == 0',
+    'sets.contains(["{1}", "another"], [{0}.productName])',
+    '!format.labelValue().validate("label").hasValue() && {0}.productName == "{1}"',
+    'cidr("10.0.0.0/8").containsIP("10.1.2.3") && {0}.productName == "{1}"',
+)
+
+
+def functions(maker: Ground, draw: Draw) -> None:
+    """Claims have selectors with functions of Kubernetes' libraries, which the devices of their class satisfy."""
+    for number in range(draw.whole(2, 5)):
+        model, name, at = whole_model(maker, draw), f"selects-{number}", draw.between(5, maker.trouble / 2)
+        attributes = f'device.attributes["{model.get("driver", "gpu.nvidia.com")}"]'
+        asked = {"cel": {"expression": draw.one(_SELECTORS).format(attributes, model["product"])}}
+        exactly = {"deviceClassName": model["device"], "selectors": [asked]}
+        maker.claim(at, name, [{"name": "r0", "exactly": exactly}])
+        maker.pod(at, name, "default-scheduler", draw.between(30, 120), [name])
