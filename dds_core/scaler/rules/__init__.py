@@ -105,7 +105,7 @@ def for_node(work: Work, node: str) -> None:
                 work.guarded("rules.handover.hand_over", hand_over, assignment.claim.uid, node)
         if assignments and state.policy.rebalance and state.mode != "attach":
             work.guarded("rules.detach.rebalance", rebalance, node, assignments)
-        if state.resources_at[node] or state.requests_at[node]:
+        if state.resources_at[node] or state.requests_at[node] or state.holds_at[node]:
             _give_back(work, node, assignments)
         work.guarded("rules.orders.prewarm", prewarm, node, assignments)
         if state.cooling_at[node]:

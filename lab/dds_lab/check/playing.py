@@ -212,6 +212,7 @@ class FleetRun:
         found += [("left over", one) for one in later.left if not excused.get(one)]
         found += self._findings(one for one in self.judge.findings if not self._is_excused(one))
         found += self._unsound("scaler", SCALER)
+        found += [("steps", one) for one in self.lab.steps.failures if "422 Invalid" in one]
         if fleet.publish is not None:
             found += [("pools", one) for one in self.pools.differences()]
             found += self._findings(self.pools.findings)

@@ -556,3 +556,11 @@ def test_a_device_that_is_let_go_again_and_again_is_held_later_each_time_and_tol
     assert world.state.is_alerted("res0", told.reason)
     world.holds("train", "node0", FACE[2])
     assert not world.state.is_alerted("res0", told.reason), "it is used, and a person is told anew if it happens again"
+
+
+def test_a_hold_is_ended_on_a_node_that_has_neither_devices_nor_requests_any_more() -> None:
+    """Found by a random fleet: the node was lost, and guards stayed."""
+    world = up_to(e.DeviceHeld)
+    world.gone(world.get(AttachRequest, "ours"))
+    world.gone(world.get(FabricResource, "res0"))
+    world.only(e.HoldEnded)

@@ -128,6 +128,7 @@ FIELD = {
     "empty pools": 70061,
     "wrong description": 70034,
     "warnings": 70032,
+    "functions": 70009,
 }
 """A seed for each kind of the field, with that kind alone. All but those of `no driver`, `empty pools` and `warnings` find
 something while the mend of their kind is taken out."""
