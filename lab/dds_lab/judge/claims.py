@@ -111,7 +111,7 @@ class ClusterView:
         self._parted: dict[str, int] = {}  # serial → since when it is listed as partitions
         self._unlisted: dict[str, int] = {}  # serial → when it was listed last
         self._made: dict[str, Cell] = {}  # by resource (a ComposableResource's uid)
-        self.ever_made: Counter[Cell] = Counter()  # resources, gone ones too
+        self.ever_made: Counter[Cell] = Counter()  # resources for requests, gone ones too
         self.complaints: dict[Cell, int] = {}  # when a resource of the cell last showed an error
         self.erring: dict[str, Cell] = {}  # by resource: those that show an error now
         self.sick: dict[str, Cell] = {}  # by resource: attached devices that show an error now
@@ -371,7 +371,7 @@ class ClusterView:
         _, since = self._going.pop(uid, (cell, self.now))
         if new is not None:
             self._made[uid] = cell
-            self.ever_made[cell] += old is None
+            self.ever_made[cell] += old is None and DETACH_DEVICE not in (new["metadata"].get("labels") or {})
         status = (new or {}).get("status") or {}
         self._names.pop(uid, None)
         if status.get("device_id"):
