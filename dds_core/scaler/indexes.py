@@ -6,7 +6,7 @@ Indexes are never stored: they are rebuilt from the rows. With them the work per
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from dds_core.kit.policy import Mode, lower
@@ -569,9 +569,30 @@ class Indexes(OwnIndexes):
             self.dirty.claims |= self.holders[result.key]
         self.dirty.nodes.add(claim.allocation.node)
 
+    def traits_at(self, node: str) -> Iterator[tuple[DeviceKey, Traits]]:
+        """What the devices that a node lists say of their hardware."""
+        for pool in self.pools_at[node]:
+            yield from (((*pool, name), traits) for name, traits in self._traits.get(pool, {}).items())
+
+    def tokens_of(self, key: DeviceKey) -> frozenset[str]:
+        """What tells of which hardware a listed device is."""
+        traits = self._traits.get(key[:2], {}).get(key[2])
+        return traits.tokens if traits is not None else frozenset()
+
+    def _forms_touched(self, pool: PoolKey) -> None:
+        """Devices of which the node lists no UUID: their hardware may be listed in another form."""
+        found = self.pools.get(pool)
+        for uid in self.resources_at[found.node] if found is not None and found.node else ():
+            life = self.devices.get(uid)
+            if life is not None and life.hardware and not self.keys_of[self.resources.rows[uid].uuid]:
+                self.dirty.devices.add(uid)
+
     def _device_touched(self, key: DeviceKey) -> None:
-        for uuid in self.face(key).uuids:
+        uuids = self.face(key).uuids
+        for uuid in uuids:
             self.dirty.devices |= self.resources_of_uuid[uuid]
+        if not any(self.resources_of_uuid[uuid] for uuid in uuids):
+            self._forms_touched(key[:2])
         self.dirty.devices |= self.taken_as[key]  # its slice may be gone
         if key not in self.faces:  # and then its other faces are unknown
             self.dirty.devices |= self.taken_in[key[:2]]
@@ -699,6 +720,8 @@ class Indexes(OwnIndexes):
                 for uuid in face.uuids:
                     self.keys_of.add(uuid, full)
                     self.dirty.devices |= self.resources_of_uuid[uuid]
+        if old != new:
+            self._forms_touched(key)
 
     def _rule_changed(self, uid: str, old: TaintRule | None, new: TaintRule | None) -> None:
         self.dirty.rules.add(uid)

@@ -80,7 +80,8 @@ class ClaimLife(Record, frozen=True):
 class DeviceLife(Record, frozen=True):
     """Where a device is in its lifecycle. `key`: the name under which a claim took it, kept when its slice vanishes, so that a
     gap in the slices does not take a device from its claim. `idle_since`: 0 while in use. `used`: a claim had it before.
-    `chosen`: when it was last chosen for a detach. `rounds`: how many holds have ended without a detach since it idles."""
+    `chosen`: when it was last chosen for a detach. `rounds`: how many holds have ended without a detach since it idles.
+    `hardware`: what told its hardware when the driver last listed its UUID, such as its PCI address."""
 
     state: str
     since: int
@@ -91,6 +92,7 @@ class DeviceLife(Record, frozen=True):
     used: bool = False
     chosen: int = 0
     rounds: int = 0
+    hardware: tuple[str, ...] = ()
 
 
 class Spending(Record, frozen=True):

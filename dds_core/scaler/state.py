@@ -28,8 +28,9 @@ from dds_core.model import (
     model_of_device,
 )
 from dds_core.scaler.events import ReservedDevice
+from dds_core.scaler.hardware import Traits
 from dds_core.scaler.indexes import Indexes
-from dds_core.scaler.model import CONDEMNED, DEVICE_UNEXPLAINED
+from dds_core.scaler.model import CONDEMNED, DEVICE_UNEXPLAINED, DeviceLife
 from dds_core.scaler.operator import verdict
 from dds_core.scaler.policy import read_policy
 from dds_core.scaler.spending import count_from
@@ -123,9 +124,21 @@ class State(Indexes):
         return any(one.node == resource.node and one.leaving for one in rows)
 
     def names_of(self, resource: FabricResource) -> set[DeviceKey]:
-        """The names in slices under which claims can have the device on its node; none while no slice lists it there."""
+        """The names in slices under which claims can have the device on its node; none while no slice lists it there. While its
+        UUID is not listed, those of its hardware in another form, such as one for a virtual machine."""
         keys = self.keys_of[resource.uuid] if resource.uuid else ()
-        return {key for key in keys if self.pools[key[:2]].node in ("", resource.node)}
+        here = {key for key in keys if self.pools[key[:2]].node in ("", resource.node)}
+        return here or self._forms_of(resource)
+
+    def _forms_of(self, resource: FabricResource) -> set[DeviceKey]:
+        life = self.devices.get(resource.uid)
+        if life is None or not life.hardware or not resource.uuid or resource.leaving:
+            return set()
+        return {key for key, traits in self.traits_at(resource.node) if self._is_form(key, traits, life, resource)}
+
+    def _is_form(self, key: DeviceKey, traits: Traits, life: DeviceLife, resource: FabricResource) -> bool:
+        others = {uid for uuid in self.face(key).uuids for uid in self.resources_of_uuid[uuid]} - {resource.uid}
+        return not traits.tokens.isdisjoint(life.hardware) and not others
 
     def has_left(self, resource: FabricResource) -> bool:
         """Whether the device of a leaving resource is on another node by now. The operator waits until no slice lists it."""

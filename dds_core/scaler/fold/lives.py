@@ -212,7 +212,9 @@ def _device_moved(state: State, event: e.DeviceMoved, at: int) -> None:
     node = resource.node if resource is not None else old.node if old is not None else ""
     model = resource.model if resource is not None else old.model if old is not None else ""
     rounds = old.rounds if old is not None and event.trigger in ("marked", "unmarked") else 0
-    life = reuse.moved(state, old, DeviceLife(event.target, at, node, model, idle, key, rounds=rounds), at)
+    hardware = old.hardware if old is not None else ()
+    made = DeviceLife(event.target, at, node, model, idle, key, rounds=rounds, hardware=hardware)
+    life = reuse.moved(state, old, made, at)
     state.devices.put(event.resource, life)
     if not rounds:
         state.clear_alert(event.resource, HELD_IN_VAIN)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec.structs import replace
+
 from dds_core.events import Event
 from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.policy import MICROSECONDS
@@ -19,7 +21,16 @@ from dds_core.kit.work import (
     leave_labels,
     observed,
 )
-from dds_core.model import BLOCKING, RESOURCE_ATTACHING, Allocation, AttachRequest, FabricResource, Slice, Taint
+from dds_core.model import (
+    BLOCKING,
+    RESOURCE_ATTACHING,
+    Allocation,
+    AttachRequest,
+    DeviceKey,
+    FabricResource,
+    Slice,
+    Taint,
+)
 from dds_core.scaler import events as e
 from dds_core.scaler.fold.decisions import ORDERED, detach_void, hold_seen, note_ordered, order_met
 from dds_core.scaler.fold.lives import forget_claim
@@ -93,6 +104,7 @@ def _slice_gone(state: State, event: e.ObjectGone, at: int) -> None:
 def _after_slice(state: State, slice: Slice, before: set[str], at: int) -> None:
     """What follows from a changed slice, or one that is gone. `before`: the UUIDs that its changed devices had."""
     _slice_changed(state, slice.driver, at)
+    _note_hardware(state, slice.node)
     _note_unlisted(state, slice.node, at)
     if state.synced and slice.node in state.node_named:
         slice_looked_at(state, slice, at)
@@ -111,13 +123,21 @@ def _note_unnamed(state: State, slice: Slice, at: int) -> None:
         return
     late = (ORDERED, slice.node) in state.fired_deadlines
     for name in pool.devices if pool is not None else ():
-        for uuid in state.face((*key, name)).uuids:
+        for uuid in _unnamed_of(state, (*key, name), slice.node):
             if _unnamed_at(state, uuid) != slice.node and _is_unnamed(state, uuid, slice.node):
                 state.fixed.drop(uuid)
                 (state.unexplained if late else state.fixed).put(uuid, (slice.node, at))
     for uuid in [one for one, row in state.unexplained.rows.items() if row[0] == slice.node and not state.keys_of[one]]:
         state.explain(uuid)
     fix_by_policy(state)
+
+
+def _unnamed_of(state: State, key: DeviceKey, node: str) -> tuple[str, ...]:
+    """The UUIDs of a listed device that may be no resource's; none where its hardware is a resource's, under another UUID."""
+    here = (state.resources.rows[uid] for uid in state.resources_at[node])
+    uuids = state.face(key).uuids
+    named = any(state.resources.rows[uid].node == node for uuid in uuids for uid in state.resources_of_uuid[uuid])
+    return () if named or any(key in state.names_of(one) for one in here if not state.keys_of[one.uuid]) else uuids
 
 
 def _unnamed_at(state: State, uuid: str) -> str:
@@ -145,9 +165,9 @@ def fix_by_policy(state: State) -> None:
 def note_fixed(state: State, at: int) -> None:
     """What is listed when dds first sees a node's driver, and named by no resource, is taken to belong to the machine."""
     state.fired_deadlines.put(FIXED, at)
-    for key, face in sorted(state.faces.items(), key=lambda one: one[0]):
+    for key in sorted(state.faces):
         node = state.pools[key[:2]].node
-        for uuid in face.uuids if key[0] in state.drivers else ():
+        for uuid in _unnamed_of(state, key, node) if key[0] in state.drivers else ():
             if _unnamed_at(state, uuid) != node and _is_unnamed(state, uuid, node):
                 state.fixed.put(uuid, (node, at))
 
@@ -156,6 +176,18 @@ def _slice_changed(state: State, driver: str, at: int) -> None:
     """Taint rules of dds are deleted only while the slices of their drivers do not change."""
     if state.synced and any(state.rules.rows[uid].driver == driver for uid in state.our_rules):
         state.fired_deadlines.put(SLICES, at)
+
+
+def _note_hardware(state: State, node: str) -> None:
+    """Note what tells the hardware of the node's attached devices, while their UUIDs are listed. (Names of counter sets are used
+    again for other devices.)"""
+    for uid in state.resources_at[node] if node else ():
+        resource, life = state.resources.rows[uid], state.devices.get(uid)
+        keys = state.keys_of[resource.uuid] if resource.uuid and life is not None else ()
+        tokens = {token for key in keys for token in state.tokens_of(key)} - {resource.uuid}
+        told = tuple(sorted(token for token in tokens if not token.startswith("counters/")))
+        if life is not None and told and told != life.hardware:
+            state.devices.put(uid, replace(life, hardware=told))
 
 
 def _note_unlisted(state: State, node: str, at: int) -> None:
@@ -355,6 +387,7 @@ def _resource_observed(state: State, event: e.ObjectObserved, at: int) -> None:
     note_ordered(state, resource.node, at)
     if old is not None and old.state != resource.state:
         state.clear_alert(event.uid, NO_PROGRESS)
+    _note_hardware(state, resource.node)
     _note_unlisted(state, resource.node, at)
     if not resource.error or resource.state not in ("", RESOURCE_ATTACHING) or resource.uuid:
         state.erring.drop(event.uid)

@@ -41,7 +41,7 @@ from dds_core.scaler.fold.objects import SLICES
 from dds_core.scaler.model import HELD_IN_VAIN, NO_DEVICE, DeviceLife, Fence, Hold, Look, hold_name
 from dds_core.scaler.operator import RARE, WHOLE_REQUEST, pauses, verdict
 from dds_core.scaler.rules.assignment import Assignment, assign
-from dds_core.scaler.rules.devices import held_key, is_given_up, progress_due, staying_of, tell_lost
+from dds_core.scaler.rules.devices import held_and_unlisted, held_key, is_given_up, progress_due, staying_of, tell_lost
 from dds_core.scaler.rules.exchange import AFTER_REFUSAL, LAST_MOMENT, list_when_settled
 from dds_core.scaler.rules.failures import definite_due
 from dds_core.scaler.rules.orders import CellPlan, ask, cell_of, limits_of, published_free
@@ -452,6 +452,8 @@ def _why_unmark(work: Work, resource: FabricResource, fence: Fence, wanted: set[
         return TAKEN_SOON
     if faces and fence.key not in faces:
         return "its name on the node has changed"
+    if not faces and not fence.ordered and _is_maybe_had(state, resource):
+        return "a claim has a device of its node that may be this one in another form"
     if not faces and not fence.ordered and work.has_come(fence.since + UNLISTED):
         return "the node has not listed it for long, and others of its request wait for it"
     hold = state.holds.get(resource.uid)
@@ -512,7 +514,25 @@ def _is_nowhere(state: State, resource: FabricResource) -> bool:
     """Whether no node lists the device, its own for too long unless the manager cannot find it either, and no other resource is
     the same device."""
     alone = not state.keys_of[resource.uuid] and len(state.resources_of_uuid[resource.uuid]) == 1
-    return alone and state.is_useless(resource.uid)
+    return alone and state.is_useless(resource.uid) and not _is_maybe_had(state, resource)
+
+
+def _is_maybe_had(state: State, resource: FabricResource) -> bool:
+    """Whether a claim has a device of the node's driver that may be this one in another form, of whose hardware nothing is known:
+    it is neither another resource's nor one that was there before this one came."""
+    model = state.model(resource.model)
+    for pool in state.pools_at[resource.node]:
+        if model is None or pool[0] != model.driver:
+            continue
+        for key in {(*pool, name) for name in state.pools[pool].devices} | held_and_unlisted(state, pool):
+            uuids = state.face(key).uuids
+            other = any(state.resources_of_uuid[uuid] - {resource.uid} for uuid in uuids)
+            other = other or any(
+                uuid in state.fixed and state.fixed.rows[uuid][1] <= resource.created for uuid in uuids
+            )
+            if state.having[key] and not other:
+                return True
+    return False
 
 
 def _could_be_taken(state: State, resource: FabricResource, faces: list[DeviceKey]) -> bool:

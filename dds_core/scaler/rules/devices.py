@@ -111,11 +111,12 @@ def held_key(state: State, uid: str, resource: FabricResource) -> DeviceKey | No
     if not held and life is not None and life.state == USED and life.key is not None:
         if state.is_given_back(life.key):
             return life.key
-        held = sorted(_held_and_unlisted(state, life.key[:2]))
+        held = sorted(held_and_unlisted(state, life.key[:2]))
     return min(held) if held else None
 
 
-def _held_and_unlisted(state: State, pool: PoolKey) -> set[DeviceKey]:
+def held_and_unlisted(state: State, pool: PoolKey) -> set[DeviceKey]:
+    """The devices of a node's pool that claims have and no slice lists."""
     claims = (state.claims.rows[uid] for uid in state.claims_in_pool[pool])
     results = (one for claim in claims if claim.allocation is not None for one in claim.allocation.results)
     return {one.key for one in results if one.key[:2] == pool and one.key not in state.faces and not one.admin}
@@ -154,7 +155,8 @@ def _tell_promises(work: Work, resource: FabricResource) -> None:
     """Alert, once a model, about a description that promises other values than the driver lists: who asks for a promised value is
     allocated from the pool, and gets no device that comes."""
     state, model = work.state, work.state.model(resource.model)
-    keys = sorted(key for key in state.names_of(resource) if not state.face(key).part) if model is not None else []
+    named = (key for key in state.names_of(resource) if state.face(key).uuid == resource.uuid)  # in no other form
+    keys = sorted(key for key in named if not state.face(key).part)
     differ = promised_otherwise(state, model, keys[0]) if model is not None and keys else ""
     if differ:
         text = f"the pools of {resource.model} promise {differ}: write in device-info what the driver lists"

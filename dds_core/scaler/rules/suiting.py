@@ -39,7 +39,8 @@ def known_otherwise(state: State, claim: Claim, model: Model) -> str:
     if not state.is_alerted(model.model, MODEL_DIFFERS):
         return ""
     there = [one for one in state.resources.rows.values() if one.model == model.model]
-    listed = [(one.node, key) for one in there for key in sorted(state.names_of(one)) if not state.face(key).part]
+    named = [(one, key) for one in there for key in sorted(state.names_of(one)) if state.face(key).uuid == one.uuid]
+    listed = [(one.node, key) for one, key in named if not state.face(key).part]
     words = [(differ, node, key) for node, key in listed if (differ := promised_otherwise(state, model, key))]
     if not words or len(words) < len(listed):
         return ""

@@ -1,0 +1,98 @@
+"""One hardware that a driver lists in two forms, such as a GPU and the same GPU for a virtual machine, with a UUID of its own.
+While the one is used, drivers hide the other (gpu.nvidia.com with its VFIO devices): that a name is gone does not say that nobody
+has it."""
+
+from __future__ import annotations
+
+import pytest
+
+from dds_core.scaler import events as e
+from tests.support.world import A100, World
+
+BUS = {"resource.kubernetes.io/pciBusID": "0000:19:00.0"}
+VM = BUS | {"type": "vfio"}
+
+
+def composed() -> World:
+    """A composed GPU, listed as such."""
+    world = World("detach", exchange=True, scan_interval_seconds=0, no_removal_seconds=30)
+    world.node("node0")
+    world.pool(A100, 4)
+    labels = {"app.kubernetes.io/managed-by": "dds"}
+    world.request("ours", "node0", labels=labels, state="Running", acted_size=1)
+    world.resource("res", "node0", request="ours", uuid="GPU-1", state="Online")
+    world.plug("node0", "gpu-1", "GPU-1", more=BUS)
+    return world
+
+
+def alerts(world: World) -> set[str]:
+    return {one.reason for one in world.events(e.Alerted)}
+
+
+def test_a_device_whose_other_form_a_machine_uses_is_in_use_and_nothing_is_wrong() -> None:
+    world = composed()
+    world.plug("node0", "gpu-vfio-1", "VM-1", more=VM)
+    world.holds("vm", "node0", "gpu-vfio-1")
+    assert world.device("res") == "Used"
+    world.unplug("node0", "gpu-1")
+    world.tick(3600)
+    assert world.device("res") == "Used"
+    assert not world.events(e.VictimMarked) and not world.events(e.HoldBegun)
+    assert alerts(world) == set()
+
+
+def test_so_it_is_when_the_claim_is_heard_of_after_the_name_has_gone() -> None:
+    """What told the hardware is remembered of each resource."""
+    world = composed()
+    world.plug("node0", "gpu-vfio-1", "VM-1", more=VM)
+    world.unplug("node0", "gpu-1")
+    assert world.device("res") == "Idle"
+    world.holds("vm", "node0", "gpu-vfio-1")
+    assert world.device("res") == "Used"
+    world.tick(3600)
+    assert not world.events(e.VictimMarked) and alerts(world) == set()
+    world.gone(next(one for one in world.state.claims.rows.values() if one.name == "vm"))
+    assert world.device("res") == "Idle"
+
+
+def test_the_form_that_is_listed_alone_is_held_before_the_device_goes_back() -> None:
+    world = composed()
+    world.plug("node0", "gpu-vfio-1", "VM-1", more=VM)
+    world.unplug("node0", "gpu-1")
+    world.tick(60)
+    (begun,) = world.events(e.HoldBegun)
+    assert [key[2] for key in begun.devices] == ["gpu-vfio-1"]
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_device_that_was_never_seen_listed_does_not_go_while_it_may_be_what_a_claim_has(held: bool) -> None:
+    """dds begins on an empty log when the machine has the device already. Nobody having one, it goes."""
+    world = World("detach", exchange=True, scan_interval_seconds=0, no_removal_seconds=30)
+    world.node("node0")
+    world.pool(A100, 4)
+    labels = {"app.kubernetes.io/managed-by": "dds"}
+    world.request("ours", "node0", labels=labels, state="Running", acted_size=1)
+    world.resource("res", "node0", request="ours", uuid="GPU-1", state="Online")
+    world.plug("node0", "gpu-vfio-1", "VM-1", more=VM)
+    if held:
+        world.holds("vm", "node0", "gpu-vfio-1")
+    world.tick(3600)
+    assert bool(world.events(e.VictimMarked)) is not held
+    if held:
+        world.gone(next(one for one in world.state.claims.rows.values() if one.name == "vm"))
+        world.tick(3600)
+        assert world.events(e.VictimMarked)
+
+
+def test_a_claim_on_what_was_there_before_does_not_keep_it() -> None:
+    world = World("detach", exchange=True, scan_interval_seconds=0, no_removal_seconds=30)
+    world.node("node0")
+    world.plug("node0", "gpu-0", "GPU-0")
+    world.holds("theirs", "node0", "gpu-0")
+    world.pool(A100, 4)
+    world.tick(10)
+    labels = {"app.kubernetes.io/managed-by": "dds"}
+    world.request("ours", "node0", labels=labels, state="Running", acted_size=1)
+    world.resource("res", "node0", request="ours", uuid="GPU-1", state="Online")
+    world.tick(3600)
+    assert world.only(e.VictimMarked).uuid == "GPU-1"
