@@ -147,6 +147,7 @@ def vendors(scenario: Scenario, knobs: written.Vendor) -> list[VendorSettings]:
                     one.compute,
                     profiles=one.partitions.profiles if one.partitions else (),
                     on_demand=one.partitions is None or one.partitions.on_demand,
+                    passthrough=one.passthrough,
                 )
                 for one in models
                 if one.driver == driver

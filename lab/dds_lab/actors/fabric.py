@@ -219,6 +219,10 @@ class Fabric:
         self._open: dict[int, tuple[str, str]] = {}  # attach order without an answer → node and model
         self._pool_listeners: list[Callable[[str, str], None]] = []
         self._machine_listeners: list[Callable[[str], None]] = []
+        self._vacant_listeners: list[Callable[[str], None]] = []
+        self.passed_through: set[str] = (
+            set()
+        )  # serials of devices that a virtual machine uses: no process shows on the node
         for pool in settings.pools:
             self.resize(pool.fabric, pool.model, pool.count)
 
@@ -305,6 +309,11 @@ class Fabric:
         self._machine_listeners.append(call)
         return lambda: self._machine_listeners.remove(call)
 
+    def on_vacant(self, call: Callable[[str], None]) -> Callable[[], None]:
+        """Call `call(serial)` whenever nobody uses a device any more. Returns a function that ends this."""
+        self._vacant_listeners.append(call)
+        return lambda: self._vacant_listeners.remove(call)
+
     def occupy(self, serial: str, user: str) -> None:
         self._users.setdefault(serial, {})[user] = None
         self._uses.setdefault(user, {})[serial] = None
@@ -315,6 +324,8 @@ class Fabric:
             del self._users[serial][user]
             if not self._users[serial]:
                 del self._users[serial]
+                for call in tuple(self._vacant_listeners):
+                    call(serial)
 
     def users(self, serial: str) -> tuple[str, ...]:
         return tuple(self._users.get(serial, ()))

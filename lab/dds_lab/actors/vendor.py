@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from random import Random
 from typing import Literal
+from uuid import NAMESPACE_OID, uuid5
 
 from dds_core.errors import InputError
 from dds_lab.actors import partitions
@@ -25,6 +26,10 @@ from dds_lab.time import Time, Timer, Timers
 POOL_ONLY: Object = {"key": "fabric.example.com/pool-only", "effect": "NoSchedule"}
 
 
+_REBINDS = 0.5
+"""Seconds until the slice shows which form of a device is used: its kernel driver is changed."""
+
+
 class NotPrepared(InputError):
     """The driver does not know a device of that name."""
 
@@ -32,7 +37,8 @@ class NotPrepared(InputError):
 @dataclass(frozen=True)
 class DeviceModel:
     """What the driver publishes for one model. `model`: the fabric's name. `device`: the k8s-device-name of pool devices.
-    `profiles`: its MIG profiles; partitions are made `on_demand`, or an administrator made them before."""
+    `profiles`: its MIG profiles; partitions are made `on_demand`, or an administrator made them before. `passthrough`: it is
+    listed a second time for virtual machines, with another UUID; while a pod uses one form, the other is hidden."""
 
     model: str
     product: str
@@ -43,6 +49,7 @@ class DeviceModel:
     device: str = ""
     profiles: tuple[str, ...] = ()
     on_demand: bool = True
+    passthrough: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,6 +87,7 @@ class VendorDriver:
         self._devices: dict[str, dict[str, str]] = {}  # node → device name → serial
         self._made: dict[str, tuple[str, ...]] = {}  # serial → profiles of the partitions that an administrator made
         self._numbers: dict[str, dict[str, int]] = {}  # node → serial → number of its own
+        self._forms: dict[str, str] = {}  # serial → the name of the form that a pod uses
         self._owners: dict[str, Object] = {}
         self._starting = Timers(time)  # by node
         self._created: dict[str, int] = {}  # node → when the plugin's pod was created
@@ -93,6 +101,8 @@ class VendorDriver:
         self._nodes.follow(self._node_changed)
         if self._settings.hot_plug:
             self._ends.append(self._fabric.on_machine(self._plugged))
+        if any(one.passthrough for one in self._settings.models):
+            self._ends.append(self._fabric.on_vacant(self._unprepared))
 
     def stop(self) -> None:
         self._slices.stop()
@@ -124,7 +134,21 @@ class VendorDriver:
         serial = self._devices.get(node, {}).get(device) or self._of_the_pool(node, device)
         if not serial:
             raise NotPrepared(f"allocatable not found: {device}", where=f"{self._settings.driver} on {node}")
+        if f"gpu-vfio-{device.rpartition('-')[2]}" in self._devices.get(node, {}):
+            self._forms[serial] = device
+            if device.startswith("gpu-vfio-"):
+                self._fabric.passed_through.add(serial)
+            self._time.after(_REBINDS, lambda: self._list_again(node))
         return serial
+
+    def _unprepared(self, serial: str) -> None:
+        self._fabric.passed_through.discard(serial)
+        if self._forms.pop(serial, ""):
+            self._time.after(_REBINDS, lambda: self._list_again(self._fabric.where(serial)))
+
+    def _list_again(self, node: str) -> None:
+        if node in self._devices and node not in self._starting:
+            self._enumerate(node)
 
     def _of_the_pool(self, node: str, device: str) -> str:
         """The serial of an unused device of the model that the pool device's name contains, "" if there is none."""
@@ -200,6 +224,10 @@ class VendorDriver:
         """All entries of one GPU in slices."""
         facts, serial, name = self._facts[one.device.model], one.device.serial, f"gpu-{number}"
         gpu = self._described(name, one, facts)
+        if facts.passthrough:
+            vfio = {**gpu, "name": f"gpu-vfio-{number}", "attributes": {**gpu["attributes"], **_passed_through(serial)}}
+            used = self._forms.get(serial)
+            return [form for form in (gpu, vfio) if used in (None, form["name"])]
         before = self._made.get(serial, () if facts.on_demand else facts.profiles)
         if before:
             return [partitions.described(each, each.name(number), gpu, serial) for each in partitions.made(before)]
@@ -229,6 +257,10 @@ class VendorDriver:
             "capacity": {"memory": {"value": facts.memory}},
             **({"taints": [POOL_ONLY]} if self._settings.pool_names and not one.fixed else {}),
         }
+
+
+def _passed_through(serial: str) -> Object:
+    return {"type": {"string": "vfio"}, "uuid": {"string": str(uuid5(NAMESPACE_OID, serial))}}
 
 
 def _of_a_node(obj: Object) -> bool:

@@ -57,6 +57,11 @@ class Model(Written):
     architecture: Text = Field(default="Ampere", description="The same.")
     compute: Text = Field(default="8.0.0", description="The same: cudaComputeCapability.")
     partitions: Partitions | None = Field(default=None, description="Partitions (MIG) that the vendor's driver lists.")
+    passthrough: bool = Field(
+        default=False,
+        description="The vendor's driver lists each device a second time for virtual machines, as `gpu-vfio-N` with another "
+        "UUID; while a pod uses one form, it hides the other.",
+    )
     type: Text = Field(default="gpu", description="The fabric's name for the kind (res-type).")
     request_type: Literal["gpu", "cxlmemory"] | None = Field(
         default=None,

@@ -121,6 +121,7 @@ FIELD = {
     "finalizers": 70020,
     "placed": 70016,
     "monitors": 70007,
+    "forms": 70015,
     "replaced class": 70011,
     "taint rule": 70009,
     "no driver": 70030,

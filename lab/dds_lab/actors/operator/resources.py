@@ -238,6 +238,7 @@ class Resources:
             (one.device.serial, user)
             for one in self._fabric.attached(node)
             for user in self._fabric.users(one.device.serial)
+            if one.device.serial not in self._fabric.passed_through
         ]
         if any(serial == device for serial, _ in apps):
             listed = " ".join(f"GPUUUID: '{serial}', ProcessName: '{user}'" for serial, user in apps)

@@ -20,6 +20,7 @@ KINDS: dict[str, tuple[float, Callable[[Ground, Draw], None]]] = {
     "finalizers": (0.15, sharing.finalizers),
     "placed": (0.15, sharing.placed),
     "monitors": (0.25, sharing.monitors),
+    "forms": (0.2, sharing.forms),
     "replaced class": (0.2, choosing.replaced_class),
     "taint rule": (0.2, choosing.taint_rule),
     "no driver": (0.3, fabrics.no_driver),

@@ -95,3 +95,35 @@ def monitors(maker: Ground, draw: Draw) -> None:
         maker.pod(at, name, "default-scheduler", maker.trouble, [name])
         pod: dict[str, Any] = maker.steps[-1][1]["apply"]
         pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node}
+
+
+def forms(maker: Ground, draw: Draw) -> None:
+    """A model's devices are listed a second time, for virtual machines. One comes to a node where a pod has just ended, so that a
+    device idles there; while it runs, the device's own entry is hidden."""
+    plain = [one for one in maker.models if one is not maker.partitioned]
+    if not plain:
+        return
+    model = draw.one(plain)
+    driver = model.get("driver", "gpu.nvidia.com")
+    model["passthrough"], model["pool_attributes"] = True, {**model.get("pool_attributes", {}), "type": "gpu"}
+    kind = f'device.attributes["{driver}"].type'
+    for one in maker.written["cluster"]["classes"]:
+        if one["name"] == model["device"]:
+            one["selectors"] = [*one["selectors"], f'{kind} == "gpu"']
+    product = f'device.attributes["{driver}"].productName == "{model["product"]}"'
+    selectors = [f'device.driver == "{driver}" && {product} && {kind} == "vfio"']
+    maker.written["cluster"]["classes"].append({"name": "vfio", "selectors": selectors})
+    at = draw.between(5, maker.trouble / 3)
+    for number in range(draw.whole(1, 3)):
+        node, came = draw.one(maker.nodes), at + number * draw.between(60, 150)
+        for name, device, lasts, later in (
+            (f"first-{number}", model["device"], 20.0, 0.0),
+            (f"vm-{number}", "vfio", maker.trouble, draw.between(25, 60)),
+        ):
+            maker.claim(came + later, name, [{"name": "r0", "exactly": {"deviceClassName": device}}])
+            maker.pod(came + later, name, "default-scheduler", lasts, [name])
+            pod: dict[str, Any] = maker.steps[-1][1]["apply"]
+            pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node}
+            maker.unservable.add(
+                name
+            )  # its node may be lost, full, or of another fabric; the device may have gone back
