@@ -9,8 +9,10 @@ attached, one that is ordered, one whose attach reports an error, or nothing.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Literal
 
 from msgspec.structs import replace
@@ -186,25 +188,31 @@ def _groups(state: State, waiting: list[Claim]) -> Iterator[list[Claim]]:
 def _look(state: State, node: str, current: Assignment) -> None:
     """Requests with admin access get the node's own devices, in use or not, each once; a request for all of them as many as there
     are. Nothing is ordered for them, and nothing kept from others."""
-    claim = current.claim
-    wish = wish_of(state, claim, looks=True)
+    waiting = {one.request for _, one, _ in state.pool_results(current.claim.allocation) if one.admin}
+    if not waiting:
+        return
+    current.looks, current.unseen = True, sorted(waiting)
+    wish = wish_of(state, current.claim, looks=True)
     if wish is None:
         return
-    current.looks = True
-    has = {one.key: one.request for one in state.local_results(claim.allocation)}
+    has = {one.key: one.request for one in state.local_results(current.claim.allocation)}
     using = has.keys() | {found.key for _, found in current.ready}
     there = FreeOnNode(state, node, [found for found in _seen(state, node) if found.key not in using])
-    given = there.look(wish)
+    try:
+        given = there.look(wish, 1 + max((promise.result for promise, _ in current.ready), default=0))
+    except OutOfSteps:
+        current.undecided = True
+        return
     current.ready = [*current.ready, *given]
+    found = Counter(promise.request for promise, _ in given)
     for request, wanted in zip(wish.requests, wish.now, strict=True):
-        found = sum(promise.request == request.name for promise, _ in given)
-        enough = (
-            found or request.name in has.values()
-            if request.alternatives[0].all
-            else found == wanted.alternatives[0].count
-        )
-        if not enough:
-            current.unseen.append(request.name)
+        every = request.alternatives[0].all
+        if (found[request.name] or request.name in has.values()) if every else found[request.name] == _count(wanted):
+            current.unseen.remove(request.name)
+
+
+def _count(request: ClaimRequest) -> int:
+    return request.alternatives[0].count
 
 
 def _assign_the_rest(state: State, node: str, supplies: dict[str, Supply], current: Assignment) -> None:
@@ -408,20 +416,21 @@ class FreeOnNode:
                 given.append(self._take(wish.claim, place, result.request, result.device, consumed, bool(result.share)))
         return chosen
 
-    def look(self, wish: Wish) -> list[tuple[ReservedDevice, Found]]:
-        """Devices for requests with admin access, as many as there are for each; nothing is taken from the stock."""
+    def look(self, wish: Wish, place: int) -> list[tuple[ReservedDevice, Found]]:
+        """Devices for requests with admin access, as many as there are for each; nothing is taken from the stock. What comes
+        beside the claim's results gets places from `place` on. Raises OutOfSteps."""
         fit = self._in_part([wish], list(self.free), Steps(MOST_STEPS)) if self.free else None
         if fit is None:
             return []
         places = {name: iter(known) for name, known in wish.places.items()}
-        last = len(wish.claim.allocation.results) if wish.claim.allocation is not None else 0
+        more = count(max(place, len(wish.claim.allocation.results) if wish.claim.allocation is not None else 0))
         given = []
         for result in fit.allocations[0].results:
-            place = next(places[result.request], None)
-            if place is None:
-                place, last = last, last + 1
-            found = self.free[result.device]
-            given.append((ReservedDevice(place, found.uuid, *found.key, result.request, admin=True), found))
+            at, found = next(places[result.request], None), self.free[result.device]
+            promise = ReservedDevice(
+                next(more) if at is None else at, found.uuid, *found.key, result.request, admin=True
+            )
+            given.append((promise, found))
         return given
 
     def _take(

@@ -3,7 +3,7 @@ access modes and allocations of ordinary claims; so they take no device from oth
 
 from msgspec.structs import replace
 
-from dds_core.model import Result
+from dds_core.model import Allocation, Claim, ClaimRequest, Result
 from dds_core.scaler import events as e
 from dds_core.scaler.rules.assignment import assign
 from tests.core.scaler.pools import pool_results
@@ -90,3 +90,30 @@ def test_the_scheduler_is_not_told_to_choose_anew_what_it_would_choose_again() -
     watch(world, "monitor", 0, 1)
     assert not world.events(e.HandOver)
     assert world.only(e.Alerted).reason == "NoWayToHandOver"
+
+
+def test_a_claim_that_uses_one_and_looks_at_all_gets_each_its_own_place() -> None:
+    world = one_node("attach", 4, scan_interval_seconds=0)
+    for number in range(3):
+        world.plug("node0", f"gpu-{number}", f"GPU-{number}")
+    uses, looks = asks("use", A100.device), asks("look", A100.device, admin=True, all=True)
+    world.claim("both", requests=(uses, looks))
+    one, other = pool_results(0, 1)
+    world.allocate("both", "node0", replace(one, request="use"), replace(other, request="look", admin=True))
+    (promised,) = world.events(e.Reserved)
+    assert [(promise.uuid, promise.admin) for promise in promised.promises] == [
+        ("GPU-0", False),
+        ("GPU-1", True),
+        ("GPU-2", True),
+    ]
+    assert len({promise.result for promise in promised.promises}) == 3
+
+
+def test_a_claim_of_which_nothing_is_known_waits() -> None:
+    world = one_node("attach", 4, scan_interval_seconds=0)
+    world.plug("node0", "gpu-0", "GPU-0")
+    watch(world, "old", many=False)
+    world.update(world.get(Claim, "old"), requests=(ClaimRequest("r0", ("gpu",)),))
+    allocation = Allocation((replace(pool_results(0)[0], request="r0", admin=True),), "node0")
+    world.update(world.get(Claim, "old"), allocation=allocation)
+    assert world.state_of("old") == "Pending" and not world.events(e.AttachOrdered)
