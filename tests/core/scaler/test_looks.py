@@ -112,7 +112,7 @@ def test_a_claim_that_uses_one_and_looks_at_all_gets_each_its_own_place() -> Non
 def test_a_claim_of_which_nothing_is_known_waits() -> None:
     world = one_node("attach", 4, scan_interval_seconds=0)
     world.plug("node0", "gpu-0", "GPU-0")
-    watch(world, "old", many=False)
+    world.claim("old", requests=(asks("r0", A100.device, admin=True),))
     world.update(world.get(Claim, "old"), requests=(ClaimRequest("r0", ("gpu",)),))
     allocation = Allocation((replace(pool_results(0)[0], request="r0", admin=True),), "node0")
     world.update(world.get(Claim, "old"), allocation=allocation)
