@@ -4,9 +4,8 @@
 k8s.io/dynamic-resource-allocation/cel: `device.driver`, `device.attributes`, `device.capacity` (an empty map for a domain that
 the device does not have), `device.allowMultipleAllocations`, quantities, versions, `cel.bind`, strings, sets, lists, regular
 expressions, IP addresses and networks, URLs, formats, comprehensions with two variables, optionals. Not supported, so refused by
-`compile`: `transformMap` and `transformMapEntry`, image references, `string()` of an address, the alpha `includes()`, and
-`device` alone as a value. Kubernetes limits the cost of a run (1,000,000 units); here the
-library's own limit on iterations applies.
+`compile`: image references, `string()` of an address, the alpha `includes()`, and `device` alone as a value. Kubernetes limits
+the cost of a run (1,000,000 units); here the library's own limit on iterations applies.
 
 The library (`cel-expr-python`, Google's C++ CEL) is loaded when the first selector is compiled, not when this is imported.
 """

@@ -177,6 +177,15 @@ def _last_index(values: list[Any] | str, wanted: Any, start: int | None = None) 
     return next((place for place in range(len(values) - 1, -1, -1) if _same(values[place], wanted)), -1)
 
 
+def _merged(maps: list[dict[Any, Any]]) -> dict[Any, Any]:
+    found: dict[Any, Any] = {}
+    for key, value in (entry for one in maps for entry in one.items()):
+        if key in found:
+            raise InputError(f"transformMapEntry gives the key {key!r} twice")
+        found[key] = value
+    return found
+
+
 # -- regular expressions -----------------------------------------------------------------------------------------------
 
 _BEYOND_RE2 = re.compile(r"\\[1-9]|\(\?(?:[=!>(#]|<[=!]|P[=>])|[*+?}]\+")
@@ -443,6 +452,8 @@ _FUNCTIONS: tuple[tuple[str, tuple[tuple[str, str, bool, Callable[..., Any]], ..
     ("getPort", (("s", "U", True, lambda url: str(_url(url).port or "")),)),
     ("getEscapedPath", (("s", "U", True, lambda url: quote(_url(url).path, safe="/%:@!$&'()*+,;=~")),)),
     ("getQuery", (("M", "U", True, lambda url: parse_qs(_url(url).query, keep_blank_values=True)),)),
+    ("__map_of", (("D", "L", False, dict),)),
+    ("__merged", (("D", "L", False, _merged),)),
     *_formats(),
 )
 """Name, and for each overload: result, parameters, whether it is a method, implementation. The letters are keys of `_TYPES`."""

@@ -4,8 +4,6 @@
   first, over a list that is written out the first runs through its indexes.
 - `indexOf` and `lastIndexOf`, which the library has for texts alone, and takes no further overloads of.
 - `FORMAT.validate(text)` and `format.named(name)`, which give optionals: a function cannot.
-
-`transformMap` and `transformMapEntry` make maps, which no expression of the library does for keys that are not known; they stay.
 """
 
 from __future__ import annotations
@@ -20,6 +18,7 @@ _TOKEN = re.compile(
 )
 _OPENERS, _CLOSERS = {")": "(", "]": "[", "}": "{"}, {"(": ")", "[": "]", "{": "}"}
 _OF_LISTS = ("indexOf", "lastIndexOf")
+_TRANSFORMS = {"transformList": "", "transformMap": "__map_of", "transformMapEntry": "__merged"}
 _SAME = {"all": "all", "exists": "exists", "existsOne": "exists_one", "exists_one": "exists_one"}
 
 
@@ -63,9 +62,10 @@ def _comprehension(name: str, receiver: list[str], arguments: list[list[str]]) -
     if receiver[0] == "[" and _end(receiver, 0) == len(receiver):
         keys = str(list(range(len(_split(receiver[1:-1])))))
     bound = [f"cel.bind({value}, {at}, {' '.join(one)})" for one in rest]
-    if name == "transformList" and len(bound) in (1, 2):
+    if name in _TRANSFORMS and len(bound) in (1, 2):
         kept = f"({keys}).filter({key}, {bound[0]})" if len(bound) == 2 else f"({keys})"
-        return f"{kept}.map({key}, {bound[-1]})"
+        made = f"[dyn({key}), dyn({bound[-1]})]" if name == "transformMap" else f"{bound[-1]}"
+        return f"{_TRANSFORMS[name]}({kept}.map({key}, {made}))"
     return f"({keys}).{_SAME[name]}({key}, {bound[0]})" if name in _SAME and len(bound) == 1 else ""
 
 
@@ -83,7 +83,7 @@ def _named(name: str, receiver: list[str], arguments: list[list[str]]) -> str:
 
 
 _MACROS: dict[str, Callable[[str, list[str], list[list[str]]], str]] = {
-    **dict.fromkeys((*_SAME, "transformList"), _comprehension),
+    **dict.fromkeys((*_SAME, *_TRANSFORMS), _comprehension),
     "validate": _validate,
     "named": _named,
 }
