@@ -4,7 +4,8 @@
 k8s.io/dynamic-resource-allocation/cel: `device.driver`, `device.attributes`, `device.capacity` (an empty map for a domain that
 the device does not have), `device.allowMultipleAllocations`, quantities, versions, `cel.bind`, strings, sets, lists, regular
 expressions, IP addresses and networks, URLs, formats, comprehensions with two variables, optionals. Not supported, so refused by
-`compile`: image references, `string()` of an address, the alpha `includes()`, and `device` alone as a value. Kubernetes limits
+`compile`: image references, `string()` of an address, the alpha `includes()`, optionals and null beside functions of lists, and
+`device` alone as a value. Kubernetes limits
 the cost of a run (1,000,000 units); here the library's own limit on iterations applies.
 
 The library (`cel-expr-python`, Google's C++ CEL) is loaded when the first selector is compiled, not when this is imported.
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from dds_core.errors import DdsError
 from dds_core.matching.errors import SelectorError
-from dds_core.matching.macros import expanded
+from dds_core.matching.macros import expanded, unsafe
 from dds_core.matching.quantities import Quantity
 from dds_core.matching.versions import Version
 
@@ -125,6 +126,10 @@ def compile(expression: str) -> Program:
     """Compile a selector. SelectorError when it is too long, does not compile, or can never give a boolean."""
     if len(expression.encode("utf-8", "surrogatepass")) > LONGEST:
         raise SelectorError(expression, f"is longer than {LONGEST} bytes")
+    if unsafe(expression):
+        raise SelectorError(
+            expression, "uses optionals or null beside a function of lists or maps; dds cannot evaluate that"
+        )
     checked, run = _environments()
     try:
         plain = expanded(expression)
@@ -145,7 +150,7 @@ def _environments() -> tuple[cel.Env, cel.Env]:
 
     from dds_core.matching import functions
 
-    config, compared = functions.comparisons()
+    config, compared = functions.configured()
 
     def environment(functions: Any, capacity: cel.Type, **more: cel.Type) -> cel.Env:
         text = cel.Type.STRING

@@ -19,6 +19,7 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import SplitResult, parse_qs, quote, urlsplit
 
+import re2
 from cel_expr_python import cel
 
 from dds_core.errors import InputError
@@ -119,10 +120,6 @@ def _semver(text: str, normalize: bool = False) -> bytes:
     return semver_value(versions.normalized(text) if normalize else text)
 
 
-def _contains(one: list[Any], other: list[Any]) -> bool:
-    return all(any(_same(a, b) for a in one) for b in other)
-
-
 def _same(one: Any, other: Any) -> bool:
     return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
@@ -188,31 +185,16 @@ def _merged(maps: list[dict[Any, Any]]) -> dict[Any, Any]:
 
 # -- regular expressions -----------------------------------------------------------------------------------------------
 
-_BEYOND_RE2 = re.compile(r"\\[1-9]|\(\?(?:[=!>(#]|<[=!]|P[=>])|[*+?}]\+")
-"""What Python's regular expressions have and RE2's do not: references back, assertions around, possessive repetition."""
+_QUIET = re2.Options()
+_QUIET.log_errors = False
 
 
-_PARTS = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]|\$", re.DOTALL)
-_POSIX = {
-    "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "digit": "0-9", "lower": "a-z", "upper": "A-Z", "space": r"\s", "word": r"\w",
-    "xdigit": "0-9A-Fa-f",
-}  # fmt: skip
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    """As RE2 reads it: classes are of ASCII and may have names, and `$` is the end of the text only."""
-    if _BEYOND_RE2.search(text):
-        raise InputError("the regular expression is none of RE2's")
+def _pattern(text: str) -> Any:
     try:
-        return re.compile(_PARTS.sub(_of_python, text), re.ASCII)
-    except (re.error, KeyError) as problem:
-        raise InputError(f"the regular expression cannot be read: {problem}") from None
-
-
-def _of_python(part: re.Match[str]) -> str:
-    if part[0] in ("$", r"\z"):
-        return r"\Z"
-    return re.sub(r"\[:(\w+):\]", lambda named: _POSIX[named[1]], part[0]) if part[0][0] == "[" else part[0]
+        return re2.compile(text, _QUIET)
+    except re2.error as problem:
+        why = problem.args[0]
+        raise InputError(f"the regular expression cannot be read: {why.decode(errors='replace')}") from None
 
 
 def _find(text: str, pattern: str) -> str:
@@ -409,9 +391,6 @@ _FUNCTIONS: tuple[tuple[str, tuple[tuple[str, str, bool, Callable[..., Any]], ..
         "isGreaterThan",
         (("b", "QQ", True, lambda a, b: _compare(a, b) > 0), ("b", "VV", True, lambda a, b: _compare(a, b) > 0)),
     ),
-    ("sets.contains", (("b", "LL", False, _contains),)),
-    ("sets.equivalent", (("b", "LL", False, lambda a, b: _contains(a, b) and _contains(b, a)),)),
-    ("sets.intersects", (("b", "LL", False, lambda a, b: any(_same(x, y) for x in a for y in b)),)),
     ("isSorted", (("b", "L", True, _is_sorted),)),
     ("sum", (("D", "L", True, _total),)),
     ("min", (("D", "L", True, _extreme(min)),)),
@@ -484,13 +463,14 @@ _ORDERED = {
 _NUMBERS = ("int64", "uint64", "double")
 
 
-def comparisons() -> tuple[cel.EnvConfig, list[cel.FunctionDecl]]:
-    """Comparisons of numbers of different types, which the library can run and does not declare: its own declarations are left
-    out (the configuration) and replaced."""
+def configured() -> tuple[cel.EnvConfig, list[cel.FunctionDecl]]:
+    """The library's own sets and comprehensions with two variables; and comparisons of numbers of different types. It can run
+    those and does not declare them, so its own declarations are left out and replaced."""
     names = "".join(f"  - name: {name}\n" for name in _COMPARED)
     pairs = [(one, one) for one in _ORDERED] + [(one, two) for one in _NUMBERS for two in _NUMBERS if one != two]
     found = [cel.FunctionDecl(name, [_comparison(stem, *pair) for pair in pairs]) for name, stem in _COMPARED.items()]
-    return cel.NewEnvConfigFromYaml(f"stdlib:\n  exclude_functions:\n{names}"), found
+    own = "extensions:\n  - name: sets\n  - name: two-var-comprehensions\n"
+    return cel.NewEnvConfigFromYaml(f"{own}stdlib:\n  exclude_functions:\n{names}"), found
 
 
 def _comparison(stem: str, one: str, two: str) -> cel.Overload:

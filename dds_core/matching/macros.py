@@ -1,7 +1,6 @@
 """Macros of Kubernetes' CEL environment that the C++ library lacks, written as expressions that it has.
 
-- Comprehensions with two variables, such as `map.exists(k, v, …)`: over a map the second variable is bound to the value of the
-  first, over a list that is written out the first runs through its indexes.
+- `transformMap`, `transformMapEntry` and `exists_one` with two variables: the library runs the others of these alone.
 - `indexOf` and `lastIndexOf`, which the library has for texts alone, and takes no further overloads of.
 - `FORMAT.validate(text)` and `format.named(name)`, which give optionals: a function cannot.
 """
@@ -10,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
 _TOKEN = re.compile(
     r"""(?P<string>[rRbB]{0,2}(?:\"\"\"(?:\\.|(?!\"\"\").)*\"\"\"|'''(?:\\.|(?!''').)*'''|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'))"""
@@ -18,8 +18,17 @@ _TOKEN = re.compile(
 )
 _OPENERS, _CLOSERS = {")": "(", "]": "[", "}": "{"}, {"(": ")", "[": "]", "{": "}"}
 _OF_LISTS = ("indexOf", "lastIndexOf")
-_TRANSFORMS = {"transformList": "", "transformMap": "__map_of", "transformMapEntry": "__merged"}
-_SAME = {"all": "all", "exists": "exists", "existsOne": "exists_one", "exists_one": "exists_one"}
+_MAPS = {"transformMap": "__map_of", "transformMapEntry": "__merged"}
+_TAKE_LISTS = {*_OF_LISTS, *_MAPS, "isSorted", "sum", "min", "max"}
+_GIVE_NO_PLAIN_VALUE = {"optional", "validate", "named", "null", "google", ".?"}
+
+
+def unsafe(expression: str) -> bool:
+    """Whether an optional or null could come to a function of Python's in a list. The library crashes on such an optional, and
+    does not count its references to None."""
+    tokens = _tokens(expression)
+    marks = any(one == "?" and before in {".", "[", "{", ","} for before, one in pairwise(tokens))
+    return not _TAKE_LISTS.isdisjoint(tokens) and (marks or not _GIVE_NO_PLAIN_VALUE.isdisjoint(tokens))
 
 
 def expanded(expression: str) -> str:
@@ -53,20 +62,18 @@ def _made(tokens: list[str], place: int) -> tuple[int, int, str] | None:
     return (begin, end, text) if text else None
 
 
-def _comprehension(name: str, receiver: list[str], arguments: list[list[str]]) -> str:
-    if len(arguments) < 3 or any(len(one) != 1 or not one[0].isidentifier() for one in arguments[:2]):
+def _transformed(name: str, receiver: list[str], arguments: list[list[str]]) -> str:
+    if len(arguments) not in (3, 4):
         return ""
-    (key,), (value,), *rest = arguments
-    whole = " ".join(receiver)
-    keys, at = whole, f"({whole})[{key}]"
-    if receiver[0] == "[" and _end(receiver, 0) == len(receiver):
-        keys = str(list(range(len(_split(receiver[1:-1])))))
-    bound = [f"cel.bind({value}, {at}, {' '.join(one)})" for one in rest]
-    if name in _TRANSFORMS and len(bound) in (1, 2):
-        kept = f"({keys}).filter({key}, {bound[0]})" if len(bound) == 2 else f"({keys})"
-        made = f"[dyn({key}), dyn({bound[-1]})]" if name == "transformMap" else f"{bound[-1]}"
-        return f"{_TRANSFORMS[name]}({kept}.map({key}, {made}))"
-    return f"({keys}).{_SAME[name]}({key}, {bound[0]})" if name in _SAME and len(bound) == 1 else ""
+    *given, last = [" ".join(one) for one in arguments]
+    entry = f"[dyn({given[0]}), dyn({last})]" if name == "transformMap" else last
+    return f"{_MAPS[name]}({' '.join(receiver)}.transformList({', '.join(given)}, {entry}))"
+
+
+def _exists_one(name: str, receiver: list[str], arguments: list[list[str]]) -> str:
+    if len(arguments) != 3:
+        return ""
+    return f"{' '.join(receiver)}.existsOne({', '.join(' '.join(one) for one in arguments)})"
 
 
 def _validate(name: str, receiver: list[str], arguments: list[list[str]]) -> str:
@@ -83,7 +90,8 @@ def _named(name: str, receiver: list[str], arguments: list[list[str]]) -> str:
 
 
 _MACROS: dict[str, Callable[[str, list[str], list[list[str]]], str]] = {
-    **dict.fromkeys((*_SAME, *_TRANSFORMS), _comprehension),
+    **dict.fromkeys(_MAPS, _transformed),
+    "exists_one": _exists_one,
     "validate": _validate,
     "named": _named,
 }

@@ -34,11 +34,11 @@ MAY_IMPORT_OURS = {
 }
 # Where a package is not named here, it may import whatever pyproject.toml declares.
 MAY_IMPORT_OTHERS = {
-    "dds_core": {"transitions", "pydantic", "msgspec", "cel_expr_python"},
+    "dds_core": {"transitions", "pydantic", "msgspec", "cel_expr_python", "re2"},
     "dds_migrations": {"sqlalchemy", "alembic"},
 }
 # What only some parts of our packages may load, so that whoever imports a package does not pay for it.
-ONLY_BELOW = {"cel_expr_python": {"dds_core.matching", "dds_lab.api.expressions"}}
+ONLY_BELOW = {"cel_expr_python": {"dds_core.matching", "dds_lab.api.expressions"}, "re2": {"dds_core.matching"}}
 # A list of what is allowed and not of what is forbidden: who wants another module has to argue that it is pure.
 PURE_STANDARD_LIBRARY = (
     "__future__ abc ast base64 binascii bisect codecs collections contextlib copy dataclasses datetime "
@@ -52,6 +52,7 @@ CLOCK_CALLS = {f"{kind}.{call}" for kind in ("datetime", "date") for call in ("n
 DISTRIBUTION_OF = {
     "yaml": "pyyaml",
     "cel_expr_python": "cel-expr-python",
+    "re2": "google-re2",
     "pydantic_core": "pydantic",
     "urllib3": "kubernetes",
     "prometheus_client": "prometheus-client",
@@ -231,6 +232,7 @@ def test_importing_the_core_loads_no_adapter_and_none_of_their_libraries() -> No
         "psycopg",
         "yaml",
         "cel_expr_python",
+        "re2",
         "dds_adapters",
         "dds_migrations",
         "dds_lab",

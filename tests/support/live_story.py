@@ -36,7 +36,7 @@ PATIENT = QUICK.model_copy(update={"scheduler": SchedulerPolicy(binding_timeout_
 """A policy for a wire on which much takes long."""
 _MIGRATING = threading.Lock()
 """Alembic keeps its environment in globals; stories may be played side by side."""
-LENIENT = Measure(lately=600.0, patience=1_200.0, news=5.0, changes=12)
+LENIENT = Measure(lately=600.0, patience=1_200.0, news=5.0, changes=12, beside=600.0)
 """A judge who knows that nobody could be told anything for a while."""
 
 

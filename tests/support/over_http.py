@@ -45,7 +45,7 @@ _MIGRATING = threading.Lock()
 
 def measure_at(speed: float) -> Measure:
     """A judge who knows that news takes its time over a wire, most of a second of ours, and a cool-down two minutes and a bit."""
-    return Measure(news=0.8 * speed, changes=12, patience=180.0)
+    return Measure(news=0.8 * speed, changes=12, patience=180.0, beside=180.0)
 
 
 def scaled(policy: Policy, speed: float) -> Policy:
