@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Generic, NamedTuple
 
 from dds_core.component import Component, P
-from dds_core.events import SCHEMA_VERSION, DeadlinePassed, Decision, Event, Transition, encode
+from dds_core.events import SCHEMA_VERSION, Checkpoint, DeadlinePassed, Decision, Event, Transition, encode
 from dds_core.kit.work import Caused
 from dds_core.log.envelope import Group, NewEvent
 
@@ -54,6 +54,12 @@ def new_event(event: Event, at: int, cause: int | None) -> NewEvent:
         to_state=getattr(event, "target", None) if moved else None,
         cause=cause,
     )
+
+
+def checkpoint(component: Component[P], state: P, at: int) -> Step:
+    """The step whose fact holds the whole state, so that a later start needs no event before it."""
+    picture = Checkpoint(projection=component.projection, picture=component.dump(state))
+    return Step(max(at, state.now), picture, [])
 
 
 class EngineOf(Generic[P]):

@@ -60,6 +60,10 @@ class Fenced(LogError):
     """The epoch is not the log's newest: another writer has taken over."""
 
 
+class LogWentBack(LogError):
+    """The log lacks events that this process appended: its database went back to an older copy."""
+
+
 class ForeignLog(LogError, InputError):
     """The log belongs to another cluster or component."""
 
@@ -93,6 +97,23 @@ class BrokenChain(LogError, VerificationFailed):
             f"position {position}: {reason}",
             where=f"log {log}",
             fix="compare with an archive, an export or an anchor made before",
+        )
+
+
+class WrongHead(LogError, VerificationFailed):
+    """The head row of a log is not as its events say."""
+
+
+class Unfoldable(LogError, VerificationFailed):
+    """The group that begins at `position` cannot be folded, so nothing after it can be used; `reason` says why."""
+
+    def __init__(self, position: int, reason: str) -> None:
+        self.position = position
+        self.reason = reason
+        super().__init__(
+            f"it cannot be folded from here on: {reason}",
+            where=f"position {position}",
+            fix="`dds log repair` goes on from the state before it; find out what wrote it",
         )
 
 

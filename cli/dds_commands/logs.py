@@ -1,10 +1,11 @@
-"""`dds log`: import, export, verify, archive, tail, redact and anchor a log."""
+"""`dds log`: import, export, verify, repair, archive, tail, redact and anchor a log."""
 
 from __future__ import annotations
 
 import difflib
 import shutil
 import sys
+import time
 from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
@@ -33,21 +34,22 @@ from dds_commands.parameters import (
 from dds_commands.running import FINE, VERIFICATION
 from dds_commands.screen import counted, note, position_bar, progress, show, show_json, show_jsonl, style
 from dds_commands.sources import Log, Opened
-from dds_core.component import Component
-from dds_core.errors import InputError, NotALogFile
-from dds_core.events import TYPES
+from dds_core.component import Component, component_of
+from dds_core.engine import EngineOf, checkpoint
+from dds_core.errors import InputError, NotALogFile, Unfoldable
+from dds_core.events import TYPES, LogRepaired
 from dds_core.log import LOG_OPENED, Anchor, ChainCheck, Envelope, EventSource, Head, JoinedSource, LeanEvent, checked
 from dds_core.log.codec import BadLine, decode_anchor, encode_anchor
-from dds_core.replay import VerifyReport, verify
+from dds_core.replay import VerifyReport, fold_log, verify
 from dds_core.scaler.component import SCALER
 from dds_core.timeline.clock import rfc3339
 
 _NEWEST = 20
 
 
-@click.group("log", short_help="Import, export, verify, archive, show and redact a log.")
+@click.group("log", short_help="Import, export, verify, repair, archive, show and redact a log.")
 def log() -> None:
-    """Import, export, verify, archive, follow, redact and anchor a log."""
+    """Import, export, verify, repair, archive, follow, redact and anchor a log."""
 
 
 @log.command("import")
@@ -132,8 +134,9 @@ def log_verify(sources: tuple[str, ...], url: str | None, name: str | None, anch
     """
     with Opened() as opened:
         log = _log(opened, sources, url, name)
-        rows = log.source.read(log.after)
-        return verify_rows(rows, log.length, log.label, form, _anchors(opened, anchor_file), log.component)
+        head = log.source.head() if isinstance(log.source, SqlLog) else None
+        rows = log.source.read(log.after, head.position if head is not None else None)
+        return verify_rows(rows, log.length, log.label, form, _anchors(opened, anchor_file), log.component, head)
 
 
 @log.command("archive")
@@ -315,6 +318,45 @@ def log_redact(
     show(f"erased the data of {counted(erased, 'event')} in {where}")
 
 
+@log.command("repair")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@log_option
+def log_repair(yes: bool, url: str | None, name: str | None) -> None:
+    """Let a log that cannot be folded to its end go on from the last state that can.
+
+    Nothing is removed: a fact says what is passed over, and a checkpoint of that state follows. A running dds is fenced off; the
+    next one lists the cluster and goes on. A log that can be folded is left as it is.
+    """
+    where = without_password(required_log(url))
+    with Opened() as opened:
+        source = opened.log(required_log(url), name, None)
+        component: Component[Any] = component_of(source.name)
+        head = source.head()
+        begin = max(0, head.checkpoint - 1)
+        try:
+            fold_log(source.read_lean(begin, head.position), component)
+        except Unfoldable as error:
+            stop = error
+        else:
+            show(f"log {source.name} in {where} can be folded to its end, {head.position}: nothing was changed")
+            return
+        passed = f"positions {stop.position} to {head.position} of log {source.name}"
+        if not yes:
+            if not sys.stdin.isatty():
+                raise InputError(
+                    f"{passed} would be passed over and nobody is there to ask", where=where, fix="give --yes"
+                )
+            click.confirm(f"Pass over {passed} ({stop.reason})?", abort=True, err=True)
+        now = time.time_ns() // 1000
+        epoch = source.take_epoch(now)
+        head = source.head()  # now nothing more comes
+        engine: EngineOf[Any] = EngineOf(component, fold_log(source.read_lean(begin, stop.position - 1), component))
+        step = engine.feed(LogRepaired(stop.position, head.position, stop.reason), now)
+        mended = [step.group(0), checkpoint(component, engine.state, now).group(1)]
+        rows = source.append(mended, epoch=epoch, recorded_at=now)
+    show(f"repaired at position {rows[0].position}: {passed} are passed over; start dds, which lists the cluster")
+
+
 @log.command("anchor")
 @source_arguments
 @click.option("--position", type=click.IntRange(min=1), help="Position of the event; by default the newest.")
@@ -356,13 +398,16 @@ def verify_rows(
     form: str,
     anchors: Iterable[Anchor] = (),
     component: Component[Any] = SCALER,
+    head: Head | None = None,
 ) -> int:
     """Verify the rows and print the result. Returns VERIFICATION if a decision differs from what the rules decide, else FINE.
-    Raises BrokenChain if the hash chain is broken."""
+    Raises BrokenChain if the hash chain is broken, and WrongHead if `head` is not that of the rows."""
     check = ChainCheck(anchors)
     report = verify(progress(checked(rows, check), length, "verifying"), component=component)
     if report.ok:
         check.report()
+    if head is not None:
+        check.check_head(head)
     _show_report(report, label, form)
     if report.ok:
         return FINE
@@ -387,6 +432,8 @@ def _show_report(report: VerifyReport, label: str, form: str) -> None:
         note(f"the log was written with {', '.join(others)} for selectors; here it is {EVALUATOR}")
     for first, last in report.unjudged:
         show(f"positions {first} to {last} cannot be judged: data were erased")
+    for repair in report.repaired:
+        show(f"positions {repair.stops} to {repair.last} were passed over by a repair: {repair.reason}")
     for difference in report.differences:
         show(dress(str(difference), "bad"))
     if report.ok:
@@ -404,5 +451,6 @@ def _report_data(report: VerifyReport, label: str) -> dict[str, Any]:
         "other_code": report.other_code,
         "evaluators": sorted(set(report.evaluators) - {""}),
         "unjudged": [list(span) for span in report.unjudged],
+        "repaired": [[repair.stops, repair.last] for repair in report.repaired],
         "differences": [{"position": d.position, "expected": d.expected, "found": d.found} for d in report.differences],
     }

@@ -53,10 +53,9 @@ from dds_commands.state import (
 from dds_commands.timelines import brief, require_path, show_text
 from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.autoscaler.state import Fleet
-from dds_core.engine import Step
+from dds_core.engine import Step, checkpoint
 from dds_core.errors import InputError
 from dds_core.events import Decision, Event
-from dds_core.events.shared import Checkpoint
 from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES
 from dds_core.log import ChainReport, Envelope, Group, fixed_salts
 from dds_core.log.chain import SaltSource, advanced, check_cluster, seal
@@ -70,7 +69,7 @@ from dds_core.scaler.component import SCALER
 from dds_core.scaler.events import ClaimMoved, DeviceMoved
 from dds_core.scaler.fold import apply
 from dds_core.scaler.policy import Policy
-from dds_core.scaler.state import PROJECTION, State, dump
+from dds_core.scaler.state import State
 from dds_core.timeline import LEGEND, Entry, Moment, Subject, as_data, path_diagram, render_lines
 from dds_core.timeline.clock import rfc3339
 from dds_core.timeline.phrases import listed, spoken
@@ -241,8 +240,7 @@ def with_checkpoint(steps: Iterable[Step]) -> Iterator[Group]:
             apply(state, event, step.at)
         state.dirty.clear()
         yield step.group(ordinal - 1)
-    fact = Checkpoint(projection=PROJECTION, picture=dump(state))
-    yield Step(state.now, fact, []).group(ordinal)
+    yield checkpoint(SCALER, state, state.now).group(ordinal)
 
 
 def sealed(name: str, cluster: str, groups: Iterable[Group], recorded_at: int, salts: SaltSource) -> Iterator[Envelope]:

@@ -27,7 +27,7 @@ from dds_commands.parameters import LOG_VARIABLE, STANDARD, Place, served_log, w
 from dds_commands.screen import note, progress
 from dds_core.component import Component
 from dds_core.engine import Step
-from dds_core.errors import DdsError, FileError, InputError
+from dds_core.errors import DdsError, FileError, InputError, Unfoldable
 from dds_core.events.base import TYPES, Fact
 from dds_core.events.shared import Checkpoint
 from dds_core.kit.policy import MICROSECONDS
@@ -196,7 +196,11 @@ class Log:
     def state(self, at: int | None, until: int | None) -> Any:
         start = self._checkpoint(at, until)
         rows = progress(self._rows(start - 1, at, until), None, "folding")
-        return fold_log(rows, component=self.component)
+        try:
+            return fold_log(rows, component=self.component)
+        except Unfoldable as error:
+            note(f"{self.label}: {error}; shown is the state before it")
+            return self.state(at, error.position - 1)
 
     def _rows(self, after: int, at: int | None, until: int | None) -> Iterator[LeanEvent]:
         """Rows up to an instant and position. They end before a later fact, never within a group."""

@@ -22,7 +22,7 @@ from dds_commands.timelines import brief
 from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.autoscaler.state import Fleet
 from dds_core.component import Component
-from dds_core.errors import InputError, LogUnavailable
+from dds_core.errors import InputError, LogUnavailable, Unfoldable
 from dds_core.events.base import TYPES, Fact
 from dds_core.events.shared import Alerted
 from dds_core.kit.policy import MICROSECONDS
@@ -443,7 +443,7 @@ class LogView:
 
     def __init__(self, log: EventSource) -> None:
         self._log = log
-        self._position = 0
+        self._position = self._stopped = 0
         self.component: Component[Any] = component_of(log.name)
         if self.component not in (SCALER, PUBLISHER, AUTOSCALER):
             what = f"the status of a {self.component.name} cannot be shown here"
@@ -456,23 +456,27 @@ class LogView:
     def refresh(self) -> None:
         """Read to the log's end. Raises LogUnavailable; the next call then starts from a checkpoint again."""
         head = self._log.head()
-        if head.archived > self._position:
-            self._position = 0
+        if head.archived > self._position or head.checkpoint > self._stopped > 0:
+            self._position = self._stopped = 0
         try:
-            if head.position > self._position:
-                self._read_on(head)
+            if head.position > self._position and not self._stopped:
+                self._read_on(head, head.position)
         except LogUnavailable:
             self._position = 0  # the state may hold part of a group
             raise
+        except Unfoldable as error:
+            note(f"{self._log.name}: {error}; shown is the state before it")
+            self._position, self._stopped = 0, error.position
+            self._read_on(head, error.position - 1)
         self.head, self._position = head, head.position
 
-    def _read_on(self, head: Head) -> None:
+    def _read_on(self, head: Head, until: int) -> None:
         begun = self.state if self._position else None
         after = self._position or max(head.checkpoint, 1) - 1
-        rows = progress(self._log.read_lean(after, head.position), head.position - after, "folding")
+        rows = progress(self._log.read_lean(after, until), until - after, "folding")
         first = after + (begun is None)  # it may be a checkpoint, which is no news
         last: list[LeanEvent] = []
-        self.state = fold_log(_until(rows, max(first, head.position - _NEWS), last), self.component, begun)
+        self.state = fold_log(_until(rows, max(first, until - _NEWS), last), self.component, begun)
         if begun is None:
             self._begin_news()
         entries = [entry for moment in moments(last, self.component) for entry in self._teller.tell(moment)]

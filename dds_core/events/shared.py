@@ -102,6 +102,36 @@ class Started(OfScaler, frozen=True):
         return f"dds {self.code} started in mode {self.mode}, epoch {self.epoch}"
 
 
+class EventsLost(OfScaler, frozen=True):
+    """The database went back: the log ended at position `kept` when this process found it, but an earlier one had written up to
+    `position`, where the hash was `hash` (hex), in epoch `epoch`. What was lost is in no log; what came of it is listed anew."""
+
+    level: ClassVar[Level] = "warning"
+
+    kept: int
+    position: int
+    hash: str
+    epoch: int
+
+    def words(self, names: Names) -> str:
+        lost = f"events {self.kept + 1} to {self.position} are lost" if self.position > self.kept else "events are lost"
+        return f"the database went back to an older copy: {lost}, which were written in epoch {self.epoch} or before"
+
+
+class LogRepaired(OfScaler, frozen=True):
+    """A person had the log go on from the state before `stops`: the events from there to `last` could not be folded (`reason`)
+    and are passed over. A checkpoint of that state follows."""
+
+    level: ClassVar[Level] = "warning"
+
+    stops: int
+    last: int
+    reason: str
+
+    def words(self, names: Names) -> str:
+        return f"the log was repaired: events {self.stops} to {self.last} are passed over ({self.reason})"
+
+
 class PolicyChanged(OfScaler, frozen=True):
     """The whole effective policy as a JSON object. `digest`: its SHA-256."""
 
@@ -316,6 +346,6 @@ EVENTS = (
     ClaimGone,
     FabricResourceObserved,
     FabricResourceGone,
-    *register(Rejected, ConfigMissing, Started, PolicyChanged, Capabilities, Synced, Stale),
+    *register(Rejected, ConfigMissing, Started, EventsLost, LogRepaired, PolicyChanged, Capabilities, Synced, Stale),
     *register(WriteDone, WriteRefused, Superseded, WriteObsolete, DeadlinePassed, Checkpoint, NodeLabelled, Alerted),
 )

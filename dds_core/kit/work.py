@@ -153,6 +153,12 @@ def started(state: State, event: e.Started, at: int) -> None:
     state.restarted = True
 
 
+def repaired(state: State, event: e.LogRepaired, at: int) -> None:
+    """What the state was before says nothing about now: as after a start, all is listed first."""
+    state.synced = False
+    state.restarted = True
+
+
 def synced(state: P, at: int, void_unseen: Callable[[P, int], Iterable[Key]]) -> None:
     """The whole cluster was listed. After a restart, decisions whose outcome the cluster does not show are void, and the level
     pass that follows makes them again. `void_unseen` voids them and returns their keys."""
@@ -204,6 +210,8 @@ FOLDS: dict[type[Event], Fold] = {
     e.ConfigMissing: config_missing,
     e.Started: started,
     e.Stale: stale,
+    e.EventsLost: nothing,
+    e.LogRepaired: repaired,
     e.Superseded: nothing,
     e.Checkpoint: nothing,
     e.Alerted: alerted,

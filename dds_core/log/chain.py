@@ -17,6 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from typing import Any
 
 import msgspec
 
@@ -27,10 +28,12 @@ from dds_core.errors import (
     Fenced,
     ForeignLog,
     InvalidEvent,
+    LogWentBack,
     NotACheckpoint,
+    WrongHead,
     WrongVersion,
 )
-from dds_core.log.envelope import CHECKPOINT, GENESIS, LOG_OPENED, Envelope, Group, Head, NewEvent
+from dds_core.log.envelope import CHECKPOINT, GENESIS, HEAD_FIELDS, LOG_OPENED, Envelope, Group, Head, NewEvent
 from dds_core.log.interface import EventLog
 
 SaltSource = Callable[[str], bytes]
@@ -42,11 +45,13 @@ _INDEXED = re.compile(r"\.[0-9]{1,9}$")
 
 
 class Anchor(msgspec.Struct, frozen=True, gc=False):
-    """A position and its hash, kept outside the log: the only defence against a cut tail or a rebuilt chain."""
+    """A position and its hash, kept outside the log: the only defence against a cut tail or a rebuilt chain. `epoch`: the newest
+    that was taken, 0 if that is not known."""
 
     log: str
     position: int
     hash: bytes
+    epoch: int = 0
 
 
 class ChainReport(msgspec.Struct, frozen=True):
@@ -156,6 +161,7 @@ class ChainCheck:
         self._previous: Envelope | None = None
         self._first = 0
         self._index = 0
+        self._epoch, self._ordinal, self._checkpoint, self._first_checkpoint = 0, -1, 0, 0
         self._unjudged: list[tuple[int, int]] = []
 
     def feed(self, e: Envelope) -> None:
@@ -167,6 +173,36 @@ class ChainCheck:
         except (TypeError, ValueError, AttributeError):  # a damaged database returns values of any type
             raise BrokenChain(e.log, e.position, "a field is of another kind than was written") from None
         self._previous = e
+        self._ordinal = max(self._ordinal, e.group) if e.epoch == self._epoch else e.group
+        self._epoch = e.epoch
+        if e.type == CHECKPOINT:
+            self._checkpoint = e.position
+            self._first_checkpoint = self._first_checkpoint or e.position
+
+    def check_head(self, head: Head) -> None:
+        """Raise `WrongHead` if this head does not belong to the events that were fed, which are all of the log."""
+        last = self._previous
+        if last is None:
+            return
+        ordinal = max(self._ordinal, head.archived_ordinal) if head.epoch == last.epoch else -1
+        expected = {
+            "position": last.position,
+            "hash": last.hash,
+            "recorded_at": last.recorded_at,
+            "epoch": max(head.epoch, last.epoch),
+            "ordinal": ordinal,
+            "checkpoint": self._checkpoint,
+            "archived": self._first - 1 if self._first == self._first_checkpoint else 0,
+        }
+        for field, value in expected.items():
+            found = getattr(head, field)
+            if found != value:
+                shown = (
+                    (found.hex(), value.hex())
+                    if isinstance(found, bytes) and isinstance(value, bytes)
+                    else (found, value)
+                )
+                raise wrong_head(head.log, f"{field} is {shown[0]}, by the events it is {shown[1]}")
 
     def report(self) -> ChainReport:
         """What was checked. Raises `BrokenChain` when an anchor lies beyond the last event: the tail was cut."""
@@ -241,15 +277,20 @@ def verify_chain(envelopes: Iterable[Envelope], *, anchors: Iterable[Anchor] = (
 
 def anchor_of(head: Head) -> Anchor:
     """The log's current position and hash, to be kept outside the log."""
-    return Anchor(head.log, head.position, head.hash)
+    return Anchor(head.log, head.position, head.hash, head.epoch)
 
 
 def verify_log(log: EventLog, *, after: int | None = None, anchors: Iterable[Anchor] = ()) -> ChainReport:
     """Check the whole log, or the events after position `after`. The log's head is used as one more anchor. Raises `BrokenChain`
     with the first wrong position."""
     head = log.head()
-    start = head.archived if after is None else after
-    return verify_chain(log.read(start), anchors=[*anchors, anchor_of(head)])
+    check = ChainCheck([*anchors, anchor_of(head)])
+    for envelope in log.read(head.archived if after is None else after, head.position):
+        check.feed(envelope)
+    report = check.report()
+    if after is None:
+        check.check_head(head)
+    return report
 
 
 # -- checks that every implementation of a log makes ------------------------------------------------------------------
@@ -288,6 +329,22 @@ def _check_event(group: Group, index: int, event: NewEvent) -> None:
         raise InvalidEvent(f"data is no UTF-8 text ({error.reason})", where=where, fix="encode data as JSON") from None
 
 
+def wrong_head(log: str, what: str) -> WrongHead:
+    fix = "somebody changed it; compare with an export or a backup, and import that into a new database"
+    return WrongHead(f"the head row is wrong: {what}", where=f"log {log}", fix=fix)
+
+
+_KINDS = [{"str": str, "int": int, "bytes": bytes}[kind] for kind in Head.__annotations__.values()]
+
+
+def head_from(row: Sequence[Any]) -> Head:
+    """The head of a stored row, whose fields are in the order of `HEAD_FIELDS`. Raises `WrongHead` for one of another kind."""
+    for field, value, kind in zip(HEAD_FIELDS, row, _KINDS, strict=True):
+        if type(value) is not kind:
+            raise wrong_head(str(row[0]), f"{field} is {value!r}, which is no {kind.__name__}")
+    return Head(*row)
+
+
 def check_epoch(head: Head, epoch: int) -> None:
     """Raise `Fenced` unless `epoch` is the newest epoch that the log has given to a writer."""
     if epoch != head.epoch or epoch < 1:
@@ -295,6 +352,25 @@ def check_epoch(head: Head, epoch: int) -> None:
             f"epoch {epoch} may not write, the newest is {head.epoch}",
             where=f"log {head.log}",
             fix="stop writing; take a new epoch only after winning the lease again",
+        )
+
+
+def lacks(head: Head, left: Anchor, there: bytes | None) -> bool:
+    """Whether a log with this head lacks the event at which a writer left it. `there`: the hash at that position, None if there
+    is none. An archived event counts as there, since archiving verifies it."""
+    return there != left.hash and left.position > head.archived
+
+
+def check_goes_on(head: Head, left: Anchor, there: bytes | None) -> None:
+    """Raise `LogWentBack` if the log lacks the event at which this writer left it."""
+    if lacks(head, left, there):
+        lost = left.position - head.position
+        what = f"it ends at position {head.position}" if lost > 0 else f"another event is at position {left.position}"
+        raise LogWentBack(
+            f"{what}, but this process wrote up to {left.position}: the database went back to an older copy",
+            where=f"log {head.log}",
+            fix="start dds again: it takes a new epoch, lists the cluster and goes on; look why commits were lost "
+            "(a replica that was promoted, a backup that was restored)",
         )
 
 
@@ -443,9 +519,10 @@ def advanced(head: Head, fresh: Sequence[Envelope]) -> Head:
     )
 
 
-def with_epoch(head: Head, recorded_at: int) -> Head:
-    """The head after a writer has taken the next epoch."""
-    return msgspec.structs.replace(head, epoch=head.epoch + 1, ordinal=-1, archived_ordinal=-1, epoch_at=recorded_at)
+def with_epoch(head: Head, recorded_at: int, above: int = 0) -> Head:
+    """The head after a writer has taken the next epoch, also the next after `above`."""
+    epoch = max(head.epoch, above) + 1
+    return msgspec.structs.replace(head, epoch=epoch, ordinal=-1, archived_ordinal=-1, epoch_at=recorded_at)
 
 
 def truncated(head: Head, checkpoint: Envelope | None, position: int, removed_ordinals: Iterable[int]) -> Head:

@@ -50,10 +50,11 @@ class Closing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hash: str
 
 
-class _AnchorLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _AnchorLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     log: str
     position: int
     hash: str
+    epoch: int = 0
 
 
 def _line_of(kind: type[msgspec.Struct], *, strict: bool) -> Any:
@@ -134,13 +135,13 @@ def decode_closing(line: bytes) -> Closing:
 
 def encode_anchor(anchor: Anchor) -> bytes:
     """An anchor as one JSON object, without a line break."""
-    return _encode(_AnchorLine(anchor.log, anchor.position, anchor.hash.hex()))
+    return _encode(_AnchorLine(anchor.log, anchor.position, anchor.hash.hex(), anchor.epoch))
 
 
 def decode_anchor(line: bytes) -> Anchor:
     """The anchor of a line; raises `BadLine`."""
     try:
         x = msgspec.json.decode(line, type=_AnchorLine)
-        return Anchor(x.log, x.position, bytes.fromhex(x.hash))
+        return Anchor(x.log, x.position, bytes.fromhex(x.hash), x.epoch)
     except (msgspec.DecodeError, ValueError) as error:
         raise BadLine(str(error)) from None

@@ -60,8 +60,9 @@ class EventSource(Protocol):
 class EventLog(EventSource, Protocol):
     """One log with many readers and one writer at a time. The epoch keeps out older writers."""
 
-    def take_epoch(self, recorded_at: int) -> int:
-        """Take the next epoch. From then on the log refuses every append with an older one. Call it after winning the lease."""
+    def take_epoch(self, recorded_at: int, above: int = 0) -> int:
+        """Take the next epoch, also the next after `above`. From then on the log refuses every append with an older one. Call it
+        after winning the lease."""
 
     def append(
         self,
@@ -76,7 +77,8 @@ class EventLog(EventSource, Protocol):
         After a failure of unknown outcome, call it again with the same groups, batched in any way: groups that are already in the
         log with the same content are returned as stored. `expected` has the version that a stream must have before the append.
 
-        Raises `Fenced` (the epoch is not the newest), `EventConflict` (an event with this id has another content),
+        Raises `Fenced` (the epoch is not the newest), `LogWentBack` (what this object appended before is not there any more: the
+        database went back), `EventConflict` (an event with this id has another content),
         `WrongVersion`, `InvalidEvent`, `Archived` (the group may have been archived and cannot be compared), and
         `LogUnavailable` (the storage failed). After any error, no group was written in part.
         """

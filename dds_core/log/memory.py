@@ -55,8 +55,8 @@ class MemoryLog:
         """Raise `ForeignLog` unless this is the log of `cluster`."""
         check_cluster(self._head, cluster)
 
-    def take_epoch(self, recorded_at: int) -> int:
-        self._head = with_epoch(self._head, recorded_at)
+    def take_epoch(self, recorded_at: int, above: int = 0) -> int:
+        self._head = with_epoch(self._head, recorded_at, above)
         return self._head.epoch
 
     def append(

@@ -13,9 +13,13 @@ from pydantic import BaseModel
 
 from dds_core.component import Component, P
 from dds_core.engine import EngineOf, Step
+from dds_core.errors import DdsError, Unfoldable
 from dds_core.events import (
     Checkpoint,
     DeadlinePassed,
+    EventsLost,
+    Fact,
+    LogRepaired,
     PolicyChanged,
     Started,
     Superseded,
@@ -36,10 +40,11 @@ Rows = Iterable[Envelope] | Iterable[LeanEvent]
 
 def fold_log(rows: Rows, component: Component[P], state: P | None = None) -> P:
     """The state after all events of the log: only `apply`, no decisions. The log may start with a checkpoint. Redacted events are
-    skipped."""
+    skipped, and so is what a repair passes over. Raises Unfoldable for a log that does not fold to its end."""
     apply = component.apply
     result = state if state is not None else component.state()
     first = state is None
+    begun, stop = 0, None
     for row in rows:
         if row.type == LOG_OPENED:
             require_component(row, component)
@@ -47,14 +52,25 @@ def fold_log(rows: Rows, component: Component[P], state: P | None = None) -> P:
         event = event_of(row, component)
         if event is None:
             continue
+        if isinstance(event, Fact):
+            begun = row.position
+        if stop is not None:
+            if isinstance(event, LogRepaired) and event.stops == stop.position:
+                first, stop = True, None
+            continue
         if isinstance(event, Checkpoint):
             if first:
                 result = component.load(event.picture)
         else:
-            apply(result, event, row.occurred_at)
+            try:
+                apply(result, event, row.occurred_at)
+            except Exception as error:
+                stop = Unfoldable(begun, error.what if isinstance(error, DdsError) else repr(error))
             result.dirty.clear()
         first = False
     result.dirty.clear()
+    if stop is not None:
+        raise stop
     return result
 
 
@@ -79,7 +95,9 @@ def re_decide(rows: Iterable[Envelope], policy: BaseModel, component: Component[
         if isinstance(fact, Checkpoint) and engine.state.now == 0:
             engine = EngineOf(component, component.load(fact.picture))
             fact = None
-        if isinstance(fact, PolicyChanged) or (fact is not None and not given and not isinstance(fact, Started)):
+        if isinstance(fact, PolicyChanged) or (
+            fact is not None and not given and not isinstance(fact, (Started, EventsLost))
+        ):
             if not given:
                 given = True
                 step = engine.feed(changed, group.at)

@@ -9,7 +9,18 @@ from typing import Any, Generic
 from dds_core.component import Component, P
 from dds_core.engine import new_event
 from dds_core.errors import DdsError, IllegalTransition
-from dds_core.events import SCHEMA_VERSION, Checkpoint, DeadlinePassed, Event, Fact, PolicyChanged, Started, encode
+from dds_core.events import (
+    SCHEMA_VERSION,
+    Checkpoint,
+    DeadlinePassed,
+    Event,
+    EventsLost,
+    Fact,
+    LogRepaired,
+    PolicyChanged,
+    Started,
+    encode,
+)
 from dds_core.kit.deadlines import Deadline
 from dds_core.kit.work import Broken, Caused
 from dds_core.log.chain import event_id
@@ -31,8 +42,9 @@ class Difference:
 
 @dataclass(slots=True)
 class VerifyReport:
-    """The result of a verification. `unjudged` are ranges (first and last position) that cannot be judged because of redaction.
-    `fingerprints` identify the code that wrote the log; `evaluators` name the CEL evaluators that it used."""
+    """The result of a verification. `unjudged` are ranges (first and last position) that cannot be judged because of redaction,
+    `repaired` are the repairs, which say what was passed over. `fingerprints` identify the code that wrote the log; `evaluators`
+    name the CEL evaluators that it used."""
 
     events: int = 0
     groups: int = 0
@@ -40,6 +52,7 @@ class VerifyReport:
     last: int = 0
     differences: list[Difference] = field(default_factory=list)
     unjudged: list[tuple[int, int]] = field(default_factory=list)
+    repaired: list[LogRepaired] = field(default_factory=list)
     fingerprints: list[str] = field(default_factory=list)
     evaluators: list[str] = field(default_factory=list)
     other_code: bool = False
@@ -75,12 +88,10 @@ class Verification(Generic[P]):
 
     def run(self, logged: Iterable[LoggedGroup]) -> VerifyReport:
         for group in logged:
-            self.take(group)
-            if len(self.report.differences) >= self._at_most:
-                break
-        else:
-            if not self._blind and self._state.synced:
-                self._break(self.report.last, self._component.invariants.everywhere(self._state))
+            if len(self.report.differences) < self._at_most or isinstance(group.events[0], LogRepaired):
+                self.take(group)
+        if len(self.report.differences) < self._at_most and not self._blind and self._state.synced:
+            self._break(self.report.last, self._component.invariants.everywhere(self._state))
         return self.report
 
     def take(self, group: LoggedGroup) -> None:
@@ -93,6 +104,9 @@ class Verification(Generic[P]):
         if isinstance(fact, Checkpoint):
             self._checkpoint(group.position, fact)
             return
+        if isinstance(fact, LogRepaired):
+            self._repaired(group.position, fact)
+            return
         if None in group.events:
             self._blind = True
         if self._blind:
@@ -104,6 +118,18 @@ class Verification(Generic[P]):
             report.evaluators.append(fact.evaluator)
             report.other_code = report.other_code or fact.fingerprint != self._fingerprint
         self._judge(group, fact)
+
+    def _repaired(self, position: int, fact: LogRepaired) -> None:
+        """What a repair passes over is not judged, nor is anything up to the checkpoint that follows it."""
+        kept = [one for one in self.report.differences if one.position < fact.stops]
+        if len(kept) == len(self.report.differences):
+            self._differ(
+                position, f"events from {fact.stops} on that cannot be folded", "a repair of what can be folded"
+            )
+        else:
+            self.report.differences = kept
+        self.report.repaired.append(fact)
+        self._blind = True
 
     def _checkpoint(self, position: int, fact: Checkpoint) -> None:
         """Compare a checkpoint with the state folded so far, then continue from the checkpoint."""
@@ -167,7 +193,7 @@ class Verification(Generic[P]):
             known = self._deadline_queue.has(Deadline(fact.due, fact.kind, fact.of))
             if first is None or not known or not first.due == fact.due <= group.at:
                 self._differ(group.position, _said(first), f"deadline {fact.kind} of {fact.of}")
-        elif first is not None and first.due < group.at and not isinstance(fact, (Started, PolicyChanged)):
+        elif first is not None and first.due < group.at and not isinstance(fact, (Started, EventsLost, PolicyChanged)):
             self._differ(group.position, _said(first), f"{type(fact).__name__} before it")
 
     def _check_form(self, row: Envelope, fact: Event) -> None:

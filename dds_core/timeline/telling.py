@@ -14,7 +14,19 @@ from difflib import get_close_matches
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from dds_core.errors import InputError
-from dds_core.events import KIND_OF, Decision, Event, PolicyChanged, Stale, Started, Synced, Transition, after
+from dds_core.events import (
+    KIND_OF,
+    Decision,
+    Event,
+    EventsLost,
+    LogRepaired,
+    PolicyChanged,
+    Stale,
+    Started,
+    Synced,
+    Transition,
+    after,
+)
 from dds_core.log.envelope import LeanEvent
 from dds_core.model import Allocation, Claim, ClaimRequest, Condition, FabricResource
 from dds_core.timeline.phrases import spoken
@@ -259,7 +271,7 @@ class Known:
 
 # -- scope -------------------------------------------------------------------------------------------------------------
 
-ABOUT_ALL = (Started, Stale, Synced, PolicyChanged)
+ABOUT_ALL = (Started, EventsLost, LogRepaired, Stale, Synced, PolicyChanged)
 """Facts that concern every subject."""
 
 

@@ -24,6 +24,7 @@ NO_SOURCE = {
         "log import",
         "log archive",
         "log redact",
+        "log repair",
     ),
     *("lab up", "lab run", "lab import", "lab record", "lab conform", "completion"),
 }

@@ -47,7 +47,8 @@ class Reign:
 
 @dataclass
 class Contender:
-    """One process. `rate` is how fast its clock runs, `skew` by how many seconds its wall clock is wrong."""
+    """One process. `rate` is how fast its clock runs, `skew` by how many seconds its wall clock is wrong, `note` what it leaves
+    for the next holder."""
 
     election: Election
     name: str
@@ -56,6 +57,7 @@ class Contender:
     trip: Callable[[Ask], Trip] = lambda ask: SAFE
     asked: list[Ask] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
+    note: str = ""
 
     def __post_init__(self) -> None:
         self.state = LeaseState(NAMESPACE, NAME, self.name, self.election.settings, self.election.random.random)
@@ -95,7 +97,7 @@ class Contender:
     def _step(self) -> None:
         if self._asking:
             return
-        step = self.state.next(self._clock(), self._wall())
+        step = self.state.next(self._clock(), self._wall(), self.note)
         self._note()
         if isinstance(step, Ask):
             self._send(step)

@@ -21,14 +21,14 @@ from dds_adapters.kubernetes.watch.object_store import Identity, identity
 from dds_adapters.kubernetes.watch.watch_spec import WatchSpec
 from dds_adapters.kubernetes.write.tasks import Task
 from dds_core.component import Component
-from dds_core.engine import EngineOf, Step
+from dds_core.engine import EngineOf, Step, checkpoint
 from dds_core.errors import DdsError, LogUnavailable
 from dds_core.events import (
     Capabilities,
-    Checkpoint,
     DeadlinePassed,
     Decision,
     Event,
+    EventsLost,
     PolicyChanged,
     Stale,
     Started,
@@ -37,7 +37,8 @@ from dds_core.events import (
 )
 from dds_core.kit.policy import Mode
 from dds_core.kit.state import StateBase
-from dds_core.log import Envelope, EventLog, Group, Head
+from dds_core.log import Anchor, Envelope, EventLog, Group, Head
+from dds_core.log.chain import lacks
 from dds_core.replay import fold_log
 from dds_core.text import scrub
 
@@ -117,13 +118,14 @@ class Committed(NamedTuple):
 
 class LogWriter:
     """The groups that one writer of a log has to append. `away`: the log is unavailable. `position`: of the newest known
-    event."""
+    event. `left`: where this writer last left the log."""
 
     def __init__(self, log: EventLog) -> None:
         self.log = log
         self.epoch = 0
         self.position = 0
         self.away = False
+        self.left: Anchor | None = None
         self._pending: deque[tuple[Step, Group]] = deque()
         self._ordinal = 0
 
@@ -136,11 +138,23 @@ class LogWriter:
         """The instant of the first waiting group."""
         return self._pending[0][0].at if self._pending else None
 
-    def take(self, now: int) -> Head:
-        """Become the log's writer. Returns the head; older writers can no longer change it. Raises LogUnavailable."""
-        self.epoch = self.log.take_epoch(now)
+    def take(self, now: int, above: int) -> Head:
+        """Become the log's writer, in an epoch after `above`. Returns the head; older writers can no longer change it. Raises
+        LogUnavailable."""
+        self.epoch = self.log.take_epoch(now, above)
         self._ordinal = 0
         return self.log.head()
+
+    def lost(self, known: Anchor | None, head: Head) -> EventsLost | None:
+        """What the log with this head lacks of an earlier writer's, which left it at `known`."""
+        if known is None or known.log != head.log:
+            return None
+        reachable = head.archived < known.position <= head.position
+        rows = self.log.read(known.position - 1, known.position) if reachable else ()
+        there = next((row.hash for row in rows), None)
+        if not lacks(head, known, there):
+            return None
+        return EventsLost(min(head.position, known.position - 1), known.position, known.hash.hex(), known.epoch)
 
     def put(self, step: Step) -> None:
         """Add a group at the end."""
@@ -160,7 +174,9 @@ class LogWriter:
             for _ in batch:
                 self._pending.popleft()
             if rows:
-                self.position = rows[-1].position
+                newest = rows[-1]
+                self.position = newest.position
+                self.left = Anchor(newest.log, newest.position, newest.hash, self.epoch)
             yield _with_rows(batch, rows)
 
 
@@ -350,6 +366,11 @@ class Controller(ABC, Generic[P]):
         return self._log_writer.position
 
     @property
+    def left(self) -> Anchor | None:
+        """Where this process last left the log; None before its first append. From any thread."""
+        return self._log_writer.left
+
+    @property
     def away(self) -> bool:
         """Whether the log cannot be written. Then no input is taken in and no write may start."""
         return self._log_writer.away
@@ -374,11 +395,12 @@ class Controller(ABC, Generic[P]):
 
     # -- life ----------------------------------------------------------------------------------------------------
 
-    def open(self, now: int) -> None:
-        """Fold the log from its newest checkpoint, take the next epoch, append `Started` and, if it is new, the policy. Raises
-        LogUnavailable, and the errors of a log that cannot be read."""
+    def open(self, now: int, known: Anchor | None = None) -> None:
+        """Fold the log from its newest checkpoint, take the next epoch, append `Started` and, if it is new, the policy. `known`:
+        where an earlier process left the log; what is missing of it is appended as a fact. Raises LogUnavailable, and the errors
+        of a log that cannot be read."""
         self._use(self._folded())
-        head = self._log_writer.take(now)
+        head = self._log_writer.take(now, known.epoch if known is not None and known.log == self.log.name else 0)
         if head.position != self.position:  # the former writer has appended meanwhile
             self._use(self._folded())
         first = self.state.epoch == 0
@@ -393,6 +415,9 @@ class Controller(ABC, Generic[P]):
             ),
             now,
         )
+        lost = self._log_writer.lost(known, head)
+        if lost is not None:
+            self._feed(lost, now)
         if first or self.state.policy != self._policy:
             self._feed(PolicyChanged(policy=self._policy.model_dump(mode="json")), now)
         self.checkpoint_at = head.checkpoint
@@ -412,8 +437,9 @@ class Controller(ABC, Generic[P]):
         all resources were listed anew.
 
         Raises LogUnavailable when the log is away. All input was kept: call again without input. The first call after the log
-        is back only appends and returns no tasks. Raises Fenced when another process has taken over the log: then end the
-        process. Other errors concern one object: they are reported and the object is left out.
+        is back only appends and returns no tasks. Raises Fenced when another process has taken over the log, and LogWentBack
+        when the log lacks what was appended: then end the process. Other errors concern one object: they are reported and the
+        object is left out.
         """
         was_away = self.away
         if stall is not None:
@@ -457,8 +483,7 @@ class Controller(ABC, Generic[P]):
     def checkpoint(self, now: int) -> None:
         """Append the whole state to the log, so that a later start needs no event before it."""
         self._append(now)
-        fact = Checkpoint(projection=self.component.projection, picture=self.component.dump(self.state))
-        self._log_writer.put(Step(max(now, self.state.now), fact, []))
+        self._log_writer.put(checkpoint(self.component, self.state, now))
         self._append(now)
         self.checkpoint_at = self.position
 

@@ -36,8 +36,9 @@ from dds_adapters.runtime.loop import (
     Surroundings,
 )
 from dds_adapters.runtime.serve_settings import LiveSettings
-from dds_core.errors import DdsError, LogUnavailable, PolicyError
-from dds_core.log import EventLog
+from dds_core.errors import DdsError, LogUnavailable, PolicyError, Unfoldable
+from dds_core.log import Anchor, EventLog
+from dds_core.log.codec import BadLine, decode_anchor, encode_anchor
 
 SECOND = 1_000_000
 TOLERATED = 2 * SECOND
@@ -230,8 +231,8 @@ class Process(Generic[P]):
     # -- life ----------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Run until `stop`. Raises LeaseLost, Fenced, the errors of a log that cannot be used, and Refused or Unreachable when
-        the cluster cannot be identified."""
+        """Run until `stop`. Raises LeaseLost, Fenced, LogWentBack, the errors of a log that cannot be used, and Refused or
+        Unreachable when the cluster cannot be identified."""
         uid = self._identify()
         self._observer.began(self)
         with ExitStack() as ends:
@@ -268,6 +269,7 @@ class Process(Generic[P]):
             settings.lease,
             on_lost=self._lost,
             on_error=lambda line: self._observer.trouble("lease", DdsError(line)),
+            note=self._left_log,
         )
         elector.start()
         ends.callback(self._released, elector)
@@ -277,6 +279,18 @@ class Process(Generic[P]):
             if elector.lead(GLANCE):
                 return True
         return False
+
+    def _left_log(self) -> str:
+        """Where this process last left the log, for the next holder of the lease; empty while that is not known."""
+        left = self.controller.left if self.controller is not None else None
+        return encode_anchor(left).decode() if left is not None else ""
+
+    def _known(self) -> Anchor | None:
+        """Where the last holder of the lease left the log, as far as the Lease says."""
+        try:
+            return decode_anchor(self.elector.note.encode()) if self.elector is not None and self.elector.note else None
+        except BadLine:  # somebody edited it
+            return None
 
     def _released(self, elector: Elector) -> None:
         """Release the lease, except when a write still hangs: then it has to expire."""
@@ -302,8 +316,11 @@ class Process(Generic[P]):
         while not self.stopping:
             try:
                 controller = self._make(self._open_log(uid), self._policy, around)
-                controller.open(self.clock.now())
-            except LogUnavailable as error:
+                controller.open(self.clock.now(), self._known())
+            except (
+                LogUnavailable,
+                Unfoldable,
+            ) as error:  # ending would be a loop of restarts: wait until somebody mends it
                 self._observer.trouble("log", error)
                 self._observer.alive()
                 self._stopping.wait(backoff.failed(0.0))

@@ -27,6 +27,7 @@ from dds_core.log.chain import (
     advanced,
     check_cluster,
     checked,
+    head_from,
     seal,
 )
 from dds_core.log.envelope import HEAD_FIELDS, LOG_OPENED, LOG_STREAM, Envelope, Head, opening, unopened
@@ -110,7 +111,7 @@ class Database:
         """The heads of all logs in the database, by name."""
         with reading(self._engine) as connection:
             rows = connection.execute(select(*[heads.c[field] for field in HEAD_FIELDS]).order_by(heads.c.log))
-            return [Head(*row) for row in rows]
+            return [head_from(row) for row in rows]
 
     def log(self, name: str, *, salts: SaltSource = random_salt) -> SqlLog:
         """The log of this name, of any cluster, for reading. Raises `NoSuchLog`."""

@@ -19,8 +19,11 @@ from dds_adapters.sql.statements import Row, head_of, quoted, statements_for, st
 from dds_adapters.sql.tables import archived_streams, events
 from dds_core.errors import BrokenChain, LogUnreachable
 from dds_core.log.chain import (
+    Anchor,
     SaltSource,
+    anchor_of,
     check_epoch,
+    check_goes_on,
     check_groups,
     check_not_archived,
     prepare,
@@ -146,6 +149,8 @@ class SqlLog:
         self._statements = statements_for(engine)
         self._lock = threading.Lock()
         self._left_at: Head | None = None
+        self._left: Anchor | None = None
+        """Where this object last left the log, also after an append that failed."""
         self._versions: dict[str, int] = {}
 
     @property
@@ -160,10 +165,11 @@ class SqlLog:
         head = self.head()
         return head.archived + 1, head.position
 
-    def take_epoch(self, recorded_at: int) -> int:
+    def take_epoch(self, recorded_at: int, above: int = 0) -> int:
         with writing(self._engine) as connection:
-            head = with_epoch(self._locked_head(connection), recorded_at)
+            head = with_epoch(self._locked_head(connection), recorded_at, above)
             store_head(connection, head)
+        self._left = anchor_of(head)
         return head.epoch
 
     def append(
@@ -189,6 +195,7 @@ class SqlLog:
         left_at, self._left_at = self._left_at, None  # after a failed append the cached versions are not valid
         with writing(self._engine) as connection:
             head = self._locked_head(connection)
+            self._check_goes_on(connection, head)
             check_epoch(head, epoch)
             if head != left_at or len(self._versions) > REMEMBERED_STREAMS:
                 self._versions.clear()
@@ -198,8 +205,14 @@ class SqlLog:
             if prepared.fresh:
                 self._statements.insert(connection, prepared.fresh)
                 store_head(connection, prepared.head)
-        self._left_at = prepared.head
+        self._left_at, self._left = prepared.head, anchor_of(prepared.head)
         return prepared.answer
+
+    def _check_goes_on(self, connection: Connection, head: Head) -> None:
+        left = self._left
+        if left is not None and (head.position, head.hash) != (left.position, left.hash):
+            there = self._at(connection, left.position)
+            check_goes_on(head, left, there.hash if there is not None else None)
 
     def _learn_versions(self, connection: Connection, groups: Sequence[Group], expected: Mapping[str, int]) -> None:
         wanted = {event.stream for group in groups for event in group.events}.union(expected)

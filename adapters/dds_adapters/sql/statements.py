@@ -16,6 +16,7 @@ from sqlalchemy import types as sa_types
 
 from dds_adapters.sql.tables import archived_streams, events, heads
 from dds_core.errors import NoSuchLog
+from dds_core.log.chain import head_from
 from dds_core.log.envelope import ENVELOPE_FIELDS, HEAD_FIELDS, Envelope, Head
 
 Row = tuple[Any, ...]
@@ -153,7 +154,7 @@ def find_head(connection: Connection, name: str, *, lock: bool = False) -> Head 
     """As `head_of`, but None when there is no such log."""
     query = _HEAD.where(heads.c.log == name)
     row = connection.execute(query.with_for_update() if lock else query).one_or_none()
-    return None if row is None else Head(*row)
+    return None if row is None else head_from(row)
 
 
 def store_head(connection: Connection, head: Head, *, new: bool = False) -> None:

@@ -34,9 +34,9 @@ class ShakyLog(MemoryLog):
 
     away = unheard = False
 
-    def take_epoch(self, recorded_at: int) -> int:
+    def take_epoch(self, recorded_at: int, above: int = 0) -> int:
         self._look()
-        return super().take_epoch(recorded_at)
+        return super().take_epoch(recorded_at, above)
 
     def append(
         self, groups: Sequence[Group], *, epoch: int, recorded_at: int, expected: Mapping[str, int] | None = None

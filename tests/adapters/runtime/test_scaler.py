@@ -17,7 +17,7 @@ from dds_adapters.runtime.scaler import GuardQuestion, Scaler
 from dds_core.engine import EngineOf
 from dds_core.errors import DdsError, Fenced, LogUnreachable
 from dds_core.events import Capabilities
-from dds_core.log import Envelope, Group, MemoryLog
+from dds_core.log import Anchor, Envelope, Group, MemoryLog
 from dds_core.log.envelope import LeanEvent
 from dds_core.replay import event_of, verify
 from dds_core.scaler.component import SCALER
@@ -311,3 +311,36 @@ def test_a_changed_policy_is_a_fact_and_an_equal_one_is_none() -> None:
     run.scaler.change_policy(Policy(mode="detach"))
     run.turn()
     assert run.types().count("PolicyChanged") == 2 and run.scaler.state.mode == "detach"
+
+
+# -- a log that went back
+
+
+def known(position: int, epoch: int, log: str = "test/scaler") -> Anchor:
+    """What an earlier process left in the Lease."""
+    return Anchor(log, position, b"\7" * 32, epoch)
+
+
+def opened_after(where: Anchor | None) -> list[str]:
+    """The types of the events that a process appends at its start, which is in the epoch that its log gives."""
+    log = Shaky("test/scaler", cluster="c", recorded_at=START)
+    scaler = Scaler(log, Policy(mode="attach"), code="t")
+    scaler.open(START, where)
+    assert scaler.epoch == (1 if where is None or where.log != log.name else where.epoch + 1)
+    return [row.type for row in log.read()][1:]
+
+
+def test_what_a_log_lacks_that_went_back_is_a_fact() -> None:
+    assert opened_after(known(40, 5)) == ["Started", "EventsLost", "PolicyChanged"]
+    assert opened_after(known(1, 3)) == ["Started", "EventsLost", "PolicyChanged"], "another event is there"
+
+
+def test_a_log_that_has_all_lacks_nothing() -> None:
+    usual = ["Started", "PolicyChanged"]
+    assert opened_after(None) == usual
+    assert opened_after(known(40, 5, "test/other")) == usual, "the Lease was another log's"
+    run = Run()
+    again = Scaler(run.log, Policy(mode="attach"), code="t")
+    again.open(run.now, run.scaler.left)
+    assert [row.type for row in run.log.read()][3:] == ["Started"]
+    assert verify(run.log.read(), SCALER).ok

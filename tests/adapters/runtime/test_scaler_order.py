@@ -42,11 +42,11 @@ class LastWords(Shaky):
 
     last: Callable[[], None] | None = None
 
-    def take_epoch(self, recorded_at: int) -> int:
+    def take_epoch(self, recorded_at: int, above: int = 0) -> int:
         if self.last is not None:
             last, self.last = self.last, None
             last()
-        return super().take_epoch(recorded_at)
+        return super().take_epoch(recorded_at, above)
 
 
 def test_what_the_one_before_appended_last_is_known_to_the_next() -> None:

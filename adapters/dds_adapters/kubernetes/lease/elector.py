@@ -47,16 +47,19 @@ class Elector:
         *,
         on_lost: Callable[[LeaseLost], None] | None = None,
         on_error: Callable[[str], None] | None = None,
+        note: Callable[[], str] = lambda: "",
         clock: Callable[[], float] | None = None,
         wall: Callable[[], int] | None = None,
     ) -> None:
         """`identity` must be unique to this process (`new_identity`). `on_lost` is called once, from a thread of the elector;
-        `on_error` with one line for each new problem. `clock` gives seconds of a monotonic clock, `wall` the microseconds that
-        are shown in the record. Raises InputError for an empty name."""
+        `on_error` with one line for each new problem; `note`, from a thread of the elector, before each request: what the Lease
+        shall keep for the next holder, empty to leave what it has. `clock` gives seconds of a monotonic clock, `wall` the
+        microseconds that are shown in the record. Raises InputError for an empty name."""
         self._server = server
         self._namespace, self._name = namespace, name
         self._on_lost = on_lost
         self._on_error = on_error
+        self._note = note
         self._clock = clock or steady
         self._wall = wall or _wall
         self._state = LeaseState(namespace, name, identity, settings or LeaseSettings(), SystemRandom().random)
@@ -111,6 +114,11 @@ class Elector:
         """The last known holder of the lease; empty for none."""
         return self._state.holder
 
+    @property
+    def note(self) -> str:
+        """What the Lease kept when it was last read: until this process has given a note, that of an earlier holder."""
+        return self._state.note
+
     def overdue(self) -> float:
         """Seconds by which the running request exceeds its timeout; 0 if it does not.
 
@@ -134,7 +142,7 @@ class Elector:
         while True:
             with self._changing():
                 now = self._clock()
-                step = self._state.next(now, self._wall())
+                step = self._state.next(now, self._wall(), self._note())
                 if isinstance(step, float):
                     self._changed.wait(min(max(0.0, step - now), GLANCE))
             self._tell()

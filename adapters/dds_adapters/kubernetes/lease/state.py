@@ -30,6 +30,8 @@ from dds_core.errors import DdsError, InputError
 from dds_core.timeline.clock import rfc3339
 
 API_VERSION = "coordination.k8s.io/v1"
+NOTE = "dds.cohdi.io/log"
+"""The annotation in which a holder keeps where it left its log (an anchor, one JSON object)."""
 RELEASED_SECONDS = 1
 """leaseDurationSeconds of a Lease without a holder; the API server refuses 0."""
 JITTER = 0.2
@@ -121,6 +123,7 @@ class LeaseState:
         self._namespace, self._name, self._identity = namespace, name, identity
         self._settings = settings
         self._random = random
+        self._note = ""
         self._seen: Record | None = None
         self._seen_at = 0.0
         self._stale = True
@@ -155,8 +158,15 @@ class LeaseState:
 
     # -- requests and answers --------------------------------------------------------------------------------------
 
-    def next(self, now: float, wall: int) -> Ask | float | None:
-        """The request to send now, or the instant at which to call again; None when nothing more will be sent."""
+    @property
+    def note(self) -> str:
+        """The note in the Lease that was read last; empty for none."""
+        return self._seen.note if self._seen is not None else ""
+
+    def next(self, now: float, wall: int, note: str = "") -> Ask | float | None:
+        """The request to send now, or the instant at which to call again; None when nothing more will be sent. A write puts
+        `note` into the Lease; an empty one keeps what is there."""
+        self._note = note or self._note
         self.expire(now)
         if self.ended:
             return None
@@ -231,8 +241,8 @@ class LeaseState:
         known = seen is not None and (seen.holder or seen.renewed)
         self._attempts[instant] = _Attempt(now, over=seen.uid if seen is not None and known else "")
         if seen is None:
-            return self._request("create", new_lease(written, self._namespace, self._name), now)
-        return self._request("update", changed_lease(seen, written), now)
+            return self._request("create", new_lease(written, self._namespace, self._name, self._note), now)
+        return self._request("update", changed_lease(seen, written, self._note), now)
 
     def _request(self, verb: Literal["get", "create", "update"], body: bytes, now: float) -> Ask:
         timeout = self._settings.renew_deadline / 2
@@ -369,6 +379,7 @@ class _Spec(msgspec.Struct, rename="camel"):
 class _Meta(msgspec.Struct, rename="camel"):
     uid: str
     resource_version: str
+    annotations: dict[str, str] | None = None
 
 
 class _Lease(msgspec.Struct, rename="camel"):
@@ -399,6 +410,7 @@ class Record:
     acquired: str
     renewed: str
     transitions: int
+    note: str
     body: dict[str, Any]
 
     def same_as(self, other: Record | None) -> bool:
@@ -426,25 +438,30 @@ def read_record(raw: bytes, where: str) -> Record:
         acquired=spec.acquire_time or "",
         renewed=spec.renew_time or "",
         transitions=max(0, spec.lease_transitions or 0),
+        note=(lease.metadata.annotations or {}).get(NOTE, ""),
         body=body,
     )
 
 
-def new_lease(written: Written, namespace: str, name: str) -> bytes:
+def new_lease(written: Written, namespace: str, name: str, note: str = "") -> bytes:
     """The body that creates the Lease."""
+    noted = {"annotations": {NOTE: note}} if note else {}
     shape = {
         "apiVersion": API_VERSION,
         "kind": "Lease",
-        "metadata": {"name": name, "namespace": namespace},
+        "metadata": {"name": name, "namespace": namespace, **noted},
         "spec": _spec(written),
     }
     return msgspec.json.encode(shape)
 
 
-def changed_lease(record: Record, written: Written) -> bytes:
+def changed_lease(record: Record, written: Written, note: str = "") -> bytes:
     """The body that updates the Lease at the version that was read; all other fields are kept."""
     spec = {**(record.body.get("spec") or {}), **_spec(written)}
-    return msgspec.json.encode({**record.body, "spec": spec})
+    metadata = record.body["metadata"]
+    if note:
+        metadata = {**metadata, "annotations": {**(metadata.get("annotations") or {}), NOTE: note}}
+    return msgspec.json.encode({**record.body, "metadata": metadata, "spec": spec})
 
 
 def _spec(written: Written) -> dict[str, Any]:

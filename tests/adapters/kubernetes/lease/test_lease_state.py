@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dds_adapters.kubernetes.cluster import Answer
-from dds_adapters.kubernetes.lease.state import Ask, LeaseSettings, LeaseState, Phase
+from dds_adapters.kubernetes.lease.state import NOTE, Ask, LeaseSettings, LeaseState, Phase
 from dds_core.errors import InputError
 from tests.support.elections import SAFE, START, Contender, Election, Trip, decoded
 
@@ -147,6 +147,23 @@ def test_renewals_keep_what_was_acquired(election: Election) -> None:
     assert spec["renewTime"] > first["renewTime"]
     assert spec["leaseTransitions"] == first["leaseTransitions"]
     assert {ask.verb for ask in leader.asked[2:]} == {"update"}
+
+
+def test_a_holder_leaves_a_note_for_the_next_one(election: Election) -> None:
+    leader = leader_of(election)
+    election.run(5)
+    lease = election.lease()
+    assert lease is not None and "annotations" not in lease["metadata"]
+    leader.note = "up to 7"
+    election.run(5)
+    leader.kill()
+    second = election.contender("b")
+    election.until(leads(second), 60)
+    assert second.state.note == "up to 7", "it stays until the new holder has one of its own"
+    second.note = "up to 9"
+    election.run(5)
+    lease = election.lease()
+    assert lease is not None and lease["metadata"]["annotations"] == {NOTE: "up to 9"}
 
 
 def test_certainty_counts_from_before_the_request_was_sent(election: Election) -> None:
