@@ -172,7 +172,7 @@ class Election:
     """An API server, a Lease in it, and whoever contends for it. Seconds count from 0."""
 
     def __init__(self, settings: LeaseSettings | None = None, random: Random | None = None) -> None:
-        self.settings = settings or LeaseSettings()
+        self.settings = settings or LeaseSettings(15, 10, 2)
         self.random = random or Random(1)
         self.reigns: list[Reign] = []
         self._time = VirtualTime(1, START)

@@ -37,7 +37,6 @@ class Verdict(NamedTuple):
 Check = Callable[[], Verdict]
 
 OK = Verdict(True)
-STANDBY = Verdict(True, "standby")
 
 
 class Said(NamedTuple):
@@ -140,9 +139,9 @@ def viewed(resource: str, synced: Collection[str], lost: Collection[str]) -> Ver
     return OK if resource in synced else Verdict(False, "not synced: it was not listed yet")
 
 
-def unless_standby(leading: Callable[[], bool], check: Check) -> Check:
-    """A check that only the leader has to pass."""
-    return lambda: check() if leading() else STANDBY
+def unless_standby(leading: Callable[[], bool], standing: Callable[[], str], check: Check) -> Check:
+    """A check that only the leader has to pass. `standing`: who leads instead, or until when nobody does."""
+    return lambda: check() if leading() else Verdict(True, f"standby: {standing()}")
 
 
 # -- endpoints -----------------------------------------------------------------------------------------------------------

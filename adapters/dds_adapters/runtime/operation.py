@@ -66,7 +66,7 @@ class Operation(ABC, Generic[P]):
         self._synced = False
         self._mode = ""
         self._said: dict[str, tuple[str, float]] = {}
-        self._away = ""
+        self._away = self._standing = ""
 
     # -- what each component defines -----------------------------------------------------------------------------
 
@@ -95,8 +95,11 @@ class Operation(ABC, Generic[P]):
         lease, leads = process.settings.lease_name, lambda: process.leading and process.controller is not None
         self._endpoints.join(process.cluster, lease, leads, self._named(live), self._named(ready))
 
-    def leads(self, leading: bool) -> None:
-        self._say(self.deciding if leading else "standing by: another process leads, or is about to")
+    def leads(self, leading: bool, why: str = "") -> None:
+        self._synced = self._synced and leading
+        before, self._standing = self._standing, why
+        if leading or why.partition(";")[0] != before.partition(";")[0]:  # what follows is an instant
+            self._say(self.deciding if leading else f"standing by: {why}")
 
     def alive(self) -> None:
         self._turned = time.monotonic()
@@ -155,7 +158,8 @@ class Operation(ABC, Generic[P]):
         }
         ready: dict[str, Check] = {"log": lambda: log_there(self._away), **{one: seen(one) for one in self.wanted}}
         leading = lambda: process.leading  # noqa: E731 # also true while the log does not open: no standby
-        return live, {name: unless_standby(leading, check) for name, check in {**ready, **self.more_checks()}.items()}
+        wanted = {**ready, **self.more_checks()}
+        return live, {name: unless_standby(leading, lambda: self._standing, check) for name, check in wanted.items()}
 
 
 class ScalerOperation(Operation[State]):

@@ -18,7 +18,7 @@ from typing import Any, Generic, Protocol
 
 import msgspec
 
-from dds_adapters.kubernetes.cluster import Cluster, Refused, path_of
+from dds_adapters.kubernetes.cluster import Cluster, Refused, Unreachable, path_of
 from dds_adapters.kubernetes.lease.elector import Elector, LeaseLost
 from dds_adapters.kubernetes.limiter import Backoff
 from dds_adapters.kubernetes.watch.delta_queue import Arrival, DeltaQueue
@@ -36,11 +36,12 @@ from dds_adapters.runtime.loop import (
     Surroundings,
 )
 from dds_adapters.runtime.serve_settings import LiveSettings
-from dds_core.errors import DdsError, LogUnavailable, PolicyError, Unfoldable
+from dds_core.errors import DdsError, Fenced, LogUnavailable, PolicyError, Unfoldable
 from dds_core.log import Anchor, EventLog
 from dds_core.log.codec import BadLine, decode_anchor, encode_anchor
 
 SECOND = 1_000_000
+TOO_MANY = 429
 TOLERATED = 2 * SECOND
 """A difference of clocks that the server's whole seconds and the network can explain."""
 
@@ -126,6 +127,8 @@ STANDSTILL = 10.0
 """A wait that lasts so many seconds too long means that the process got no CPU."""
 WRITES_SECONDS, LEASE_SECONDS = 15.0, 5.0
 """Time for running writes, and for the release of the lease, at a graceful stop. Together less than the 30 s of a pod."""
+WRITE_SECONDS = 10.0
+"""What each write is given at least: webhooks may take so long by default."""
 LAST_SECONDS = 20.0
 """A process that has lost its lease and still hangs in a call to its log after so many seconds is killed."""
 
@@ -137,8 +140,8 @@ class Observer(CommitListener[P_contra], Protocol[P_contra]):
     def began(self, process: Process[Any]) -> None:
         """All parts of the process are made; none has started."""
 
-    def leads(self, leading: bool) -> None:
-        """Whether this process decides, or is a standby."""
+    def leads(self, leading: bool, why: str = "") -> None:
+        """Whether this process decides, or is a standby; `why`: who leads, or until when nobody does."""
 
     def alive(self) -> None:
         """The loop is running, even if it waits for the lease or the log."""
@@ -172,10 +175,7 @@ class Process(Generic[P]):
         self.cluster = cluster
         cluster.sparing = True
         self.clock = LiveClock()
-        self.arrivals = DeltaQueue(self.clock.now)
-        self.reflectors: dict[str, Reflector] = {}
         self.elector: Elector | None = None
-        self.controller: Controller[P] | None = None
         self._open_log = open_log
         self._read_policy = policy
         self._policy = policy()
@@ -186,16 +186,23 @@ class Process(Generic[P]):
         self._archiving: threading.Thread | None = None
         self._last: threading.Timer | None = None
         self._stopping = threading.Event()
-        self._hanging = self._started = False
         self._looked = -math.inf
         self._lacks: frozenset[str] = frozenset()
+        self._make_parts()
+
+    def _make_parts(self) -> None:
+        """The parts of one reign: those of the one before have ended, or hang and are let go."""
+        self.arrivals = arrivals = DeltaQueue(self.clock.now)
+        self.reflectors: dict[str, Reflector] = {}
+        self.controller: Controller[P] | None = None
+        self._hanging = self._started = False
         self.writer = Writer(
-            cluster,
+            self.cluster,
             self.version,
-            threads=settings.writers,
+            threads=self.settings.writers,
             permit=self._permit,
-            wake=self.arrivals.wake,
-            on_error=lambda line: observer.trouble("writer", DdsError(line)),
+            wake=arrivals.wake,
+            on_error=lambda line: self._observer.trouble("writer", DdsError(line)),
         )
 
     # -- for other threads ---------------------------------------------------------------------------------------
@@ -231,10 +238,22 @@ class Process(Generic[P]):
     # -- life ----------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Run until `stop`. Raises LeaseLost, Fenced, LogWentBack, the errors of a log that cannot be used, and Refused or
-        Unreachable when the cluster cannot be identified."""
-        uid = self._identify()
+        """Run until `stop`. A lost lease makes it a standby again. Raises Fenced, LogWentBack, the errors of a log that cannot be
+        used, and Refused when the API server does not let it identify the cluster."""
         self._observer.began(self)
+        uid = self._identify()
+        while not self.stopping:
+            try:
+                self._reign(uid)
+                return
+            except (LeaseLost, Fenced) as error:
+                if self._hanging or self.elector is None or self.elector.remaining() > 0:
+                    raise  # a write may still arrive; or somebody writes this log without the lease
+                self._observer.trouble("lease", DdsError(error.what, where=error.where, fix="it stands by again"))
+                self._make_parts()
+
+    def _reign(self, uid: str) -> None:
+        """Win the lease, open the log, decide until `stop` or the end of the lease."""
         with ExitStack() as ends:
             ends.callback(self._ended)
             if self.settings.leader_elect and not self._elected(ends):
@@ -250,13 +269,27 @@ class Process(Generic[P]):
             self._decide(controller)
 
     def _identify(self) -> str:
-        """The cluster's UID. Also sets the clock by the server's."""
-        uid, server = identify(self.cluster)
-        self.clock.go_by(server)
-        if self.clock.skew:
-            what = f"this host's clock is {self.clock.skew / SECOND:+.0f} s off; dds uses the server's time"
-            self._observer.trouble("clock", DdsError(what, where=self.cluster.where, fix="correct the host's clock"))
-        return uid
+        """The cluster's UID, as soon as the API server answers; "" when the process was stopped before. Also sets the clock by
+        the server's."""
+        backoff = Backoff(SystemRandom(), longest=5.0)
+        while not self.stopping:
+            try:
+                uid, server = identify(self.cluster)
+            except (Unreachable, Refused) as error:
+                if isinstance(error, Refused) and error.code < 500 and error.code != TOO_MANY:
+                    raise
+                self._observer.trouble("cluster", error)
+                self._observer.alive()
+                self._stopping.wait(backoff.failed(0.0))
+                continue
+            self.clock.go_by(server)
+            if self.clock.skew:
+                what = f"this host's clock is {self.clock.skew / SECOND:+.0f} s off; dds uses the server's time"
+                self._observer.trouble(
+                    "clock", DdsError(what, where=self.cluster.where, fix="correct the host's clock")
+                )
+            return uid
+        return ""
 
     def _elected(self, ends: ExitStack) -> bool:
         """Wait for the lease. False when the process was stopped before."""
@@ -273,8 +306,8 @@ class Process(Generic[P]):
         )
         elector.start()
         ends.callback(self._released, elector)
-        self._observer.leads(False)
         while not self.stopping:
+            self._observer.leads(False, elector.awaited())
             self._observer.alive()
             if elector.lead(GLANCE):
                 return True
@@ -298,7 +331,7 @@ class Process(Generic[P]):
             elector.stop(LEASE_SECONDS)
 
     def _lost(self, error: LeaseLost) -> None:
-        """The lease is lost: no write starts any more. The process ends even if the log never answers."""
+        """The lease is lost: no write starts any more. A process that hangs in its log cannot stand by, and ends."""
         self.arrivals.wake()
         last = self._last = threading.Timer(LAST_SECONDS, _end_now)
         last.daemon = True
@@ -308,6 +341,7 @@ class Process(Generic[P]):
         """The process did not hang, so the program must not be killed."""
         if self._last is not None:
             self._last.cancel()
+            self._last = None
 
     def _opened(self, uid: str) -> Controller[P] | None:
         """The opened controller. None when the process was stopped before the log was available."""
@@ -350,7 +384,6 @@ class Process(Generic[P]):
     def _close(self, controller: Controller[P]) -> None:
         """Stop the watches, wait for running writes and log their outcomes. Tasks that did not start are made again at the next
         start."""
-        self._stopping.set()
         hanging = [*stop_all(self.reflectors.values()), *controller.end()]
         self._hanging = not self.writer.stop(WRITES_SECONDS)
         if self._hanging:
@@ -412,10 +445,11 @@ class Process(Generic[P]):
         return min(GLANCE, max(0.0, wait))
 
     def _permit(self) -> float:
-        """Seconds that a write may take if it starts now."""
+        """Seconds that a write may take if it starts now. It may outlast the lease: what is late fails on its preconditions."""
         if self.stopping or self.controller is None or self.controller.away:
             return 0.0
-        return math.inf if self.elector is None else self.elector.remaining()
+        left = math.inf if self.elector is None else self.elector.remaining()
+        return max(left, WRITE_SECONDS) if left > 0 else 0.0
 
     def _look_at_policy(self, controller: Controller[P]) -> None:
         try:

@@ -6,7 +6,6 @@ from functools import partial
 
 from dds_adapters.runtime.health import (
     OK,
-    STANDBY,
     Check,
     Health,
     Verdict,
@@ -119,8 +118,7 @@ def test_each_resource_has_its_own_line() -> None:
 
 def test_a_standby_is_ready() -> None:
     leading = [False]
-    health = Health({}, {"resourceclaims": unless_standby(lambda: leading[0], failing)})
-    assert health.readyz(verbose=True).text == "[+]resourceclaims ok: standby\nreadyz check passed\n"
-    assert STANDBY.ok
+    health = Health({}, {"resourceclaims": unless_standby(lambda: leading[0], lambda: "a leads", failing)})
+    assert health.readyz(verbose=True).text == "[+]resourceclaims ok: standby: a leads\nreadyz check passed\n"
     leading[0] = True
     assert health.readyz().code == 500

@@ -9,6 +9,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from dds_lab.lab import Lab
 from dds_lab.shipped import find
 from tests.support.commands import PROGRAM, dds, environment, fine, one_line, program
 from tests.support.live_lab import QUICK, LiveLab, eventually, without_scaler
+from tests.support.wire import away
 
 SPEED = 4.0
 HEEDING = ("env", "--default-signal=HUP")  # the tests themselves may run under nohup
@@ -58,13 +60,16 @@ class Ours:
 
         return eventually(told)
 
-    def types(self) -> set[str]:
+    def types(self) -> Counter[str]:
         """Of the events in its log."""
         if not Path(self.log).exists() or dds("db", "check", self.log).exit_code:
-            return set()
+            return Counter()
         with Database(f"sqlite:///{self.log}") as database:
             heads = database.heads()
-            return {row.type for row in database.log(heads[0].log).read()} if heads else set()
+            return Counter(row.type for row in database.log(heads[0].log).read()) if heads else Counter()
+
+    def count(self, type: str) -> int:
+        return self.types()[type]
 
     def ended(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Its exit code after a signal."""
@@ -161,16 +166,22 @@ def test_a_change_of_the_policy_file_takes_effect(lab: LiveLab, tmp_path: Path) 
         assert running.ended() == 0
 
 
-def test_whoever_loses_the_lease_ends_with_1(lab: LiveLab, tmp_path: Path) -> None:
+def test_whoever_loses_the_lease_stands_by_again_and_leads_when_it_is_over(lab: LiveLab, tmp_path: Path) -> None:
     quick = ("--lease-duration", "3", "--lease-renew-deadline", "2", "--lease-retry-period", "0.3")
     with ours(lab, tmp_path, "--leader-elect", *quick) as running:
         eventually(lambda: "Synced" in running.types())
 
         lab.call(_give_lease_away)
-        assert running.program.wait(30) == 1
-    last = json.loads(running.lines()[-1])
-    assert last["level"] == "error"
-    assert "lease composable-dra/dds-scaler" in last["msg"]
+        lost = "lease composable-dra/dds-scaler: is held by somebody-else; it stands by again"
+        eventually(lambda: lost in running.said.read_text())
+        eventually(lambda: "standing by: somebody-else leads" in running.said.read_text())
+        eventually(
+            lambda: "no one leads; waiting for the lease until" in got(running.address("health") + "/readyz?verbose")
+        )
+        eventually(lambda: json.loads(fine("status", "--json", running.log))["epoch"] == 2)
+        eventually(lambda: running.count("Synced") == 2)
+        assert running.ended() == 0
+    fine("log", "verify", running.log)
 
 
 def test_a_standby_is_ready_and_takes_over(lab: LiveLab, tmp_path: Path) -> None:
@@ -219,23 +230,37 @@ def _give_lease_away(lab: Lab) -> None:
     client.update(LEASES, lease)
 
 
-def test_a_server_that_does_not_answer(tmp_path: Path) -> None:
-    kubeconfig = tmp_path / "config"
-    kubeconfig.write_text(
-        json.dumps(
-            {
-                "current-context": "c",
-                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-                "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
-                "users": [{"name": "u", "user": {"token": "hunter2"}}],
-            }
-        )
-    )
-    done = program("serve", "--kubeconfig", str(kubeconfig), "--log", str(tmp_path / "log.sqlite3"), "--migrate")
-    assert done.returncode == 1
-    assert "127.0.0.1:1" in done.stderr.splitlines()[-1]
-    assert done.stderr.splitlines()[-1].startswith("dds: ")
-    assert "hunter2" not in done.stderr
+def test_a_start_waits_for_the_api_server(lab: LiveLab, tmp_path: Path) -> None:
+    """Ending would be a loop of restarts, each with a longer pause."""
+    with away(lab):
+        running = Ours(lab, tmp_path, "--leader-elect")
+        health = running.address("health")
+        eventually(lambda: "does not answer" in running.said.read_text())
+        time.sleep(3)
+        assert got(health + "/livez") == "ok"
+        with pytest.raises(urllib.error.HTTPError, match="500"):
+            got(health + "/readyz")
+    try:
+        eventually(lambda: running.count("Synced") == 1)
+        assert running.ended() == 0
+    finally:
+        running.program.kill()
+
+
+def test_one_replica_outlives_an_api_server_that_is_away_for_longer_than_its_lease(
+    lab: LiveLab, tmp_path: Path
+) -> None:
+    with ours(lab, tmp_path, "--leader-elect") as running:
+        eventually(lambda: running.count("Synced") == 1)
+        with away(lab):
+            eventually(lambda: "could not be renewed for 3 s" in running.said.read_text())
+            eventually(lambda: "standing by: waiting for the lease: " in running.said.read_text())
+            time.sleep(8)
+            assert got(running.address("health") + "/livez") == "ok"
+        eventually(lambda: running.count("Synced") == 2)
+        assert running.count("Started") == 2, "the same process went on"
+        assert running.ended() == 0
+    fine("log", "verify", running.log)
 
 
 def test_a_kubeconfig_that_is_none(tmp_path: Path) -> None:

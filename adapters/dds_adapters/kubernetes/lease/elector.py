@@ -23,6 +23,7 @@ from threading import Condition, Thread
 from dds_adapters.kubernetes.cluster import Answer, Asking, path_of
 from dds_adapters.kubernetes.lease.state import API_VERSION, Ask, LeaseSettings, LeaseState, Phase
 from dds_core.errors import DdsError
+from dds_core.timeline.clock import time_of_day
 
 RESOURCE = "leases"
 GLANCE = 1.0
@@ -118,6 +119,16 @@ class Elector:
     def note(self) -> str:
         """What the Lease kept when it was last read: until this process has given a note, that of an earlier holder."""
         return self._state.note
+
+    def awaited(self) -> str:
+        """What a standby waits for, in words."""
+        if self._state.trouble is not None:
+            return f"waiting for the lease: {self._state.trouble.what}"
+        left = self._state.vacant_for(self._clock())
+        if left is None:
+            return f"{self.holder} leads"
+        until = time_of_day(self._wall() + round(left * 1_000_000))
+        return f"no one leads; waiting for the lease until {until.partition('.')[0]} UTC"
 
     def overdue(self) -> float:
         """Seconds by which the running request exceeds its timeout; 0 if it does not.

@@ -48,12 +48,13 @@ class LeaseSettings:
     """The three durations of an election, in seconds. Raises InputError if they do not fit together.
 
     `duration`: how long others leave a record alone that is not renewed; whole seconds, as in the object. `renew_deadline`: a
-    leader that cannot renew for so long has lost. `retry_period`: the time between two requests, plus or minus a fifth.
+    leader that cannot renew for so long has lost. `retry_period`: the time between two requests, plus or minus a fifth. The
+    defaults are short, because the log keeps out a leader that does not know yet that it has lost.
     """
 
-    duration: float = 15.0
-    renew_deadline: float = 10.0
-    retry_period: float = 2.0
+    duration: float = 4.0
+    renew_deadline: float = 3.0
+    retry_period: float = 0.75
 
     def __post_init__(self) -> None:
         if not (1 <= self.duration < 2**31 and self.duration == int(self.duration)):
@@ -151,6 +152,17 @@ class LeaseState:
     def holder(self) -> str:
         """The last known holder of the Lease; empty for none."""
         return self._seen.holder if self._seen is not None else ""
+
+    def vacant_for(self, now: float) -> float | None:
+        """Seconds until a standby may take the Lease, if nobody seems to lead: its record has not changed for half its duration,
+        or there is none. None while another process leads."""
+        if self.phase is Phase.CLAIMING:
+            return max(0.0, self._lead_from - now)
+        seen = self._seen
+        if seen is None or not seen.holder:
+            return max(0.0, self._make_from - now) if seen is None else 0.0
+        left = self._free_at(seen) - now
+        return max(0.0, left) if left <= max(seen.seconds, self._settings.duration) / 2 else None
 
     def remaining(self, now: float) -> float:
         """Seconds for which certainly no other process leads; 0 if this one does not lead."""

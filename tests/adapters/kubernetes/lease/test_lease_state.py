@@ -212,7 +212,7 @@ def test_refusals_that_pass_cost_nothing(election: Election, code: int) -> None:
 
 
 def test_who_asks_for_time_gets_it_but_not_the_lease(election: Election) -> None:
-    state = LeaseState("default", "dds", "a", LeaseSettings(), lambda: 0.5)
+    state = LeaseState("default", "dds", "a", LeaseSettings(D, R, RETRY), lambda: 0.5)
     election.put(RELEASED)
     now = 0.0
     while state.phase is not Phase.LEADING:
@@ -582,7 +582,7 @@ def test_durations_that_do_not_fit_are_refused(durations: tuple[float, float, fl
 
 
 def test_the_usual_durations_fit() -> None:
-    assert LeaseSettings() == LeaseSettings(15, 10, 2)
+    assert LeaseSettings() == LeaseSettings(4, 3, 0.75)
     LeaseSettings(137, 107, 26)
     LeaseSettings(1, 0.7, 0.2)
 
