@@ -54,8 +54,9 @@ def run_scaler(
     `on_error` receives the name of a part of the process and its error; that part is tried again (a group is not), and the rest
     goes on. It is called from any thread and must not raise.
 
-    Raises InputError for a log or kubeconfig that cannot be used, LeaseLost and Fenced when another process took over, Refused
-    and Unreachable when the cluster cannot be identified.
+    An API server that does not answer is waited for, and so is a lost lease. Raises InputError for a log or kubeconfig that is
+    wrong, Fenced when another process writes the log, LogWentBack when its database went back, and Refused when the API server
+    does not let it identify the cluster.
     """
     url = as_url(log)
     upgrade(url)

@@ -71,7 +71,7 @@ def test_a_flag_wins_over_the_environment_and_that_over_the_file(tmp_path: Path)
     assert found["lease-name"] == ("flag", "flag")
     assert found["lease-duration"] == ("20", "environment DDS_LEASE_DURATION")
     assert found["lease-retry-period"] == ("1", config)
-    assert found["lease-renew-deadline"] == ("10", "default")
+    assert found["lease-renew-deadline"] == ("3", "default")
 
 
 def test_switches_come_from_everywhere(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_a_broken_file_is_not_quoted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "what"),
     [
-        (("--lease-duration", "5"), "the renew deadline of 10 s is not under the lease duration of 5 s"),
+        (("--lease-duration", "2"), "the renew deadline of 3 s is not under the lease duration of 2 s"),
         (("--lease-duration", "nan"), "cannot be written into a Lease"),
         (("--lease-name", "Not A Name"), "'Not A Name' is no name of a lease"),
         (("--namespace", "a/b"), "'a/b' is no name of a namespace"),

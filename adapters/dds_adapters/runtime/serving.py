@@ -134,8 +134,8 @@ def serve(
     """Run until SIGTERM, SIGINT or SIGHUP, only in the main thread. Addresses and certificates are taken from the first of the
     given settings.
 
-    Raises LeaseLost and Fenced when another process took over, InputError for settings that cannot be used, FabricOdd for an
-    inventory with faults, Refused and Unreachable when the cluster cannot be identified.
+    Raises Fenced when another process writes the log, LogWentBack when its database went back, InputError for settings that are
+    wrong, FabricOdd for an inventory with faults, Refused when the API server does not let it identify the cluster.
     """
     settings = [one.settings for one in (scaling, publishing, autoscaling) if one is not None]
     endpoints = Endpoints(settings[0], logger, len(settings))

@@ -97,8 +97,13 @@ def test_nothing_may_be_written_while_the_log_is_away_or_at_the_end_or_before_al
     loop = Loop()
     process = loop.process
     assert process._permit() == float("inf")
+    process.elector = Elector(12.5)
+    assert process._permit() == 12.5
+    process.elector = Elector(0.5)
+    assert process._permit() == 10.0, "a webhook may take so long; what comes late fails on its preconditions"
+    process.elector = Elector(0.0)
+    assert process._permit() == 0.0
     process.elector = Elector(7.5)
-    assert process._permit() == 7.5
     loop.run.scaler._log_writer.away = True
     assert process._permit() == 0.0
     loop.run.scaler._log_writer.away = False
