@@ -580,11 +580,12 @@ class Indexes(OwnIndexes):
         return traits.tokens if traits is not None else frozenset()
 
     def _forms_touched(self, pool: PoolKey) -> None:
-        """Devices of which the node lists no UUID: their hardware may be listed in another form."""
+        """Devices of which the node lists no UUID, whose hardware may be listed in another form; and those with a form that it
+        lists no more."""
         found = self.pools.get(pool)
         for uid in self.resources_at[found.node] if found is not None and found.node else ():
             life = self.devices.get(uid)
-            if life is not None and life.hardware and not self.keys_of[self.resources.rows[uid].uuid]:
+            if life is not None and (life.forms or (life.hardware and not self.keys_of[self.resources.rows[uid].uuid])):
                 self.dirty.devices.add(uid)
 
     def _device_touched(self, key: DeviceKey) -> None:

@@ -81,7 +81,8 @@ class DeviceLife(Record, frozen=True):
     """Where a device is in its lifecycle. `key`: the name under which a claim took it, kept when its slice vanishes, so that a
     gap in the slices does not take a device from its claim. `idle_since`: 0 while in use. `used`: a claim had it before.
     `chosen`: when it was last chosen for a detach. `rounds`: how many holds have ended without a detach since it idles.
-    `hardware`: what told its hardware when the driver last listed its UUID, such as its PCI address."""
+    `hardware`: what told its hardware when the driver last listed its UUID, such as its PCI address. `forms`: the names under
+    which it was listed as a whole; a driver may hide one while another is in use."""
 
     state: str
     since: int
@@ -93,6 +94,7 @@ class DeviceLife(Record, frozen=True):
     chosen: int = 0
     rounds: int = 0
     hardware: tuple[str, ...] = ()
+    forms: tuple[DeviceKey, ...] = ()
 
 
 class Spending(Record, frozen=True):

@@ -136,6 +136,12 @@ class State(Indexes):
             return set()
         return {key for key, traits in self.traits_at(resource.node) if self._is_form(key, traits, life, resource)}
 
+    def hidden_forms_of(self, resource: FabricResource) -> set[DeviceKey]:
+        """The names under which its hardware was listed and is not now. The driver may list them again at any time, and a claim
+        may have one before that is seen."""
+        life = self.devices.get(resource.uid)
+        return {key for key in life.forms if key not in self.faces} if life is not None else set()
+
     def _is_form(self, key: DeviceKey, traits: Traits, life: DeviceLife, resource: FabricResource) -> bool:
         others = {uid for uuid in self.face(key).uuids for uid in self.resources_of_uuid[uuid]} - {resource.uid}
         return not traits.tokens.isdisjoint(life.hardware) and not others

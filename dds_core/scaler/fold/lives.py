@@ -212,8 +212,8 @@ def _device_moved(state: State, event: e.DeviceMoved, at: int) -> None:
     node = resource.node if resource is not None else old.node if old is not None else ""
     model = resource.model if resource is not None else old.model if old is not None else ""
     rounds = old.rounds if old is not None and event.trigger in ("marked", "unmarked") else 0
-    hardware = old.hardware if old is not None else ()
-    made = DeviceLife(event.target, at, node, model, idle, key, rounds=rounds, hardware=hardware)
+    hardware, forms = (old.hardware, old.forms) if old is not None else ((), ())
+    made = DeviceLife(event.target, at, node, model, idle, key, rounds=rounds, hardware=hardware, forms=forms)
     life = reuse.moved(state, old, made, at)
     state.devices.put(event.resource, life)
     if not rounds:

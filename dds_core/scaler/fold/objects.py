@@ -186,8 +186,12 @@ def _note_hardware(state: State, node: str) -> None:
         keys = state.keys_of[resource.uuid] if resource.uuid and life is not None else ()
         tokens = {token for key in keys for token in state.tokens_of(key)} - {resource.uuid}
         told = tuple(sorted(token for token in tokens if not token.startswith("counters/")))
-        if life is not None and told and told != life.hardware:
-            state.devices.put(uid, replace(life, hardware=told))
+        if life is not None and told:
+            whole = {key for key in keys if not state.face(key).part}
+            whole |= set(life.forms) if tokens & set(life.hardware) else set()
+            forms = tuple(sorted(whole)) if len(whole) > 1 else ()
+            if (told, forms) != (life.hardware, life.forms):
+                state.devices.put(uid, replace(life, hardware=told, forms=forms))
 
 
 def _note_unlisted(state: State, node: str, at: int) -> None:

@@ -506,8 +506,11 @@ def _is_going(state: State, uid: str) -> bool:
 
 
 def _faces_of(state: State, resource: FabricResource) -> list[DeviceKey]:
-    """The names under which claims can have the device, the whole device first; none while its node does not list it."""
-    return sorted(state.names_of(resource), key=lambda key: (state.face(key).part, key))
+    """The names under which claims can have the device, the whole device first, those that are not listed now last; none while
+    its node does not list it."""
+    names = state.names_of(resource)
+    names |= state.hidden_forms_of(resource) if names else set()
+    return sorted(names, key=lambda key: (key not in state.faces, state.face(key).part, key))
 
 
 def _is_nowhere(state: State, resource: FabricResource) -> bool:
@@ -547,7 +550,10 @@ def _could_be_taken(state: State, resource: FabricResource, faces: list[DeviceKe
             return True
         allocator, waiting = state.allocator(resource.node), [one for one in known if one.allocation is None]
         if any(
-            not one.known or allocator.selects(claim_of(one, one.requests), key) for one in waiting for key in faces
+            not one.known or allocator.selects(claim_of(one, one.requests), key)
+            for one in waiting
+            for key in faces
+            if key in state.faces
         ):
             return True
     return False

@@ -104,7 +104,7 @@ def held_key(state: State, uid: str, resource: FabricResource) -> DeviceKey | No
     still counts if its slice is gone, if the name has moved to another UUID, and between the two writes of an exchange. A name on
     the node that a claim has and no slice lists may be that of any device in use."""
     life = state.devices.get(uid)
-    keys = state.names_of(resource)
+    keys = state.names_of(resource) | state.hidden_forms_of(resource)
     if life is not None and life.key is not None:
         keys.add(life.key)
     held = [key for key in keys if state.having[key]]

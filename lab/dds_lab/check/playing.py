@@ -52,6 +52,8 @@ CALM = Measure(patience=900.0, changes=20, glance=10.0, twice=True)
 TROUBLED = replace(CALM, lately=1400.0, kept=60.0, patience=1200.0, beside=1200.0, news=240.0, rounds=6)
 """For processes that may be away for minutes and then go on with earlier decisions, and an operator whose tries are slow: the
 scaler calls an order in vain off after 22 min at the latest (docs/rules.md)."""
+TOO_MANY = "exceeds the claim limit"
+"""What the scheduler says of a claim for more devices than a claim may have."""
 ALWAYS = 1e6
 """Seconds, practically for ever: without detaches an order stays, and the operator tries until a device comes."""
 
@@ -303,12 +305,13 @@ class FleetRun:
         )
 
     def _is_there_to_see(self, pod: Object) -> bool:
-        """Whether the node of a pod that only looks lists a device of its driver, which an exchange can give it."""
+        """Whether the node of a pod that only looks lists a device of its driver, which an exchange can give it. The scheduler
+        gives up where there are more, with those of the pool, than a claim may have."""
         node = (pod["spec"].get("nodeSelector") or {}).get("kubernetes.io/hostname")
         (sought,) = [one.selectors[0] for one in self.fleet.scenario.cluster.classes or () if one.name == WATCHED]
         slices = [one["spec"] for one in self.lab.client("looking").list("resourceslices")]
         listed = any(one.get("nodeName") == node and one.get("devices") and one["driver"] in sought for one in slices)
-        return listed and self.fleet.exchanges
+        return listed and self.fleet.exchanges and TOO_MANY not in _words(pod)
 
     def _is_enough(self, claims: set[str]) -> bool:
         """Whether a node has or can get all devices that the claims need, beside those of other claims. Devices in the machine of

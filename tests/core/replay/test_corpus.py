@@ -149,7 +149,7 @@ def without_later(state: Any) -> Any:
         for uid, life in state.lives.rows.items():
             state.lives.rows[uid] = replace(life, robbed=False, verdict=("", ""), ordered=())
         for uid, device in state.devices.rows.items():
-            state.devices.rows[uid] = replace(device, rounds=0, hardware=())
+            state.devices.rows[uid] = replace(device, rounds=0, hardware=(), forms=())
     return state
 
 
@@ -176,7 +176,7 @@ def digest(kept: Kept, state: Any) -> str:
             for field in ("robbed", "verdict", "ordered"):
                 life.pop(field, None)
         for device in plain.get("devices", {}).values():
-            for field in ("rounds", "hardware"):
+            for field in ("rounds", "hardware", "forms"):
                 device.pop(field, None)
         for limit in (policy["limit"], *policy["limits"].values()):
             del limit["fixed"]

@@ -61,7 +61,43 @@ def test_the_form_that_is_listed_alone_is_held_before_the_device_goes_back() -> 
     world.unplug("node0", "gpu-1")
     world.tick(60)
     (begun,) = world.events(e.HoldBegun)
-    assert [key[2] for key in begun.devices] == ["gpu-vfio-1"]
+    assert [key[2] for key in begun.devices] == ["gpu-vfio-1", "gpu-1"], "the other may be listed again at any time"
+
+
+def test_a_form_that_comes_back_while_its_device_is_held_is_held_with_it() -> None:
+    """A driver lists the other form some seconds after the claim on the first has ended."""
+    world = composed()
+    world.plug("node0", "gpu-vfio-1", "VM-1", more=VM)
+    world.holds("train", "node0", "gpu-1")
+    world.unplug("node0", "gpu-vfio-1")
+    world.tick(60)
+    world.gone(next(one for one in world.state.claims.rows.values() if one.name == "train"))
+    world.tick(60)
+    (begun,) = world.events(e.HoldBegun)
+    assert [key[2] for key in begun.devices] == ["gpu-1", "gpu-vfio-1"]
+    world.plug("node0", "gpu-vfio-1", "VM-1", more=VM)
+    assert not world.events(e.HoldEnded)
+
+
+def test_a_claim_on_a_form_that_is_not_listed_yet_has_the_device() -> None:
+    """The scheduler may know the slice before dds does."""
+    world = composed()
+    world.plug("node0", "gpu-vfio-1", "VM-1", more=VM)
+    world.unplug("node0", "gpu-vfio-1")
+    world.holds("vm", "node0", "gpu-vfio-1")
+    assert world.device("res") == "Used"
+    world.tick(3600)
+    assert not world.events(e.VictimMarked)
+
+
+def test_the_name_of_a_form_that_another_device_has_by_now_is_not_held() -> None:
+    world = composed()
+    world.plug("node0", "gpu-vfio-1", "VM-1", more=VM)
+    world.unplug("node0", "gpu-vfio-1")
+    world.plug("node0", "gpu-vfio-1", "GPU-9", more={"resource.kubernetes.io/pciBusID": "0000:41:00.0"})
+    world.tick(60)
+    (begun,) = world.events(e.HoldBegun)
+    assert [key[2] for key in begun.devices] == ["gpu-1"]
 
 
 @pytest.mark.parametrize("held", [True, False])

@@ -113,6 +113,8 @@ CORPUS = {
     64611: "a log that was away while a pool was withdrawn and a claim got a device of it",
     65423: "a device stolen a second before those of others are announced",
     70087: "a clock that steps around the end of a guard",
+    80053: "a device that its driver lists in its second form seconds after the claim on the first has ended",
+    80160: "a second form that comes back while its device is being held to go",
 }
 """Seeds that have to stay clean, with what they are rich in. One that finds something comes here when that is mended."""
 FIELD = {
