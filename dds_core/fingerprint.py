@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "47d5002e3559e64b614a6cc085d38897e4cf39fa6cdc1d2b2e41ebc35ca338af"
+FINGERPRINT = "aba9e9fc9392ff57b2eb57fb1a01c8af58de1783addff5e85bdea757ef4f8ffb"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "75646ab389a565101614c822b1c27b4f91e9f3f89f46665f2c1c4db7f7d64f89"
+PUBLISHER_FINGERPRINT = "539574c2bcdf5259a248ec10f938b4a9240c6b37b1ca920f2d15d1a527bcb1b8"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "af8154671beaadf02328e2fb088388eb92f476be355905a94bd5de31bcd6e1e1"
+AUTOSCALER_FINGERPRINT = "5b27533db7d9c7b24a8f2b09c7d515feab93fc996db9da5f663dfc1f64d69bd9"
 """That of the autoscaler."""

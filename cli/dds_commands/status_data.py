@@ -163,7 +163,8 @@ def _obstacles(state: State, claim: Claim, node: str, model: Model) -> Iterator[
         yield f"{name} may not share {node} with {rival}"
     refusal = state.refusals.get((AttachOrdered.__name__, _request(state, node, model)))
     if refusal is not None:
-        yield f"the order was refused {refusal.count} times, tried again at {rfc3339(refusal.until)}"
+        words = f": {refusal.text}" if refusal.text else ""
+        yield f"the order was refused {refusal.count} times, tried again at {rfc3339(refusal.until)}{words}"
     if is_making(state, cell_of(state, node, model)):
         yield f"the operator has still to make what was ordered for {name} on {node} before"
     free = published_free(state, node, model)

@@ -214,9 +214,11 @@ class Outcome(OfScaler, frozen=True):
 
 
 class WriteDone(Outcome, frozen=True):
-    """A decision was carried out. `version` is the resourceVersion after the write, where a later write depends on it."""
+    """A decision was carried out. `version` is the resourceVersion after the write, where a later write depends on it. `rivals`:
+    managers of fields that wrote the object last, where another client has undone the write before."""
 
     version: str = ""
+    rivals: str = ""
 
     def words(self, names: Names) -> str:
         return f"{self.action} of {names.name(self.target)} was carried out"
@@ -284,7 +286,7 @@ class Checkpoint(OfScaler, frozen=True):
 
 
 class NodeLabelled(Decision, frozen=True):
-    """Set labels of dds on a node; null removes one."""
+    """Set labels of dds on a node; null removes one. `again`: another client has undone the last write."""
 
     gone_with: ClassVar[str] = "node"
     around: ClassVar[bool] = True
@@ -293,6 +295,7 @@ class NodeLabelled(Decision, frozen=True):
     labels: dict[str, str | None]
     mode: str
     reason: str
+    again: bool = False
 
     @property
     def subject(self) -> str:

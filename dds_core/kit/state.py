@@ -133,11 +133,16 @@ Key = tuple[str, str]
 
 
 class Refusal(Record, frozen=True):
-    """A write that failed `count` times in a row; it is not decided again before `until`. `node`: that of an order."""
+    """A write that failed `count` times in a row; it is not decided again before `until`. `node`, `model`: those of an order.
+    `text`: the API server's words, "" for a write that was overtaken. `undone`: the writes succeeded, and another client undid
+    them; `text` then names its managers of fields, if they are known."""
 
     count: int
     until: int
     node: str = ""
+    model: str = ""
+    text: str = ""
+    undone: bool = False
 
 
 class StateBase(Generic[Kind]):

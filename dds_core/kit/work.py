@@ -177,6 +177,10 @@ def stale(state: State, event: e.Stale, at: int) -> None:
 
 
 def write_done(state: State, event: e.WriteDone) -> None:
+    row = state.refusals.get((event.action, event.target))
+    if row is not None and row.undone:
+        state.refusals.put((event.action, event.target), replace(row, text=event.rivals or row.text))
+        return
     state.refusals.drop((event.action, event.target))
     state.fired_deadlines.drop((DeadlineKind.RETRY, f"{event.action}/{event.target}"))
 
@@ -185,16 +189,26 @@ _FIRST_PAUSE = {e.WriteRefused: 30 * MICROSECONDS, e.WriteObsolete: 2 * MICROSEC
 """Pauses double from here to 10 minutes. The change that made a write obsolete is observed before its pause is over."""
 
 
-def try_later(state: State, event: e.WriteRefused | e.WriteObsolete, at: int, node: str = "") -> None:
-    """The write failed: do not decide the same again before a pause. `node`: that of an order."""
+def try_later(state: State, event: e.WriteRefused | e.WriteObsolete, at: int, cell: tuple[str, str] = ("", "")) -> None:
+    """The write failed: do not decide the same again before a pause. `cell`: node and model of an order."""
     if isinstance(event, e.WriteRefused) and event.action == e.NodeLabelled.__name__:
         left_labels_refused(state, event.target)
     key = (event.action, event.target)
     before = state.refusals.get(key)
     forget_old_refusals(state, at)
-    count = before.count + 1 if before is not None else 1
+    count = before.count + 1 if before is not None and not before.undone else 1
     pause = min(_FIRST_PAUSE[type(event)] << min(count - 1, 10), 600 * MICROSECONDS)
-    state.refusals.put(key, Refusal(count, at + pause, node))
+    text = f"{event.code} {event.reason} {event.text}".strip() if isinstance(event, e.WriteRefused) else ""
+    state.refusals.put(key, Refusal(count, at + pause, *cell, text))
+
+
+def undone(state: State, action: str, target: str, node: str, at: int) -> None:
+    """Another client has undone what was written. The first time it is written again at once, then later each time."""
+    forget_old_refusals(state, at)
+    before = state.refusals.get((action, target))
+    count, text = (before.count + 1, before.text) if before is not None and before.undone else (1, "")
+    pause = min(_FIRST_PAUSE[e.WriteObsolete] << min(count - 2, 10), 600 * MICROSECONDS) if count > 1 else 0
+    state.refusals.put((action, target), Refusal(count, at + pause, node, text=text, undone=True))
 
 
 def forget_old_refusals(state: State, at: int) -> None:

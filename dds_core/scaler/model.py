@@ -37,6 +37,12 @@ NO_PROGRESS, HELD_IN_VAIN = "NoProgress", "HeldInVain"
 """Reason of alerts about what takes too long: a device on its way in or out, or a claim whose order has no visible effect."""
 UNDECIDED = "Undecided"
 """Reason of an alert about a claim whose devices took too many steps to find."""
+LABEL_FIGHT = "LabelFight"
+"""Reason of an alert about a node whose labels of dds another client changes again and again."""
+HOLD_REFUSED = "HoldRefused"
+"""Reason of an alert about a device that cannot be held, in most cases by a policy for claims."""
+ORDER_REFUSED = "OrderRefused"
+"""Reason of an alert about a claim, and of its failure: the API server does not take the order, in most cases by a policy."""
 DEVICE_ERROR, DEVICE_TAINTED, DEVICE_TWICE = "DeviceError", "DeviceTainted", "DeviceTwice"
 DEVICE_UNLISTED, DEVICE_UNEXPLAINED, DEVICE_LOST = "DeviceUnlisted", "DeviceUnexplained", "DeviceLost"
 """Reasons of alerts about a device."""
@@ -82,7 +88,7 @@ class DeviceLife(Record, frozen=True):
     gap in the slices does not take a device from its claim. `idle_since`: 0 while in use. `used`: a claim had it before.
     `chosen`: when it was last chosen for a detach. `rounds`: how many holds have ended without a detach since it idles.
     `hardware`: what told its hardware when the driver last listed its UUID, such as its PCI address. `forms`: the names under
-    which it was listed as a whole; a driver may hide one while another is in use."""
+    which it was listed as a whole at one time; a driver may hide one while another is in use."""
 
     state: str
     since: int

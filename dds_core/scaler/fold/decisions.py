@@ -272,15 +272,17 @@ _NEXT: dict[str, tuple[Stage, Stage]] = {
 }
 
 
-_REFUSED_TO_ALL = {
-    e.ExchangeBegun.__name__: UNGUARDED,
-    e.DevicesGiven.__name__: UNGUARDED,
-    e.HoldBegun.__name__: UNHELD,
-    e.DeviceHeld.__name__: UNHELD,
-}
-"""Steps that are tried for no device for a while after a refusal for lack of rights. A refused clear does no harm."""
 _NO_RIGHTS = (403, 404)
 """HTTP status of a write that cannot succeed before a policy is installed or a right is granted."""
+_DENIED = (400, 422, *_NO_RIGHTS)
+"""And of one that an admission policy or webhook denies."""
+_REFUSED_TO_ALL = {
+    e.ExchangeBegun.__name__: (UNGUARDED, _NO_RIGHTS),
+    e.DevicesGiven.__name__: (UNGUARDED, _NO_RIGHTS),
+    e.HoldBegun.__name__: (UNHELD, _DENIED),
+    e.DeviceHeld.__name__: (UNHELD, _DENIED),
+}
+"""Steps that are tried for no device for a while after a refusal with such a status. A refused clear does no harm."""
 
 
 def _step_done(state: State, event: e.WriteDone, at: int) -> None:
@@ -593,10 +595,10 @@ def _write_done(state: State, event: e.WriteDone, at: int) -> None:
 def _write_failed(state: State, event: e.WriteRefused | e.WriteObsolete, at: int) -> None:
     """The intent is void; what follows from that is decided after a pause."""
     before = state.refusals.get((event.action, event.target))
-    ordered = (cell[0] for cell, order in state.orders.rows.items() if order.request == event.target)
-    kit.try_later(state, event, at, next(ordered, before.node if before is not None else ""))
-    if isinstance(event, e.WriteRefused) and event.code in _NO_RIGHTS and event.action in _REFUSED_TO_ALL:
-        state.fired_deadlines.put(_REFUSED_TO_ALL[event.action], at)
+    ordered = (cell for cell, order in state.orders.rows.items() if order.request == event.target)
+    kit.try_later(state, event, at, next(ordered, (before.node, before.model) if before is not None else ("", "")))
+    if isinstance(event, e.WriteRefused) and event.code in _REFUSED_TO_ALL.get(event.action, ("", ()))[1]:
+        state.fired_deadlines.put(_REFUSED_TO_ALL[event.action][0], at)
     if isinstance(event, e.WriteRefused) and event.action == e.DevicesGiven.__name__:
         # the claim must not be cleared for it again either
         kit.try_later(state, replace(event, action=e.AllocationCleared.__name__), at)

@@ -13,7 +13,16 @@ from dds_core.lifecycle import ATTACHING, claim_edge_exists, claim_target, devic
 from dds_core.model import FAILED_CONDITION, Claim, DeviceKey
 from dds_core.scaler import events as e
 from dds_core.scaler.fold import reuse
-from dds_core.scaler.model import HELD_IN_VAIN, NO_PROGRESS, UNDECIDED, ClaimLife, DeviceLife, Rate, Timeout
+from dds_core.scaler.model import (
+    HELD_IN_VAIN,
+    NO_PROGRESS,
+    ORDER_REFUSED,
+    UNDECIDED,
+    ClaimLife,
+    DeviceLife,
+    Rate,
+    Timeout,
+)
 from dds_core.scaler.spending import counting
 from dds_core.scaler.state import State
 
@@ -60,6 +69,7 @@ def _claim_moved(state: State, event: e.ClaimMoved, at: int) -> None:
         state.clear_alert(event.claim, NO_PROGRESS)
     if event.source != event.target:
         state.clear_alert(event.claim, UNDECIDED)
+        state.clear_alert(event.claim, ORDER_REFUSED)
     if event.target == "Released" and claim is None:
         forget_claim(state, event.claim)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -20,6 +20,7 @@ from dds_core.kit.work import (
     gone_with,
     leave_labels,
     observed,
+    undone,
 )
 from dds_core.model import (
     BLOCKING,
@@ -44,6 +45,7 @@ from dds_core.scaler.model import (
     DEVICE_TWICE,
     DEVICE_UNEXPLAINED,
     DEVICE_UNLISTED,
+    LABEL_FIGHT,
     MANAGER,
     MANAGER_ERROR,
     MODEL_DIFFERS,
@@ -187,9 +189,9 @@ def _note_hardware(state: State, node: str) -> None:
         tokens = {token for key in keys for token in state.tokens_of(key)} - {resource.uuid}
         told = tuple(sorted(token for token in tokens if not token.startswith("counters/")))
         if life is not None and told:
-            whole = {key for key in keys if not state.face(key).part}
-            whole |= set(life.forms) if tokens & set(life.hardware) else set()
-            forms = tuple(sorted(whole)) if len(whole) > 1 else ()
+            whole = {key for key in keys if state.pools[key[:2]].node == node and not state.face(key).part}
+            is_so_still = whole & set(life.forms) and tokens & set(life.hardware)
+            forms = tuple(sorted(whole)) if len(whole) > 1 else life.forms if is_so_still else ()
             if (told, forms) != (life.hardware, life.forms):
                 state.devices.put(uid, replace(life, hardware=told, forms=forms))
 
@@ -302,12 +304,23 @@ def _pod_gone(state: State, event: e.ObjectGone, at: int) -> None:
 
 
 def _node_observed(state: State, event: e.ObjectObserved, at: int) -> None:
+    before = state.nodes.get(event.uid)
     observed(state, event, at)
     node = state.nodes.rows[event.uid]
     touch(state, node.name)
     labelled = state.labelled
+    if state.synced and state.live and before is not None and _is_undone(state, node.name, before.labels, node.labels):
+        if (e.NodeLabelled.__name__, node.name) not in state.refusals:  # it is long ago, or the first time
+            state.clear_alert(node.name, LABEL_FIGHT)
+        undone(state, e.NodeLabelled.__name__, node.name, node.name, at)
     labelled.drop_where(lambda key: key[0] == node.name and node.labels.get(key[1], "") == labelled.rows[key])
     forget_left_labels(state, node.name, node.labels)
+
+
+def _is_undone(state: State, node: str, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+    """Whether another client has changed a label that dds alone writes. A write of dds that is observed now is no such change."""
+    ours = (f"{state.config.prefix}/{one.device}{kind}" for one in state.config.models for kind in ("", COOLING))
+    return any(before.get(key, "") != after.get(key, "") and (node, key) not in state.labelled for key in ours)
 
 
 def _node_gone(state: State, event: e.ObjectGone, at: int) -> None:

@@ -19,7 +19,15 @@ from dds_core.scaler.rules.failures import definite_due, fail, tell_failures
 from dds_core.scaler.rules.handover import hand_over
 from dds_core.scaler.rules.labels import label
 from dds_core.scaler.rules.nudges import nudge
-from dds_core.scaler.rules.orders import end_cool_downs, fit_surplus, order, prewarm, who_waited_for, withdraw
+from dds_core.scaler.rules.orders import (
+    end_cool_downs,
+    fit_surplus,
+    order,
+    prewarm,
+    tell_refused,
+    who_waited_for,
+    withdraw,
+)
 from dds_core.scaler.rules.reservations import drop_overdue, ready_devices_of, reserve
 from dds_core.scaler.rules.suiting import unjudged
 from dds_core.scaler.state import State, Work
@@ -100,6 +108,8 @@ def for_node(work: Work, node: str) -> None:
             work.guarded("rules.orders.withdraw", withdraw, node, assignments)
         if assignments:
             work.guarded("rules.orders.order", order, node, assignments)
+            for assignment in assignments if state.refusals else ():
+                work.guarded("rules.orders.tell_refused", tell_refused, assignment.claim.uid, assignment, node)
         for assignment in assignments:
             if assignment.complete:
                 work.guarded("rules.handover.hand_over", hand_over, assignment.claim.uid, node)

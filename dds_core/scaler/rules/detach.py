@@ -38,7 +38,7 @@ from dds_core.scaler.events import (
 from dds_core.scaler.fold.decisions import LET_GO, UNHELD, fence_due
 from dds_core.scaler.fold.looks import BUSY, BUSY_SINCE
 from dds_core.scaler.fold.objects import SLICES
-from dds_core.scaler.model import HELD_IN_VAIN, NO_DEVICE, DeviceLife, Fence, Hold, Look, hold_name
+from dds_core.scaler.model import HELD_IN_VAIN, HOLD_REFUSED, NO_DEVICE, DeviceLife, Fence, Hold, Look, hold_name
 from dds_core.scaler.operator import RARE, WHOLE_REQUEST, pauses, verdict
 from dds_core.scaler.rules.assignment import Assignment, assign
 from dds_core.scaler.rules.devices import held_and_unlisted, held_key, is_given_up, progress_due, staying_of, tell_lost
@@ -339,8 +339,8 @@ _HOLD_STEPS = tuple(one.__name__ for one in (HoldBegun, DeviceHeld, HoldEnded, V
 
 
 def holds_are_possible(state: State, at: int) -> bool:
-    """Whether devices can be held. After a refusal for lack of rights, none is for some time. After any other refusal only this
-    one hold is tried again: a device that is detached without a hold may be taken meanwhile."""
+    """Whether devices can be held. After a denial, for lack of rights or by a policy, none is for some time. After any other
+    refusal only this one hold is tried again: a device that is detached without a hold may be taken meanwhile."""
     refused = state.fired_deadlines.get(UNHELD)
     return bool(state.guards) and (refused is None or at >= refused + AFTER_REFUSAL)
 
@@ -377,13 +377,24 @@ def begin_hold(work: Work, resource: FabricResource, faces: Sequence[DeviceKey],
     )
 
 
+def _refused_hold(state: State, uid: str) -> str:
+    """The API server's words about the hold of a device that it does not take; "" if it took it."""
+    rows = (state.refusals.get((step, uid)) for step in (HoldBegun.__name__, DeviceHeld.__name__))
+    return next((row.text for row in rows if row is not None and row.text), "")
+
+
 def next_hold_step(work: Work, uid: str, row: Hold, why: str) -> None:
     """The next step of the hold, or its end if `why` says that the device may not go after all."""
     late = row.until - (LAST_MOMENT if row.stage == "listed" else 0)
     if row.stage in ("ending", "ended"):
         return
     if row.stage == "lost":
-        _end_hold(work, uid, row.node, row.devices, why or "it was not there as it should be")
+        refused, resource = _refused_hold(work.state, uid), work.state.resources.get(uid)
+        if refused and resource is not None:
+            text = f"{resource.name} cannot be held before it leaves {row.node}, so it leaves later: {refused}"
+            work.alert(uid, HOLD_REFUSED, text)
+        lost = f"the API server refuses it: {refused}" if refused else "it was not there as it should be"
+        _end_hold(work, uid, row.node, row.devices, why or lost)
     elif why or (row.stage != "held" and work.has_come(late)):
         _end_hold(work, uid, row.node, row.devices, why or "its guard is over")
     elif row.stage == "listing" and not row.wanted:

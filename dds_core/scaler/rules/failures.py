@@ -10,9 +10,9 @@ from dds_core.events import decode
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.lifecycle import ATTACHED
 from dds_core.model import BLOCKING, FAILED_CONDITION, PUBLISHER, RESCHEDULE, Claim, Node, Pod, Result
-from dds_core.scaler.events import ClaimFailed, CoolDown, Entry, FailureSignalled, Signal
+from dds_core.scaler.events import AttachOrdered, ClaimFailed, CoolDown, Entry, FailureSignalled, Signal
 from dds_core.scaler.fold.lives import move
-from dds_core.scaler.model import Cell, ClaimLife, Failure
+from dds_core.scaler.model import ORDER_REFUSED, Cell, ClaimLife, Failure
 from dds_core.scaler.operator import is_of_node
 from dds_core.scaler.rules.assignment import assign
 from dds_core.scaler.rules.suiting import unjudged
@@ -49,8 +49,18 @@ def fail_overdue(work: Work, claim: Claim, life: ClaimLife) -> None:
         )
     due = budget_due(state, claim, life)
     if life.state != ATTACHED and work.has_come(due) and not _is_unjudged(state, claim):
-        seconds = (due - life.began) // MICROSECONDS
-        fail(work, claim, life, "AttachTimeout", f"no device within {seconds} s", _late(state, claim))
+        seconds, late = (due - life.began) // MICROSECONDS, _late(state, claim)
+        refused = refused_order(state, state.node_of(claim), late)
+        if refused:  # on any node, and by no fault of the fabric
+            fail(work, claim, life, ORDER_REFUSED, f"no device within {seconds} s: {refused}", anywhere=True)
+        else:
+            fail(work, claim, life, "AttachTimeout", f"no device within {seconds} s", late)
+
+
+def refused_order(state: State, node: str, model: str) -> str:
+    """The API server's words about the order of the model for the node that it did not take last; "" if it took it."""
+    rows = (row for (action, _), row in state.refusals.rows.items() if action == AttachOrdered.__name__)
+    return next((row.text for row in rows if (row.node, row.model) == (node, model)), "")
 
 
 def _is_unjudged(state: State, claim: Claim) -> bool:

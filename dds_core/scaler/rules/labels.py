@@ -3,14 +3,19 @@ close the pool for a while. Written on change only, and on nodes of a fabric onl
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dds_core.events import NodeLabelled
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.model import Model, Node
-from dds_core.scaler.model import COOLING
+from dds_core.scaler.model import COOLING, LABEL_FIGHT
 from dds_core.scaler.rules.assignment import Assignment
 from dds_core.scaler.rules.failures import cools_with_fabric
 from dds_core.scaler.rules.orders import cell_of, conflicting_model, limits_of
 from dds_core.scaler.state import State, Work
+
+MANY = 3
+"""So often another client has undone a label before a person is called."""
 
 
 def label(work: Work, name: str, assignments: list[Assignment]) -> None:
@@ -36,8 +41,22 @@ def _label(work: Work, name: str, assignments: list[Assignment]) -> bool:
     _remove_stale(state, node, changes, reasons)
     if changes:
         reason = "; ".join(dict.fromkeys(reasons)) or "the node can take it"
-        work.emit_once(NodeLabelled(node=name, labels=changes, mode=state.mode, reason=reason), name)
+        rows = state.refusals.get((NodeLabelled.__name__, name))
+        again = rows is not None and rows.undone
+        work.emit_once(NodeLabelled(node=name, labels=changes, mode=state.mode, reason=reason, again=again), name)
+    if state.refusals:
+        _tell_fight(work, name, changes)
     return bool(changes)
+
+
+def _tell_fight(work: Work, name: str, changes: Mapping[str, str | None]) -> None:
+    """Alert that another client undoes the labels again and again."""
+    row = work.state.refusals.get((NodeLabelled.__name__, name))
+    if row is None or not row.undone or row.count < MANY or not changes:
+        return
+    who = f" (last written by {row.text})" if row.text else ""
+    what = f"another client{who} has changed {', '.join(sorted(changes))} of {name} {row.count} times"
+    work.alert(name, LABEL_FIGHT, f"{what}; dds sets them again, later each time: let one of both write them")
 
 
 def _compare(

@@ -26,10 +26,10 @@ from dds_core.model import (
     model_of_device,
 )
 from dds_core.scaler.events import SURPLUS, WITHDRAWN, AttachOrdered, CoolDownOver
-from dds_core.scaler.model import DEPARTED, Cell, Pool, PoolKey
+from dds_core.scaler.model import DEPARTED, ORDER_REFUSED, Cell, Pool, PoolKey
 from dds_core.scaler.rules.assignment import Assignment, models_for, ordered_not_made, size_wanted
 from dds_core.scaler.rules.devices import is_given_up, progress_due, staying_of
-from dds_core.scaler.rules.failures import UNSCHEDULABLE, fail, fail_unschedulable
+from dds_core.scaler.rules.failures import UNSCHEDULABLE, fail, fail_unschedulable, refused_order
 from dds_core.scaler.rules.suiting import (
     UNSUITABLE,
     arrived_unsuitable,
@@ -175,6 +175,15 @@ def order(work: Work, node: str, assignments: list[Assignment]) -> None:
     for cell in cells.values():
         if cell.granted:
             ask(work, cell, "demand", tuple(dict.fromkeys(cell.granted)))
+
+
+def tell_refused(work: Work, uid: str, assignment: Assignment, node: str) -> None:
+    """Alert in the API server's words that an order for the claim is not taken."""
+    for name in dict.fromkeys(assignment.missing):
+        text = refused_order(work.state, node, name)
+        if text:
+            claim = f"{assignment.claim.namespace}/{assignment.claim.name}"
+            work.alert(uid, ORDER_REFUSED, f"{claim} waits for {name} on {node}, which may not be ordered: {text}")
 
 
 def withdraw(work: Work, node: str, assignments: list[Assignment]) -> None:

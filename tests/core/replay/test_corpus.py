@@ -150,6 +150,8 @@ def without_later(state: Any) -> Any:
             state.lives.rows[uid] = replace(life, robbed=False, verdict=("", ""), ordered=())
         for uid, device in state.devices.rows.items():
             state.devices.rows[uid] = replace(device, rounds=0, hardware=(), forms=())
+        for key, refusal in state.refusals.rows.items():
+            state.refusals.rows[key] = replace(refusal, model="", text="", undone=False)
     return state
 
 
@@ -178,6 +180,9 @@ def digest(kept: Kept, state: Any) -> str:
         for device in plain.get("devices", {}).values():
             for field in ("rounds", "hardware", "forms"):
                 device.pop(field, None)
+        for _, refusal in plain.get("refusals", ()):
+            for field in ("model", "text", "undone"):
+                refusal.pop(field, None)
         for limit in (policy["limit"], *policy["limits"].values()):
             del limit["fixed"]
         for knob in POLICY_SINCE:

@@ -90,6 +90,17 @@ def test_a_claim_on_a_form_that_is_not_listed_yet_has_the_device() -> None:
     assert not world.events(e.VictimMarked)
 
 
+def test_a_device_that_another_node_still_lists_has_no_second_form() -> None:
+    """It was detached there and attached here, and the driver there is slow."""
+    world = composed()
+    world.plug("node1", "gpu-7", "GPU-1", more=BUS)
+    world.tick(60)
+    (begun,) = world.events(e.HoldBegun)
+    assert [key[1:] for key in begun.devices] == [("node0", "gpu-1")]
+    world.unplug("node1", "gpu-7")
+    assert not world.events(e.HoldEnded)
+
+
 def test_the_name_of_a_form_that_another_device_has_by_now_is_not_held() -> None:
     world = composed()
     world.plug("node0", "gpu-vfio-1", "VM-1", more=VM)

@@ -212,7 +212,9 @@ QUERIES = {one.title: one.query for one in panels()}
 OFTEN = dict.fromkeys(QUERIES.keys() - set(SELDOM), 62) | {"Devices by state": 61, "Idle devices": 30}
 RUNS = (
     Run(nothing_to_be_called_for, 62, nearly=frozenset(SHORT), shows=OFTEN),
-    Run(no_write_is_permitted, 25, {"DdsClaimFailed": 11, "DdsWritesRefused": 21}, shows={REFUSALS: 20}),
+    Run(
+        no_write_is_permitted, 25, {"DdsAlerted": 6, "DdsClaimFailed": 11, "DdsWritesRefused": 21}, shows={REFUSALS: 20}
+    ),
     Run(both_are_gone, 20, {"DdsNobodyDecides": 7, "DdsNobodyPublishes": 9, "DdsClaimFailed": 18}),
     Run(the_log_is_away, 20, {"DdsLogUnavailable": 7, "DdsLogSlow": 11, "DdsClaimFailed": 16}),
     Run(nothing, 10, {"DdsNotSynced": 5}, scaler={"groups": ()}),

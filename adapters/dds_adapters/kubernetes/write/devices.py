@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from dds_adapters.kubernetes.decode import decoding
-from dds_adapters.kubernetes.write.live_object import Changed, Ref, Server, Write, decoded
+from dds_adapters.kubernetes.write.live_object import Changed, Ref, Server, Write, decoded, last_writers
 from dds_adapters.kubernetes.write.tasks import Done, Obsolete, Result
 from dds_core.model import OWNER, OWNER_LABEL
 
@@ -140,11 +140,13 @@ class LiftTaint(Write):
 
 @dataclass(frozen=True, slots=True)
 class LabelNode(Write):
-    """NodeLabelled: each label with its value, None to remove it. Only differing labels are written."""
+    """NodeLabelled: each label with its value, None to remove it. Only differing labels are written. `again`: say who else writes
+    the node."""
 
     name: str
     uid: str
     labels: tuple[tuple[str, str | None], ...]
+    again: bool = False
 
     def _once(self, server: Server) -> Result:
         live = server.get(Ref("nodes", self.name, uid=self.uid))
@@ -152,4 +154,4 @@ class LabelNode(Write):
         if not changes:
             return Done(written=False)
         server.merge(live, {"metadata": {"labels": changes}})
-        return Done()
+        return Done(rivals=last_writers(live) if self.again else "")

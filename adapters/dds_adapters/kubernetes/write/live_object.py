@@ -109,6 +109,35 @@ class Live:
         return {"uid": self.uid, "resourceVersion": self.version}
 
 
+class _Entry(msgspec.Struct):
+    manager: str = ""
+    time: str = ""
+    subresource: str = ""
+
+
+class _Entries(msgspec.Struct):
+    entries: list[_Entry] = msgspec.field(name="managedFields", default_factory=list)
+
+
+class _Managed(msgspec.Struct):
+    metadata: _Entries
+
+
+_managed = msgspec.json.Decoder(_Managed)
+
+
+def last_writers(live: Live) -> str:
+    """The managers, other than dds, of the newest writes of the object itself; "" if none owns a field of it any more."""
+    try:
+        found = [
+            one for one in _managed.decode(live.raw).metadata.entries if one.manager != MANAGER and not one.subresource
+        ]
+    except ValueError:
+        return ""
+    newest = max((one.time for one in found), default="")
+    return ", ".join(sorted({one.manager for one in found if one.time == newest}))
+
+
 class Server:
     """The objects of an API server. Any reason to stop a write is raised as `Ended` or `Changed`."""
 

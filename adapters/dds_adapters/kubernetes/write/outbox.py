@@ -302,7 +302,7 @@ class Outbox:
             return None
         names = (task.decision, task.action, task.target)
         if isinstance(why, Done):
-            return WriteDone(*names, why.version)
+            return WriteDone(*names, why.version, why.rivals)
         if outcome == "superseded":
             return Superseded(*names)
         if isinstance(why, Obsolete):

@@ -323,7 +323,7 @@ def _label(decision: e.NodeLabelled, at: int, state: State) -> Task:
 def label(decision: e.NodeLabelled, node: Node | Host | None) -> Task:
     """The task that labels a node, for the scaler and the publisher."""
     labels = tuple(sorted(decision.labels.items()))
-    work = LabelNode(node.name, node.uid, labels) if node is not None else Overtaken("the node is gone")
+    work = LabelNode(node.name, node.uid, labels, decision.again) if node is not None else Overtaken("the node is gone")
     thing = f"nodes/{decision.node}"
     return Task(work, (thing,), target=decision.node, replaces=f"{thing}: {','.join(sorted(decision.labels))}")
 

@@ -35,10 +35,11 @@ class Work(Protocol):
 @dataclass(frozen=True, slots=True)
 class Done:
     """The live object is as the decision wants it, by this write or already before. `version` is its resourceVersion, if a later
-    write depends on it."""
+    write depends on it. `rivals`: as in `WriteDone`."""
 
     written: bool = True
     version: str = ""
+    rivals: str = ""
 
 
 @dataclass(frozen=True, slots=True)
