@@ -33,7 +33,8 @@ from dds_adapters.runtime.serve_settings import (
     LiveSettings,
 )
 from dds_adapters.sql import Database, upgrade
-from dds_adapters.sql.urls import as_url
+from dds_adapters.sql.places import danger
+from dds_adapters.sql.urls import as_url, is_url
 from dds_commands.parameters import default_path, made, policy_read, state_folder, without_password
 from dds_commands.screen import note
 from dds_commands.serve_options import DEFAULT, Row, origin, setting, text
@@ -75,6 +76,9 @@ class ServedLogs:
             self._opened()
         except LogUnavailable as error:
             self._say(str(error))
+        why = "" if is_url(self._named) else danger(self._named)
+        if why:
+            self._say(f"{self._named}: {why}")
 
     def opener(self, component: str) -> Callable[[str], EventLog]:
         """A function that opens the component's log for a cluster, given its UID, and creates the log if it is missing. The

@@ -6,6 +6,7 @@ Each component has a `LogPrinter` that knows how to show its state and changes.
 
 from __future__ import annotations
 
+import os
 import time
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
@@ -18,8 +19,8 @@ import click
 from pydantic import BaseModel
 
 from dds_adapters.plugins import component_of
-from dds_adapters.sql import Database, random_salt
-from dds_adapters.sql.urls import as_url
+from dds_adapters.sql import Database, random_salt, upgrade
+from dds_adapters.sql.urls import as_url, is_url
 from dds_commands.groups import group_rows, order_rows, show_groups, waiting_rows
 from dds_commands.logs import verify_rows
 from dds_commands.parameters import (
@@ -196,6 +197,8 @@ def _write(opened: Opened, source: Recording | Log, target: str, name: str | Non
     if name is not None and component_of(name) is not SCALER:
         what = f"a recording is put to the rules of the scaler, and {name} would be a publisher's log"
         raise InputError(what, where=source.label, fix="give --name CLUSTER/scaler")
+    if not is_url(target) and not os.path.exists(target):
+        upgrade(as_url(target))
     report = write_recording(source, opened.database(as_url(target)), name, checkpoint=checkpoint)
     show(f"wrote log {report.log}, positions {report.first} to {report.last}, to {without_password(as_url(target))}")
 

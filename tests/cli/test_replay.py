@@ -35,6 +35,12 @@ def test_a_log_tells_what_its_recording_told(log: str) -> None:
     assert fine("timeline", "default/train-1", log) == fine("timeline", "default/train-1", FIRST_ATTACH)
 
 
+def test_a_replay_makes_the_database_that_it_writes(tmp_path: Path) -> None:
+    path = str(tmp_path / "new.sqlite3")
+    assert "wrote log first_attach/scaler" in fine("replay", FIRST_ATTACH, "--log", path)
+    assert "every decision" in fine("log", "verify", path)
+
+
 def test_json_and_jsonl_hold_the_same_entries() -> None:
     whole = json.loads(fine("replay", FIRST_ATTACH, "--format", "json"))
     lines = [json.loads(line) for line in fine("replay", FIRST_ATTACH, "--format", "jsonl").splitlines()]

@@ -11,7 +11,8 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -84,6 +85,49 @@ def running_postgres() -> Iterator[Postgres]:
         finally:
             server.stop()
     finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+POOLER = """[databases]
+* = host={folder}
+[pgbouncer]
+unix_socket_dir = {folder}
+listen_addr =
+listen_port = 6432
+auth_type = trust
+auth_file = {folder}/users
+pool_mode = {mode}
+default_pool_size = 4
+server_idle_timeout = 1
+client_idle_timeout = {idle}
+logfile = {folder}/pgbouncer.log
+"""
+
+
+@contextmanager
+def pooled(server: Postgres, mode: str, idle: int = 0) -> Iterator[Callable[[str], str]]:
+    """PgBouncer before the server; gives the URL through it for one of the server's. `mode`: "session" or "transaction"; `idle`:
+    seconds after which it ends a client that asks nothing."""
+    program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
+    if program is None:
+        pytest.skip("no pgbouncer: install Debian's package pgbouncer")
+    folder = Path(tempfile.mkdtemp(prefix="dds-pool-"))
+    user = _unprivileged_user()
+    (folder / "users").write_text('"dds" ""\n', encoding="utf-8")
+    settings = POOLER.format(folder=folder, mode=mode, idle=idle).replace(f"host={folder}", f"host={server.folder}")
+    (folder / "pgbouncer.ini").write_text(settings, encoding="utf-8")
+    for one in (folder, *folder.iterdir()):
+        if user:
+            shutil.chown(one, user)
+    process = subprocess.Popen([program, str(folder / "pgbouncer.ini")], user=user, stderr=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + 10
+        while not (folder / ".s.PGSQL.6432").exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        yield lambda url: f"{url.partition('?')[0]}?host={folder}&port=6432"
+    finally:
+        process.terminate()
+        process.wait(10)
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -1,20 +1,24 @@
 """Engines for the two databases, configured so that acknowledged writes are on the disk.
 
 SQLite runs in WAL mode with synchronous=FULL. Its transactions begin explicitly, writing ones with BEGIN IMMEDIATE, so that a
-writer waits for the lock instead of failing in the middle. PostgreSQL commits with synchronous_commit=on. A SQLite file is made
-only on request (`create`).
+writer waits for the lock instead of failing in the middle. A SQLite file is made only on request (`create`), for its owner alone.
+PostgreSQL commits with synchronous_commit=on. Nothing is prepared or set for longer than a transaction, since behind a pooler the
+next one may run in another session.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Literal
 from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.pool import QueuePool
 
 from dds_adapters.sql import urls
@@ -85,6 +89,8 @@ def _sqlite_engine(url: URL, create: bool, synchronous: Synchronous, lock_second
     uri = f"file:{quote(path)}?mode={'rwc' if create else 'rw'}"
 
     def connect() -> sqlite3.Connection:
+        if create:
+            _make_private(path)
         return sqlite3.connect(uri, uri=True, timeout=lock_seconds, isolation_level=None, check_same_thread=False)
 
     engine = create_engine(url, creator=connect, poolclass=QueuePool)
@@ -107,6 +113,13 @@ def _sqlite_engine(url: URL, create: bool, synchronous: Synchronous, lock_second
     return engine
 
 
+def _make_private(path: str) -> None:
+    """Make an empty file that its owner alone may read, if there is none. SQLite makes the write-ahead log with the same
+    permissions, and tells better why it cannot be made."""
+    with suppress(OSError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
+
 def _file(path: str) -> tuple[int, int] | None:
     """The file that the path names now. Writes to an open file that was removed succeed, but are lost."""
     try:
@@ -116,28 +129,56 @@ def _file(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
+_UNUSED_SECONDS = 5.0
+"""A connection that was unused for longer is tried first: a proxy may have ended it meanwhile."""
 _NETWORK = {
+    "prepare_threshold": None,
     "connect_timeout": 10,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
-"""With these, a server that vanished is noticed within half a minute. The query of the URL has priority."""
+"""With these nothing is prepared, and a server that vanished is noticed within half a minute. The URL's query has priority."""
 
 
 def _postgres_engine(url: URL, lock_seconds: float) -> Engine:
+    password_file = url.query.get(urls.PASSWORD_FILE)
+    url = url.difference_update_query((urls.PASSWORD_FILE, "prepare_threshold"))
     try:
         engine = create_engine(url, connect_args={k: v for k, v in _NETWORK.items() if k not in url.query})
     except ModuleNotFoundError:
         what = "the driver for PostgreSQL is not installed"
         raise InputError(what, where=urls.shown(url), fix=install_hint("postgres")) from None
 
-    @event.listens_for(engine, "connect")
-    def durable(connection: Any, _record: Any) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute(f"SET synchronous_commit = on; SET lock_timeout = {int(lock_seconds * 1000)}")
-            cursor.execute(f"SET idle_in_transaction_session_timeout = {int(STILL_SECONDS * 1000)}")
-        connection.commit()
+    settings = {
+        "synchronous_commit": "on",
+        "lock_timeout": int(lock_seconds * 1000),
+        "idle_in_transaction_session_timeout": int(STILL_SECONDS * 1000),
+    }
+    durable = "; ".join(f"SET LOCAL {name} = {value}" for name, value in settings.items())
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        if connection.get_execution_options().get("dds_writes"):
+            connection.exec_driver_sql(durable)
+
+    @event.listens_for(engine, "do_connect")
+    def connect(_dialect: Any, _record: Any, _arguments: Any, given: dict[str, Any]) -> None:
+        if password_file is not None:
+            given["password"] = urls.password_in(password_file, urls.shown(url))
+
+    @event.listens_for(engine, "checkin")
+    def returned(_connection: Any, record: Any) -> None:
+        record.info["unused_since"] = time.monotonic()
+
+    @event.listens_for(engine, "checkout")
+    def taken(connection: Any, record: Any, _proxy: Any) -> None:
+        if time.monotonic() - record.info.get("unused_since", math.inf) > _UNUSED_SECONDS:
+            try:
+                connection.execute("SELECT 1")
+                connection.rollback()
+            except Exception:
+                raise DisconnectionError from None  # another connection is taken
 
     return engine

@@ -46,6 +46,11 @@ _POSTGRES: dict[str, tuple[type[DdsError], str, str]] = {
     "53100": (LogFull, "no room is left on the server's disk", "make room, then repeat the call"),
     "25006": (LogUnavailable, "the server accepts no writes", "name the primary server"),
     "42501": (DatabaseError, "the database's user lacks a right", "grant the user the rights to the dds tables"),
+    "schema": (
+        DatabaseError,
+        "the database's user may not make tables in the schema",
+        "let its owner run `GRANT CREATE ON SCHEMA public TO …` (the default until PostgreSQL 14), or `dds db upgrade` itself",
+    ),
     "42P01": (SchemaMissing, "a table of ours is missing", "run `dds db upgrade` on it"),
     "53": (LogUnreachable, "the server is out of resources", _RETRY),
     "57": (LogUnreachable, "the server ended the session", _RETRY),
@@ -73,7 +78,11 @@ def ours(error: BaseException, where: str, *, lost: bool = False) -> DdsError:
     if isinstance(error, sqlite3.Error):
         return _told(_sqlite_case(error), error, where)
     state = getattr(error, "sqlstate", None) or ""
-    case = _POSTGRES.get(state) or _POSTGRES.get(state[:2])
+    case = (
+        _POSTGRES["schema"]
+        if state == "42501" and "schema" in str(error)
+        else _POSTGRES.get(state) or _POSTGRES.get(state[:2])
+    )
     if case is None and (lost or (not state and type(error).__name__ in ("OperationalError", "InterfaceError"))):
         fix = "check host, port, database and user, or try again later"
         case = (LogUnreachable, "the server cannot be reached", fix)

@@ -7,12 +7,15 @@ shown URL has no query.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from dds_core.errors import InputError
 
+PASSWORD_FILE = "password_file"
+"""In the query of a URL: the file that holds the password, read anew for each connection."""
 _FORMS = "use sqlite:///path/to/log.sqlite3 or postgresql://user@host/database"
 _DRIVERS = {
     "sqlite": "sqlite",
@@ -21,14 +24,16 @@ _DRIVERS = {
     "postgresql": "postgresql+psycopg",
     "postgresql+psycopg": "postgresql+psycopg",
 }
+_SEVERAL = re.compile(r"(postgres[\w+]*://(?:[^@/?]*@)?)([^@/?,]*(?:,[^@/?,]*)+)(/[^?]*)?(?:\?(.*))?", re.DOTALL)
 _MEANT_FOR_A_SERVER = re.compile(r"\s*postgres[\w+]*:|.*\b(?:password|dbname)\s*=", re.IGNORECASE | re.DOTALL)
 """Text that is meant for a server but is no URL: `postgresql:user@host`, or libpq's `host=… password=…`."""
 
 
 def parsed(url: str) -> URL:
-    """The URL with the driver that dds uses. Raises `InputError` for a URL of another database."""
+    """The URL with the driver that dds uses. Several hosts, as libpq takes them, become several `host` in the query. Raises
+    `InputError` for a URL of another database."""
     try:
-        found = make_url(url)
+        found = make_url(_with_hosts(url))
     except (ArgumentError, ValueError):
         raise InputError("what was given is no database URL", fix=_FORMS) from None
     if found.drivername not in _DRIVERS:
@@ -45,12 +50,39 @@ def parsed(url: str) -> URL:
     return found
 
 
+def _with_hosts(url: str) -> str:
+    """libpq's list of hosts in a form that SQLAlchemy reads."""
+    several = _SEVERAL.fullmatch(url)
+    if several is None:
+        return url
+    begin, hosts, database, query = several.groups()
+    named = "&".join(f"host={one}" for one in hosts.split(","))
+    return f"{begin}{database or '/'}?{named}{'&' + query if query else ''}"
+
+
+def password_in(path: str | tuple[str, ...], where: str) -> str:
+    """The password in a file, without a line break at its end. Raises `InputError`."""
+    name = path if isinstance(path, str) else path[-1]
+    try:
+        return Path(name).read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, ValueError) as error:
+        what = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise InputError(
+            f"the file of the password, {name}, cannot be read: {what}", where=where, fix="mend it"
+        ) from None
+
+
 def shown(url: str | URL) -> str:
-    """A URL without password and query. Raises `InputError` for text that is no database URL."""
+    """A URL without password and query, but with its hosts. Raises `InputError` for text that is no database URL."""
     found = parsed(url) if isinstance(url, str) else url
     if found.get_backend_name() == "sqlite":
         return f"sqlite:///{found.database}"
-    return found.set(drivername=found.get_backend_name(), query={}).render_as_string(hide_password=True)
+    hosts = found.query.get("host", "")
+    plain = found.set(drivername=found.get_backend_name(), query={})
+    if isinstance(hosts, str):
+        return plain.render_as_string(hide_password=True)
+    begin, _, database = plain.set(host="-").render_as_string(hide_password=True).rpartition("-/")
+    return f"{begin}{','.join(hosts)}/{database}"
 
 
 def as_url(text: str) -> str:

@@ -82,8 +82,8 @@ def test_a_lost_answer_leaves_the_write_done() -> None:
 
 def test_a_watch_is_cut_without_an_end() -> None:
     with served(Rule(Cut(Fixed(0.3)), verbs=("watch",))) as lab, Wire(lab) as wire:
-        open_watch(wire)
-        make(lab, "c1")
+        make(lab, "c1")  # before the watch is opened: what comes later may come after its end
+        open_watch(wire, "resourceVersion=0")
         assert [each["type"] for each in events(wire.chunk())] == ["ADDED"]
         before = time.monotonic()
         assert wire.ended()
