@@ -53,7 +53,7 @@ def read(form: type[P], body: bytes, where: str) -> P:
     if sum(body.count(sign) for sign in (b",", b"[", b"{")) > MOST:
         raise odd(where, "", f"holds more than {MOST} values")
     try:
-        return form.model_validate_json(body)
+        return form.model_validate_json(body.removeprefix(b"\xef\xbb\xbf"))
     except ValidationError as error:
         faults = error.errors(include_url=False, include_input=False, include_context=False)
         raise odd(where, *_first(faults), more=len(faults) - 1) from None
@@ -79,14 +79,25 @@ def each(form: type[P], items: Iterable[Any], field: str, where: str) -> tuple[l
     return good, bad
 
 
+_LOOK = "look the request up in the manager's log, and compare its version"
+
+
 def partly(machines: Iterable[Machine], bad: Sequence[FabricOdd]) -> tuple[Machine, ...]:
     """The machines of a list. Raises FabricPartly if there were faults."""
     read = tuple(machines)
     if not bad:
         return read
-    besides = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
-    fix = "what is known of such a machine stands; look the request up in the manager's log, and compare its version"
-    raise FabricPartly(f"{bad[0].what}{besides}", machines=read, where=bad[0].where, fix=fix)
+    fix = f"what is known of such a machine stands; {_LOOK}"
+    raise FabricPartly(_first_of(bad), machines=read, where=bad[0].where, fix=fix)
+
+
+def left_out(bad: Sequence[FabricOdd]) -> str:
+    """The faults of a list of devices, as one line; "" without any."""
+    return str(FabricOdd(_first_of(bad), where=bad[0].where, fix=f"such a device is left out; {_LOOK}")) if bad else ""
+
+
+def _first_of(bad: Sequence[FabricOdd]) -> str:
+    return f"{bad[0].what} (and {len(bad) - 1} more)" if len(bad) > 1 else bad[0].what
 
 
 def odd(where: str, field: str, what: str, more: int = 0) -> FabricOdd:

@@ -88,8 +88,8 @@ class Provider(Protocol):
         ...
 
     def stock(self, machine: Machine, model: PoolModel) -> Stock:
-        """What the machine's fabric has free of the model, asked through this machine. With named devices, `free` is the number
-        of healthy ones."""
+        """What the machine's fabric has free of the model, asked through this machine: what the manager itself would attach. With
+        named devices, `free` is the number of healthy ones; those that could not be read are left out, and `odd` says so."""
         ...
 
     def limits(self, machine: Machine, models: Sequence[PoolModel]) -> Mapping[str, Limit] | None:

@@ -61,7 +61,8 @@ class MachinesAnswer:
 
 @dataclass(frozen=True)
 class StockAnswer:
-    """What a fabric has free of a model. `asked` is the instant of the question in microseconds; 0: unknown."""
+    """What a fabric has free of a model. `asked` is the instant of the question in microseconds; 0: unknown. `stock.odd` is told
+    once."""
 
     stock: Stock
     asked: int = 0
@@ -261,6 +262,9 @@ def facts_of(answer: Answer, view: FabricKnowledge) -> tuple[Event, ...]:
             if fault is not None:
                 return (*_moved(machines, view), *_failed(MACHINES, fault, view))
             return (*_moved(machines, view), *_gone(machines, view), *_answered(MACHINES, view, first=not view.listed))
+        case StockAnswer(stock) if stock.odd:
+            told = _failed(stock_stream(stock.fabric, stock.model), FabricOdd(stock.odd), view)
+            return (*_counted(msgspec.structs.replace(stock, odd=""), view), *told)
         case StockAnswer(stock):
             return (*_counted(stock, view), *_answered(stock_stream(stock.fabric, stock.model), view))
         case LimitsAnswer(uuid):

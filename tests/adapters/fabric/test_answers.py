@@ -308,9 +308,45 @@ def test_nodes_of_cdim_are_named_by_the_end_of_their_provider_id(tmp_path: Path)
         ((None,), "resources.0"),
     ],
 )
-def test_odd_resources_of_cdim(tmp_path: Path, found: tuple[Any, ...], field: str) -> None:
-    desk = Desk(tmp_path, cdim(*found), "nec")
-    assert f"field {field}" in refused(desk, lambda: desk.provider.stock(M1, A100))
+def test_odd_resources_of_cdim_are_left_out_and_told(tmp_path: Path, found: tuple[Any, ...], field: str) -> None:
+    """A drive that was not detected or a card with another kind of model says nothing against the GPUs beside it."""
+    desk = Desk(tmp_path, cdim(*found, resource("gpu-9")), "nec")
+    stock = desk.provider.stock(M1, A100)
+    assert "gpu-9" in [one.id for one in stock.devices or ()]
+    assert f"field {field}" in stock.odd and "such a device is left out" in stock.odd
+    assert desk.provider.stock(M1, H100).free == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "free"),
+    [
+        ({}, True),
+        ({"annotation": {"available": False}}, False),
+        ({"annotation": {"available": True}}, True),
+        ({"annotation": None}, True),
+        ({"nodeIDs": None}, True),
+        ({"nodeIDs": ["n1"]}, False),
+        ({"detected": False}, False),
+    ],
+)
+def test_what_cdim_would_not_attach_is_not_free(tmp_path: Path, more: dict[str, Any], free: bool) -> None:
+    """An administrator takes devices out of use; a node has others."""
+    desk = Desk(tmp_path, cdim(resource("a", **more)), "nec")
+    assert desk.provider.stock(M1, A100).free == int(free)
+
+
+def test_what_is_linked_to_an_adapter_of_the_fabric_is_not_free(tmp_path: Path) -> None:
+    """It is connected to a server that is no node."""
+    one = resource("a")
+    device = {**one["device"], "links": [{"type": "destinationFabricAdapter", "deviceID": "fio-1"}]}
+    desk = Desk(tmp_path, cdim({**one, "device": device}, resource("b")), "nec")
+    assert [each.id for each in desk.provider.stock(M1, A100).devices or ()] == ["b"]
+
+
+def test_an_error_that_cdim_calls_a_success_is_told_in_its_words(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, lambda _: said({"code": "E50001", "message": "the database cannot be reached"}), "nec")
+    with pytest.raises(FabricRefused, match="answers with 200: E50001 the database cannot be reached"):
+        desk.provider.stock(M1, A100)
 
 
 def test_errors_of_cdim_are_told_and_asked_for_once_a_round(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """NEC's CDIM: its nodes are machines, and its free devices have names.
 
-All its devices form one fabric, whose id is a setting. A device is free if it is detected and in no node; it is healthy if its
-state is Enabled and its health OK. Both lists come whole, so each is requested once a round, for all models.
+All its devices form one fabric, whose id is a setting. A device is free if it is detected, in no node, linked to no adapter of
+the fabric, and not taken out of use by an administrator (annotation.available); it is healthy if its state is Enabled and its
+health OK. Both lists come whole, so each is requested once a round, for all models.
 """
 
 from __future__ import annotations
@@ -12,11 +13,23 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from dds_adapters.fabric.answers import MAX_MACHINES, DeviceId, Items, Part, Text, Uuid, each, odd, partly, read
+from dds_adapters.fabric.answers import (
+    MAX_MACHINES,
+    DeviceId,
+    Items,
+    Part,
+    Text,
+    Uuid,
+    each,
+    left_out,
+    odd,
+    partly,
+    read,
+)
 from dds_adapters.fabric.connections import Connections
 from dds_adapters.fabric.fabric_settings import FabricSettings, Outside
 from dds_adapters.fabric.http import LARGEST, Call, Http, refusal
-from dds_adapters.fabric.provider import FabricError
+from dds_adapters.fabric.provider import FabricError, FabricOdd
 from dds_adapters.fabric.words import named
 from dds_core.publisher.model import FreeDevice, Limit, Machine, PoolModel, Stock
 
@@ -43,20 +56,36 @@ class NecStatus(Part):
     health: Any = None
 
 
+class NecLink(Part):
+    type: Any = None
+
+
 class NecDevice(Part):
     deviceID: DeviceId  # noqa: N815 - the API's word
     model: Text | None = None
     status: NecStatus | None = None
+    links: Items[NecLink] | None = None
 
     @property
     def healthy(self) -> bool:
-        return self.status is not None and (self.status.state, self.status.health) == ("Enabled", "OK")
+        told = (self.status.state, self.status.health) if self.status is not None else ()
+        return tuple(str(one).casefold() for one in told) == ("enabled", "ok")
+
+    @property
+    def linked(self) -> bool:
+        """Whether it is connected to a server, by an adapter of the fabric, also one that is no node."""
+        return any(str(one.type).casefold().endswith("fabricadapter") for one in self.links or ())
+
+
+class NecAnnotation(Part):
+    available: bool | None = None
 
 
 class NecResource(Part):
     """A resource; some versions wrap it once more."""
 
     device: NecDevice
+    annotation: NecAnnotation | None = None
     detected: bool = False
     nodeIDs: Items[Text] | None = None  # noqa: N815 - the API's word
 
@@ -68,13 +97,15 @@ class NecResource(Part):
 
     @property
     def free(self) -> bool:
-        return self.detected and not self.nodeIDs
+        kept = self.annotation is not None and self.annotation.available is False
+        return self.detected and not self.nodeIDs and not self.device.linked and not kept
 
 
 class NecResources(Part):
     """GET /cdim/api/v1/resources?detail=true"""
 
-    resources: Items[NecResource]
+    resources: Annotated[list[Any], Field(max_length=MAX_MACHINES)]
+    """Each a `NecResource`, decoded alone."""
 
 
 class NecError(Part):
@@ -88,8 +119,8 @@ BASE = "/cdim/api/v1"
 DETAIL = {"detail": "true"}
 
 P = TypeVar("P", bound=Part)
-_Free = dict[str, tuple[FreeDevice, ...]]
-"""Free devices by model."""
+_Free = tuple[dict[str, tuple[FreeDevice, ...]], list[FabricOdd]]
+"""Free devices by model, and a fault for each entry that could not be read."""
 
 
 class NecProvider:
@@ -121,8 +152,10 @@ class NecProvider:
             free = self._free
         if isinstance(free, FabricError):
             raise free.with_traceback(None)
-        devices = free.get(model.model, ())
-        return Stock(self._settings.fabric, model.model, sum(one.healthy for one in devices), devices)
+        by_model, bad = free
+        devices = by_model.get(model.model, ())
+        healthy = sum(one.healthy for one in devices)
+        return Stock(self._settings.fabric, model.model, healthy, devices, odd=left_out(bad))
 
     def limits(self, machine: Machine, models: Sequence[PoolModel]) -> Mapping[str, Limit] | None:
         return None
@@ -139,21 +172,28 @@ class NecProvider:
             return error
 
     def _sorted(self, found: NecResources, where: str) -> _Free:
+        good, bad = each(NecResource, found.resources, "resources", where)
         by_model: dict[str, dict[str, FreeDevice]] = {}
-        for position, one in enumerate(found.resources):
-            if not one.free or not one.device.model:
+        seen: set[str] = set()
+        for place, one in good:
+            if one.device.deviceID in seen:
+                bad.append(odd(where, f"resources.{place}.device.deviceID", "names a device twice"))
                 continue
-            devices = by_model.setdefault(one.device.model, {})
-            if one.device.deviceID in devices:
-                raise odd(where, f"resources.{position}.device.deviceID", "names a device twice")
-            devices[one.device.deviceID] = FreeDevice(one.device.deviceID, one.device.healthy)
-        return {model: tuple(devices[id] for id in sorted(devices)) for model, devices in by_model.items()}
+            seen.add(one.device.deviceID)
+            if one.free and one.device.model:
+                devices = by_model.setdefault(one.device.model, {})
+                devices[one.device.deviceID] = FreeDevice(one.device.deviceID, one.device.healthy)
+        return {model: tuple(devices[id] for id in sorted(devices)) for model, devices in by_model.items()}, bad
 
     def _get(self, form: type[P], name: str, path: str) -> tuple[P, str]:
         url = f"{self._settings.endpoint.rstrip('/')}{BASE}{path}"
         reply = self._http.ask(Call(name, url, self._settings.nec_seconds, DETAIL, largest=LARGEST))
         if 200 <= reply.status < 300:
-            return read(form, reply.body, reply.where), reply.where
+            try:
+                return read(form, reply.body, reply.where), reply.where
+            except FabricOdd:
+                if not any(_told(reply.body)):
+                    raise  # else it is an error of the manager's, whatever its status says
         fix = "check the address (redirects are not followed), and look the request up in the manager's log"
         raise refusal(reply, _told, fix)
 
