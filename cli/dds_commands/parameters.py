@@ -217,7 +217,13 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class _Once(yaml.SafeLoader):
-    """YAML without tags, in which a key that occurs twice in a mapping is an error."""
+    """YAML without tags and aliases (they could fill the memory), in which a key that occurs twice in a mapping is an error."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(problem="an alias (*name) is not allowed", problem_mark=mark)
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         _once([(key.value, None) for key, _ in node.value if isinstance(key, yaml.ScalarNode)])

@@ -60,9 +60,13 @@ def width() -> int:
 
 @contextmanager
 def into_file(path: str, apart: Iterable[str] = ()) -> Iterator[None]:
-    """Write the output of the block to a file, which appears or changes only when it is complete. Raises InputError if the file
-    cannot be written or is one of `apart`."""
+    """Write the output of the block to a file, which appears or changes only when it is complete, or to a device such as
+    /dev/null. Raises InputError if the file cannot be written or is one of `apart`."""
     place = Path(path).resolve()
+    if place.is_char_device():
+        with place.open("w", encoding="utf-8", errors="backslashreplace") as device, redirect_stdout(device):
+            yield
+        return
     if not place.parent.is_dir():
         raise InputError("its folder is not there", where=path, fix=f"make {place.parent} first")
     if place.exists() and not place.is_file():

@@ -361,3 +361,23 @@ def test_what_an_autoscaler_within_cannot_use(args: tuple[str, ...], said: str, 
     machines = written(tmp_path / "m.yaml", MACHINES)
     given = (machines if arg == "{machines}" else arg for arg in args)
     assert said in refused("serve", "--print-config", "--autoscale", *given)
+
+
+def test_aliases_are_refused_before_they_fill_the_memory(tmp_path: Path) -> None:
+    """Nine lines of ten references each are a billion values."""
+    lines = ["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10))]
+    path = written(tmp_path / "odd.yaml", "\n".join(lines))
+    for option in ("--policy", "--config"):
+        assert "an alias (*name) is not allowed, line 2" in refused("serve", option, path, "--print-config")
+
+
+def test_who_has_no_home_gets_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(uid: int) -> None:
+        raise KeyError(uid)
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    assert ".kube/config" in dds("doctor").output
+    assert "no source was named" in refused("status")

@@ -97,7 +97,7 @@ def found(kubeconfig: str | None = None, context: str | None = None, account: Pa
         return Kubeconfig(named, context)
     if "KUBERNETES_SERVICE_HOST" in os.environ and context is None:
         return InCluster(account)
-    return Kubeconfig(str(Path.home() / ".kube" / "config"), context)
+    return Kubeconfig(os.path.join(os.path.expanduser("~"), ".kube", "config"), context)
 
 
 def _blank() -> Any:
