@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "aba9e9fc9392ff57b2eb57fb1a01c8af58de1783addff5e85bdea757ef4f8ffb"
+FINGERPRINT = "1a478f61ac59b1ba2cebd4c4cef95e643dcb3f98cd5fd0c938f150b3f6c17075"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "c4df0bda69d0b577bf58be24c5c33c8bd1b7d2054cb9a5eea68c82687a208086"
+PUBLISHER_FINGERPRINT = "684627b5b5bdfb14fb869d7059b7143ff379eaca451d7b9691cf41fe6a302c77"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "5b27533db7d9c7b24a8f2b09c7d515feab93fc996db9da5f663dfc1f64d69bd9"
+AUTOSCALER_FINGERPRINT = "36e48dba98d51e525eeb11326916c25f5d56adf1dab858fd4764de09211d644e"
 """That of the autoscaler."""

@@ -185,7 +185,7 @@ def write_done(state: State, event: e.WriteDone) -> None:
     state.fired_deadlines.drop((DeadlineKind.RETRY, f"{event.action}/{event.target}"))
 
 
-_FIRST_PAUSE = {e.WriteRefused: 30 * MICROSECONDS, e.WriteObsolete: 2 * MICROSECONDS}
+_FIRST_PAUSE: dict[type[e.Outcome], int] = {e.WriteRefused: 30 * MICROSECONDS, e.WriteObsolete: 2 * MICROSECONDS}
 """Pauses double from here to 10 minutes. The change that made a write obsolete is observed before its pause is over."""
 
 
@@ -197,18 +197,21 @@ def try_later(state: State, event: e.WriteRefused | e.WriteObsolete, at: int, ce
     before = state.refusals.get(key)
     forget_old_refusals(state, at)
     count = before.count + 1 if before is not None and not before.undone else 1
-    pause = min(_FIRST_PAUSE[type(event)] << min(count - 1, 10), 600 * MICROSECONDS)
     text = f"{event.code} {event.reason} {event.text}".strip() if isinstance(event, e.WriteRefused) else ""
-    state.refusals.put(key, Refusal(count, at + pause, *cell, text))
+    state.refusals.put(key, Refusal(count, at + _pause(type(event), count), *cell, text))
 
 
-def undone(state: State, action: str, target: str, node: str, at: int) -> None:
-    """Another client has undone what was written. The first time it is written again at once, then later each time."""
+def undone(state: State, action: str, node: str, at: int) -> None:
+    """Another client has undone what was written to a node. The first time it is written again at once, then later each time."""
     forget_old_refusals(state, at)
-    before = state.refusals.get((action, target))
+    before = state.refusals.get((action, node))
     count, text = (before.count + 1, before.text) if before is not None and before.undone else (1, "")
-    pause = min(_FIRST_PAUSE[e.WriteObsolete] << min(count - 2, 10), 600 * MICROSECONDS) if count > 1 else 0
-    state.refusals.put((action, target), Refusal(count, at + pause, node, text=text, undone=True))
+    pause = _pause(e.WriteObsolete, count - 1) if count > 1 else 0
+    state.refusals.put((action, node), Refusal(count, at + pause, node, text=text, undone=True))
+
+
+def _pause(outcome: type[e.Outcome], times: int) -> int:
+    return min(_FIRST_PAUSE[outcome] << min(times - 1, 10), 600 * MICROSECONDS)
 
 
 def forget_old_refusals(state: State, at: int) -> None:

@@ -161,7 +161,7 @@ class ChainCheck:
         self._previous: Envelope | None = None
         self._first = 0
         self._index = 0
-        self._epoch, self._ordinal, self._checkpoint, self._first_checkpoint = 0, -1, 0, 0
+        self._ordinal, self._checkpoint, self._first_checkpoint = -1, 0, 0
         self._unjudged: list[tuple[int, int]] = []
 
     def feed(self, e: Envelope) -> None:
@@ -172,9 +172,9 @@ class ChainCheck:
             self._check_content(e)
         except (TypeError, ValueError, AttributeError):  # a damaged database returns values of any type
             raise BrokenChain(e.log, e.position, "a field is of another kind than was written") from None
+        same_epoch = self._previous is not None and self._previous.epoch == e.epoch
+        self._ordinal = max(self._ordinal, e.group) if same_epoch else e.group
         self._previous = e
-        self._ordinal = max(self._ordinal, e.group) if e.epoch == self._epoch else e.group
-        self._epoch = e.epoch
         if e.type == CHECKPOINT:
             self._checkpoint = e.position
             self._first_checkpoint = self._first_checkpoint or e.position
@@ -197,12 +197,7 @@ class ChainCheck:
         for field, value in expected.items():
             found = getattr(head, field)
             if found != value:
-                shown = (
-                    (found.hex(), value.hex())
-                    if isinstance(found, bytes) and isinstance(value, bytes)
-                    else (found, value)
-                )
-                raise wrong_head(head.log, f"{field} is {shown[0]}, by the events it is {shown[1]}")
+                raise wrong_head(head.log, f"{field} is {_shown(found)}, by the events it is {_shown(value)}")
 
     def report(self) -> ChainReport:
         """What was checked. Raises `BrokenChain` when an anchor lies beyond the last event: the tail was cut."""
@@ -327,6 +322,10 @@ def _check_event(group: Group, index: int, event: NewEvent) -> None:
         event.data.decode()
     except UnicodeDecodeError as error:
         raise InvalidEvent(f"data is no UTF-8 text ({error.reason})", where=where, fix="encode data as JSON") from None
+
+
+def _shown(value: object) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)
 
 
 def wrong_head(log: str, what: str) -> WrongHead:

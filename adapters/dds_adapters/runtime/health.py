@@ -140,7 +140,7 @@ def viewed(resource: str, synced: Collection[str], lost: Collection[str]) -> Ver
 
 
 def unless_standby(leading: Callable[[], bool], standing: Callable[[], str], check: Check) -> Check:
-    """A check that only the leader has to pass. `standing`: who leads instead, or until when nobody does."""
+    """A check that only the leader has to pass. `standing`: which process leads, or when the lease can be taken."""
     return lambda: check() if leading() else Verdict(True, f"standby: {standing()}")
 
 

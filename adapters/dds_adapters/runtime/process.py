@@ -141,7 +141,7 @@ class Observer(CommitListener[P_contra], Protocol[P_contra]):
         """All parts of the process are made; none has started."""
 
     def leads(self, leading: bool, why: str = "") -> None:
-        """Whether this process decides, or is a standby; `why`: who leads, or until when nobody does."""
+        """Whether this process decides, or is a standby. `why`: which process leads, or when the lease can be taken."""
 
     def alive(self) -> None:
         """The loop is running, even if it waits for the lease or the log."""
@@ -248,7 +248,7 @@ class Process(Generic[P]):
                 return
             except (LeaseLost, Fenced) as error:
                 if self._hanging or self.elector is None or self.elector.remaining() > 0:
-                    raise  # a write may still arrive; or somebody writes this log without the lease
+                    raise  # a late write of this process may still arrive, or another one writes the log without the lease
                 self._observer.trouble("lease", DdsError(error.what, where=error.where, fix="it stands by again"))
                 self._make_parts()
 
@@ -351,10 +351,8 @@ class Process(Generic[P]):
             try:
                 controller = self._make(self._open_log(uid), self._policy, around)
                 controller.open(self.clock.now(), self._known())
-            except (
-                LogUnavailable,
-                Unfoldable,
-            ) as error:  # ending would be a loop of restarts: wait until somebody mends it
+            except (LogUnavailable, Unfoldable) as error:
+                # With a log that cannot be folded, ending would be a loop of restarts: the process waits for a repair.
                 self._observer.trouble("log", error)
                 self._observer.alive()
                 self._stopping.wait(backoff.failed(0.0))

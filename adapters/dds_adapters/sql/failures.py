@@ -78,11 +78,9 @@ def ours(error: BaseException, where: str, *, lost: bool = False) -> DdsError:
     if isinstance(error, sqlite3.Error):
         return _told(_sqlite_case(error), error, where)
     state = getattr(error, "sqlstate", None) or ""
-    case = (
-        _POSTGRES["schema"]
-        if state == "42501" and "schema" in str(error)
-        else _POSTGRES.get(state) or _POSTGRES.get(state[:2])
-    )
+    if state == "42501" and "schema" in str(error):
+        state = "schema"
+    case = _POSTGRES.get(state) or _POSTGRES.get(state[:2])
     if case is None and (lost or (not state and type(error).__name__ in ("OperationalError", "InterfaceError"))):
         fix = "check host, port, database and user, or try again later"
         case = (LogUnreachable, "the server cannot be reached", fix)

@@ -19,7 +19,6 @@ from dds_adapters.sql.statements import Row, head_of, quoted, statements_for, st
 from dds_adapters.sql.tables import archived_streams, events
 from dds_core.errors import BrokenChain, LogUnreachable
 from dds_core.log.chain import (
-    Anchor,
     SaltSource,
     anchor_of,
     check_epoch,
@@ -148,9 +147,8 @@ class SqlLog:
         self._salts = salts
         self._statements = statements_for(engine)
         self._lock = threading.Lock()
-        self._left_at: Head | None = None
-        self._left: Anchor | None = None
-        """Where this object last left the log, also after an append that failed."""
+        self._left: Head | None = None
+        """The head as this object last left it."""
         self._versions: dict[str, int] = {}
 
     @property
@@ -169,7 +167,8 @@ class SqlLog:
         with writing(self._engine) as connection:
             head = with_epoch(self._locked_head(connection), recorded_at, above)
             store_head(connection, head)
-        self._left = anchor_of(head)
+        self._left = head
+        self._versions = {}
         return head.epoch
 
     def append(
@@ -192,33 +191,35 @@ class SqlLog:
     def _append(
         self, groups: Sequence[Group], epoch: int, recorded_at: int, expected: Mapping[str, int] | None
     ) -> list[Envelope]:
-        left_at, self._left_at = self._left_at, None  # after a failed append the cached versions are not valid
+        versions, self._versions = self._versions, {}  # after a failed append the cached versions are not valid
         with writing(self._engine) as connection:
             head = self._locked_head(connection)
             self._check_goes_on(connection, head)
             check_epoch(head, epoch)
-            if head != left_at or len(self._versions) > REMEMBERED_STREAMS:
-                self._versions.clear()
-            self._learn_versions(connection, groups, expected or {})
+            if head != self._left or len(versions) > REMEMBERED_STREAMS:
+                versions = {}
+            self._learn_versions(connection, versions, groups, expected or {})
             stored = self._stored(connection, to_look_up(head, epoch, groups))
-            prepared = prepare(head, epoch, groups, stored, self._versions, recorded_at, self._salts, expected)
+            prepared = prepare(head, epoch, groups, stored, versions, recorded_at, self._salts, expected)
             if prepared.fresh:
                 self._statements.insert(connection, prepared.fresh)
                 store_head(connection, prepared.head)
-        self._left_at, self._left = prepared.head, anchor_of(prepared.head)
+        self._left, self._versions = prepared.head, versions
         return prepared.answer
 
     def _check_goes_on(self, connection: Connection, head: Head) -> None:
         left = self._left
         if left is not None and (head.position, head.hash) != (left.position, left.hash):
             there = self._at(connection, left.position)
-            check_goes_on(head, left, there.hash if there is not None else None)
+            check_goes_on(head, anchor_of(left), there.hash if there is not None else None)
 
-    def _learn_versions(self, connection: Connection, groups: Sequence[Group], expected: Mapping[str, int]) -> None:
+    def _learn_versions(
+        self, connection: Connection, versions: dict[str, int], groups: Sequence[Group], expected: Mapping[str, int]
+    ) -> None:
         wanted = {event.stream for group in groups for event in group.events}.union(expected)
-        missing = wanted - self._versions.keys()
+        missing = wanted - versions.keys()
         if missing:
-            self._versions.update(self._statements.versions(connection, self._name, missing))
+            versions.update(self._statements.versions(connection, self._name, missing))
 
     def _stored(self, connection: Connection, ids: Sequence[str]) -> dict[str, Envelope]:
         found: dict[str, Envelope] = {}

@@ -27,6 +27,7 @@ from dds_core.model import (
     RESOURCE_ATTACHING,
     Allocation,
     AttachRequest,
+    Config,
     DeviceKey,
     FabricResource,
     Slice,
@@ -242,7 +243,7 @@ def _config_observed(state: State, event: e.ObjectObserved, at: int) -> None:
     if state.synced:
         note_fixed(state, at)
     if before.uid and before.prefix != state.config.prefix:
-        ours = [f"{before.prefix}/{model.device}{end}" for model in before.models for end in ("", COOLING)]
+        ours = _labels_of(before)
         for node in state.nodes.rows.values():
             leave_labels(state, node.name, node.labels, ours, state.config.prefix)
 
@@ -312,15 +313,20 @@ def _node_observed(state: State, event: e.ObjectObserved, at: int) -> None:
     if state.synced and state.live and before is not None and _is_undone(state, node.name, before.labels, node.labels):
         if (e.NodeLabelled.__name__, node.name) not in state.refusals:  # it is long ago, or the first time
             state.clear_alert(node.name, LABEL_FIGHT)
-        undone(state, e.NodeLabelled.__name__, node.name, node.name, at)
+        undone(state, e.NodeLabelled.__name__, node.name, at)
     labelled.drop_where(lambda key: key[0] == node.name and node.labels.get(key[1], "") == labelled.rows[key])
     forget_left_labels(state, node.name, node.labels)
 
 
 def _is_undone(state: State, node: str, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
     """Whether another client has changed a label that dds alone writes. A write of dds that is observed now is no such change."""
-    ours = (f"{state.config.prefix}/{one.device}{kind}" for one in state.config.models for kind in ("", COOLING))
-    return any(before.get(key, "") != after.get(key, "") and (node, key) not in state.labelled for key in ours)
+    changed = (key for key in _labels_of(state.config) if before.get(key, "") != after.get(key, ""))
+    return any((node, key) not in state.labelled for key in changed)
+
+
+def _labels_of(config: Config) -> list[str]:
+    """The keys of the labels that dds writes under this ConfigMap, for all its models."""
+    return [f"{config.prefix}/{model.device}{end}" for model in config.models for end in ("", COOLING)]
 
 
 def _node_gone(state: State, event: e.ObjectGone, at: int) -> None:

@@ -108,7 +108,8 @@ def for_node(work: Work, node: str) -> None:
             work.guarded("rules.orders.withdraw", withdraw, node, assignments)
         if assignments:
             work.guarded("rules.orders.order", order, node, assignments)
-            for assignment in assignments if state.refusals else ():
+        if state.refusals:
+            for assignment in assignments:
                 work.guarded("rules.orders.tell_refused", tell_refused, assignment.claim.uid, assignment, node)
         for assignment in assignments:
             if assignment.complete:

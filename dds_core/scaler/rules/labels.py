@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from dds_core.events import NodeLabelled
 from dds_core.kit.policy import MICROSECONDS
+from dds_core.kit.state import Refusal
 from dds_core.model import Model, Node
 from dds_core.scaler.model import COOLING, LABEL_FIGHT
 from dds_core.scaler.rules.assignment import Assignment
@@ -41,19 +42,16 @@ def _label(work: Work, name: str, assignments: list[Assignment]) -> bool:
     _remove_stale(state, node, changes, reasons)
     if changes:
         reason = "; ".join(dict.fromkeys(reasons)) or "the node can take it"
-        rows = state.refusals.get((NodeLabelled.__name__, name))
-        again = rows is not None and rows.undone
+        row = state.refusals.get((NodeLabelled.__name__, name))
+        again = row is not None and row.undone
         work.emit_once(NodeLabelled(node=name, labels=changes, mode=state.mode, reason=reason, again=again), name)
-    if state.refusals:
-        _tell_fight(work, name, changes)
+        if row is not None and row.undone and row.count >= MANY:
+            _tell_fight(work, name, changes, row)
     return bool(changes)
 
 
-def _tell_fight(work: Work, name: str, changes: Mapping[str, str | None]) -> None:
+def _tell_fight(work: Work, name: str, changes: Mapping[str, str | None], row: Refusal) -> None:
     """Alert that another client undoes the labels again and again."""
-    row = work.state.refusals.get((NodeLabelled.__name__, name))
-    if row is None or not row.undone or row.count < MANY or not changes:
-        return
     who = f" (last written by {row.text})" if row.text else ""
     what = f"another client{who} has changed {', '.join(sorted(changes))} of {name} {row.count} times"
     work.alert(name, LABEL_FIGHT, f"{what}; dds sets them again, later each time: let one of both write them")

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from dds_core.errors import BrokenChain, Fenced, LogWentBack, WrongHead
-from dds_core.log import verify_log
+from dds_core.log import EventLog, verify_log
 from tests.support.logs import NAME, NOON, SqlPlace, group, groups, opened, sqlite_url
 
 
@@ -40,26 +40,26 @@ def go_back(place: SqlPlace, head: dict[str, Any]) -> None:
     change(place, **head)
 
 
-def test_nothing_is_appended_to_a_log_that_went_back(place: SqlPlace) -> None:
+def went_back(place: SqlPlace) -> tuple[EventLog, int, int, int]:
+    """A log whose writer appended more than there is now; its epoch, where the log ends, and where the writer left it."""
     log, epoch = opened(place, groups(5))
     earlier = stored_head(place)
     log.append(groups(3, 5), epoch=epoch, recorded_at=NOON)
     last = log.head().position
     go_back(place, earlier)
-    with pytest.raises(
-        LogWentBack, match=f"ends at position {earlier['position']}, but this process wrote up to {last}"
-    ):
+    return log, epoch, earlier["position"], last
+
+
+def test_nothing_is_appended_to_a_log_that_went_back(place: SqlPlace) -> None:
+    log, epoch, end, last = went_back(place)
+    with pytest.raises(LogWentBack, match=f"ends at position {end}, but this process wrote up to {last}"):
         log.append([group(8)], epoch=epoch, recorded_at=NOON)
-    assert log.head().position == earlier["position"], "nothing was written"
+    assert log.head().position == end, "nothing was written"
 
 
 def test_also_where_another_has_written_on_it_since(place: SqlPlace) -> None:
     """The other epoch alone would read as a writer that took over in order."""
-    log, epoch = opened(place, groups(5))
-    earlier = stored_head(place)
-    log.append(groups(3, 5), epoch=epoch, recorded_at=NOON)
-    last = log.head().position
-    go_back(place, earlier)
+    log, epoch, _, last = went_back(place)
     other = place.open()
     other.append(groups(9), epoch=other.take_epoch(NOON), recorded_at=NOON)
     with pytest.raises(LogWentBack, match=f"another event is at position {last}, but this process wrote up to {last}"):

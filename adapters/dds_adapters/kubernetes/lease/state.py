@@ -154,13 +154,15 @@ class LeaseState:
         return self._seen.holder if self._seen is not None else ""
 
     def vacant_for(self, now: float) -> float | None:
-        """Seconds until a standby may take the Lease, if nobody seems to lead: its record has not changed for half its duration,
-        or there is none. None while another process leads."""
+        """Seconds until a standby may take the Lease. None while another process seems to lead, that is, has renewed its record
+        within half its duration."""
         if self.phase is Phase.CLAIMING:
             return max(0.0, self._lead_from - now)
         seen = self._seen
-        if seen is None or not seen.holder:
-            return max(0.0, self._make_from - now) if seen is None else 0.0
+        if seen is None:
+            return max(0.0, self._make_from - now)
+        if not seen.holder:
+            return 0.0
         left = self._free_at(seen) - now
         return max(0.0, left) if left <= max(seen.seconds, self._settings.duration) / 2 else None
 
