@@ -19,7 +19,7 @@ import click
 
 from dds_adapters.fabric import FabricDenied, FabricSettings, Outside, Provider, open_provider
 from dds_adapters.fabric.file import FileProvider
-from dds_adapters.fabric.provider import FabricLate
+from dds_adapters.fabric.provider import FabricLate, FabricPartly
 from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.kubernetes.decode.config import NAMESPACE
 from dds_adapters.kubernetes.doctor import LEVELS, Autoscaler, Examined, Finding, Machines, Publisher, examine, sound
@@ -86,6 +86,7 @@ class FabricManager:
         self._provider: Provider = open_provider(self._settings, self._outside)
         stack.callback(self._provider.close)
         self._late = 0
+        self._odd = ""
 
     @property
     def where(self) -> str:
@@ -130,10 +131,17 @@ class FabricManager:
         return Login(began, ended, _micros(made), _micros(ends))
 
     def machines(self) -> Sequence[Machine]:
-        return self._provider.machines()
+        try:
+            return self._provider.machines()
+        except FabricPartly as partly:
+            self._odd = str(partly)
+            return partly.machines
 
     def stock(self, machine: Machine, model: PoolModel) -> Stock:
         return self._asked(lambda: self._provider.stock(machine, model))
+
+    def left_out(self) -> str | None:
+        return self._odd or self._provider.left_out()
 
     def counted(self) -> frozenset[str] | None:
         return self._provider.models if isinstance(self._provider, FileProvider) else None

@@ -138,7 +138,7 @@ class StockObserved(OfStock, frozen=True):
 
 
 class OfQuestion(Fact, frozen=True):
-    """`of` is what the fabric was asked about: "machines", "stock/FABRIC/MODEL" or "limits/MACHINE"."""
+    """`of` is what the fabric was asked about: "machines", "stock/FABRIC/MODEL", "limits/MACHINE" or "entries"."""
 
     of: str
 
@@ -152,7 +152,7 @@ class OfQuestion(Fact, frozen=True):
 
 class FabricFailed(OfQuestion, frozen=True):
     """The fabric did not answer a question correctly; reported once until it does. `of`: "machines",
-    "stock/FABRIC/MODEL" or "limits/MACHINE". The last answer stays in force."""
+    "stock/FABRIC/MODEL", "limits/MACHINE" (the last answer stays in force), or "entries": some of an answer's were left out."""
 
     level: ClassVar[Level] = "warning"
 

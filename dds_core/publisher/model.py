@@ -138,15 +138,13 @@ class FreeDevice(Record, frozen=True):
 
 class Stock(Record, frozen=True):
     """What a fabric has free of a model: how many, and which, if its API says so (None: it only counts). `whole`: attached
-    devices are counted too, because the source cannot know what is attached (an inventory in a file). `odd`: what was left out
-    of the answer, because it could not be read; never in a state."""
+    devices are counted too, because the source cannot know what is attached (an inventory in a file)."""
 
     fabric: str
     model: str
     free: int = 0
     devices: tuple[FreeDevice, ...] | None = None
     whole: bool = False
-    odd: str = ""
 
 
 # -- what is wanted ----------------------------------------------------------------------------------------------------

@@ -31,8 +31,8 @@ def listed(names: Sequence[str], noun: str = "devices") -> str:
 
 
 def spoken(stream: str) -> str:
-    """The words for a stream or a question to the fabric: `pool/DRIVER/POOL`, `stock/FABRIC/MODEL`, `limits/MACHINE` or
-    `machines`. Any other text is returned unchanged."""
+    """The words for a stream or a question to the fabric: `pool/DRIVER/POOL`, `stock/FABRIC/MODEL`, `limits/MACHINE`,
+    `machines` or `entries`. Any other text is returned unchanged."""
     word, _, rest = stream.partition("/")
     first, _, last = rest.partition("/")
     if word == "pool" and last:
@@ -41,4 +41,4 @@ def spoken(stream: str) -> str:
         return f"{last} in fabric {first}"
     if word == "limits" and rest:
         return f"the limits of machine {rest}"
-    return "the list of machines" if stream == "machines" else stream
+    return {"machines": "the list of machines", "entries": "entries of its answers"}.get(stream, stream)

@@ -20,7 +20,7 @@ import msgspec
 from dds_adapters.fabric.fabric_settings import FabricSettings, Outside
 from dds_adapters.fabric.provider import Provider
 from dds_adapters.fabric.registry import open_provider
-from dds_adapters.fabric.survey import Answer, Question, survey
+from dds_adapters.fabric.survey import Answer, Question, entries, survey
 from dds_adapters.kubernetes.cluster import Answer as HttpAnswer
 from dds_adapters.kubernetes.cluster import Unreachable, path_of
 from dds_adapters.kubernetes.watch.delta_queue import LOST, STALE, SYNCED, DeltaQueue
@@ -207,6 +207,8 @@ class Rounds:
         if not round.under_way:
             self._round = None
             self.rounds += 1
+            if (told := entries(self._provider)) is not None:
+                self._answered(told)
             self._ended(round.models)
             if self._next is None or round.models != self._wanted:
                 self._begin()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dds_adapters.fabric import FabricAway
+from dds_adapters.fabric import FabricAway, Provider
 from dds_adapters.fabric.fabric_settings import Outside
 from dds_adapters.fabric.survey import Answer, MachinesAnswer, NoAnswer, StockAnswer
 from dds_core.publisher.model import Limit, Machine, PoolModel, Stock
@@ -18,7 +18,7 @@ MACHINES = (Machine("m-1", fabric="1"), Machine("m-2", fabric="2"))
 SECOND = 1_000_000
 
 
-class Fabric:
+class Fabric(Provider):
     """Answers at once, after a client that waited `waits` seconds within each question for stock."""
 
     def __init__(self, outside: Outside, waits: float = 0.0) -> None:

@@ -56,9 +56,15 @@ def read(form: type[P], body: bytes, where: str) -> P:
         return form.model_validate_json(body.removeprefix(b"\xef\xbb\xbf"))
     except ValidationError as error:
         faults = error.errors(include_url=False, include_input=False, include_context=False)
+        if faults[0]["type"] == "json_invalid":
+            raise _no_json(body, where) from None
         raise odd(where, *_first(faults), more=len(faults) - 1) from None
     except (ValueError, RecursionError):  # not Unicode, or nested too deeply
-        raise odd(where, "", "is not JSON") from None
+        raise _no_json(body, where) from None
+
+
+def _no_json(body: bytes, where: str) -> FabricOdd:
+    return odd(where, "", "is a web page, not JSON" if body.lstrip()[:1] == b"<" else "is not JSON")
 
 
 def each(form: type[P], items: Iterable[Any], field: str, where: str) -> tuple[list[tuple[int, P]], list[FabricOdd]]:
@@ -92,8 +98,8 @@ def partly(machines: Iterable[Machine], bad: Sequence[FabricOdd]) -> tuple[Machi
 
 
 def left_out(bad: Sequence[FabricOdd]) -> str:
-    """The faults of a list of devices, as one line; "" without any."""
-    return str(FabricOdd(_first_of(bad), where=bad[0].where, fix=f"such a device is left out; {_LOOK}")) if bad else ""
+    """The faults of entries, as one line; "" without any."""
+    return str(FabricOdd(_first_of(bad), where=bad[0].where, fix=f"such an entry is left out; {_LOOK}")) if bad else ""
 
 
 def _first_of(bad: Sequence[FabricOdd]) -> str:
@@ -114,8 +120,6 @@ def odd(where: str, field: str, what: str, more: int = 0) -> FabricOdd:
 def _first(faults: list[Any]) -> tuple[str, str]:
     fault = faults[0]
     field = ".".join(str(part) for part in fault["loc"])[:200]
-    if fault["type"] == "json_invalid":
-        return "", "is not JSON"
     if fault["type"] == "missing":
         return field, "is missing"
     if fault["type"] == "string_pattern_mismatch":

@@ -101,6 +101,30 @@ def load_document(path: Path, fault: type[DdsError], where: str, fix: str, *, em
     return found
 
 
+def readable(
+    found: Any, form: type[F], fault: type[DdsError], where: str, fix: str, *, hidden: Collection[str] = ()
+) -> tuple[F, str]:
+    """As `validated`, but without the entries of lists that have faults: these are one line ("": none)."""
+    try:
+        return form.model_validate(found), ""
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_input=False, include_context=False)
+        told = _faults(error, hidden)
+    entries = {(id(holder), place): holder for holder, place in (_entry(found, one["loc"]) for one in faults)}
+    for (_, place), holder in sorted(entries.items(), key=lambda entry: entry[0][1], reverse=True):
+        del holder[place : place + 1]
+    return validated(found, form, fault, where, fix, hidden=hidden), told
+
+
+def _entry(found: Any, way: tuple[int | str, ...]) -> tuple[list[Any], int]:
+    """The list on the way to a fault, and its entry there; a list of nothing if the fault is in no entry of a list."""
+    for part in way:
+        if isinstance(found, list) and isinstance(part, int):
+            return found, part
+        found = found.get(part, found) if isinstance(found, dict) else found  # what pydantic adds to the way is no key
+    return [], 0
+
+
 def validated(
     found: Any, form: type[F], fault: type[DdsError], where: str, fix: str, *, hidden: Collection[str] = ()
 ) -> F:

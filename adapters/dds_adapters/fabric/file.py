@@ -1,7 +1,8 @@
 """A fabric without a manager's API: an inventory that a person writes, in YAML.
 
-The file is read at the start and after each change. A change with faults is reported and not used; the content before stays in
-force. The file cannot know what is attached, so its counts include attached devices (`Stock.whole`).
+The file is read at the start and after each change. A machine or a device with faults is left out and reported; a change with any
+other fault is not used, and the content before stays in force. The file cannot know what is attached, so its counts include
+attached devices (`Stock.whole`).
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from pydantic import (
     model_validator,
 )
 
-from dds_adapters.fabric.documents import Strict, of_form, read_document
+from dds_adapters.fabric.documents import Strict, load_document, of_form, readable
 from dds_adapters.fabric.fabric_settings import FABRIC_ID, checked_id
-from dds_adapters.fabric.provider import InventoryFault
+from dds_adapters.fabric.provider import FabricPartly, InventoryFault, Provider
 from dds_core.publisher.model import FreeDevice, Limit, Machine, PoolModel, Stock, by_name
 
 _MEND = "correct it; see docs/fabric.md"
@@ -124,14 +125,14 @@ class InventoryFile(Strict):
         return self
 
 
-class FileProvider:
+class FileProvider(Provider):
     """Answers from an inventory. Raises InventoryFault if it cannot be used at the start."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
         self._mark = _mark(path)
-        self._take(read_inventory(path))
+        self._take(*readable_inventory(path))
         self._fault: InventoryFault | None = None
 
     def machines(self) -> Sequence[Machine]:
@@ -140,7 +141,10 @@ class FileProvider:
             self._refresh()
             if self._fault is not None:
                 raise self._fault.with_traceback(None)
-            return tuple(entry.machine for entry in self._inventory.machines)
+            machines = tuple(entry.machine for entry in self._inventory.machines)
+            if self._odd:
+                raise self._partly(machines)
+            return machines
 
     def stock(self, machine: Machine, model: PoolModel) -> Stock:
         found = self._inventory.fabrics.get(machine.fabric, {}).get(model.model, 0)
@@ -156,23 +160,31 @@ class FileProvider:
 
     def limits(self, machine: Machine, models: Sequence[PoolModel]) -> Mapping[str, Limit] | None:
         limits = self._limits.get(machine.uuid, {})
+        if self._odd and machine.uuid not in self._limits:
+            raise self._partly(())  # none would lift the limits of a machine that is left out
         return {model.model: limits[model.model] for model in models if model.model in limits}
 
     def close(self) -> None: ...
 
-    def _take(self, inventory: InventoryFile) -> None:
-        self._inventory = inventory
+    def _take(self, inventory: InventoryFile, odd: str) -> None:
+        self._inventory, self._odd = inventory, odd
         self._limits = {
             entry.machine.uuid: {model: Limit(one.max, one.min) for model, one in entry.limits.items()}
             for entry in inventory.machines
         }
+
+    def _partly(self, machines: Sequence[Machine]) -> FabricPartly:
+        fix = f"such an entry is left out, and no machine counts as gone; {_MEND}"
+        partly = FabricPartly(self._odd, machines=machines, where=f"inventory {self._path}", fix=fix)
+        partly.lasting = True
+        return partly
 
     def _refresh(self) -> None:
         mark = _mark(self._path)
         if mark == self._mark:
             return
         try:
-            self._take(read_inventory(self._path))
+            self._take(*readable_inventory(self._path))
             self._fault = None
         except InventoryFault as fault:
             self._fault = fault
@@ -187,9 +199,9 @@ def _mark(path: Path) -> tuple[int, int, int]:
     return (found.st_ino, found.st_mtime_ns, found.st_size)
 
 
-def read_inventory(path: Path) -> InventoryFile:
-    """The inventory. Raises InventoryFault: one line with the place of each fault (five at most)."""
+def readable_inventory(path: Path) -> tuple[InventoryFile, str]:
+    """The inventory without the entries that have faults, and one line about those (five at most; "": none). Raises
+    InventoryFault for any other fault."""
     where = f"inventory {path}"
-    return read_document(
-        path, InventoryFile, InventoryFault, where, _MEND, empty="write machines: [] if there is none", hidden=_HOW
-    )
+    found = load_document(path, InventoryFault, where, _MEND, empty="write machines: [] if there is none")
+    return readable(found, InventoryFile, InventoryFault, where, _MEND, hidden=_HOW)

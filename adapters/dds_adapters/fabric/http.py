@@ -8,8 +8,10 @@ may put a header, a query, a body or a URL into a log or an error.
 from __future__ import annotations
 
 import logging
+import re
 import ssl
 import uuid
+import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -18,7 +20,7 @@ from typing import Any
 
 import httpx
 
-from dds_adapters.fabric.answers import odd
+from dds_adapters.fabric.answers import P, odd, read
 from dds_adapters.fabric.fabric_settings import Outside
 from dds_adapters.fabric.provider import (
     FabricAway,
@@ -66,12 +68,13 @@ class Call:
 
 @dataclass(frozen=True, repr=False)
 class Reply:
-    """An answer; `where` names call and request for errors about it."""
+    """An answer; `where` names call and request for errors about it. `paged`: it is one page of several."""
 
     status: int
     body: bytes
     where: str
     retry_after: float | None = None
+    paged: bool = False
 
 
 Way = Callable[[], AbstractContextManager[httpx.BaseTransport]]
@@ -187,15 +190,15 @@ class Http:
                     response.close()
         except httpx.TransportError as error:
             raise _failure(error, where, call) from None
-        return Reply(response.status_code, body, where, self._retry_after(response))
+        paged = any("next" in link.get("rel", "").lower().split() for link in response.links.values())
+        return Reply(response.status_code, body, where, self._retry_after(response), paged)
 
     def _body(self, response: httpx.Response, where: str, until: float, call: Call) -> bytes:
-        if response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
-            raise odd(where, "", "is compressed, which was not asked for")
+        unpack = _unpacking(response.headers.get("Content-Encoding", ""), where)
         body = bytearray()
         assert isinstance(response.stream, httpx.SyncByteStream)
         for piece in response.stream:
-            body += piece
+            body += unpack(piece, call.largest + 1 - len(body))
             if len(body) > call.largest:
                 raise odd(where, "", f"is longer than {call.largest >> 20} MiB")
             if self._outside.clock() >= until:
@@ -211,6 +214,24 @@ class Http:
             return max(0.0, parsedate_to_datetime(text).timestamp() - self._outside.wall())
         except (ValueError, OverflowError):
             return None
+
+
+def _unpacking(encoding: str, where: str) -> Callable[[bytes, int], bytes]:
+    """Unpacks a body piece by piece, each to so many bytes at most. Some managers and proxies compress without being asked."""
+    match encoding.strip().lower():
+        case "" | "identity":
+            return lambda piece, most: piece
+        case "gzip" | "x-gzip" | "deflate":
+            unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
+
+            def unpack(piece: bytes, most: int) -> bytes:
+                try:
+                    return unpacker.decompress(piece, most)
+                except zlib.error:
+                    raise odd(where, "", "is not compressed as it says") from None
+
+            return unpack
+    raise odd(where, "", "is compressed, which was not asked for")
 
 
 def _service(call: Call) -> str:
@@ -299,16 +320,40 @@ def _tls(error: BaseException) -> ssl.SSLError | None:
     return None
 
 
+_TITLE = re.compile(rb"<title[^>]*>(.{1,1000}?)</title", re.IGNORECASE | re.DOTALL)
+_EMPTY = {202: "it has only begun a task", 204: "no content"}
+
+
+def content(form: type[P], reply: Reply) -> P:
+    """The decoded answer of a GET with status 200. Raises FabricOdd, also for one page of several: the rest is not known."""
+    if reply.paged:
+        raise odd(reply.where, "", "is one page of several, which are not followed")
+    return read(form, reply.body, reply.where)
+
+
+def redirected(reply: Reply) -> FabricRefused:
+    """dds follows no redirect with a password or a token."""
+    return FabricRefused(
+        f"answers with a redirect ({reply.status}), which is not followed",
+        code=reply.status,
+        where=reply.where,
+        fix="give the address that it leads to as the endpoint",
+    )
+
+
 def refusal(
     reply: Reply, told: Callable[[bytes], Iterable[object]], fix: str, hidden: Collection[str] = ()
 ) -> FabricRefused:
     """The error for a manager's error answer, in the manager's words: the texts and numbers that `told` finds in the body,
-    shortened and without `hidden`. `told` may raise FabricOdd."""
+    shortened and without `hidden`; of a web page its title. `told` may raise FabricOdd."""
+    if 300 <= reply.status < 400:
+        return redirected(reply)
     try:
         parts = [str(part) for part in told(reply.body) if isinstance(part, str | int)]
     except FabricOdd:
-        parts = []
-    words = said(" ".join(parts), hidden)
+        title = _TITLE.search(reply.body)
+        parts = [title[1].decode(errors="replace")] if title else []
+    words = said(" ".join(parts), hidden) or _EMPTY.get(reply.status, "")
     kind = FabricBusy if reply.status == 429 else FabricRefused
     what = f"answers with {reply.status}{f': {words}' if words else ''}"
     return kind(what, code=reply.status, where=reply.where, fix=fix, reason=said(parts[0], hidden) if parts else "")

@@ -89,13 +89,18 @@ class Provider(Protocol):
 
     def stock(self, machine: Machine, model: PoolModel) -> Stock:
         """What the machine's fabric has free of the model, asked through this machine: what the manager itself would attach. With
-        named devices, `free` is the number of healthy ones; those that could not be read are left out, and `odd` says so."""
+        named devices, `free` is the number of healthy ones; those that cannot be read are left out."""
         ...
 
     def limits(self, machine: Machine, models: Sequence[PoolModel]) -> Mapping[str, Limit] | None:
         """How many devices the machine may have, by cdi-model-name; a model without a limit is not in it. None: this API has no
         limits."""
         ...
+
+    def left_out(self) -> str | None:
+        """One line about the entries of the last answers that could not be read, and were left out; "" without any, None if
+        nothing is known. Asked at the end of a round."""
+        return None
 
     def close(self) -> None:
         """Close connections; no question may follow."""

@@ -39,6 +39,8 @@ AWAY = 3
 """After so many general failures in a row the rest of the round is skipped."""
 
 MACHINES = "machines"
+ENTRIES = "entries"
+"""Names of questions in facts; that about entries fails while some of them are left out."""
 
 
 def limits_of(machine: str) -> str:
@@ -61,8 +63,7 @@ class MachinesAnswer:
 
 @dataclass(frozen=True)
 class StockAnswer:
-    """What a fabric has free of a model. `asked` is the instant of the question in microseconds; 0: unknown. `stock.odd` is told
-    once."""
+    """What a fabric has free of a model. `asked` is the instant of the question in microseconds; 0: unknown."""
 
     stock: Stock
     asked: int = 0
@@ -77,14 +78,19 @@ class LimitsAnswer:
 
 
 @dataclass(frozen=True)
+class EntriesAnswer:
+    """No entry of the last answers was left out."""
+
+
+@dataclass(frozen=True)
 class NoAnswer:
-    """A failed question. `of` is "machines", "stock/FABRIC/MODEL" or "limits/MACHINE"."""
+    """A failed question. `of` is "machines", "stock/FABRIC/MODEL", "limits/MACHINE" or "entries"."""
 
     of: str
     error: FabricError
 
 
-Answer = MachinesAnswer | StockAnswer | LimitsAnswer | NoAnswer
+Answer = MachinesAnswer | StockAnswer | LimitsAnswer | EntriesAnswer | NoAnswer
 T = TypeVar("T")
 Question = Callable[[], None]
 
@@ -120,6 +126,17 @@ def survey(
     run(partial(asked.stock, fabric, reachable[fabric], model) for model in wanted for fabric in fabrics)
     counted()
     run(partial(asked.limits, machine, wanted) for fabric in fabrics for machine in reachable[fabric])
+
+
+def entries(provider: Provider) -> Answer | None:
+    """After a round: whether entries of its answers were left out. None without an answer."""
+    try:
+        odd = provider.left_out()
+    except Exception as error:
+        return NoAnswer(ENTRIES, _bug(error))
+    if odd is None:
+        return None
+    return NoAnswer(ENTRIES, FabricOdd(odd)) if odd else EntriesAnswer()
 
 
 def together(known: Iterable[Machine], read: Iterable[Machine]) -> tuple[Machine, ...]:
@@ -220,10 +237,14 @@ class _Round:
             self.failed = self.failed + 1 if error.general else 0
             return error
         except Exception as error:
-            words = f"{type(error).__name__}: {scrub(str(error))[:200]}"
-            return FabricError(words, where="the fabric's client", fix="please report it; everything else goes on")
+            return _bug(error)
         self.failed = 0
         return found
+
+
+def _bug(error: Exception) -> FabricError:
+    words = f"{type(error).__name__}: {scrub(str(error))[:200]}"
+    return FabricError(words, where="the fabric's client", fix="please report it; everything else goes on")
 
 
 # -- facts from answers --------------------------------------------------------------------------------------------------
@@ -262,13 +283,12 @@ def facts_of(answer: Answer, view: FabricKnowledge) -> tuple[Event, ...]:
             if fault is not None:
                 return (*_moved(machines, view), *_failed(MACHINES, fault, view))
             return (*_moved(machines, view), *_gone(machines, view), *_answered(MACHINES, view, first=not view.listed))
-        case StockAnswer(stock) if stock.odd:
-            told = _failed(stock_stream(stock.fabric, stock.model), FabricOdd(stock.odd), view)
-            return (*_counted(msgspec.structs.replace(stock, odd=""), view), *told)
         case StockAnswer(stock):
             return (*_counted(stock, view), *_answered(stock_stream(stock.fabric, stock.model), view))
         case LimitsAnswer(uuid):
             return (*_limited(answer, view), *_answered(limits_of(uuid), view))
+        case EntriesAnswer():
+            return tuple(_answered(ENTRIES, view))
         case NoAnswer(of, error):
             return tuple(_failed(of, error, view))
 

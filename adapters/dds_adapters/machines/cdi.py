@@ -26,7 +26,7 @@ from pydantic import Field
 from dds_adapters.fabric.answers import Items, Part, Text, Uuid, odd
 from dds_adapters.fabric.fabric_settings import Outside
 from dds_adapters.fabric.fsas.credentials import Folder
-from dds_adapters.fabric.fsas.managers import MAX_GROUPS, ROOT, CmGroupMembers, Session
+from dds_adapters.fabric.fsas.managers import MAX_GROUPS, ROOT, Session
 from dds_adapters.fabric.provider import FabricError, FabricRefused, FabricUnreachable
 from dds_adapters.fabric.words import said
 from dds_adapters.machines import provider
@@ -73,6 +73,12 @@ class _NodeGroups(Part):
     """GET cluster_manager/cluster_autoscaler/v2/tenants/{tenant}/clusters/{cluster}/nodegroups"""
 
     nodegroups: Annotated[Items[_NodeGroup], Field(max_length=MAX_GROUPS)]
+
+
+class _GroupMembers(Part):
+    """GET …/nodegroups/{group}"""
+
+    mach_ids: Items[Uuid]
 
 
 class _Machine(Part):
@@ -186,7 +192,7 @@ class Cdi:
             fix = "give the node group's UUID"
             raise FabricRefused(what, code=NOT_FOUND, where=f"machines.groups.{group}", fix=fix)
         path = f"{ROOT}/v2/{self._cluster}/nodegroups/{quote(node_groups[group], safe='')}"
-        answer, _ = self._session.get(CmGroupMembers, "cm.nodegroup", path, self._settings.seconds)
+        answer, _ = self._session.get(_GroupMembers, "cm.nodegroup", path, self._settings.seconds)
         return {one.lower(): one for one in answer.mach_ids}
 
     def _read(self, group: str, members: _Members) -> tuple[dict[str, Server], list[tuple[str, FabricError]]]:

@@ -228,7 +228,7 @@ class PoolNames(Naming):
         return self.name(uid)
 
 
-_WEIGHT = ("machines", "stock", "limits")
+_WEIGHT = ("machines", "stock", "limits", "entries")
 LOOK = 1.0
 """Seconds between updates of what is shown from the state."""
 

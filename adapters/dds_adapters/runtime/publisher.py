@@ -12,7 +12,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from dds_adapters.fabric.survey import Answer, LimitsAnswer, MachinesAnswer, NoAnswer, StockAnswer, facts_of, limits_of
+from dds_adapters.fabric.survey import (
+    ENTRIES,
+    MACHINES,
+    Answer,
+    EntriesAnswer,
+    LimitsAnswer,
+    MachinesAnswer,
+    NoAnswer,
+    StockAnswer,
+    facts_of,
+    limits_of,
+)
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.publish.decode import PUBLISHED, BareMetalHosts, PublisherTranslator
 from dds_adapters.kubernetes.publish.plan import PoolNews, plan
@@ -62,11 +73,13 @@ def question_of(answer: Answer) -> str:
     """The question to which this is the answer, in the form of `FabricFailed.of`."""
     match answer:
         case MachinesAnswer():
-            return "machines"
+            return MACHINES
         case StockAnswer(stock):
             return stock_stream(stock.fabric, stock.model)
         case LimitsAnswer(machine):
             return limits_of(machine)
+        case EntriesAnswer():
+            return ENTRIES
         case NoAnswer(of):
             return of
 
@@ -93,7 +106,9 @@ class Answers:
         with self._lock:
             if isinstance(answer, MachinesAnswer) and answer.whole:
                 self._forget_gone(answer)
-            if not isinstance(answer, NoAnswer) and not (isinstance(answer, MachinesAnswer) and not answer.whole):
+            if not isinstance(answer, NoAnswer | EntriesAnswer) and not (
+                isinstance(answer, MachinesAnswer) and not answer.whole
+            ):
                 self._good[of] = self._steady()
         self._put(of, lambda at: Answered(answer, at))
 

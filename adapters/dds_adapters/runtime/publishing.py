@@ -12,7 +12,7 @@ from functools import partial
 from random import Random, SystemRandom
 
 from dds_adapters.fabric.provider import Provider
-from dds_adapters.fabric.survey import Answer, MachinesAnswer, Question, survey, together
+from dds_adapters.fabric.survey import Answer, MachinesAnswer, Question, entries, survey, together
 from dds_adapters.kubernetes.cluster import Asking, Unreachable
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.limiter import Backoff
@@ -154,6 +154,8 @@ class FabricPoller(PollingThread):
                     instant=self._answers.instant,
                     counted=partial(self._ended, models),
                 )
+                if (told := entries(self._provider)) is not None:
+                    self._report(told)
             except Exception as error:  # a bug in dds must not end the polling
                 what = f"a round of questions ended with {type(error).__name__}"
                 self._on_error(DdsError(what, where="the fabric", fix="please report it; the next round goes on"))

@@ -6,7 +6,7 @@ A package that adds an API derives its tests from `FabricContract` and provides 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Protocol
@@ -14,8 +14,16 @@ from typing import Protocol
 import pytest
 
 from dds_adapters.fabric.fabric_settings import FABRIC_ID, checked_id
-from dds_adapters.fabric.provider import FabricError, Provider
+from dds_adapters.fabric.provider import FabricError, FabricPartly, Provider
 from dds_core.publisher.model import Machine, PoolModel
+
+HARMLESS = ("entries", "gzip", "bom", "case", "expired")
+"""Troubles that hide nothing: beside the good entries some that cannot be read and one that is listed twice; a compressed
+answer; a byte order mark; ids in the other case; a token that expires during a call."""
+FAILING = ("page", "task", "busy", "web page", "login page", "redirect", "late")
+"""Troubles without an answer: one page of several; 202 with a task; 429; a gateway's page of HTML, with 502 and with 200; a
+redirect; half an answer, and then nothing."""
+TROUBLES = HARMLESS + FAILING
 
 
 class World(Protocol):
@@ -47,10 +55,27 @@ class World(Protocol):
         """Within the block answers end in the middle."""
         ...
 
+    @property
+    def troubles(self) -> Collection[str]:
+        """Those of `TROUBLES` that the API can have."""
+        ...
+
+    def spoilt(self, how: str) -> AbstractContextManager[object]:
+        """Within the block there is this trouble; after it a pause that the manager asked for is over."""
+        ...
+
 
 def free(provider: Provider, world: World) -> list[int]:
     """The number of free devices that the provider reports for each machine, in a new round."""
-    return [provider.stock(one, world.model).free for one in provider.machines()]
+    return [provider.stock(one, world.model).free for one in listed(provider)]
+
+
+def listed(provider: Provider) -> Sequence[Machine]:
+    """The machines that could be read."""
+    try:
+        return provider.machines()
+    except FabricPartly as partly:
+        return partly.machines
 
 
 class FabricContract:
@@ -102,6 +127,31 @@ class FabricContract:
                 told = [str(error.value), *_stands(provider, machines, world.model)]
                 assert not any(word in one for one in told for word in ("\n", *world.secrets))
             assert free(provider, world) == [5, 5]
+
+    def test_what_hides_nothing_costs_nothing_and_what_was_left_out_is_told(self, world: World) -> None:
+        provider = world.open()
+        machines = provider.machines()
+        for how in [one for one in HARMLESS if one in world.troubles]:
+            with world.spoilt(how):
+                assert (how, listed(provider), free(provider, world)) == (how, machines, [5, 5])
+                try:
+                    told = bool(provider.machines() and provider.left_out())
+                except FabricPartly as partly:
+                    told = "\n" not in str(partly)
+                assert told == (how == "entries"), how
+        assert free(provider, world) == [5, 5]
+
+    def test_what_is_no_answer_is_told_as_an_error_and_afterwards_all_is_as_before(self, world: World) -> None:
+        provider = world.open()
+        machines = provider.machines()
+        for how in [one for one in FAILING if one in world.troubles]:
+            with world.spoilt(how):
+                with pytest.raises(FabricError) as error:
+                    provider.machines()
+                assert not isinstance(error.value, FabricPartly), how
+                told = [str(error.value), *_stands(provider, machines, world.model)]
+                assert not any(word in one for one in told for word in ("\n", *world.secrets)), how
+            assert (how, free(provider, world)) == (how, [5, 5])
 
     def test_it_may_be_asked_from_several_threads(self, world: World) -> None:
         provider = world.open()

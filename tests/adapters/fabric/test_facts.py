@@ -11,7 +11,7 @@ import msgspec
 from dds_adapters.fabric import APIS, FabricOdd, FabricSettings, open_provider
 from dds_adapters.fabric.file import DeviceEntry, DevicesEntry, LimitEntry, MachineEntry
 from dds_adapters.fabric.provider import InventoryFault
-from dds_adapters.fabric.survey import LimitsAnswer, MachinesAnswer, NoAnswer, StockAnswer, facts_of
+from dds_adapters.fabric.survey import EntriesAnswer, LimitsAnswer, MachinesAnswer, NoAnswer, StockAnswer, facts_of
 from dds_core.publisher.events import FabricAnswered, FabricFailed, MachineGone, MachineObserved, StockObserved
 from dds_core.publisher.model import FreeDevice, Limit, Machine, Stock
 from tests.adapters.fabric.rig import A100, H100
@@ -98,6 +98,15 @@ def test_a_failure_is_told_once_without_secrets() -> None:
     answer = NoAnswer("stock/0/A", error)
     assert facts_of(answer, Known()) == (FabricFailed("stock/0/A", "fm.machines: the token=[removed] is odd; look"),)
     assert facts_of(answer, Known(failing={"stock/0/A": "of another request"})) == ()
+
+
+def test_entries_that_are_left_out_are_told_once_and_when_all_can_be_read_again() -> None:
+    answer = NoAnswer("entries", FabricOdd("field resources.3.device.deviceID is missing", where="nec.resources"))
+    told = (FabricFailed("entries", "nec.resources: field resources.3.device.deviceID is missing"),)
+    assert facts_of(answer, Known()) == told
+    assert facts_of(answer, Known(failing={"entries": "another one"})) == ()
+    assert facts_of(EntriesAnswer(), Known(failing={"entries": "another one"})) == (FabricAnswered("entries"),)
+    assert facts_of(EntriesAnswer(), Known()) == ()
 
 
 def test_another_fault_of_an_inventory_is_told_though_the_last_one_still_stands() -> None:

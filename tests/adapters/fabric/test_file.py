@@ -9,6 +9,7 @@ import pytest
 
 from dds_adapters.fabric import FabricError, FabricOdd, FabricSettings, Provider, open_provider
 from dds_adapters.fabric.file import FileProvider
+from dds_adapters.fabric.provider import FabricPartly
 from dds_core.publisher.model import FreeDevice, Limit, Machine, Stock
 from tests.adapters.fabric.rig import A100, H100
 
@@ -76,6 +77,10 @@ def test_a_broken_change_is_told_and_the_last_good_one_goes_on(tmp_path: Path) -
         with pytest.raises(FabricOdd, match=r"machines\.0\.limits\.NVIDIA A100\.max: is not a whole number"):
             provider.machines()
         assert provider.stock(ONE, A100).free == 8
+        with pytest.raises(FabricOdd, match="is not a whole number"):
+            provider.limits(ONE, [A100])  # none would lift the known ones
+    write(tmp_path / "inventory.yaml", GOOD)
+    assert len(provider.machines()) == 3
     (tmp_path / "inventory.yaml").unlink()
     with pytest.raises(FabricOdd, match="cannot be read: No such file or directory"):
         provider.machines()
@@ -122,7 +127,7 @@ def test_a_broken_change_is_told_and_the_last_good_one_goes_on(tmp_path: Path) -
 )
 def test_faults_are_told_with_their_place(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(FabricError) as caught:
-        opened(tmp_path, text)
+        opened(tmp_path, text).machines()
     message = str(caught.value)
     assert message.startswith(f"inventory {tmp_path / 'inventory.yaml'}: ")
     assert words in message and "\n" not in message
@@ -131,7 +136,27 @@ def test_faults_are_told_with_their_place(tmp_path: Path, text: str, words: str)
 
 def test_many_faults_are_told_at_once_and_counted(tmp_path: Path) -> None:
     with pytest.raises(FabricOdd, match=r"machines\.0\.uuid: .*; machines\.4\.uuid: .*; and 95 more"):
-        opened(tmp_path, "machines: [" + "{uuid: 1}, " * 100 + "]")
+        opened(tmp_path, "machines: [" + "{uuid: 1}, " * 100 + "]").machines()
+
+
+def test_an_entry_with_faults_is_left_out_and_the_others_count(tmp_path: Path) -> None:
+    text = """
+machines: [{node: a, fabric: "0"}, {node: b, fabrik: "0"}, {node: c, fabric: "0"}, {node: [d]}]
+fabrics: {"0": {"NVIDIA A100": {devices: [{id: x}, {id: " y"}, {id: z, healthy: maybe}, {id: w}]}}}
+"""
+    provider = opened(tmp_path, text)
+    with pytest.raises(FabricPartly) as caught:
+        provider.machines()
+    assert [one.name for one in caught.value.machines] == ["a", "c"] and caught.value.lasting
+    for place in (
+        "machines.1",
+        "machines.3.node",
+        "fabrics.0.NVIDIA A100.devices.1.id",
+        "NVIDIA A100.devices.2.healthy",
+    ):
+        assert place in str(caught.value)
+    stock = provider.stock(caught.value.machines[0], A100)
+    assert [one.id for one in stock.devices or ()] == ["w", "x"]
 
 
 def test_all_models_that_are_counted(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import zlib
 from collections.abc import Callable, Iterator
 from email.utils import formatdate
 from pathlib import Path
@@ -191,14 +194,50 @@ def test_answers_of_which_several_may_come_at_a_time_are_bounded_more(tmp_path: 
         desk.provider.stock(M1, A100)
 
 
-def test_what_is_compressed_is_not_unpacked(tmp_path: Path) -> None:
+def packed(desk: Desk, encoding: str, body: bytes) -> Callable[[httpx.Request], httpx.Response]:
+    headers = {"Content-Encoding": encoding}
+    return lambda request: httpx.Response(200, headers=headers, stream=Dripping(desk, 1, body, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "words"),
+    [
+        ("br", b"x", "is compressed, which was not asked for"),
+        ("gzip", b"no gzip", "is not compressed as it says"),
+        ("gzip", gzip.compress(b" " * (33 << 20)), "is longer than 32 MiB"),
+        ("deflate", zlib.compress(json.dumps(EMPTY).encode())[:-12], "is not JSON"),
+    ],
+    ids=["unknown", "other bytes", "bomb", "cut"],
+)
+def test_what_is_compressed_is_not_asked_for_and_is_bounded(
+    tmp_path: Path, encoding: str, body: bytes, words: str
+) -> None:
     desk = Desk(tmp_path, lambda request: said({}))
-    desk.handler = lambda request: httpx.Response(
-        200, headers={"Content-Encoding": "gzip"}, stream=Dripping(desk, 1, b"\x1f\x8b", 0.0)
-    )
-    with pytest.raises(FabricOdd, match="is compressed, which was not asked for"):
+    desk.handler = packed(desk, encoding, body)
+    with pytest.raises(FabricOdd, match=words):
         desk.provider.machines()
     assert desk.calls[0].headers["Accept-Encoding"] == "identity"
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "X-GZIP", "deflate"])
+def test_a_compressed_answer_that_was_not_asked_for_is_read(tmp_path: Path, encoding: str) -> None:
+    pack = zlib.compress if encoding == "deflate" else gzip.compress
+    desk = Desk(tmp_path, lambda request: said({}))
+    desk.handler = packed(desk, encoding, pack(json.dumps(EMPTY).encode()))
+    assert desk.provider.machines() == ()
+
+
+def test_the_title_of_a_gateways_page_is_told(tmp_path: Path) -> None:
+    page = b"<html><head>\n<title>\n504 Gateway Time-out</title></head></html>"
+    desk = Desk(tmp_path, lambda request: httpx.Response(504, content=page))
+    with pytest.raises(FabricRefused, match="answers with 504: 504 Gateway Time-out"):
+        desk.provider.machines()
+    desk.handler = lambda request: httpx.Response(200, content=page)
+    with pytest.raises(FabricOdd, match="the answer is a web page, not JSON"):
+        desk.provider.machines()
+    desk.handler = lambda request: httpx.Response(202, content=b'{"task": 1}')
+    with pytest.raises(FabricRefused, match="answers with 202: it has only begun a task"):
+        desk.provider.machines()
 
 
 def test_cookies_are_not_kept(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tests.adapters.fabric.rig import A100, H100
 MACHINES = tuple(Machine(f"m-{number}", fabric=str(number // 3)) for number in range(6))
 
 
-class Played:
+class Played(Provider):
     """A provider whose answers may be put wrong: by the question's name, an error or a function that makes the answer."""
 
     def __init__(self, machines: Sequence[Machine] = MACHINES) -> None:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from dds_adapters.fabric.provider import FabricError, FabricUnreachable
+from dds_adapters.fabric.provider import FabricError, FabricUnreachable, Provider
 from dds_adapters.fabric.survey import LimitsAnswer, MachinesAnswer, NoAnswer, StockAnswer
 from dds_adapters.kubernetes.cluster import Answer, Unreachable
 from dds_adapters.runtime import publishing as probing
@@ -29,7 +29,7 @@ T = TypeVar("T")
 MACHINES = tuple(Machine(f"m{n}", f"n{n}", str(n % 2)) for n in range(4))
 
 
-class Fabric:
+class Fabric(Provider):
     """Answers at once, or when it may; remembers who asked what, and how many at a time."""
 
     def __init__(self) -> None:

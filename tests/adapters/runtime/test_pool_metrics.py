@@ -81,6 +81,8 @@ def test_what_is_known_of_the_fabric_is_shown() -> None:
     assert value(samples, "dds_publisher_failing_questions", question="stock") == 0
     shown.run.turn(Answered(NoAnswer("stock/1/A100", FabricAway("no")), shown.run.now))
     assert value(shown.samples(), "dds_publisher_failing_questions", question="stock") == 1
+    shown.run.turn(Answered(NoAnswer("entries", FabricAway("odd")), shown.run.now))
+    assert value(shown.samples(), "dds_publisher_failing_questions", question="entries") == 1
 
 
 def test_what_is_published_is_shown() -> None:

@@ -45,7 +45,7 @@ def inventory(lab: LiveLab, tmp_path: Path) -> Inventory:
     return Inventory(lab, tmp_path)
 
 
-class Away:
+class Away(Provider):
     """A provider whose fabric is away for as long as `away` is set."""
 
     def __init__(self, provider: Provider) -> None:

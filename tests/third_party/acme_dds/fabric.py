@@ -17,7 +17,7 @@ class State(msgspec.Struct):
     free: dict[str, int]
 
 
-class Acme:
+class Acme(Provider):
     def __init__(self, place: Path) -> None:
         self._place = place
 

@@ -45,6 +45,7 @@ def half(place: Path) -> Iterator[None]:
 class FabricWorld:
     model = PoolModel(0, "ACME X", "acme-x", "gpu.acme.example")
     secrets: Sequence[str] = ()
+    troubles: Sequence[str] = ()
 
     def __init__(self, folder: Path) -> None:
         self.place = folder / "fabric.json"
@@ -65,6 +66,9 @@ class FabricWorld:
 
     def half(self) -> Any:
         return half(self.place)
+
+    def spoilt(self, how: str) -> Any:
+        raise NotImplementedError(how)
 
 
 class TestFabric(FabricContract):

@@ -10,18 +10,31 @@ import json
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 from urllib.parse import quote
 
 from pydantic import Field
 
-from dds_adapters.fabric.answers import MAX_MACHINES, FabricId, Free, Items, Part, Text, Uuid, each, odd, partly, read
+from dds_adapters.fabric.answers import (
+    MAX_MACHINES,
+    FabricId,
+    Free,
+    Items,
+    P,
+    Part,
+    Text,
+    Uuid,
+    each,
+    odd,
+    partly,
+    read,
+)
 from dds_adapters.fabric.connections import Connections
 from dds_adapters.fabric.fabric_settings import FabricSettings, Outside
 from dds_adapters.fabric.fsas.credentials import Folder
-from dds_adapters.fabric.fsas.token import ErrorBody, Token, denied_again, redirected
-from dds_adapters.fabric.http import LARGEST, LARGEST_OF_MANY, Call, Http, Reply, refusal
-from dds_adapters.fabric.provider import FabricError, FabricRefused, FabricUnreachable
+from dds_adapters.fabric.fsas.token import ErrorBody, Token, denied_again
+from dds_adapters.fabric.http import LARGEST, LARGEST_OF_MANY, Call, Http, Reply, content, refusal
+from dds_adapters.fabric.provider import FabricError, FabricRefused, FabricUnreachable, Provider
 from dds_adapters.fabric.words import named
 from dds_core.publisher.model import Limit, Machine, PoolModel, Stock
 
@@ -65,13 +78,15 @@ class CmGroup(Part):
 class CmGroups(Part):
     """GET cluster_manager/cluster_autoscaler/v2/tenants/{tenant}/clusters/{cluster}/nodegroups"""
 
-    nodegroups: Annotated[Items[CmGroup], Field(max_length=MAX_GROUPS)]
+    nodegroups: Annotated[list[Any], Field(max_length=MAX_GROUPS)]
+    """Each a `CmGroup`, decoded alone."""
 
 
 class CmGroupMembers(Part):
     """GET …/nodegroups/{group}"""
 
-    mach_ids: Items[Uuid]
+    mach_ids: Annotated[list[Any], Field(max_length=MAX_MACHINES)]
+    """Each a UUID, decoded alone."""
 
 
 class CmCondition(Part):
@@ -103,7 +118,7 @@ class CmSpec(Part):
 class CmMachine(Part):
     uuid: Uuid
     resspecs: Items[CmSpec] | None
-    """Required: an answer without it would lift every limit of the machine."""
+    """Required: an answer without it would lift every limit of the machine; without one entry, maybe one of them."""
 
 
 class CmCluster(Part):
@@ -121,8 +136,6 @@ class CmMachineDetail(Part):
 
 
 # -- questions with a token ----------------------------------------------------------------------------------------------
-
-P = TypeVar("P", bound=Part)
 
 _FIXES = {
     403: "let this user read the tenant",
@@ -155,7 +168,7 @@ class Session:
     ) -> tuple[P, str]:
         """The answer, and the name of call and request for errors about it. Raises FabricError."""
         reply = self._answered(Call(name, f"{self._endpoint}{path}", seconds, query or {}, largest=largest))
-        return read(form, reply.body, reply.where), reply.where
+        return content(form, reply), reply.where
 
     def post(self, name: str, path: str, seconds: float, body: Mapping[str, Any]) -> None:
         """Request a change. It is sent once: after FabricUnreachable, except FabricAway, the manager may have carried it out."""
@@ -169,7 +182,7 @@ class Session:
             reply = self._asked(call, token)
             if reply.status == 401:
                 raise denied_again(reply.where)
-        if not 200 <= reply.status < 300:
+        if reply.status != 200 and (call.harmless or not 200 <= reply.status < 300):
             raise self._refusal(reply, token)
         return reply
 
@@ -178,8 +191,6 @@ class Session:
 
     def _refusal(self, reply: Reply, token: str) -> FabricRefused:
         """`token` is the one that was sent; another thread may have replaced it since."""
-        if 300 <= reply.status < 400:
-            return redirected(reply)
         fix = _FIXES.get(reply.status, "look the request up in the manager's log")
         return refusal(reply, _told, fix, (*self.token.hidden(), token))
 
@@ -195,7 +206,7 @@ PATH = "/fabric_manager/api/v1/machines"
 ROOT = "/cluster_manager/cluster_autoscaler"
 
 
-class FmProvider:
+class FmProvider(Provider):
     """The fabric manager alone: machines with their fabrics, and free devices as a number per fabric and model. It has no
     limits."""
 
@@ -289,19 +300,24 @@ class CmProvider(FmProvider):
         found = _Groups()
         path = f"{ROOT}/v2/{self._cluster}/nodegroups"
         try:
-            groups, _ = self._session.get(CmGroups, "cm.nodegroups", path, self._settings.cm_seconds)
+            groups, told = self._session.get(CmGroups, "cm.nodegroups", path, self._settings.cm_seconds)
         except FabricError as error:
             found.error = error
             return found
-        for group in groups.nodegroups:
+        good, bad = each(CmGroup, groups.nodegroups, "nodegroups", told)
+        for _, group in good:
             where = f"{path}/{quote(group.uuid, safe='')}"
             try:
-                members, _ = self._session.get(CmGroupMembers, "cm.nodegroup", where, self._settings.cm_seconds)
-                found.members.update(one.lower() for one in members.mach_ids)
+                members, told = self._session.get(CmGroupMembers, "cm.nodegroup", where, self._settings.cm_seconds)
+                known, odd_ones = each(CmGroup, ({"uuid": one} for one in members.mach_ids), "mach_ids", told)
+                found.members.update(one.uuid.lower() for _, one in known)
+                bad += odd_ones
             except FabricError as error:
                 found.error = error
                 if error.general or isinstance(error, FabricUnreachable):
                     break  # the others would take as long, and all machines wait for them
+        if bad and found.error is None:
+            found.error = bad[0]  # any machine that no group names may be the one
         return found
 
 

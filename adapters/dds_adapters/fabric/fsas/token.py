@@ -19,7 +19,7 @@ from pydantic import Field, StringConstraints
 from dds_adapters.fabric.answers import Part, odd, read
 from dds_adapters.fabric.fabric_settings import Outside
 from dds_adapters.fabric.fsas.credentials import Credentials, Folder
-from dds_adapters.fabric.http import Call, Http, Reply
+from dds_adapters.fabric.http import Call, Http, Reply, redirected
 from dds_adapters.fabric.provider import FabricDenied, FabricError, FabricOdd, FabricRefused
 
 AccessToken = Annotated[str, StringConstraints(pattern=r"^[!-~]{1,16384}$")]
@@ -188,16 +188,6 @@ def denied_again(where: str) -> FabricDenied:
         "a token fresh from a login is refused, too",
         where=where,
         fix="check what this user may do, and the clocks of id manager and fabric manager",
-    )
-
-
-def redirected(reply: Reply) -> FabricRefused:
-    """dds follows no redirect with a password or a token."""
-    return FabricRefused(
-        f"answers with a redirect ({reply.status}), which is not followed",
-        code=reply.status,
-        where=reply.where,
-        fix="give the address that it leads to as the endpoint",
     )
 
 

@@ -1,8 +1,9 @@
 """NEC's CDIM: its nodes are machines, and its free devices have names.
 
-All its devices form one fabric, whose id is a setting. A device is free if it is detected, in no node, linked to no adapter of
-the fabric, and not taken out of use by an administrator (annotation.available); it is healthy if its state is Enabled and its
-health OK. Both lists come whole, so each is requested once a round, for all models.
+All its devices form one fabric, whose id is a setting. A device is free if CDIM calls it unused (project-cdim's
+configuration-manager, ResourceUnusedFilter: detected, without links, annotation.available, state Enabled, health OK) and no node
+has it. An unused device of another state or health is free, but not healthy. Both lists come whole, so each is requested once a
+round, for all models. States and models are compared without case, as the operator does.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from dds_adapters.fabric.answers import (
 )
 from dds_adapters.fabric.connections import Connections
 from dds_adapters.fabric.fabric_settings import FabricSettings, Outside
-from dds_adapters.fabric.http import LARGEST, Call, Http, refusal
-from dds_adapters.fabric.provider import FabricError, FabricOdd
+from dds_adapters.fabric.http import LARGEST, Call, Http, content, refusal
+from dds_adapters.fabric.provider import FabricError, FabricOdd, Provider
 from dds_adapters.fabric.words import named
 from dds_core.publisher.model import FreeDevice, Limit, Machine, PoolModel, Stock
 
@@ -44,11 +45,21 @@ class NecNode(Part):
     name: Text | None = None
 
 
-class NecNodes(Part):
-    """GET /cdim/api/v1/nodes?detail=true"""
+class NecList(Part):
+    """A list; its entries are decoded one by one. `count`: how many there are, on all pages together."""
 
-    nodes: Annotated[list[Any], Field(max_length=MAX_MACHINES)]
-    """Each a `NecNode`, decoded alone."""
+    count: Any = None
+    entries: list[Any]
+
+    @property
+    def whole(self) -> bool:
+        return not isinstance(self.count, int) or self.count <= len(self.entries)
+
+
+class NecNodes(NecList):
+    """GET /cdim/api/v1/nodes?detail=true, of `NecNode`."""
+
+    entries: Annotated[list[Any], Field(alias="nodes", max_length=MAX_MACHINES)]
 
 
 class NecStatus(Part):
@@ -56,25 +67,16 @@ class NecStatus(Part):
     health: Any = None
 
 
-class NecLink(Part):
-    type: Any = None
-
-
 class NecDevice(Part):
     deviceID: DeviceId  # noqa: N815 - the API's word
     model: Text | None = None
     status: NecStatus | None = None
-    links: Items[NecLink] | None = None
+    links: list[Any] | None = None
 
     @property
     def healthy(self) -> bool:
         told = (self.status.state, self.status.health) if self.status is not None else ()
         return tuple(str(one).casefold() for one in told) == ("enabled", "ok")
-
-    @property
-    def linked(self) -> bool:
-        """Whether it is connected to a server, by an adapter of the fabric, also one that is no node."""
-        return any(str(one.type).casefold().endswith("fabricadapter") for one in self.links or ())
 
 
 class NecAnnotation(Part):
@@ -97,15 +99,15 @@ class NecResource(Part):
 
     @property
     def free(self) -> bool:
-        kept = self.annotation is not None and self.annotation.available is False
-        return self.detected and not self.nodeIDs and not self.device.linked and not kept
+        """Releases without annotations keep nothing back."""
+        offered = self.annotation is None or self.annotation.available is True
+        return self.detected and offered and not self.nodeIDs and not self.device.links
 
 
-class NecResources(Part):
-    """GET /cdim/api/v1/resources?detail=true"""
+class NecResources(NecList):
+    """GET /cdim/api/v1/resources?detail=true, of `NecResource`."""
 
-    resources: Annotated[list[Any], Field(max_length=MAX_MACHINES)]
-    """Each a `NecResource`, decoded alone."""
+    entries: Annotated[list[Any], Field(alias="resources", max_length=MAX_MACHINES)]
 
 
 class NecError(Part):
@@ -118,12 +120,12 @@ class NecError(Part):
 BASE = "/cdim/api/v1"
 DETAIL = {"detail": "true"}
 
-P = TypeVar("P", bound=Part)
-_Free = tuple[dict[str, tuple[FreeDevice, ...]], list[FabricOdd]]
-"""Free devices by model, and a fault for each entry that could not be read."""
+L = TypeVar("L", bound=NecList)
+_Free = dict[str, tuple[FreeDevice, ...]]
+"""Free devices, sorted by id, by model in one case."""
 
 
-class NecProvider:
+class NecProvider(Provider):
     """Speaks to CDIM, which has no limits."""
 
     def __init__(self, settings: FabricSettings, outside: Outside) -> None:
@@ -132,12 +134,13 @@ class NecProvider:
         self._http = Http(self._connections.way, outside, settings.connect_seconds)
         self._lock = threading.Lock()
         self._free: _Free | FabricError | None = None
+        self._left_out: str | None = None
 
     def machines(self) -> Sequence[Machine]:
         with self._lock:
             self._free = None  # a new round begins
         found, where = self._get(NecNodes, "nec.nodes", "/nodes")
-        good, bad = each(NecNode, found.nodes, "nodes", where)
+        good, bad = each(NecNode, found.entries, "nodes", where)
         machines: dict[str, Machine] = {}
         for place, one in good:
             if one.id in machines:
@@ -152,13 +155,14 @@ class NecProvider:
             free = self._free
         if isinstance(free, FabricError):
             raise free.with_traceback(None)
-        by_model, bad = free
-        devices = by_model.get(model.model, ())
-        healthy = sum(one.healthy for one in devices)
-        return Stock(self._settings.fabric, model.model, healthy, devices, odd=left_out(bad))
+        devices = free.get(model.model.casefold(), ())
+        return Stock(self._settings.fabric, model.model, sum(one.healthy for one in devices), devices)
 
     def limits(self, machine: Machine, models: Sequence[PoolModel]) -> Mapping[str, Limit] | None:
         return None
+
+    def left_out(self) -> str | None:
+        return self._left_out
 
     def close(self) -> None:
         self._connections.close()
@@ -172,32 +176,40 @@ class NecProvider:
             return error
 
     def _sorted(self, found: NecResources, where: str) -> _Free:
-        good, bad = each(NecResource, found.resources, "resources", where)
-        by_model: dict[str, dict[str, FreeDevice]] = {}
-        seen: set[str] = set()
+        good, bad = each(NecResource, found.entries, "resources", where)
+        by_id: dict[str, NecResource | None] = {}
         for place, one in good:
-            if one.device.deviceID in seen:
+            other = by_id.setdefault(one.device.deviceID, one)
+            if other is not one:
                 bad.append(odd(where, f"resources.{place}.device.deviceID", "names a device twice"))
-                continue
-            seen.add(one.device.deviceID)
-            if one.free and one.device.model:
-                devices = by_model.setdefault(one.device.model, {})
-                devices[one.device.deviceID] = FreeDevice(one.device.deviceID, one.device.healthy)
-        return {model: tuple(devices[id] for id in sorted(devices)) for model, devices in by_model.items()}, bad
+                by_id[one.device.deviceID] = one if one == other else None  # of two that disagree neither is offered
+        self._left_out = left_out(bad)
+        by_model: dict[str, list[FreeDevice]] = {}
+        for id, device in sorted(by_id.items()):
+            if device is not None and device.free and device.device.model:
+                by_model.setdefault(device.device.model.casefold(), []).append(FreeDevice(id, device.device.healthy))
+        return {model: tuple(devices) for model, devices in by_model.items()}
 
-    def _get(self, form: type[P], name: str, path: str) -> tuple[P, str]:
+    def _get(self, form: type[L], name: str, path: str) -> tuple[L, str]:
         url = f"{self._settings.endpoint.rstrip('/')}{BASE}{path}"
         reply = self._http.ask(Call(name, url, self._settings.nec_seconds, DETAIL, largest=LARGEST))
-        if 200 <= reply.status < 300:
+        if reply.status == 200:
             try:
-                return read(form, reply.body, reply.where), reply.where
+                found = content(form, reply)
             except FabricOdd:
                 if not any(_told(reply.body)):
-                    raise  # else it is an error of the manager's, whatever its status says
-        fix = "check the address (redirects are not followed), and look the request up in the manager's log"
-        raise refusal(reply, _told, fix)
+                    raise
+                # It is an error of the manager's, whatever its status says.
+            else:
+                if not found.whole:
+                    raise odd(reply.where, "count", "is above the number of entries: there are more pages")
+                return found, reply.where
+        raise refusal(reply, _told, "check the address, and look the request up in the manager's log")
 
 
 def _told(body: bytes) -> tuple[object, ...]:
-    found = read(NecError, body, "")
+    try:
+        found = read(NecError, body, "")
+    except FabricOdd:
+        return ()
     return (found.code, found.message)

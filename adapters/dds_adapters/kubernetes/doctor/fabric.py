@@ -79,6 +79,9 @@ class Manager(Protocol):
     def limits(self, machine: Machine, models: Sequence[PoolModel]) -> Mapping[str, Limit] | None:
         """How many devices a machine may have; None if unknown."""
 
+    def left_out(self) -> str | None:
+        """One line about entries of the answers so far that could not be read; "" or None without any."""
+
 
 SOON = 30 * 86_400 * 1_000_000
 """Microseconds: a certificate that ends within this time should be renewed."""
@@ -109,6 +112,8 @@ def fabric(context: ExaminationContext | None, manager: Manager, now: Callable[[
     models = context.pools_or_usual().models
     yield from _stocks(manager, machines, models)
     yield from _limits(manager, machines, models)
+    if odd := manager.left_out():
+        yield warning("fabric entries", odd, "see docs/fabric.md")
 
 
 # -- trust -----------------------------------------------------------------------------------------------------------------

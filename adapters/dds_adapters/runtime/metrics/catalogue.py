@@ -196,7 +196,7 @@ ANSWER_AGE = Named(
 FAILING = Named(
     "dds_publisher_failing_questions",
     "gauge",
-    "Unanswered questions to the fabric: machines, stock, limits.",
+    "Unanswered questions to the fabric: machines, stock, limits; entries: 1 while entries of answers cannot be read.",
     ("question",),
 )
 ROUNDS = Named("dds_publisher_rounds_total", "counter", "Completed rounds of questions to the fabric.")

@@ -78,7 +78,7 @@ def _numbers(state: PoolState) -> dict[Named, Values]:
     return {
         p.FREE: free,
         p.MACHINES: {(fabric,): len(uuids) for fabric, uuids in state.machines_in.items()},
-        p.FAILING: {(kind,): failing[kind] for kind in ("machines", "stock", "limits")},
+        p.FAILING: {(kind,): failing[kind] for kind in ("machines", "stock", "limits", "entries")},
         p.KEPT: {
             ("binding_conditions",): kept.binding_conditions,
             ("device_taints",): kept.device_taints,

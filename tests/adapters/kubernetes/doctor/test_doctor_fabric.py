@@ -155,6 +155,7 @@ class Told:
             "stock": lambda machine, model: Stock(machine.fabric, model.model, 1),
             "limits": lambda machine: None,
             "counted": None,
+            "left_out": "",
         } | answers
 
     def _said(self, name: str, *asked: Any) -> Any:
@@ -178,6 +179,9 @@ class Told:
 
     def limits(self, machine: Machine, models: Sequence[PoolModel]) -> Mapping[str, Limit] | None:
         return self._said("limits", machine)  # type: ignore[no-any-return]
+
+    def left_out(self) -> str | None:
+        return self._said("left_out")  # type: ignore[no-any-return]
 
     def counted(self) -> frozenset[str] | None:
         return self._said("counted")  # type: ignore[no-any-return]
@@ -222,6 +226,12 @@ def test_machines_that_are_not_there(machines: Any, words: str, clinic: DoctorLa
 def test_machines_in_no_fabric_are_told(clinic: DoctorLab) -> None:
     found = look(clinic, Told(machines=(*THREE, Machine("alone", "server-9"))))
     assert "1 machine in no fabric: server-9" in worst(found, "note")
+
+
+def test_entries_that_could_not_be_read_are_told(clinic: DoctorLab) -> None:
+    found = look(clinic, Told(machines=THREE, left_out="nec.resources: field resources.3.device.deviceID is odd"))
+    assert (found[-1].check, found[-1].level) == ("fabric entries", "warning")
+    assert not [one for one in look(clinic, Told(machines=THREE)) if one.check == "fabric entries"]
 
 
 def test_nodes_that_are_no_machines(clinic: DoctorLab) -> None:
