@@ -56,9 +56,9 @@ def new_event(event: Event, at: int, cause: int | None) -> NewEvent:
     )
 
 
-def checkpoint(component: Component[P], state: P, at: int) -> Step:
-    """The step whose fact holds the whole state, so that a later start needs no event before it."""
-    picture = Checkpoint(projection=component.projection, picture=component.dump(state))
+def checkpoint(component: Component[P], state: P, at: int, code: str) -> Step:
+    """The step whose fact holds the whole state, so that a later start needs no event before it. `code`: the writer's version."""
+    picture = Checkpoint(component.projection, component.dump(state), code, component.fingerprint)
     return Step(max(at, state.now), picture, [])
 
 

@@ -8,6 +8,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -29,18 +30,20 @@ from dds_commands.parameters import (
     required_log,
     since_option,
     source_arguments,
+    strict_option,
     without_password,
 )
 from dds_commands.running import FINE, VERIFICATION
 from dds_commands.screen import counted, note, position_bar, progress, show, show_json, show_jsonl, style
 from dds_commands.sources import Log, Opened
+from dds_core import __version__
 from dds_core.component import Component, component_of
 from dds_core.engine import EngineOf, checkpoint
 from dds_core.errors import InputError, NotALogFile, Unfoldable
 from dds_core.events import TYPES, LogRepaired
 from dds_core.log import LOG_OPENED, Anchor, ChainCheck, Envelope, EventSource, Head, JoinedSource, LeanEvent, checked
 from dds_core.log.codec import BadLine, decode_anchor, encode_anchor
-from dds_core.replay import VerifyReport, fold_log, verify
+from dds_core.replay import Span, VerifyReport, fold_log, verify
 from dds_core.scaler.component import SCALER
 from dds_core.timeline.clock import rfc3339
 
@@ -126,17 +129,22 @@ def _log(opened: Opened, sources: tuple[str, ...], url: str | None, name: str | 
 @log.command("verify")
 @source_arguments
 @click.option("--anchor", "anchor_file", metavar="FILE", help="File of anchors that the log must match.")
+@strict_option
 @output_options("table", "json")
-def log_verify(sources: tuple[str, ...], url: str | None, name: str | None, anchor_file: str | None, form: str) -> int:
+def log_verify(
+    sources: tuple[str, ...], url: str | None, name: str | None, anchor_file: str | None, strict: bool, form: str
+) -> int:
     """Verify that a log is unchanged, and that the rules make every decision in it.
 
-    SOURCE is not a recording. A difference is reported with its position, and the exit code is 2.
+    SOURCE is not a recording. A difference is reported with its position, and the exit code is 2. What another version wrote is
+    compared too, but its differences only fail with --strict: to judge such a span, install the version that is named.
     """
     with Opened() as opened:
         log = _log(opened, sources, url, name)
         head = log.source.head() if isinstance(log.source, SqlLog) else None
         rows = log.source.read(log.after, head.position if head is not None else None)
-        return verify_rows(rows, log.length, log.label, form, _anchors(opened, anchor_file), log.component, head)
+        anchors = _anchors(opened, anchor_file)
+        return verify_rows(rows, log.length, log.label, form, anchors, log.component, head, strict=strict)
 
 
 @log.command("archive")
@@ -352,7 +360,7 @@ def log_repair(yes: bool, url: str | None, name: str | None) -> None:
         head = source.head()  # now nothing more comes
         engine: EngineOf[Any] = EngineOf(component, fold_log(source.read_lean(begin, stop.position - 1), component))
         step = engine.feed(LogRepaired(stop.position, head.position, stop.reason), now)
-        mended = [step.group(0), checkpoint(component, engine.state, now).group(1)]
+        mended = [step.group(0), checkpoint(component, engine.state, now, __version__).group(1)]
         rows = source.append(mended, epoch=epoch, recorded_at=now)
     show(f"repaired at position {rows[0].position}: {passed} are passed over; start dds, which lists the cluster")
 
@@ -399,9 +407,12 @@ def verify_rows(
     anchors: Iterable[Anchor] = (),
     component: Component[Any] = SCALER,
     head: Head | None = None,
+    *,
+    strict: bool = False,
 ) -> int:
-    """Verify the rows and print the result. Returns VERIFICATION if a decision differs from what the rules decide, else FINE.
-    Raises BrokenChain if the hash chain is broken, and WrongHead if `head` is not that of the rows."""
+    """Verify the rows and print the result. Returns VERIFICATION if a decision differs from what the rules decide (if `strict`,
+    also one of another version), else FINE. Raises BrokenChain if the hash chain is broken, and WrongHead if `head` is not that
+    of the rows."""
     check = ChainCheck(anchors)
     report = verify(progress(checked(rows, check), length, "verifying"), component=component)
     if report.ok:
@@ -409,9 +420,10 @@ def verify_rows(
     if head is not None:
         check.check_head(head)
     _show_report(report, label, form)
-    if report.ok:
+    wrong = report.differences + (report.told if strict else [])
+    if not wrong:
         return FINE
-    first, many = report.differences[0].position, len(report.differences)
+    first, many = wrong[0].position, len(wrong)
     what = f"{many} decisions differ from the rules, the first at position {first}"
     fix = "compare with an export or anchor made before, and with the version of dds that wrote it"
     note(f"{label}: {what if many > 1 else f'position {first}: what was decided differs from the rules'}; {fix}")
@@ -425,8 +437,6 @@ def _show_report(report: VerifyReport, label: str, form: str) -> None:
     dress = style()
     span = f"positions {report.first} to {report.last}" if report.events else "no events"
     show(f"{label}: {counted(report.events, 'event')} in {counted(report.groups, 'group')}, {span}")
-    if report.other_code:
-        note(f"the log was written by other code (fingerprint {', '.join(sorted(set(report.fingerprints)))})")
     others = sorted(set(report.evaluators) - {"", EVALUATOR})
     if others:
         note(f"the log was written with {', '.join(others)} for selectors; here it is {EVALUATOR}")
@@ -434,10 +444,32 @@ def _show_report(report: VerifyReport, label: str, form: str) -> None:
         show(f"positions {first} to {last} cannot be judged: data were erased")
     for repair in report.repaired:
         show(f"positions {repair.stops} to {repair.last} were passed over by a repair: {repair.reason}")
+    for part in report.spans if any(not part.same for part in report.spans) else ():
+        show(_judged(part))
+    for difference in report.told[:SHOWN]:
+        show(str(difference))
+    if len(report.told) > SHOWN:
+        show(f"and more of that kind, {len(report.told)} of them with --format json")
     for difference in report.differences:
         show(dress(str(difference), "bad"))
     if report.ok:
-        show(dress("the chain holds, and every decision is the one that the rules make", "good"))
+        what = "every decision of this version's rules" if report.told else "every decision"
+        show(dress(f"the chain holds, and {what} is the one that the rules make", "good"))
+
+
+SHOWN = 5
+"""Differences of other code that are shown."""
+
+
+def _judged(span: Span) -> str:
+    """How what one version wrote was judged."""
+    where = f"positions {span.first} to {span.last}, by " + (f"dds {span.code}" if span.code else "an unknown version")
+    if span.same:
+        differ = f"{counted(span.differences, 'decision')} differ" if span.differences else "no decision differs"
+        return f"{where} (the same rules as this version): {differ}"
+    differ = f"{counted(span.differences, 'difference')} from this version" if span.differences else "no difference"
+    install = f"; to judge them, install dds {span.code}" if span.differences and span.code else ""
+    return f"{where} (other rules, fingerprint {span.fingerprint[:12] or 'unknown'}): {differ}{install}"
 
 
 def _report_data(report: VerifyReport, label: str) -> dict[str, Any]:
@@ -448,9 +480,10 @@ def _report_data(report: VerifyReport, label: str) -> dict[str, Any]:
         "groups": report.groups,
         "first": report.first,
         "last": report.last,
-        "other_code": report.other_code,
+        "spans": [asdict(span) for span in report.spans],
         "evaluators": sorted(set(report.evaluators) - {""}),
         "unjudged": [list(span) for span in report.unjudged],
         "repaired": [[repair.stops, repair.last] for repair in report.repaired],
-        "differences": [{"position": d.position, "expected": d.expected, "found": d.found} for d in report.differences],
+        "differences": [asdict(one) for one in report.differences],
+        "told": [asdict(one) for one in report.told],
     }

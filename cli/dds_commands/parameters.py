@@ -287,6 +287,9 @@ def output_option(command: _F) -> _F:
     )(command)
 
 
+strict_option = click.option("--strict", is_flag=True, help="Fail on what another version would decide otherwise, too.")
+
+
 def output_options(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """--format (the first of `forms` is the default), --json if that is one of them, and -o FILE. The command gets the format as
     `form`; with -o its output goes to the file."""

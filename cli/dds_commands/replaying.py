@@ -33,6 +33,7 @@ from dds_commands.parameters import (
     period,
     policy_read,
     since_option,
+    strict_option,
     without_password,
 )
 from dds_commands.pools import chosen_pools, machine_data, machine_rows, pool_data, show_machines, show_pools
@@ -52,6 +53,7 @@ from dds_commands.state import (
     show_devices,
 )
 from dds_commands.timelines import brief, require_path, show_text
+from dds_core import __version__
 from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.autoscaler.state import Fleet
 from dds_core.engine import Step, checkpoint
@@ -86,6 +88,7 @@ from dds_core.timeline.phrases import listed, spoken
 @click.option("--state", metavar="STATE", help="Only changes into this state; with --at only what is in it.")
 @click.option("--diff", nargs=2, metavar="A B", help="Show the differences between two instants.")
 @click.option("--verify", "verifying", is_flag=True, help="Verify the hash chain and every decision.")
+@strict_option
 @click.option("--policy", "policy_file", metavar="FILE", help="Decide anew under this policy (YAML, TOML or JSON).")
 @click.option(
     "--log",
@@ -111,6 +114,7 @@ def replay(
     state: str | None,
     diff: tuple[str, str] | None,
     verifying: bool,
+    strict: bool,
     policy_file: str | None,
     url: str | None,
     checkpoint: bool,
@@ -133,6 +137,7 @@ def replay(
         at=at,
         diff=diff,
         verify=verifying,
+        strict=strict,
         log=target,
         since=since,
         until=until,
@@ -148,7 +153,7 @@ def replay(
         if target is not None:
             _write(opened, source, target, name, checkpoint=checkpoint)
         elif verifying:
-            return _verify(source, policy, form)
+            return _verify(source, policy, form, strict=strict)
         else:
             view = _view_of(source)(source, claim, node, state)
             _show(source, policy, view, at, since, until, diff, form)
@@ -168,7 +173,7 @@ _GOES_WITH: dict[str, frozenset[str]] = {
     "": _FILTERS | {"since", "until"},
     "at": _FILTERS | {"until"},
     "diff": _FILTERS,
-    "verify": frozenset({"policy"}),
+    "verify": frozenset({"policy", "strict"}),
     "log": frozenset({"policy", "checkpoint"}),
 }
 """Options that choose what a replay does, each with the options that it can be combined with. Any other option is an error."""
@@ -203,12 +208,12 @@ def _write(opened: Opened, source: Recording | Log, target: str, name: str | Non
     show(f"wrote log {report.log}, positions {report.first} to {report.last}, to {without_password(as_url(target))}")
 
 
-def _verify(source: Recording | Log, policy: BaseModel | None, form: str) -> int:
+def _verify(source: Recording | Log, policy: BaseModel | None, form: str, *, strict: bool) -> int:
     if isinstance(source, Log):
         if policy is not None:
             raise InputError("a log is verified under its own policy", where=source.label, fix="leave --policy out")
         rows = source.source.read(source.after)
-        return verify_rows(rows, source.length, source.label, form, component=source.component)
+        return verify_rows(rows, source.length, source.label, form, component=source.component, strict=strict)
     groups = (step.group(number) for number, step in enumerate(source.steps()))
     whole = sealed(source.log_name, source.identity(), groups, 0, fixed_salts(b"replay"))
     return verify_rows(whole, None, source.label, form)
@@ -243,7 +248,7 @@ def with_checkpoint(steps: Iterable[Step]) -> Iterator[Group]:
             apply(state, event, step.at)
         state.dirty.clear()
         yield step.group(ordinal - 1)
-    yield checkpoint(SCALER, state, state.now).group(ordinal)
+    yield checkpoint(SCALER, state, state.now, __version__).group(ordinal)
 
 
 def sealed(name: str, cluster: str, groups: Iterable[Group], recorded_at: int, salts: SaltSource) -> Iterator[Envelope]:

@@ -273,10 +273,13 @@ class DeadlinePassed(Fact, frozen=True):
 
 
 class Checkpoint(OfScaler, frozen=True):
-    """A snapshot of the whole state, from which a load can start; `picture` is its dump."""
+    """A snapshot of the whole state, from which a load can start; `picture` is its dump. `code`, `fingerprint`: as in `Started`,
+    for a log that begins here."""
 
     projection: int
     picture: dict[str, Any]
+    code: str = ""
+    fingerprint: str = ""
 
     def words(self, names: Names) -> str:
         return "a checkpoint was written"

@@ -30,7 +30,7 @@ from dds_core.events import (
 )
 from dds_core.log.envelope import LOG_OPENED, Envelope, LeanEvent
 from dds_core.replay.logged import LoggedGroup, event_of, groups, moments, of_steps, require_component
-from dds_core.replay.verification import Difference, VerifyReport, verify
+from dds_core.replay.verification import Difference, Span, VerifyReport, verify
 
 OPEN_LOOP = "open loop: the world did not follow from here on"
 _OUTCOMES = (DeadlinePassed, WriteDone, WriteObsolete, WriteRefused, Superseded)
@@ -135,6 +135,7 @@ __all__ = [
     "Difference",
     "LoggedGroup",
     "Redecided",
+    "Span",
     "VerifyReport",
     "event_of",
     "fold_log",

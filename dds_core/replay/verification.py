@@ -1,4 +1,8 @@
-"""Verification: compares a log, fact by fact, with what the rules decide. `dds_core.log.verify_chain` checks the hashes."""
+"""Verification: compares a log, fact by fact, with what the rules decide. `dds_core.log.verify_chain` checks the hashes.
+
+Rules change from one version to the next, so a log is judged in spans, by the code that wrote them: the decisions of the same
+code (by the fingerprint in `Started`) have to be the same, those of other code are compared and the differences told.
+"""
 
 from __future__ import annotations
 
@@ -41,24 +45,38 @@ class Difference:
 
 
 @dataclass(slots=True)
+class Span:
+    """What one version wrote, from position `first` to `last`: `code` is its version ("": unknown), `same` whether it decides by
+    the rules that verify, and `differences` how many of its decisions these rules would not make."""
+
+    first: int
+    last: int
+    code: str
+    fingerprint: str
+    same: bool
+    differences: int = 0
+
+
+@dataclass(slots=True)
 class VerifyReport:
-    """The result of a verification. `unjudged` are ranges (first and last position) that cannot be judged because of redaction,
-    `repaired` are the repairs, which say what was passed over. `fingerprints` identify the code that wrote the log; `evaluators`
-    name the CEL evaluators that it used."""
+    """The result of a verification. `differences` are in spans of the same code, `told` in those of other code. `unjudged` are
+    ranges (first and last position) that cannot be judged because of redaction, `repaired` are the repairs, which say what was
+    passed over. `evaluators` name the CEL evaluators that the log was written with."""
 
     events: int = 0
     groups: int = 0
     first: int = 0
     last: int = 0
+    spans: list[Span] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
+    told: list[Difference] = field(default_factory=list)
     unjudged: list[tuple[int, int]] = field(default_factory=list)
     repaired: list[LogRepaired] = field(default_factory=list)
-    fingerprints: list[str] = field(default_factory=list)
     evaluators: list[str] = field(default_factory=list)
-    other_code: bool = False
 
     @property
     def ok(self) -> bool:
+        """Whether every decision of the same code is the one that the rules make."""
         return not self.differences
 
 
@@ -68,7 +86,8 @@ def verify(
     """Decide at each fact of the log, compare byte for byte with the recorded events, then fold the recorded events.
 
     Also checked: that each recorded deadline was due, that none is missing, and the component's invariants. Ids, recording times,
-    salts and hashes are not compared. Stops after `at_most` differences. `fingerprint` is by default that of the component.
+    salts and hashes are not compared. Stops after `at_most` differences, and tells so many of other code. `fingerprint` is by
+    default that of the component. A log that begins with no `Started` and no checkpoint counts as written by the same code.
     """
     return Verification(component, fingerprint, at_most).run(groups(rows, component))
 
@@ -101,6 +120,7 @@ class Verification(Generic[P]):
         report.groups += 1
         report.events += len(group.envelopes)
         fact = group.events[0]
+        self._span(group.position, fact).last = report.last
         if isinstance(fact, Checkpoint):
             self._checkpoint(group.position, fact)
             return
@@ -114,21 +134,35 @@ class Verification(Generic[P]):
             return
         assert fact is not None
         if isinstance(fact, Started):
-            report.fingerprints.append(fact.fingerprint)
             report.evaluators.append(fact.evaluator)
-            report.other_code = report.other_code or fact.fingerprint != self._fingerprint
         self._judge(group, fact)
+
+    def _span(self, position: int, fact: Event | None) -> Span:
+        """The span that begins with this fact, or goes on."""
+        spans = self.report.spans
+        if isinstance(fact, Started) or (isinstance(fact, Checkpoint) and not spans):
+            code, by = fact.code, fact.fingerprint
+        elif spans:
+            return spans[-1]
+        else:
+            code, by = "", self._fingerprint
+        if not spans or (spans[-1].code, spans[-1].fingerprint) != (code, by):
+            spans.append(Span(position, position, code, by, by == self._fingerprint))
+        return spans[-1]
 
     def _repaired(self, position: int, fact: LogRepaired) -> None:
         """What a repair passes over is not judged, nor is anything up to the checkpoint that follows it."""
-        kept = [one for one in self.report.differences if one.position < fact.stops]
-        if len(kept) == len(self.report.differences):
+        report, found = self.report, False
+        for kept in (report.differences, report.told):
+            for one in [one for one in kept if one.position >= fact.stops]:
+                kept.remove(one)
+                next(span for span in report.spans if one.position <= span.last).differences -= 1
+                found = True
+        if not found:
             self._differ(
                 position, f"events from {fact.stops} on that cannot be folded", "a repair of what can be folded"
             )
-        else:
-            self.report.differences = kept
-        self.report.repaired.append(fact)
+        report.repaired.append(fact)
         self._blind = True
 
     def _checkpoint(self, position: int, fact: Checkpoint) -> None:
@@ -169,8 +203,8 @@ class Verification(Generic[P]):
         try:
             apply(state, fact, at)
             work = self._component.decide(state, at)
-        except DdsError as error:
-            self._differ(group.position, f"a {type(fact).__name__} that can be folded", error.what)
+        except Exception as error:  # events of other code may fit no state of this one
+            self._differ(group.position, f"a {type(fact).__name__} that can be folded", _why(error))
             state.dirty.clear()
             return
         self._compare(group, work.emitted)
@@ -179,8 +213,9 @@ class Verification(Generic[P]):
             self._break(row.position, invariants.against(state, event))
             try:
                 apply(state, event, row.occurred_at)
-            except IllegalTransition as error:
-                self._differ(row.position, "a transition of the lifecycle table", error.what)
+            except Exception as error:
+                wanted = "a transition of the lifecycle table" if isinstance(error, IllegalTransition) else "what folds"
+                self._differ(row.position, wanted, _why(error))
         events = [event for event in group.events if event is not None]
         self._break(group.envelopes[-1].position, invariants.after(state, events))
         touched = state.dirty.take()
@@ -232,7 +267,15 @@ class Verification(Generic[P]):
                 self._differ(position, f"that invariant {one.name} holds", one.text)
 
     def _differ(self, position: int, expected: str, found: str) -> None:
-        self.report.differences.append(Difference(position, expected, found))
+        span = self.report.spans[-1]
+        span.differences += 1
+        kept = self.report.differences if span.same else self.report.told
+        if len(kept) < self._at_most:
+            kept.append(Difference(position, expected, found))
+
+
+def _why(error: Exception) -> str:
+    return error.what if isinstance(error, DdsError) else repr(error)
 
 
 def _same(row: Envelope, new: NewEvent, head: Envelope) -> bool:

@@ -50,7 +50,7 @@ def written(mode: str, policy: int, before: list[Move], after: list[Move]) -> No
     log = MemoryLog("test/scaler", cluster="test", recorded_at=START)
     epoch = log.take_epoch(START)
     groups = [step.group(ordinal) for ordinal, step in enumerate(run.steps)]
-    checkpoint = new_event(e.Checkpoint(projection=PROJECTION, picture=dump(run.state)), run.state.now, None)
+    checkpoint = new_event(e.Checkpoint(PROJECTION, dump(run.state), "test", "test"), run.state.now, None)
     groups.append(Group(len(groups), (checkpoint,)))
     logged = len(run.steps)
     run.play(after)
@@ -58,7 +58,7 @@ def written(mode: str, policy: int, before: list[Move], after: list[Move]) -> No
     log.append(groups, epoch=epoch, recorded_at=START)
     start = log.head().checkpoint
     for rows in (list(log.read()), list(log.read(start - 1))):
-        assert [str(one) for one in verify(rows, SCALER).differences] == []
+        assert [str(one) for one in verify(rows, SCALER, fingerprint="test").differences] == []
         assert dump(fold_log(rows, SCALER)) == dump(run.state)
 
 

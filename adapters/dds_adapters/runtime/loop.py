@@ -483,7 +483,7 @@ class Controller(ABC, Generic[P]):
     def checkpoint(self, now: int) -> None:
         """Append the whole state to the log, so that a later start needs no event before it."""
         self._append(now)
-        self._log_writer.put(checkpoint(self.component, self.state, now))
+        self._log_writer.put(checkpoint(self.component, self.state, now, self._code))
         self._append(now)
         self.checkpoint_at = self.position
 

@@ -415,7 +415,9 @@ def test_ten_thousand_of_everything_take_a_moment(tmp_path: Path, api: Any) -> N
         desk = Desk(tmp_path, lambda request: httpx.Response(200, content=body), "nec")
         began = time.process_time()
         assert desk.provider.stock(M1, A100).free == 10_000
-    assert time.process_time() - began < 5.0  # half a second, but each entry looked up among all others would take minutes
+    assert (
+        time.process_time() - began < 5.0
+    )  # half a second, but each entry looked up among all others would take minutes
 
 
 @pytest.mark.parametrize(

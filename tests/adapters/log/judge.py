@@ -32,7 +32,7 @@ def verdict(parts: list[str], batch: int) -> dict[str, Any]:
         "events": chain.events,
         "hash": chain.hash.hex(),
         "judged": report.events,
-        "other_code": report.other_code,
+        "other_code": [span.code for span in report.spans if not span.same],
         "unjudged": report.unjudged,
         "differences": [str(difference) for difference in report.differences],
     }

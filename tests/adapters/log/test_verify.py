@@ -130,7 +130,7 @@ def clean(case: Case) -> dict[str, Any]:
         "first": 1,
         "events": events,
         "judged": events - 1,
-        "other_code": False,
+        "other_code": [],
         "unjudged": [],
         "differences": [],
     }

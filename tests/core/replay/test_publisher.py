@@ -60,7 +60,7 @@ def test_it_folds_to_what_the_publisher_knew_and_every_decision_is_found_again(
     story: PoolStory, rows: list[Envelope]
 ) -> None:
     report = judged(rows)
-    assert (report.ok, report.other_code, report.events) == (True, False, len(rows) - 1)
+    assert (report.ok, [span.same for span in report.spans], report.events) == (True, [True], len(rows) - 1)
     assert any(isinstance(step.fact, DeadlinePassed) for step in story.steps)
     assert PUBLISHER.dump(fold_log(rows, component=PUBLISHER)) == PUBLISHER.dump(story.state)
 
@@ -115,7 +115,8 @@ def test_what_was_erased_is_not_judged_up_to_the_next_checkpoint(story: PoolStor
 
 def test_other_code_is_told_and_compared_all_the_same(rows: list[Envelope]) -> None:
     report = verify(rows, component=PUBLISHER, fingerprint="another")
-    assert (report.ok, report.other_code, report.fingerprints) == (True, True, [PUBLISHER.fingerprint])
+    assert (report.ok, report.told) == (True, [])
+    assert [(span.same, span.fingerprint) for span in report.spans] == [(False, PUBLISHER.fingerprint)]
 
 
 def test_under_its_own_policy_the_same_is_decided(rows: list[Envelope]) -> None:

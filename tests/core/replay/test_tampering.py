@@ -48,8 +48,8 @@ def first_of(rows: Sequence[Envelope], type: str) -> Envelope:
 
 
 def refused(position: int, *args: str) -> str:
-    """What `dds log verify` says on a log that is wrong at `position`."""
-    done = dds("log", "verify", *args)
+    """What `dds log verify` says on a log that is wrong at `position`. The log names the code of the tests, not this one."""
+    done = dds("log", "verify", "--strict", *args)
     assert done.exit_code == 2, done.output
     said = done.stdout + done.stderr
     assert re.search(rf"\bposition {position}\b", said), said
