@@ -453,8 +453,8 @@ def _show_report(report: VerifyReport, label: str, form: str) -> None:
     for difference in report.differences:
         show(dress(str(difference), "bad"))
     if report.ok:
-        what = "every decision of this version's rules" if report.told else "every decision"
-        show(dress(f"the chain holds, and {what} is the one that the rules make", "good"))
+        what = "nothing differs but what other rules decided" if report.told else "every decision is the one that the rules make"
+        show(dress(f"the chain holds, and {what}", "good"))
 
 
 SHOWN = 5

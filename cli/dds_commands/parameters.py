@@ -185,7 +185,7 @@ def mapping_from(path: str, kind: type[InputError], example: str) -> dict[str, A
         written = _parsed(text, Path(path).suffix.lower())
     except OSError as error:
         raise kind(error.strerror or str(error), where=path, fix="check path and permissions") from None
-    except (ValueError, yaml.YAMLError) as error:
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
         raise kind(f"it is not well-formed: {_why(error)}", where=path, fix="correct it there") from None
     if not isinstance(written, dict):
         raise kind("it holds no fields", where=path, fix=f"write one field and value a line, such as {example}")
@@ -197,7 +197,7 @@ def _why(error: Exception) -> str:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         place = f"line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}"
         return f"{error.problem or error.context}, {place}"
-    return str(error)
+    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 def _parsed(text: str, ending: str) -> Any:

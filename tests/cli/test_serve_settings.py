@@ -363,6 +363,22 @@ def test_what_an_autoscaler_within_cannot_use(args: tuple[str, ...], said: str, 
     assert said in refused("serve", "--print-config", "--autoscale", *given)
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("deep.yaml", "mode: " + "[" * 100_000),
+        ("maps.yaml", "mode: " + "{a: " * 3000 + "1" + "}" * 3000),
+        ("deep.json", '{"mode": ' + "[" * 100_000 + "]" * 100_000 + "}"),
+        ("deep.toml", "mode = " + "[" * 100_000),
+    ],
+)
+def test_a_file_that_is_nested_too_deeply_is_refused_in_one_line(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    for option in ("--policy", "--config"):
+        assert "it is nested too deeply" in refused("serve", option, path, "--print-config")
+
+
 def test_aliases_are_refused_before_they_fill_the_memory(tmp_path: Path) -> None:
     """Nine lines of ten references each are a billion values."""
     lines = ["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10))]
