@@ -419,8 +419,8 @@ def verify_rows(
         check.report()
     if head is not None:
         check.check_head(head)
-    _show_report(report, label, form)
     wrong = report.differences + (report.told if strict else [])
+    _show_report(report, label, form, ok=not wrong)
     if not wrong:
         return FINE
     first, many = wrong[0].position, len(wrong)
@@ -430,9 +430,9 @@ def verify_rows(
     return VERIFICATION
 
 
-def _show_report(report: VerifyReport, label: str, form: str) -> None:
+def _show_report(report: VerifyReport, label: str, form: str, *, ok: bool) -> None:
     if form == "json":
-        show_json(_report_data(report, label))
+        show_json({**_report_data(report, label), "ok": ok})
         return
     dress = style()
     span = f"positions {report.first} to {report.last}" if report.events else "no events"
@@ -452,8 +452,12 @@ def _show_report(report: VerifyReport, label: str, form: str) -> None:
         show(f"and more of that kind, {len(report.told)} of them with --format json")
     for difference in report.differences:
         show(dress(str(difference), "bad"))
-    if report.ok:
-        what = "nothing differs but what other rules decided" if report.told else "every decision is the one that the rules make"
+    if ok:
+        what = (
+            "nothing differs but what other rules decided"
+            if report.told
+            else "every decision is the one that the rules make"
+        )
         show(dress(f"the chain holds, and {what}", "good"))
 
 
@@ -465,7 +469,7 @@ def _judged(span: Span) -> str:
     """How what one version wrote was judged."""
     where = f"positions {span.first} to {span.last}, by " + (f"dds {span.code}" if span.code else "an unknown version")
     if span.same:
-        differ = f"{counted(span.differences, 'decision')} differ" if span.differences else "no decision differs"
+        differ = f"{counted(span.differences, 'difference')}" if span.differences else "no difference"
         return f"{where} (the same rules as this version): {differ}"
     differ = f"{counted(span.differences, 'difference')} from this version" if span.differences else "no difference"
     install = f"; to judge them, install dds {span.code}" if span.differences and span.code else ""
@@ -475,7 +479,6 @@ def _judged(span: Span) -> str:
 def _report_data(report: VerifyReport, label: str) -> dict[str, Any]:
     return {
         "source": label,
-        "ok": report.ok,
         "events": report.events,
         "groups": report.groups,
         "first": report.first,

@@ -138,7 +138,9 @@ class _ReaderGone(Exception):
 
 def _said(message: str, code: int) -> int:
     if COMPLETING not in os.environ:  # a message would disturb the line that the user types
-        click.echo(f"dds: {' '.join(message.split())}", err=True)
+        from dds_commands.screen import note  # no command waits for it
+
+        note(" ".join(message.split()))
     return code
 
 

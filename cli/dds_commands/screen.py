@@ -82,14 +82,15 @@ def into_file(path: str, apart: Iterable[str] = ()) -> Iterator[None]:
             text.detach()  # `new_file` closes the file
 
 
-_UNSHOWN = re.compile("(\x1b\\[[0-9;]*m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Characters that move the cursor or change the direction of text. The first group is a colour, which is allowed."""
+_UNSHOWN = re.compile("(\x1b\\[(?:[012]|3[1-6])m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Characters that move the cursor, hide text or change its direction. The first group are the styles of `_COLOURS`."""
 _WIDE = 200
 
 
 def harmless(text: str) -> str:
     """The text with control characters written as their codes: a name in it must not control the terminal."""
-    return _UNSHOWN.sub(lambda found: found[1] or found[0].encode("unicode_escape").decode(), text)
+    styled = coloured()
+    return _UNSHOWN.sub(lambda found: (styled and found[1]) or found[0].encode("unicode_escape").decode(), text)
 
 
 def show(text: str) -> None:
@@ -150,7 +151,7 @@ def counted(number: int, noun: str) -> str:
 
 def note(text: str) -> None:
     """Print a note on standard error."""
-    click.echo(f"dds: {text}", err=True)
+    click.echo(f"dds: {harmless(text)}", err=True)
 
 
 def progress(items: Iterable[_T], length: int | None, label: str) -> Iterator[_T]:

@@ -148,6 +148,8 @@ class Verification(Generic[P]):
             code, by = "", self._fingerprint
         if not spans or (spans[-1].code, spans[-1].fingerprint) != (code, by):
             spans.append(Span(position, position, code, by, by == self._fingerprint))
+            if self._state.synced:  # what is broken already is not this writer's fault
+                self._broken.update(self._component.invariants.everywhere(self._state))
         return spans[-1]
 
     def _repaired(self, position: int, fact: LogRepaired) -> None:
@@ -192,7 +194,7 @@ class Verification(Generic[P]):
             if event is not None:
                 try:
                     self._component.apply(self._state, event, row.occurred_at)
-                except DdsError:
+                except Exception:
                     continue
         self._state.dirty.clear()
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from dds_adapters.sql import Database
 from dds_commands.replaying import sealed
+from dds_commands.screen import harmless
 from dds_commands.sources import Recording
 from dds_core.events import PolicyChanged
 from dds_core.log import fixed_salts
@@ -200,6 +201,13 @@ def test_one_changed_decision_is_found_though_the_chain_holds(tmp_path: Path) ->
     done = dds("log", "verify", database)
     assert done.exit_code == 2
     assert f"position {position}: expected AttachOrdered" in done.stdout
+
+
+def test_a_name_in_an_error_or_in_a_style_of_its_own_is_shown_as_its_codes() -> None:
+    """An error goes to the terminal, too; and of styles only those of dds are sent, so that no name hides what follows it."""
+    done = dds("status", "no\x1b[2Jfile\x1b[8m.jsonl")
+    assert done.exit_code == 1 and "\x1b" not in done.stderr and "no\\x1b[2Jfile\\x1b[8m" in done.stderr
+    assert harmless("\x1b[8mhidden") == "\\x1b[8mhidden"
 
 
 def test_a_hostile_name_harms_no_terminal(tmp_path: Path) -> None:

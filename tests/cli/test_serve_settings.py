@@ -376,7 +376,7 @@ def test_a_file_that_is_nested_too_deeply_is_refused_in_one_line(tmp_path: Path,
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
     for option in ("--policy", "--config"):
-        assert "it is nested too deeply" in refused("serve", option, path, "--print-config")
+        assert "it is nested too deeply" in refused("serve", option, str(path), "--print-config")
 
 
 def test_aliases_are_refused_before_they_fill_the_memory(tmp_path: Path) -> None:

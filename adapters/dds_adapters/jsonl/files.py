@@ -15,21 +15,26 @@ from dds_core.errors import CorruptFile, FileError, TruncatedFile
 
 _GZIP = b"\x1f\x8b"
 _BUFFER = 1 << 18
+_HANDLES = "/proc/self/fd"
 
 
 @contextmanager
 def new_file(path: str, *, replace: bool = False) -> Iterator[IO[bytes]]:
     """A file to write. It gets the name `path` only when the block ends without error and its bytes are on the disk.
 
-    Gzipped when the name ends in `.gz`; the same content gives the same bytes. Raises `FileError`, also for an existing file
-    unless `replace` is given.
+    Gzipped when the name ends in `.gz`; the same content gives the same bytes. Until then it has no name where the file system
+    can do that, so that nothing is left of it when the process is killed. Raises `FileError`, also for an existing file unless
+    `replace` is given.
     """
     path = os.path.abspath(path)
     if not replace and os.path.lexists(path):
         raise FileError("it is there already", where=path, fix="choose another name or remove it")
     temporary = f"{path}.{os.getpid()}.part"
     try:
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        handle = _nameless(os.path.dirname(path))
+        named = handle is None
+        if handle is None:
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         with os.fdopen(handle, "wb", buffering=_BUFFER) as raw:
             if path.endswith(".gz"):
                 with gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed, io.BufferedWriter(packed, _BUFFER) as buffered:
@@ -38,13 +43,48 @@ def new_file(path: str, *, replace: bool = False) -> Iterator[IO[bytes]]:
                 yield raw
             raw.flush()
             os.fsync(raw.fileno())
-        os.rename(temporary, path)
+            if not named:
+                named = not _linked(raw.fileno(), path, temporary, replace=replace)
+        if named:
+            os.rename(temporary, path)
         _sync_folder(os.path.dirname(path))
     except OSError as error:
         raise file_error(error, path) from error
     finally:
         with suppress(OSError):  # it was renamed, or never made
             os.remove(temporary)
+
+
+def _nameless(folder: str) -> int | None:
+    """A new file in a folder that has no name yet; None where it could not get one later."""
+    if not hasattr(os, "O_TMPFILE") or not os.path.isdir(_HANDLES):
+        return None
+    try:
+        return os.open(folder, os.O_WRONLY | os.O_TMPFILE, 0o666)
+    except OSError as error:
+        if error.errno in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
+            return None
+        raise
+
+
+def _linked(handle: int, path: str, temporary: str, *, replace: bool) -> bool:
+    """Name a nameless file `path`; or `temporary`, then False, if another file must be replaced: a link replaces none."""
+
+    def link(name: str) -> None:
+        os.link(
+            f"{_HANDLES}/{handle}", name, src_dir_fd=handle
+        )  # with a folder given, Python follows the link in /proc
+
+    try:
+        link(path)
+        return True
+    except FileExistsError:
+        if not replace:
+            raise
+    with suppress(FileNotFoundError):  # left by a process of the same number
+        os.remove(temporary)
+    link(temporary)
+    return False
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 It uses one thread for each connection, the standard library's parser, and a limited number of connections. A page may have to
 wait for the API server (a review); its thread then blocks no other. Probes and scrapes are rare, so nothing faster is needed.
 Each connection serves one request, in a limited time from the first byte to the last. If all places are taken, the connection
-with the oldest unfinished request is cut, so that a slow client never blocks a probe.
+with the oldest unfinished request is cut, or without any that whose reader has taken nothing for the longest time: neither a slow
+sender nor a slow reader of a big page ever blocks a probe.
 
 Headers and queries never go into a log line. Only the given routes are served.
 """
@@ -35,8 +36,8 @@ Find = Callable[[str], tuple[Route, str] | None]
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers one request on one connection, by a route. `complete` is called when the request was read, and before each piece of
-    an answer that comes in pieces."""
+    """Answers one request on one connection, by a route. `complete` is called when the request was read, when its answer is
+    there, and before each piece of an answer that comes in pieces."""
 
     protocol_version = "HTTP/1.1"
 
@@ -85,6 +86,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(response.code)
         self.send_header("Content-Type", response.content_type)
         body = response.body
+        self._complete()
         if isinstance(body, bytes):
             self.send_header("Content-Length", str(len(body)))
         self.send_header("Connection", "close")
@@ -141,13 +143,14 @@ TICK_SECONDS = 0.5
 class _Connection:
     """A client's connection and its deadline."""
 
-    __slots__ = ("due", "peer", "reading", "sock")
+    __slots__ = ("due", "peer", "reading", "sock", "writing")
 
     def __init__(self, sock: socket.socket, peer: object, due: float) -> None:
         self.sock = sock
         self.peer = peer
         self.due = due
         self.reading = True
+        self.writing = False
 
     def cut(self) -> None:
         """End it, with or without TLS: the thread that serves it gets an error."""
@@ -251,8 +254,9 @@ class Server:
         thread.start()
 
     def _make_room(self) -> bool:
-        """Cut the connection with the oldest unfinished request; False if all requests are complete."""
-        slow = min((one for one in self._connections if one.reading), key=lambda one: one.due, default=None)
+        """Cut the connection that its client has held up for the longest time; False if every answer is still being made."""
+        held_up = [one for one in self._connections if one.reading or one.writing]
+        slow = min(held_up, key=lambda one: (one.writing, one.due), default=None)
         if slow is None:
             return False
         slow.cut()
@@ -286,8 +290,9 @@ class Server:
         connection.sock.do_handshake()
 
     def _complete(self, connection: _Connection) -> None:
-        """The request was read: from now on the time limit of the answer counts."""
+        """The request was read: from now on the time limit of the answer counts. The next time, the answer is there."""
         with self._lock:
+            connection.writing = not connection.reading
             connection.reading = False
             connection.due = time.monotonic() + self._answering
 

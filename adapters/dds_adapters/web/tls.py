@@ -1,5 +1,5 @@
-"""Certificates of dds's pages: files that are read again when they change, or one made at the start. TLS 1.2 at least. No key is
-ever logged.
+"""Certificates of dds's pages: files that are read again when they change, or one of dds's own, made anew before it ends. TLS 1.2
+at least. No key is ever logged.
 """
 
 from __future__ import annotations
@@ -59,8 +59,36 @@ def certificate(cert: Path | str, key: Path | str, hosts: Iterable[str]) -> Call
     """Gives the function that makes the context of each new connection: from these files, or with a certificate of dds's own."""
     if cert and key:
         return Certificate(Path(cert), Path(key))
-    own = self_signed(filter(None, hosts))
-    return lambda: own
+    return OwnCertificate(tuple(filter(None, hosts)))
+
+
+LIFE = timedelta(days=365)
+"""Of a certificate of dds's own."""
+EARLY = timedelta(days=30)
+"""Before its end it is made anew."""
+
+
+class OwnCertificate:
+    """A certificate of dds's own, made anew in time. Call it for the context of a new connection."""
+
+    def __init__(self, hosts: Iterable[str] = ()) -> None:
+        """Raises InputError if the package cryptography is not installed."""
+        self._hosts = tuple(hosts)
+        self._lock = threading.Lock()
+        self._make()
+
+    def __call__(self) -> ssl.SSLContext:
+        with self._lock:
+            if datetime.now(UTC) >= self._until:
+                try:
+                    self._make()
+                    LOG.info("the own certificate was renewed")
+                except OSError as error:
+                    LOG.warning("the own certificate cannot be renewed yet (%s)", _why(error))
+            return self._context
+
+    def _make(self) -> None:
+        self._context, self._until = self_signed(self._hosts), datetime.now(UTC) + LIFE - EARLY
 
 
 def self_signed(hosts: Iterable[str] = ()) -> ssl.SSLContext:
@@ -89,7 +117,7 @@ def self_signed(hosts: Iterable[str] = ()) -> ssl.SSLContext:
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(days=365))
+        .not_valid_after(now + LIFE)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .sign(key, hashes.SHA256())
     )

@@ -1,6 +1,9 @@
 """Export, import and archive: the same events, byte for byte, wherever they come from and go to."""
 
 import gzip
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,27 @@ from dds_core.log import EventLog, JoinedSource, verify_chain
 from tests.support.logs import CLUSTER, NOON, MemoryPlace, Place, SqlPlace, checkpoint, groups, opened, told_group
 
 GOLDEN = Path(__file__).parents[2] / "data" / "formats" / "export-v1.jsonl"
+
+
+KILLED = """
+import os, signal, sys
+from dds_adapters.jsonl.files import new_file
+with new_file(sys.argv[1], replace=True) as file:
+    file.write(b"x" * 1_000_000)
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("before", [None, b"what was there"])
+def test_a_process_that_is_killed_while_it_writes_leaves_nothing_but_what_was_there(
+    tmp_path: Path, before: bytes | None
+) -> None:
+    path = tmp_path / "archive.jsonl.gz"
+    if before is not None:
+        path.write_bytes(before)
+    assert subprocess.run([sys.executable, "-c", KILLED, str(path)]).returncode == -signal.SIGKILL
+    assert [one.read_bytes() for one in tmp_path.iterdir()] == ([] if before is None else [before])
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

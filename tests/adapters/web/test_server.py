@@ -180,6 +180,20 @@ def test_slow_clients_never_keep_others_waiting() -> None:
         assert connections() <= 4
 
 
+def test_slow_readers_of_a_big_page_never_keep_a_probe_waiting() -> None:
+    routes = {**ROUTES, "/big": lambda request: plain(200, "x" * (64 << 20))}
+    with running(Server(routes, most=4)) as server, ExitStack() as stack:
+        for _ in range(8):
+            sock = stack.enter_context(socket.create_connection((server.host, server.port), timeout=10))
+            sock.sendall(b"GET /big HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert sock.recv(10)
+        began = time.monotonic()
+        for _ in range(5):
+            assert ask(server, "/hello").code == 200
+        assert time.monotonic() - began < 5
+        assert connections() <= 4
+
+
 def test_no_more_answers_at_a_time_than_there_are_places() -> None:
     go, under_way = threading.Event(), threading.Semaphore(0)
 

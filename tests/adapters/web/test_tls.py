@@ -15,10 +15,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from freezegun import freeze_time
 
 from dds_adapters.web.messages import plain
 from dds_adapters.web.server import Server
-from dds_adapters.web.tls import Certificate, self_signed
+from dds_adapters.web.tls import Certificate, OwnCertificate, self_signed
 from dds_core.errors import InputError
 from tests.adapters.web.asking import ask, running
 
@@ -148,6 +149,17 @@ def test_files_that_cannot_be_used_are_told_in_one_line(tmp_path: Path, broken: 
         Certificate(cert, key)
     assert "cannot be used (" in str(told.value) and "give a certificate and its key" in str(told.value)
     assert "hunter2" not in str(told.value)
+
+
+def test_a_certificate_of_our_own_is_made_anew_before_it_ends() -> None:
+    with freeze_time("2026-01-01") as now:
+        own = OwnCertificate()
+        first = own()
+        now.tick(timedelta(days=334))
+        assert own() is first
+        now.tick(timedelta(days=2))
+        second = own()
+        assert second is not first and own() is second
 
 
 def test_a_certificate_of_our_own(caplog: pytest.LogCaptureFixture) -> None:

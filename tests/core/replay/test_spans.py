@@ -132,7 +132,7 @@ def test_the_command_says_which_span_was_judged_how(rows: list[Envelope], tmp_pa
         assert done.exit_code == 0
         assert "by dds 0.0.9 (other rules, fingerprint ffffffffffff): 1 difference from this version" in done.stdout
         assert "to judge them, install dds 0.0.9" in done.stdout
-        assert "by dds 0.1.0 (the same rules as this version): no decision differs" in done.stdout
+        assert "by dds 0.1.0 (the same rules as this version): no difference" in done.stdout
         assert f"position {first}: expected AttachOrdered" in done.stdout
         strict = dds(*command, "--strict")
         assert strict.exit_code == 2 and f"position {first}" in strict.stderr
