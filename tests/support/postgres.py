@@ -37,6 +37,22 @@ class Postgres:
             self._control, "start", "-D", self.folder / "data", "-w", "-l", self.folder / "server.log", "-o", options
         )
 
+    @contextmanager
+    def standby(self) -> Iterator["Postgres"]:
+        """A replica that follows this server, asynchronously."""
+        with _own_folder() as folder:
+            copy = (self._control.with_name("pg_basebackup"), "-h", self.folder, "-U", "dds", "-D", folder / "data")
+            self._run(*copy, "-R", "-X", "stream")
+            found = Postgres(folder, self._control.parent, self._run)
+            found.start()
+            try:
+                yield found
+            finally:
+                found.stop()
+
+    def promote(self) -> None:
+        self._run(self._control, "promote", "-D", self.folder / "data", "-w")
+
     def stop(self) -> None:
         self._run(self._control, "stop", "-D", self.folder / "data", "-m", "immediate")
 
@@ -57,14 +73,24 @@ class Postgres:
 
 
 @contextmanager
-def running_postgres() -> Iterator[Postgres]:
-    """Start a server on a fresh folder, stop it and remove the folder at the end."""
+def _own_folder() -> Iterator[Path]:
+    """A fresh folder of the user that runs servers; it is removed at the end."""
     folder = Path(tempfile.mkdtemp(prefix="dds-pg-"))
     try:
         user = _unprivileged_user()
         if user:
             account = pwd.getpwnam(user)
             os.chown(folder, account.pw_uid, account.pw_gid)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def running_postgres() -> Iterator[Postgres]:
+    """Start a server on a fresh folder, stop it and remove the folder at the end."""
+    user = _unprivileged_user()
+    with _own_folder() as folder:
         binaries = _usable(_binaries(), folder, user)
         run = _Runner(folder, user)
         run(
@@ -84,8 +110,6 @@ def running_postgres() -> Iterator[Postgres]:
             yield server
         finally:
             server.stop()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 POOLER = """[databases]

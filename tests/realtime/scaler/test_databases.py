@@ -1,0 +1,119 @@
+"""A burst of forty pods while the database is as companies run it: behind a pooler, stopped for a while, or a replica that takes
+over; and two replicas of dds of which one is killed or stands still. All forty are bound each time, and the log proves itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from dds_lab.judge.scaler import Measure
+from tests.support.live_lab import eventually
+from tests.support.ours import policy_for, told_to_us
+from tests.support.over_http import Scene, database_of, hurried
+from tests.support.postgres import Postgres, pooled, running_postgres
+from tests.support.serve_program import LEASE, Program
+
+LOG = "lab/scaler"
+SOONER = {"no_removal_seconds": 6, "fence_settle_seconds": 3}
+PODS = 40
+BEYOND = frozenset({"beyond need"})
+"""What was ordered may come for nobody, as after any outage of the log."""
+
+
+@pytest.fixture
+def server() -> Iterator[Postgres]:
+    """One of its own, as it is stopped."""
+    with running_postgres() as found:
+        yield found
+
+
+def burst(folder: Path, away: float = 0.0) -> Scene:
+    """In which the log is away for so many seconds."""
+    measure = Measure(news=away + 16.0, lately=away + 120.0, changes=12, beside=away + 240.0)
+    return Scene(
+        hurried(told_to_us("burst"), 3.0), folder, policy=policy_for("burst", **SOONER), measure=measure, rest=3.0
+    )
+
+
+def all_bound(it: Scene, url: str) -> None:
+    assert len(it.outcomes.ran) == PODS
+    with database_of(url) as database:
+        it.held(database.log(LOG), found=BEYOND)
+
+
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+def test_a_pooler_stands_before_the_database(server: Postgres, tmp_path: Path, mode: str) -> None:
+    url = server.new_database()
+    with database_of(url):
+        pass
+    with (
+        pooled(server, mode) as through,
+        burst(tmp_path) as it,
+        Program(it.lab, through(url), tmp_path, it.policy) as ours,
+    ):
+        it.to_the_end()
+        assert ours.end() == 0
+    all_bound(it, url)
+
+
+@pytest.mark.parametrize("seconds", [12.0, pytest.param(300.0, marks=pytest.mark.soak)])
+def test_the_database_is_stopped_for_a_while(server: Postgres, tmp_path: Path, seconds: float) -> None:
+    url = server.new_database()
+    with database_of(url):
+        pass
+    with burst(tmp_path, seconds) as it, Program(it.lab, url, tmp_path, it.policy) as ours:
+        eventually(lambda: len(it.outcomes.ran) >= 5)
+        server.stop()
+        time.sleep(seconds)
+        assert ours.alive and ours.probe("livez").code == 200
+        server.start()
+        it.to_the_end()
+        assert ours.end() == 0
+    all_bound(it, url)
+
+
+@pytest.mark.soak
+def test_a_replica_takes_over(server: Postgres, tmp_path: Path) -> None:
+    """By libpq's list of hosts. If the replica lacks the last commits, the process ends in one line, and the next goes on."""
+    plain = server.new_database()
+    with database_of(plain):
+        pass
+    name = plain.partition("?")[0].rpartition("/")[2]
+    with server.standby() as replica, burst(tmp_path, 10.0) as it, ExitStack() as running:
+        url = f"postgresql://dds@/{name}?host={server.folder},{replica.folder}&target_session_attrs=read-write"
+        ours = running.enter_context(Program(it.lab, url, tmp_path, it.policy, *LEASE))
+        eventually(lambda: len(it.outcomes.ran) >= 5)
+        server.stop()
+        replica.promote()
+        eventually(lambda: not ours.alive or ours.probe().code == 200)
+        if not ours.alive:
+            assert "the database went back to an older copy" in ours.said.read_text(encoding="utf-8").splitlines()[-1]
+            ours = running.enter_context(Program(it.lab, url, tmp_path, it.policy, *LEASE))
+        it.to_the_end()
+        assert ours.end() == 0
+        all_bound(it, replica.url(name))
+        server.start()  # the fixture stops it
+
+
+@pytest.mark.parametrize("how", ["killed", "frozen"])
+def test_one_of_two_replicas_is_lost_in_the_middle(server: Postgres, tmp_path: Path, how: str) -> None:
+    """The other goes on, and what the frozen one still wants when it wakes is fenced off."""
+    url = server.new_database()
+    with database_of(url):
+        pass
+    with burst(tmp_path, 6.0) as it, Program(it.lab, url, tmp_path, it.policy, *LEASE) as first:
+        eventually(first.leads)
+        with Program(it.lab, url, tmp_path, it.policy, *LEASE) as second:
+            eventually(lambda: second.says("standing by") and len(it.outcomes.ran) >= 5)
+            first.kill() if how == "killed" else first.stand_still()
+            eventually(second.leads)
+            if how == "frozen":
+                first.go_on()
+            it.to_the_end()
+            assert second.end() == 0
+    all_bound(it, url)
