@@ -12,6 +12,7 @@ import freezegun
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.postgres import own_postgres as own_postgres
 from tests.support.postgres import postgres as postgres
 from tests.support.times import Times
 

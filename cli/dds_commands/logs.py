@@ -432,7 +432,7 @@ def verify_rows(
 
 def _show_report(report: VerifyReport, label: str, form: str, *, ok: bool) -> None:
     if form == "json":
-        show_json({**_report_data(report, label), "ok": ok})
+        show_json(_report_data(report, label, ok=ok))
         return
     dress = style()
     span = f"positions {report.first} to {report.last}" if report.events else "no events"
@@ -467,18 +467,18 @@ SHOWN = 5
 
 def _judged(span: Span) -> str:
     """How what one version wrote was judged."""
-    where = f"positions {span.first} to {span.last}, by " + (f"dds {span.code}" if span.code else "an unknown version")
-    if span.same:
-        differ = f"{counted(span.differences, 'difference')}" if span.differences else "no difference"
-        return f"{where} (the same rules as this version): {differ}"
+    writer = f"dds {span.code}" if span.code else "an unknown version"
+    other = f"other rules, fingerprint {span.fingerprint[:12] or 'unknown'}"
+    rules = "the same rules as this version" if span.same else other
     differ = f"{counted(span.differences, 'difference')} from this version" if span.differences else "no difference"
-    install = f"; to judge them, install dds {span.code}" if span.differences and span.code else ""
-    return f"{where} (other rules, fingerprint {span.fingerprint[:12] or 'unknown'}): {differ}{install}"
+    install = f"; to judge them, install {writer}" if span.differences and span.code and not span.same else ""
+    return f"positions {span.first} to {span.last}, by {writer} ({rules}): {differ}{install}"
 
 
-def _report_data(report: VerifyReport, label: str) -> dict[str, Any]:
+def _report_data(report: VerifyReport, label: str, *, ok: bool) -> dict[str, Any]:
     return {
         "source": label,
+        "ok": ok,
         "events": report.events,
         "groups": report.groups,
         "first": report.first,

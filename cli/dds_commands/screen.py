@@ -89,8 +89,11 @@ _WIDE = 200
 
 def harmless(text: str) -> str:
     """The text with control characters written as their codes: a name in it must not control the terminal."""
-    styled = coloured()
-    return _UNSHOWN.sub(lambda found: (styled and found[1]) or found[0].encode("unicode_escape").decode(), text)
+    return _UNSHOWN.sub(_shown, text)
+
+
+def _shown(found: re.Match[str]) -> str:
+    return found[1] if found[1] and coloured() else found[0].encode("unicode_escape").decode()
 
 
 def show(text: str) -> None:

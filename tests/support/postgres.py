@@ -43,12 +43,8 @@ class Postgres:
         with _own_folder() as folder:
             copy = (self._control.with_name("pg_basebackup"), "-h", self.folder, "-U", "dds", "-D", folder / "data")
             self._run(*copy, "-R", "-X", "stream")
-            found = Postgres(folder, self._control.parent, self._run)
-            found.start()
-            try:
-                yield found
-            finally:
-                found.stop()
+            with _started(Postgres(folder, self._control.parent, self._run)) as replica:
+                yield replica
 
     def promote(self) -> None:
         self._run(self._control, "promote", "-D", self.folder / "data", "-w")
@@ -104,12 +100,17 @@ def running_postgres() -> Iterator[Postgres]:
             "--encoding=UTF8",
             "--no-locale",
         )
-        server = Postgres(folder, binaries, run)
-        server.start()
-        try:
+        with _started(Postgres(folder, binaries, run)) as server:
             yield server
-        finally:
-            server.stop()
+
+
+@contextmanager
+def _started(server: Postgres) -> Iterator[Postgres]:
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
 
 
 POOLER = """[databases]
@@ -158,6 +159,13 @@ def pooled(server: Postgres, mode: str, idle: int = 0) -> Iterator[Callable[[str
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """One server for all tests of a process; started by the first that asks."""
+    with running_postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[Postgres]:
+    """A server for one test alone, which may stop it or take it back."""
     with running_postgres() as server:
         yield server
 

@@ -101,6 +101,10 @@ def load_document(path: Path, fault: type[DdsError], where: str, fix: str, *, em
     return found
 
 
+_FAULTY = object()
+"""Stands for an entry with faults until it is taken out."""
+
+
 def readable(
     found: Any, form: type[F], fault: type[DdsError], where: str, fix: str, *, hidden: Collection[str] = ()
 ) -> tuple[F, str]:
@@ -110,9 +114,11 @@ def readable(
     except ValidationError as error:
         faults = error.errors(include_url=False, include_input=False, include_context=False)
         told = _faults(error, hidden)
-    entries = {(id(holder), place): holder for holder, place in (_entry(found, one["loc"]) for one in faults)}
-    for (_, place), holder in sorted(entries.items(), key=lambda entry: entry[0][1], reverse=True):
-        del holder[place : place + 1]
+    held = [_entry(found, one["loc"]) for one in faults]
+    for holder, place in held:
+        holder[place : place + 1] = [_FAULTY]
+    for holder, _ in held:
+        holder[:] = [one for one in holder if one is not _FAULTY]
     return validated(found, form, fault, where, fix, hidden=hidden), told
 
 

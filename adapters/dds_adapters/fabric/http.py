@@ -351,8 +351,9 @@ def refusal(
     try:
         parts = [str(part) for part in told(reply.body) if isinstance(part, str | int)]
     except FabricOdd:
-        title = _TITLE.search(reply.body)
-        parts = [title[1].decode(errors="replace")] if title else []
+        parts = []
+    if not parts and (title := _TITLE.search(reply.body)):
+        parts = [title[1].decode(errors="replace")]
     words = said(" ".join(parts), hidden) or _EMPTY.get(reply.status, "")
     kind = FabricBusy if reply.status == 429 else FabricRefused
     what = f"answers with {reply.status}{f': {words}' if words else ''}"

@@ -106,9 +106,8 @@ class Answers:
         with self._lock:
             if isinstance(answer, MachinesAnswer) and answer.whole:
                 self._forget_gone(answer)
-            if not isinstance(answer, NoAnswer | EntriesAnswer) and not (
-                isinstance(answer, MachinesAnswer) and not answer.whole
-            ):
+                self._good[of] = self._steady()
+            if isinstance(answer, StockAnswer | LimitsAnswer):
                 self._good[of] = self._steady()
         self._put(of, lambda at: Answered(answer, at))
 

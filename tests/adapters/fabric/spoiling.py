@@ -108,7 +108,7 @@ class Served:
                 request = httpx.Request(self.command, url, headers=dict(self.headers.items()), content=body)
                 try:
                     answer = transport.handle_request(request)
-                except httpx.TransportError:  # nobody answers
+                except httpx.TransportError:  # the simulated manager is away
                     self.close_connection = True
                     return
                 said = Said(answer.status_code, answer.read(), dict(answer.headers))

@@ -5,7 +5,6 @@ over; and two replicas of dds of which one is killed or stands still. All forty 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,22 +13,22 @@ import pytest
 from dds_lab.judge.scaler import Measure
 from tests.support.live_lab import eventually
 from tests.support.ours import policy_for, told_to_us
-from tests.support.over_http import Scene, database_of, hurried
-from tests.support.postgres import Postgres, pooled, running_postgres
+from tests.support.over_http import LOG, Scene, database_of, hurried
+from tests.support.postgres import Postgres, pooled
 from tests.support.serve_program import LEASE, Program
 
-LOG = "lab/scaler"
 SOONER = {"no_removal_seconds": 6, "fence_settle_seconds": 3}
 PODS = 40
 BEYOND = frozenset({"beyond need"})
-"""What was ordered may come for nobody, as after any outage of the log."""
+"""A device that was ordered before an outage of the log may arrive after its pod has ended."""
 
 
 @pytest.fixture
-def server() -> Iterator[Postgres]:
-    """One of its own, as it is stopped."""
-    with running_postgres() as found:
-        yield found
+def url(own_postgres: Postgres) -> str:
+    """A database with the schema of a log."""
+    url = own_postgres.new_database()
+    with database_of(url):
+        return url
 
 
 def burst(folder: Path, away: float = 0.0) -> Scene:
@@ -47,12 +46,9 @@ def all_bound(it: Scene, url: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["session", "transaction"])
-def test_a_pooler_stands_before_the_database(server: Postgres, tmp_path: Path, mode: str) -> None:
-    url = server.new_database()
-    with database_of(url):
-        pass
+def test_a_pooler_stands_before_the_database(own_postgres: Postgres, url: str, tmp_path: Path, mode: str) -> None:
     with (
-        pooled(server, mode) as through,
+        pooled(own_postgres, mode) as through,
         burst(tmp_path) as it,
         Program(it.lab, through(url), tmp_path, it.policy) as ours,
     ):
@@ -62,50 +58,41 @@ def test_a_pooler_stands_before_the_database(server: Postgres, tmp_path: Path, m
 
 
 @pytest.mark.parametrize("seconds", [12.0, pytest.param(300.0, marks=pytest.mark.soak)])
-def test_the_database_is_stopped_for_a_while(server: Postgres, tmp_path: Path, seconds: float) -> None:
-    url = server.new_database()
-    with database_of(url):
-        pass
+def test_the_database_is_stopped_for_a_while(own_postgres: Postgres, url: str, tmp_path: Path, seconds: float) -> None:
     with burst(tmp_path, seconds) as it, Program(it.lab, url, tmp_path, it.policy) as ours:
         eventually(lambda: len(it.outcomes.ran) >= 5)
-        server.stop()
+        own_postgres.stop()
         time.sleep(seconds)
         assert ours.alive and ours.probe("livez").code == 200
-        server.start()
+        own_postgres.start()
         it.to_the_end()
         assert ours.end() == 0
     all_bound(it, url)
 
 
 @pytest.mark.soak
-def test_a_replica_takes_over(server: Postgres, tmp_path: Path) -> None:
+def test_a_replica_takes_over(own_postgres: Postgres, url: str, tmp_path: Path) -> None:
     """By libpq's list of hosts. If the replica lacks the last commits, the process ends in one line, and the next goes on."""
-    plain = server.new_database()
-    with database_of(plain):
-        pass
-    name = plain.partition("?")[0].rpartition("/")[2]
-    with server.standby() as replica, burst(tmp_path, 10.0) as it, ExitStack() as running:
-        url = f"postgresql://dds@/{name}?host={server.folder},{replica.folder}&target_session_attrs=read-write"
-        ours = running.enter_context(Program(it.lab, url, tmp_path, it.policy, *LEASE))
+    name = url.partition("?")[0].rpartition("/")[2]
+    with own_postgres.standby() as replica, burst(tmp_path, 10.0) as it, ExitStack() as running:
+        both = f"postgresql://dds@/{name}?host={own_postgres.folder},{replica.folder}&target_session_attrs=read-write"
+        ours = running.enter_context(Program(it.lab, both, tmp_path, it.policy, *LEASE))
         eventually(lambda: len(it.outcomes.ran) >= 5)
-        server.stop()
+        own_postgres.stop()
         replica.promote()
         eventually(lambda: not ours.alive or ours.probe().code == 200)
         if not ours.alive:
             assert "the database went back to an older copy" in ours.said.read_text(encoding="utf-8").splitlines()[-1]
-            ours = running.enter_context(Program(it.lab, url, tmp_path, it.policy, *LEASE))
+            ours = running.enter_context(Program(it.lab, both, tmp_path, it.policy, *LEASE))
         it.to_the_end()
         assert ours.end() == 0
         all_bound(it, replica.url(name))
-        server.start()  # the fixture stops it
+        own_postgres.start()  # the fixture stops it
 
 
 @pytest.mark.parametrize("how", ["killed", "frozen"])
-def test_one_of_two_replicas_is_lost_in_the_middle(server: Postgres, tmp_path: Path, how: str) -> None:
+def test_one_of_two_replicas_is_lost_in_the_middle(url: str, tmp_path: Path, how: str) -> None:
     """The other goes on, and what the frozen one still wants when it wakes is fenced off."""
-    url = server.new_database()
-    with database_of(url):
-        pass
     with burst(tmp_path, 6.0) as it, Program(it.lab, url, tmp_path, it.policy, *LEASE) as first:
         eventually(first.leads)
         with Program(it.lab, url, tmp_path, it.policy, *LEASE) as second:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,7 @@ from tests.support.commands import fine
 from tests.support.live_lab import eventually
 from tests.support.ours import policy_for, told_to_us
 from tests.support.over_http import Scene, database_of, hurried
-from tests.support.postgres import Postgres, running_postgres
+from tests.support.postgres import Postgres
 from tests.support.serve_program import LEASE, Program
 
 LOG = "lab/scaler"
@@ -33,13 +32,6 @@ SOONER = {"no_removal_seconds": 6, "fence_settle_seconds": 3}
 MEASURE = Measure(news=16.0, lately=120.0, changes=12, beside=240.0)
 BEYOND = frozenset({"beyond need"})
 """What was ordered may come for nobody, as after any outage of the log."""
-
-
-@pytest.fixture
-def server() -> Iterator[Postgres]:
-    """One of its own, as it goes back."""
-    with running_postgres() as found:
-        yield found
 
 
 class Replica:
@@ -73,10 +65,10 @@ def _own(source: Path, target: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", [*range(4), *(pytest.param(one, marks=pytest.mark.soak) for one in range(4, 20))])
-def test_the_scaler_goes_on_and_says_what_is_lost(server: Postgres, tmp_path: Path, seed: int) -> None:
+def test_the_scaler_goes_on_and_says_what_is_lost(own_postgres: Postgres, tmp_path: Path, seed: int) -> None:
     """Every third time the process is killed, too, so that only the Lease knows where the log was left."""
     chance = random.Random(seed)
-    url = server.new_database()
+    url = own_postgres.new_database()
     killed = seed % 3 == 0
     with database_of(url):
         pass
@@ -84,7 +76,7 @@ def test_the_scaler_goes_on_and_says_what_is_lost(server: Postgres, tmp_path: Pa
     with Scene(scenario, tmp_path, policy=policy, measure=MEASURE, rest=3.0) as it:
         with Program(it.lab, url, tmp_path, policy, *LEASE) as first:
             eventually(lambda: len(it.outcomes.ran) >= chance.randint(1, 12))
-            replica = Replica(server)
+            replica = Replica(own_postgres)
             eventually(lambda: first.probe().code == 200)
             since = len(it.outcomes.ran)
             eventually(lambda: len(it.outcomes.ran) > since + chance.randint(0, 3))

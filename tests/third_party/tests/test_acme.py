@@ -68,7 +68,7 @@ class FabricWorld:
         return half(self.place)
 
     def spoilt(self, how: str) -> Any:
-        raise NotImplementedError(how)
+        raise AssertionError(f"it cannot have the trouble {how}")
 
 
 class TestFabric(FabricContract):
