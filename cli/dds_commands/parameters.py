@@ -49,6 +49,8 @@ def served_log(what: str, fix: str) -> str:
 
 def made(folder: Path, fix: str) -> Path:
     """Create the folder if it is missing, for this user alone. Raises InputError with `fix`."""
+    if folder.parts[0] == "~":
+        raise InputError("this user has no home folder", where=str(folder), fix=f"{fix}, or set XDG_STATE_HOME")
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:

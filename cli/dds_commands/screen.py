@@ -82,7 +82,9 @@ def into_file(path: str, apart: Iterable[str] = ()) -> Iterator[None]:
             text.detach()  # `new_file` closes the file
 
 
-_UNSHOWN = re.compile("(\x1b\\[(?:[012]|3[1-6])m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_UNSHOWN = re.compile(
+    "(\x1b\\[(?:[012]|3[1-6])m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+)
 """Characters that move the cursor, hide text or change its direction. The first group are the styles of `_COLOURS`."""
 _WIDE = 200
 
@@ -101,12 +103,18 @@ def show(text: str) -> None:
 
 
 def show_json(value: Any) -> None:
-    show(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    _show_data(msgspec.json.format(msgspec.json.encode(value), indent=2))
 
 
 def show_jsonl(values: Iterable[Any]) -> None:
     for value in values:
-        show(msgspec.json.encode(value).decode())
+        _show_data(msgspec.json.encode(value))
+
+
+def _show_data(encoded: bytes) -> None:
+    """Print JSON. Characters that control the terminal stand in strings alone and are written with JSON's own escapes."""
+    text = _UNSHOWN.sub(lambda found: f"\\u{ord(found[0]):04x}", encoded.decode())
+    sys.stdout.write(f"{text}\n")
 
 
 def show_data(values: Iterable[Any], form: str) -> None:

@@ -130,7 +130,11 @@ def compile(expression: str) -> Program:
         raise SelectorError(
             expression, "uses optionals or null beside a function of lists or maps; dds cannot evaluate that"
         )
-    checked, run = _environments()
+    try:
+        checked, run = _environments()
+    except ImportError as error:
+        missing = f"cannot be evaluated: the package {error.name} is not installed"
+        raise SelectorError(expression, missing, "pip install cel-expr-python google-re2") from error
     try:
         plain = expanded(expression)
         result = checked.compile(plain).return_type().name()

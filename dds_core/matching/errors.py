@@ -8,10 +8,10 @@ from dds_core.errors import InputError
 class SelectorError(InputError):
     """A CEL selector does not compile, fails on a device, or gives no boolean."""
 
-    def __init__(self, expression: str, reason: str) -> None:
+    def __init__(self, expression: str, reason: str, fix: str = "mend the expression") -> None:
         self.expression = expression
         self.reason = reason
-        super().__init__(reason, where=f"selector {_short(expression)!r}", fix="mend the expression")
+        super().__init__(reason, where=f"selector {_short(expression)!r}", fix=fix)
 
 
 class AllocationError(InputError):

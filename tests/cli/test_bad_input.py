@@ -212,7 +212,7 @@ def test_a_name_in_an_error_or_in_a_style_of_its_own_is_shown_as_its_codes() -> 
 
 def test_a_hostile_name_harms_no_terminal(tmp_path: Path) -> None:
     """Neither moves the cursor, nor turns text around, nor makes one row two, nor the table as wide as itself."""
-    name = "evil\x1b[2J\u202enoitacifirev\nfine" + "x" * 5000
+    name = "evil\x1b[2J\x9b2J\u202enoitacifirev\nfine" + "x" * 5000
     recording = tmp_path / "hostile.jsonl"
     with gzip.open(FIRST_ATTACH, "rt") as file:
         recording.write_text(file.read().replace('"train-1"', json.dumps(name)))
@@ -221,3 +221,6 @@ def test_a_hostile_name_harms_no_terminal(tmp_path: Path) -> None:
         assert not {"\x1b", "\u202e"}.intersection(text)
     rows = fine("claims", "--all", str(recording)).splitlines()
     assert len(rows) == 3 and max(map(len, rows)) < 800
+    data = fine("claims", "--all", "--format", "json", str(recording))
+    assert [row["claim"] for row in json.loads(data)] == [f"default/{name}"]
+    assert not {"\x1b", "\x9b", "\u202e", "\u2028"}.intersection(data)

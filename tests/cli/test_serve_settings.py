@@ -397,3 +397,5 @@ def test_who_has_no_home_gets_no_traceback(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("pwd.getpwuid", nobody)
     assert ".kube/config" in dds("doctor").output
     assert "no source was named" in refused("status")
+    assert "~/.local/state/dds: this user has no home folder" in refused("db", "upgrade")
+    assert not Path("~").exists()

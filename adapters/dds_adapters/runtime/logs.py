@@ -342,7 +342,12 @@ class TextLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         told = "".join(f" {name}={_shown(value)}" for name, value in fields(record).items() if name not in _SAID)
-        return f"{_instant(record)} {record.levelname:<7} {' '.join(_message(record).split())}{told}"
+        return f"{_instant(record)} {record.levelname:<7} {_plain(_message(record))}{told}"
+
+
+def _plain(text: str) -> str:
+    """One line; what would control a terminal is written as its code."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in " ".join(text.split()))
 
 
 def _shown(value: Any) -> str:

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from dds_core.matching.cel import CACHED, LONGEST, DeviceView, compile
+from dds_core.matching.cel import CACHED, LONGEST, DeviceView, _environments, compile
 from dds_core.matching.errors import SelectorError
 from dds_core.matching.quantities import parse
 from dds_core.matching.versions import Version
@@ -191,6 +191,16 @@ def test_a_look_up_in_a_bound_map_knows_the_domains_there_are() -> None:
     assert compile(f"cel.bind(a, device.attributes, a['{NVIDIA}'].type == 'gpu')").matches(DEVICE)
     with pytest.raises(SelectorError, match="no such key: other"):
         compile("cel.bind(a, device.attributes, has(a['other'].name))").matches(DEVICE)
+
+
+def test_without_the_package_a_selector_says_so_and_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    compile.cache_clear()
+    _environments.cache_clear()
+    monkeypatch.setitem(sys.modules, "cel_expr_python", None)
+    with pytest.raises(SelectorError, match=r"cel_expr_python is not installed.*pip install"):
+        compile("device.driver == 'gpu.nvidia.com'")
+    monkeypatch.undo()
+    assert compile(f"device.driver == '{NVIDIA}'").matches(DEVICE)
 
 
 @pytest.mark.parametrize("module", ["dds_core", "dds_core.matching.allocator", "dds_core.matching.cel"])
