@@ -63,11 +63,14 @@ def pauses(since: int, request: int, took: int = 0) -> Iterator[tuple[int, int, 
     """(first, last, certain): instants between which no order can be under way for a resource that has shown one error text since
     `since`, if the operator was free to try whenever it was due: the last try is a whole `request` ago, and the next one is not
     due yet. Each failed try may have taken up to `took`, or no time: so the tries are known less and less precisely. When they
-    are rarest nothing is certain any more, and nearly always none is under way. Without end."""
+    are rarest nothing is certain any more, and nearly always none is under way. Without end, unless a request takes longer than
+    the longest wait: then one may be under way at any time."""
     early, late, wait = since, since, FIRST_RETRY
     while True:
         first, last = late + request, early + wait - _MARGIN
         if wait == LONGEST_RETRY:
+            if early + request >= last:
+                return
             yield early + request, last, False
         elif first < last:
             yield first, last, True

@@ -447,6 +447,14 @@ def test_where_tries_are_slow_the_first_pause_is_where_they_are_rarest() -> None
     assert sum(certain for _, _, certain in islice(pauses(0, 30 * SECOND, 20 * SECOND), 10)) > 0
 
 
+def test_where_a_request_takes_as_long_as_the_longest_wait_nothing_is_called_off() -> None:
+    """A fabric that needs a quarter of an hour for a device: an order may be under way at any time, and the search for a pause ends."""
+    assert list(pauses(0, 1200 * SECOND)) == []
+    world = hanging(slow=1000)
+    wait(world, 4000)
+    assert called_off(world) == []
+
+
 @pytest.mark.parametrize(("busy", "first"), [(True, 115), (False, 1341)])
 def test_what_the_operator_did_before_a_try_does_not_count_as_the_try(busy: bool, first: float) -> None:
     """It has one worker. What waited a minute while it attached another is refused within 100 ms, so its tries are known."""
