@@ -75,7 +75,7 @@ class Fleet:
         """Yield the start of a process and the list of a fleet whose devices are all in use."""
         yield self._next(Started("benchmark", FINGERPRINT, PROJECTION, 1, str(policy["mode"])))
         yield self._next(PolicyChanged(policy))
-        yield self._next(Capabilities("v1beta2"))
+        yield self._next(Capabilities())
         yield self._see(Config("config", "cohdi.io", MODELS, (1,)))
         for model in MODELS:
             yield self._see(DeviceClass(f"class-{model.device}", model.device, (_selector(model),)))

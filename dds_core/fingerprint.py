@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "8b092b6ea488aec15efbd5d448493a6a3672b6b6e5265f7b0dfddbf23480e976"
+FINGERPRINT = "a69e7da50356e7fcab47b870a7e0ff3b41f297a25431809f219accecf5225e8a"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "217e2e15b088c00962d8f18613dac418069d6bc70ac2396526a40952deee511e"
+PUBLISHER_FINGERPRINT = "262265b860f8ed6c3731602c545fe623208e265b1ec915a1166fc3f5d0d9446a"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "1dc19d65898570f2ec8310ab53f6da03727e60d5cd9805c67f296a37939d046f"
+AUTOSCALER_FINGERPRINT = "756bb11998e592c2b262322071ee778ee229a0f8a9584538cc81347511c73df5"
 """That of the autoscaler."""

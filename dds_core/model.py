@@ -327,8 +327,7 @@ class DeviceClass(Record, frozen=True):
 
 
 class TaintRule(Record, frozen=True):
-    """A DeviceTaintRule; an empty `driver`, `pool` or `device` matches any. `selects`: whether it has a selector. `labels` show
-    its owner."""
+    """A DeviceTaintRule; an empty `driver`, `pool` or `device` matches any. `selects`: whether it has a selector."""
 
     uid: str
     name: str = ""
@@ -336,7 +335,6 @@ class TaintRule(Record, frozen=True):
     pool: str = ""
     device: str = ""
     taint: Taint = Taint(key="")
-    labels: dict[str, str] = {}
     deleting: bool = False
     selects: bool = True
 

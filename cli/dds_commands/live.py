@@ -36,7 +36,6 @@ from dds_adapters.sql import Database, upgrade
 from dds_adapters.sql.places import danger
 from dds_adapters.sql.urls import as_url, is_url
 from dds_commands.parameters import default_path, made, policy_read, state_folder, without_password
-from dds_commands.screen import note
 from dds_commands.serve_options import DEFAULT, Row, origin, setting, text
 from dds_core.autoscaler.policy import AutoscaleMode, AutoscalePolicy, read_autoscale_policy
 from dds_core.errors import DatabaseMissing, InputError, LogUnavailable, SchemaMissing, SchemaOlder
@@ -44,7 +43,7 @@ from dds_core.kit.policy import Mode
 from dds_core.log import EventLog
 from dds_core.log.envelope import component_name
 from dds_core.publisher.policy import PublishMode, PublishPolicy, read_publish_policy
-from dds_core.scaler.policy import Policy, from_reference, outdated, read_policy
+from dds_core.scaler.policy import Policy, from_reference, read_policy
 
 COMPONENT = "scaler"
 
@@ -196,14 +195,7 @@ def policy_source(
         for name in environment
         for field, value in from_reference({name: environment[name]}).items()
     }
-    return PolicySource(path, _read_and_tell, Policy(), above | _mode(mode, mode_origin))
-
-
-def _read_and_tell(written: Mapping[str, Any]) -> Policy:
-    policy = read_policy(written)
-    for sentence in outdated(written):
-        note(f"policy: {sentence}")
-    return policy
+    return PolicySource(path, read_policy, Policy(), above | _mode(mode, mode_origin))
 
 
 def publish_policy_source(path: str | None, mode: PublishMode | None, mode_origin: str) -> PolicySource[PublishPolicy]:

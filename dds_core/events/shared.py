@@ -155,12 +155,9 @@ class PolicyChanged(OfScaler, frozen=True):
 class Capabilities(OfScaler, frozen=True):
     """What the API server supports. `version`: such as "1.36.2". `guards`: the namespace in which devices can be guarded;
     if empty, `unguarded` says why, `unanswered` that it is not known yet. `binding_conditions`, `device_taints`,
-    `shared_devices`: whether it keeps these fields of slices or drops them silently. `taint_rules`, `granular_status`:
-    older logs only."""
+    `shared_devices`: whether it keeps these fields of slices or drops them silently."""
 
-    taint_rules: str = ""
     binding_conditions: bool = True
-    granular_status: bool = False
     device_taints: bool = True
     shared_devices: bool = True
     version: str = ""

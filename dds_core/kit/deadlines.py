@@ -44,7 +44,6 @@ class DeadlineKind(StrEnum):
     PUBLISHER = "publisher"
     DETACHES = "detaches"
     PREWARM = "prewarm"
-    RULES = "rules"
     # the publisher, which has COOLING too
     GONE = "gone"
     READBACK = "readback"

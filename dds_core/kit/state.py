@@ -170,10 +170,6 @@ class StateBase(Generic[Kind]):
         "restarted": bool,
     }
     """Attributes that a checkpoint holds beside the tables, with their types."""
-    gone_scalars: ClassVar[frozenset[str]] = frozenset()
-    """Fields of older checkpoints that are ignored."""
-    aside: ClassVar[frozenset[str]] = frozenset()
-    """Tables that no rule reads and that older checkpoints lack; `Form.same` ignores them."""
 
     dirty: Any
     policy: Any
@@ -290,8 +286,6 @@ def tables_of(state: Any) -> dict[str, tuple[Any, Any]]:
 S = TypeVar("S", bound=StateBase[Any])
 
 _KEPT_OTHERWISE = ("last_emitted", "rejections", "reissue")
-_STORED_AS = {"fired_deadlines": "passed"}
-"""Names of tables in a checkpoint where they differ: stored data keep their name."""
 
 
 class Form(Generic[S]):
@@ -304,15 +298,12 @@ class Form(Generic[S]):
         self.projection = projection
         self._state, self._policy = state, policy
         self._scalars: dict[str, Any] = kind.scalars
-        self._gone: frozenset[str] = kind.gone_scalars
-        self._aside: frozenset[str] = kind.aside
         tables = {name: types for name, types in tables_of(kind).items() if name not in _KEPT_OTHERWISE}
         self._by_text = [name for name, (key, _) in tables.items() if key is str]
         self._by_pair = [name for name in tables if name not in self._by_text]
-        self._stored = {name: _STORED_AS.get(name, name) for name in tables}
         rows: dict[str, Any] = {}
         for name, (key, row) in tables.items():
-            rows[self._stored[name]] = dict[str, row] if key is str else tuple[tuple[key, row], ...]  # type: ignore[valid-type]
+            rows[name] = dict[str, row] if key is str else tuple[tuple[key, row], ...]  # type: ignore[valid-type]
         rows |= {"shown": tuple[tuple[Key, str], ...], "rejections": tuple[tuple[str, str, str], ...]}
         rows |= {"policy": dict[str, Any], "stale": tuple[str, ...]}
         empty = state()
@@ -327,15 +318,15 @@ class Form(Generic[S]):
     def same(self, one: S, other: S) -> bool:
         """Whether two states are equal. Their dumps may differ all the same: a default text is left out of a dump only if it is
         the default's own object, and a text read from a log is not."""
-        return bool(self._snapshot(one, self._aside) == self._snapshot(other, self._aside))
+        return bool(self._snapshot(one) == self._snapshot(other))
 
-    def _snapshot(self, state: S, without: frozenset[str] = frozenset()) -> Any:
+    def _snapshot(self, state: S) -> Any:
         fields: dict[str, Any] = {name: getattr(state, name) for name in self._scalars}
-        for name in set(self._by_text) - without:
+        for name in self._by_text:
             rows = getattr(state, name).rows
-            fields[self._stored[name]] = {key: rows[key] for key in sorted(rows)}
-        for name in set(self._by_pair) - without:
-            fields[self._stored[name]] = tuple(sorted(getattr(state, name).rows.items(), key=lambda pair: pair[0]))
+            fields[name] = {key: rows[key] for key in sorted(rows)}
+        for name in self._by_pair:
+            fields[name] = tuple(sorted(getattr(state, name).rows.items(), key=lambda pair: pair[0]))
         fields["shown"] = tuple((key, state.last_emitted.rows[key].decode()) for key in sorted(state.last_emitted))
         fields["policy"] = state.policy.model_dump(mode="json")
         fields["stale"] = tuple(sorted(state.stale))
@@ -345,8 +336,7 @@ class Form(Generic[S]):
     def load(self, plain: dict[str, Any]) -> S:
         """The state from the data of `dump`. Raises InputError for data of another form."""
         try:
-            known = {name: value for name, value in plain.items() if name not in self._gone}
-            snapshot: Any = msgspec.convert(known, self._struct)
+            snapshot: Any = msgspec.convert(plain, self._struct)
         except msgspec.ValidationError as error:
             what = f"the checkpoint does not hold a state of projection {self.projection}: {error}"
             raise InputError(what) from None
@@ -357,7 +347,7 @@ class Form(Generic[S]):
         state.stale = set(snapshot.stale)
         for name in (*self._by_text, *self._by_pair):
             table: Table[Any, Any] = getattr(state, name)
-            rows = getattr(snapshot, self._stored[name])
+            rows = getattr(snapshot, name)
             for key, row in rows.items() if isinstance(rows, dict) else rows:
                 table.put(key, row)
         for told in snapshot.rejections:

@@ -12,7 +12,7 @@ from dds_core.scaler.fold.decisions import fence_due, settled_due
 from dds_core.scaler.indexes import Dirty
 from dds_core.scaler.operator import TWO_CHECKS
 from dds_core.scaler.rules.claims import slow_due
-from dds_core.scaler.rules.detach import call_off_due, idle_due, quiet_due
+from dds_core.scaler.rules.detach import call_off_due, idle_due
 from dds_core.scaler.rules.devices import progress_due
 from dds_core.scaler.rules.failures import budget_due, cools_with_fabric, definite_due, read_back_due, signal_due
 from dds_core.scaler.rules.nudges import nudge_due
@@ -33,7 +33,6 @@ KINDS = kit.KINDS | {
     DeadlineKind.PROGRESS: "it has been on its way for long",
     DeadlineKind.SLOW: "what was ordered for it has been on its way for long",
     DeadlineKind.HOLD: "the guard under which it was to be held is over",
-    DeadlineKind.RULES: "no slice has changed lately, so that an old taint rule may go",
     DeadlineKind.GRACE: "its attach error has stood long enough to be definite",
     DeadlineKind.COOLING: "the cool-down is over",
     DeadlineKind.PUBLISHER: "the failure waits no longer for the publisher to close the pool",
@@ -61,7 +60,7 @@ _OF_DEVICE = (
     DeadlineKind.NUDGE,
     DeadlineKind.CALL_OFF,
 )
-_OF_FLEET = ((DeadlineKind.DETACHES, "fleet"), (DeadlineKind.PREWARM, "fleet"), (DeadlineKind.RULES, "fleet"))
+_OF_FLEET = ((DeadlineKind.DETACHES, "fleet"), (DeadlineKind.PREWARM, "fleet"))
 
 
 def of_claim(state: State, uid: str) -> Iterator[Deadline]:
@@ -128,8 +127,6 @@ def of_fleet(state: State) -> Iterator[Deadline]:
     policy = state.policy
     if len(state.marks) >= policy.detaches_per_hour and state.marks.rows:
         yield Deadline(min(state.marks.rows.values()) + HOUR, DeadlineKind.DETACHES, "fleet")
-    if state.our_rules and any(rule not in state.lifted for rule in state.our_rules):
-        yield Deadline(quiet_due(state), DeadlineKind.RULES, "fleet")
     if policy.prewarm:
         last = state.fired_deadlines.get((DeadlineKind.PREWARM, "")) or state.synced_at
         yield Deadline(last + policy.prewarm_interval_seconds * MICROSECONDS, DeadlineKind.PREWARM, "fleet")

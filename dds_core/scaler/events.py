@@ -54,8 +54,8 @@ class ClaimsRelisted(OfScaler, frozen=True):
 
 class ReservedDevice(Record, frozen=True):
     """One result of a claim's allocation and the device reserved for it; `promises` in logs. `device`: its name on the node.
-    `request`: the request that it is for, or `request/alternative` (empty in older logs: that of the result). `share`,
-    `consumed`: shareID and amounts of a share. `admin`: the claim only looks at it, so it is kept from nobody."""
+    `request`: the request that it is for, or `request/alternative`. `share`, `consumed`: shareID and amounts of a share. `admin`:
+    the claim only looks at it, so it is kept from nobody."""
 
     result: int
     uuid: str
@@ -457,8 +457,7 @@ class OfDevice(Decision, frozen=True):
 
 
 class VictimMarked(OfDevice, frozen=True):
-    """Annotate the resource as the next to detach, which starts its fence. A device that hangs has no `device` yet.
-    `taint`: older logs only."""
+    """Annotate the resource as the next to detach, which starts its fence. A device that hangs has no `device` yet."""
 
     name: str
     node: str
@@ -469,7 +468,6 @@ class VictimMarked(OfDevice, frozen=True):
     device: str
     reason: str
     idle_since: int = 0
-    taint: bool = False
 
     def words(self, names: Names) -> str:
         if not self.device:
@@ -532,23 +530,6 @@ class HoldEnded(OfDevice, frozen=True):
 
     def words(self, names: Names) -> str:
         return f"hold {', '.join(key[2] for key in self.devices)} on {self.node} no more: {self.reason}"
-
-
-class TaintLifted(Decision, frozen=True):
-    """Delete the DeviceTaintRule `rule` (uid) of an older dds."""
-
-    gone_with: ClassVar[str] = "rule"
-
-    rule: str
-    name: str
-    mode: str
-
-    @property
-    def subject(self) -> str:
-        return self.rule
-
-    def words(self, names: Names) -> str:
-        return f"delete taint rule {self.name}, so that the scheduler may choose its device again"
 
 
 class ClaimsListWanted(OfDevice, frozen=True):
@@ -681,7 +662,7 @@ EVENTS = (
         ClaimsListed, AttachOrdered, Reserved, ReservationDropped, HandOver, Steered, ClaimFailed, FailureSignalled
     ),
     *register(ClaimsRelisted, ExchangeBegun, AllocationCleared, DevicesGiven, ExchangeEnded, GuardLifted),
-    *register(CoolDown, CoolDownOver, HoldBegun, DeviceHeld, HoldEnded, VictimMarked, VictimUnmarked, TaintLifted),
+    *register(CoolDown, CoolDownOver, HoldBegun, DeviceHeld, HoldEnded, VictimMarked, VictimUnmarked),
     *register(ClaimsListWanted, DetachOrdered),
     *register(UsedStamped, OperatorNudged, ClaimMoved, DeviceMoved),
 )

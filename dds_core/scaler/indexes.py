@@ -16,8 +16,6 @@ from dds_core.matching.allocator import Allocator, Fit, Gates
 from dds_core.matching.records import class_of, rule_of, slice_of
 from dds_core.model import (
     ONLINE,
-    OWNER,
-    OWNER_LABEL,
     Allocation,
     AttachRequest,
     Claim,
@@ -76,27 +74,26 @@ Answers = dict[tuple[str, ...], tuple[Any, Answer]]
 
 
 class Dirty:
-    """What the rules must look at again: claims, devices and taint rules by uid, nodes by name, or everything. `freed`: cells for
+    """What the rules must look at again: claims and devices by uid, nodes by name, or everything. `freed`: cells for
     which fewer devices are on their way than before; claims on other nodes may have waited for that."""
 
-    __slots__ = ("claims", "devices", "everything", "freed", "nodes", "rules")
+    __slots__ = ("claims", "devices", "everything", "freed", "nodes")
 
     def __init__(self) -> None:
         self.claims: set[str] = set()
         self.devices: set[str] = set()
         self.nodes: set[str] = set()
-        self.rules: set[str] = set()
         self.everything = False
         self.freed: set[Cell] = set()
 
     def __bool__(self) -> bool:
-        return bool(self.claims or self.devices or self.nodes or self.rules or self.freed or self.everything)
+        return bool(self.claims or self.devices or self.nodes or self.freed or self.everything)
 
     def take(self) -> Dirty:
         """Return a copy and become clean."""
         taken = Dirty()
         taken.claims, taken.devices, taken.nodes = self.claims, self.devices, self.nodes
-        taken.rules, taken.everything, taken.freed = self.rules, self.everything, self.freed
+        taken.everything, taken.freed = self.everything, self.freed
         self.clear()
         return taken
 
@@ -104,18 +101,17 @@ class Dirty:
         self.claims |= other.claims
         self.devices |= other.devices
         self.nodes |= other.nodes
-        self.rules |= other.rules
         self.everything = self.everything or other.everything
         self.freed |= other.freed
 
     def clear(self) -> None:
-        self.claims, self.devices, self.nodes, self.rules = set(), set(), set(), set()
+        self.claims, self.devices, self.nodes = set(), set(), set()
         self.everything, self.freed = False, set()
 
 
 class Tables(StateBase[Observed]):
     """The observed objects, and the scaler's own rows. Of the rows with a bare number: `unmarked` is when a mark's removal was
-    decided, 0 after that write failed; `lifted`, when the deletion of a taint rule was; `marks`, when a device was chosen for a
+    decided, 0 after that write failed; `marks`, when a device was chosen for a
     detach (the last hour); `erring`, since when an attach error stands; `sick`, since when a device with an id has an error that
     says nothing of the device; `unlisted`, since when no slice lists an attached device. `cooled`: a cell's last cool-down for a
     reason of the node's own. `listings`: by node and driver. `paces`: by attach or detach, fabric and model. `fixed`,
@@ -145,7 +141,6 @@ class Tables(StateBase[Observed]):
     fences: Table[str, Fence]
     timeouts: Table[str, Timeout]
     unmarked: Table[str, int]
-    lifted: Table[str, int]
     marks: Table[str, int]
     erring: Table[str, int]
     sick: Table[str, int]
@@ -160,8 +155,6 @@ class Tables(StateBase[Observed]):
     reuse: Table[tuple[str, str], Reuse]
     spending: Table[tuple[str, str], Spending]
 
-    gone_scalars = frozenset({"taint_rules"})
-    aside = frozenset({"spending"})
     scalars = StateBase.scalars | {
         "skew": int | None,
         "version": str,
@@ -397,7 +390,6 @@ class Indexes(OwnIndexes):
         self.having: Index[DeviceKey, str] = Index()
         self.held_by: Index[DeviceKey, str] = Index()
         self.claims_holding: Index[str, str] = Index()
-        self.our_rules: set[str] = set()
         self.claims_on: Index[str, str] = Index()
         self.claims_in_pool: Index[PoolKey, str] = Index()
         self.pods_naming: Index[tuple[str, str], str] = Index()
@@ -503,7 +495,7 @@ class Indexes(OwnIndexes):
                     device_taint_rules=True,
                     taint_without_selector=release_of(self.version) <= LAST_TO_TAINT_WITHOUT_SELECTOR,
                 ),
-                rules=[rule_of(rule) for rule in self.rules.rows.values() if rule.labels.get(OWNER_LABEL) != OWNER],
+                rules=[rule_of(rule) for rule in self.rules.rows.values()],
                 share_id=lambda: "shared",
                 forgiving=True,
             )
@@ -725,11 +717,7 @@ class Indexes(OwnIndexes):
             self._forms_touched(key)
 
     def _rule_changed(self, uid: str, old: TaintRule | None, new: TaintRule | None) -> None:
-        self.dirty.rules.add(uid)
         self._allocators.clear()
-        for rule, change in ((old, set.discard), (new, set.add)):
-            if rule is not None and rule.labels.get(OWNER_LABEL) == OWNER:
-                change(self.our_rules, uid)
         for rule in (old, new):
             if rule is None:
                 continue

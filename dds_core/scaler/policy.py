@@ -247,33 +247,9 @@ class Policy(Strict):
 
 
 def read_policy(written: Mapping[str, Any]) -> Policy:
-    """A policy from what a person wrote. What older versions knew counts for nothing; `outdated` tells of it.
-
-    Raises PolicyError: one line naming each wrong field, what is wrong with it, and what it takes.
-    """
-    return read(Policy, _brought_up_to_date(written)[0])
-
-
-def outdated(written: Mapping[str, Any]) -> list[str]:
-    """What a person wrote that counts for nothing any more, a sentence for each."""
-    return _brought_up_to_date(written)[1]
-
-
-def _brought_up_to_date(written: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
-    fresh, told = dict(written), []
-    if written.get("hand_over") in ("prefer", "plain"):
-        fresh["hand_over"] = "clear"
-        told.append(f"hand_over {written['hand_over']!r} is no more: it counts as clear")
-    drivers = written.get("drivers")
-    drivers = dict(drivers) if isinstance(drivers, dict) else {}
-    for where, name, section in (
-        (fresh, "driver", written.get("driver")),
-        *((drivers, *one) for one in drivers.items()),
-    ):
-        if isinstance(section, dict) and "capacities" in section:
-            where[name] = {knob: value for knob, value in section.items() if knob != "capacities"}
-            told.append(f"`capacities` of {name} is no more: a shared device is counted as the scheduler counts it")
-    return fresh | ({"drivers": drivers} if drivers else {}), told
+    """A policy from what a person wrote. Raises PolicyError: one line naming each wrong field, what is wrong with it, and what
+    it takes."""
+    return read(Policy, written)
 
 
 _REFERENCE = {

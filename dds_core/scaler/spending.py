@@ -48,12 +48,6 @@ def counting(fold: Fold, field: str = "uid") -> Fold:
     return folded
 
 
-def count_from(state: Tables, at: int) -> None:
-    """Begin to count, in a state that was saved by a version without these sums."""
-    for uid in state.devices.rows:
-        _change(state, _spends(state, uid), 1, at)
-
-
 def _spends(state: Tables, uid: str) -> tuple[str, str] | None:
     """(state, model); None for an unknown device."""
     device, resource = state.devices.get(uid), state.resources.get(uid)

@@ -6,8 +6,6 @@ group touched.
 
 from __future__ import annotations
 
-from typing import Any
-
 from dds_core.kit import work
 from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.policy import Mode
@@ -33,7 +31,6 @@ from dds_core.scaler.indexes import Indexes
 from dds_core.scaler.model import CONDEMNED, DEVICE_UNEXPLAINED, DeviceLife
 from dds_core.scaler.operator import verdict
 from dds_core.scaler.policy import read_policy
-from dds_core.scaler.spending import count_from
 
 
 class State(Indexes):
@@ -284,22 +281,13 @@ class State(Indexes):
         self.dirty.claims |= self.claims.rows.keys() | self.lives.rows.keys() | self.guarded_for.keys()
         self.dirty.devices |= self.resources.rows.keys() | self.devices.rows.keys()
         self.dirty.nodes |= self.node_named.keys() | {life.node for life in self.lives.rows.values() if life.node}
-        self.dirty.rules |= self.rules.rows.keys()
         self.dirty.nodes |= self.failed_at.keys() | self.holds_at.keys()  # also if there is no such node
 
 
 PROJECTION = 1
 
 _FORM = Form(State, PROJECTION, read_policy)
-dump, same = _FORM.dump, _FORM.same
-
-
-def load(plain: dict[str, Any]) -> State:
-    """The state from the data of `dump`, also of an earlier version. Raises InputError for data of another form."""
-    state = _FORM.load(plain)
-    if not state.spending:
-        count_from(state, state.now)
-    return state
+dump, same, load = _FORM.dump, _FORM.same, _FORM.load
 
 
 Work = work.Work[State]

@@ -173,7 +173,7 @@ def test_an_edited_policy_with_its_chain_made_anew_is_found(tmp_path: Path) -> N
     recording = Recording(FIRST_ATTACH)
     steps = list(recording.steps())
     at = next(n for n, step in enumerate(steps) if isinstance(step.fact, PolicyChanged))
-    changed = PolicyChanged(policy={**Policy().model_dump(mode="json"), "hand_over": "plain"})
+    changed = PolicyChanged(policy={**Policy().model_dump(mode="json"), "hand_over": "clear"})
     steps[at] = steps[at]._replace(fact=changed)
     database = str(tmp_path / "log.db")
     fine("db", "upgrade", database)

@@ -85,7 +85,7 @@ def test_what_cannot_be_read_leaves_no_file(form: str, tmp_path: Path) -> None:
 
 
 def test_a_publishers_log_is_refused() -> None:
-    kept = str(RECORDINGS.parent / "logs" / "publisher-live.log.jsonl.gz")
+    kept = str(RECORDINGS.parent / "logs" / "fleet-6-publisher.log.jsonl.gz")
     said = refused("export", kept)
     assert "it is the log of a publisher; give the log of a scaler" in said
 

@@ -133,7 +133,7 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     other.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(200))
     assert "give a recording" in refused("report", str(other), "-o", str(file))
     assert not file.exists(), "whole or not at all"
-    publisher = str(RECORDINGS.parent / "logs" / "both-publisher.log.jsonl.gz")
+    publisher = str(RECORDINGS.parent / "logs" / "fleet-6-publisher.log.jsonl.gz")
     assert "it is the log of a publisher" in refused("report", publisher)
 
 

@@ -101,7 +101,7 @@ def test_what_use_is_not_told_by_is_refused(by: str) -> None:
 
 
 def test_the_log_of_a_publisher_has_no_use() -> None:
-    log = str(DATA / "logs" / "both-publisher.log.jsonl.gz")
+    log = str(DATA / "logs" / "fleet-6-publisher.log.jsonl.gz")
     assert "it is the log of a publisher" in refused("usage", log)
 
 

@@ -13,7 +13,7 @@ from tests.support.commands import FIRST_ATTACH, RECORDINGS, REPOSITORY, dds, fi
 
 REAL = str(REPOSITORY / "tests" / "data" / "real" / "burst-22.log.jsonl.gz")
 BURST = str(RECORDINGS / "burst.jsonl.gz")
-PUBLISHERS = str(REPOSITORY / "tests" / "data" / "logs" / "both-publisher.log.jsonl.gz")
+PUBLISHERS = str(REPOSITORY / "tests" / "data" / "logs" / "fleet-6-publisher.log.jsonl.gz")
 RECORDED = """
 mode: detach
 scan_interval_seconds: 5

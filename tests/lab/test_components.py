@@ -16,7 +16,7 @@ from dds_lab.contracts.components import ComponentContract, Facts
 from tests.core.autoscaler.yard import Yard
 from tests.support.commands import REPOSITORY
 
-LOGS = {"scaler": "attach-failure", "publisher": "publisher-live"}
+LOGS = {"scaler": "fleet-8-scaler", "publisher": "fleet-6-publisher"}
 
 
 class TestComponents(ComponentContract):

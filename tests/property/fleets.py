@@ -321,10 +321,9 @@ class Maker:
     def _rules(self) -> None:
         if self.chance(0.12) and self.devices:
             driver, pool, device = self.pick(list(self.devices))
-            labels = {"app.kubernetes.io/managed-by": "dds"} if self.chance(0.3) else {}
             taint = Taint("rule", "v", self.pick(("NoSchedule", "None")))
             where = (driver, self.pick(("", pool)), self.pick(("", device)))
-            self.case.put("rules", "rule", TaintRule("rule", "rule", *where, taint=taint, labels=labels))
+            self.case.put("rules", "rule", TaintRule("rule", "rule", *where, taint=taint))
 
     def _promised_to_others(self) -> None:
         """Under the UUIDs that are known of the hardware."""

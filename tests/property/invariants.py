@@ -31,7 +31,7 @@ MEMOS = ("limits", "reach", "spoken_for")
 
 _INDEXES = (
     *(n for n, v in vars(State()).items() if isinstance(v, (Index, dict)) and n not in MEMOS and not n.startswith("_")),
-    *("drivers", "config", "mode", "live", "under_way", "units_coming", "our_rules"),
+    *("drivers", "config", "mode", "live", "under_way", "units_coming"),
 )
 
 

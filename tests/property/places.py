@@ -8,8 +8,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from dds_core.model import (
-    OWNER,
-    OWNER_LABEL,
     PUBLISHER,
     Config,
     Device,
@@ -170,10 +168,7 @@ def _class(cluster: Cluster, a: int, b: int, c: int) -> None:
 
 
 def _rule(cluster: Cluster, a: int, b: int, c: int) -> None:
-    labels = {OWNER_LABEL: OWNER} if c % 2 else {}
-    cluster.put(
-        TaintRule(f"rule-{a % 2}", f"rule-{a % 2}", NVIDIA, NODES[b % 2], "", Taint("x", "", "NoSchedule"), labels)
-    )
+    cluster.put(TaintRule(f"rule-{a % 2}", f"rule-{a % 2}", NVIDIA, NODES[b % 2], "", Taint("x", "", "NoSchedule")))
 
 
 VERBS: dict[str, Verb] = {

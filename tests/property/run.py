@@ -25,8 +25,8 @@ TICKS = (0.1, 1.0, 5.0, 31.0, 61.0, 130.0, 601.0, 3601.0)
 
 POLICIES: tuple[dict[str, Any], ...] = (
     {},
-    {"hand_over": "prefer", "adoption": "all"},
-    {"hand_over": "plain", "adoption": "none", "detach_without_fence": "never"},
+    {"hand_over": "clear", "adoption": "all"},
+    {"hand_over": "clear", "adoption": "none", "detach_without_fence": "never"},
     {"limit": {"max": 2, "min": 1}, "prewarm": True},
     {"detaches_per_hour": 1, "no_removal_seconds": 5, "fence_settle_seconds": 1},
     {"orders_in_flight": 1, "scan_interval_seconds": 0, "error_grace_seconds": 0},
@@ -37,7 +37,7 @@ POLICIES: tuple[dict[str, Any], ...] = (
 
 WRITTEN: tuple[type[e.Decision], ...] = (
     e.ClaimsListWanted,
-    *(kind for kind in e.EVENTS if issubclass(kind, e.Decision) and kind.written and kind is not e.TaintLifted),
+    *(kind for kind in e.EVENTS if issubclass(kind, e.Decision) and kind.written),
 )
 """The decisions that the writer carries out; the others are of the log alone."""
 

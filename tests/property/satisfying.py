@@ -290,7 +290,7 @@ class Judge:
         taints = [*self.usable[key].taints]
         for rule in self.case.rows("rules").values():
             wanted = (rule.driver, rule.pool, rule.device)
-            if not rule.labels and all(not want or want == have for want, have in zip(wanted, key, strict=True)):
+            if all(not want or want == have for want, have in zip(wanted, key, strict=True)):
                 taints.append(rule.taint)
         return any(one.effect in ("NoSchedule", "NoExecute") and not _tolerated(one, asked) for one in taints)
 

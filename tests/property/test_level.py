@@ -277,7 +277,7 @@ def test_a_start_knows_what_a_history_amounts_to(mode: str, policy: int, moves: 
     for state in (now, then):
         state.pop("erring", None)
         # what was ordered and has gone since is known of a history only
-        state["passed"] = [row for row in state.get("passed", ()) if row[0][0] != "ordered"]
+        state["fired_deadlines"] = [row for row in state.get("fired_deadlines", ()) if row[0][0] != "ordered"]
     assert (now, decided) == (then, decided_then)
 
 
@@ -391,7 +391,7 @@ def _nothing_missed(run: Run) -> None:
     moved = [one for one in step.transitions if not _follows(one, again)]
     moved_again = [one for one in step.transitions if isinstance(one, e.ClaimMoved)]
     assert moved == []
-    new = [one for one in step.decisions if not one.reissued and not isinstance(one, e.TaintLifted)]
+    new = [one for one in step.decisions if not one.reissued]
     new = [one for one in new if not (isinstance(one, e.DetachOrdered) and not one.victims)]
     void = run.state.orders.rows.keys() - engine.state.orders.rows.keys()
     if not void and (run.state.live or not any(invariants.intents(run.state).values())):

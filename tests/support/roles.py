@@ -36,7 +36,6 @@ _SCALER = (
     rbac.NUDGE,
     rbac.STAMP,
     rbac.DETACH,
-    rbac.TAINTS,
 )
 POWERS = tuple(one.power for one in (*_SCALER, *_SHARED))
 """The names of all powers of the scaler, in the order in which they are explained."""

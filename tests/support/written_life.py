@@ -12,7 +12,7 @@ from typing import Any
 from dds_adapters.kubernetes.decode import decoding
 from dds_adapters.kubernetes.watch.delta_queue import DeltaQueue
 from dds_adapters.kubernetes.write.conditions import CLAIMS, Signalled, SteerPod, TellClaims, Telling
-from dds_adapters.kubernetes.write.devices import LabelNode, LiftTaint, MarkVictim, StampUse, UnmarkVictim
+from dds_adapters.kubernetes.write.devices import LabelNode, MarkVictim, StampUse, UnmarkVictim
 from dds_adapters.kubernetes.write.events import Regarding, TellPeople
 from dds_adapters.kubernetes.write.live_object import Ref
 from dds_adapters.kubernetes.write.pods import ask_pod
@@ -80,7 +80,6 @@ def _detach(stage: WrittenObjects, done: Callable[[Work], None]) -> None:
     stage.edit(REQUEST, "dds-r", acted, subresource="status")
     done(MarkVictim("a", victim, "GPU-a"))
     done(LowerRequest("dds-r", uid_of(request), 1, 2, frozenset({victim})))
-    done(LiftTaint("dds-a", uid_of(stage.rule("dds-a"))))
     done(UnmarkVictim("a", victim))
     done(StampUse("b", other, WHEN))
 

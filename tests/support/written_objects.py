@@ -193,17 +193,6 @@ class WrittenObjects:
         status = {"state": state, "device_id": f"GPU-{name}" if state == "Online" else ""}
         return self.admin.update(RESOURCE, {**made, "status": status}, "status")
 
-    def rule(self, name: str, device: str = "gpu-0") -> Object:
-        """A DeviceTaintRule of ours for a device of node0, as an older dds has made it."""
-        selector = {"driver": GPU, "pool": "node0", "device": device}
-        body = {
-            "apiVersion": "resource.k8s.io/v1beta2",
-            "kind": "DeviceTaintRule",
-            "metadata": {"name": name, "labels": {"app.kubernetes.io/managed-by": "dds"}},
-            "spec": {"deviceSelector": selector, "taint": {"key": "cohdi.io/detach", "effect": "NoSchedule"}},
-        }
-        return self.admin.create("devicetaintrules", body)
-
     def size(self, name: str) -> int:
         return int(self.get(REQUEST, name)["spec"]["resource"]["size"])
 

@@ -82,7 +82,6 @@ LABELS = Feature("node labels", "labels", "attach")
 NUDGE = Feature("looks of the operator", "nudge", "attach", lambda policy: policy.operator_nudge == "auto")
 STAMP = Feature("last-used stamps", "stamp", "attach")
 DETACH = Feature("detach", "detach", "detach")
-TAINTS = Feature("taint rules of before", "taint_rules", "attach", spare=True)
 PUBLISH = Feature("publish", "publish", "publish")
 NODE_LABELS = Feature("labels of fabric and limits", "node_labels", "publish", lambda policy: policy.label_nodes)
 MACHINES = Feature("machines by BareMetalHost", "bare_metal_hosts", told=True)
@@ -182,7 +181,6 @@ RULES: tuple[Rule, ...] = (
     Rule(DETACH, OPERATOR, "composableresources", ("get", "patch"), "mark the device that is to go"),
     Rule(DETACH, OPERATOR, "composabilityrequests", ("get", "patch"), "lower a request by its marked victims"),
     Rule(HOLD, DRA, "resourceclaims", ("create", "delete"), "hold a device before it goes back; let go of it", (), "guard"),
-    Rule(TAINTS, DRA, "devicetaintrules", ("delete",), "remove what an older dds has made"),
     Rule(EVENTS, "events.k8s.io", "events", ("create",), "tell users what was done for their claims and pods"),
     *_PROGRAM,
 )  # fmt: skip

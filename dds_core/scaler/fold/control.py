@@ -80,8 +80,6 @@ def _deadline(state: State, event: e.DeadlinePassed, at: int) -> None:
             state.touch_device(event.of)
         case DeadlineKind.SETTLE if event.of in state.holds:
             state.touch_device(event.of)
-        case DeadlineKind.RULES:
-            state.dirty.rules |= state.our_rules
         case DeadlineKind.COOLING:
             state.dirty.nodes.add(event.of.partition("/")[0])
         case DeadlineKind.RETRY:
@@ -108,7 +106,7 @@ def _deadline(state: State, event: e.DeadlinePassed, at: int) -> None:
 
 
 def _touch_target(state: State, target: str) -> None:
-    """What a refused write was about may be decided again: a claim, pod, device, rule, node, cell or request."""
+    """What a refused write was about may be decided again: a claim, pod, device, node, cell or request."""
     dirty = state.dirty
     claim, pod = state.claims.get(target), state.pods.get(target)
     request = state.requests.get(state.request_named.get(target, ""))
@@ -119,8 +117,6 @@ def _touch_target(state: State, target: str) -> None:
         dirty.claims |= {one.uid for one in state.claims_of(pod)}
     elif target in state.resources:
         state.touch_device(target)
-    elif target in state.rules:
-        dirty.rules.add(target)
     elif request is not None:
         dirty.nodes.add(request.node)
     elif (name := target.partition("/")[0]) in state.node_named:

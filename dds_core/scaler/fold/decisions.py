@@ -499,15 +499,6 @@ def _unmark_void(state: State, resource: str) -> None:
         state.unmarked.put(resource, 0)
 
 
-def _taint_lifted(state: State, event: e.TaintLifted, at: int) -> None:
-    state.lifted.put(event.rule, at)
-
-
-def _lift_void(state: State, rule: str) -> None:
-    state.lifted.drop(rule)
-    state.dirty.rules.add(rule)
-
-
 def _claims_list_wanted(state: State, event: e.ClaimsListWanted, at: int) -> None:
     fence, exchange = state.fences.get(event.resource), state.exchanges.get(event.resource)
     hold = state.holds.get(event.resource)
@@ -540,8 +531,6 @@ def _fences_unseen(state: State, unseen: set[Key], at: int) -> None:
         if not resource.marked:
             unseen.add((e.VictimMarked.__name__, uid))
     unseen |= {(e.VictimUnmarked.__name__, uid) for uid in state.unmarked}
-    unseen |= {(e.TaintLifted.__name__, uid) for uid in state.lifted}
-    state.lifted.drop_where(lambda uid: True)
 
 
 # -- all ---------------------------------------------------------------------------------------------------------------
@@ -571,7 +560,6 @@ VOIDS: dict[str, Callable[[State, str], None]] = {
     e.GuardLifted.__name__: _guard_void,
     e.FailureSignalled.__name__: _failure_void,
     e.NodeLabelled.__name__: _label_void,
-    e.TaintLifted.__name__: _lift_void,
     e.OperatorNudged.__name__: nudge_void,
     e.HoldBegun.__name__: _hold_void,
     e.DeviceHeld.__name__: _hold_void,
@@ -638,7 +626,6 @@ FOLDS: dict[type[Event], Fold] = {
     e.HoldEnded: _hold_ended,
     e.VictimMarked: _victim_marked,
     e.VictimUnmarked: _victim_unmarked,
-    e.TaintLifted: _taint_lifted,
     e.ClaimsListWanted: _claims_list_wanted,
     e.DetachOrdered: _detach_ordered,
     e.UsedStamped: nothing,

@@ -56,14 +56,12 @@ from dds_core.scaler.operator import verdict
 from dds_core.scaler.spending import counting
 from dds_core.scaler.state import State
 
-_WITH_POD, _WITH_RULE = gone_with(e.EVENTS, "pod"), gone_with(e.EVENTS, "rule")
+_WITH_POD = gone_with(e.EVENTS, "pod")
 _WITH_NODE, _WITH_CELL = gone_with(e.EVENTS, "node"), gone_with(e.EVENTS, "cell")
 
 
 FIXED = ("fixed", "noted")
 """Key of `fired_deadlines`: when dds first looked which devices belong to the machines."""
-SLICES = ("slices", "changed")
-"""Key of `fired_deadlines`: when a slice changed of a driver for which there is still a DeviceTaintRule of dds."""
 _FAR_AHEAD = 600 * MICROSECONDS
 
 
@@ -106,7 +104,6 @@ def _slice_gone(state: State, event: e.ObjectGone, at: int) -> None:
 
 def _after_slice(state: State, slice: Slice, before: set[str], at: int) -> None:
     """What follows from a changed slice, or one that is gone. `before`: the UUIDs that its changed devices had."""
-    _slice_changed(state, slice.driver, at)
     _note_hardware(state, slice.node)
     _note_unlisted(state, slice.node, at)
     if state.synced and slice.node in state.node_named:
@@ -173,12 +170,6 @@ def note_fixed(state: State, at: int) -> None:
         for uuid in _unnamed_of(state, key, node) if key[0] in state.drivers else ():
             if _unnamed_at(state, uuid) != node and _is_unnamed(state, uuid, node):
                 state.fixed.put(uuid, (node, at))
-
-
-def _slice_changed(state: State, driver: str, at: int) -> None:
-    """Taint rules of dds are deleted only while the slices of their drivers do not change."""
-    if state.synced and any(state.rules.rows[uid].driver == driver for uid in state.our_rules):
-        state.fired_deadlines.put(SLICES, at)
 
 
 def _note_hardware(state: State, node: str) -> None:
@@ -283,18 +274,6 @@ def _claim_gone(state: State, event: e.ObjectGone, at: int) -> None:
     life = state.lives.get(event.uid)
     if life is None or life.state == "Released":
         forget_claim(state, event.uid)
-
-
-def _rule_observed(state: State, event: e.ObjectObserved, at: int) -> None:
-    observed(state, event, at)
-    _slice_changed(state, state.rules.rows[event.uid].driver, at)  # what changed before is not known
-
-
-def _rule_gone(state: State, event: e.ObjectGone, at: int) -> None:
-    gone(state, event, at)
-    state.lifted.drop(event.uid)
-    for name in _WITH_RULE:
-        state.last_emitted.drop((name, event.uid))
 
 
 def _pod_gone(state: State, event: e.ObjectGone, at: int) -> None:
@@ -475,8 +454,8 @@ FOLDS: dict[type[Event], Fold] = {
     e.ClaimGone: ending(_claim_gone),
     e.SliceObserved: _slice_observed,
     e.SliceGone: ending(_slice_gone),
-    e.TaintRuleObserved: _rule_observed,
-    e.TaintRuleGone: ending(_rule_gone),
+    e.TaintRuleObserved: observed,
+    e.TaintRuleGone: ending(gone),
     e.PodGone: ending(_pod_gone),
     e.NodeObserved: _node_observed,
     e.NodeGone: ending(_node_gone),

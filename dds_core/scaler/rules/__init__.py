@@ -73,10 +73,6 @@ def _round(work: Work) -> None:
         touched.claims |= uids
         for uid in sorted(uids):
             work.guarded("rules.claims.step", claims.step, uid)
-    elif dirty.rules:
-        uids, dirty.rules = dirty.rules, set()
-        for uid in sorted(uids):
-            work.guarded("rules.detach.lift", detach.lift, uid)
     else:
         if dirty.freed:
             freed, dirty.freed = dirty.freed, set()

@@ -31,13 +31,11 @@ from dds_core.scaler.events import (
     DeviceHeld,
     HoldBegun,
     HoldEnded,
-    TaintLifted,
     VictimMarked,
     VictimUnmarked,
 )
 from dds_core.scaler.fold.decisions import LET_GO, UNHELD, fence_due
 from dds_core.scaler.fold.looks import BUSY, BUSY_SINCE
-from dds_core.scaler.fold.objects import SLICES
 from dds_core.scaler.model import HELD_IN_VAIN, HOLD_REFUSED, NO_DEVICE, DeviceLife, Fence, Hold, Look, hold_name
 from dds_core.scaler.operator import RARE, WHOLE_REQUEST, pauses, verdict
 from dds_core.scaler.rules.assignment import Assignment, assign
@@ -595,25 +593,6 @@ def _called_off(state: State, resource: FabricResource) -> bool:
     model = state.model(resource.model)
     cell = cell_of(state, resource.node, model) if model is not None else None
     return cell is not None and cell.own is not None and cell.size >= len(staying_of(state, cell.own))
-
-
-_QUIET = 2 * MICROSECONDS
-
-
-def lift(work: Work, uid: str) -> None:
-    """Delete a DeviceTaintRule of an older dds, while no slice changes: the scheduler of Kubernetes 1.36.0 to 1.36.2 exits when a
-    slice changes while there is a rule (Kubernetes pull request 139651)."""
-    state = work.state
-    rule = state.rules.get(uid)
-    if rule is None or rule.deleting or uid not in state.our_rules or uid in state.lifted:
-        return
-    if work.has_come(quiet_due(state)):
-        work.emit_once(TaintLifted(rule=uid, name=rule.name, mode=state.mode), uid)
-
-
-def quiet_due(state: State) -> int:
-    """The instant from which no slice has changed lately. What changed before a start is not known."""
-    return max(state.fired_deadlines.get(SLICES) or 0, state.level_at) + _QUIET
 
 
 def _mark_again(work: Work, uid: str) -> None:

@@ -135,7 +135,7 @@ def _swap(state: State, claim: Claim) -> Swap:
     for place, result in enumerate(claim.allocation.results):
         promise = promises.pop(place, None)
         if promise is not None:
-            results.append(_given(promise, result))
+            results.append(_given(promise))
         elif place not in waiting:
             results.append(result)
     results += [_given(promise) for _, promise in sorted(promises.items())]
@@ -144,9 +144,8 @@ def _swap(state: State, claim: Claim) -> Swap:
     return Swap(claim.uid, tuple(results), claim.consumers, claim.allocation.timestamp, config)
 
 
-def _given(promise: ReservedDevice, instead: Result | None = None) -> Result:
-    request = promise.request or (instead.request if instead is not None else "")
-    return Result(request, *promise.key, share=promise.share, consumed=promise.consumed, admin=promise.admin)
+def _given(promise: ReservedDevice) -> Result:
+    return Result(promise.request, *promise.key, share=promise.share, consumed=promise.consumed, admin=promise.admin)
 
 
 # -- steps -------------------------------------------------------------------------------------------------------------

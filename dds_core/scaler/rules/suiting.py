@@ -14,7 +14,7 @@ import msgspec
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.matching.records import claim_of, differences
 from dds_core.matching.search import prevented
-from dds_core.model import OWNER, OWNER_LABEL, Claim, DeviceKey, FabricResource, Model, Toleration
+from dds_core.model import Claim, DeviceKey, FabricResource, Model, Toleration
 from dds_core.scaler.model import MODEL_DIFFERS, ClaimLife
 from dds_core.scaler.operator import LEAVES
 from dds_core.scaler.state import State
@@ -150,7 +150,7 @@ def basis_of(state: State, claim: Claim) -> str:
     models = {model.model for model in state.wanted_models(claim.allocation)}
     keys = (key for name in models for key in state.pools_of_model[name])
     pools = [state.slices.rows[uid] for key in keys for uid in state.slices_of[key]]
-    rules = (one for one in state.rules.rows.values() if one.labels.get(OWNER_LABEL) != OWNER and not one.device)
+    rules = (one for one in state.rules.rows.values() if not one.device)
     told = (
         [_written((claim.requests, claim.constraints))],
         {_written((one.name, one.selectors)) for one in state.classes.rows.values() if one.name in named},

@@ -60,7 +60,7 @@ def test_slices_are_the_spans_and_attempts_of_the_history(name: str) -> None:
     assert all(one.process == nodes.get(one.uid, "claims") for one in found.slices)
 
 
-@pytest.mark.parametrize("name", ["node_limit", "attach_failure", "cut-short", "burst"])
+@pytest.mark.parametrize("name", ["node_limit", "attach_failure", "fleet-6-scaler", "burst"])
 def test_where_an_attempt_failed(name: str) -> None:
     whole = story(name)
     failed = Counter(
@@ -87,7 +87,7 @@ def test_what_a_person_was_called_for() -> None:
     assert notes == {"of": "default/train-1", "text": "nothing comes"}
 
 
-@pytest.mark.parametrize("name", ["burst", "restarts", "node_limit"])
+@pytest.mark.parametrize("name", ["burst", "fleet-6-scaler", "node_limit"])
 def test_counters_say_at_each_instant_how_many_there_are(name: str) -> None:
     whole = story(name)
     now = whole.history.now + 1

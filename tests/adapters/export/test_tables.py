@@ -15,7 +15,7 @@ from dds_core.scaler.spending import STATES
 from dds_core.timeline.clock import day, rfc3339
 from tests.core.scaler.history.told import told
 
-NAMES = ("burst", "node_limit", "two_requests", "restarts")
+NAMES = ("burst", "node_limit", "two_requests", "fleet-6-scaler")
 SECOND = 1_000_000
 
 

@@ -17,7 +17,7 @@ from dds_core.timeline.clock import rfc3339
 from tests.core.scaler.history.told import DATA, told
 from tests.support.logs import SqlPlace, groups, opened
 
-LOG = "restarts"
+LOG = "fleet-6-scaler"
 """A kept log of 28 claims, of a scaler that was started anew."""
 
 

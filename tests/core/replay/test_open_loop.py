@@ -54,7 +54,7 @@ def test_a_shorter_idle_time_opens_the_loop_with_a_deadline_of_its_own() -> None
 
 
 def test_another_hand_over_opens_the_loop_at_the_first_hand_over() -> None:
-    policy = policy_of("first_attach").model_copy(update={"hand_over": "plain"})
+    policy = policy_of("first_attach").model_copy(update={"hand_over": "clear"})
     again = list(re_decide(rows_of("first_attach"), policy, SCALER))
     hand_overs = [step for step in replayed("first_attach") if any(isinstance(d, HandOver) for d in step.decisions)]
     assert first_open(again).at == hand_overs[0].at

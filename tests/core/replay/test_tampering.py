@@ -162,7 +162,7 @@ def edited(knob: str, value: object) -> Callable[[dict[str, Any]], None]:
         ("mode", "attach", "AttachOrdered"),  # the first decision was made in mode observe
         ("no_removal_seconds", 14, "deadline idle"),  # the device would have gone earlier
         ("no_removal_seconds", 16, "deadline idle"),  # later: nothing was due yet
-        ("hand_over", "plain", "HandOver"),
+        ("hand_over", "clear", "HandOver"),
     ],
 )
 def test_a_policy_edited_with_all_care_is_found_where_it_would_have_decided_otherwise(

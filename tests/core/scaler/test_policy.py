@@ -7,7 +7,7 @@ import pytest
 
 from dds_core.errors import DdsError, PolicyError
 from dds_core.kit.policy import lower
-from dds_core.scaler.policy import LimitPolicy, Policy, from_reference, outdated, read_policy
+from dds_core.scaler.policy import LimitPolicy, Policy, from_reference, read_policy
 
 SECONDS = (0, 86_400)
 POSITIVE = (1, 86_400)
@@ -190,17 +190,3 @@ def test_a_variable_out_of_bounds_is_refused_as_the_reference_does(text: str) ->
     with pytest.raises(PolicyError, match="SCAN_INTERVAL") as error:
         from_reference({"SCAN_INTERVAL": text})
     one_line(error.value)
-
-
-def test_what_older_versions_knew_counts_for_nothing_and_is_told() -> None:
-    one = {"capacities": ["m"], "uuid_attribute": "id"}
-    written = {"mode": "attach", "hand_over": "prefer", "driver": {"capacities": []}, "drivers": {"d": one}}
-    policy = read_policy(written)
-    assert policy == read_policy({"mode": "attach", "hand_over": "clear", "drivers": {"d": {"uuid_attribute": "id"}}})
-    counted = "is no more: a shared device is counted as the scheduler counts it"
-    assert outdated(written) == [
-        "hand_over 'prefer' is no more: it counts as clear",
-        f"`capacities` of driver {counted}",
-        f"`capacities` of d {counted}",
-    ]
-    assert outdated({"mode": "attach"}) == []

@@ -16,4 +16,6 @@ def test_each_is_the_one_that_is_told_of_it_alone(name: str) -> None:
     assert {one.kind for one in subjects} >= {"claim", "device", "node"}
     for subject, entries in zip(subjects, timelines(moments, subjects), strict=True):
         assert entries == list(SCALER.telling.timeline(moments, subject)), subject
-        assert entries or subject.kind != "claim"
+        assert entries or subject.kind != "claim" or subject.name.startswith("composable-dra/"), (
+            "but for dds's own claims"
+        )

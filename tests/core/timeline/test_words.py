@@ -304,10 +304,6 @@ DECISIONS: list[tuple[Any, str]] = [
         "mark GPU-1 on node0 to go",
     ),
     (e.VictimUnmarked("r", "detach", "gpu-x", "wanted"), "take the mark off gpu-x: wanted"),
-    (
-        e.TaintLifted("t", "dds-gpu-x", "detach"),
-        "delete taint rule dds-gpu-x, so that the scheduler may choose its device again",
-    ),
     (e.ClaimsListWanted("r", "detach", 1), "list all claims for r, to be sure that nobody else has its devices"),
     (
         e.DetachOrdered("node0", "A100", "detach", "req", "u", 0, 1, ("r",)),

@@ -25,12 +25,8 @@ from tests.support.ours import running, told_to_us
 
 DATA = Path(__file__).parents[2] / "data"
 RECORDINGS = sorted(f"recordings/{path.name}" for path in (DATA / "recordings").glob("*.jsonl.gz"))
-LOGS = sorted(
-    f"logs/{path.name}"
-    for path in (DATA / "logs").glob("*.log.jsonl.gz")
-    if not path.name.startswith(("both-p", "publisher"))
-)
-"""Of scalers, from every release; one begins with a checkpoint."""
+LOGS = ["logs/archived.log.jsonl.gz", *sorted(f"logs/{path.name}" for path in (DATA / "logs").glob("*-scaler.log*"))]
+"""Of scalers; one begins with a checkpoint."""
 REFERENCE = Policy(
     scan_interval_seconds=5,
     no_removal_seconds=15,

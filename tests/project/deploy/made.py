@@ -65,7 +65,6 @@ SCALER = Component(
     values=".Values.powers",
     conditions={
         "exchange": ".Values.guard.enabled",
-        "taint_rules": ".Values.powers.taintRules",
         "leader_election": ".Values.leaderElection.enabled",
         "metrics_reviews": _REVIEWS,
     },

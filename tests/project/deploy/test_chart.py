@@ -385,7 +385,7 @@ def test_roles_are_those_of_the_table(off: str) -> None:
         case "signal":
             values["powers"] = {"signal": False, "steer": False}
         case _:
-            values["powers"] = {{"taint_rules": "taintRules"}.get(off, off): False}
+            values["powers"] = {off: False}
     found = manifests({**values, "fabric": {"drivers": ["a.example", "b.example"], "configNamespace": "fabric"}})
     names = Names(
         drivers=("a.example", "b.example"), config_namespace="fabric", lease_namespace="dds", guard_namespace="dds"

@@ -12,7 +12,7 @@ from dds_adapters.kubernetes.watch.watch_spec import VERSIONS
 from dds_core import Policy, read_policy
 from tests.support.roles import EVERYTHING, NOTHING, POWERS, Powers, binding, role, rules
 
-ATTACHES = {"attach", "signal", "steer", "labels", "nudge", "stamp", "taint_rules", "events"}
+ATTACHES = {"attach", "signal", "steer", "labels", "nudge", "stamp", "events"}
 
 
 def _allowed(powers: Powers, names: Names = rbac.USUAL) -> set[tuple[str, str, tuple[str, ...]]]:

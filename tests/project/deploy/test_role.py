@@ -24,7 +24,6 @@ from dds_core.scaler.events import (
     GuardLifted,
     HoldEnded,
     Steered,
-    TaintLifted,
     VictimUnmarked,
 )
 from dds_lab.api.requests import User
@@ -37,13 +36,6 @@ from tests.support.live_lab import LiveLab, OurProcess, eventually, without_scal
 from tests.support.ours import Running, policy_for, running, told_to_us
 
 Drive = Callable[[], Uses]
-OLD_RULE = {
-    "metadata": {"name": "dds-gpu-1", "labels": {"app.kubernetes.io/managed-by": "dds"}},
-    "spec": {
-        "deviceSelector": {"driver": "gpu.nvidia.com", "pool": "elsewhere", "device": "gpu-1"},
-        "taint": {"key": "cohdi.io/detach", "effect": "NoSchedule"},
-    },
-}
 
 
 def _marked_by_hand(run: Running) -> None:
@@ -55,7 +47,7 @@ def _marked_by_hand(run: Running) -> None:
 
 
 def _ran(name: str, *, without: tuple[str, ...] = (), marked: float = 0.0, **policy: Any) -> tuple[Uses, Running]:
-    """A scenario to its end with the scaler's own roles, less those for some resources, where an older dds left a taint rule.
+    """A scenario to its end with the scaler's own roles, less those for some resources.
     `marked`: second at which all devices are marked by hand."""
     scenario, uses = told_to_us(name), Uses()
     cluster = scenario.cluster.model_copy(update={"version": "1.36.3", "taint_rules": "resource.k8s.io/v1alpha3"})
@@ -63,7 +55,6 @@ def _ran(name: str, *, without: tuple[str, ...] = (), marked: float = 0.0, **pol
     def prepare(run: Running) -> None:
         admin = run.lab.client("admin")
         give_roles(admin, without)
-        admin.create("devicetaintrules", OLD_RULE)
         uses.follow(run.lab.server)
         if marked:
             run.lab.time.after(marked, lambda: _marked_by_hand(run))
@@ -129,14 +120,13 @@ def _reviews() -> Uses:
 
 
 FEATURES: dict[str, Drive] = {
-    "hand-over clear, holds, detach, an old taint rule": partial(
+    "hand-over clear, holds, detach": partial(
         _scenario,
         "burst",
         Steered,
         DeviceHeld,
         HoldEnded,
         DetachOrdered,
-        TaintLifted,
         fence_settle_seconds=20,
         hand_over="clear",
     ),

@@ -228,7 +228,6 @@ def taint_rule(raw: bytes) -> TaintRule:
         pool=selector.pool or "",
         device=selector.device or "",
         taint=_taint(found.spec.taint),
-        labels=meta.labels or {},
         deleting=meta.deletion_timestamp is not None,
         selects=found.spec.device_selector is not None,
     )

@@ -1,5 +1,4 @@
-"""Writes to devices and nodes: a device's last use, the operator's mark for a detach, node labels of dds; and the deletion of
-DeviceTaintRules that an older dds made.
+"""Writes to devices and nodes: a device's last use, the operator's mark for a detach, node labels of dds.
 
 Mark and last use are annotations of the operator's own, whatever prefix the ConfigMap sets.
 """
@@ -12,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from dds_adapters.kubernetes.decode import decoding
 from dds_adapters.kubernetes.write.live_object import Changed, Ref, Server, Write, decoded, last_writers
 from dds_adapters.kubernetes.write.tasks import Done, Obsolete, Result
-from dds_core.model import OWNER, OWNER_LABEL
 
 LAST_USED = "cohdi.io/last-used-time"
 """The operator, and a reference scaler that runs too, choose devices by this annotation."""
@@ -20,7 +18,6 @@ OPERATOR_LOOK = "dds.cohdi.io/look"
 """An annotation of dds on a ComposableResource: when it asked the operator to look at it (RFC 3339). The operator does not read
 it; any change of the object makes it look."""
 RESOURCES = "composableresources"
-RULES = "devicetaintrules"
 MARK = "cohdi.io/delete-device"
 MARKED = "true"
 ONLINE = "Online"
@@ -116,25 +113,6 @@ class UnmarkVictim(Write):
         if MARK not in live.annotations:
             return Done(written=False)
         server.merge(live, {"metadata": {"annotations": {MARK: None}}})
-        return Done()
-
-
-@dataclass(frozen=True, slots=True)
-class LiftTaint(Write):
-    """TaintLifted: delete the rule with that uid."""
-
-    name: str
-    uid: str
-
-    def _once(self, server: Server) -> Result:
-        if not server.serves(RULES):
-            return Obsolete(f"{RULES} are not served any more")
-        live = server.listed(Ref(RULES, self.name))
-        if live is None or live.uid != self.uid or live.deleting:
-            return Done(written=False)
-        if live.labels.get(OWNER_LABEL) != OWNER:
-            return Obsolete(f"{live.ref} is not ours any more")
-        server.delete(live)
         return Done()
 
 

@@ -16,7 +16,6 @@ from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.write.conditions import CLAIMS, Signalled, SteerPod, TellClaims, Telling
 from dds_adapters.kubernetes.write.devices import (
     LabelNode,
-    LiftTaint,
     MarkVictim,
     NudgeOperator,
     StampUse,
@@ -340,10 +339,6 @@ def _unmark(decision: e.VictimUnmarked, at: int, state: State) -> Task:
     return Task(work, (thing,), target=decision.resource, replaces=f"{thing}: mark")
 
 
-def _lift(decision: e.TaintLifted, at: int, state: State) -> Task:
-    return Task(LiftTaint(decision.name, decision.rule), (f"devicetaintrules/{decision.name}",), target=decision.rule)
-
-
 def _stamp(decision: e.UsedStamped, at: int, state: State) -> Task:
     thing = _resource_object(decision.resource)
     work = StampUse(decision.name, decision.resource, rfc3339(decision.at))
@@ -382,7 +377,6 @@ _PLANS: Plans[State] = {
     e.HoldEnded: _end_hold,
     e.VictimMarked: _mark,
     e.VictimUnmarked: _unmark,
-    e.TaintLifted: _lift,
     e.UsedStamped: _stamp,
     e.OperatorNudged: _nudge,
 }

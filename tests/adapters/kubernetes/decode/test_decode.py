@@ -100,7 +100,7 @@ WHOLE: dict[str, Any] = {
         },
     ),
     "deviceclasses": DeviceClass("u-1", "gpu", ("device.driver == 'gpu.nvidia.com'",), "example.com/gpu"),
-    "devicetaintrules": TaintRule("u-1", "t1", "gpu.nvidia.com", "n1", "gpu-0", TAINT, {"team": "blue"}),
+    "devicetaintrules": TaintRule("u-1", "t1", "gpu.nvidia.com", "n1", "gpu-0", TAINT),
     "nodes": Node("u-1", "n1", {"team": "blue"}, (TAINT,), unschedulable=True),
     "pods": Pod(
         uid="u-1",

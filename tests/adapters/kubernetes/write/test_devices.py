@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from dds_adapters.kubernetes.cluster import Answer, Unreachable
-from dds_adapters.kubernetes.watch.watch_spec import VERSIONS
 from dds_adapters.kubernetes.write.devices import (
     LabelNode,
-    LiftTaint,
     MarkVictim,
     NudgeOperator,
     StampUse,
@@ -275,57 +273,6 @@ def test_a_look_whose_answer_is_lost_is_one() -> None:
     version, stage.writer.after = stage.get(RESOURCE, "a")["metadata"]["resourceVersion"], None
     assert isinstance(stage.carry_out(look(uid)), Done)
     assert marks(stage) == {LOOK: WHEN} and stage.get(RESOURCE, "a")["metadata"]["resourceVersion"] == version
-
-
-# --- taint rules of an older dds ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("version", VERSIONS[RULES])
-def test_a_rule_is_deleted_once_and_only_the_very_one(version: str) -> None:
-    stage = WrittenObjects()
-    stage.served[RULES] = version
-    lift = LiftTaint("r", uid_of(stage.rule("r")))
-    assert stage.carry_out(LiftTaint("r", "another uid")) == Done(written=False)
-    assert stage.carry_out(lift) == Done()
-    assert stage.carry_out(lift) == Done(written=False)
-    assert stage.admin.list(RULES) == [] and stage.writes == 1
-
-
-def test_a_rule_that_is_not_served_any_more_needs_no_deletion() -> None:
-    stage = WrittenObjects()
-    lift = LiftTaint("r", uid_of(stage.rule("r")))
-    del stage.served[RULES]
-    assert isinstance(stage.carry_out(lift), Obsolete)
-    assert stage.writer.requests == {}
-
-
-def test_a_rule_that_somebody_made_their_own_stays() -> None:
-    stage = WrittenObjects()
-    lift = LiftTaint("r", uid_of(stage.rule("r")))
-    stage.edit(RULES, "r", {"metadata": {"labels": {"app.kubernetes.io/managed-by": "somebody"}}})
-    assert isinstance(stage.carry_out(lift), Obsolete)
-    assert len(stage.admin.list(RULES)) == 1
-
-
-def test_a_rule_that_was_replaced_under_the_delete_stays() -> None:
-    stage = WrittenObjects()
-    lift = LiftTaint("r", uid_of(stage.rule("r")))
-
-    def replaced() -> None:
-        stage.admin.delete(RULES, "r")
-        stage.rule("r")
-
-    stage.meanwhile("DELETE", replaced)
-    assert stage.carry_out(lift) == Done(written=False)
-    assert len(stage.admin.list(RULES)) == 1
-
-
-def test_a_rule_that_is_being_deleted_is_not_deleted_again() -> None:
-    stage = WrittenObjects()
-    lift = LiftTaint("r", uid_of(stage.rule("r")))
-    stage.leaving(RULES, "r")
-    assert stage.carry_out(lift) == Done(written=False)
-    assert stage.writes == 0
 
 
 # --- stamps and labels -------------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from dds_adapters.kubernetes.write.conditions import SteerPod, TellClaims
 from dds_adapters.kubernetes.write.devices import (
     LabelNode,
-    LiftTaint,
     MarkVictim,
     NudgeOperator,
     StampUse,
@@ -27,7 +26,7 @@ from dds_adapters.kubernetes.write.plan import Overtaken, plan, stamps
 from dds_adapters.kubernetes.write.requests import LowerRequest, RaiseRequest, StampEpoch
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Obsolete, Task
 from dds_core.events import Superseded, WriteRefused
-from dds_core.model import AttachRequest, Pod, Taint, TaintRule
+from dds_core.model import AttachRequest, Pod
 from dds_core.scaler import events as e
 from tests.core.scaler.test_called_off import SECOND_PAUSE, called_off, hanging, wait
 from tests.support.world import A100, RESCHEDULE, World, one_node
@@ -482,16 +481,6 @@ def test_a_hold_that_is_being_given_up_is_not_made(over: str) -> None:
         assert "res0" not in world.state.holds
     (task,) = plan(held, "id", 1, world.state)
     assert isinstance(task.work, Overtaken) and task.objects == OF_DEVICE
-
-
-def test_a_rule_of_an_older_dds_is_deleted() -> None:
-    world = world_of("attach")
-    desk = Desk(world)
-    world.observe(TaintRule("rule-uid", "dds-a", *FACE, Taint("cohdi.io/detach", "", "NoSchedule"), OURS))
-    world.tick(3)
-    lift = desk.of(LiftTaint)
-    assert lift.work == LiftTaint("dds-a", "rule-uid")
-    assert (lift.target, lift.objects, lift.needs) == ("rule-uid", ("devicetaintrules/dds-a",), "attach")
 
 
 def test_a_use_is_stamped_when_the_device_is_free_again() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from dds_adapters.kubernetes.decode import decoding
 from dds_adapters.kubernetes.write.conditions import CLAIMS, Signalled, SteerPod, TellClaims, Telling
-from dds_adapters.kubernetes.write.devices import LiftTaint
+from dds_adapters.kubernetes.write.devices import LabelNode
 from dds_adapters.kubernetes.write.live_object import Ref
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Obsolete
 from dds_core.scaler.events import Entry
@@ -164,8 +164,9 @@ def test_every_kind_of_write_is_allowed() -> None:
 
 def test_a_power_that_is_off_declines_its_writes_in_one_line() -> None:
     stage = WrittenObjects()
-    dds = stage.grant("dds", role("cluster", EVERYTHING - {"taint_rules"}))
-    result = LiftTaint("r", uid_of(stage.rule("r"))).carry_out(dds, stage.versions)
+    dds = stage.grant("dds", role("cluster", EVERYTHING - {"labels"}))
+    node = stage.get("nodes", "node0")
+    result = LabelNode("node0", uid_of(node), (("a", "1"),)).carry_out(dds, stage.versions)
     assert isinstance(result, Declined) and (result.code, result.reason) == (403, "Forbidden")
-    assert "devicetaintrules" in result.text and "\n" not in result.text
-    assert len(stage.admin.list("devicetaintrules")) == 1
+    assert "nodes" in result.text and "\n" not in result.text
+    assert stage.get("nodes", "node0") == node

@@ -17,7 +17,11 @@ from dds_core.timeline import Moment
 DATA = Path(__file__).parents[3] / "data"
 RECORDINGS = tuple(sorted(path.name.split(".")[0] for path in (DATA / "recordings").glob("*.jsonl.gz")))
 LOGS = tuple(
-    sorted(path.name.split(".")[0] for path in (DATA / "logs").glob("*.log.jsonl.gz") if "publisher" not in path.name)
+    sorted(
+        path.name.split(".")[0]
+        for path in (DATA / "logs").glob("*.log.jsonl.gz")
+        if "-scaler" in path.name or path.name == "archived.log.jsonl.gz"
+    )
 )
 
 
