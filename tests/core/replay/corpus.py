@@ -48,9 +48,9 @@ ARCHIVE, REST = "archived.archive.jsonl.gz", "archived.log.jsonl.gz"
 
 
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the index says of a log: `database` and `export` hold it, `state` the state that it folds to. `head` is the
-    hash of its last event, `fold` the digest of that state, `loaded` that of what a process starts with: the newest checkpoint and
-    what follows."""
+    """What the index says of a log: `database` and `export` hold it, `state` the state that it folds to. `head` is the hash of
+    its last event, `fold` the digest of that state, `loaded` that of what a process starts with: the newest checkpoint and what
+    follows."""
 
     name: str
     database: str

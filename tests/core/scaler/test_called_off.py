@@ -448,7 +448,7 @@ def test_where_tries_are_slow_the_first_pause_is_where_they_are_rarest() -> None
 
 
 def test_where_a_request_takes_as_long_as_the_longest_wait_nothing_is_called_off() -> None:
-    """A fabric that needs a quarter of an hour for a device: an order may be under way at any time. The search for a pause ends."""
+    """The fabric needs a quarter of an hour for a device: an order may be under way at any time. The search for a pause ends."""
     assert list(pauses(0, 1200 * SECOND)) == []
     world = hanging(slow=1000)
     wait(world, 4000)
