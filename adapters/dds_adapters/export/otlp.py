@@ -20,7 +20,6 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Sp
 
 from dds_adapters.export.story import Story
 from dds_core.scaler.history import WHOSE, Attempt, ClaimHistory
-from dds_core.scaler.history import Span as Stage
 
 _AT_ONCE = 80
 """Spans a line at most: collectors cut a line at a mebibyte, and readers put together what belongs to one trace."""
@@ -78,13 +77,13 @@ def _spans(claim: ClaimHistory, story: Story) -> Iterator[Span]:
         yield span(own, root, "attempt", (one.since, one.until), about)
     for part in claim.spans:
         number = bisect_right(begun, part.since) - 1
-        parent = ids[number] if number >= 0 and _within(part, claim.attempts[number]) else root
+        parent = ids[number] if number >= 0 and _within(part.until, claim.attempts[number]) else root
         about = {"stage": part.stage, "whose": WHOSE.get(part.stage), "node": part.node}
         yield span(_id(8, claim.uid, "stage", part.since), parent, part.stage, (part.since, part.until), about)
 
 
-def _within(stage: Stage, one: Attempt) -> bool:
-    return not one.until or 0 < stage.until <= one.until
+def _within(until: int, one: Attempt) -> bool:
+    return not one.until or 0 < until <= one.until
 
 
 def _attributes(about: dict[str, Any]) -> list[KeyValue]:

@@ -11,18 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
-    BUILTIN_CLOCK_BOOTTIME,
-    BUILTIN_CLOCK_REALTIME,
-    ClockSnapshot,
-    CounterDescriptor,
-    DebugAnnotation,
-    ProcessDescriptor,
-    Trace,
-    TracePacket,
-    TrackDescriptor,
-    TrackEvent,
-)
+from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
 
 from dds_adapters.export.story import Story
 from dds_core.scaler.history import BOUND, WHOSE, Attempt, ClaimHistory, DeviceHistory, DeviceSpan, Span
@@ -38,7 +27,7 @@ class Slice(NamedTuple):
 
     since: int
     until: int
-    begin: TrackEvent
+    begin: pb.TrackEvent
 
 
 def perfetto(story: Story) -> Iterator[bytes]:
@@ -89,9 +78,9 @@ class _Trace:
         for state in STATES:
             spans = [span for device in history.devices.values() for span in device.spans if span.state == state]
             self._counter(f"devices {state}", spans)
-        track = self._track(_CLUSTER, TrackDescriptor(uuid=_uuid("alerts", 0), name="alerts"))
+        track = self._track(_CLUSTER, pb.TrackDescriptor(uuid=_uuid("alerts", 0), name="alerts"))
         for alert in self.story.alerts:
-            event = _event(TrackEvent.TYPE_INSTANT, "alert", alert.reason, of=alert.of, text=alert.text)
+            event = _event(pb.TrackEvent.TYPE_INSTANT, "alert", alert.reason, of=alert.of, text=alert.text)
             self._add(alert.at, track, event)
 
     def claims(self) -> None:
@@ -102,7 +91,7 @@ class _Trace:
             for one in claim.attempts:
                 if one.outcome == "failed":
                     name = f"failed: {one.reason}"
-                    event = _event(TrackEvent.TYPE_INSTANT, "failure", name, cause=one.cause, node=one.node)
+                    event = _event(pb.TrackEvent.TYPE_INSTANT, "failure", name, cause=one.cause, node=one.node)
                     self._add(one.until, _uuid(claim.uid, 0), event)
 
     def _of_claim(self, claim: ClaimHistory) -> Iterator[Slice]:
@@ -136,28 +125,29 @@ class _Trace:
     def _slice(self, span: Attempt | Span | DeviceSpan, category: str, name: str, **notes: str | None) -> Slice:
         """A span that still goes on is cut at the end of the log, and marked as such."""
         goes_on = None if span.until else "it goes on"
-        begin = _event(TrackEvent.TYPE_SLICE_BEGIN, category, name, **notes, open=goes_on)
+        begin = _event(pb.TrackEvent.TYPE_SLICE_BEGIN, category, name, **notes, open=goes_on)
         return Slice(span.since, span.until or self.story.now, begin)
 
     def _slices(self, pid: int, uid: str, name: str, slices: Iterable[Slice]) -> None:
         """On tracks that are shown as one."""
-        merged = TrackDescriptor.SIBLING_MERGE_BEHAVIOR_BY_SIBLING_MERGE_KEY
-        about = TrackDescriptor(name=name, description=uid, sibling_merge_behavior=merged, sibling_merge_key=uid)
+        merged = pb.TrackDescriptor.SIBLING_MERGE_BEHAVIOR_BY_SIBLING_MERGE_KEY
+        about = pb.TrackDescriptor(name=name, description=uid, sibling_merge_behavior=merged, sibling_merge_key=uid)
         for number, lane in enumerate(lanes(slices)):
             about.uuid = _uuid(uid, number)
             track = self._track(pid, about)
             ends: list[int] = []
             for one in lane:
                 while ends and ends[-1] <= one.since:
-                    self._add(ends.pop(), track, TrackEvent(type=TrackEvent.TYPE_SLICE_END))
+                    self._add(ends.pop(), track, pb.TrackEvent(type=pb.TrackEvent.TYPE_SLICE_END))
                 self._add(one.since, track, one.begin)
                 ends.append(one.until)
             for end in reversed(ends):
-                self._add(end, track, TrackEvent(type=TrackEvent.TYPE_SLICE_END))
+                self._add(end, track, pb.TrackEvent(type=pb.TrackEvent.TYPE_SLICE_END))
 
     def _counter(self, name: str, spans: Iterable[Span | DeviceSpan]) -> None:
         """How many of these there are at once, from the first wanted instant on."""
-        track = self._track(_CLUSTER, TrackDescriptor(uuid=_uuid(name, 0), name=name, counter=CounterDescriptor()))
+        about = pb.TrackDescriptor(uuid=_uuid(name, 0), name=name, counter=pb.CounterDescriptor())
+        track = self._track(_CLUSTER, about)
         changes = Counter({self.story.since: 0})
         for span in spans:
             changes[max(span.since, self.story.since)] += 1
@@ -167,42 +157,41 @@ class _Trace:
         for at, change in sorted(changes.items()):
             number += change
             if change or at == self.story.since:
-                self._add(at, track, TrackEvent(type=TrackEvent.TYPE_COUNTER, counter_value=number))
+                self._add(at, track, pb.TrackEvent(type=pb.TrackEvent.TYPE_COUNTER, counter_value=number))
 
     def _process(self, pid: int, name: str) -> None:
-        process = ProcessDescriptor(pid=pid, process_name=name)
-        by_time = TrackDescriptor.CHRONOLOGICAL
-        track = TrackDescriptor(uuid=_uuid(pid), process=process, child_ordering=by_time)
-        self.tracks.append(_packet(TracePacket(track_descriptor=track)))
+        process, order = pb.ProcessDescriptor(pid=pid, process_name=name), pb.TrackDescriptor.CHRONOLOGICAL
+        track = pb.TrackDescriptor(uuid=_uuid(pid), process=process, child_ordering=order)
+        self.tracks.append(_packet(pb.TracePacket(track_descriptor=track)))
 
-    def _track(self, pid: int, track: TrackDescriptor) -> int:
+    def _track(self, pid: int, track: pb.TrackDescriptor) -> int:
         track.parent_uuid = _uuid(pid)
-        self.tracks.append(_packet(TracePacket(track_descriptor=track)))
+        self.tracks.append(_packet(pb.TracePacket(track_descriptor=track)))
         return track.uuid
 
-    def _add(self, at: int, track: int, event: TrackEvent) -> None:
+    def _add(self, at: int, track: int, event: pb.TrackEvent) -> None:
         event.track_uuid = track
-        self.events.append((at, _packet(TracePacket(timestamp=at * _NANOSECONDS, track_event=event))))
+        self.events.append((at, _packet(pb.TracePacket(timestamp=at * _NANOSECONDS, track_event=event))))
 
 
-def _event(kind: TrackEvent.Type, category: str, name: str, **notes: str | None) -> TrackEvent:
-    found = [DebugAnnotation(name=key, string_value=text) for key, text in notes.items() if text]
-    return TrackEvent(type=kind, categories=[category], name=name, debug_annotations=found)
+def _event(kind: pb.TrackEvent.Type, category: str, name: str, **notes: str | None) -> pb.TrackEvent:
+    found = [pb.DebugAnnotation(name=key, string_value=text) for key, text in notes.items() if text]
+    return pb.TrackEvent(type=kind, categories=[category], name=name, debug_annotations=found)
 
 
 def _clock(at: int) -> bytes:
     """The trace's own clock, that of the time since a boot, shows the wall clock's time."""
-    now, ids = at * _NANOSECONDS, (BUILTIN_CLOCK_BOOTTIME, BUILTIN_CLOCK_REALTIME)
-    clocks = [ClockSnapshot.Clock(clock_id=one, timestamp=now) for one in ids]
-    snapshot = ClockSnapshot(clocks=clocks, primary_trace_clock=BUILTIN_CLOCK_BOOTTIME)
-    begin = TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
-    return _packet(TracePacket(timestamp=now, clock_snapshot=snapshot, sequence_flags=begin))
+    now, ids = at * _NANOSECONDS, (pb.BUILTIN_CLOCK_BOOTTIME, pb.BUILTIN_CLOCK_REALTIME)
+    clocks = [pb.ClockSnapshot.Clock(clock_id=one, timestamp=now) for one in ids]
+    snapshot = pb.ClockSnapshot(clocks=clocks, primary_trace_clock=pb.BUILTIN_CLOCK_BOOTTIME)
+    begin = pb.TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
+    return _packet(pb.TracePacket(timestamp=now, clock_snapshot=snapshot, sequence_flags=begin))
 
 
-def _packet(packet: TracePacket) -> bytes:
+def _packet(packet: pb.TracePacket) -> bytes:
     """As a trace of its own: traces one after the other are one trace."""
     packet.trusted_packet_sequence_id = 1
-    return Trace(packet=[packet]).SerializeToString()
+    return pb.Trace(packet=[packet]).SerializeToString()
 
 
 def _uuid(*parts: object) -> int:
