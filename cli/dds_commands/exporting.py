@@ -7,8 +7,9 @@ from io import TextIOWrapper
 
 import click
 
-from dds_adapters.export import TABLES, Story, csv_table, otlp, perfetto
+from dds_adapters.export import TABLES, Story, csv_table
 from dds_commands.parameters import end_options, output_options, period, require_file, since_option, source_arguments
+from dds_commands.running import require as require_extra
 from dds_commands.screen import note, progress
 from dds_commands.sources import Opened, cut, require
 from dds_core.errors import InputError
@@ -38,12 +39,15 @@ def export(
     otlp      one trace per claim, as JSON lines for OpenTelemetry's collector and Jaeger
     perfetto  a timeline of all claims and devices, for https://ui.perfetto.dev; needs -o FILE
 
+    otlp and perfetto need the extra export.
     --since leaves out what ended before, and exports everything else whole; --table use counts device-time from then on.
     """
     if table is not None and form != "csv":
         raise InputError(f"--table says nothing with --format {form}", fix="leave it out, or use --format csv")
     if form == "perfetto":
         require_file("a trace of Perfetto is no text")
+    if form != "csv":
+        require_extra("export")
     with Opened() as opened:
         source = opened.source(sources, url, name)
         require(source, SCALER, "give the log of a scaler: --name CLUSTER/scaler")
@@ -57,12 +61,17 @@ def export(
 
 def _write(story: Story, form: str, table: str) -> None:
     sys.stdout.flush()
-    if form != "csv":
-        for part in otlp(story) if form == "otlp" else perfetto(story):
-            sys.stdout.buffer.write(part)
+    if form == "csv":
+        text = TextIOWrapper(sys.stdout.buffer, encoding="utf-8", errors="replace", newline="")
+        try:
+            csv_table(table, story, text)
+        finally:
+            text.detach()
         return
-    text = TextIOWrapper(sys.stdout.buffer, encoding="utf-8", errors="replace", newline="")
-    try:
-        csv_table(table, story, text)
-    finally:
-        text.detach()
+    # Here and not above: a table needs no extra, and does not wait for these packages.
+    if form == "otlp":
+        from dds_adapters.export.otlp import otlp as parts
+    else:
+        from dds_adapters.export.perfetto import perfetto as parts
+    for part in parts(story):
+        sys.stdout.buffer.write(part)

@@ -29,7 +29,12 @@ COMPLETING = "_DDS_COMPLETE"
 FINE, INPUT, VERIFICATION, UNFIT, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
 
 _SERVE = ("kubernetes", "prometheus_client", "httpx", "httpcore", "cryptography")
-PACKAGES = {"serve": _SERVE, "lab": ("httptools", *_SERVE), "autoscaler": ("grpc", "google.protobuf", *_SERVE)}
+PACKAGES = {
+    "serve": _SERVE,
+    "lab": ("httptools", *_SERVE),
+    "autoscaler": ("grpc", "google.protobuf", *_SERVE),
+    "export": ("perfetto", "opentelemetry.proto", "google.protobuf"),
+}
 """Packages that an extra installs and that its commands import. A command needs one extra at most."""
 
 

@@ -38,7 +38,12 @@ MAY_IMPORT_OTHERS = {
     "dds_migrations": {"sqlalchemy", "alembic"},
 }
 # What only some parts of our packages may load, so that whoever imports a package does not pay for it.
-ONLY_BELOW = {"cel_expr_python": {"dds_core.matching", "dds_lab.api.expressions"}, "re2": {"dds_core.matching"}}
+ONLY_BELOW = {
+    "cel_expr_python": {"dds_core.matching", "dds_lab.api.expressions"},
+    "re2": {"dds_core.matching"},
+    "perfetto": {"dds_adapters.export.perfetto"},
+    "opentelemetry": {"dds_adapters.export.otlp"},
+}
 # A list of what is allowed and not of what is forbidden: who wants another module has to argue that it is pure.
 PURE_STANDARD_LIBRARY = (
     "__future__ abc ast base64 binascii bisect codecs collections contextlib copy dataclasses datetime "
@@ -57,6 +62,7 @@ DISTRIBUTION_OF = {
     "urllib3": "kubernetes",
     "prometheus_client": "prometheus-client",
     "google": "protobuf",
+    "opentelemetry": "opentelemetry-proto",
     "grpc": "grpcio",
 }
 
@@ -260,6 +266,7 @@ def test_importing_the_core_loads_no_adapter_and_none_of_their_libraries() -> No
         ("dds_lab.lab", "import dds_commands"),
         ("dds_lab.lab", "import dds_whatif"),
         ("dds_whatif.traces", "import dds_commands"),
+        ("dds_adapters.export.__init__", "from perfetto.trace_builder import proto_builder"),
         ("dds_adapters.sql.log", "from dds_adapters import kubernetes"),
         ("dds_adapters.sql.log", "from ..kubernetes import decode"),
         ("dds_adapters.sql.__init__", "from ..kubernetes import decode"),

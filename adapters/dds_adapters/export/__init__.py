@@ -1,8 +1,9 @@
-"""The histories of claims and devices in the forms of other tools: Perfetto's traces, OTLP, CSV."""
+"""The histories of claims and devices in the forms of other tools: Perfetto's traces, OTLP, CSV.
 
-from dds_adapters.export.otlp import otlp
-from dds_adapters.export.perfetto import perfetto
+`otlp` and `perfetto` are imported from their modules: these need the extra `export`.
+"""
+
 from dds_adapters.export.story import Story
 from dds_adapters.export.tables import TABLES, csv_table
 
-__all__ = ["TABLES", "Story", "csv_table", "otlp", "perfetto"]
+__all__ = ["TABLES", "Story", "csv_table"]

@@ -1,8 +1,6 @@
 """A Perfetto trace: a track a claim with its attempts and their stages, a process a node with a track a device, counters, alerts.
 
-Encoded here: of protobuf it takes two wire types and some thirty fields, and a library would be one more package for that. The
-numbers are those of Perfetto's trace.proto, trace_packet.proto and track_event.proto. Instants are nanoseconds of the wall clock;
-a snapshot of the clocks tells the reader so.
+Instants are nanoseconds of the wall clock; a snapshot of the clocks tells the reader so.
 """
 
 from __future__ import annotations
@@ -13,35 +11,23 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from dds_adapters.export.story import Story
-from dds_core.scaler.history import BOUND, WHOSE, ClaimHistory, DeviceHistory, DeviceSpan, Span
-from dds_core.scaler.spending import STATES
+from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
 
-_PACKET = 1  # of Trace
-_CLOCKS, _TIMESTAMP, _SEQUENCE, _EVENT, _FLAGS, _TRACK = 6, 8, 10, 11, 13, 60  # of TracePacket
-_CLOCK, _PRIMARY, _CLOCK_ID, _CLOCK_TIME = 1, 2, 1, 2  # of ClockSnapshot, and of a clock in it
-_REALTIME, _BOOTTIME = 1, 6
-_UUID, _TRACK_NAME, _PROCESS, _PARENT, _COUNTER = 1, 2, 3, 5, 8  # of TrackDescriptor
-_ORDER, _DESCRIPTION, _MERGE, _MERGE_KEY = 11, 14, 15, 16
-_BY_TIME, _BY_KEY = 2, 3
-_PID, _PROCESS_NAME = 1, 6  # of ProcessDescriptor
-_ANNOTATION, _TYPE, _TRACK_UUID, _CATEGORY, _NAME, _VALUE = 4, 9, 11, 22, 23, 30  # of TrackEvent
-_BEGIN, _END, _INSTANT, _COUNT = 1, 2, 3, 4
-_TEXT, _KEY = 6, 10  # of DebugAnnotation
+from dds_adapters.export.story import Story
+from dds_core.scaler.history import BOUND, WHOSE, Attempt, ClaimHistory, DeviceHistory, DeviceSpan, Span
+from dds_core.scaler.spending import STATES
 
 _CLUSTER, _CLAIMS, _NODES = 1, 2, 3
 """Numbers of processes; nodes have those from the last one on."""
 _NANOSECONDS = 1_000
 
-_Field = tuple[int, int | str | bytes]
-
 
 class Slice(NamedTuple):
-    """Something on a track, from an instant until another; `about` are fields of the event that begins it."""
+    """Something on a track, from an instant until another, and the event that begins it."""
 
     since: int
     until: int
-    about: tuple[_Field, ...]
+    begin: pb.TrackEvent
 
 
 def perfetto(story: Story) -> Iterator[bytes]:
@@ -92,10 +78,10 @@ class _Trace:
         for state in STATES:
             spans = [span for device in history.devices.values() for span in device.spans if span.state == state]
             self._counter(f"devices {state}", spans)
-        track = self._track(_CLUSTER, "alerts", "alerts")
+        track = self._track(_CLUSTER, pb.TrackDescriptor(uuid=_uuid("alerts", 0), name="alerts"))
         for alert in self.story.alerts:
-            about = _about("alert", alert.reason, of=alert.of, text=alert.text)
-            self._event(alert.at, _INSTANT, track, *about)
+            event = _event(pb.TrackEvent.TYPE_INSTANT, "alert", alert.reason, of=alert.of, text=alert.text)
+            self._add(alert.at, track, event)
 
     def claims(self) -> None:
         """Attempts with their stages, and where one failed."""
@@ -104,12 +90,14 @@ class _Trace:
             self._slices(_CLAIMS, claim.uid, claim.name, self._of_claim(claim))
             for one in claim.attempts:
                 if one.outcome == "failed":
-                    about = _about("failure", f"failed: {one.reason}", cause=one.cause, node=one.node)
-                    self._event(one.until, _INSTANT, _uuid(claim.uid, 0), *about)
+                    name = f"failed: {one.reason}"
+                    event = _event(pb.TrackEvent.TYPE_INSTANT, "failure", name, cause=one.cause, node=one.node)
+                    self._add(one.until, _uuid(claim.uid, 0), event)
 
     def _of_claim(self, claim: ClaimHistory) -> Iterator[Slice]:
         for one in claim.attempts:
-            about = _about(
+            yield self._slice(
+                one,
                 "attempt",
                 f"attempt: {one.reason or one.outcome or 'under way'}",
                 attempt=f"{one.cycle}.{one.number}",
@@ -118,10 +106,8 @@ class _Trace:
                 devices=", ".join(self.story.names(one.devices)),
                 cause=one.cause,
             )
-            yield self._slice(one.since, one.until, about)
         for span in claim.spans:
-            about = _about("stage", span.stage, node=span.node, whose=WHOSE.get(span.stage))
-            yield self._slice(span.since, span.until, about)
+            yield self._slice(span, "stage", span.stage, node=span.node, whose=WHOSE.get(span.stage))
 
     def nodes(self) -> None:
         """Devices, each in its states."""
@@ -134,28 +120,34 @@ class _Trace:
     def _of_device(self, device: DeviceHistory) -> Iterator[Slice]:
         for span in device.spans:
             claims = ", ".join(self.story.names(span.claims))
-            yield self._slice(span.since, span.until, _about("state", span.state, claims=claims, of=device.resource))
+            yield self._slice(span, "state", span.state, claims=claims, of=device.resource)
 
-    def _slice(self, since: int, until: int, about: tuple[_Field, ...]) -> Slice:
+    def _slice(self, span: Attempt | Span | DeviceSpan, category: str, name: str, **notes: str | None) -> Slice:
         """A span that still goes on is cut at the end of the log, and marked as such."""
-        return Slice(since, until or self.story.now, about if until else (*about, _note("open", "it goes on")))
+        goes_on = None if span.until else "it goes on"
+        begin = _event(pb.TrackEvent.TYPE_SLICE_BEGIN, category, name, **notes, open=goes_on)
+        return Slice(span.since, span.until or self.story.now, begin)
 
     def _slices(self, pid: int, uid: str, name: str, slices: Iterable[Slice]) -> None:
         """On tracks that are shown as one."""
+        merged = pb.TrackDescriptor.SIBLING_MERGE_BEHAVIOR_BY_SIBLING_MERGE_KEY
+        about = pb.TrackDescriptor(name=name, description=uid, sibling_merge_behavior=merged, sibling_merge_key=uid)
         for number, lane in enumerate(lanes(slices)):
-            track = self._track(pid, name, uid, number, (_DESCRIPTION, uid), (_MERGE, _BY_KEY), (_MERGE_KEY, uid))
+            about.uuid = _uuid(uid, number)
+            track = self._track(pid, about)
             ends: list[int] = []
             for one in lane:
                 while ends and ends[-1] <= one.since:
-                    self._event(ends.pop(), _END, track)
-                self._event(one.since, _BEGIN, track, *one.about)
+                    self._add(ends.pop(), track, pb.TrackEvent(type=pb.TrackEvent.TYPE_SLICE_END))
+                self._add(one.since, track, one.begin)
                 ends.append(one.until)
             for end in reversed(ends):
-                self._event(end, _END, track)
+                self._add(end, track, pb.TrackEvent(type=pb.TrackEvent.TYPE_SLICE_END))
 
     def _counter(self, name: str, spans: Iterable[Span | DeviceSpan]) -> None:
         """How many of these there are at once, from the first wanted instant on."""
-        track = self._track(_CLUSTER, name, name, 0, (_COUNTER, b""))
+        about = pb.TrackDescriptor(uuid=_uuid(name, 0), name=name, counter=pb.CounterDescriptor())
+        track = self._track(_CLUSTER, about)
         changes = Counter({self.story.since: 0})
         for span in spans:
             changes[max(span.since, self.story.since)] += 1
@@ -165,62 +157,43 @@ class _Trace:
         for at, change in sorted(changes.items()):
             number += change
             if change or at == self.story.since:
-                self._event(at, _COUNT, track, (_VALUE, number))
+                self._add(at, track, pb.TrackEvent(type=pb.TrackEvent.TYPE_COUNTER, counter_value=number))
 
     def _process(self, pid: int, name: str) -> None:
-        process = message((_PID, pid), (_PROCESS_NAME, name))
-        self.tracks.append(_packet((_TRACK, message((_UUID, _uuid(pid)), (_PROCESS, process), (_ORDER, _BY_TIME)))))
+        process, order = pb.ProcessDescriptor(pid=pid, process_name=name), pb.TrackDescriptor.CHRONOLOGICAL
+        track = pb.TrackDescriptor(uuid=_uuid(pid), process=process, child_ordering=order)
+        self.tracks.append(_packet(pb.TracePacket(track_descriptor=track)))
 
-    def _track(self, pid: int, name: str, uid: str, number: int = 0, *more: _Field) -> int:
-        uuid = _uuid(uid, number)
-        self.tracks.append(_packet((_TRACK, message((_UUID, uuid), (_PARENT, _uuid(pid)), (_TRACK_NAME, name), *more))))
-        return uuid
+    def _track(self, pid: int, track: pb.TrackDescriptor) -> int:
+        track.parent_uuid = _uuid(pid)
+        self.tracks.append(_packet(pb.TracePacket(track_descriptor=track)))
+        return track.uuid
 
-    def _event(self, at: int, kind: int, track: int, *more: _Field) -> None:
-        event = message((_TYPE, kind), (_TRACK_UUID, track), *more)
-        self.events.append((at, _packet((_TIMESTAMP, at * _NANOSECONDS), (_EVENT, event))))
-
-
-def _about(category: str, name: str, **more: str | None) -> tuple[_Field, ...]:
-    return (_CATEGORY, category), (_NAME, name), *(_note(key, text) for key, text in more.items() if text)
+    def _add(self, at: int, track: int, event: pb.TrackEvent) -> None:
+        event.track_uuid = track
+        self.events.append((at, _packet(pb.TracePacket(timestamp=at * _NANOSECONDS, track_event=event))))
 
 
-def _note(key: str, text: str) -> _Field:
-    return _ANNOTATION, message((_KEY, key), (_TEXT, text))
+def _event(kind: pb.TrackEvent.Type, category: str, name: str, **notes: str | None) -> pb.TrackEvent:
+    found = [pb.DebugAnnotation(name=key, string_value=text) for key, text in notes.items() if text]
+    return pb.TrackEvent(type=kind, categories=[category], name=name, debug_annotations=found)
 
 
 def _clock(at: int) -> bytes:
     """The trace's own clock, that of the time since a boot, shows the wall clock's time."""
-    both = [message((_CLOCK_ID, clock), (_CLOCK_TIME, at * _NANOSECONDS)) for clock in (_BOOTTIME, _REALTIME)]
-    snapshot = message(*((_CLOCK, clock) for clock in both), (_PRIMARY, _BOOTTIME))
-    return _packet((_TIMESTAMP, at * _NANOSECONDS), (_CLOCKS, snapshot), (_FLAGS, 1))
+    now, ids = at * _NANOSECONDS, (pb.BUILTIN_CLOCK_BOOTTIME, pb.BUILTIN_CLOCK_REALTIME)
+    clocks = [pb.ClockSnapshot.Clock(clock_id=one, timestamp=now) for one in ids]
+    snapshot = pb.ClockSnapshot(clocks=clocks, primary_trace_clock=pb.BUILTIN_CLOCK_BOOTTIME)
+    begin = pb.TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
+    return _packet(pb.TracePacket(timestamp=now, clock_snapshot=snapshot, sequence_flags=begin))
 
 
-def _packet(*fields: _Field) -> bytes:
-    return message((_PACKET, message(*fields, (_SEQUENCE, 1))))
+def _packet(packet: pb.TracePacket) -> bytes:
+    """As a trace of its own: traces one after the other are one trace."""
+    packet.trusted_packet_sequence_id = 1
+    return pb.Trace(packet=[packet]).SerializeToString()
 
 
 def _uuid(*parts: object) -> int:
     """The same number for the same thing in each export."""
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:8], "big")
-
-
-def message(*fields: _Field) -> bytes:
-    """Protobuf's wire form: numbers as varints, text and messages with their length."""
-    made = bytearray()
-    for number, value in fields:
-        if isinstance(value, int):
-            made += _varint(number << 3) + _varint(value)
-        else:
-            data = value.encode("utf-8", "replace") if isinstance(value, str) else value
-            made += _varint(number << 3 | 2) + _varint(len(data)) + data
-    return bytes(made)
-
-
-def _varint(value: int) -> bytes:
-    made = bytearray()
-    while value > 0x7F:
-        made.append(value & 0x7F | 0x80)
-        value >>= 7
-    made.append(value)
-    return bytes(made)
