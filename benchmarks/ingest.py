@@ -27,7 +27,7 @@ from dds_adapters.kubernetes.watch.reflector import Reflector
 from dds_adapters.kubernetes.watch.watch_spec import WatchSpec
 from dds_core import State
 from dds_core.errors import DdsError
-from dds_core.scaler.fold import apply
+from dds_core.scaler.folds import apply
 
 CLAIMS, CHANGES = 10_000, 4
 EVENTS = CLAIMS * CHANGES

@@ -70,7 +70,7 @@ from dds_core.replay import OPEN_LOOP, re_decide
 from dds_core.replay.logged import of_steps
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.events import ClaimMoved, DeviceMoved
-from dds_core.scaler.fold import apply
+from dds_core.scaler.folds import apply
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State
 from dds_core.timeline import LEGEND, Entry, Moment, Subject, as_data, path_diagram, render_lines

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dds_core.autoscaler.deadlines import DeadlineQueue
+from dds_core.autoscaler.deciding import decide
 from dds_core.autoscaler.events import EVENTS
-from dds_core.autoscaler.fold import apply
+from dds_core.autoscaler.folds import apply
 from dds_core.autoscaler.policy import read_autoscale_policy
-from dds_core.autoscaler.rules import decide
 from dds_core.autoscaler.state import PROJECTION, Fleet, dump, load, same
 from dds_core.autoscaler.timeline import TOLD
 from dds_core.component import Component

@@ -6,10 +6,10 @@ from dds_core.component import Component
 from dds_core.fingerprint import PUBLISHER_FINGERPRINT
 from dds_core.kit.work import NO_INVARIANTS
 from dds_core.publisher.deadlines import DeadlineQueue
+from dds_core.publisher.deciding import decide
 from dds_core.publisher.events import EVENTS
-from dds_core.publisher.fold import apply
+from dds_core.publisher.folds import apply
 from dds_core.publisher.policy import read_publish_policy
-from dds_core.publisher.rules import decide
 from dds_core.publisher.state import PROJECTION, PoolState, dump, load, same
 from dds_core.publisher.timeline import TOLD
 

@@ -1,6 +1,6 @@
 """The publisher's state, folded from its log: all that its rules know, questions that several of them ask, dump and load.
 
-One owner holds it, and only `dds_core.publisher.fold.apply` changes it. Rules look only at what `dirty` names: what the current
+One owner holds it, and only `dds_core.publisher.folds.apply` changes it. Rules look only at what `dirty` names: what the current
 group touched.
 """
 

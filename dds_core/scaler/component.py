@@ -6,11 +6,11 @@ from dds_core.component import Component
 from dds_core.engine import EngineOf
 from dds_core.fingerprint import FINGERPRINT
 from dds_core.scaler.deadlines import DeadlineQueue
+from dds_core.scaler.deciding import decide
 from dds_core.scaler.events import EVENTS
-from dds_core.scaler.fold import apply
+from dds_core.scaler.folds import apply
 from dds_core.scaler.invariants import INVARIANTS
 from dds_core.scaler.policy import read_policy
-from dds_core.scaler.rules import decide
 from dds_core.scaler.state import PROJECTION, State, dump, load, same
 from dds_core.scaler.timeline import TOLD
 

@@ -21,6 +21,8 @@ PLUGIN_START = MICROSECONDS
 TWO_CHECKS = 65 * MICROSECONDS
 """An error of a device that has its id counts only after so long: the operator keeps the text until its next look has succeeded,
 and one failed question to the manager is an error."""
+SURE = 2
+"""So many looks in a row that found a device there show that the operator does not wait for the fabric's answer."""
 FIRST_RETRY = 5 * (MICROSECONDS // 1000)
 """A failed order is tried again after this time, which doubles with each failure."""
 LONGEST_RETRY = 1000 * MICROSECONDS

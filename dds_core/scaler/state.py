@@ -1,6 +1,6 @@
 """The scaler's state, folded from its log: all that its rules know, questions that several of them ask, dump and load.
 
-One owner holds it, and only `dds_core.scaler.fold.apply` changes it. Rules look only at what `dirty` names: what the current
+One owner holds it, and only `dds_core.scaler.folds.apply` changes it. Rules look only at what `dirty` names: what the current
 group touched.
 """
 
@@ -12,6 +12,7 @@ from dds_core.kit.policy import Mode
 from dds_core.kit.state import Form
 from dds_core.model import (
     BEING_ATTACHED,
+    BLOCKING,
     ONLINE,
     RESOURCE_ATTACHING,
     Allocation,
@@ -23,6 +24,7 @@ from dds_core.model import (
     Node,
     Pod,
     Result,
+    Taint,
     model_of_device,
 )
 from dds_core.scaler.events import ReservedDevice
@@ -119,6 +121,17 @@ class State(Indexes):
         and the operator may detach it once more for the old resource."""
         rows = (self.resources.rows[uid] for uid in self.resources_of_uuid[resource.uuid] if uid != resource.uid)
         return any(one.node == resource.node and one.leaving for one in rows)
+
+    def taints_of(self, resource: FabricResource) -> set[Taint]:
+        """Taints that keep the scheduler from the device (from all of it, if that is listed); none if one of its faces has
+        none."""
+        keys = self.keys_of[resource.uuid] if resource.uuid else frozenset()
+        if all(self.pools[key[:2]].free == len(self.pools[key[:2]].devices) for key in keys):
+            return set()
+        faces = [key for key in keys if not self.face(key).part] or list(keys)
+        devices = [device for key in faces if (device := self.device(key)) is not None]
+        taints = [{taint for taint in device.taints if taint.effect in BLOCKING} for device in devices]
+        return set().union(*taints) if all(taints) else set()
 
     def names_of(self, resource: FabricResource) -> set[DeviceKey]:
         """The names in slices under which claims can have the device on its node; none while no slice lists it there. While its

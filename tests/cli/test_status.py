@@ -24,7 +24,7 @@ from dds_core.log import Group, Head, MemoryLog
 from dds_core.model import Constraint, Device, Slice, Taint
 from dds_core.publisher.model import PoolSlice
 from dds_core.scaler.events import ConfigGone, CoolDown, NodeGone, VictimMarked
-from dds_core.scaler.fold import apply
+from dds_core.scaler.folds import apply
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State
 from dds_core.timeline import Moment

@@ -12,8 +12,8 @@ from dds_core.engine import Step
 from dds_core.model import AttachRequest, FabricResource, Observed
 from dds_core.scaler import events as e
 from dds_core.scaler.component import Engine
-from dds_core.scaler.fold import apply
-from dds_core.scaler.rules import decide
+from dds_core.scaler.deciding import decide
+from dds_core.scaler.folds import apply
 from dds_core.scaler.state import State, dump
 from tests.property import invariants
 from tests.property.actors import ACTORS, JOBS, act, carry_out

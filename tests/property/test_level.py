@@ -33,7 +33,7 @@ from dds_core.model import (
 )
 from dds_core.scaler import events as e
 from dds_core.scaler.component import Engine
-from dds_core.scaler.rules import decide
+from dds_core.scaler.deciding import decide
 from dds_core.scaler.state import State, dump, load
 from tests.property import invariants
 from tests.property.cluster import A100, H100, MI300, NODES, PREFIX, START, Cluster, Kind, Move

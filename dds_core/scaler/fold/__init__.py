@@ -1,14 +1,1 @@
-"""`apply`: the fold of one event into the scaler's state."""
-
-from __future__ import annotations
-
-from collections.abc import Callable
-
-from dds_core.events import Event
-from dds_core.kit import work as kit
-from dds_core.scaler.fold import control, decisions, lives, objects
-from dds_core.scaler.state import State
-
-FOLDS = {**kit.FOLDS, **objects.FOLDS, **control.FOLDS, **decisions.FOLDS, **lives.FOLDS}
-
-apply: Callable[[State, Event, int], State] = kit.folding(FOLDS)
+"""The folds of the scaler's events, one module per kind; `folds` has them all."""

@@ -10,9 +10,9 @@ from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.work import Fold
 from dds_core.scaler import events as e
 from dds_core.scaler.fold import reuse
-from dds_core.scaler.fold.decisions import RELISTED, advance_stage, fence_due, hold_is, settled_due, void_unseen
-from dds_core.scaler.fold.looks import UNANSWERED
-from dds_core.scaler.fold.objects import FIXED, fix_by_policy, note_fixed
+from dds_core.scaler.fold.decisions import advance_stage, fence_due, hold_is, settled_due, void_unseen
+from dds_core.scaler.fold.objects import fix_by_policy, note_fixed
+from dds_core.scaler.keys import FIXED, RELISTED, UNANSWERED
 from dds_core.scaler.policy import read_policy
 from dds_core.scaler.state import State
 

@@ -20,6 +20,7 @@ from dds_core.model import FAILED_CONDITION, RESCHEDULE, AttachRequest
 from dds_core.scaler import events as e
 from dds_core.scaler.fold import reuse
 from dds_core.scaler.fold.looks import nudge_void, nudged
+from dds_core.scaler.keys import LET_GO, ORDERED, UNGUARDED, UNHELD
 from dds_core.scaler.model import (
     ANY_VERSION,
     NO_DEVICE,
@@ -38,9 +39,6 @@ from dds_core.scaler.model import (
 from dds_core.scaler.state import State
 
 # -- requests ----------------------------------------------------------------------------------------------------------
-
-ORDERED = "ordered"
-"""Key of `fired_deadlines` with the name of a node: when dds's first order, or the operator's first resource there, was seen."""
 
 
 def note_ordered(state: State, node: str, at: int) -> None:
@@ -185,12 +183,6 @@ def _hand_overs_unseen(state: State, unseen: set[Key]) -> None:
 
 
 # -- exchanges ---------------------------------------------------------------------------------------------------------
-
-RELISTED, UNGUARDED, UNHELD = ("claims", "relisted"), ("guard", "refused"), ("hold", "refused")
-"""Keys of `fired_deadlines` for other instants: when the watch of claims last restarted, and when a step of an exchange or of a
-hold was last refused because rights or the guard's policy are missing."""
-LET_GO = "let-go"
-"""Such a key with the uid of a device: when its hold ended."""
 
 
 def _exchange_begun(state: State, event: e.ExchangeBegun, at: int) -> None:

@@ -9,7 +9,7 @@ from dds_core.events import Event
 from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.kit.work import Fold, forget_words, gone_with
-from dds_core.lifecycle import ATTACHING, claim_edge_exists, claim_target, device_target
+from dds_core.lifecycle import ATTACHING, claim_edge_exists, device_target
 from dds_core.model import FAILED_CONDITION, Claim, DeviceKey
 from dds_core.scaler import events as e
 from dds_core.scaler.fold import reuse
@@ -297,33 +297,6 @@ def _measure(state: State, took: int) -> None:
     rate = state.rates.get("") or Rate()
     service = share if not rate.count else 0.7 * rate.service + 0.3 * share
     state.rates.put("", Rate(round(service, 6), min(rate.count + 1, 1000)))
-
-
-def move(
-    uid: str,
-    life: ClaimLife,
-    trigger: str,
-    cause: str,
-    *,
-    devices: tuple[str, ...] = (),
-    promises: tuple[e.ReservedDevice, ...] = (),
-    ordered: bool = True,
-) -> e.ClaimMoved | None:
-    """The step that `trigger` makes within the attempt; None if the state does not name it. `ordered`: see `claim_target`."""
-    target = claim_target(trigger, life.state, ordered=ordered)
-    if target is None:
-        return None
-    return e.ClaimMoved(
-        claim=uid,
-        trigger=trigger,
-        source=life.state,
-        target=target,
-        cycle=life.cycle,
-        attempt=life.attempt,
-        cause=cause,
-        devices=devices,
-        promises=promises,
-    )
 
 
 FOLDS: dict[type[Event], Fold] = {

@@ -10,22 +10,15 @@ from msgspec.structs import replace
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.model import ONLINE, RESOURCE_ATTACHING, RESOURCE_DETACHING, FabricResource, Slice
 from dds_core.scaler import events as e
+from dds_core.scaler.keys import BUSY, BUSY_SINCE, UNANSWERED, WROTE
 from dds_core.scaler.model import Listing, Look, Pace
-from dds_core.scaler.operator import PLUGIN_REST, PLUGIN_START, POLL, WHOLE_REQUEST
+from dds_core.scaler.operator import PLUGIN_REST, PLUGIN_START, POLL, SURE, WHOLE_REQUEST
 from dds_core.scaler.state import State
 
 _ON_ITS_WAY = (RESOURCE_ATTACHING, RESOURCE_DETACHING)
 _AT_A_LOOK = MICROSECONDS
 """What is seen so soon after a look was found by it."""
 _ANSWER = 5 * MICROSECONDS
-UNANSWERED = "nudges/unanswered"
-"""Counter of nudges in a row after which the operator did nothing for `_ANSWER`, although it was not busy with an order."""
-WROTE = "operator/wrote"
-"""Counter: when the operator last wrote the status of a resource. Its one worker has done nothing else since."""
-BUSY, BUSY_SINCE = "operator/busy", "operator/busy since"
-"""Counters: how long its worker may have been at work before that in all, and since when it is, 0 if it is not."""
-SURE = 2
-"""So many looks in a row that found a device there show that the operator does not wait for the fabric's answer."""
 
 
 def resource_looked_at(state: State, old: FabricResource | None, new: FabricResource, at: int) -> None:

@@ -23,7 +23,6 @@ from dds_core.kit.work import (
     undone,
 )
 from dds_core.model import (
-    BLOCKING,
     RESOURCE_ATTACHING,
     Allocation,
     AttachRequest,
@@ -31,12 +30,12 @@ from dds_core.model import (
     DeviceKey,
     FabricResource,
     Slice,
-    Taint,
 )
 from dds_core.scaler import events as e
-from dds_core.scaler.fold.decisions import ORDERED, detach_void, hold_seen, note_ordered, order_met
+from dds_core.scaler.fold.decisions import detach_void, hold_seen, note_ordered, order_met
 from dds_core.scaler.fold.lives import forget_claim
 from dds_core.scaler.fold.looks import listings_end, looks_end, resource_looked_at, slice_looked_at, touch
+from dds_core.scaler.keys import FIXED, ORDERED
 from dds_core.scaler.model import (
     CONDEMNED,
     COOLING,
@@ -60,20 +59,7 @@ _WITH_POD = gone_with(e.EVENTS, "pod")
 _WITH_NODE, _WITH_CELL = gone_with(e.EVENTS, "node"), gone_with(e.EVENTS, "cell")
 
 
-FIXED = ("fixed", "noted")
-"""Key of `fired_deadlines`: when dds first looked which devices belong to the machines."""
 _FAR_AHEAD = 600 * MICROSECONDS
-
-
-def taints_of(state: State, resource: FabricResource) -> set[Taint]:
-    """Taints that keep the scheduler from the device (from all of it, if that is listed); none if one of its faces has none."""
-    keys = state.keys_of[resource.uuid] if resource.uuid else frozenset()
-    if all(state.pools[key[:2]].free == len(state.pools[key[:2]].devices) for key in keys):
-        return set()
-    faces = [key for key in keys if not state.face(key).part] or list(keys)
-    devices = [device for key in faces if (device := state.device(key)) is not None]
-    taints = [{taint for taint in device.taints if taint.effect in BLOCKING} for device in devices]
-    return set().union(*taints) if all(taints) else set()
 
 
 def _slice_observed(state: State, event: Any, at: int) -> None:
@@ -213,7 +199,7 @@ def _is_unlisted(state: State, resource: FabricResource) -> bool:
 
 def _tell_taints_again(state: State, uuids: set[str]) -> None:
     for uid in {uid for uuid in uuids for uid in state.resources_of_uuid[uuid]}:
-        if not taints_of(state, state.resources.rows[uid]):
+        if not state.taints_of(state.resources.rows[uid]):
             state.clear_alert(uid, DEVICE_TAINTED)
 
 

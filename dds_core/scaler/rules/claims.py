@@ -16,7 +16,6 @@ from dds_core.lifecycle import (
 )
 from dds_core.model import BEING_ATTACHED, FINISHED, RESCHEDULE, Allocation, Claim
 from dds_core.scaler.events import ClaimMoved, ReservedDevice
-from dds_core.scaler.fold.lives import move
 from dds_core.scaler.model import DEVICE_TWICE, NO_PROGRESS, ClaimLife
 from dds_core.scaler.rules.assignment import Assignment, assign
 from dds_core.scaler.rules.detach import end_stray_hold
@@ -24,6 +23,7 @@ from dds_core.scaler.rules.devices import SLOW
 from dds_core.scaler.rules.exchange import exchanged, next_step
 from dds_core.scaler.rules.failures import fail, fail_overdue
 from dds_core.scaler.rules.handover import steer, tell_kept
+from dds_core.scaler.rules.lives import move
 from dds_core.scaler.rules.orders import limits_of, usable
 from dds_core.scaler.state import State, Work
 

@@ -34,8 +34,8 @@ from dds_core.scaler.events import (
     VictimMarked,
     VictimUnmarked,
 )
-from dds_core.scaler.fold.decisions import LET_GO, UNHELD, fence_due
-from dds_core.scaler.fold.looks import BUSY, BUSY_SINCE
+from dds_core.scaler.fold.decisions import fence_due
+from dds_core.scaler.keys import BUSY, BUSY_SINCE, LET_GO, UNHELD
 from dds_core.scaler.model import HELD_IN_VAIN, HOLD_REFUSED, NO_DEVICE, DeviceLife, Fence, Hold, Look, hold_name
 from dds_core.scaler.operator import RARE, WHOLE_REQUEST, pauses, verdict
 from dds_core.scaler.rules.assignment import Assignment, assign

@@ -7,7 +7,6 @@ from dds_core.kit.policy import MICROSECONDS
 from dds_core.lifecycle import DEVICE_DETACHING, IDLE, MARKED, NEW, REQUESTED, USED, device_target
 from dds_core.model import GOING, ONLINE, AttachRequest, DeviceKey, FabricResource
 from dds_core.scaler.events import DeviceMoved, UsedStamped
-from dds_core.scaler.fold.objects import taints_of
 from dds_core.scaler.model import (
     DEVICE_ERROR,
     DEVICE_LOST,
@@ -144,7 +143,7 @@ def check_health(work: Work, uid: str) -> None:
     if state.is_lost(uid):
         text = f"{whose} is not listed by its node's driver, which lists others; another is ordered for who waits"
         work.alert(uid, DEVICE_UNLISTED, text)
-    taints = sorted(taint.key for taint in taints_of(state, resource))
+    taints = sorted(taint.key for taint in state.taints_of(resource))
     if taints:
         work.alert(
             uid, DEVICE_TAINTED, f"{whose} is tainted by its driver and is handed to nobody: {', '.join(taints)}"

@@ -26,7 +26,8 @@ from dds_core.scaler.events import (
     ReservedDevice,
     Swap,
 )
-from dds_core.scaler.fold.decisions import RELISTED, UNGUARDED, settled_due
+from dds_core.scaler.fold.decisions import settled_due
+from dds_core.scaler.keys import RELISTED, UNGUARDED
 from dds_core.scaler.model import Exchange, release_of
 from dds_core.scaler.rules.assignment import assign
 from dds_core.scaler.state import State, Work

@@ -15,9 +15,9 @@ from __future__ import annotations
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.model import RESOURCE_ATTACHING, RESOURCE_DETACHING, FabricResource
 from dds_core.scaler.events import OperatorNudged
-from dds_core.scaler.fold.looks import SURE, UNANSWERED
+from dds_core.scaler.keys import UNANSWERED
 from dds_core.scaler.model import Listing, Look, Pace
-from dds_core.scaler.operator import PLUGIN_REST, PLUGIN_START, POLL
+from dds_core.scaler.operator import PLUGIN_REST, PLUGIN_START, POLL, SURE
 from dds_core.scaler.state import State, Work
 
 _MOST = 4

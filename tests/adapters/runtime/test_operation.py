@@ -18,7 +18,7 @@ from dds_core.errors import FileError
 from dds_core.events import Capabilities, Event, PolicyChanged, Synced
 from dds_core.model import Config
 from dds_core.scaler.events import ConfigObserved
-from dds_core.scaler.fold import apply
+from dds_core.scaler.folds import apply
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State
 from dds_lab.shipped import find

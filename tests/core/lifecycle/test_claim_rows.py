@@ -11,7 +11,7 @@ from dds_core.kit.state import Table
 from dds_core.lifecycle import CLAIM_STATES, CLAIM_TABLE, NEW, claim_edge_exists, claim_target
 from dds_core.model import AttachRequest, Claim, Node, Pod, Result
 from dds_core.scaler import events as e
-from dds_core.scaler.fold import apply
+from dds_core.scaler.folds import apply
 from dds_core.scaler.state import State
 from tests.core.lifecycle.lives import (
     PREPARED,

@@ -7,7 +7,7 @@ import pytest
 from dds_core.errors import IllegalTransition
 from dds_core.lifecycle import DEVICE_STATES, DEVICE_TABLE, device_target
 from dds_core.scaler import events as e
-from dds_core.scaler.fold import apply
+from dds_core.scaler.folds import apply
 from tests.core.lifecycle.lives import a_device_on_the_node, attached_locally, let_go, new
 from tests.support.world import World
 

@@ -6,9 +6,9 @@ from msgspec.structs import replace
 from dds_core.model import FabricResource
 from dds_core.publisher import events as e
 from dds_core.publisher.deadlines import DeadlineQueue, deadlines
-from dds_core.publisher.fold import apply
+from dds_core.publisher.deciding import decide
+from dds_core.publisher.folds import apply
 from dds_core.publisher.model import Host, Machine, PoolConfig, PoolSlice
-from dds_core.publisher.rules import decide
 from tests.support.publisher_world import A100, A100_0, H100, PublisherWorld, labelled, published, usual
 
 

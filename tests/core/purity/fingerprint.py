@@ -17,7 +17,7 @@ from pathlib import Path
 import dds_core
 
 CORE = Path(dds_core.__file__).parent
-DECIDING = dict.fromkeys(("scaler", "publisher", "autoscaler"), ("rules", "deadlines", "fold"))
+DECIDING = dict.fromkeys(("scaler", "publisher", "autoscaler"), ("deciding", "deadlines", "folds"))
 """By component, where deciding and folding begin; whatever they import decides too."""
 NAMES = {
     "scaler": "FINGERPRINT",

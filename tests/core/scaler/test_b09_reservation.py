@@ -6,7 +6,7 @@ Here a device is promised to one claim, in the log before any signal, and the pr
 from dds_core.model import Result
 from dds_core.scaler import events as e
 from dds_core.scaler.component import Engine
-from dds_core.scaler.fold import apply
+from dds_core.scaler.folds import apply
 from dds_core.scaler.state import State
 from tests.core.scaler.pools import pool_results
 from tests.support.world import A100, GPU, H100, World, one_node

@@ -4,8 +4,8 @@ from msgspec.structs import replace
 
 from dds_core.model import Claim, Pod, Result
 from dds_core.scaler import events as e
-from dds_core.scaler.fold import apply
-from dds_core.scaler.rules import decide
+from dds_core.scaler.deciding import decide
+from dds_core.scaler.folds import apply
 from tests.core.scaler.pools import pool_results
 from tests.support.world import A100, H100, RESCHEDULE, World, one_node
 

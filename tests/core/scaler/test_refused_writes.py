@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from dds_core.model import AttachRequest, Node
+from dds_core.scaler import deciding
 from dds_core.scaler import events as e
-from dds_core.scaler import rules
 from dds_core.scaler.state import Work
 from tests.support.world import A100, World, one_node
 
@@ -215,14 +215,14 @@ def test_what_may_be_tried_again_is_looked_at_and_nothing_else() -> None:
     refused(world, "AttachOrdered", world.only(e.AttachOrdered).request)
     before = len(world.steps)
     looked: list[str] = []
-    healthy = rules.for_node
+    healthy = deciding.for_node
 
     def watched(work: Work, name: str) -> None:
         looked.append(name)
         healthy(work, name)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rules, "for_node", watched)
+        patch.setattr(deciding, "for_node", watched)
         world.tick(30)
     fact = world.steps[before].fact
     assert isinstance(fact, e.DeadlinePassed) and fact.kind == "retry"

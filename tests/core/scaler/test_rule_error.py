@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from dds_core import MemoryLog, verify
 from dds_core.engine import Step
 from dds_core.kit.work import INVARIANT_BROKEN, RULE_ERROR
+from dds_core.scaler import deciding
 from dds_core.scaler import events as e
-from dds_core.scaler import rules
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.rules import claims, labels
 from dds_core.scaler.rules.assignment import Assignment
@@ -60,7 +60,7 @@ def test_rules_that_keep_undoing_each_other_end_and_stop_no_other(monkeypatch: p
             work.state.dirty.nodes.add(name)
         healthy(work, name, assignments)
 
-    monkeypatch.setattr(rules, "label", restless)
+    monkeypatch.setattr(deciding, "label", restless)
     world.node("node0")
     world.node("node1")
     world.pool(A100, 4)
@@ -140,7 +140,7 @@ def test_what_is_refused_at_a_node_stops_nothing_else_there(monkeypatch: pytest.
             )
         )
 
-    monkeypatch.setattr(rules, "order", refused)
+    monkeypatch.setattr(deciding, "order", refused)
     world.waits("mine", "node0")
     world.holds("user", "node0", "gpu-GPU-res0")
     assert any("within-maximum" in one.text for one in world.events(e.Alerted))

@@ -21,8 +21,7 @@ from dds_adapters.sql import Database, upgrade
 from dds_core.events import DeadlinePassed, Event, WriteDone, WriteRefused
 from dds_core.log import EventLog
 from dds_core.scaler.events import AttachOrdered, ConfigObserved, DevicesGiven, HandOver, NodeObserved
-from dds_core.scaler.fold.decisions import ORDERED
-from dds_core.scaler.fold.objects import FIXED
+from dds_core.scaler.keys import FIXED, ORDERED
 from dds_lab.driver import Direct
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.cluster import Cluster, Nodes

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from dds_core.model import Claim, FabricResource
 from dds_core.publisher import events as e
+from dds_core.publisher.deciding import decide
 from dds_core.publisher.model import FreeDevice, Host, Machine, PoolConfig, PoolSlice
-from dds_core.publisher.rules import decide
 from tests.property.streams import QUICK, SOAK
 from tests.support.publisher_world import A100, A100_0, H100, PublisherWorld, labelled, withdrawn
 

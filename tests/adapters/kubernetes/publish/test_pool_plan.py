@@ -18,7 +18,7 @@ from dds_adapters.kubernetes.write.tasks import Declined, Done, Task
 from dds_core.events import Alerted, Event, NodeLabelled, PolicyChanged, Rejected, Seen, Started, difference
 from dds_core.model import Taint
 from dds_core.publisher.events import MachineObserved, PoolPublished, PoolWithdrawn
-from dds_core.publisher.fold import apply
+from dds_core.publisher.folds import apply
 from dds_core.publisher.model import MANAGED_BY, Host, Machine, PoolConfig, PoolSlice
 from dds_core.publisher.policy import PublishPolicy
 from dds_core.publisher.state import PoolState

@@ -11,7 +11,7 @@ import pytest
 from dds_core.events import Checkpoint
 from dds_core.lifecycle import BOUND as IN_USE
 from dds_core.lifecycle import WAITING
-from dds_core.scaler.fold import apply
+from dds_core.scaler.folds import apply
 from dds_core.scaler.history import BOUND, ClaimHistory, History, Span
 from dds_core.scaler.history.words import advice, folded, summary
 from dds_core.scaler.state import PROJECTION, State, dump

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from dds_core.scaler.fold import apply
+from dds_core.scaler.folds import apply
 from dds_core.scaler.history import History
 from dds_core.scaler.history.usage import shares
 from dds_core.scaler.spending import STATES, USED

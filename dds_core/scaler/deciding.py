@@ -1,0 +1,194 @@
+"""`decide`: which transitions and decisions follow from the fact that was folded last.
+
+The rules look at devices, then claims, then taint rules, then nodes, and again until nothing is dirty. Every event that they emit
+is folded at once, so that the next rule sees it.
+"""
+
+from __future__ import annotations
+
+from dds_core.lifecycle import PENDING, WAITING
+from dds_core.scaler.events import ReservedDevice
+from dds_core.scaler.folds import apply
+from dds_core.scaler.invariants import INVARIANTS
+from dds_core.scaler.model import UNDECIDED
+from dds_core.scaler.rules import claims, detach, devices
+from dds_core.scaler.rules.assignment import Assignment, assign, undecided_because
+from dds_core.scaler.rules.detach import rebalance
+from dds_core.scaler.rules.failures import definite_due, fail, tell_failures
+from dds_core.scaler.rules.handover import hand_over
+from dds_core.scaler.rules.labels import label
+from dds_core.scaler.rules.lives import move
+from dds_core.scaler.rules.nudges import nudge
+from dds_core.scaler.rules.orders import (
+    end_cool_downs,
+    fit_surplus,
+    order,
+    prewarm,
+    tell_refused,
+    who_waited_for,
+    withdraw,
+)
+from dds_core.scaler.rules.reservations import drop_overdue, ready_devices_of, reserve
+from dds_core.scaler.rules.suiting import unjudged
+from dds_core.scaler.state import State, Work
+
+
+def decide(state: State, at: int, *, keep: bool = False) -> Work:
+    """Run the rules at the instant `at`; `emitted` of the result is what follows from the last fact. The state is afterwards as
+    it was, unless `keep`. Before `Synced` nothing follows, because the state is incomplete. A run always ends: an object whose
+    rules keep undoing each other is left alone, like one whose rule fails."""
+    return Work(state, at, apply, INVARIANTS).decide(_run, keep)
+
+
+def _run(work: Work) -> None:
+    state = work.state
+    if not state.synced:
+        work.touched.add(state.dirty.take())
+    else:
+        work.check_config(state.config.uid)
+    while state.dirty:
+        _round(work)
+
+
+def _round(work: Work) -> None:
+    """All devices until they are quiet, then all claims, then each node once: when all that a node depends on has settled."""
+    state = work.state
+    dirty, touched = state.dirty, work.touched
+    if dirty.everything:
+        state.touch_everything()
+        dirty.everything = False
+        touched.everything = True
+    if dirty.devices:
+        uids, dirty.devices = dirty.devices, set()
+        touched.devices |= uids
+        for uid in sorted(uids):
+            work.guarded("rules.devices.step", devices.step, uid)
+            work.guarded("rules.detach.check_departures", detach.check_departures, uid)
+            work.guarded("rules.devices.check_health", devices.check_health, uid)
+            work.guarded("rules.devices.check_progress", devices.check_progress, uid)
+            if uid in state.looks:
+                work.guarded("rules.nudges.nudge", nudge, uid)
+    elif dirty.claims:
+        uids, dirty.claims = dirty.claims, set()
+        touched.claims |= uids
+        for uid in sorted(uids):
+            work.guarded("rules.claims.step", claims.step, uid)
+    else:
+        if dirty.freed:
+            freed, dirty.freed = dirty.freed, set()
+            dirty.nodes |= who_waited_for(state, freed)
+        names, dirty.nodes = dirty.nodes, set()
+        touched.nodes |= names
+        for name in sorted(names):
+            for_node(work, name)
+
+
+def for_node(work: Work, node: str) -> None:
+    """All decisions for one node: the devices of waiting claims, orders, hand-overs, detaches. Each is a step of its own: an
+    error in one stops no other, least of all the one that unmarks a victim."""
+    state, assignments = work.state, list[Assignment]()
+    if node:  # a claim without a node can only fail
+        if state.reservations_at[node]:
+            work.guarded("rules.reservations.drop_overdue", drop_overdue, node)
+        if state.somebody_waits(node):
+            work.guarded("rules.assignment.assign", _assign, node, assignments)
+        for assignment in assignments:
+            work.guarded("rules.advance", _advance, assignment.claim.uid, assignment, node)
+            work.guarded("rules.claims.tell_hidden", claims.tell_hidden, assignment.claim.uid, assignment, node)
+        assignments = [
+            one for one in assignments if state.lives.rows[one.claim.uid].state in WAITING
+        ]  # some may just have failed
+        if state.requests_at[node]:
+            work.guarded("rules.orders.fit_surplus", fit_surplus, node)
+        if state.orders:
+            work.guarded("rules.orders.withdraw", withdraw, node, assignments)
+        if assignments:
+            work.guarded("rules.orders.order", order, node, assignments)
+        if state.refusals:
+            for assignment in assignments:
+                work.guarded("rules.orders.tell_refused", tell_refused, assignment.claim.uid, assignment, node)
+        for assignment in assignments:
+            if assignment.complete:
+                work.guarded("rules.handover.hand_over", hand_over, assignment.claim.uid, node)
+        if assignments and state.policy.rebalance and state.mode != "attach":
+            work.guarded("rules.detach.rebalance", rebalance, node, assignments)
+        if state.resources_at[node] or state.requests_at[node] or state.holds_at[node]:
+            _give_back(work, node, assignments)
+        work.guarded("rules.orders.prewarm", prewarm, node, assignments)
+        if state.cooling_at[node]:
+            work.guarded("rules.orders.end_cool_downs", end_cool_downs, node)
+        work.guarded("rules.labels.label", label, node, assignments)
+    if state.unexplained:
+        work.guarded("rules.devices.tell_unexplained", devices.tell_unexplained, node)
+    if state.failed_at[node]:
+        work.guarded("rules.failures.tell_failures", tell_failures, node)
+
+
+def _assign(work: Work, node: str, assignments: list[Assignment]) -> None:
+    assignments[:] = assign(work.state, node)
+
+
+def _give_back(work: Work, node: str, assignments: list[Assignment]) -> None:
+    """Check the holds and fences of the node, and choose devices that have idled long enough."""
+    state = work.state
+    wanted = {uid for one in assignments for uid in one.resources}
+    for one in assignments:
+        for name in dict.fromkeys(one.missing):
+            wanted |= unjudged(state, node, one.claim, state.models[name]).keys()
+    work.guarded("rules.detach.unmark", detach.unmark, node)
+    fenced = sorted(uid for uid in state.resources_at[node] if uid in state.fences) if state.fences else ()
+    for uid in fenced:
+        work.guarded("rules.detach.check_fence", detach.check_fence, uid, wanted)
+    for uid in sorted(state.holds_at[node]):
+        work.guarded("rules.detach.check_hold", detach.check_hold, uid, wanted)
+    work.guarded("rules.detach.detach", detach.detach, node, assignments, wanted)
+
+
+def _advance(work: Work, uid: str, assignment: Assignment, node: str) -> None:
+    """`device_ready` when every unit has its device (in live modes only with a reservation), `ordered` when every unit is
+    ordered, `failed` when an attach error is definite."""
+    life = work.state.lives.rows[assignment.claim.uid]
+    if assignment.complete:
+        if reserve(work, assignment, life, node) or not work.state.live:
+            _advanced(work, assignment, "device_ready", _ready_cause(assignment), ready_devices_of(assignment))
+        return
+    if assignment.undecided:
+        work.alert(uid, UNDECIDED, undecided_because(assignment, node))
+    if assignment.asked and life.state == PENDING:
+        _advanced(work, assignment, "ordered", _asked_cause(work, assignment, node))
+    for model, uid in assignment.erring:
+        due = definite_due(work.state, uid)
+        if due is not None and work.has_come(due):
+            resource = work.state.resources.rows[uid]
+            life = work.state.lives.rows[assignment.claim.uid]
+            fail(work, assignment.claim, life, "AttachFailed", resource.error, model, observed=True)
+            return
+
+
+def _ready_cause(assignment: Assignment) -> str:
+    if assignment.looks and not assignment.resources:
+        return "it looks at what is there"
+    names = ", ".join(found.uuid or found.key[2] for _, found in assignment.ready)
+    there = f"{names} {'is' if len(assignment.ready) == 1 else 'are'} there and free"
+    allocation = assignment.claim.allocation
+    before = {result.request for result in allocation.results} if allocation is not None else set()
+    now = {promise.request for promise, _ in assignment.ready}
+    if now <= before:
+        return there
+    return f"{there}, for {', '.join(sorted(now - before))} instead of {', '.join(sorted(before - now))}"
+
+
+def _asked_cause(work: Work, assignment: Assignment, node: str) -> str:
+    models = {model.model for model in work.state.wanted_models(assignment.claim.allocation)}
+    rows = (work.state.requests.rows[uid] for uid in sorted(work.state.requests_at[node]))
+    named = [f"request {r.name} asks for {r.size} of {r.model}" for r in rows if r.model in models and not r.deleting]
+    return "; ".join(named) or "our order covers it"
+
+
+def _advanced(
+    work: Work, assignment: Assignment, trigger: str, cause: str, promises: tuple[ReservedDevice, ...] = ()
+) -> None:
+    uid = assignment.claim.uid
+    step = move(uid, work.state.lives.rows[uid], trigger, cause, devices=assignment.resources, promises=promises)
+    if step is not None:
+        work.emit(step)
