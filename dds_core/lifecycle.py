@@ -209,23 +209,30 @@ Hooks = Mapping[str, Sequence[Callable[..., Any]]]
 
 
 def claim_machine(model: Any = None, *, callbacks: Hooks | None = None, guards: Hooks | None = None) -> Machine:
-    """A `transitions` machine of the claim's life, for custom controllers.
+    """A `transitions` machine of the claim's life, for custom controllers; see `machine_of`. A model may define `nothing_ordered`
+    and `something_ordered`, the guards of the two `released` rows of Attaching; without them something counts as ordered."""
+    return machine_of(CLAIM_TABLE, model, callbacks=callbacks, guards=guards)
+
+
+def machine_of(
+    table: Sequence[Edge], model: Any = None, *, callbacks: Hooks | None = None, guards: Hooks | None = None
+) -> Machine:
+    """A `transitions` machine of a table, for custom controllers. Its first state is "New".
 
     model: the object that gets a method per trigger and a `state` attribute; the machine itself when None.
     callbacks: by trigger name, called after each transition of that trigger; by state name prefixed "on_enter_" or
         "on_exit_", called on entering or leaving that state.
     guards: by trigger name; the trigger changes nothing unless all of them give true.
     Raises ValueError for a name that the table does not have.
-    All get the `transitions` EventData. A model may define `nothing_ordered` and `something_ordered`, the guards of the two
-    `released` rows of Attaching; without them something counts as ordered. A trigger that a state does not name is ignored.
+    All get the `transitions` EventData. A trigger that a state does not name is ignored.
     """
     hooks, checks = callbacks or {}, guards or {}
-    triggers = {edge.trigger for edge in CLAIM_TABLE}
-    states = ("New", *CLAIM_STATES)
+    triggers = {edge.trigger for edge in table}
+    states = dict.fromkeys(("New", *(state for edge in table for state in (edge.source, edge.target) if state)))
     moments = {f"{moment}_{state}" for moment in ("on_enter", "on_exit") for state in states}
     for what, known, given in (("callbacks", triggers | moments, hooks), ("guards", triggers, checks)):
         if unknown := sorted(given.keys() - known):
-            raise ValueError(f"{what} under names that the claim's life does not have: {', '.join(unknown)}")
+            raise ValueError(f"{what} under names that the table does not have: {', '.join(unknown)}")
     machine = Machine(
         model=Machine.self_literal if model is None else model,
         states=list(states),
@@ -235,14 +242,14 @@ def claim_machine(model: Any = None, *, callbacks: Hooks | None = None, guards: 
         send_event=True,
     )
     target = machine if model is None else model
-    for edge in CLAIM_TABLE:
+    for edge in table:
         guarded = bool(edge.guard) and hasattr(target, edge.guard)
         if edge.guard == "nothing_ordered" and not guarded:
             continue
         machine.add_transition(
             edge.trigger,
             edge.source or "New",
-            edge.target,
+            edge.target or "New",
             conditions=[*checks.get(edge.trigger, ()), *([edge.guard] if guarded else [])],
             after=list(hooks.get(edge.trigger, ())),
         )
@@ -257,7 +264,7 @@ def mermaid(table: Sequence[Edge] = CLAIM_TABLE) -> str:
     """The table as a mermaid state diagram, one line an edge, triggers of the same pair joined."""
     arrows: dict[tuple[str, str], list[str]] = {}
     for edge in table:
-        names = arrows.setdefault((edge.source or "[*]", edge.target), [])
+        names = arrows.setdefault((edge.source or "[*]", edge.target or "[*]"), [])
         if edge.trigger not in names:
             names.append(edge.trigger)
     lines = [f"    {source} --> {target}: {', '.join(names)}" for (source, target), names in arrows.items()]

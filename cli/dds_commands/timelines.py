@@ -1,4 +1,5 @@
-"""`dds timeline`: what happened to a claim, device or node, and why. `dds diagram`: the lifecycles of claim and device."""
+"""`dds timeline`: what happened to a claim, device or node, and why. `dds diagram`: the lifecycles of claim and device, and
+the stages of what dds writes in several steps."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from dds_core.scaler.history import History
 from dds_core.scaler.history.claims import PodHistory
 from dds_core.scaler.history.data import claim_data, device_data
 from dds_core.scaler.history.words import devices_summary, folded, summary
+from dds_core.scaler.protocols import PROTOCOLS
 from dds_core.timeline import (
     LEGEND,
     AmbiguousSubject,
@@ -251,12 +253,16 @@ def show_text(
         show("nothing has changed since" if known else "nothing happened to it")
 
 
-@click.command("diagram", short_help="Print the states of a claim or device as a diagram.")
-@click.argument("life", type=click.Choice(["claim", "device"]), default="claim")
+_TABLES = {"claim": CLAIM_TABLE, "device": DEVICE_TABLE, **{one.name: one.table for one in PROTOCOLS}}
+
+
+@click.command("diagram", short_help="Print the states of a claim, a device or a protocol as a diagram.")
+@click.argument("life", type=click.Choice([*_TABLES]), default="claim")
 @output_options("mermaid", "json", "jsonl")
 def diagram(life: str, form: str) -> None:
-    """Print the states of a claim (the default) or a device as a mermaid diagram, or their transitions as JSON."""
-    table = CLAIM_TABLE if life == "claim" else DEVICE_TABLE
+    """Print the states of a claim (the default) or a device, or the stages of a protocol, as a mermaid diagram, or their
+    transitions as JSON."""
+    table = _TABLES[life]
     if form == "mermaid":
         show(mermaid(table).rstrip("\n"))
     else:

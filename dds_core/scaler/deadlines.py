@@ -8,7 +8,8 @@ from dds_core.kit import deadlines as kit
 from dds_core.kit.deadlines import Deadline, DeadlineKind, Name
 from dds_core.kit.policy import HOUR, MICROSECONDS
 from dds_core.lifecycle import ATTACHING, IDLE, PENDING
-from dds_core.scaler.fold.decisions import fence_due, settled_due
+from dds_core.scaler import hold
+from dds_core.scaler.fold.decisions import fence_due
 from dds_core.scaler.indexes import Dirty
 from dds_core.scaler.operator import TWO_CHECKS
 from dds_core.scaler.rules.claims import slow_due
@@ -17,6 +18,7 @@ from dds_core.scaler.rules.devices import progress_due
 from dds_core.scaler.rules.failures import budget_due, cools_with_fabric, definite_due, read_back_due, signal_due
 from dds_core.scaler.rules.nudges import nudge_due
 from dds_core.scaler.rules.reservations import reservation_due
+from dds_core.scaler.settling import settled_due
 from dds_core.scaler.state import State
 
 KINDS = kit.KINDS | {
@@ -93,16 +95,12 @@ def of_device(state: State, uid: str) -> Iterator[Deadline]:
         yield Deadline(idle_due(state, uid), DeadlineKind.IDLE, uid)
     if fence is not None and fence.named and not fence.wanted:
         yield Deadline(fence_due(state, fence), DeadlineKind.FENCE, uid)
-    hold = state.holds.get(uid)
-    if hold is not None and hold.stage not in ("held", "lost", "ending", "ended"):
-        yield Deadline(hold.until, DeadlineKind.HOLD, uid)
+    yield from hold.due(state, uid)
     unlisted, moving = state.unlisted.get(uid), progress_due(state, uid)
     if unlisted is not None:
         yield Deadline(unlisted + state.policy.unlisted_grace_seconds * MICROSECONDS, DeadlineKind.UNLISTED, uid)
     if moving is not None:
         yield Deadline(moving, DeadlineKind.PROGRESS, uid)
-    if hold is not None and hold.stage == "listing" and not hold.wanted:
-        yield Deadline(settled_due(state, hold.since), DeadlineKind.SETTLE, uid)
     definite, nudged, called_off = definite_due(state, uid), nudge_due(state, uid), call_off_due(state, uid)
     if definite is not None:
         yield Deadline(definite, DeadlineKind.GRACE, uid)

@@ -9,11 +9,13 @@ from dds_core.kit import work as kit
 from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.work import Fold
 from dds_core.scaler import events as e
+from dds_core.scaler import hold
 from dds_core.scaler.fold import reuse
-from dds_core.scaler.fold.decisions import advance_stage, fence_due, hold_is, settled_due, void_unseen
+from dds_core.scaler.fold.decisions import advance_stage, fence_due, void_unseen
 from dds_core.scaler.fold.objects import fix_by_policy, note_fixed
 from dds_core.scaler.keys import FIXED, RELISTED, UNANSWERED
 from dds_core.scaler.policy import read_policy
+from dds_core.scaler.settling import settled_due
 from dds_core.scaler.state import State
 
 
@@ -48,9 +50,8 @@ def _claims_listed(state: State, event: e.ClaimsListed, at: int) -> None:
     exchange = state.exchanges.get(event.resource)
     if exchange is not None and exchange.stage == "listing" and event.started >= settled_due(state, exchange.since):
         advance_stage(state, exchange.group, "listing", "listed", at)
-    hold, fence = state.holds.get(event.resource), state.fences.get(event.resource)
-    if hold is not None and hold.stage == "listing" and event.started >= settled_due(state, hold.since):
-        hold_is(state, event.resource, "listed", at)
+    hold.listed(state, event, at)
+    fence = state.fences.get(event.resource)
     if fence is not None and event.started >= fence_due(state, fence):
         state.fences.put(event.resource, replace(fence, confirmed=at))
         state.touch_device(event.resource)

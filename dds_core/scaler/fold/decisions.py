@@ -13,14 +13,15 @@ from msgspec.structs import replace
 from dds_core.events import Event
 from dds_core.kit import work as kit
 from dds_core.kit.deadlines import DeadlineKind
-from dds_core.kit.policy import HOUR, MICROSECONDS
+from dds_core.kit.policy import MICROSECONDS
 from dds_core.kit.state import Key
 from dds_core.kit.work import Fold, nothing
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, AttachRequest
 from dds_core.scaler import events as e
+from dds_core.scaler import hold
 from dds_core.scaler.fold import reuse
 from dds_core.scaler.fold.looks import nudge_void, nudged
-from dds_core.scaler.keys import LET_GO, ORDERED, UNGUARDED, UNHELD
+from dds_core.scaler.keys import ORDERED, UNGUARDED, UNHELD
 from dds_core.scaler.model import (
     ANY_VERSION,
     NO_DEVICE,
@@ -30,8 +31,6 @@ from dds_core.scaler.model import (
     Fence,
     Guarded,
     HandOverRow,
-    Hold,
-    HoldStage,
     Order,
     Reservation,
     Stage,
@@ -206,11 +205,6 @@ def advance_stage(state: State, group: Iterable[str], before: Stage, after: Stag
             state.exchanges.put(uid, replace(row, stage=after, since=at, version=version or row.version, wanted=False))
 
 
-def settled_due(state: State, since: int) -> int:
-    """The instant from which every API server is taken to obey a guard that was written at `since`."""
-    return since + state.policy.guard_settle_milliseconds * (MICROSECONDS // 1000)
-
-
 def fence_due(state: State, fence: Fence) -> int:
     """The instant from which a LIST confirms the fence. A held device is allocated, and was so before it was marked: no scheduler
     can give it away, so the LIST only has to begin later. Without a hold, what schedulers have chosen already must have been
@@ -380,107 +374,24 @@ def _labels_unseen(state: State, unseen: set[Key]) -> None:
 # -- devices -----------------------------------------------------------------------------------------------------------
 
 
-def _hold_begun(state: State, event: e.HoldBegun, at: int) -> None:
-    state.holds.put(event.resource, Hold(event.node, event.devices, event.until, at, event.reason))
-    _count_detach(state, event.resource, at)
-
-
-def _device_held(state: State, event: e.DeviceHeld, at: int) -> None:
-    hold_is(state, event.resource, "holding", at)
-
-
-def _hold_ended(state: State, event: e.HoldEnded, at: int) -> None:
-    row = state.holds.get(event.resource) or Hold(event.node, event.devices, 0, at, event.reason)
-    state.holds.put(event.resource, replace(row, stage="ending", since=at))
-    state.fired_deadlines.drop((DeadlineKind.HOLD, event.resource))
-    device = state.devices.get(event.resource)
-    if device is not None and device.idle_since and not event.reissued:
-        state.fired_deadlines.put((LET_GO, event.resource), at)
-        rounds = device.rounds + (row.stage != "lost")  # a refused step has its own pauses
-        state.devices.put(event.resource, replace(device, idle_since=at, rounds=rounds))
-
-
-def hold_is(state: State, resource: str, stage: HoldStage, at: int) -> None:
-    row = state.holds.get(resource)
-    if row is not None:
-        state.holds.put(resource, replace(row, stage=stage, since=at))
-
-
-def hold_seen(state: State, resource: str, at: int) -> None:
-    """Take in what is observed of the claim that holds a device."""
-    row = state.holds.get(resource)
-    if row is None:
-        return
-    whole = _is_held_whole(state, resource, row)
-    if row.stage == "holding" and whole:
-        hold_is(state, resource, "held", at)
-    elif row.stage == "held" and not whole:
-        hold_is(state, resource, "lost", at)
-    elif row.stage == "ended" and not state.claims_holding[resource]:
-        state.holds.drop(resource)
-
-
-def _is_held_whole(state: State, resource: str, row: Hold) -> bool:
-    claims = [state.claims.rows[uid] for uid in state.claims_holding[resource]]
-    held = {one.key for claim in claims if claim.allocation is not None for one in claim.allocation.results}
-    return held.issuperset(row.devices) and not any(claim.deleting for claim in claims)
-
-
-def _hold_void(state: State, resource: str) -> None:
-    """Give the hold up: what was written of it is removed, and it may begin again."""
-    row = state.holds.get(resource)
-    if row is not None:
-        state.holds.put(resource, replace(row, stage="lost"))
-
-
-def _hold_written(state: State, event: e.WriteDone, at: int) -> None:
-    row = state.holds.get(event.target)
-    if row is None:
-        return
-    if event.action == e.HoldBegun.__name__ and row.stage == "guarding":
-        hold_is(state, event.target, "listing", at)
-    elif event.action == e.HoldEnded.__name__ and row.stage == "ending":
-        hold_is(state, event.target, "ended", at)
-        hold_seen(state, event.target, at)
-
-
-def _holds_unseen(state: State, unseen: set[Key]) -> None:
-    """After a restart, a hold that is not seen whole is given up, and may begin again."""
-    for uid, row in list(state.holds.rows.items()):
-        if row.stage == "ended" and not state.claims_holding[uid]:
-            state.holds.drop(uid)
-        elif row.stage in ("holding", "held") and _is_held_whole(state, uid, row):
-            state.holds.put(uid, replace(row, stage="held"))
-        else:
-            state.holds.put(uid, replace(row, stage="lost"))
-            unseen.add((e.HoldEnded.__name__, uid))
-
-
-def _count_detach(state: State, resource: str, at: int) -> None:
-    state.marks.drop_where(lambda uid: state.marks.rows[uid] <= at - HOUR)
-    state.marks.put(resource, at)
-    reuse.chosen(state, resource, at)
-    state.touch_device(resource)
-
-
 def _victim_marked(state: State, event: e.VictimMarked, at: int) -> None:
     resource, key = state.resources.get(event.resource), (event.driver, event.pool, event.device)
     held = event.resource in state.holds
     state.fences.put(event.resource, Fence(at, key, resource.request if resource else "", held=held))
     state.unmarked.drop(event.resource)
     if event.device:
-        _count_detach(state, event.resource, at)
+        reuse.count_detach(state, event.resource, at)
 
 
 def _mark_void(state: State, resource: str) -> None:
     state.fences.drop(resource)
-    _hold_void(state, resource)
+    hold.give_up(state, resource)
     state.touch_device(resource)
 
 
 def _victim_unmarked(state: State, event: e.VictimUnmarked, at: int) -> None:
     state.fences.drop(event.resource)
-    _hold_void(state, event.resource)
+    hold.give_up(state, event.resource)
     state.fired_deadlines.drop((DeadlineKind.FENCE, event.resource))
     state.unmarked.put(event.resource, at)
     state.touch_device(event.resource)
@@ -493,11 +404,10 @@ def _unmark_void(state: State, resource: str) -> None:
 
 def _claims_list_wanted(state: State, event: e.ClaimsListWanted, at: int) -> None:
     fence, exchange = state.fences.get(event.resource), state.exchanges.get(event.resource)
-    hold = state.holds.get(event.resource)
     if fence is not None:
         state.fences.put(event.resource, replace(fence, wanted=True))
-    elif hold is not None:
-        state.holds.put(event.resource, replace(hold, wanted=True))
+    else:
+        hold.list_wanted(state, event.resource)
     if exchange is not None:
         state.exchanges.put(event.resource, replace(exchange, wanted=True))
 
@@ -537,7 +447,7 @@ def void_unseen(state: State, at: int) -> set[Key]:
     _failures_unseen(state, unseen)
     _labels_unseen(state, unseen)
     _fences_unseen(state, unseen, at)
-    _holds_unseen(state, unseen)
+    hold.restarted(state, unseen)
     return unseen
 
 
@@ -553,9 +463,9 @@ VOIDS: dict[str, Callable[[State, str], None]] = {
     e.FailureSignalled.__name__: _failure_void,
     e.NodeLabelled.__name__: _label_void,
     e.OperatorNudged.__name__: nudge_void,
-    e.HoldBegun.__name__: _hold_void,
-    e.DeviceHeld.__name__: _hold_void,
-    e.HoldEnded.__name__: _hold_void,
+    e.HoldBegun.__name__: hold.give_up,
+    e.DeviceHeld.__name__: hold.give_up,
+    e.HoldEnded.__name__: hold.give_up,
     e.VictimMarked.__name__: _mark_void,
     e.VictimUnmarked.__name__: _unmark_void,
 }
@@ -565,7 +475,7 @@ VOIDS: dict[str, Callable[[State, str], None]] = {
 def _write_done(state: State, event: e.WriteDone, at: int) -> None:
     kit.write_done(state, event)
     _step_done(state, event, at)
-    _hold_written(state, event, at)
+    hold.written(state, event, at)
     request = state.requests.get(state.request_named.get(event.target, ""))
     if request is not None and event.action in _ORDERS:
         order_met(state, request)
@@ -613,9 +523,6 @@ FOLDS: dict[type[Event], Fold] = {
     e.CoolDown: _cool_down,
     e.CoolDownOver: _cool_down_over,
     e.NodeLabelled: _node_labelled,
-    e.HoldBegun: _hold_begun,
-    e.DeviceHeld: _device_held,
-    e.HoldEnded: _hold_ended,
     e.VictimMarked: _victim_marked,
     e.VictimUnmarked: _victim_unmarked,
     e.ClaimsListWanted: _claims_list_wanted,

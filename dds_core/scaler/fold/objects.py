@@ -32,7 +32,8 @@ from dds_core.model import (
     Slice,
 )
 from dds_core.scaler import events as e
-from dds_core.scaler.fold.decisions import detach_void, hold_seen, note_ordered, order_met
+from dds_core.scaler import hold
+from dds_core.scaler.fold.decisions import detach_void, note_ordered, order_met
 from dds_core.scaler.fold.lives import forget_claim
 from dds_core.scaler.fold.looks import listings_end, looks_end, resource_looked_at, slice_looked_at, touch
 from dds_core.scaler.keys import FIXED, ORDERED
@@ -230,7 +231,7 @@ def _claim_observed(state: State, event: e.ObjectObserved, at: int) -> None:
     observed(state, event, at)
     claim = state.claims.rows[event.uid]
     for held in {claim.hold, before.hold if before is not None else ""} - {""}:
-        hold_seen(state, held, at)
+        hold.seen(state, held, at)
     if claim.hold:
         return
     was = before.allocation if before is not None else None
@@ -256,7 +257,7 @@ def _claim_gone(state: State, event: e.ObjectGone, at: int) -> None:
     claim = state.claims.get(event.uid)
     state.claims.drop(event.uid)
     if claim is not None and claim.hold:
-        hold_seen(state, claim.hold, at)
+        hold.seen(state, claim.hold, at)
     life = state.lives.get(event.uid)
     if life is None or life.state == "Released":
         forget_claim(state, event.uid)

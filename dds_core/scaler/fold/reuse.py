@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from dds_core.kit.policy import HOUR
 from dds_core.lifecycle import IDLE, MARKED, REQUESTED, USED
 from dds_core.scaler import idleness
 from dds_core.scaler.model import DeviceLife, Reuse
@@ -68,3 +69,11 @@ def _put(state: State, life: DeviceLife, row: Reuse) -> None:
         for uid in state.idle_of_model[life.model]:
             if state.place(state.devices.rows[uid].node, life.model) == place:
                 state.touch_device(uid)
+
+
+def count_detach(state: State, resource: str, at: int) -> None:
+    """A device was chosen for a detach: it counts for the policy's limit of detaches in an hour."""
+    state.marks.drop_where(lambda uid: state.marks.rows[uid] <= at - HOUR)
+    state.marks.put(resource, at)
+    chosen(state, resource, at)
+    state.touch_device(resource)

@@ -15,10 +15,10 @@ from dds_core.lifecycle import (
     claim_target,
 )
 from dds_core.model import BEING_ATTACHED, FINISHED, RESCHEDULE, Allocation, Claim
+from dds_core.scaler import hold
 from dds_core.scaler.events import ClaimMoved, ReservedDevice
 from dds_core.scaler.model import DEVICE_TWICE, NO_PROGRESS, ClaimLife
 from dds_core.scaler.rules.assignment import Assignment, assign
-from dds_core.scaler.rules.detach import end_stray_hold
 from dds_core.scaler.rules.devices import SLOW
 from dds_core.scaler.rules.exchange import exchanged, next_step
 from dds_core.scaler.rules.failures import fail, fail_overdue
@@ -36,7 +36,7 @@ def step(work: Work, uid: str) -> None:
     """Take every step that is due for the claim; then look at its exchange, its budget and its steering."""
     claim = work.state.claims.get(uid)
     if claim is not None and claim.hold:
-        end_stray_hold(work, claim)
+        hold.end_stray(work, claim)
         if claim.allocation is not None:
             _tell_doubles(work, claim, claim.allocation)
         return

@@ -15,7 +15,7 @@ is attaching, and by exactly the number of marked victims. Orders in vain have t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import takewhile
 
 from dds_core.kit.deadlines import DeadlineKind
@@ -23,24 +23,20 @@ from dds_core.kit.policy import HOUR, MICROSECONDS
 from dds_core.lifecycle import DEVICE_DETACHING, IDLE, MARKED
 from dds_core.matching.records import claim_of
 from dds_core.matching.search import MOST_RESULTS
-from dds_core.model import BEING_ATTACHED, NO_NODE_FITS, ONLINE, AttachRequest, Claim, DeviceKey, FabricResource
-from dds_core.scaler import idleness
+from dds_core.model import BEING_ATTACHED, NO_NODE_FITS, ONLINE, AttachRequest, DeviceKey, FabricResource
+from dds_core.scaler import hold, idleness
 from dds_core.scaler.events import (
     ClaimsListWanted,
     DetachOrdered,
-    DeviceHeld,
-    HoldBegun,
-    HoldEnded,
     VictimMarked,
     VictimUnmarked,
 )
 from dds_core.scaler.fold.decisions import fence_due
-from dds_core.scaler.keys import BUSY, BUSY_SINCE, LET_GO, UNHELD
-from dds_core.scaler.model import HELD_IN_VAIN, HOLD_REFUSED, NO_DEVICE, DeviceLife, Fence, Hold, Look, hold_name
+from dds_core.scaler.keys import BUSY, BUSY_SINCE
+from dds_core.scaler.model import NO_DEVICE, DeviceLife, Fence, Hold, Look
 from dds_core.scaler.operator import RARE, WHOLE_REQUEST, pauses, verdict
 from dds_core.scaler.rules.assignment import Assignment, assign
 from dds_core.scaler.rules.devices import held_and_unlisted, held_key, is_given_up, progress_due, staying_of, tell_lost
-from dds_core.scaler.rules.exchange import AFTER_REFUSAL, LAST_MOMENT, list_when_settled
 from dds_core.scaler.rules.failures import definite_due
 from dds_core.scaler.rules.orders import CellPlan, ask, cell_of, limits_of, published_free
 from dds_core.scaler.state import State, Work
@@ -269,14 +265,14 @@ def check_hold(work: Work, uid: str, wanted: set[str]) -> None:
     fence, resource = state.fences.get(uid), state.resources.get(uid)
     leaving = resource is not None and resource.leaving and row.stage == "held"
     if leaving and resource is not None and any(_is_of_another(state, resource, key) for key in row.devices):
-        next_hold_step(work, uid, row, "another device has its name by now")
+        hold.next_step(work, uid, row, "another device has its name by now")
     if leaving or (fence is not None and (state.live or fence.ordered)):
         return
     why = "its resource is gone" if resource is None else _against_hold(work, resource, row, wanted)
     if resource is not None and row.stage == "held" and not why:
         work.emit_once(_marking(state, resource, row.devices[0], row.reason), uid)
     else:
-        next_hold_step(work, uid, row, why)
+        hold.next_step(work, uid, row, why)
 
 
 def _is_of_another(state: State, leaving: FabricResource, key: DeviceKey) -> bool:
@@ -318,118 +314,6 @@ def _held_for_another(state: State, uid: str, faces: list[DeviceKey]) -> bool:
     goes, the name is free for all claims."""
     ours = state.claims_holding[uid]
     return any(state.held_as[key] - {uid} or state.held_by[key] - ours for key in faces)
-
-
-# -- the steps of a hold ----------------------------------------------------------------------------------------------
-
-# Before a device is detached, a claim of dds is allocated all its faces, so that no pod can get it. The scheduler keeps the
-# allocated devices as a set: if a hold and another claim had one device, the end of either would free it for a third claim. So
-# the device is guarded first, as for an exchange, and then all claims are listed. A device is held only if none of them has it.
-# At its end a hold is cleared before it is deleted, because a deletion wakes no waiting pod.
-
-_HOLD_PAUSE = 30 * MICROSECONDS
-"""From the end of a hold to the device's next one: in this time the claims for which it ended can take the device. Twice as long
-each time, up to 32 min."""
-_MOST_PAUSES = 7
-_TOLD_FROM = 3
-"""A hold that ends for the third time is told to a person."""
-_HOLD_STEPS = tuple(one.__name__ for one in (HoldBegun, DeviceHeld, HoldEnded, VictimMarked))
-
-
-def holds_are_possible(state: State, at: int) -> bool:
-    """Whether devices can be held. After a denial, for lack of rights or by a policy, none is for some time. After any other
-    refusal only this one hold is tried again: a device that is detached without a hold may be taken meanwhile."""
-    refused = state.fired_deadlines.get(UNHELD)
-    return bool(state.guards) and (refused is None or at >= refused + AFTER_REFUSAL)
-
-
-def hold_pause_due(state: State, uid: str) -> int:
-    """The instant from which a device may be held again: later each time that it was let go since it idles."""
-    let_go, life = state.fired_deadlines.get((LET_GO, uid)), state.devices.get(uid)
-    rounds = min(life.rounds, _MOST_PAUSES) if life is not None else 0
-    return let_go + (_HOLD_PAUSE << max(0, rounds - 1)) if let_go is not None else 0
-
-
-def begin_hold(work: Work, resource: FabricResource, faces: Sequence[DeviceKey], reason: str) -> bool:
-    """Begin the hold of a device with these names; False while a refused step must wait, or an exchange guards the device."""
-    state = work.state
-    refusals = (state.refusals.get((step, resource.uid)) for step in _HOLD_STEPS)
-    if any(one is not None and work.at < one.until for one in refusals):
-        return False
-    if resource.uid in state.holds or any(key in state.guarded for key in faces):
-        return False
-    if work.at < hold_pause_due(state, resource.uid):
-        return False
-    return work.emit_once(
-        HoldBegun(
-            resource=resource.uid,
-            mode=state.mode,
-            name=resource.name,
-            node=resource.node,
-            model=resource.model,
-            uuid=resource.uuid,
-            devices=tuple(faces),
-            until=work.at + state.policy.guard_seconds * MICROSECONDS if state.live else 0,
-            reason=reason,
-        )
-    )
-
-
-def _refused_hold(state: State, uid: str) -> str:
-    """The API server's words about the hold of a device that it does not take; "" if it took it."""
-    rows = (state.refusals.get((step, uid)) for step in (HoldBegun.__name__, DeviceHeld.__name__))
-    return next((row.text for row in rows if row is not None and row.text), "")
-
-
-def next_hold_step(work: Work, uid: str, row: Hold, why: str) -> None:
-    """The next step of the hold, or its end if `why` says that the device may not go after all."""
-    late = row.until - (LAST_MOMENT if row.stage == "listed" else 0)
-    if row.stage in ("ending", "ended"):
-        return
-    if row.stage == "lost":
-        refused, resource = _refused_hold(work.state, uid), work.state.resources.get(uid)
-        if refused and resource is not None:
-            text = f"{resource.name} cannot be held before it leaves {row.node}, so it leaves later: {refused}"
-            work.alert(uid, HOLD_REFUSED, text)
-        lost = f"the API server refuses it: {refused}" if refused else "it was not there as it should be"
-        _end_hold(work, uid, row.node, row.devices, why or lost)
-    elif why or (row.stage != "held" and work.has_come(late)):
-        _end_hold(work, uid, row.node, row.devices, why or "its guard is over")
-    elif row.stage == "listing" and not row.wanted:
-        list_when_settled(work, uid, row.since)
-    elif row.stage == "listed":
-        name = work.state.resources.rows[uid].name
-        hold = hold_name(name)
-        work.emit_once(
-            DeviceHeld(resource=uid, mode=work.state.mode, hold=hold, name=name, node=row.node, devices=row.devices)
-        )
-
-
-def end_stray_hold(work: Work, claim: Claim) -> None:
-    """End a hold that this log does not know, such as that of a scaler whose log is lost: it would keep its device for ever. Not
-    while its device is about to go."""
-    state, resource = work.state, work.state.resources.get(claim.hold)
-    if resource is not None and (resource.leaving or resource.marked):
-        return
-    if claim.hold in state.holds or not state.live or claim.namespace != state.guards or claim.allocation is None:
-        return
-    devices = tuple(one.key for one in claim.allocation.results)
-    _end_hold(work, claim.hold, claim.allocation.node, devices, "nobody here knows why it is held")
-
-
-def _end_hold(work: Work, uid: str, node: str, devices: tuple[DeviceKey, ...], reason: str) -> None:
-    state = work.state
-    hold = next((state.claims.rows[claim].name for claim in sorted(state.claims_holding[uid])), "")
-    resource = state.resources.get(uid)
-    if not hold and resource is not None:
-        hold = hold_name(resource.name)
-    work.emit_once(
-        HoldEnded(resource=uid, mode=state.undoing_mode, hold=hold, node=node, devices=devices, reason=reason)
-    )
-    life = state.devices.get(uid)
-    if life is not None and resource is not None and life.rounds >= _TOLD_FROM:
-        text = f"{resource.name} on {node} is about to go back and is let go again and again, lately because {reason}"
-        work.alert(uid, HELD_IN_VAIN, f"{text}; it is tried again later each time")
 
 
 # --- fence -------------------------------------------------------------------------------------------------------------
@@ -613,7 +497,7 @@ def idle_due(state: State, uid: str) -> int:
     if resource is not None and verdict(resource.error) == "gone":
         return life.idle_since
     idled = life.idle_since + state.idle_time(life.node, life.model)
-    return max(idled, hold_pause_due(state, uid), _next_attempt_due(state, life))
+    return max(idled, hold.pause_due(state, uid), _next_attempt_due(state, life))
 
 
 def _next_attempt_due(state: State, life: DeviceLife) -> int:
@@ -670,8 +554,8 @@ def choose_victim(work: Work, resource: FabricResource, reason: str) -> bool:
         return False
     if not faces or _could_be_taken(state, resource, faces) or _held_for_another(state, resource.uid, faces):
         return False
-    if holds_are_possible(state, work.at) and len(faces) <= MOST_RESULTS:
-        return begin_hold(work, resource, faces, reason)
+    if hold.are_possible(state, work.at) and len(faces) <= MOST_RESULTS:
+        return hold.begin(work, resource, faces, reason)
     return _may_go_unheld(state) and work.emit_once(_marking(state, resource, faces[0], reason), resource.uid)
 
 
@@ -694,7 +578,7 @@ def _marking(state: State, resource: FabricResource, key: DeviceKey, reason: str
 def may_mark(state: State, at: int) -> bool:
     """Whether any device may be chosen: no watch is stale, the cap of detaches per hour leaves room, and devices can be held, or
     the policy lets them go without."""
-    if state.stale or not (holds_are_possible(state, at) or _may_go_unheld(state)):
+    if state.stale or not (hold.are_possible(state, at) or _may_go_unheld(state)):
         return False
     recent = sum(marked > at - HOUR for marked in state.marks.rows.values())
     return recent < state.policy.detaches_per_hour

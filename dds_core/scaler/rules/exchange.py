@@ -18,7 +18,6 @@ from dds_core.matching.search import MOST_RESULTS
 from dds_core.model import Claim, DeviceKey, Pod, Result
 from dds_core.scaler.events import (
     AllocationCleared,
-    ClaimsListWanted,
     DevicesGiven,
     ExchangeBegun,
     ExchangeEnded,
@@ -26,10 +25,10 @@ from dds_core.scaler.events import (
     ReservedDevice,
     Swap,
 )
-from dds_core.scaler.fold.decisions import settled_due
 from dds_core.scaler.keys import RELISTED, UNGUARDED
 from dds_core.scaler.model import Exchange, release_of
 from dds_core.scaler.rules.assignment import assign
+from dds_core.scaler.settling import AFTER_REFUSAL, LAST_MOMENT, list_when_settled
 from dds_core.scaler.state import State, Work
 
 KUBE_SCHEDULER = ("", "default-scheduler")
@@ -37,9 +36,6 @@ LOOKS_ANEW = (1, 36)
 """First version with exchanges: older schedulers panic over a cleared claim that is shared (Kubernetes pull request 137371)."""
 QUIET = 30 * MICROSECONDS
 """No exchange begins so soon after a restart of the watch of claims: a scheduler that relists in the gap misses the change."""
-AFTER_REFUSAL = 600 * MICROSECONDS
-LAST_MOMENT = 10 * MICROSECONDS
-"""The two writes do not begin under a guard that ends sooner than this."""
 
 
 def begin(work: Work, pods: list[Pod], claims: list[Claim], node: str) -> str:
@@ -215,13 +211,6 @@ def _leave(work: Work, claim: Claim, why: str) -> None:
 def _tell_left(work: Work, claim: Claim) -> None:
     whose = f"the exchange of {claim.namespace}/{claim.name} ended between its two writes"
     work.alert(claim.uid, "ExchangeLeft", f"{whose}: it has no device until the scheduler allocates it anew")
-
-
-def list_when_settled(work: Work, of: str, since: int) -> None:
-    """Request the list of all claims, once every API server is taken to know of the guard that stands since `since`."""
-    settled = settled_due(work.state, since)
-    if work.has_come(settled):
-        work.emit_once(ClaimsListWanted(resource=of, mode=work.state.mode, fenced=settled), of)
 
 
 def _clear(work: Work, row: Exchange, claim: Claim) -> None:

@@ -42,8 +42,8 @@ from dds_core.publisher.model import Host
 from dds_core.scaler import events as e
 from dds_core.scaler.events import Signal
 from dds_core.scaler.rules.detach import pause_end
-from dds_core.scaler.rules.exchange import LAST_MOMENT
 from dds_core.scaler.rules.orders import request_name
+from dds_core.scaler.settling import LAST_MOMENT
 from dds_core.scaler.state import State
 
 
