@@ -10,7 +10,7 @@ device may go at all is for the rules of detaches to say.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -43,11 +43,14 @@ HOLD = Stages(
         Edge("taken", LISTED, HOLDING, "No claim has the device: dds's own claim is being allocated all its names."),
         Edge("seen", HOLDING, HELD, "The claim is there with all names: the device can be marked."),
         Edge("missed", HELD, LOST, "The claim is gone, is being deleted, or lacks a name."),
+        Edge("guard_refused", GUARDING, LOST, "The guard was not written: what is left of it has to be removed."),
+        Edge("take_refused", HOLDING, LOST, "The claim was not allocated: it has to be removed, and the guard lifted."),
+        Edge("removal_refused", ENDING, LOST, "The claim was not removed: that is tried again."),
         *each(
             "given_up",
-            (GUARDING, LISTING, LISTED, HOLDING, HELD, LOST, ENDING, ENDED),
+            (GUARDING, LISTING, LISTED, HOLDING, HELD),
             LOST,
-            "A write was refused, or the device may not go any more: what is written of the hold has to be removed.",
+            "The device may not go after all: what is written of the hold has to be removed.",
         ),
         *each(
             "ended",
@@ -141,6 +144,19 @@ def give_up(state: State, uid: str) -> None:
     _to(state, uid, "given_up")
 
 
+def _refused(trigger: str) -> Callable[[State, str], None]:
+    """A refusal counts only in the stage that waits for that write."""
+    return lambda state, uid: _to(state, uid, trigger)
+
+
+VOIDS = {
+    HoldBegun.__name__: _refused("guard_refused"),
+    DeviceHeld.__name__: _refused("take_refused"),
+    HoldEnded.__name__: _refused("removal_refused"),
+}
+"""By the type of a decision that will not be carried out: how to forget its intent, given the device's uid."""
+
+
 def restarted(state: State, unseen: set[Key]) -> None:
     """After a restart, a hold that is not seen whole is given up, and may begin again."""
     for uid, row in list(state.holds.rows.items()):
@@ -209,7 +225,7 @@ def begin(work: Work, resource: FabricResource, faces: Sequence[DeviceKey], reas
     )
 
 
-def _refused(state: State, uid: str) -> str:
+def _refusal(state: State, uid: str) -> str:
     """The API server's words about the hold of a device that it does not take; "" if it took it."""
     rows = (state.refusals.get((step, uid)) for step in (HoldBegun.__name__, DeviceHeld.__name__))
     return next((row.text for row in rows if row is not None and row.text), "")
@@ -221,7 +237,7 @@ def next_step(work: Work, uid: str, row: Hold, why: str) -> None:
     if row.stage in (ENDING, ENDED):
         return
     if row.stage == LOST:
-        refused, resource = _refused(work.state, uid), work.state.resources.get(uid)
+        refused, resource = _refusal(work.state, uid), work.state.resources.get(uid)
         if refused and resource is not None:
             text = f"{resource.name} cannot be held before it leaves {row.node}, so it leaves later: {refused}"
             work.alert(uid, HOLD_REFUSED, text)

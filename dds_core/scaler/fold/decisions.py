@@ -463,9 +463,7 @@ VOIDS: dict[str, Callable[[State, str], None]] = {
     e.FailureSignalled.__name__: _failure_void,
     e.NodeLabelled.__name__: _label_void,
     e.OperatorNudged.__name__: nudge_void,
-    e.HoldBegun.__name__: hold.give_up,
-    e.DeviceHeld.__name__: hold.give_up,
-    e.HoldEnded.__name__: hold.give_up,
+    **hold.VOIDS,
     e.VictimMarked.__name__: _mark_void,
     e.VictimUnmarked.__name__: _unmark_void,
 }

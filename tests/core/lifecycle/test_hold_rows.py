@@ -77,7 +77,10 @@ EVENTS: dict[str, Callable[[State], Event]] = {
     ),
     "seen": lambda state: observed(held()),
     "missed": lambda state: e.ClaimGone(uid="hold-res0"),
-    "given_up": lambda state: refused(e.HoldEnded),
+    "guard_refused": lambda state: refused(e.HoldBegun),
+    "take_refused": lambda state: refused(e.DeviceHeld),
+    "removal_refused": lambda state: refused(e.HoldEnded),
+    "given_up": lambda state: e.VictimUnmarked(resource=UID, mode="detach", name=UID, reason="wanted"),
     "ended": lambda state: ENDED,
     "removed": lambda state: done(e.HoldEnded),
     "gone": lambda state: e.ClaimGone(uid="hold-res0"),
@@ -115,6 +118,7 @@ def test_a_decision_that_the_table_lacks_is_refused_and_changes_nothing(trigger:
 
 def test_an_outcome_that_comes_late_changes_nothing() -> None:
     known = {(name, source) for name, source, _ in ROWS}
-    for trigger, stage in product(("guarded", "listed", "removed"), STAGES):
+    late = ("guarded", "listed", "removed", "guard_refused", "take_refused", "removal_refused")
+    for trigger, stage in product(late, STAGES):
         if (trigger, stage) not in known:
             assert stage_after(trigger, stage) == stage, (trigger, stage)

@@ -564,3 +564,15 @@ def test_a_hold_is_ended_on_a_node_that_has_neither_devices_nor_requests_any_mor
     world.gone(world.get(AttachRequest, "ours"))
     world.gone(world.get(FabricResource, "res0"))
     world.only(e.HoldEnded)
+
+
+def test_a_guard_that_is_refused_when_its_hold_is_ending_ends_it_no_second_time() -> None:
+    """The write was slow: the guard's time was over before the API server answered."""
+    world = idle()
+    begun = world.only(e.HoldBegun)
+    world.tick(61)
+    assert len(world.events(e.HoldEnded)) == 1
+    world.refused(begun)
+    assert world.state.holds.rows["res0"].stage == "ending"
+    world.tick(1)
+    assert len(world.events(e.HoldEnded)) == 1
