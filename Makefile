@@ -7,7 +7,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DEMO_VENV ?= .venv-demo
-SOURCES := dds_core adapters/dds_adapters migrations/dds_migrations lab/dds_lab lab/dds_whatif cli/dds_commands
+SOURCES := dds_core adapters/dds_adapters migrations/dds_migrations cli/dds_commands lab/dds_lab lab/dds_whatif lab/dds_lab_commands
 CHECKED := $(SOURCES) tests benchmarks $(wildcard examples)
 DEMO   := demo.out
 WORKERS ?= auto
@@ -32,16 +32,16 @@ define EMPTY_VENV
 @echo "installing the locked versions into $(@D)"
 endef
 
-$(READY): requirements-dev.lock pyproject.toml
+$(READY): requirements-dev.lock pyproject.toml lab/pyproject.toml
 	$(EMPTY_VENV)
 	@$(INSTALL) --requirement requirements-dev.lock
-	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@$(INSTALL) --no-deps --no-build-isolation --editable . --editable ./lab
 	@touch $@
 
-$(DEMO_VENV)/.ready: requirements-dev.lock pyproject.toml
+$(DEMO_VENV)/.ready: requirements-dev.lock pyproject.toml lab/pyproject.toml
 	$(EMPTY_VENV)
 	@$(INSTALL) --constraint requirements-dev.lock hatchling editables
-	@$(INSTALL) --constraint requirements-dev.lock --no-build-isolation --editable '.[lab,serve]'
+	@$(INSTALL) --constraint requirements-dev.lock --no-build-isolation --editable . --editable ./lab
 	@touch $@
 
 demo: $(DEMO_VENV)/.ready ## a claim served beside a simulated cluster: attach, hand-over, bound, released, detached; then verified
@@ -88,10 +88,10 @@ fingerprint: $(READY) ## say anew which code decides, after a change to rules or
 docs: $(READY) ## the docs as a site, site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-lock: ## make requirements-dev.lock anew from pyproject.toml
+lock: ## make requirements-dev.lock anew from both pyproject.toml
 	@rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock
 	@.venv-lock/bin/python -m pip install --quiet --upgrade pip
-	@.venv-lock/bin/python -m pip install --quiet --editable . --group dev
+	@.venv-lock/bin/python -m pip install --quiet --editable . --editable ./lab --group dev
 	@{ echo "# Exact versions for development, made by 'make lock' (Python 3.11, Linux)."; \
 	   .venv-lock/bin/python -m pip freeze --exclude-editable; } > requirements-dev.lock
 	@rm -rf .venv-lock

@@ -24,9 +24,10 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def install_hint(extra: str) -> str:
-    """How to install an extra: from a checkout, since the distribution is on no package index."""
-    return f"in a checkout of dds: pip install '.[{extra}]'"
+def install_hint(extra: str = "", project: str = ".") -> str:
+    """How to install a project of the checkout, with an extra: no distribution of dds is on a package index."""
+    wanted = f"'{project}[{extra}]'" if extra else project
+    return f"in a checkout of dds: pip install {wanted}"
 
 
 class InputError(DdsError):

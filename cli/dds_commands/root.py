@@ -65,15 +65,17 @@ dds.commands = Loaded(
         "replay": "replaying",
         "pools": "pools",
         "usage": "costs",
-        "whatif": "whatif",
-        "plan": "plan",
         "export": "exporting",
         "report": "reports",
         "ui": "ui",
         "log": "logs",
         "db": "database",
         "doctor": "doctor",
-        "lab": "lab",
-    }
+    },
+    lab={
+        "lab": "Simulate a cluster that answers like a real one.",
+        "plan": "Calculate how big the pools have to be.",
+        "whatif": "Simulate what happened under other policies.",
+    },
 )
 dds.add_command(completion)

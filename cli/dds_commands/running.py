@@ -31,7 +31,6 @@ FINE, INPUT, VERIFICATION, UNFIT, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
 _SERVE = ("kubernetes", "prometheus_client", "httpx", "httpcore", "cryptography")
 PACKAGES = {
     "serve": _SERVE,
-    "lab": ("httptools", *_SERVE),
     "autoscaler": ("grpc", "google.protobuf", *_SERVE),
     "export": ("perfetto", "opentelemetry.proto", "google.protobuf"),
 }
@@ -53,13 +52,25 @@ def _is_there(package: str) -> bool:
         return False
 
 
+class NotInstalled(click.Command):
+    """Listed and completed in place of a command of dds-lab that is not installed. Used, it says what to install."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        hint = install_hint(project=". ./lab")
+        raise InputError("the package dds-lab is not installed", where=ctx.command_path, fix=hint)
+
+
 class Loaded(dict[str, click.Command]):
     """Commands by name. A command's module is imported when the command is first looked up, so that no command waits for the
     imports of others."""
 
-    def __init__(self, modules: Mapping[str, str]) -> None:
+    def __init__(self, modules: Mapping[str, str], lab: Mapping[str, str]) -> None:
+        """`modules`: the module of each command. `lab`: the commands of dds-lab, with their help where it is not installed.
+        They are listed here and not found as entry points: reading those would cost every start 0.13 s."""
         super().__init__()
-        self._modules = dict(modules)
+        self._modules = {name: f"dds_commands.{module}" for name, module in modules.items()}
+        self._modules |= {name: f"dds_lab_commands.{name}" for name in lab}
+        self._lab = lab
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys([*self._modules, *super().__iter__()]))
@@ -71,7 +82,9 @@ class Loaded(dict[str, click.Command]):
         return name in self._modules or super().__contains__(name)
 
     def __missing__(self, name: str) -> click.Command:
-        module = import_module(f"dds_commands.{self._modules[name]}")
+        if name in self._lab and not _is_there("dds_lab_commands"):
+            return NotInstalled(name, short_help=self._lab[name])
+        module = import_module(self._modules[name])
         found = next(one for one in vars(module).values() if isinstance(one, click.Command) and one.name == name)
         self[name] = found
         return found

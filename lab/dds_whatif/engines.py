@@ -52,7 +52,7 @@ def _call(fn: Callable[..., _T], args: tuple[Any, ...], more: dict[str, Any]) ->
 
 def _ray(address: str | None) -> tuple[Executor, int]:
     if find_spec("ray") is None:
-        raise InputError("the package ray is not installed", where="--engine ray", fix=install_hint("sweep"))
+        raise InputError("the package ray is not installed", where="--engine ray", fix=install_hint("sweep", "./lab"))
     ray: Any = import_module("ray")
     where = address or "a Ray of this machine's own"
     _knock(address)

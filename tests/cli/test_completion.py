@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from dds_commands.running import PACKAGES
+from dds_commands import main
 from dds_commands.screen import width
 from tests.support.commands import FIRST_ATTACH, PROGRAM, dds, environment, fine, refused
 
@@ -72,9 +73,17 @@ def test_what_cannot_be_completed_is_not_told(monkeypatch: pytest.MonkeyPatch) -
     """A line of ours would tear the one that is being typed."""
     asked = {"_DDS_COMPLETE": "bash_complete", "COMP_WORDS": "dds lab ", "COMP_CWORD": "2"}
     assert "plain,scenarios" in dds(env=asked).stdout
-    monkeypatch.setitem(PACKAGES, "lab", ("no_such_package",))
+    monkeypatch.delitem(main.commands, "lab")
+    monkeypatch.setitem(sys.modules, "dds_lab_commands", None)
     assert dds(env=asked).output == ""
-    assert "no_such_package is not installed" in refused("lab", "scenarios")
+    assert "dds-lab is not installed" in refused("lab", "scenarios")
+
+
+def test_commands_of_the_lab_are_offered_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(main.commands, "lab")
+    monkeypatch.setitem(sys.modules, "dds_lab_commands", None)
+    asked = {"_DDS_COMPLETE": "bash_complete", "COMP_WORDS": "dds la", "COMP_CWORD": "1"}
+    assert dds(env=asked).stdout.splitlines() == ["plain,lab"]
 
 
 @pytest.mark.parametrize(

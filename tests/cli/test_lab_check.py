@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from dds_commands.lab_check import check
 from dds_commands.running import Commands
 from dds_lab import shipped
 from dds_lab.check import campaign
@@ -22,6 +21,7 @@ from dds_lab.check.campaign import Case
 from dds_lab.check.perturb import Choose
 from dds_lab.check.running import Run
 from dds_lab.scenario import read_scenario
+from dds_lab_commands.lab_check import check
 from tests.support.commands import PROGRAM, environment
 from tests.support.live_lab import eventually
 

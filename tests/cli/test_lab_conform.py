@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from dds_commands import lab_run
-from dds_commands.lab_run import conform
 from dds_commands.running import Commands
 from dds_lab.actors.claims import Claims, ClaimsSettings
 from dds_lab.api.kinds import Object
@@ -18,6 +16,8 @@ from dds_lab.client import Client
 from dds_lab.conform import transport
 from dds_lab.conform.questions import questions
 from dds_lab.latency import NONE
+from dds_lab_commands import lab_run
+from dds_lab_commands.lab_run import conform
 from tests.support.served import client_of, new_server, served
 
 FEW = 40

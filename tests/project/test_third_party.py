@@ -1,17 +1,14 @@
-"""A package that adds to dds works where dds is installed from its wheel: its fabric, its servers and its component are found by
-their names, and keep the contracts."""
+"""A package that adds to dds works where dds and its lab are installed from their wheels: its fabric, its servers and its
+component are found by their names, and keep the contracts."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import sysconfig
-import venv
 from pathlib import Path
 
 import pytest
 
-from tests.support.commands import REPOSITORY, environment
+from tests.support.commands import REPOSITORY
+from tests.support.installed import Installed
 
 ACME = REPOSITORY / "tests" / "third_party"
 WRITE = """
@@ -28,43 +25,9 @@ export(logged(PATIENCE, facts), "log.jsonl")
 """
 
 
-class Installed:
-    """An environment of its own with the wheels of dds and of acme; what they need is that of this environment."""
-
-    def __init__(self, folder: Path) -> None:
-        venv.create(folder, with_pip=False)
-        self._python = folder / "bin" / "python"
-        self._folder = folder
-        for project in (REPOSITORY, ACME):
-            self._pip("wheel", "--no-build-isolation", "--wheel-dir", str(folder / "wheels"), str(project))
-        wheels = sorted(map(str, (folder / "wheels").glob("*.whl")))
-        self._pip("--python", str(self._python), "install", *wheels)
-        version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-        (folder / "lib" / version / "site-packages" / "needed.pth").write_text(sysconfig.get_path("purelib"))
-
-    def _pip(self, *args: str) -> None:
-        place = args.index("install" if "install" in args else "wheel") + 1
-        given = [*args[:place], "--no-index", "--no-deps", "--quiet", *args[place:]]
-        subprocess.run([sys.executable, "-m", "pip", "--disable-pip-version-check", *given], check=True, timeout=300)
-
-    def run(self, *args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(self._python), *args],
-            capture_output=True,
-            text=True,
-            cwd=cwd,
-            env=environment(),
-            check=False,
-            timeout=300,
-        )
-
-    def dds(self, *args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-        return self.run(str(self._folder / "bin" / "dds"), *args, cwd=cwd)
-
-
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    return Installed(tmp_path_factory.mktemp("environment"))
+    return Installed(tmp_path_factory.mktemp("environment"), REPOSITORY, REPOSITORY / "lab", ACME)
 
 
 def test_acme_keeps_the_contracts(installed: Installed, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any, Protocol
 from urllib.parse import quote, urlencode
 
-from dds_core.errors import DdsError, InputError, install_hint
+from dds_core.errors import DdsError
 
 USER_AGENT = "python-httpx/0.28.1"
 """The same as in the recording: a server derives the name of the fields' manager from it."""
@@ -66,13 +66,10 @@ class Kubeconfig:
 
     def __init__(self, path: str, context: str | None = None, dds_user: str = "") -> None:
         """Raises CouldNotAsk if the file or the context cannot be used."""
-        try:
-            import urllib3
-            import yaml
+        import urllib3
+        import yaml
 
-            client, config = import_module("kubernetes.client"), import_module("kubernetes.config")
-        except ImportError:
-            raise InputError("the package kubernetes is not installed", fix=install_hint("lab")) from None
+        client, config = import_module("kubernetes.client"), import_module("kubernetes.config")
         try:
             named, _ = config.list_kube_config_contexts(path)
             admin = config.new_client_from_config(path, context)

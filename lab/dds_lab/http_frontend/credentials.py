@@ -19,7 +19,6 @@ from pathlib import Path
 
 import yaml
 
-from dds_core.errors import InputError, install_hint
 from dds_lab.api.access import Access
 from dds_lab.api.requests import MASTERS, User
 
@@ -40,13 +39,11 @@ class Identity:
 def identity(hosts: Iterable[str] = (), *, always: Iterable[str] = ALWAYS, lifetime: timedelta = LIFETIME) -> Identity:
     """A new server certificate for these names and addresses (and `always`), signed by a new CA. With a negative `lifetime` it
     has expired."""
-    try:
-        from cryptography import x509
-        from cryptography.hazmat.primitives import hashes, serialization
-        from cryptography.hazmat.primitives.asymmetric import ec
-        from cryptography.x509.oid import ExtendedKeyUsageOID
-    except ImportError:
-        raise InputError("the package cryptography is not installed", fix=install_hint("lab")) from None
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import ExtendedKeyUsageOID
+
     now = datetime.now(UTC)
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
 

@@ -38,7 +38,7 @@ def test_both_stages_are_of_one_pinned_python_of_no_particular_registry() -> Non
 def test_it_installs_extras_that_there_are_and_nothing_for_development() -> None:
     (installed,) = re.findall(r"'\.\[([a-z,]+)\]'", TEXT)
     extras = PROJECT["project"]["optional-dependencies"]
-    assert set(installed.split(",")) <= set(extras) - {"all", "lab"}
+    assert set(installed.split(",")) <= set(extras) - {"all"}
     everything = {
         extra
         for one in installed.split(",")

@@ -15,7 +15,6 @@ from tests.support.commands import PROGRAM, REPOSITORY, environment
 from tests.support.extras import only
 
 DEMO = REPOSITORY / "examples" / "demo"
-EXTRAS = ("lab", "serve")
 IN_TIME = 240
 """Seconds after which it hangs. How long it takes is measured, not tested."""
 
@@ -56,7 +55,7 @@ def left_behind(folder: Path) -> list[str]:
 def test_the_demo_shows_a_whole_life(tmp_path: Path) -> None:
     """With no package but those that `make demo` installs. What it says in the end can be typed as it stands."""
     folder = tmp_path / "out"
-    installed = only(tmp_path, *EXTRAS)
+    installed = only(tmp_path, "dds-lab")
     with run(str(folder), env=installed) as demo:
         said, wrong = demo.communicate(timeout=IN_TIME)
     assert (demo.returncode, wrong) == (0, "")
@@ -138,6 +137,5 @@ def test_make_runs_it_in_an_environment_of_its_own() -> None:
     assert recipe == "\t@$(DEMO_VENV)/bin/python examples/demo/run.py $(DEMO)"
     environment_of_demo = makefile.partition("\n$(DEMO_VENV)/.ready:")[2].partition("\n\n")[0]
     assert (
-        f"--constraint requirements-dev.lock --no-build-isolation --editable '.[{','.join(EXTRAS)}]'"
-        in environment_of_demo
+        "--constraint requirements-dev.lock --no-build-isolation --editable . --editable ./lab" in environment_of_demo
     )

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dds_commands.costs import HOUR, Rates, energy_of, read_rates
-from dds_commands.modelled import (
+from dds_commands.parameters import output_options, source_arguments
+from dds_commands.running import FINE, UNFIT
+from dds_commands.screen import show, show_json, table
+from dds_core.errors import InputError
+from dds_core.scaler.spending import USED
+from dds_lab_commands.modelled import (
     ONLY_REAL,
     Asked,
     Candidate,
@@ -27,11 +32,6 @@ from dds_commands.modelled import (
     show_fit,
     swept_by,
 )
-from dds_commands.parameters import output_options, source_arguments
-from dds_commands.running import FINE, UNFIT, require
-from dds_commands.screen import show, show_json, table
-from dds_core.errors import InputError
-from dds_core.scaler.spending import USED
 
 if TYPE_CHECKING:  # the lab is imported when the command runs, to keep the help of all commands fast
     from dds_whatif.outcome import Outcome
@@ -81,7 +81,6 @@ def plan(
     The model is that of dds whatif and is compared with reality first. SOURCE may also be a scenario of the lab (.yaml). The
     policy gives the costs of an attach and of an idle hour (attach_cost, idle_hour_cost).
     """
-    require("lab")
     from dds_whatif.engines import opened as opened_engine
     from dds_whatif.plan import Planner, objective_of
 

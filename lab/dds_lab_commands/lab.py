@@ -9,8 +9,6 @@ from typing import Any
 
 import click
 
-from dds_commands.running import require
-
 _MODULES = {
     "check": "lab_check",
     "conform": "lab_run",
@@ -30,9 +28,8 @@ class _OnDemand(UserDict[str, Any]):
     """Commands by name; a lookup imports the command's module."""
 
     def __getitem__(self, name: str) -> Any:
-        module = super().__getitem__(name)
-        require("lab")
-        return getattr(import_module(f"dds_commands.{module}"), _FUNCTIONS.get(name, name))
+        module = import_module(f"dds_lab_commands.{super().__getitem__(name)}")
+        return getattr(module, _FUNCTIONS.get(name, name))
 
 
 @click.group("lab", short_help="Simulate a cluster that answers like a real one.", commands=_OnDemand(_MODULES))

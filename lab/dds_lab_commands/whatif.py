@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dds_commands.costs import read_rates
-from dds_commands.modelled import (
+from dds_commands.parameters import mapping_from, output_options, source_arguments
+from dds_commands.running import FINE, UNFIT
+from dds_commands.screen import note, show, show_json, table
+from dds_core.errors import InputError
+from dds_lab_commands.modelled import (
     ONLY_REAL,
     STAND_IN,
     Asked,
@@ -30,10 +34,6 @@ from dds_commands.modelled import (
     show_fit,
     swept_by,
 )
-from dds_commands.parameters import mapping_from, output_options, source_arguments
-from dds_commands.running import FINE, UNFIT, require
-from dds_commands.screen import note, show, show_json, table
-from dds_core.errors import InputError
 
 if TYPE_CHECKING:  # the lab is imported when the command runs, to keep the help of all commands fast
     from dds_whatif.compare import Difference, Fit
@@ -105,7 +105,6 @@ def whatif(
 
     SOURCE may also be a scenario of the lab (.yaml): there is no reality then, and the first --policy is the reference.
     """
-    require("lab")
     from dds_whatif.engines import opened as opened_engine
 
     scenario = is_scenario(sources)

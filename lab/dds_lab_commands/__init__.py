@@ -1,0 +1,1 @@
+"""The commands of `dds` that need the lab: `dds lab`, `dds whatif`, `dds plan`. `dds_commands.root` lists their names."""
