@@ -7,7 +7,7 @@ is folded at once, so that the next rule sees it.
 from __future__ import annotations
 
 from dds_core.lifecycle import PENDING, WAITING
-from dds_core.scaler.events import ReservedDevice
+from dds_core.scaler.events import ClaimMoved, ReservedDevice
 from dds_core.scaler.folds import apply
 from dds_core.scaler.invariants import INVARIANTS
 from dds_core.scaler.model import UNDECIDED
@@ -17,7 +17,6 @@ from dds_core.scaler.rules.detach import rebalance
 from dds_core.scaler.rules.failures import definite_due, fail, tell_failures
 from dds_core.scaler.rules.handover import hand_over
 from dds_core.scaler.rules.labels import label
-from dds_core.scaler.rules.lives import move
 from dds_core.scaler.rules.nudges import nudge
 from dds_core.scaler.rules.orders import (
     end_cool_downs,
@@ -189,6 +188,8 @@ def _advanced(
     work: Work, assignment: Assignment, trigger: str, cause: str, promises: tuple[ReservedDevice, ...] = ()
 ) -> None:
     uid = assignment.claim.uid
-    step = move(uid, work.state.lives.rows[uid], trigger, cause, devices=assignment.resources, promises=promises)
+    step = ClaimMoved.of(
+        uid, work.state.lives.rows[uid], trigger, cause, devices=assignment.resources, promises=promises
+    )
     if step is not None:
         work.emit(step)

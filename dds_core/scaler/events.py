@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, Self
 
 from dds_core.events import *  # noqa: F403 - one module holds all that a component speaks of
 from dds_core.events import objects, shared
 from dds_core.events.base import SCALER, Decision, Level, Names, Transition, observed, register
 from dds_core.events.objects import *  # noqa: F403
 from dds_core.events.shared import OfScaler
+from dds_core.lifecycle import claim_target
 from dds_core.model import Consumer, DeviceKey, Node, Pod, Record, Result
 from dds_core.timeline.clock import time_of_day
 
@@ -604,6 +605,17 @@ _LOOKS = {
 # -- transitions -------------------------------------------------------------------------------------------------------
 
 
+class _Life(Protocol):
+    """Where a claim is (`dds_core.scaler.model.ClaimLife`)."""
+
+    @property
+    def state(self) -> str: ...
+    @property
+    def cycle(self) -> int: ...
+    @property
+    def attempt(self) -> int: ...
+
+
 class ClaimMoved(Transition, frozen=True):
     """A step of a claim's life. `cause`: why, in words. `devices`: uids of its FabricResources. `began`: start of the
     attempt, if not this event. `promises`: devices ready for it. `landed`: where a hand-over ended: here (devices of
@@ -622,6 +634,26 @@ class ClaimMoved(Transition, frozen=True):
     promises: tuple[ReservedDevice, ...] = ()
     landed: str = ""
     excluded: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        claim: str,
+        life: _Life,
+        trigger: str,
+        cause: str,
+        *,
+        devices: tuple[str, ...] = (),
+        promises: tuple[ReservedDevice, ...] = (),
+        ordered: bool = True,
+    ) -> Self | None:
+        """The step that `trigger` makes within the attempt; None if the state does not name it. `ordered`: see `claim_target`."""
+        target = claim_target(trigger, life.state, ordered=ordered)
+        if target is None:
+            return None
+        return cls(
+            claim, trigger, life.state, target, life.cycle, life.attempt, cause, devices=devices, promises=promises
+        )
 
     @property
     def subject(self) -> str:

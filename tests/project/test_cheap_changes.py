@@ -33,9 +33,10 @@ FILES = 5
 SHARED = {one.__name__ for one in SCALER.events if one in PUBLISHER.events}
 MORE = {
     **dict.fromkeys(SHARED, 15),  # what runs, replays, measures or tells of components has to know them
-    # the steps of lives: measured, told in Kubernetes Events, logged, kept as histories, shown by views of the SQL log; made by
-    # a module of the rules
-    **dict.fromkeys(("ClaimMoved", "DeviceMoved"), 14),
+    # the steps of lives: made by several rules, measured, told in Kubernetes Events, logged, kept as histories, shown by views of
+    # the SQL log
+    "ClaimMoved": 15,
+    "DeviceMoved": 13,
     **dict.fromkeys(
         ("AttachOrdered", "HandOver", "DevicesGiven", "DetachOrdered", "PoolPublished", "PoolWithdrawn"), 8
     ),  # told outside too

@@ -23,7 +23,6 @@ from dds_core.scaler.rules.devices import SLOW
 from dds_core.scaler.rules.exchange import exchanged, next_step
 from dds_core.scaler.rules.failures import fail, fail_overdue
 from dds_core.scaler.rules.handover import steer, tell_kept
-from dds_core.scaler.rules.lives import move
 from dds_core.scaler.rules.orders import limits_of, usable
 from dds_core.scaler.state import State, Work
 
@@ -231,7 +230,7 @@ def _resources_of(state: State, allocation: Allocation) -> tuple[str, ...]:
 def _unallocated(state: State, claim: Claim | None, life: ClaimLife, uid: str) -> ClaimMoved | None:
     if life.state == CLAIM_DETACHING:
         why = settled_because(state, uid, life)
-        return move(uid, life, "settled", why) if why else None
+        return ClaimMoved.of(uid, life, "settled", why) if why else None
     if life.state == "Released":
         return None
     waiting = claim is not None and any(pod.pending for pod in state.pods_of(claim))
@@ -239,7 +238,7 @@ def _unallocated(state: State, claim: Claim | None, life: ClaimLife, uid: str) -
     if waiting and exchange is not None and exchange.open and exchange.stage != "left":
         return None
     if life.state != BOUND and waiting:
-        return move(uid, life, "cleared", "a pod still waits for it") if life.allocation is not None else None
+        return ClaimMoved.of(uid, life, "cleared", "a pod still waits for it") if life.allocation is not None else None
     return _release(state, uid, life, "the claim was deleted" if claim is None else "no pod refers to it any more")
 
 
@@ -249,7 +248,7 @@ def _release(state: State, uid: str, life: ClaimLife | None, cause: str) -> Clai
     devices = _devices_left_by(state, uid, life)
     ordered = bool(devices) or _order_stands(state, life)
     stays = claim_target("released", life.state, ordered=ordered) == CLAIM_DETACHING
-    return move(uid, life, "released", cause, devices=devices if stays else (), ordered=ordered)
+    return ClaimMoved.of(uid, life, "released", cause, devices=devices if stays else (), ordered=ordered)
 
 
 def _devices_left_by(state: State, uid: str, life: ClaimLife) -> tuple[str, ...]:
@@ -338,16 +337,16 @@ def _condition_move(state: State, claim: Claim, allocation: Allocation, life: Cl
     if life.state in WAITING:
         told = trigger_of_conditions(state, claim)
         if told is not None and claim_target(told[0], life.state) is not None:
-            return move(claim.uid, life, told[0], told[1])
+            return ClaimMoved.of(claim.uid, life, told[0], told[1])
         # No pod uses the claim while a binding condition of any driver is not True.
         consumers = set() if claim.waits_for(allocation.results) else {c.uid for c in claim.consumers}
         for pod in state.pods_of(claim):
             if pod.uid in consumers and pod.node and pod.phase not in FINISHED:
-                return move(claim.uid, life, "pod_bound", f"pod {pod.namespace}/{pod.name} runs on {pod.node}")
+                return ClaimMoved.of(claim.uid, life, "pod_bound", f"pod {pod.namespace}/{pod.name} runs on {pod.node}")
     if bool(claim.consumers) != life.reserved:
         trigger = "reserved" if claim.consumers else "reservation_lost"
         cause = f"reserved for {claim.consumers[0].name}" if claim.consumers else "no pod is reserved any more"
-        return move(claim.uid, life, trigger, cause)
+        return ClaimMoved.of(claim.uid, life, trigger, cause)
     return None
 
 

@@ -10,11 +10,10 @@ from dds_core.events import decode
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.lifecycle import ATTACHED
 from dds_core.model import BLOCKING, FAILED_CONDITION, PUBLISHER, RESCHEDULE, Claim, Node, Pod, Result
-from dds_core.scaler.events import AttachOrdered, ClaimFailed, CoolDown, Entry, FailureSignalled, Signal
+from dds_core.scaler.events import AttachOrdered, ClaimFailed, ClaimMoved, CoolDown, Entry, FailureSignalled, Signal
 from dds_core.scaler.model import ORDER_REFUSED, Cell, ClaimLife, Failure
 from dds_core.scaler.operator import is_of_node
 from dds_core.scaler.rules.assignment import assign
-from dds_core.scaler.rules.lives import move
 from dds_core.scaler.rules.suiting import unjudged
 from dds_core.scaler.state import State, Work
 
@@ -115,7 +114,7 @@ def fail(
     )
     if not work.emit_once(decision):
         return
-    failed = move(claim.uid, life, "failed", f"{reason}: {message}", devices=life.devices)
+    failed = ClaimMoved.of(claim.uid, life, "failed", f"{reason}: {message}", devices=life.devices)
     if (state.live or observed) and failed is not None:
         work.emit(failed)
     if node and model and (node, model) not in state.cooling:
