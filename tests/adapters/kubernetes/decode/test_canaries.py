@@ -55,7 +55,6 @@ KEPT: dict[str, tuple[str, ...]] = {
     "deviceclasses": (*_META, "spec/selectors/0/cel/expression", "spec/extendedResourceName"),
     "devicetaintrules": (
         *_META,
-        *_LABELS,
         "spec/deviceSelector/*",
         *(f"spec/taint/{f}" for f in _TAINT),
     ),

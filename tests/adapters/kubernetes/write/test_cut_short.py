@@ -36,7 +36,7 @@ def undisturbed() -> tuple[int, dict[str, object]]:
 @pytest.mark.parametrize("sent", [False, True], ids=["before it is sent", "after it was sent"])
 def test_every_request_may_be_the_last(sent: bool) -> None:
     requests, wanted = undisturbed()
-    assert requests > 30
+    assert requests >= 29
     for number in range(requests):
         stage = WrittenObjects()
         if sent:

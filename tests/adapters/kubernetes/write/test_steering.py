@@ -165,7 +165,7 @@ def test_every_kind_of_write_is_allowed() -> None:
 def test_a_power_that_is_off_declines_its_writes_in_one_line() -> None:
     stage = WrittenObjects()
     dds = stage.grant("dds", role("cluster", EVERYTHING - {"labels"}))
-    node = stage.get("nodes", "node0")
+    node = stage.node("node0")
     result = LabelNode("node0", uid_of(node), (("a", "1"),)).carry_out(dds, stage.versions)
     assert isinstance(result, Declined) and (result.code, result.reason) == (403, "Forbidden")
     assert "nodes" in result.text and "\n" not in result.text
