@@ -5,7 +5,17 @@ from typing import Any
 
 import pytest
 
-from dds_core.lifecycle import CLAIM_STATES, CLAIM_TABLE, DEVICE_TABLE, Edge, claim_machine, claim_target, mermaid
+from dds_core.lifecycle import (
+    CLAIM_STATES,
+    CLAIM_TABLE,
+    DEVICE_TABLE,
+    Edge,
+    claim_machine,
+    claim_target,
+    machine_of,
+    mermaid,
+)
+from dds_core.scaler.hold import HOLD
 
 TRIGGERS = list(dict.fromkeys(edge.trigger for edge in CLAIM_TABLE))
 
@@ -110,7 +120,7 @@ def test_a_misspelt_hook_is_an_error(hooks: dict[str, Any], named: str) -> None:
         claim_machine(**hooks)
 
 
-@pytest.mark.parametrize("table", [CLAIM_TABLE, DEVICE_TABLE], ids=["claim", "device"])
+@pytest.mark.parametrize("table", [CLAIM_TABLE, DEVICE_TABLE, HOLD.table], ids=["claim", "device", "hold"])
 def test_the_diagram_has_every_edge_once(table: tuple[Edge, ...]) -> None:
     first, *lines = mermaid(table).splitlines()
     assert first == "stateDiagram-v2"
@@ -119,4 +129,16 @@ def test_the_diagram_has_every_edge_once(table: tuple[Edge, ...]) -> None:
         found = re.fullmatch(r" {4}(\S+) --> (\S+): (.+)", line)
         assert found is not None, line
         drawn += [(trigger, found[1], found[2]) for trigger in found[3].split(", ")]
-    assert sorted(drawn) == sorted((edge.trigger, edge.source or "[*]", edge.target) for edge in table)
+    assert sorted(drawn) == sorted((edge.trigger, edge.source or "[*]", edge.target or "[*]") for edge in table)
+
+
+@pytest.mark.parametrize("table", [DEVICE_TABLE, HOLD.table], ids=["device", "hold"])
+def test_a_machine_of_any_table_takes_its_edges_and_no_other(table: tuple[Edge, ...]) -> None:
+    rows = {(edge.trigger, edge.source or "New"): edge.target or "New" for edge in table}
+    states = {state for edge in table for state in (edge.source or "New", edge.target or "New")}
+    for trigger in {edge.trigger for edge in table}:
+        for state in states:
+            machine = machine_of(table)
+            machine.set_state(state)
+            machine.trigger(trigger)
+            assert machine.state == rows.get((trigger, state), state)
