@@ -109,9 +109,7 @@ FOLDS: dict[type[Event], Fold] = {HoldBegun: _begun, DeviceHeld: _taken, HoldEnd
 
 
 def list_wanted(state: State, uid: str) -> None:
-    row = state.holds.get(uid)
-    if row is not None:
-        state.holds.put(uid, replace(row, wanted=True))
+    _to(state, uid, "list_wanted", wanted=True)
 
 
 def listed(state: State, event: ClaimsListed, at: int) -> None:
