@@ -129,7 +129,7 @@ METADATA: Mapping[str, tuple[str, ...]] = {
     "resourceclaims": (*_ALL, "annotations", "ownerReferences", "finalizers"),
     "resourceslices": (*_ALL, "labels"),
     "deviceclasses": _ALL,
-    "devicetaintrules": (*_ALL, "labels"),
+    "devicetaintrules": _ALL,
     "nodes": (*_ALL, "labels"),
     "pods": _ALL,
     "configmaps": _ALL,
