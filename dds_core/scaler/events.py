@@ -56,7 +56,7 @@ class ClaimsRelisted(OfScaler, frozen=True):
 class ReservedDevice(Record, frozen=True):
     """One result of a claim's allocation and the device reserved for it; `promises` in logs. `device`: its name on the node.
     `request`: the request that it is for, or `request/alternative`. `share`, `consumed`: shareID and amounts of a share. `admin`:
-    the claim only looks at it, so it is kept from nobody."""
+    the claim has admin access, so other claims may have the device too."""
 
     result: int
     uuid: str

@@ -180,7 +180,7 @@ _PAUSE = 30 * MICROSECONDS
 each time, up to 32 min."""
 _MOST_PAUSES = 7
 _TOLD_FROM = 3
-"""A hold that ends for the third time is told to a person."""
+"""From the third hold of a device that ends without a detach, a person is alerted."""
 _STEPS = tuple(one.__name__ for one in (HoldBegun, DeviceHeld, HoldEnded, VictimMarked))
 
 

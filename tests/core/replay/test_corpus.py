@@ -127,7 +127,7 @@ def test_it_is_folded_to_the_same_state(kept: Kept, rows: list[Envelope]) -> Non
 
 
 def test_the_same_is_decided_again(kept: Kept, rows: list[Envelope]) -> None:
-    """Whoever has changed what is decided has written other code, and says so by the fingerprint."""
+    """A change of the rules is a change of the fingerprint: without one, every decision is the same."""
     report = verify(rows, kept.of)
     assert report.ok, report.differences[:3]
     assert {span.fingerprint for span in report.spans} == {kept.fingerprint}
