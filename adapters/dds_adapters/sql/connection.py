@@ -30,9 +30,10 @@ Synchronous = Literal["FULL", "EXTRA", "NORMAL"]
 
 LOCK_SECONDS = 10.0
 """How long a writer waits for the lock before it gives up."""
-STILL_SECONDS = 30.0
+STILL_SECONDS = 3.0
 """PostgreSQL ends a session that is idle in a transaction for so long. Otherwise a frozen leader would keep the lock on the
-head row, and no other process could take over. SQLite has no such limit: let only one process write its file."""
+head row, and no other process could take over. Shorter than any lease, so a takeover never waits for it; who was merely slow
+writes again. SQLite has no such limit: let only one process write its file."""
 
 
 def engine_for(

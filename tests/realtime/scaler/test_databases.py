@@ -8,6 +8,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from dds_lab.judge.scaler import Measure
@@ -43,6 +44,22 @@ def all_bound(it: Scene, url: str) -> None:
     assert len(it.outcomes.ran) == PODS
     with database_of(url) as database:
         it.held(database.log(LOG), found=BEYOND)
+
+
+def frozen_as_it_writes(ours: Program, url: str) -> None:
+    """From now on it stands still, in a transaction that holds a lock."""
+    sessions = "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+
+    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as server:
+
+        def caught() -> bool:
+            ours.stand_still()
+            if server.execute(f"{sessions} AND state = 'idle in transaction' AND backend_xid IS NOT NULL").fetchall():
+                return True
+            ours.go_on()
+            return False
+
+        eventually(caught, pause=0.003)
 
 
 @pytest.mark.parametrize("mode", ["session", "transaction"])
@@ -92,13 +109,14 @@ def test_a_replica_takes_over(own_postgres: Postgres, url: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("how", ["killed", "frozen"])
 def test_one_of_two_replicas_is_lost_in_the_middle(url: str, tmp_path: Path, how: str) -> None:
-    """The other goes on, and what the frozen one still wants when it wakes is fenced off."""
+    """The other goes on, and what the frozen one still wants when it wakes is fenced off. It is frozen in the middle of a
+    transaction, in which it holds the lock on the log's head."""
     with burst(tmp_path, 6.0) as it, Program(it.lab, url, tmp_path, it.policy, *LEASE) as first:
         eventually(first.leads)
         with Program(it.lab, url, tmp_path, it.policy, *LEASE) as second:
             eventually(lambda: second.says("standing by") and len(it.outcomes.ran) >= 5)
-            first.kill() if how == "killed" else first.stand_still()
-            eventually(second.leads)
+            first.kill() if how == "killed" else frozen_as_it_writes(first, url)
+            eventually(second.leads, 15.0)
             if how == "frozen":
                 first.go_on()
             it.to_the_end()
