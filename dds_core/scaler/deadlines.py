@@ -8,8 +8,7 @@ from dds_core.kit import deadlines as kit
 from dds_core.kit.deadlines import Deadline, DeadlineKind, Name
 from dds_core.kit.policy import HOUR, MICROSECONDS
 from dds_core.lifecycle import ATTACHING, IDLE, PENDING
-from dds_core.scaler import hold
-from dds_core.scaler.fold.decisions import fence_due
+from dds_core.scaler import exchange, fence, hold
 from dds_core.scaler.indexes import Dirty
 from dds_core.scaler.operator import TWO_CHECKS
 from dds_core.scaler.rules.claims import slow_due
@@ -18,7 +17,6 @@ from dds_core.scaler.rules.devices import progress_due
 from dds_core.scaler.rules.failures import budget_due, cools_with_fabric, definite_due, read_back_due, signal_due
 from dds_core.scaler.rules.nudges import nudge_due
 from dds_core.scaler.rules.reservations import reservation_due
-from dds_core.scaler.settling import settled_due
 from dds_core.scaler.state import State
 
 KINDS = kit.KINDS | {
@@ -73,12 +71,8 @@ def of_claim(state: State, uid: str) -> Iterator[Deadline]:
     slow = slow_due(life) if waits and life is not None else None
     if slow is not None:
         yield Deadline(slow, DeadlineKind.SLOW, uid)
-    guarded = [row.until for key in state.guarded_for[uid] if not (row := state.guarded.rows[key]).lifting]
-    if guarded:
-        yield Deadline(min(guarded), DeadlineKind.GUARD, uid)
-    exchange = state.exchanges.get(uid)
-    if exchange is not None and exchange.stage == "listing" and exchange.group[0] == uid and not exchange.wanted:
-        yield Deadline(settled_due(state, exchange.since), DeadlineKind.SETTLE, uid)
+    if uid in state.exchanges or state.guarded_for[uid]:
+        yield from exchange.due(state, uid)
     failure = state.failures.get(uid)
     if failure is not None and life is not None and not failure.model and not failure.signalled:
         yield Deadline(signal_due(state, failure, life), DeadlineKind.TELL, uid)
@@ -90,11 +84,10 @@ def of_claim(state: State, uid: str) -> Iterator[Deadline]:
 def of_device(state: State, uid: str) -> Iterator[Deadline]:
     if uid not in state.resources:
         return
-    life, fence = state.devices.get(uid), state.fences.get(uid)
-    if life is not None and life.state == IDLE and fence is None and uid not in state.holds:
+    life = state.devices.get(uid)
+    if life is not None and life.state == IDLE and uid not in state.fences and uid not in state.holds:
         yield Deadline(idle_due(state, uid), DeadlineKind.IDLE, uid)
-    if fence is not None and fence.named and not fence.wanted:
-        yield Deadline(fence_due(state, fence), DeadlineKind.FENCE, uid)
+    yield from fence.due(state, uid)
     yield from hold.due(state, uid)
     unlisted, moving = state.unlisted.get(uid), progress_due(state, uid)
     if unlisted is not None:

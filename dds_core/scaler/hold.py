@@ -23,7 +23,7 @@ from dds_core.kit.state import Key
 from dds_core.kit.work import Fold
 from dds_core.lifecycle import Edge
 from dds_core.model import Claim, DeviceKey, FabricResource
-from dds_core.scaler.events import ClaimsListed, DeviceHeld, HoldBegun, HoldEnded, VictimMarked, WriteDone
+from dds_core.scaler.events import DeviceHeld, HoldBegun, HoldEnded, VictimMarked, WriteDone
 from dds_core.scaler.fold.reuse import count_detach
 from dds_core.scaler.keys import LET_GO, UNHELD
 from dds_core.scaler.model import HELD_IN_VAIN, HOLD_REFUSED, Hold, hold_name
@@ -112,10 +112,11 @@ def list_wanted(state: State, uid: str) -> None:
     _to(state, uid, "list_wanted", wanted=True)
 
 
-def listed(state: State, event: ClaimsListed, at: int) -> None:
-    row = state.holds.get(event.resource)
-    if row is not None and event.started >= settled_due(state, row.since):
-        _to(state, event.resource, "listed", since=at)
+def listed(state: State, uid: str, started: int, at: int) -> None:
+    """A list of all claims has come that began at `started`."""
+    row = state.holds.get(uid)
+    if row is not None and started >= settled_due(state, row.since):
+        _to(state, uid, "listed", since=at)
 
 
 def written(state: State, event: WriteDone, at: int) -> None:

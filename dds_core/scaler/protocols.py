@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dds_core.kit.stages import Stages
+from dds_core.scaler.exchange import EXCHANGE, GUARD
+from dds_core.scaler.fence import FENCE
 from dds_core.scaler.hold import HOLD
 
-PROTOCOLS: tuple[Stages, ...] = (HOLD,)
+PROTOCOLS: tuple[Stages, ...] = (EXCHANGE, GUARD, HOLD, FENCE)

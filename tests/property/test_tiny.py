@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from dds_core.model import Claim, FabricResource, Pod, Slice
-from dds_core.scaler.rules import exchange
+from dds_core.scaler import exchange
 from tests.property.tiny import Size, explored
 
 ONE = {

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from dds_core.events import Event
 from dds_core.kit import work as kit
 from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.work import Fold
 from dds_core.scaler import events as e
-from dds_core.scaler import hold
+from dds_core.scaler import exchange, fence, hold
 from dds_core.scaler.fold import reuse
-from dds_core.scaler.fold.decisions import advance_stage, fence_due, void_unseen
+from dds_core.scaler.fold.decisions import void_unseen
 from dds_core.scaler.fold.objects import fix_by_policy, note_fixed
 from dds_core.scaler.keys import FIXED, RELISTED, UNANSWERED
 from dds_core.scaler.policy import read_policy
-from dds_core.scaler.settling import settled_due
 from dds_core.scaler.state import State
 
 
@@ -47,14 +44,8 @@ def _synced(state: State, event: e.Synced, at: int) -> None:
 
 
 def _claims_listed(state: State, event: e.ClaimsListed, at: int) -> None:
-    exchange = state.exchanges.get(event.resource)
-    if exchange is not None and exchange.stage == "listing" and event.started >= settled_due(state, exchange.since):
-        advance_stage(state, exchange.group, "listing", "listed", at)
-    hold.listed(state, event, at)
-    fence = state.fences.get(event.resource)
-    if fence is not None and event.started >= fence_due(state, fence):
-        state.fences.put(event.resource, replace(fence, confirmed=at))
-        state.touch_device(event.resource)
+    for protocol in (exchange, hold, fence):
+        protocol.listed(state, event.resource, event.started, at)
 
 
 def _claims_relisted(state: State, event: e.ClaimsRelisted, at: int) -> None:

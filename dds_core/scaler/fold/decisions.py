@@ -6,34 +6,27 @@ show is void too (`void_unseen`), and the level pass that follows decides again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from dds_core.events import Event
 from dds_core.kit import work as kit
 from dds_core.kit.deadlines import DeadlineKind
-from dds_core.kit.policy import MICROSECONDS
 from dds_core.kit.state import Key
 from dds_core.kit.work import Fold, nothing
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, AttachRequest
 from dds_core.scaler import events as e
-from dds_core.scaler import hold
+from dds_core.scaler import exchange, fence, hold
 from dds_core.scaler.fold import reuse
 from dds_core.scaler.fold.looks import nudge_void, nudged
 from dds_core.scaler.keys import ORDERED, UNGUARDED, UNHELD
 from dds_core.scaler.model import (
-    ANY_VERSION,
-    NO_DEVICE,
     Cooling,
-    Exchange,
     Failure,
-    Fence,
-    Guarded,
     HandOverRow,
     Order,
     Reservation,
-    Stage,
 )
 from dds_core.scaler.state import State
 
@@ -64,12 +57,7 @@ def _attach_ordered(state: State, event: e.AttachOrdered, at: int) -> None:
 
 def _detach_ordered(state: State, event: e.DetachOrdered, at: int) -> None:
     state.orders.put((event.node, event.model), Order(event.request, event.size, at))
-    for victim in event.victims:
-        fence = state.fences.get(victim)
-        if fence is None and event.unattached:
-            fence = Fence(at, NO_DEVICE, event.request)
-        if fence is not None:
-            state.fences.put(victim, replace(fence, ordered=True))
+    fence.ordered(state, event, at)
 
 
 def order_met(state: State, request: AttachRequest) -> None:
@@ -84,7 +72,7 @@ def _forget_fruitless_order(state: State, request: AttachRequest) -> None:
     """The size was raised again without having been lowered: the request is larger, and would never show this order's size."""
     cell = (request.node, request.model)
     order = state.orders.get(cell)
-    lowered = any(fence.ordered for fence in state.fences.rows.values() if fence.request == request.name)
+    lowered = any(row.ordered for row in state.fences.rows.values() if row.request == request.name)
     if order is not None and order.request == request.name and order.size < request.size and not lowered:
         state.orders.drop(cell)
         state.dirty.nodes.add(request.node)
@@ -97,16 +85,9 @@ def _order_void(state: State, request: str) -> None:
             state.dirty.nodes.add(cell[0])
 
 
-def detach_void(state: State, request: str) -> None:
-    """The size was not lowered: the detach may be ordered again."""
-    for uid, fence in list(state.fences.rows.items()):
-        if fence.request == request and fence.ordered:
-            state.fences.put(uid, replace(fence, ordered=False))
-
-
 def _lowering_void(state: State, request: str) -> None:
     _order_void(state, request)
-    detach_void(state, request)
+    fence.voided(state, request)
 
 
 _ORDERS = (e.AttachOrdered.__name__, e.DetachOrdered.__name__)
@@ -181,83 +162,6 @@ def _hand_overs_unseen(state: State, unseen: set[Key]) -> None:
             unseen.add((e.Steered.__name__, row.pod))
 
 
-# -- exchanges ---------------------------------------------------------------------------------------------------------
-
-
-def _exchange_begun(state: State, event: e.ExchangeBegun, at: int) -> None:
-    group = event.for_claims()
-    for swap in event.swaps:
-        life, before = state.lives.get(swap.claim), state.exchanges.get(swap.claim)
-        attempt = life.attempt if life is not None else 0
-        version = before.version if before is not None else ""
-        row = Exchange(event.pod, event.node, attempt, swap, group, event.until, at, version=version)
-        state.exchanges.put(swap.claim, row)
-        for one in swap.results:
-            if one.key in event.guarded:
-                state.guarded.put(one.key, Guarded(swap.claim, event.until, event.node))
-
-
-def advance_stage(state: State, group: Iterable[str], before: Stage, after: Stage, at: int, version: str = "") -> None:
-    """The exchanges of these claims that are at stage `before` come to `after`."""
-    for uid in group:
-        row = state.exchanges.get(uid)
-        if row is not None and row.stage == before:
-            state.exchanges.put(uid, replace(row, stage=after, since=at, version=version or row.version, wanted=False))
-
-
-def fence_due(state: State, fence: Fence) -> int:
-    """The instant from which a LIST confirms the fence. A held device is allocated, and was so before it was marked: no scheduler
-    can give it away, so the LIST only has to begin later. Without a hold, what schedulers have chosen already must have been
-    written."""
-    return fence.since if fence.held else fence.since + state.policy.fence_settle_seconds * MICROSECONDS
-
-
-def _allocation_cleared(state: State, event: e.AllocationCleared, at: int) -> None:
-    advance_stage(state, (event.claim,), "listed", "clearing", at)
-
-
-_CLEARED: tuple[Stage, ...] = ("listed", "cleared")
-
-
-def _devices_given(state: State, event: e.DevicesGiven, at: int) -> None:
-    for stage in _CLEARED:
-        advance_stage(state, (event.claim,), stage, "giving", at)
-    state.counters.put("hand-over/exchange", (state.counters.get("hand-over/exchange") or 0) + 1)
-
-
-def _exchange_ended(state: State, event: e.ExchangeEnded, at: int) -> None:
-    state.exchanges.drop(event.claim)
-
-
-def _guard_lifted(state: State, event: e.GuardLifted, at: int) -> None:
-    for key in event.devices:
-        if (row := state.guarded.get(key)) is not None:
-            state.guarded.put(key, replace(row, lifting=True))
-    state.fired_deadlines.drop((DeadlineKind.GUARD, event.claim))
-
-
-def _guards_are_off(state: State, claim: str) -> None:
-    lifting = {key for key in state.guarded_for[claim] if state.guarded.rows[key].lifting}
-    state.guarded.drop_where(lambda key: key in lifting)
-
-
-def _guard_void(state: State, claim: str) -> None:
-    """The removal of the guard is not confirmed: try again, unless the guard has ended by itself or no guard is possible now."""
-    for key in sorted(state.guarded_for[claim]):
-        row = state.guarded.rows[key]
-        if row.until <= state.now or not (state.guards or state.unanswered):
-            state.guarded.drop(key)
-        else:
-            state.guarded.put(key, replace(row, lifting=False))
-
-
-_NEXT: dict[str, tuple[Stage, Stage]] = {
-    e.ExchangeBegun.__name__: ("guarding", "listing"),
-    e.AllocationCleared.__name__: ("clearing", "cleared"),
-    e.DevicesGiven.__name__: ("giving", "given"),
-}
-
-
 _NO_RIGHTS = (403, 404)
 """HTTP status of a write that cannot succeed before a policy is installed or a right is granted."""
 _DENIED = (400, 422, *_NO_RIGHTS)
@@ -269,45 +173,6 @@ _REFUSED_TO_ALL = {
     e.DeviceHeld.__name__: (UNHELD, _DENIED),
 }
 """Steps that are tried for no device for a while after a refusal with such a status. A refused clear does no harm."""
-
-
-def _step_done(state: State, event: e.WriteDone, at: int) -> None:
-    row = state.exchanges.get(event.target)
-    if event.action == e.GuardLifted.__name__:
-        _guards_are_off(state, event.target)
-    if row is not None and event.action in _NEXT:
-        group = row.group if event.action == e.ExchangeBegun.__name__ else (event.target,)
-        advance_stage(state, group, *_NEXT[event.action], at, event.version)
-
-
-def _exchange_void(state: State, claim: str) -> None:
-    """A step failed. A cleared claim is left to the scheduler; the others are handed over in another way."""
-    row = state.exchanges.get(claim)
-    for uid in row.group if row is not None and row.stage == "guarding" else (claim,):
-        one = state.exchanges.get(uid)
-        if one is not None and one.version:
-            state.exchanges.put(uid, replace(one, stage="left"))
-        else:
-            state.exchanges.drop(uid)
-
-
-def _exchanges_unseen(state: State, unseen: set[Key], at: int) -> None:
-    """After a restart, an exchange that has not cleared its claim begins again. One that has is guarded again and goes on: with
-    the version that the clear left, or with any if the process ended before it knew it. It does not matter who cleared the claim:
-    without allocation and reservation no pod uses it, and a scheduler that gave up on it finds the devices allocated."""
-    for key, guard in [*state.guarded.rows.items()]:
-        if guard.lifting:  # even if its time is over: its key would stay
-            state.guarded.put(key, replace(guard, lifting=False))
-            unseen.add((e.GuardLifted.__name__, guard.claim))
-    for uid, row in list(state.exchanges.rows.items()):
-        claim = state.claims.get(uid)
-        if claim is None or claim.allocation is not None or not row.open:
-            state.exchanges.drop(uid)
-            unseen |= {(e.ExchangeBegun.__name__, uid), (e.GuardLifted.__name__, uid)}
-        elif row.stage != "left":
-            version = row.version or ANY_VERSION
-            state.exchanges.put(uid, replace(row, stage="cleared", until=0, since=at, version=version))
-            unseen |= {(e.ExchangeBegun.__name__, uid), (e.DevicesGiven.__name__, uid)}
 
 
 def _claim_failed(state: State, event: e.ClaimFailed, at: int) -> None:
@@ -375,22 +240,20 @@ def _labels_unseen(state: State, unseen: set[Key]) -> None:
 
 
 def _victim_marked(state: State, event: e.VictimMarked, at: int) -> None:
-    resource, key = state.resources.get(event.resource), (event.driver, event.pool, event.device)
-    held = event.resource in state.holds
-    state.fences.put(event.resource, Fence(at, key, resource.request if resource else "", held=held))
+    fence.marked(state, event, at)
     state.unmarked.drop(event.resource)
     if event.device:
         reuse.count_detach(state, event.resource, at)
 
 
 def _mark_void(state: State, resource: str) -> None:
-    state.fences.drop(resource)
+    fence.mark_refused(state, resource)
     hold.give_up(state, resource)
     state.touch_device(resource)
 
 
 def _victim_unmarked(state: State, event: e.VictimUnmarked, at: int) -> None:
-    state.fences.drop(event.resource)
+    fence.unmarked(state, event.resource)
     hold.give_up(state, event.resource)
     state.fired_deadlines.drop((DeadlineKind.FENCE, event.resource))
     state.unmarked.put(event.resource, at)
@@ -403,36 +266,11 @@ def _unmark_void(state: State, resource: str) -> None:
 
 
 def _claims_list_wanted(state: State, event: e.ClaimsListWanted, at: int) -> None:
-    fence, exchange = state.fences.get(event.resource), state.exchanges.get(event.resource)
-    if fence is not None:
-        state.fences.put(event.resource, replace(fence, wanted=True))
+    if event.resource in state.fences:
+        fence.list_wanted(state, event.resource)
     else:
         hold.list_wanted(state, event.resource)
-    if exchange is not None:
-        state.exchanges.put(event.resource, replace(exchange, wanted=True))
-
-
-def _is_lowered(state: State, name: str) -> bool:
-    """Whether the request asks for less than the number of its resources that stay: the operator may detach one at any moment."""
-    request = state.requests.get(state.request_named.get(name, ""))
-    owned = (state.resources.rows[uid] for uid in state.resources_of_request[name])
-    return request is not None and request.size < sum(not one.leaving for one in owned)
-
-
-def _fences_unseen(state: State, unseen: set[Key], at: int) -> None:
-    """After a restart, fences start again, because the process that watched them is gone; missing marks are written again. An
-    ordered detach stays ordered while the size is lowered: the device can only go, or be kept by a larger size."""
-    for uid, fence in list(state.fences.rows.items()):
-        resource = state.resources.get(uid)
-        if resource is None:
-            state.fences.drop(uid)
-            continue
-        ordered = fence.ordered and _is_lowered(state, fence.request)
-        state.fences.put(uid, replace(fence, since=at, wanted=False, confirmed=0, ordered=ordered))
-        unseen.add((e.ClaimsListWanted.__name__, uid))
-        if not resource.marked:
-            unseen.add((e.VictimMarked.__name__, uid))
-    unseen |= {(e.VictimUnmarked.__name__, uid) for uid in state.unmarked}
+    exchange.list_wanted(state, event.resource)
 
 
 # -- all ---------------------------------------------------------------------------------------------------------------
@@ -443,10 +281,11 @@ def void_unseen(state: State, at: int) -> set[Key]:
     unseen: set[Key] = set()
     _orders_unseen(state, unseen)
     _hand_overs_unseen(state, unseen)
-    _exchanges_unseen(state, unseen, at)
+    exchange.restarted(state, unseen, at)
     _failures_unseen(state, unseen)
     _labels_unseen(state, unseen)
-    _fences_unseen(state, unseen, at)
+    fence.restarted(state, unseen, at)
+    unseen |= {(e.VictimUnmarked.__name__, uid) for uid in state.unmarked}
     hold.restarted(state, unseen)
     return unseen
 
@@ -456,13 +295,10 @@ VOIDS: dict[str, Callable[[State, str], None]] = {
     e.DetachOrdered.__name__: _lowering_void,
     e.HandOver.__name__: _hand_over_void,
     e.Steered.__name__: _steering_void,
-    e.ExchangeBegun.__name__: _exchange_void,
-    e.AllocationCleared.__name__: _exchange_void,
-    e.DevicesGiven.__name__: _exchange_void,
-    e.GuardLifted.__name__: _guard_void,
     e.FailureSignalled.__name__: _failure_void,
     e.NodeLabelled.__name__: _label_void,
     e.OperatorNudged.__name__: nudge_void,
+    **exchange.VOIDS,
     **hold.VOIDS,
     e.VictimMarked.__name__: _mark_void,
     e.VictimUnmarked.__name__: _unmark_void,
@@ -472,7 +308,7 @@ VOIDS: dict[str, Callable[[State, str], None]] = {
 
 def _write_done(state: State, event: e.WriteDone, at: int) -> None:
     kit.write_done(state, event)
-    _step_done(state, event, at)
+    exchange.written(state, event, at)
     hold.written(state, event, at)
     request = state.requests.get(state.request_named.get(event.target, ""))
     if request is not None and event.action in _ORDERS:
@@ -502,7 +338,7 @@ def _superseded(state: State, event: e.Superseded, at: int) -> None:
     order = state.orders.get((request.node, request.model)) if request is not None else None
     lowers = request is not None and order is not None and order.size < request.size
     if event.action == e.DetachOrdered.__name__ and not lowers:
-        detach_void(state, event.target)
+        fence.voided(state, event.target)
 
 
 FOLDS: dict[type[Event], Fold] = {
@@ -511,11 +347,6 @@ FOLDS: dict[type[Event], Fold] = {
     e.ReservationDropped: _reservation_dropped,
     e.HandOver: _hand_over,
     e.Steered: _steered,
-    e.ExchangeBegun: _exchange_begun,
-    e.AllocationCleared: _allocation_cleared,
-    e.DevicesGiven: _devices_given,
-    e.ExchangeEnded: _exchange_ended,
-    e.GuardLifted: _guard_lifted,
     e.ClaimFailed: _claim_failed,
     e.FailureSignalled: _failure_signalled,
     e.CoolDown: _cool_down,

@@ -12,6 +12,7 @@ from dds_core.kit.work import Fold, forget_words, gone_with
 from dds_core.lifecycle import ATTACHING, claim_edge_exists, device_target
 from dds_core.model import FAILED_CONDITION, Claim, DeviceKey
 from dds_core.scaler import events as e
+from dds_core.scaler import exchange, fence
 from dds_core.scaler.fold import reuse
 from dds_core.scaler.model import (
     HELD_IN_VAIN,
@@ -58,7 +59,8 @@ def _claim_moved(state: State, event: e.ClaimMoved, at: int) -> None:
         _may_be_taken(state, event.claim, at)
     if event.trigger in ("allocated_pool", "allocated_local", "pod_bound", "released", "failed"):
         state.hand_overs.drop(event.claim)
-        state.exchanges.drop(event.claim)
+        if event.claim in state.exchanges:
+            exchange.done(state, event.claim)
         if not _made_again(state, event, claim):
             _drop_reservation(state, event.claim)
     if event.trigger in ("allocated_pool", "allocated_local", "released"):
@@ -272,7 +274,7 @@ def _no_longer_returning(state: State, uid: str) -> None:
 
 def _forget_device(state: State, uid: str) -> None:
     state.devices.drop(uid)
-    state.fences.drop(uid)
+    fence.gone(state, uid)
     for kind in (
         DeadlineKind.IDLE,
         DeadlineKind.FENCE,

@@ -32,8 +32,8 @@ from dds_core.model import (
     Slice,
 )
 from dds_core.scaler import events as e
-from dds_core.scaler import hold
-from dds_core.scaler.fold.decisions import detach_void, note_ordered, order_met
+from dds_core.scaler import fence, hold
+from dds_core.scaler.fold.decisions import note_ordered, order_met
 from dds_core.scaler.fold.lives import forget_claim
 from dds_core.scaler.fold.looks import listings_end, looks_end, resource_looked_at, slice_looked_at, touch
 from dds_core.scaler.keys import FIXED, ORDERED
@@ -341,7 +341,7 @@ def _order_overtaken(state: State, request: AttachRequest, before: int) -> None:
         return
     if request.size > max(order.size, before) or request.size < order.size <= before:
         state.orders.drop((request.node, request.model))
-        detach_void(state, request.name)
+        fence.voided(state, request.name)
 
 
 def _request_gone(state: State, event: e.ObjectGone, at: int) -> None:

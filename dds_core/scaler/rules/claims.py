@@ -17,10 +17,10 @@ from dds_core.lifecycle import (
 from dds_core.model import BEING_ATTACHED, FINISHED, RESCHEDULE, Allocation, Claim
 from dds_core.scaler import hold
 from dds_core.scaler.events import ClaimMoved, ReservedDevice
+from dds_core.scaler.exchange import exchanged, next_step
 from dds_core.scaler.model import DEVICE_TWICE, NO_PROGRESS, ClaimLife
 from dds_core.scaler.rules.assignment import Assignment, assign
 from dds_core.scaler.rules.devices import SLOW
-from dds_core.scaler.rules.exchange import exchanged, next_step
 from dds_core.scaler.rules.failures import fail, fail_overdue
 from dds_core.scaler.rules.handover import steer, tell_kept
 from dds_core.scaler.rules.orders import limits_of, usable
@@ -48,7 +48,7 @@ def step(work: Work, uid: str) -> None:
             text = f"the scheduler took a pool device again although {', '.join(move.excluded)} was handed over and is free"
             work.alert(uid, "HandOverInVain", f"{text}; it is not handed over to this claim again")
     if uid in work.state.exchanges or work.state.guarded_for[uid]:
-        next_step(work, uid)
+        next_step(work, uid, lambda node: {one.claim.uid for one in assign(work.state, node) if one.complete})
     claim, life = work.state.claims.get(uid), work.state.lives.get(uid)
     if claim is not None and claim.allocation is not None:
         _tell_doubles(work, claim, claim.allocation)

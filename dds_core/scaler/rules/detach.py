@@ -3,7 +3,7 @@
 1. `_mark_idle` chooses a device that has idled long enough; `rebalance` one that a claim on another node needs. Both call
    `choose_victim`, which begins a hold or, where devices cannot be held, marks at once.
 2. `check_hold`: where devices can be held, a claim of dds takes the device, so that no pod gets it.
-3. `VictimMarked` annotates the resource: from here on the device is a victim, and a fence stands around it. `check_fence`
+3. The resource is annotated: from here on the device is a victim, and a fence stands around it. `check_fence`
    requests a list of all claims after `fence_settle_seconds`; if none of them has the device, the fence is confirmed.
 4. `_lower` lowers the size of the request by the number of marked victims, and the operator detaches them.
 
@@ -26,12 +26,10 @@ from dds_core.matching.search import MOST_RESULTS
 from dds_core.model import BEING_ATTACHED, NO_NODE_FITS, ONLINE, AttachRequest, DeviceKey, FabricResource
 from dds_core.scaler import hold, idleness
 from dds_core.scaler.events import (
-    ClaimsListWanted,
     DetachOrdered,
-    VictimMarked,
     VictimUnmarked,
 )
-from dds_core.scaler.fold.decisions import fence_due
+from dds_core.scaler.fence import ask_for_list, mark, mark_again
 from dds_core.scaler.keys import BUSY, BUSY_SINCE
 from dds_core.scaler.model import NO_DEVICE, DeviceLife, Fence, Hold, Look
 from dds_core.scaler.operator import RARE, WHOLE_REQUEST, pauses, verdict
@@ -270,7 +268,7 @@ def check_hold(work: Work, uid: str, wanted: set[str]) -> None:
         return
     why = "its resource is gone" if resource is None else _against_hold(work, resource, row, wanted)
     if resource is not None and row.stage == "held" and not why:
-        work.emit_once(_marking(state, resource, row.devices[0], row.reason), uid)
+        mark(work, resource, row.devices[0], row.reason)
     else:
         hold.next_step(work, uid, row, why)
 
@@ -322,15 +320,15 @@ def _held_for_another(state: State, uid: str, faces: list[DeviceKey]) -> bool:
 def check_fence(work: Work, uid: str, wanted: set[str]) -> None:
     """Unmark a victim that may not go after all; else request the list that its fence waits for."""
     state = work.state
-    resource, fence, life = state.resources.rows[uid], state.fences.rows[uid], state.devices.get(uid)
+    resource, row, life = state.resources.rows[uid], state.fences.rows[uid], state.devices.get(uid)
     if life is None or (life.state != DEVICE_DETACHING and not is_given_up(state, resource)):
-        broken = (_why_unmark if fence.named else _not_called_off)(work, resource, fence, wanted)
+        broken = (_why_unmark if row.named else _not_called_off)(work, resource, row, wanted)
         if broken:
-            _unmark(work, resource, fence, broken)
-        elif fence.named and not fence.wanted and work.has_come(fence_due(state, fence)):
-            work.emit_once(ClaimsListWanted(resource=uid, mode=state.mode, fenced=fence.since), uid)
+            _unmark(work, resource, row, broken)
+        else:
+            ask_for_list(work, uid, row)
     if state.reissue:
-        _mark_again(work, uid)
+        mark_again(work, uid)
 
 
 def _why_unmark(work: Work, resource: FabricResource, fence: Fence, wanted: set[str]) -> str:
@@ -479,14 +477,6 @@ def _called_off(state: State, resource: FabricResource) -> bool:
     return cell is not None and cell.own is not None and cell.size >= len(staying_of(state, cell.own))
 
 
-def _mark_again(work: Work, uid: str) -> None:
-    """After a restart: mark a victim whose fence stands and whose mark was not written."""
-    state = work.state
-    resource, fence = state.resources.rows[uid], state.fences.get(uid)
-    if (VictimMarked.__name__, uid) in state.reissue and fence is not None and not resource.marked:
-        work.emit_once(_marking(state, resource, fence.key, "it was marked before the restart"), uid)
-
-
 # --- victims -----------------------------------------------------------------------------------------------------------
 
 
@@ -549,30 +539,14 @@ def choose_victim(work: Work, resource: FabricResource, reason: str) -> bool:
         return False
     if _is_nowhere(state, resource):
         why = f"{reason}, and its node does not list it"
-        return work.emit_once(_marking(state, resource, NO_DEVICE, why), resource.uid)
+        return mark(work, resource, NO_DEVICE, why)
     if _is_kept(state, resource, more=1):
         return False
     if not faces or _could_be_taken(state, resource, faces) or _held_for_another(state, resource.uid, faces):
         return False
     if hold.are_possible(state, work.at) and len(faces) <= MOST_RESULTS:
         return hold.begin(work, resource, faces, reason)
-    return _may_go_unheld(state) and work.emit_once(_marking(state, resource, faces[0], reason), resource.uid)
-
-
-def _marking(state: State, resource: FabricResource, key: DeviceKey, reason: str) -> VictimMarked:
-    return VictimMarked(
-        resource=resource.uid,
-        mode=state.mode,
-        name=resource.name,
-        node=resource.node,
-        model=resource.model,
-        uuid=resource.uuid,
-        driver=key[0],
-        pool=key[1],
-        device=key[2],
-        reason=reason,
-        idle_since=state.devices.rows[resource.uid].idle_since,
-    )
+    return _may_go_unheld(state) and mark(work, resource, faces[0], reason)
 
 
 def may_mark(state: State, at: int) -> bool:

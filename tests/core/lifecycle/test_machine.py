@@ -15,8 +15,9 @@ from dds_core.lifecycle import (
     machine_of,
     mermaid,
 )
-from dds_core.scaler.hold import HOLD
+from dds_core.scaler.protocols import PROTOCOLS
 
+TABLES = {"claim": CLAIM_TABLE, "device": DEVICE_TABLE, **{one.name: one.table for one in PROTOCOLS}}
 TRIGGERS = list(dict.fromkeys(edge.trigger for edge in CLAIM_TABLE))
 
 
@@ -120,7 +121,7 @@ def test_a_misspelt_hook_is_an_error(hooks: dict[str, Any], named: str) -> None:
         claim_machine(**hooks)
 
 
-@pytest.mark.parametrize("table", [CLAIM_TABLE, DEVICE_TABLE, HOLD.table], ids=["claim", "device", "hold"])
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 def test_the_diagram_has_every_edge_once(table: tuple[Edge, ...]) -> None:
     first, *lines = mermaid(table).splitlines()
     assert first == "stateDiagram-v2"
@@ -132,7 +133,7 @@ def test_the_diagram_has_every_edge_once(table: tuple[Edge, ...]) -> None:
     assert sorted(drawn) == sorted((edge.trigger, edge.source or "[*]", edge.target or "[*]") for edge in table)
 
 
-@pytest.mark.parametrize("table", [DEVICE_TABLE, HOLD.table], ids=["device", "hold"])
+@pytest.mark.parametrize("table", [*TABLES.values()][1:], ids=[*TABLES][1:])
 def test_a_machine_of_any_table_takes_its_edges_and_no_other(table: tuple[Edge, ...]) -> None:
     rows = {(edge.trigger, edge.source or "New"): edge.target or "New" for edge in table}
     states = {state for edge in table for state in (edge.source or "New", edge.target or "New")}

@@ -20,8 +20,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
         "claim table": lifecycle.claim_table,
         "device chart": lifecycle.device_chart,
         "device table": lifecycle.device_table,
-        "hold chart": lifecycle.hold_chart,
-        "hold table": lifecycle.hold_table,
+        **lifecycle.protocols(),
     },
     "docs/policy.md": {
         "policy": policy.policy_table,

@@ -7,13 +7,25 @@ writes; in between the scheduler finds none and waits on. The scheduler keeps th
 one device, the end of either would free it for a third. So the devices are guarded first (an admission policy denies them to all
 other claims), and then all claims are listed. Whatever makes an exchange unsafe is looked for before it begins, and again before
 the first write.
+
+Below: the tables of the exchange's stages and of those of a device's guard, the folds that take them from one to the next, and
+the rules that decide the next step. An exchange that is guarded again after its claim was cleared has the stages again_*.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
+from msgspec.structs import replace
+
+from dds_core.events import Event
+from dds_core.kit.deadlines import Deadline, DeadlineKind
 from dds_core.kit.policy import MICROSECONDS
+from dds_core.kit.stages import NONE, Stages, each
+from dds_core.kit.state import Key
+from dds_core.kit.work import Fold
+from dds_core.lifecycle import Edge
 from dds_core.matching.search import MOST_RESULTS
 from dds_core.model import Claim, DeviceKey, Pod, Result
 from dds_core.scaler.events import (
@@ -24,18 +36,224 @@ from dds_core.scaler.events import (
     GuardLifted,
     ReservedDevice,
     Swap,
+    WriteDone,
 )
 from dds_core.scaler.keys import RELISTED, UNGUARDED
-from dds_core.scaler.model import Exchange, release_of
-from dds_core.scaler.rules.assignment import assign
-from dds_core.scaler.settling import AFTER_REFUSAL, LAST_MOMENT, list_when_settled
+from dds_core.scaler.model import ANY_VERSION, Exchange, Guarded, release_of
+from dds_core.scaler.settling import AFTER_REFUSAL, LAST_MOMENT, list_when_settled, settled_due
 from dds_core.scaler.state import State, Work
+
+GUARDING, LISTING, LISTED = "guarding", "listing", "listed"
+AGAIN_GUARDING, AGAIN_LISTING, AGAIN_LISTED = "again_guarding", "again_listing", "again_listed"
+CLEARING, CLEARED, GIVING, GIVEN, LEFT = "clearing", "cleared", "giving", "given", "left"
+_AGAIN = {GUARDING: AGAIN_GUARDING, LISTING: AGAIN_LISTING, LISTED: AGAIN_LISTED}
+_NOT_CLEARED = (GUARDING, LISTING, LISTED)
+_OPEN = (CLEARING, CLEARED, *_AGAIN.values(), GIVING, GIVEN)
+_ANY = (*_NOT_CLEARED, *_OPEN, LEFT)
+
+EXCHANGE = Stages(
+    "exchange",
+    (
+        Edge("begun", NONE, GUARDING, "All claims of the pod have reserved devices: these are being guarded."),
+        *each("begun", _NOT_CLEARED, GUARDING, "Another claim of the pod became ready: the group begins anew."),
+        Edge("begun", CLEARING, GUARDING, "The same, while the first claim is being cleared: that is forgotten."),
+        *each(
+            "begun",
+            (CLEARED, *_AGAIN.values()),
+            AGAIN_GUARDING,
+            "The guard is over, the process restarted, or the group's first claim left: guarded again.",
+        ),
+        *each("begun", (GIVING, GIVEN, LEFT), AGAIN_GUARDING, "The same for a claim whose group is guarded again."),
+        Edge("guarded", GUARDING, LISTING, "The guard is written; all claims are listed once every API server obeys."),
+        Edge("guarded", AGAIN_GUARDING, AGAIN_LISTING, "The same, for a cleared claim."),
+        *each("list_wanted", (LISTING,), LISTING, "The guard has settled, and the list is requested."),
+        *each("list_wanted", (AGAIN_LISTING,), AGAIN_LISTING, "The same, for a cleared claim."),
+        Edge("listed", LISTING, LISTED, "A list that began after the settling has come."),
+        Edge("listed", AGAIN_LISTING, AGAIN_LISTED, "The same, for a cleared claim."),
+        Edge("clear", LISTED, CLEARING, "Nothing speaks against it: the allocation is being cleared."),
+        Edge("cleared", CLEARING, CLEARED, "The first write is done, and the version that it left is kept."),
+        *each("give", (CLEARED, AGAIN_LISTED), GIVING, "The watch shows no allocation: the devices are being given."),
+        Edge("given", GIVING, GIVEN, "The second write is done; the watch has yet to show it, if it was not faster."),
+        *each("done", _ANY, NONE, "The claim has devices, or none is wanted."),
+        *each("ended", _ANY, NONE, "Something speaks against it, or the mode."),
+        Edge("guard_refused", GUARDING, NONE, "The guard was not written: the claim is handed over in another way."),
+        Edge("guard_refused", AGAIN_GUARDING, LEFT, "The guard was not written: the scheduler allocates the claim."),
+        Edge("clear_refused", CLEARING, NONE, "The claim was not cleared: it is handed over in another way."),
+        Edge("give_refused", GIVING, LEFT, "The devices were not given: the scheduler allocates the claim."),
+        *each("went_on", _OPEN, CLEARED, "A new process finds the claim without an allocation: guarded again."),
+        *each("restarted", (*_NOT_CLEARED, *_OPEN, LEFT), NONE, "A new process finds the claim gone, or allocated."),
+    ),
+    decided=("begun", "clear", "give", "ended"),
+)
+
+STANDING, LIFTING = "standing", "lifting"
+
+GUARD = Stages(
+    "guard",
+    (
+        *each("begun", (NONE, STANDING, LIFTING), STANDING, "The device is guarded for a claim of an exchange."),
+        Edge("lifted", STANDING, LIFTING, "Its claim let go of the device or never got it, or its time is over."),
+        Edge("off", LIFTING, NONE, "It is removed."),
+        Edge("refused", LIFTING, STANDING, "It was not removed: that is tried again."),
+        *each("over", (STANDING, LIFTING), NONE, "It was not removed, but it has ended, or no guard is possible now."),
+        Edge("restarted", LIFTING, STANDING, "A new process does not know whether it was removed."),
+    ),
+    decided=("begun", "lifted"),
+)
 
 KUBE_SCHEDULER = ("", "default-scheduler")
 LOOKS_ANEW = (1, 36)
 """First version with exchanges: older schedulers panic over a cleared claim that is shared (Kubernetes pull request 137371)."""
 QUIET = 30 * MICROSECONDS
 """No exchange begins so soon after a restart of the watch of claims: a scheduler that relists in the gap misses the change."""
+
+# -- folds -------------------------------------------------------------------------------------------------------------
+
+
+def stage_of(row: Exchange | None) -> str:
+    """The stage in the table: the row of a cleared claim that is guarded again has the same stage as before."""
+    if row is None:
+        return NONE
+    return _AGAIN.get(row.stage, row.stage) if row.version else row.stage
+
+
+def _to(state: State, uid: str, trigger: str, row: Exchange | None = None, **changes: Any) -> None:
+    """Take the claim's exchange to the next stage; `row` is a new one."""
+    found = state.exchanges.get(uid)
+    target = EXCHANGE.target(trigger, stage_of(found), uid)
+    row = row or found
+    if target == NONE:
+        state.exchanges.drop(uid)
+    elif target is not None and row is not None:
+        state.exchanges.put(uid, replace(row, stage=target.removeprefix("again_"), **changes))
+
+
+def _begun(state: State, event: ExchangeBegun, at: int) -> None:
+    group = event.for_claims()
+    for swap in event.swaps:
+        life, before = state.lives.get(swap.claim), state.exchanges.get(swap.claim)
+        attempt = life.attempt if life is not None else 0
+        version = before.version if before is not None else ""
+        row = Exchange(event.pod, event.node, attempt, swap, group, event.until, at, version=version)
+        _to(state, swap.claim, "begun", row)
+        for one in swap.results:
+            if one.key in event.guarded:
+                _guard_to(state, one.key, "begun", Guarded(swap.claim, event.until, event.node))
+
+
+def _clear_decided(state: State, event: AllocationCleared, at: int) -> None:
+    _to(state, event.claim, "clear", since=at, wanted=False)
+
+
+def _give_decided(state: State, event: DevicesGiven, at: int) -> None:
+    _to(state, event.claim, "give", since=at, wanted=False)
+    state.counters.put("hand-over/exchange", (state.counters.get("hand-over/exchange") or 0) + 1)
+
+
+def _ended(state: State, event: ExchangeEnded, at: int) -> None:
+    _to(state, event.claim, "ended")
+
+
+def _guard_to(state: State, key: DeviceKey, trigger: str, row: Guarded | None = None) -> None:
+    found = state.guarded.get(key)
+    stage = NONE if found is None else LIFTING if found.lifting else STANDING
+    target = GUARD.target(trigger, stage, key[2])
+    row = row or found
+    if target == NONE:
+        state.guarded.drop(key)
+    elif target is not None and row is not None:
+        state.guarded.put(key, replace(row, lifting=target == LIFTING))
+
+
+def _guard_lifted(state: State, event: GuardLifted, at: int) -> None:
+    for key in event.devices:
+        _guard_to(state, key, "lifted")
+    state.fired_deadlines.drop((DeadlineKind.GUARD, event.claim))
+
+
+FOLDS: dict[type[Event], Fold] = {
+    ExchangeBegun: _begun,
+    AllocationCleared: _clear_decided,
+    DevicesGiven: _give_decided,
+    ExchangeEnded: _ended,
+    GuardLifted: _guard_lifted,
+}
+
+
+def done(state: State, claim: str) -> None:
+    """The claim has devices, or none is wanted."""
+    _to(state, claim, "done")
+
+
+def list_wanted(state: State, claim: str) -> None:
+    _to(state, claim, "list_wanted", wanted=True)
+
+
+def listed(state: State, claim: str, started: int, at: int) -> None:
+    """A list of all claims has come that began at `started`."""
+    row = state.exchanges.get(claim)
+    if row is not None and row.stage == LISTING and started >= settled_due(state, row.since):
+        for uid in row.group:
+            _to(state, uid, "listed", since=at, wanted=False)
+
+
+def written(state: State, event: WriteDone, at: int) -> None:
+    uid = event.target
+    row = state.exchanges.get(uid)
+    match event.action:
+        case GuardLifted.__name__:
+            for key in sorted(state.guarded_for[uid]):
+                _guard_to(state, key, "off")
+        case ExchangeBegun.__name__ if row is not None:
+            for one in row.group:
+                _to(state, one, "guarded", since=at, wanted=False)
+        case AllocationCleared.__name__:
+            _to(state, uid, "cleared", since=at, wanted=False, version=event.version)
+        case DevicesGiven.__name__:
+            _to(state, uid, "given", since=at, wanted=False)
+
+
+def _guard_refused(state: State, claim: str) -> None:
+    row = state.exchanges.get(claim)
+    for uid in row.group if row is not None else ():
+        _to(state, uid, "guard_refused")
+
+
+def _removal_refused(state: State, claim: str) -> None:
+    """The removal of the guard is not confirmed: try again, unless the guard has ended by itself or no guard is possible now."""
+    for key in sorted(state.guarded_for[claim]):
+        over = state.guarded.rows[key].until <= state.now or not (state.guards or state.unanswered)
+        _guard_to(state, key, "over" if over else "refused")
+
+
+VOIDS: dict[str, Callable[[State, str], None]] = {
+    ExchangeBegun.__name__: _guard_refused,
+    AllocationCleared.__name__: lambda state, claim: _to(state, claim, "clear_refused"),
+    DevicesGiven.__name__: lambda state, claim: _to(state, claim, "give_refused"),
+    GuardLifted.__name__: _removal_refused,
+}
+"""By the type of a decision that will not be carried out: how to forget its intent, given the claim's uid."""
+
+
+def restarted(state: State, unseen: set[Key], at: int) -> None:
+    """After a restart, an exchange that has not cleared its claim begins again. One that has is guarded again and goes on: with
+    the version that the clear left, or with any if the process ended before it knew it. It does not matter who cleared the claim:
+    without allocation and reservation no pod uses it, and a scheduler that gave up on it finds the devices allocated."""
+    for key, guard in [*state.guarded.rows.items()]:
+        if guard.lifting:  # even if its time is over: its key would stay
+            _guard_to(state, key, "restarted")
+            unseen.add((GuardLifted.__name__, guard.claim))
+    for uid, row in list(state.exchanges.rows.items()):
+        claim = state.claims.get(uid)
+        if claim is None or claim.allocation is not None or not row.open:
+            _to(state, uid, "restarted")
+            unseen |= {(ExchangeBegun.__name__, uid), (GuardLifted.__name__, uid)}
+        elif row.stage != LEFT:
+            _to(state, uid, "went_on", until=0, since=at, version=row.version or ANY_VERSION)
+            unseen |= {(ExchangeBegun.__name__, uid), (DevicesGiven.__name__, uid)}
+
+
+# -- beginning ---------------------------------------------------------------------------------------------------------
 
 
 def begin(work: Work, pods: list[Pod], claims: list[Claim], node: str) -> str:
@@ -148,28 +366,32 @@ def _given(promise: ReservedDevice) -> Result:
 # -- steps -------------------------------------------------------------------------------------------------------------
 
 
-def next_step(work: Work, uid: str) -> None:
+Served = Callable[[str], set[str]]
+"""The claims that the attached devices of a node satisfy whole."""
+
+
+def next_step(work: Work, uid: str, served: Served) -> None:
     """The next step of the claim's exchange, and the removal of guards that are no longer needed."""
     state = work.state
     row, claim = state.exchanges.get(uid), state.claims.get(uid)
     if row is not None and not state.live:
         work.emit_once(ExchangeEnded(claim=uid, mode=state.undoing_mode, reason=f"mode is {state.mode}"))
     elif row is not None and claim is not None:
-        _step(work, row, claim)
+        _step(work, row, claim, served)
     if state.guarded_for[uid]:
         _lift(work, uid)
 
 
-def _step(work: Work, row: Exchange, claim: Claim) -> None:
-    match row.stage:
-        case "guarding" | "listing" if row.group[0] not in work.state.exchanges:
+def _step(work: Work, row: Exchange, claim: Claim, served: Served) -> None:
+    match stage_of(row):
+        case "guarding" | "listing" | "again_guarding" | "again_listing" if row.group[0] not in work.state.exchanges:
             _begin_anew(work, row, claim)
-        case "listing" if row.group[0] == claim.uid and not row.wanted:
+        case "listing" | "again_listing" if row.group[0] == claim.uid and not row.wanted:
             list_when_settled(work, claim.uid, row.since)
-        case "listed" if row.version:
-            _give(work, row, claim)
         case "listed":
-            _clear(work, row, claim)
+            _clear(work, row, claim, served)
+        case "again_listed":
+            _give(work, row, claim)
         case "cleared" if claim.allocation is None and work.at < row.until:
             _give(work, row, claim)
         case "cleared" if claim.allocation is None:
@@ -213,12 +435,12 @@ def _tell_left(work: Work, claim: Claim) -> None:
     work.alert(claim.uid, "ExchangeLeft", f"{whose}: it has no device until the scheduler allocates it anew")
 
 
-def _clear(work: Work, row: Exchange, claim: Claim) -> None:
+def _clear(work: Work, row: Exchange, claim: Claim, served: Served) -> None:
     """The first of the two writes, unless something is against it by now. Then the claims that are not cleared yet leave the
     exchange unharmed and are handed over in another way."""
     mode, rows = work.state.mode, work.state.exchanges.rows
     whole = [uid for uid in row.group if uid in rows and not rows[uid].open]
-    why = _in_the_way(work, row, whole)
+    why = _in_the_way(work, row, whole, served(row.node))
     if why:
         for uid in whole:
             work.emit_once(ExchangeEnded(claim=uid, mode=mode, reason=why))
@@ -226,13 +448,12 @@ def _clear(work: Work, row: Exchange, claim: Claim) -> None:
         work.emit_once(AllocationCleared(claim=claim.uid, mode=mode, node=row.node, attempt=row.attempt))
 
 
-def _in_the_way(work: Work, row: Exchange, whole: list[str]) -> str:
+def _in_the_way(work: Work, row: Exchange, whole: list[str], served: set[str]) -> str:
     """Why the exchange may not go on for those claims of its group that are not cleared yet (`whole`); "" if it may."""
     state = work.state
     if work.at > row.until - LAST_MOMENT:
         return "its guard is about to end"
     claims = [claim for uid in whole if (claim := state.claims.get(uid)) is not None]
-    served = {one.claim.uid for one in assign(state, row.node) if one.complete}
     for claim in claims:
         swap = state.exchanges.rows[claim.uid].swap
         rival = next(iter(_rivals(state, swap)), None)
@@ -311,7 +532,7 @@ def _lift(work: Work, uid: str) -> None:
     if state.unanswered:
         return
     claim, row = state.claims.get(uid), state.exchanges.get(uid)
-    if row is not None and row.stage != "left":
+    if row is not None and row.stage != LEFT:
         return
     held = (
         {one.key for one in claim.allocation.results} if claim is not None and claim.allocation is not None else set()
@@ -336,3 +557,13 @@ def exchanged(state: State, claim: Claim) -> str:
     gone = [one.device for one in before if one not in row.swap.results]
     given = [one.device for one in row.swap.results if one not in before]
     return f"exchanged {', '.join(gone)} for {', '.join(given)}"
+
+
+def due(state: State, uid: str) -> Iterator[Deadline]:
+    """When something is to be done about the claim's exchange, or the guard of its devices."""
+    guards = (state.guarded.rows[key] for key in state.guarded_for[uid])
+    if guarded := [guard.until for guard in guards if not guard.lifting]:
+        yield Deadline(min(guarded), DeadlineKind.GUARD, uid)
+    row = state.exchanges.get(uid)
+    if row is not None and row.stage == LISTING and row.group[0] == uid and not row.wanted:
+        yield Deadline(settled_due(state, row.since), DeadlineKind.SETTLE, uid)

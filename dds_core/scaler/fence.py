@@ -1,0 +1,194 @@
+"""The fence around a victim: the device is marked, so that the operator takes it before others, and no claim may get it.
+
+A device with a hold is allocated, so no scheduler can give it away. For one without, what schedulers have chosen already must
+have been written: the fence settles first. Then all claims are listed, and if none has the device, its detach may be ordered.
+What is taken back before a device came, and a device that no node lists, has a fence without a name: nothing is listed for it.
+
+Below: the table of its stages, the folds that take it from one to the next, and the steps that it takes by itself. Whether the
+device may go at all, and when the size of its request is lowered, is for the rules of detaches to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from dds_core.kit.deadlines import Deadline, DeadlineKind
+from dds_core.kit.policy import MICROSECONDS
+from dds_core.kit.stages import NONE, Stages, each
+from dds_core.kit.state import Key
+from dds_core.lifecycle import Edge
+from dds_core.model import DeviceKey, FabricResource
+from dds_core.scaler.events import ClaimsListWanted, DetachOrdered, VictimMarked
+from dds_core.scaler.model import NO_DEVICE, Fence
+from dds_core.scaler.state import State, Work
+
+FENCED, LISTING, CONFIRMED, ORDERED = "fenced", "listing", "confirmed", "ordered"
+_ANY = (FENCED, LISTING, CONFIRMED, ORDERED)
+
+FENCE = Stages(
+    "fence",
+    (
+        Edge("marked", NONE, FENCED, "A device was chosen to go: it is marked."),
+        *each("marked", _ANY, FENCED, "A new process finds no mark: it is written again, and its time begins anew."),
+        Edge("list_wanted", FENCED, LISTING, "It has settled, and the list of all claims is requested."),
+        Edge("list_wanted", ORDERED, ORDERED, "The same after a restart, in case the detach is called off."),
+        *each("listed", (FENCED, LISTING, CONFIRMED), CONFIRMED, "A list that began after the settling has come."),
+        Edge("listed", ORDERED, ORDERED, "The same, in case the detach is called off."),
+        Edge("ordered", CONFIRMED, ORDERED, "No claim has the device: the size of its request is lowered."),
+        *each(
+            "ordered", (NONE, FENCED), ORDERED, "The size is lowered for what has no device, or none that is listed."
+        ),
+        Edge("voided", ORDERED, CONFIRMED, "The size was not lowered: the detach may be ordered again."),
+        Edge("voided_listing", ORDERED, LISTING, "The same after a restart, while the list is awaited."),
+        Edge("voided_unlisted", ORDERED, FENCED, "The same after a restart, or of what has no name to be listed."),
+        *each("unmarked", (NONE, *_ANY), NONE, "The device is kept: the mark is removed, also one without a fence."),
+        *each("mark_refused", _ANY, NONE, "The mark was not written: the device is no victim."),
+        *each("gone", _ANY, NONE, "The device has left, or its resource is gone."),
+        Edge("found_lowered", ORDERED, ORDERED, "A new process finds the size still lowered: the device can only go."),
+        *each("restarted", _ANY, FENCED, "A new process did not watch it: it begins anew."),
+    ),
+    decided=("marked", "ordered"),
+)
+
+# -- folds -------------------------------------------------------------------------------------------------------------
+
+
+def stage_of(fence: Fence | None) -> str:
+    if fence is None:
+        return NONE
+    return ORDERED if fence.ordered else CONFIRMED if fence.confirmed else LISTING if fence.wanted else FENCED
+
+
+def _to(state: State, uid: str, trigger: str, row: Fence | None = None, **changes: Any) -> bool:
+    """Take the device's fence to the next stage, if the table names one; `row` is a new one."""
+    found = state.fences.get(uid)
+    target = FENCE.target(trigger, stage_of(found), uid)
+    row = row or found
+    if target == NONE:
+        state.fences.drop(uid)
+    elif target is not None and row is not None:
+        state.fences.put(uid, replace(row, **changes))
+    return target is not None
+
+
+def marked(state: State, event: VictimMarked, at: int) -> None:
+    resource, key = state.resources.get(event.resource), (event.driver, event.pool, event.device)
+    row = Fence(at, key, resource.request if resource else "", held=event.resource in state.holds)
+    _to(state, event.resource, "marked", row)
+
+
+def unmarked(state: State, uid: str) -> None:
+    _to(state, uid, "unmarked")
+
+
+def mark_refused(state: State, uid: str) -> None:
+    _to(state, uid, "mark_refused")
+
+
+def gone(state: State, uid: str) -> None:
+    _to(state, uid, "gone")
+
+
+def list_wanted(state: State, uid: str) -> None:
+    _to(state, uid, "list_wanted", wanted=True)
+
+
+def listed(state: State, uid: str, started: int, at: int) -> None:
+    """A list of all claims has come that began at `started`."""
+    fence = state.fences.get(uid)
+    if fence is not None and started >= settled_due(state, fence):
+        _to(state, uid, "listed", confirmed=at)
+        state.touch_device(uid)
+
+
+def ordered(state: State, event: DetachOrdered, at: int) -> None:
+    for uid in event.victims:
+        if uid in state.fences:
+            _to(state, uid, "ordered", ordered=True)
+        elif event.unattached:
+            _to(state, uid, "ordered", Fence(at, NO_DEVICE, event.request, ordered=True))
+
+
+def voided(state: State, request: str) -> None:
+    """The size of the request was not lowered."""
+    for uid, fence in list(state.fences.rows.items()):
+        if fence.request == request and fence.ordered:
+            trigger = "voided" if fence.confirmed else "voided_listing" if fence.wanted else "voided_unlisted"
+            _to(state, uid, trigger, ordered=False)
+
+
+def restarted(state: State, unseen: set[Key], at: int) -> None:
+    """After a restart, fences start again, because the process that watched them is gone; missing marks are written again. An
+    ordered detach stays ordered while the size is lowered: the device can only go, or be kept by a larger size."""
+    for uid, fence in list(state.fences.rows.items()):
+        resource = state.resources.get(uid)
+        if resource is None:
+            gone(state, uid)
+            continue
+        lowered = fence.ordered and _is_lowered(state, fence.request)
+        trigger = "found_lowered" if lowered else "restarted"
+        _to(state, uid, trigger, since=at, wanted=False, confirmed=0, ordered=lowered)
+        unseen.add((ClaimsListWanted.__name__, uid))
+        if not resource.marked:
+            unseen.add((VictimMarked.__name__, uid))
+
+
+def _is_lowered(state: State, name: str) -> bool:
+    """Whether the request asks for less than the number of its resources that stay: the operator may detach one at any moment."""
+    request = state.requests.get(state.request_named.get(name, ""))
+    owned = (state.resources.rows[uid] for uid in state.resources_of_request[name])
+    return request is not None and request.size < sum(not one.leaving for one in owned)
+
+
+# -- rules -------------------------------------------------------------------------------------------------------------
+
+
+def settled_due(state: State, fence: Fence) -> int:
+    """The instant from which a LIST confirms the fence. A held device is allocated, and was so before it was marked: no scheduler
+    can give it away, so the LIST only has to begin later. Without a hold, what schedulers have chosen already must have been
+    written."""
+    return fence.since if fence.held else fence.since + state.policy.fence_settle_seconds * MICROSECONDS
+
+
+def mark(work: Work, resource: FabricResource, key: DeviceKey, reason: str) -> bool:
+    """Mark the device as a victim, under the name `key` (NO_DEVICE if no node lists it)."""
+    return work.emit_once(
+        VictimMarked(
+            resource=resource.uid,
+            mode=work.state.mode,
+            name=resource.name,
+            node=resource.node,
+            model=resource.model,
+            uuid=resource.uuid,
+            driver=key[0],
+            pool=key[1],
+            device=key[2],
+            reason=reason,
+            idle_since=work.state.devices.rows[resource.uid].idle_since,
+        ),
+        resource.uid,
+    )
+
+
+def ask_for_list(work: Work, uid: str, fence: Fence) -> None:
+    """Request the list that the fence waits for."""
+    if fence.named and not fence.wanted and work.has_come(settled_due(work.state, fence)):
+        work.emit_once(ClaimsListWanted(resource=uid, mode=work.state.mode, fenced=fence.since), uid)
+
+
+def mark_again(work: Work, uid: str) -> None:
+    """After a restart: mark a victim whose fence stands and whose mark was not written."""
+    state = work.state
+    resource, fence = state.resources.rows[uid], state.fences.get(uid)
+    if (VictimMarked.__name__, uid) in state.reissue and fence is not None and not resource.marked:
+        mark(work, resource, fence.key, "it was marked before the restart")
+
+
+def due(state: State, uid: str) -> Iterator[Deadline]:
+    """When a list confirms the fence of a device."""
+    fence = state.fences.get(uid)
+    if fence is not None and fence.named and not fence.wanted:
+        yield Deadline(settled_due(state, fence), DeadlineKind.FENCE, uid)
