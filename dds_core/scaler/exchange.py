@@ -48,7 +48,8 @@ AGAIN_GUARDING, AGAIN_LISTING, AGAIN_LISTED = "again_guarding", "again_listing",
 CLEARING, CLEARED, GIVING, GIVEN, LEFT = "clearing", "cleared", "giving", "given", "left"
 _AGAIN = {GUARDING: AGAIN_GUARDING, LISTING: AGAIN_LISTING, LISTED: AGAIN_LISTED}
 _NOT_CLEARED = (GUARDING, LISTING, LISTED)
-_OPEN = (CLEARING, CLEARED, *_AGAIN.values(), GIVING, GIVEN)
+_GOES_ON = (CLEARED, *_AGAIN.values())
+_OPEN = (CLEARING, *_GOES_ON, GIVING, GIVEN)
 _ANY = (*_NOT_CLEARED, *_OPEN, LEFT)
 
 EXCHANGE = Stages(
@@ -56,14 +57,12 @@ EXCHANGE = Stages(
     (
         Edge("begun", NONE, GUARDING, "All claims of the pod have reserved devices: these are being guarded."),
         *each("begun", _NOT_CLEARED, GUARDING, "Another claim of the pod became ready: the group begins anew."),
-        Edge("begun", CLEARING, GUARDING, "The same, while the first claim is being cleared: that is forgotten."),
         *each(
             "begun",
-            (CLEARED, *_AGAIN.values()),
+            _GOES_ON,
             AGAIN_GUARDING,
             "The guard is over, the process restarted, or the group's first claim left: guarded again.",
         ),
-        *each("begun", (GIVING, GIVEN, LEFT), AGAIN_GUARDING, "The same for a claim whose group is guarded again."),
         Edge("guarded", GUARDING, LISTING, "The guard is written; all claims are listed once every API server obeys."),
         Edge("guarded", AGAIN_GUARDING, AGAIN_LISTING, "The same, for a cleared claim."),
         *each("list_wanted", (LISTING,), LISTING, "The guard has settled, and the list is requested."),
@@ -517,7 +516,7 @@ def _guard_again(work: Work, row: Exchange, claim: Claim) -> None:
         _leave(work, claim, "its node went, or nobody waits for it any more")
         return
     rows = [work.state.exchanges.rows[uid] for uid in row.group if uid in work.state.exchanges]
-    swaps = tuple(one.swap for one in rows if one.version)
+    swaps = tuple(one.swap for one in rows if stage_of(one) in _GOES_ON)
     until = work.at + work.state.policy.guard_seconds * MICROSECONDS
     cause = "it goes on where it was left"
     work.emit_once(

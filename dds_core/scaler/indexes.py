@@ -245,7 +245,7 @@ class OwnIndexes(Tables):
         """Whether the claim that has the device is between the two writes of an exchange."""
         guard = self.guarded.get(key)
         exchange = self.exchanges.get(guard.claim) if guard is not None else None
-        return exchange is not None and exchange.open and exchange.stage != "left"
+        return exchange is not None and exchange.between_writes
 
     def _life_changed(self, uid: str, old: ClaimLife | None, new: ClaimLife | None) -> None:
         for life, gone in ((old, True), (new, False)):

@@ -175,6 +175,11 @@ class Exchange(Record, frozen=True):
         """Whether the claim has no allocation because dds cleared it."""
         return bool(self.version) or self.stage == "clearing"
 
+    @property
+    def between_writes(self) -> bool:
+        """Whether dds clears the claim, or has cleared it, and is going to give it devices."""
+        return self.open and self.stage != "left"
+
 
 class Guarded(Record, frozen=True):
     """The guard of a device: until the instant `until`, or until the guard is removed, only `claim` may be allocated it.

@@ -235,7 +235,7 @@ def _unallocated(state: State, claim: Claim | None, life: ClaimLife, uid: str) -
         return None
     waiting = claim is not None and any(pod.pending for pod in state.pods_of(claim))
     exchange = state.exchanges.get(uid)
-    if waiting and exchange is not None and exchange.open and exchange.stage != "left":
+    if waiting and exchange is not None and exchange.between_writes:
         return None
     if life.state != BOUND and waiting:
         return ClaimMoved.of(uid, life, "cleared", "a pod still waits for it") if life.allocation is not None else None

@@ -27,6 +27,8 @@ def hand_over(work: Work, uid: str, node: str) -> None:
     if isinstance(group, str):
         return
     pods, claims = group
+    if any(row is not None and row.between_writes for row in map(state.exchanges.get, (one.uid for one in claims))):
+        return  # its guard must not begin anew while a write is on its way
     why = begin(work, pods, claims, node)
     if not why:
         return

@@ -777,3 +777,35 @@ def test_other_api_servers_are_given_time_to_know_of_a_guard() -> None:
     assert world.only(e.ClaimsListWanted).fenced == guarded + 500_000
     world.settle()
     assert devices(world, "train0") == ["gpu-GPU-res0"]
+
+
+# -- what must not be forgotten ------------------------------------------------------------------------------------------
+
+
+def test_a_claim_that_joins_the_pod_waits_while_another_is_being_cleared() -> None:
+    """Its guard began the exchange of both anew, and that the first was cleared was forgotten: it was left without devices."""
+    world = up_to(e.AllocationCleared)
+    world.claim("train1", pod="train0")
+    world.allocate("train1", "node0")
+    world.online("res1", "node0", request=world.events(e.AttachOrdered)[-1].request)
+    assert world.state_of("train1") == "Attached"
+    assert len(world.events(e.ExchangeBegun)) == 1
+    world.settle()
+    assert [devices(world, name) for name in ("train0", "train1")] == [["gpu-GPU-res0"], ["gpu-GPU-res1"]]
+    assert [one.claim for one in world.events(e.DevicesGiven)] == [world.uid("train0"), world.uid("train1")]
+    assert not world.events(e.Alerted)
+
+
+def test_a_claim_that_is_being_given_its_devices_is_not_guarded_again_with_the_others() -> None:
+    """The write was on its way, and its outcome was waited for no longer."""
+    world = up_to(e.AllocationCleared, 2)
+    first, second = world.events(e.AllocationCleared)
+    world.clear("train0")
+    world.done(first, version="7")
+    assert world.only(e.DevicesGiven).claim == world.uid("train0")
+    world.tick(61)
+    world.clear("train1")
+    world.done(second, version="8")
+    assert world.events(e.ExchangeBegun)[-1].for_claims() == (world.uid("train1"),)
+    world.settle()
+    assert [devices(world, name) for name in ("train0", "train1")] == [["gpu-GPU-res0"], ["gpu-GPU-res1"]]
