@@ -32,7 +32,13 @@ FENCE = Stages(
     "fence",
     (
         Edge("marked", NONE, FENCED, "A device was chosen to go: it is marked."),
-        *each("marked", _ANY, FENCED, "A new process finds no mark: it is written again, and its time begins anew."),
+        *each(
+            "marked",
+            (FENCED, LISTING, CONFIRMED),
+            FENCED,
+            "A new process finds no mark: it is written again, and its time begins anew.",
+        ),
+        Edge("marked", ORDERED, ORDERED, "The same; that its detach is ordered stands."),
         Edge("list_wanted", FENCED, LISTING, "It has settled, and the list of all claims is requested."),
         Edge("list_wanted", ORDERED, ORDERED, "The same after a restart, in case the detach is called off."),
         *each("listed", (FENCED, LISTING, CONFIRMED), CONFIRMED, "A list that began after the settling has come."),
@@ -76,7 +82,9 @@ def _to(state: State, uid: str, trigger: str, row: Fence | None = None, **change
 
 def marked(state: State, event: VictimMarked, at: int) -> None:
     resource, key = state.resources.get(event.resource), (event.driver, event.pool, event.device)
-    row = Fence(at, key, resource.request if resource else "", held=event.resource in state.holds)
+    found, held = state.fences.get(event.resource), event.resource in state.holds
+    lowered = found is not None and found.ordered
+    row = Fence(at, key, resource.request if resource else "", ordered=lowered, held=held)
     _to(state, event.resource, "marked", row)
 
 

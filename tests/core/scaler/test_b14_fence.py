@@ -7,7 +7,8 @@ from typing import Any
 
 from dds_core.model import AttachRequest, Claim, DeviceClass, Pod, Slice
 from dds_core.scaler import events as e
-from tests.support.world import GPU, World, asks, one_node
+from tests.core.scaler.test_restart import restart
+from tests.support.world import GPU, SECOND, World, asks, one_node
 
 
 def idle_device(**policy: Any) -> World:
@@ -202,3 +203,15 @@ def test_b14_a_detach_that_cannot_be_stopped_is_told() -> None:
     alert = world.only(e.Alerted)
     assert (alert.of, alert.reason) == ("res", "DetachedInUse")
     assert world.get(Claim, "train").allocation is not None
+
+
+def test_b14_a_mark_that_is_written_again_after_a_restart_forgets_no_order() -> None:
+    """The size was lowered. Without the order the mark would come off first, and the operator would take another device."""
+    world = lowered()
+    world.carry_out(e.DetachOrdered)
+    world.resource("res", "node0", marked=False)
+    restart(world)
+    assert len(world.events(e.VictimMarked)) == 2
+    world.holds("train", "node0", "gpu-GPU-res")
+    assert world.events(e.AttachOrdered)[-1].size == 1
+    assert not world.events(e.VictimUnmarked)
