@@ -41,7 +41,7 @@ FENCE = Stages(
         Edge("marked", ORDERED, ORDERED, "The same; that its detach is ordered stands."),
         Edge("list_wanted", FENCED, LISTING, "It has settled, and the list of all claims is requested."),
         Edge("list_wanted", ORDERED, ORDERED, "The same after a restart, in case the detach is called off."),
-        *each("listed", (FENCED, LISTING, CONFIRMED), CONFIRMED, "A list that began after the settling has come."),
+        Edge("listed", LISTING, CONFIRMED, "A list that began after the settling has come."),
         Edge("listed", ORDERED, ORDERED, "The same, in case the detach is called off."),
         Edge("ordered", CONFIRMED, ORDERED, "No claim has the device: the size of its request is lowered."),
         *each(
@@ -107,7 +107,7 @@ def list_wanted(state: State, uid: str) -> None:
 def listed(state: State, uid: str, started: int, at: int) -> None:
     """A list of all claims has come that began at `started`."""
     fence = state.fences.get(uid)
-    if fence is not None and started >= settled_due(state, fence):
+    if fence is not None and fence.wanted and not fence.confirmed and started >= settled_due(state, fence):
         _to(state, uid, "listed", confirmed=at)
         state.touch_device(uid)
 

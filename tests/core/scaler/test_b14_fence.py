@@ -215,3 +215,16 @@ def test_b14_a_mark_that_is_written_again_after_a_restart_forgets_no_order() -> 
     world.holds("train", "node0", "gpu-GPU-res")
     assert world.events(e.AttachOrdered)[-1].size == 1
     assert not world.events(e.VictimUnmarked)
+
+
+def test_b14_a_list_that_nobody_asked_for_confirms_nothing_and_moves_nothing_on() -> None:
+    world = marked()
+    settled = world.state.fences.rows["res"].since + 31 * SECOND
+    world.feed(e.ClaimsListed("res", settled))
+    assert not world.state.fences.rows["res"].confirmed
+    world.tick(31)
+    world.feed(e.ClaimsListed("res", world.now))
+    confirmed = world.state.fences.rows["res"].confirmed
+    world.tick(5)
+    world.feed(e.ClaimsListed("res", world.now))
+    assert world.state.fences.rows["res"].confirmed == confirmed
