@@ -373,6 +373,11 @@ def _counts(one: FabricResource | None) -> tuple[object, ...]:
     return (one.node, one.model, one.request, bool(one.uuid), one.leaving) if one is not None else ()
 
 
+def _counts_there(one: FabricResource | None) -> tuple[object, ...]:
+    """Where a resource counts among those of its model."""
+    return (one.node, one.model, one.deleting) if one is not None else ()
+
+
 def _shape(pool: Pool | None) -> tuple[object, ...]:
     """What decides who can have any device of a pool."""
     return (pool.usable, pool.node, pool.selector, pool.all_nodes, pool.owner) if pool is not None else ()
@@ -808,7 +813,16 @@ class Indexes(OwnIndexes):
         if _counts(old) != _counts(new):
             for cell in {(one.node, one.model) for one in (old, new) if one is not None}:
                 self._count_coming(cell)
+        if self.returning and _counts_there(old) != _counts_there(new):
+            for one in (one for one in (old, new) if one is not None):
+                self._touch_returning(one.node, one.model)
         self.dirty.devices.add(uid)
+
+    def _touch_returning(self, node: str, model: str) -> None:
+        """Whether the policy keeps a device depends on how many of its model the node has."""
+        for other in self.resources_at[node]:
+            if self.resources.rows[other].model == model:
+                self.dirty.claims |= self.returning[other]
 
     def _place(self, node: str) -> None:
         """Keep the fabric of the node's label up to date, and the node among those that this fabric failed."""

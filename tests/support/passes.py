@@ -57,10 +57,6 @@ ALLOWED = (
         (e.NodeLabelled,),
     ),
     Allowed(
-        "too narrow: whether a device is kept by policy depends on the others of its model",
-        lambda state, event: _is(event, e.ClaimMoved) and getattr(event, "trigger", "") == "settled",
-    ),
-    Allowed(
         "too narrow: what is fixed, or has left, depends on resources and slices of another node",
         lambda state, event: _is(event, e.NodeLabelled),
     ),

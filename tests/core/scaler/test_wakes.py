@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from dds_adapters.jsonl import JsonlLog
+from dds_core.model import AttachRequest
+from dds_core.scaler import events as e
 from dds_core.scaler.component import Engine
 from tests.core.golden.replays import ALL, DATA, replayed
 from tests.support.passes import nothing_left, play_stream, stepped
+from tests.support.world import one_node
 
 LOGS = sorted((DATA / "logs").glob("*-scaler.log.jsonl.gz"))
 A_TURN = 20
@@ -40,3 +43,21 @@ def test_a_pass_finds_nothing_in_a_log(path: Path) -> None:
 def test_a_pass_finds_nothing_in_random_streams(first: int) -> None:
     for seed in range(first, first + A_TURN):
         play_stream(seed)
+
+
+# --- marks that were once too narrow: what waits is decided at once, without a level pass -------------------------------
+
+
+def test_a_sibling_that_goes_settles_the_claims_of_a_device_that_is_kept_from_then_on() -> None:
+    world = one_node("detach", scan_interval_seconds=0, limit={"min": 1})
+    world.request("ours", "node0", size=2, labels={"app.kubernetes.io/managed-by": "dds"})
+    for name in ("res0", "res1"):
+        world.online(name, "node0", request="ours")
+    world.update(world.get(AttachRequest, "ours"), state="Running", acted_size=2)
+    world.holds("train", "node0", "gpu-GPU-res0")
+    world.bind("train")
+    world.finish("train")
+    assert world.state_of("train") == "Detaching"
+    world.resource("res1", "node0", deleting=True)
+    settled = [m for m in world.events(e.ClaimMoved) if m.trigger == "settled"]
+    assert [m.cause for m in settled] == ["its device is kept by policy"]
