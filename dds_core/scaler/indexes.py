@@ -32,6 +32,7 @@ from dds_core.model import (
 )
 from dds_core.scaler.hardware import Face, Traits, faces_of, traits_of
 from dds_core.scaler.model import (
+    DEPARTED,
     Cell,
     ClaimLife,
     Cooling,
@@ -436,6 +437,7 @@ class Indexes(OwnIndexes):
         self.configs.watch(self._config_changed)
         self.requests.watch(self._request_changed)
         self.resources.watch(self._resource_changed)
+        self.fired_deadlines.watch(self._deadline_changed)
 
     # --- questions of hooks and rules --------------------------------------------------------------------------------
 
@@ -823,6 +825,11 @@ class Indexes(OwnIndexes):
         for other in self.resources_at[node]:
             if self.resources.rows[other].model == model:
                 self.dirty.claims |= self.returning[other]
+
+    def _deadline_changed(self, key: tuple[str, str], old: int | None, new: int | None) -> None:
+        """Whether a device is still fixed where a slice lists it, on whatever node its resource was."""
+        if key[0] == DEPARTED:
+            self.dirty.nodes.update(self.pools[one[:2]].node for one in self.keys_of[key[1]])
 
     def _place(self, node: str) -> None:
         """Keep the fabric of the node's label up to date, and the node among those that this fabric failed."""

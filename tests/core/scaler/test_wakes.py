@@ -5,14 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from dds_adapters.jsonl import JsonlLog
-from dds_core.model import AttachRequest
+from dds_core.model import AttachRequest, FabricResource
 from dds_core.scaler import events as e
 from dds_core.scaler.component import Engine
 from tests.core.golden.replays import ALL, DATA, replayed
 from tests.support.passes import nothing_left, play_stream, stepped
-from tests.support.world import one_node
+from tests.support.world import A100, H100, World, one_node
 
 LOGS = sorted((DATA / "logs").glob("*-scaler.log.jsonl.gz"))
 A_TURN = 20
@@ -61,3 +62,21 @@ def test_a_sibling_that_goes_settles_the_claims_of_a_device_that_is_kept_from_th
     world.resource("res1", "node0", deleting=True)
     settled = [m for m in world.events(e.ClaimMoved) if m.trigger == "settled"]
     assert [m.cause for m in settled] == ["its device is kept by policy"]
+
+
+RIVALS = (replace(A100, conflicts=(H100.index,)), H100)
+
+
+def test_a_departed_device_that_comes_to_another_node_is_fixed_where_it_is_listed_still() -> None:
+    """So no rival of its model may come there."""
+    world = World("attach", models=RIVALS, scan_interval_seconds=0)
+    world.node("node0")
+    world.node("node1")
+    world.online("res1", "node1", uuid="GPU-0")
+    world.gone(world.get(FabricResource, "res1"))
+    labels = world.events(e.NodeLabelled)
+    assert (labels[-1].node, labels[-1].labels) == ("node1", {f"cohdi.io/{H100.device}": "true"})
+    world.resource("res0", "node0", state="Attaching", uuid="GPU-0")
+    assert len(labels) + 2 == len(world.events(e.NodeLabelled))
+    for one, node in zip(world.events(e.NodeLabelled)[-2:], ("node0", "node1"), strict=True):
+        assert (one.node, one.labels) == (node, {f"cohdi.io/{H100.device}": None})
