@@ -712,16 +712,24 @@ class Indexes(OwnIndexes):
             if new.get(name) is not device or faces[name] != self.faces[full]:
                 for uuid in self.faces.pop(full).uuids:
                     self.keys_of.discard(uuid, full)
-                    self.dirty.devices |= self.resources_of_uuid[uuid]
+                    self._touch_named(uuid)
         for name, face in faces.items():
             full = (*key, name)
             if full not in self.faces:
                 self.faces[full] = face
                 for uuid in face.uuids:
                     self.keys_of.add(uuid, full)
-                    self.dirty.devices |= self.resources_of_uuid[uuid]
+                    self._touch_named(uuid)
         if old != new:
             self._forms_touched(key)
+
+    def _touch_named(self, uuid: str) -> None:
+        """The resources of a device, and their nodes if it leaves them: it has left where another node lists it."""
+        for uid in self.resources_of_uuid[uuid]:
+            self.dirty.devices.add(uid)
+            resource = self.resources.rows[uid]
+            if resource.leaving:
+                self.dirty.nodes.add(resource.node)
 
     def _rule_changed(self, uid: str, old: TaintRule | None, new: TaintRule | None) -> None:
         self._allocators.clear()

@@ -57,7 +57,7 @@ ALLOWED = (
         (e.NodeLabelled,),
     ),
     Allowed(
-        "too narrow: what is fixed, or has left, depends on resources and slices of another node",
+        "too narrow: a write that succeeds after all takes its refusal away",
         lambda state, event: _is(event, e.NodeLabelled),
     ),
     Allowed(

@@ -80,3 +80,16 @@ def test_a_departed_device_that_comes_to_another_node_is_fixed_where_it_is_liste
     assert len(labels) + 2 == len(world.events(e.NodeLabelled))
     for one, node in zip(world.events(e.NodeLabelled)[-2:], ("node0", "node1"), strict=True):
         assert (one.node, one.labels) == (node, {f"cohdi.io/{H100.device}": None})
+
+
+def test_a_leaving_device_has_left_as_soon_as_another_node_lists_it() -> None:
+    world = World("attach", models=RIVALS, scan_interval_seconds=0)
+    world.node("node0")
+    world.node("node1")
+    world.online("res1", "node1", uuid="GPU-0")
+    world.resource("res1", "node1", state="Detaching", deleting=True)
+    world.unplug("node1", "gpu-GPU-0")
+    before = len(world.events(e.NodeLabelled))
+    world.plug("node0", "gpu-0", "GPU-0")
+    labels = world.events(e.NodeLabelled)[before:]
+    assert ("node1", {f"cohdi.io/{H100.device}": "true"}) in [(one.node, one.labels) for one in labels]
