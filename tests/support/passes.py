@@ -57,14 +57,6 @@ ALLOWED = (
         (e.NodeLabelled,),
     ),
     Allowed(
-        "too narrow: a write that succeeds after all takes its refusal away",
-        lambda state, event: _is(event, e.NodeLabelled),
-    ),
-    Allowed(
-        "too narrow: a write that succeeds after all takes its refusal away",
-        lambda state, event: _is(event, e.GuardLifted),
-    ),
-    Allowed(
         "too narrow: a victim that could not go for long has no deadline",
         lambda state, event: _is(event, e.VictimUnmarked),
         (e.HoldEnded, e.DeviceMoved, e.ClaimMoved),

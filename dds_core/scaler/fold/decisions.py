@@ -471,6 +471,8 @@ VOIDS: dict[str, Callable[[State, str], None]] = {
 
 
 def _write_done(state: State, event: e.WriteDone, at: int) -> None:
+    if (event.action, event.target) in state.refusals:  # its deadline is dropped with it
+        state.touch_target(event.target)
     kit.write_done(state, event)
     _step_done(state, event, at)
     hold.written(state, event, at)

@@ -93,3 +93,14 @@ def test_a_leaving_device_has_left_as_soon_as_another_node_lists_it() -> None:
     world.plug("node0", "gpu-0", "GPU-0")
     labels = world.events(e.NodeLabelled)[before:]
     assert ("node1", {f"cohdi.io/{H100.device}": "true"}) in [(one.node, one.labels) for one in labels]
+
+
+def test_a_write_that_succeeds_after_its_refusal_lets_the_next_be_decided() -> None:
+    """Two were on their way; the second is refused first, and its pause ends with the first."""
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0", labels={f"cohdi.io/{A100.device}": ""})
+    (label,) = world.events(e.NodeLabelled)
+    world.refused(label)
+    assert world.events(e.NodeLabelled) == [label]
+    world.done(label)
+    assert world.events(e.NodeLabelled) == [label, label]
