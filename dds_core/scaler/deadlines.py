@@ -13,7 +13,7 @@ from dds_core.scaler.fold.decisions import fence_due
 from dds_core.scaler.indexes import Dirty
 from dds_core.scaler.operator import TWO_CHECKS
 from dds_core.scaler.rules.claims import slow_due
-from dds_core.scaler.rules.detach import call_off_due, idle_due
+from dds_core.scaler.rules.detach import call_off_due, idle_due, stuck_due
 from dds_core.scaler.rules.devices import progress_due
 from dds_core.scaler.rules.failures import budget_due, cools_with_fabric, definite_due, read_back_due, signal_due
 from dds_core.scaler.rules.nudges import nudge_due
@@ -28,6 +28,7 @@ KINDS = kit.KINDS | {
     DeadlineKind.SETTLE: "every API server is taken to know of the guard",
     DeadlineKind.IDLE: "it has idled long enough to go back",
     DeadlineKind.FENCE: "the fence around it has settled",
+    DeadlineKind.STUCK: "it was to go and could not for long",
     DeadlineKind.UNLISTED: "its node's driver has not listed it for too long",
     DeadlineKind.SICK: "its error was not gone after two of the operator's checks",
     DeadlineKind.NUDGE: "the operator is to look at it",
@@ -53,6 +54,7 @@ _OF_CLAIM = (
 _OF_DEVICE = (
     DeadlineKind.IDLE,
     DeadlineKind.FENCE,
+    DeadlineKind.STUCK,
     DeadlineKind.GRACE,
     DeadlineKind.HOLD,
     DeadlineKind.SETTLE,
@@ -95,6 +97,9 @@ def of_device(state: State, uid: str) -> Iterator[Deadline]:
         yield Deadline(idle_due(state, uid), DeadlineKind.IDLE, uid)
     if fence is not None and fence.named and not fence.wanted:
         yield Deadline(fence_due(state, fence), DeadlineKind.FENCE, uid)
+    stuck = stuck_due(state, uid) if fence is not None else None
+    if stuck is not None:
+        yield Deadline(stuck, DeadlineKind.STUCK, uid)
     yield from hold.due(state, uid)
     unlisted, moving = state.unlisted.get(uid), progress_due(state, uid)
     if unlisted is not None:

@@ -57,11 +57,6 @@ ALLOWED = (
         (e.NodeLabelled,),
     ),
     Allowed(
-        "too narrow: a victim that could not go for long has no deadline",
-        lambda state, event: _is(event, e.VictimUnmarked),
-        (e.HoldEnded, e.DeviceMoved, e.ClaimMoved),
-    ),
-    Allowed(
         "too narrow: a taint rule may be for what comes to a node that lists nothing yet, or refuse a claim anywhere",
         lambda state, event: _is(event, e.ClaimFailed, "DeviceUnsuitable") or _is(event, e.AttachOrdered, "demand"),
         (e.ClaimMoved, e.CoolDown, e.NodeLabelled),

@@ -70,6 +70,7 @@ def _deadline(state: State, event: e.DeadlinePassed, at: int) -> None:
         case (
             DeadlineKind.IDLE
             | DeadlineKind.FENCE
+            | DeadlineKind.STUCK
             | DeadlineKind.GRACE
             | DeadlineKind.HOLD
             | DeadlineKind.UNLISTED

@@ -393,6 +393,7 @@ def _victim_unmarked(state: State, event: e.VictimUnmarked, at: int) -> None:
     state.fences.drop(event.resource)
     hold.give_up(state, event.resource)
     state.fired_deadlines.drop((DeadlineKind.FENCE, event.resource))
+    state.fired_deadlines.drop((DeadlineKind.STUCK, event.resource))
     state.unmarked.put(event.resource, at)
     state.touch_device(event.resource)
 

@@ -366,6 +366,15 @@ def _why_unmark(work: Work, resource: FabricResource, fence: Fence, wanted: set[
     return ""
 
 
+def stuck_due(state: State, uid: str) -> int | None:
+    """The next instant from which a victim that could not go for long is let go of; None while there is none."""
+    fence, passed = state.fences.rows[uid], state.fired_deadlines.get((DeadlineKind.STUCK, uid)) or 0
+    if not fence.named or fence.ordered:
+        return None
+    dues = (fence.since + UNLISTED, fence.confirmed + UNLISTED if fence.held and fence.confirmed else 0)
+    return next((due for due in dues if due > passed), None)
+
+
 def _not_called_off(work: Work, resource: FabricResource, fence: Fence, wanted: set[str]) -> str:
     """Why a hanging order, or a device that no node lists, is not taken back after all; "" when nothing is against it."""
     state = work.state
