@@ -732,7 +732,7 @@ class Indexes(OwnIndexes):
                 self.dirty.nodes.add(resource.node)
 
     def _rule_changed(self, uid: str, old: TaintRule | None, new: TaintRule | None) -> None:
-        self._allocators.clear()
+        self._choice_changed()
         for rule in (old, new):
             if rule is None:
                 continue

@@ -57,11 +57,6 @@ ALLOWED = (
         (e.NodeLabelled,),
     ),
     Allowed(
-        "too narrow: a taint rule may be for what comes to a node that lists nothing yet, or refuse a claim anywhere",
-        lambda state, event: _is(event, e.ClaimFailed, "DeviceUnsuitable") or _is(event, e.AttachOrdered, "demand"),
-        (e.ClaimMoved, e.CoolDown, e.NodeLabelled),
-    ),
-    Allowed(
         "too narrow: a device that two nodes list may be unexplained on the one and in use on the other",
         lambda state, event: _is(event, e.Alerted, "DeviceUnexplained"),
     ),

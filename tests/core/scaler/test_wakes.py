@@ -8,12 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from dds_adapters.jsonl import JsonlLog
-from dds_core.model import AttachRequest, FabricResource
+from dds_core.model import AttachRequest, FabricResource, Taint, TaintRule
 from dds_core.scaler import events as e
 from dds_core.scaler.component import Engine
 from tests.core.golden.replays import ALL, DATA, replayed
 from tests.support.passes import nothing_left, play_stream, stepped
-from tests.support.world import A100, H100, World, one_node
+from tests.support.world import A100, GPU, H100, World, one_node
 
 LOGS = sorted((DATA / "logs").glob("*-scaler.log.jsonl.gz"))
 A_TURN = 20
@@ -104,3 +104,13 @@ def test_a_write_that_succeeds_after_its_refusal_lets_the_next_be_decided() -> N
     assert world.events(e.NodeLabelled) == [label]
     world.done(label)
     assert world.events(e.NodeLabelled) == [label, label]
+
+
+def test_a_rule_for_a_node_that_lists_nothing_yet_is_a_reason_for_the_claims_that_wait_there() -> None:
+    world = World("observe", scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 1)
+    world.waits("train", "node0", (A100, 1))
+    assert not world.events(e.ClaimFailed)
+    world.observe(TaintRule("rule", "rule", driver=GPU, pool="node0", taint=Taint("x", effect="NoSchedule")))
+    assert world.only(e.ClaimFailed).reason == "DeviceUnsuitable"
