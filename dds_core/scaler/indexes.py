@@ -618,9 +618,11 @@ class Indexes(OwnIndexes):
 
     def _touch_claim(self, uid: str) -> None:
         self.dirty.claims.add(uid)
-        claim = self.claims.get(uid)
+        claim, life = self.claims.get(uid), self.lives.get(uid)
         if claim is not None and claim.allocation is not None:
             self.dirty.nodes.add(self.node_of(claim))
+        if life is not None and life.node:  # it has no other once its pod is gone
+            self.dirty.nodes.add(life.node)
 
     def _node_changed(self, uid: str, old: Node | None, new: Node | None) -> None:
         if old is not None and self.node_named.get(old.name) == uid:

@@ -51,15 +51,6 @@ ALLOWED = (
         "two words on one reservation take turns in mode observe, which takes none away; left over from a live mode",
         lambda state, event: not state.live and _is(event, e.ReservationDropped),
     ),
-    Allowed(
-        "too narrow: the node of a claim whose only pod is gone is looked at as little as the claim's, which it has no more",
-        lambda state, event: _is(event, e.AttachOrdered) and "nobody waits" in getattr(event, "reason", ""),
-        (e.NodeLabelled,),
-    ),
-    Allowed(
-        "too narrow: a device that two nodes list may be unexplained on the one and in use on the other",
-        lambda state, event: _is(event, e.Alerted, "DeviceUnexplained"),
-    ),
 )
 
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from dds_adapters.jsonl import JsonlLog
-from dds_core.model import AttachRequest, FabricResource, Taint, TaintRule
+from dds_core.model import AttachRequest, Claim, FabricResource, Pod, Taint, TaintRule
 from dds_core.scaler import events as e
 from dds_core.scaler.component import Engine
 from tests.core.golden.replays import ALL, DATA, replayed
@@ -114,3 +114,19 @@ def test_a_rule_for_a_node_that_lists_nothing_yet_is_a_reason_for_the_claims_tha
     assert not world.events(e.ClaimFailed)
     world.observe(TaintRule("rule", "rule", driver=GPU, pool="node0", taint=Taint("x", effect="NoSchedule")))
     assert world.only(e.ClaimFailed).reason == "DeviceUnsuitable"
+
+
+def test_an_order_is_withdrawn_where_a_claim_has_no_node_any_more() -> None:
+    """A pool device without a node of its own is wanted where its pod is; the pod is gone, and it stands allocated."""
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 1)
+    world.claim("train")
+    world.update(world.get(Pod, "train"), node="node0")
+    world.allocate("train", "node0", (A100, 1))
+    claim = world.get(Claim, "train")
+    assert claim.allocation is not None
+    world.update(claim, allocation=replace(claim.allocation, node=""))
+    assert world.only(e.AttachOrdered).size == 1
+    world.gone(world.get(Pod, "train"))
+    assert [one.size for one in world.events(e.AttachOrdered)] == [1, 0]
