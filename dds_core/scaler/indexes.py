@@ -557,6 +557,9 @@ class Indexes(OwnIndexes):
                 change(self.having, key, uid)
             change(self.claims_in_pool, key[:2], uid)
             self._device_touched(key)
+            if self.unexplained:  # a device that two nodes list may be so on the other
+                rows = (self.unexplained.get(uuid) for uuid in self.face(key).uuids)
+                self.dirty.nodes.update(row[0] for row in rows if row is not None)
 
     def _keep_hold(self, claim: Claim, change: Change) -> None:
         """A hold is not a pod's claim: its devices are not in use. Without an allocation it holds nothing."""

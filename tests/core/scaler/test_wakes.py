@@ -130,3 +130,15 @@ def test_an_order_is_withdrawn_where_a_claim_has_no_node_any_more() -> None:
     assert world.only(e.AttachOrdered).size == 1
     world.gone(world.get(Pod, "train"))
     assert [one.size for one in world.events(e.AttachOrdered)] == [1, 0]
+
+
+def test_who_takes_a_device_that_is_unexplained_on_another_node_is_told() -> None:
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0")
+    world.node("node1")
+    world.request("ours", "node0")
+    world.plug("node0", "gpu-0", "GPU-0")
+    world.plug("node1", "gpu-0", "GPU-0")
+    world.holds("train", "node1", "gpu-0")
+    told = [one.of for one in world.events(e.Alerted) if one.reason == "DeviceUnexplained"]
+    assert told == ["GPU-0", world.uid("train")]
