@@ -33,6 +33,7 @@ class DeadlineKind(StrEnum):
     SLOW = "slow"
     IDLE = "idle"
     FENCE = "fence"
+    STUCK = "stuck"
     GRACE = "grace"
     HOLD = "hold"
     UNLISTED = "unlisted"

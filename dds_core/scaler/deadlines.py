@@ -26,6 +26,7 @@ KINDS = kit.KINDS | {
     DeadlineKind.SETTLE: "every API server is taken to know of the guard",
     DeadlineKind.IDLE: "it has idled long enough to go back",
     DeadlineKind.FENCE: "the fence around it has settled",
+    DeadlineKind.STUCK: "it was to go and could not for long",
     DeadlineKind.UNLISTED: "its node's driver has not listed it for too long",
     DeadlineKind.SICK: "its error was not gone after two of the operator's checks",
     DeadlineKind.NUDGE: "the operator is to look at it",
@@ -51,6 +52,7 @@ _OF_CLAIM = (
 _OF_DEVICE = (
     DeadlineKind.IDLE,
     DeadlineKind.FENCE,
+    DeadlineKind.STUCK,
     DeadlineKind.GRACE,
     DeadlineKind.HOLD,
     DeadlineKind.SETTLE,

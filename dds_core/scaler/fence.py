@@ -151,6 +151,9 @@ def _is_lowered(state: State, name: str) -> bool:
     return request is not None and request.size < sum(not one.leaving for one in owned)
 
 
+UNLISTED = 600 * MICROSECONDS
+"""Microseconds after which a victim no longer holds up others: one that no slice lists, or whose size cannot be lowered."""
+
 # -- rules -------------------------------------------------------------------------------------------------------------
 
 
@@ -196,7 +199,14 @@ def mark_again(work: Work, uid: str) -> None:
 
 
 def due(state: State, uid: str) -> Iterator[Deadline]:
-    """When a list confirms the fence of a device."""
+    """When a list confirms the fence of a device, and when a victim that could not go for long is let go of."""
     fence = state.fences.get(uid)
-    if fence is not None and fence.named and not fence.wanted:
+    if fence is None or not fence.named:
+        return
+    if not fence.wanted:
         yield Deadline(settled_due(state, fence), DeadlineKind.FENCE, uid)
+    if not fence.ordered:
+        passed = state.fired_deadlines.get((DeadlineKind.STUCK, uid)) or 0
+        dues = (fence.since + UNLISTED, fence.confirmed + UNLISTED if fence.held and fence.confirmed else 0)
+        if stuck := next((due for due in dues if due > passed), None):
+            yield Deadline(stuck, DeadlineKind.STUCK, uid)

@@ -32,6 +32,7 @@ from dds_core.model import (
 )
 from dds_core.scaler.hardware import Face, Traits, faces_of, traits_of
 from dds_core.scaler.model import (
+    DEPARTED,
     Cell,
     ClaimLife,
     Cooling,
@@ -373,6 +374,11 @@ def _counts(one: FabricResource | None) -> tuple[object, ...]:
     return (one.node, one.model, one.request, bool(one.uuid), one.leaving) if one is not None else ()
 
 
+def _counts_there(one: FabricResource | None) -> tuple[object, ...]:
+    """Where a resource counts among those of its model."""
+    return (one.node, one.model, one.deleting) if one is not None else ()
+
+
 def _shape(pool: Pool | None) -> tuple[object, ...]:
     """What decides who can have any device of a pool."""
     return (pool.usable, pool.node, pool.selector, pool.all_nodes, pool.owner) if pool is not None else ()
@@ -431,6 +437,7 @@ class Indexes(OwnIndexes):
         self.configs.watch(self._config_changed)
         self.requests.watch(self._request_changed)
         self.resources.watch(self._resource_changed)
+        self.fired_deadlines.watch(self._deadline_changed)
 
     # --- questions of hooks and rules --------------------------------------------------------------------------------
 
@@ -550,6 +557,9 @@ class Indexes(OwnIndexes):
                 change(self.having, key, uid)
             change(self.claims_in_pool, key[:2], uid)
             self._device_touched(key)
+            if self.unexplained:  # a device that two nodes list may be so on the other
+                rows = (self.unexplained.get(uuid) for uuid in self.face(key).uuids)
+                self.dirty.nodes.update(row[0] for row in rows if row is not None)
 
     def _keep_hold(self, claim: Claim, change: Change) -> None:
         """A hold is not a pod's claim: its devices are not in use. Without an allocation it holds nothing."""
@@ -611,9 +621,11 @@ class Indexes(OwnIndexes):
 
     def _touch_claim(self, uid: str) -> None:
         self.dirty.claims.add(uid)
-        claim = self.claims.get(uid)
+        claim, life = self.claims.get(uid), self.lives.get(uid)
         if claim is not None and claim.allocation is not None:
             self.dirty.nodes.add(self.node_of(claim))
+        if life is not None and life.node:  # it has no other once its pod is gone
+            self.dirty.nodes.add(life.node)
 
     def _node_changed(self, uid: str, old: Node | None, new: Node | None) -> None:
         if old is not None and self.node_named.get(old.name) == uid:
@@ -705,19 +717,27 @@ class Indexes(OwnIndexes):
             if new.get(name) is not device or faces[name] != self.faces[full]:
                 for uuid in self.faces.pop(full).uuids:
                     self.keys_of.discard(uuid, full)
-                    self.dirty.devices |= self.resources_of_uuid[uuid]
+                    self._touch_named(uuid)
         for name, face in faces.items():
             full = (*key, name)
             if full not in self.faces:
                 self.faces[full] = face
                 for uuid in face.uuids:
                     self.keys_of.add(uuid, full)
-                    self.dirty.devices |= self.resources_of_uuid[uuid]
+                    self._touch_named(uuid)
         if old != new:
             self._forms_touched(key)
 
+    def _touch_named(self, uuid: str) -> None:
+        """The resources of a device, and their nodes if it leaves them: it has left where another node lists it."""
+        for uid in self.resources_of_uuid[uuid]:
+            self.dirty.devices.add(uid)
+            resource = self.resources.rows[uid]
+            if resource.leaving:
+                self.dirty.nodes.add(resource.node)
+
     def _rule_changed(self, uid: str, old: TaintRule | None, new: TaintRule | None) -> None:
-        self._allocators.clear()
+        self._choice_changed()
         for rule in (old, new):
             if rule is None:
                 continue
@@ -808,7 +828,21 @@ class Indexes(OwnIndexes):
         if _counts(old) != _counts(new):
             for cell in {(one.node, one.model) for one in (old, new) if one is not None}:
                 self._count_coming(cell)
+        if self.returning and _counts_there(old) != _counts_there(new):
+            for one in (one for one in (old, new) if one is not None):
+                self._touch_returning(one.node, one.model)
         self.dirty.devices.add(uid)
+
+    def _touch_returning(self, node: str, model: str) -> None:
+        """Whether the policy keeps a device depends on how many of its model the node has."""
+        for other in self.resources_at[node]:
+            if self.resources.rows[other].model == model:
+                self.dirty.claims |= self.returning[other]
+
+    def _deadline_changed(self, key: tuple[str, str], old: int | None, new: int | None) -> None:
+        """Whether a device is still fixed where a slice lists it, on whatever node its resource was."""
+        if key[0] == DEPARTED:
+            self.dirty.nodes.update(self.pools[one[:2]].node for one in self.keys_of[key[1]])
 
     def _place(self, node: str) -> None:
         """Keep the fabric of the node's label up to date, and the node among those that this fabric failed."""

@@ -290,6 +290,29 @@ class State(Indexes):
         if resource is not None:
             self.dirty.nodes.add(resource.node)
 
+    def touch_target(self, target: str) -> bool:
+        """What a refused write was about may be decided again: a claim, pod, device, node, cell or request. False if it is none
+        that is known."""
+        dirty = self.dirty
+        claim, pod = self.claims.get(target), self.pods.get(target)
+        request = self.requests.get(self.request_named.get(target, ""))
+        if claim is not None:
+            dirty.claims.add(target)
+            dirty.nodes.add(self.node_of(claim))
+        elif self.guarded_for[target]:  # of a claim that is gone
+            dirty.claims.add(target)
+        elif pod is not None:
+            dirty.claims |= {one.uid for one in self.claims_of(pod)}
+        elif target in self.resources:
+            self.touch_device(target)
+        elif request is not None:
+            dirty.nodes.add(request.node)
+        elif (name := target.partition("/")[0]) in self.node_named:
+            dirty.nodes.add(name)
+        else:
+            return False
+        return True
+
     def touch_everything(self) -> None:
         self.dirty.claims |= self.claims.rows.keys() | self.lives.rows.keys() | self.guarded_for.keys()
         self.dirty.devices |= self.resources.rows.keys() | self.devices.rows.keys()

@@ -18,8 +18,8 @@ _small = st.integers(0, 7)
 modes = st.sampled_from(("observe", "attach", "detach"))
 policies = st.integers(0, len(POLICIES) - 1)
 
-_OFTEN = ["claim", "pod", "allocate from the pool", "allocate from the pool", "request", "resource", "resource state"]
-_OFTEN += ["resource state", "local device", "local device", "wait", "write", "write", "allocate on the node"]
+OFTEN = ["claim", "pod", "allocate from the pool", "allocate from the pool", "request", "resource", "resource state"]
+OFTEN += ["resource state", "local device", "local device", "wait", "write", "write", "allocate on the node"]
 
 
 def _moves(verbs: list[str], most: int) -> st.SearchStrategy[list[Move]]:
@@ -29,12 +29,12 @@ def _moves(verbs: list[str], most: int) -> st.SearchStrategy[list[Move]]:
 
 def chaos(most: int) -> st.SearchStrategy[list[Move]]:
     """Anything at all, in any order."""
-    return _moves([*VERBS, *ENGINE, *_OFTEN], most)
+    return _moves([*VERBS, *ENGINE, *OFTEN], most)
 
 
 def objects(most: int) -> st.SearchStrategy[list[Move]]:
     """Anything at all that happens to objects."""
-    return _moves([*VERBS, *(verb for verb in _OFTEN if verb in VERBS)], most)
+    return _moves([*VERBS, *(verb for verb in OFTEN if verb in VERBS)], most)
 
 
 _RUNNING = [Move("submit"), Move("submit", 1), Move("work", 3, 1), Move("work", 3, 1)]
@@ -45,10 +45,12 @@ _LOWERED = [*_FENCED, Move("write", 0, 1), Move("write", 0, 1)]
 OPENINGS: tuple[list[Move], ...] = ([], _RUNNING, _IDLE, _MARKED, _FENCED, _LOWERED)
 """How a stream may begin: with nothing, jobs that run, devices that idle, are marked, are fenced, are given up."""
 
+_WORK = ["submit", "schedule", "schedule", "schedule", "operate", "operate", "attach", "attach", "attach", "write"]
+OURS = [*(["submit", "work", "finish", "wait"] * 15), *(_WORK * 2), *(["write", "wait"] * 3)]
+"""What happens most where everybody does their work."""
+
 
 def cooperation(most: int) -> st.SearchStrategy[list[Move]]:
     """Mostly everybody doing their work, and now and then something else, from any of the openings on."""
-    work = ["submit", "schedule", "schedule", "schedule", "operate", "operate", "attach", "attach", "attach", "write"]
-    often = ["submit", "work", "finish", "wait"] * 15
-    moves = _moves([*often, *(work * 2), *(["write", "wait"] * 3), *ACTORS, *ENGINE, *VERBS], most)
+    moves = _moves([*OURS, *ACTORS, *ENGINE, *VERBS], most)
     return st.builds(lambda opening, rest: [*opening, *rest], st.sampled_from(OPENINGS), moves)

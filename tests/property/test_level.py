@@ -36,11 +36,12 @@ from dds_core.scaler.component import Engine
 from dds_core.scaler.deciding import decide
 from dds_core.scaler.state import State, dump, load
 from tests.property import invariants
-from tests.property.cluster import A100, H100, MI300, NODES, PREFIX, START, Cluster, Kind, Move
+from tests.property.cluster import A100, H100, MI300, NODES, START, Cluster, Kind, Move
 from tests.property.places import furnished
 from tests.property.run import POLICIES, Run, differences
 from tests.property.streams import QUICK, SOAK, chaos, cooperation, modes, objects, policies
 from tests.property.verbs import do, pool_result
+from tests.support.passes import nothing_left
 from tests.support.world import asks, class_of
 
 
@@ -189,37 +190,12 @@ def test_a_fact_told_twice_changes_nothing(mode: str, policy: int, moves: list[M
 # --- a level pass after any step ---------------------------------------------------------------------------------------
 
 
-def _torn(state: State) -> bool:
-    """Whether a pod's claims are allocated on several nodes, or a claim from a fabric that does not reach its node, which no
-    scheduler does: a change at one end is then not looked at from the other before the next level pass."""
-    pods = state.pods.rows.values()
-    if any(len({one.allocation.node for one in state.claims_of(pod) if one.allocation}) > 1 for pod in pods):
-        return True
-    return any(
-        result.binding and not result.pool.endswith(f"-fabric{_fabric(state, claim.allocation.node)}")
-        for claim in state.claims.rows.values()
-        if claim.allocation is not None
-        for result in claim.allocation.results
-    )
-
-
-def _fabric(state: State, name: str) -> str:
-    node = state.node(name)
-    return node.labels.get(f"{PREFIX}/fabric", "") if node is not None else ""
-
-
 class Settled(Run):
-    """After every step a pass over the whole fleet finds nothing that was left undone. What is due at the same
-    instant comes with its own deadline, and while a view is stale deadlines wait."""
+    """After every step a pass over the whole fleet finds nothing that was left undone, from a state that was loaded."""
 
     def _step(self, fact: e.Event, at: int) -> None:
         super()._step(fact, at)
-        whole = self.state.synced and not self.state.stale and not _torn(self.state)
-        if whole and self.engine.due(self.state.now) is None:
-            again = load(dump(self.state))
-            again.touch_everything()
-            left = decide(again, again.now, keep=True).emitted
-            assert left == [], f"a level pass finds {left} after {fact}"
+        nothing_left(Engine(load(dump(self.state))), self.steps[-1])
 
 
 @QUICK

@@ -61,6 +61,7 @@ def _deadline(state: State, event: e.DeadlinePassed, at: int) -> None:
         case (
             DeadlineKind.IDLE
             | DeadlineKind.FENCE
+            | DeadlineKind.STUCK
             | DeadlineKind.GRACE
             | DeadlineKind.HOLD
             | DeadlineKind.UNLISTED
@@ -79,8 +80,8 @@ def _deadline(state: State, event: e.DeadlinePassed, at: int) -> None:
             refusal = state.refusals.get((action, target))
             if refusal is not None and refusal.node:
                 state.dirty.nodes.add(refusal.node)
-            else:
-                _touch_target(state, target)
+            elif not state.touch_target(target):
+                state.dirty.everything = True
         case DeadlineKind.DETACHES | DeadlineKind.PREWARM:
             state.dirty.everything = True
         case DeadlineKind.PUBLISHER:
@@ -95,26 +96,6 @@ def _deadline(state: State, event: e.DeadlinePassed, at: int) -> None:
             life = state.lives.get(event.of)
             if life is not None and life.node:
                 state.dirty.nodes.add(life.node)
-
-
-def _touch_target(state: State, target: str) -> None:
-    """What a refused write was about may be decided again: a claim, pod, device, node, cell or request."""
-    dirty = state.dirty
-    claim, pod = state.claims.get(target), state.pods.get(target)
-    request = state.requests.get(state.request_named.get(target, ""))
-    if claim is not None:
-        dirty.claims.add(target)
-        dirty.nodes.add(state.node_of(claim))
-    elif pod is not None:
-        dirty.claims |= {one.uid for one in state.claims_of(pod)}
-    elif target in state.resources:
-        state.touch_device(target)
-    elif request is not None:
-        dirty.nodes.add(request.node)
-    elif (name := target.partition("/")[0]) in state.node_named:
-        dirty.nodes.add(name)
-    else:
-        dirty.everything = True
 
 
 FOLDS: dict[type[Event], Fold] = {

@@ -256,6 +256,7 @@ def _victim_unmarked(state: State, event: e.VictimUnmarked, at: int) -> None:
     fence.unmarked(state, event.resource)
     hold.give_up(state, event.resource)
     state.fired_deadlines.drop((DeadlineKind.FENCE, event.resource))
+    state.fired_deadlines.drop((DeadlineKind.STUCK, event.resource))
     state.unmarked.put(event.resource, at)
     state.touch_device(event.resource)
 
@@ -307,6 +308,8 @@ VOIDS: dict[str, Callable[[State, str], None]] = {
 
 
 def _write_done(state: State, event: e.WriteDone, at: int) -> None:
+    if (event.action, event.target) in state.refusals:  # its deadline is dropped with it
+        state.touch_target(event.target)
     kit.write_done(state, event)
     exchange.written(state, event, at)
     hold.written(state, event, at)

@@ -278,6 +278,7 @@ def _forget_device(state: State, uid: str) -> None:
     for kind in (
         DeadlineKind.IDLE,
         DeadlineKind.FENCE,
+        DeadlineKind.STUCK,
         DeadlineKind.GRACE,
         DeadlineKind.HOLD,
         DeadlineKind.SETTLE,

@@ -29,7 +29,7 @@ from dds_core.scaler.events import (
     DetachOrdered,
     VictimUnmarked,
 )
-from dds_core.scaler.fence import ask_for_list, mark, mark_again
+from dds_core.scaler.fence import UNLISTED, ask_for_list, mark, mark_again
 from dds_core.scaler.keys import BUSY, BUSY_SINCE
 from dds_core.scaler.model import NO_DEVICE, DeviceLife, Fence, Hold, Look
 from dds_core.scaler.operator import RARE, WHOLE_REQUEST, pauses, verdict
@@ -224,9 +224,6 @@ def _hangs(work: Work, resource: FabricResource) -> bool:
 
 
 # -- detach ------------------------------------------------------------------------------------------------------------
-
-UNLISTED = 600 * MICROSECONDS
-"""Microseconds after which a victim no longer holds up others: one that no slice lists, or whose size cannot be lowered."""
 
 
 def detach(work: Work, node: str, assignments: list[Assignment], wanted: set[str]) -> None:

@@ -110,13 +110,13 @@ def test_nothing_is_lowered_while_somebody_elses_mark_would_make_one_more_go() -
 
 
 def test_a_victim_that_its_node_does_not_list_any_more_keeps_the_others_back_for_a_while_only() -> None:
-    world = idle(2, scan_interval_seconds=60)
+    world = idle(2)
     world.tick(3600)
     marks(world, ["res0", "res1"])
     world.unplug("node0", "gpu-GPU-res0")
     world.tick(31)
     lists(world)
-    world.tick(500)
+    world.tick(400)
     assert not world.events(e.DetachOrdered), "a gap in the slices: nobody knows what it is called by now"
     world.tick(200)
     assert world.only(e.VictimUnmarked).resource == "res0"

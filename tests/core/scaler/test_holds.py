@@ -529,7 +529,6 @@ def test_what_cannot_go_for_long_is_let_go_of() -> None:
     world.carry_out()
     world.tick(31)
     world.carry_out()
-    world.change_policy(scan_interval_seconds=60)
     world.tick(700)
     assert world.only(e.VictimUnmarked).reason == "its size could not be lowered for long"
     assert not world.events(e.DetachOrdered)
