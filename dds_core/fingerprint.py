@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "7e47145244821d48d80d40646ac81854dc9b19ca8bd431ebf298099e24d37f4a"
+FINGERPRINT = "1cac4770b4c8312db9e25d29e4c9b295cc033edebee17de5d00365c4d2f01dbf"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "da0e55044939607bbc9fb09f538108de0b258181c214ce002117e6965ff11048"
+PUBLISHER_FINGERPRINT = "49ddd63504fb54bbf276fa8fa9e3a403caa03415b98e57613bd603d3cdd28f06"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "1c3c751b6a3bdb32b2fbceff737a1a58409cd999c911691156c958fe995230fb"
+AUTOSCALER_FINGERPRINT = "e271b5598ebf44c2a67718383a2784ed788db4197bdb59e102a9e434f156bdf0"
 """That of the autoscaler."""

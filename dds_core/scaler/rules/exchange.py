@@ -26,14 +26,11 @@ from dds_core.scaler.events import (
     Swap,
 )
 from dds_core.scaler.keys import RELISTED, UNGUARDED
-from dds_core.scaler.model import Exchange, release_of
+from dds_core.scaler.model import KUBE_SCHEDULER, LOOKS_ANEW, Exchange, release_of
 from dds_core.scaler.rules.assignment import assign
 from dds_core.scaler.settling import AFTER_REFUSAL, LAST_MOMENT, list_when_settled
 from dds_core.scaler.state import State, Work
 
-KUBE_SCHEDULER = ("", "default-scheduler")
-LOOKS_ANEW = (1, 36)
-"""First version with exchanges: older schedulers panic over a cleared claim that is shared (Kubernetes pull request 137371)."""
 QUIET = 30 * MICROSECONDS
 """No exchange begins so soon after a restart of the watch of claims: a scheduler that relists in the gap misses the change."""
 
