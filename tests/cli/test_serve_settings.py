@@ -13,14 +13,15 @@ import pytest
 import yaml
 
 from dds_commands.live import policy_source
+from dds_commands.live_options import OfServers, OfSurvey
 from dds_commands.root import dds as root
-from dds_commands.serve import PARTS, WITHIN, serve, settings_of
-from dds_commands.serve_options import Setting
+from dds_commands.serve import PARTS
+from dds_commands.serve_options import Setting, names_of
 from dds_core.errors import PolicyError
 from dds_core.scaler.policy import Policy
 from tests.support.commands import REPOSITORY, dds, fine, one_line, program, refused
 
-ALONE = [(part, name) for part in PARTS for name in settings_of(serve, part)]
+ALONE = [(part, name) for part, (_, options) in PARTS.items() for name in names_of(options)]
 SECRET = "postgresql://dds:hunter2@db.example/dds?sslpassword=hunter3"
 
 
@@ -216,7 +217,9 @@ def test_values_that_do_not_fit(args: tuple[str, ...], what: str) -> None:
 
 
 def test_all_flags_of_others_are_known() -> None:
-    assert len(ALONE) == len(WITHIN) - len(PARTS)  # without --publish and --autoscale
+    """Those of the commands that run the part alone, too."""
+    for part, more in (("publish", OfSurvey), ("autoscale", OfServers)):
+        assert {*names_of(more), f"{part}_policy", f"{part}_mode"} < {name for of, name in ALONE if of == part}
 
 
 @pytest.mark.parametrize(("part", "name"), ALONE)
