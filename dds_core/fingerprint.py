@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "efb79b7dd4e3c614e271095fc7ee85f8ea7b8f4e718dcab24e40d50deec8bbf7"
+FINGERPRINT = "eea09c74047384bed0c1d833a6c13f0fb5ab4c279216781596fb251880b4a7a8"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "e0c692d69f95eddcc1367d77f373c5087cdf9e6bde16dd2a2a4697694a78bf47"
+PUBLISHER_FINGERPRINT = "742f518c1a34d40f842714f065b8700d35e968d60284df45f131bd7b1f70827c"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "425927677219e1be4046ea52006b257b007f3a1a4f4d31a4d3c908804cd378e2"
+AUTOSCALER_FINGERPRINT = "a5ca6b76598d9efec54edd7a669f159dc87ffd8901cc41e24bcbc067126816c0"
 """That of the autoscaler."""

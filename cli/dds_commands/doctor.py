@@ -7,12 +7,12 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from textwrap import wrap
-from typing import Any, Literal, TypeVar
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import click
@@ -21,37 +21,26 @@ from dds_adapters.fabric import FabricDenied, FabricSettings, Outside, Provider,
 from dds_adapters.fabric.file import FileProvider
 from dds_adapters.fabric.provider import FabricLate, FabricPartly
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.kubernetes.decode.config import NAMESPACE
 from dds_adapters.kubernetes.doctor import LEVELS, Autoscaler, Examined, Finding, Machines, Publisher, examine, sound
 from dds_adapters.kubernetes.doctor.fabric import Certificate, Login, certificate_of
 from dds_adapters.machines.inventory import Inventory
 from dds_adapters.machines.machine_settings import ClusterApiSettings, InventorySettings, read_settings
 from dds_adapters.sql import Database
 from dds_adapters.sql.urls import as_url
-from dds_commands.live import (
-    COMPONENT,
-    FABRIC,
-    MACHINE_IDS,
-    MACHINES,
-    autoscale_policy_source,
-    bare_metal_hosts,
-    fabric_of,
-    policy_source,
-    publish_policy_source,
-)
+from dds_commands.live import autoscale_policy_source, fabric_of, policy_source, publish_policy_source
+from dds_commands.live_options import COMPONENTS, OfFabric
+from dds_commands.live_options import Doctor as Options
 from dds_commands.parameters import default_path, output_options, without_password
 from dds_commands.running import FINE, INPUT, require
 from dds_commands.screen import show, show_data, style, width
-from dds_commands.serve_options import FLAG, setting, settings
+from dds_commands.serve_options import FLAG, takes
 from dds_commands.sources import Log
 from dds_core.autoscaler.component import AUTOSCALER
-from dds_core.autoscaler.policy import AUTOSCALE_MODES, AutoscaleMode
 from dds_core.errors import InputError
-from dds_core.kit.policy import MODES, Mode
 from dds_core.log import Head
 from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.model import Limit, Machine, PoolModel, Stock
-from dds_core.publisher.policy import PUBLISH_MODES, PublishMode
+from dds_core.scaler.component import SCALER
 from dds_core.scaler.state import State
 
 # -- the fabric ----------------------------------------------------------------------------------------------------------
@@ -64,13 +53,10 @@ LATE = 3
 
 T = TypeVar("T")
 
-NAMED = ("fabric", "fabric_endpoint", "inventory")
-"""Settings that select a fabric."""
 
-
-def is_named(given: Mapping[str, Any], environment: Mapping[str, str]) -> bool:
+def is_named(given: OfFabric, environment: Mapping[str, str]) -> bool:
     """Whether a setting or the reference driver's variable (CDI_ENDPOINT) selects a fabric."""
-    return any(given[name] for name in NAMED) or bool(environment.get("CDI_ENDPOINT"))
+    return bool(given.fabric or given.fabric_endpoint or given.inventory or environment.get("CDI_ENDPOINT"))
 
 
 class FabricManager:
@@ -173,70 +159,13 @@ def _micros(seconds: float | None) -> int | None:
 
 # -- the command ---------------------------------------------------------------------------------------------------------
 
-Component = Literal["scaler", "publisher", "both", "autoscaler"]
-COMPONENTS: dict[Component, frozenset[str]] = {
-    "scaler": frozenset({COMPONENT}),
-    "publisher": frozenset({PUBLISHER.name}),
-    "both": frozenset({COMPONENT, PUBLISHER.name}),
-    "autoscaler": frozenset({AUTOSCALER.name}),
-}
-"""Components to check, by the value of --component."""
 _ROLES = {"ok": "good", "note": "plain", "warning": "act", "error": "bad", "unknown": "fact"}
 
 
 @click.command("doctor", short_help="Check cluster, fabric, configuration, permissions, policies and logs.")
-@setting("--kubeconfig", "By default $KUBECONFIG, else the pod's service account, else ~/.kube/config.", metavar="FILE")
-@setting("--context", "Context of the kubeconfig; by default the current one.", metavar="NAME")
-@setting(
-    "--namespace",
-    "Namespace of the ConfigMap that describes the fabric.",
-    metavar="NAMESPACE",
-    default=NAMESPACE,
-    show_default=True,
-)
-@setting("--policy", "Policy of dds serve.", metavar="FILE")
-@setting("--mode", "Mode of dds serve, where it overrides the policy.", type=click.Choice(MODES))
-@setting("--log", "Database URL or SQLite file of the log of dds serve.", metavar="URL")
-@setting(
-    "--cluster-name",
-    f"Name of the cluster in dds; the log is NAME/{COMPONENT}.",
-    metavar="NAME",
-    default="cluster",
-    show_default=True,
-)
-@setting(
-    "--component",
-    "Component to check; by default the scaler, with a fabric given the publisher too, with --machines the autoscaler too.",
-    type=click.Choice(tuple(COMPONENTS)),
-)
-@setting("--publish-policy", "Policy of dds publish.", metavar="FILE")
-@setting("--publish-mode", "Mode of dds publish, where it overrides the policy.", type=click.Choice(PUBLISH_MODES))
-@settings((*FABRIC, MACHINE_IDS))
-@setting("--autoscale-policy", "Policy of dds autoscale.", metavar="FILE")
-@setting(
-    "--autoscale-mode",
-    "Mode of dds autoscale, where it overrides the policy.",
-    type=click.Choice(AUTOSCALE_MODES),
-)
-@settings((MACHINES,))
+@takes(Options)
 @output_options("table", "json", "jsonl")
-def doctor(
-    kubeconfig: str | None,
-    context: str | None,
-    namespace: str,
-    policy: str | None,
-    mode: Mode | None,
-    log: str | None,
-    cluster_name: str,
-    component: Component | None,
-    publish_policy: str | None,
-    publish_mode: PublishMode | None,
-    autoscale_policy: str | None,
-    autoscale_mode: AutoscaleMode | None,
-    machines: str | None,
-    form: str,
-    **fabric: Any,
-) -> int:
+def doctor(given: Options, form: str) -> int:
     """Check everything that dds serve, dds publish and dds autoscale need: API server, permissions, ConfigMap, models, pools
     and nodes, the fabric's manager, machines, Cluster Autoscaler's flags, policies, logs and clocks. Give it the settings
     and the kubeconfig of these commands.
@@ -245,26 +174,27 @@ def doctor(
     error: a fault that prevents a part of the work.
     """
     require("serve")
-    wanted = COMPONENTS[component] if component else _concerned(fabric, machines)
+    wanted = COMPONENTS[given.component] if given.component else _concerned(given)
     with ExitStack() as stack:
         publisher = Publisher(
-            policy=publish_policy_source(publish_policy, publish_mode, FLAG),
-            manager=lambda: FabricManager(fabric_of(fabric, os.environ), stack),
-            log=f"{cluster_name}/{PUBLISHER.name}",
-            bare_metal_hosts=bare_metal_hosts(fabric),
+            policy=publish_policy_source(given.publish_policy, given.publish_mode, FLAG),
+            manager=lambda: FabricManager(fabric_of(given.fabric, os.environ), stack),
+            log=f"{given.cluster_name}/{PUBLISHER.name}",
+            bare_metal_hosts=given.nodes.bare_metal_hosts,
         )
         autoscaler = Autoscaler(
-            policy=autoscale_policy_source(autoscale_policy, autoscale_mode, FLAG),
-            machines=partial(_machines, machines),
-            log=f"{cluster_name}/{AUTOSCALER.name}",
+            policy=autoscale_policy_source(given.autoscale_policy, given.autoscale_mode, FLAG),
+            machines=partial(_machines, given.source.machines),
+            log=f"{given.cluster_name}/{AUTOSCALER.name}",
         )
+        policy = policy_source(given.policy, given.mode, FLAG, os.environ)
         examined = Examined(
-            connect=lambda: _closed_with(stack, Cluster(kubeconfig, context)),
-            policy=policy_source(policy, mode, FLAG, os.environ) if COMPONENT in wanted else None,
-            journal=partial(_Database, log or default_path(), stack),
+            connect=lambda: stack.enter_context(closing(Cluster(given.kube.kubeconfig, given.kube.context))),
+            policy=policy if SCALER.name in wanted else None,
+            journal=partial(_Database, given.log or default_path(), stack),
             now=lambda: time.time_ns() // 1000,
-            log=f"{cluster_name}/{COMPONENT}",
-            namespace=namespace,
+            log=f"{given.cluster_name}/{SCALER.name}",
+            namespace=given.kube.namespace,
             publisher=publisher if PUBLISHER.name in wanted else None,
             autoscaler=autoscaler if AUTOSCALER.name in wanted else None,
         )
@@ -276,10 +206,10 @@ def doctor(
     return FINE if sound(found) else INPUT
 
 
-def _concerned(fabric: Mapping[str, Any], machines: str | None) -> set[str]:
+def _concerned(given: Options) -> set[str]:
     """Components whose settings were given; the scaler needs none."""
-    publishes = {PUBLISHER.name} if is_named(fabric, os.environ) else set()
-    return {COMPONENT, *publishes, *({AUTOSCALER.name} if machines else ())}
+    publishes = {PUBLISHER.name} if is_named(given.fabric, os.environ) else set()
+    return {SCALER.name, *publishes, *({AUTOSCALER.name} if given.source.machines else ())}
 
 
 def _machines(path: str | None) -> Machines:
@@ -295,11 +225,6 @@ def _machines(path: str | None) -> Machines:
         return Machines(settings.kind, inventory.groups())
     here = isinstance(settings, ClusterApiSettings) and settings.kubeconfig is None
     return Machines(settings.kind, frozenset(settings.groups), here)
-
-
-def _closed_with(stack: ExitStack, cluster: Cluster) -> Cluster:
-    stack.callback(cluster.close)
-    return cluster
 
 
 class _Database:

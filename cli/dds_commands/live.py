@@ -1,5 +1,5 @@
 """What the live commands (`dds serve`, `dds publish`, `dds autoscale`) and `dds doctor` share: the database of their logs, their
-policies, and their options with the functions that make settings objects of them. The functions for options open nothing.
+policies, and the functions that make settings objects of their options. These functions open nothing.
 """
 
 from __future__ import annotations
@@ -8,35 +8,30 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import click
 from pydantic import BaseModel
 
-from dds_adapters import plugins
-from dds_adapters.fabric import APIS, FabricSettings
+from dds_adapters.fabric import FabricSettings
 from dds_adapters.fabric.fabric_settings import check
 from dds_adapters.kubernetes import access
-from dds_adapters.kubernetes.decode.config import NAMESPACE
 from dds_adapters.kubernetes.lease.elector import new_identity
 from dds_adapters.kubernetes.lease.state import LeaseSettings
 from dds_adapters.runtime.serve_settings import (
-    CHECKPOINT_EVENTS,
-    CONNECTIONS,
-    SCAN_SECONDS,
-    SERVERS_SECONDS,
-    WRITERS,
     Listen,
     LiveSettings,
 )
 from dds_adapters.sql import Database, upgrade
 from dds_adapters.sql.places import danger
 from dds_adapters.sql.urls import as_url, is_url
+from dds_commands.live_options import OFF, Kube, OfFabric, OfProcess, OfServers, Place
 from dds_commands.parameters import default_path, made, policy_read, state_folder, without_password
-from dds_commands.serve_options import DEFAULT, Row, origin, setting, text
+from dds_commands.serve_options import DEFAULT, Row, names_of, origin, text
 from dds_core.autoscaler.policy import AutoscaleMode, AutoscalePolicy, read_autoscale_policy
 from dds_core.errors import DatabaseMissing, InputError, LogUnavailable, SchemaMissing, SchemaOlder
 from dds_core.kit.policy import Mode
@@ -44,8 +39,6 @@ from dds_core.log import EventLog
 from dds_core.log.envelope import component_name
 from dds_core.publisher.policy import PublishMode, PublishPolicy, read_publish_policy
 from dds_core.scaler.policy import Policy, from_reference, read_policy
-
-COMPONENT = "scaler"
 
 
 class ServedLogs:
@@ -230,189 +223,45 @@ def _flat(name: str, value: object, given: str) -> Iterator[Row]:
         yield Row(name, text(value), given)
 
 
-# -- settings that every live command has ------------------------------------------------------------------------------
-
-Option = Callable[[Any], Any]
-OFF = "0"
-LEVELS = ("debug", "info", "warning", "error")
-FORMS = ("text", "json")
-_LEASE = LeaseSettings()
+# -- settings from options ---------------------------------------------------------------------------------------------
 
 
-def place_settings(component: str) -> tuple[Option, ...]:
-    """Options for the log, the kubeconfig and the cluster."""
-    return (
-        setting(
-            "--log",
-            "Database URL or SQLite file of the log; by default a file under $XDG_STATE_HOME.",
-            metavar="URL",
-        ),
-        setting("--migrate/--no-migrate", "Create or upgrade the log's database schema at start.", default=False),
-        setting(
-            "--cluster-name",
-            f"Name of the cluster in dds; the log is NAME/{component}.",
-            metavar="NAME",
-            default="cluster",
-            show_default=True,
-        ),
-        setting(
-            "--kubeconfig",
-            "By default $KUBECONFIG, else the pod's service account, else ~/.kube/config.",
-            metavar="FILE",
-        ),
-        setting("--context", "Context of the kubeconfig; by default the current one.", metavar="NAME"),
-        setting(
-            "--namespace",
-            "Namespace of the ConfigMap that describes the fabric.",
-            metavar="NAMESPACE",
-            default=NAMESPACE,
-            show_default=True,
-        ),
-    )
-
-
-def process_settings(lease: str, health: str, metrics: str) -> tuple[Option, ...]:
-    """Options for a process; the arguments are the defaults of the lease's name and of the two addresses."""
-    return (
-        setting(
-            "--leader-elect/--no-leader-elect",
-            "Work only while holding the Lease; for several replicas on one PostgreSQL.",
-            default=False,
-        ),
-        setting("--lease-name", "Name of the Lease.", metavar="NAME", default=lease, show_default=True),
-        setting("--lease-namespace", "Namespace of the Lease; by default that of the ConfigMap.", metavar="NAMESPACE"),
-        setting(
-            "--lease-duration",
-            "Seconds without renewal after which another replica takes the Lease.",
-            type=float,
-            metavar="SECONDS",
-            default=_LEASE.duration,
-            show_default=True,
-        ),
-        setting(
-            "--lease-renew-deadline",
-            "Seconds without renewal after which the leader gives up.",
-            type=float,
-            metavar="SECONDS",
-            default=_LEASE.renew_deadline,
-            show_default=True,
-        ),
-        setting(
-            "--lease-retry-period",
-            "Seconds between attempts, ±20 %.",
-            type=float,
-            metavar="SECONDS",
-            default=_LEASE.retry_period,
-            show_default=True,
-        ),
-        setting(
-            "--health-probe-bind-address",
-            "Address of /livez and /readyz; 0 for none.",
-            metavar="HOST:PORT",
-            default=health,
-            show_default=True,
-        ),
-        setting(
-            "--metrics-bind-address",
-            "Address of /metrics; 0 for none.",
-            metavar="HOST:PORT",
-            default=metrics,
-            show_default=True,
-        ),
-        setting(
-            "--metrics-secure/--no-metrics-secure",
-            "Serve metrics over TLS to clients that the API server authorizes.",
-            default=False,
-        ),
-        setting(
-            "--metrics-cert-file", "Certificate (PEM) of the metrics; by default generated at start.", metavar="FILE"
-        ),
-        setting("--metrics-key-file", "Private key of --metrics-cert-file.", metavar="FILE"),
-        setting(
-            "--checkpoint-events",
-            "Events between checkpoints; 0 for none.",
-            type=click.IntRange(min=0),
-            metavar="NUMBER",
-            default=CHECKPOINT_EVENTS,
-            show_default=True,
-        ),
-        setting(
-            "--archive-folder", "Move the events before each checkpoint to files in this folder.", metavar="FOLDER"
-        ),
-        setting(
-            "--writers",
-            "Threads that write to the API server.",
-            type=click.IntRange(1, 64),
-            metavar="NUMBER",
-            default=WRITERS,
-            show_default=True,
-        ),
-    )
-
-
-LINES = (
-    setting(
-        "--log-level",
-        "Lowest severity logged to standard error.",
-        type=click.Choice(LEVELS),
-        default="info",
-        show_default=True,
-    ),
-    setting("--log-format", "Format of log lines.", type=click.Choice(FORMS), default="text", show_default=True),
-)
-"""Options for the log lines on standard error."""
-
-
-class Where(NamedTuple):
-    """The log, the cluster, and the form of log lines."""
-
-    log: str
-    cluster_name: str
-    migrate: bool
-    kubeconfig: str | None
-    context: str | None
-    log_level: str
-    log_format: str
-
-
-def where_of(ctx: click.Context, *components: str) -> Where:
-    """Of the command's options. Raises InputError if `cluster_name` gives no valid name of a log, or the URL is invalid."""
-    where = Where(*(ctx.params[name] for name in Where._fields))
-    where = where._replace(log=where.log or default_path())
-    without_password(where.log)  # raises if the URL is invalid
+def place_of(place: Place, *components: str) -> Place:
+    """With the log's default. Raises InputError if `cluster_name` gives no valid name of a log, or the URL is invalid."""
+    log = place.log or default_path()
+    without_password(log)  # raises if the URL is invalid
     for component in components:
-        component_name(f"{where.cluster_name}/{component}")
-    return where
+        component_name(f"{place.cluster_name}/{component}")
+    return replace(place, log=log)
 
 
-def live_of(ctx: click.Context) -> LiveSettings:
-    """The process's settings, of the command's options. Raises InputError for unusable values."""
-    given = ctx.params
+def live_of(ctx: click.Context, kube: Kube, given: OfProcess) -> LiveSettings:
+    """The process's settings. Raises InputError for unusable values."""
     return LiveSettings(
         identity=new_identity(),
-        config_namespace=given["namespace"],
-        leader_elect=given["leader_elect"],
-        lease_namespace=given["lease_namespace"] or given["namespace"],
-        lease_name=given["lease_name"],
-        lease=LeaseSettings(given["lease_duration"], given["lease_renew_deadline"], given["lease_retry_period"]),
+        config_namespace=kube.namespace,
+        leader_elect=given.leader_elect,
+        lease_namespace=given.lease_namespace or kube.namespace,
+        lease_name=given.lease_name,
+        lease=LeaseSettings(given.lease_duration, given.lease_renew_deadline, given.lease_retry_period),
         health=listen(ctx, "health_probe_bind_address"),
         metrics=listen(ctx, "metrics_bind_address"),
-        metrics_secure=given["metrics_secure"],
-        metrics_cert=path(given["metrics_cert_file"]),
-        metrics_key=path(given["metrics_key_file"]),
-        checkpoint_events=given["checkpoint_events"],
-        archive_folder=path(given["archive_folder"]),
-        writers=given["writers"],
+        metrics_secure=given.metrics_secure,
+        metrics_cert=path(given.metrics_cert_file),
+        metrics_key=path(given.metrics_key_file),
+        checkpoint_events=given.checkpoint_events,
+        archive_folder=path(given.archive_folder),
+        writers=given.writers,
     )
 
 
-def used(row: Row, where: Where, live: LiveSettings) -> Row:
+def used(row: Row, place: Place, live: LiveSettings) -> Row:
     """The row with the value that is really used, also if the option was not given; passwords are removed."""
     if row.name == "kubeconfig" and row.origin == DEFAULT and os.environ.get("KUBECONFIG"):
         row = row._replace(origin="environment KUBECONFIG")
     values = {
-        "log": without_password(where.log),
-        "kubeconfig": access.found(where.kubeconfig, where.context).name,
+        "log": without_password(place.log or default_path()),
+        "kubeconfig": access.found(place.kube.kubeconfig, place.kube.context).name,
         "lease-namespace": live.lease_namespace,
     }
     return row._replace(value=values.get(row.name, row.value))
@@ -444,108 +293,17 @@ def path(text: str | None) -> Path | None:
 
 # -- the fabric --------------------------------------------------------------------------------------------------------
 
-PROVIDER_ID, BARE_METAL = "provider-id", "bmh"
 
-
-class Extended(click.Choice[str]):
-    """A choice of built-in names and of entry points' names; entry points are loaded only if the name is not built in."""
-
-    def __init__(self, own: Sequence[str], group: str) -> None:
-        super().__init__(own)
-        self._group = group
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value in self.choices:
-            return super().convert(value, param, ctx)
-        others = plugins.names(self._group)
-        if value not in others:
-            self.fail(f"{value!r} is not one of {', '.join(map(repr, (*self.choices, *others)))}.", param, ctx)
-        return str(value)
-
-
-FABRIC = (
-    setting(
-        "--fabric",
-        "Fabric that is asked for free devices: a manager's API (fm, cm, nec), an inventory (file, the default), or a name of an "
-        "installed package; any other name, such as help, lists all.",
-        type=Extended(APIS, plugins.FABRICS),
-    ),
-    setting("--fabric-endpoint", "Address of the fabric's manager.", metavar="URL"),
-    setting("--tenant-id", "Tenant UUID (fm, cm).", metavar="UUID"),
-    setting("--cluster-id", "Cluster UUID (cm).", metavar="UUID"),
-    setting("--credentials-folder", "Folder with one file per credential (fm, cm).", metavar="FOLDER"),
-    setting("--inventory", "YAML inventory of the fabric (file).", metavar="FILE"),
-)
-"""Options that select the fabric."""
-
-MACHINE_IDS = setting(
-    "--machine-ids",
-    "Where a node's machine UUID comes from: provider ID or BareMetalHost annotation.",
-    type=click.Choice((PROVIDER_ID, BARE_METAL)),
-    default=PROVIDER_ID,
-    show_default=True,
-)
-
-ASKING = (
-    setting(
-        "--scan-interval",
-        "Seconds between scans of the fabric.",
-        type=click.FloatRange(1, 3600),
-        metavar="SECONDS",
-        default=SCAN_SECONDS,
-        show_default=True,
-    ),
-    setting(
-        "--fabric-connections",
-        "Parallel requests to the fabric.",
-        type=click.IntRange(1, 64),
-        metavar="NUMBER",
-        default=CONNECTIONS,
-        show_default=True,
-    ),
-    MACHINE_IDS,
-)
-"""Options for the queries to the fabric."""
-
-
-# -- the autoscaler ----------------------------------------------------------------------------------------------------
-
-MACHINES = setting("--machines", "YAML file with a section machines; the autoscaler needs it.", metavar="FILE")
-
-ANSWERING = (
-    MACHINES,
-    setting(
-        "--machines-interval",
-        "Seconds between queries for the servers.",
-        type=click.FloatRange(1, 3600),
-        metavar="SECONDS",
-        default=SERVERS_SECONDS,
-        show_default=True,
-    ),
-    setting(
-        "--grpc-bind-address",
-        "gRPC address for Cluster Autoscaler; beyond loopback TLS is required.",
-        metavar="HOST:PORT",
-        default="127.0.0.1:8086",
-        show_default=True,
-    ),
-    setting("--grpc-cert-file", "Certificate of --grpc-bind-address.", metavar="FILE"),
-    setting("--grpc-key-file", "Private key of --grpc-cert-file.", metavar="FILE"),
-    setting("--grpc-client-ca-file", "CA of Cluster Autoscaler's client certificate.", metavar="FILE"),
-)
-"""Options for the source of an autoscaler's servers and for its gRPC server."""
-
-
-def grpc_files(given: Mapping[str, Any]) -> tuple[Path, Path, Path] | None:
+def grpc_files(given: OfServers) -> tuple[Path, Path, Path] | None:
     """Certificate, key and CA; None if none is given. Raises InputError if only some are given."""
-    names = ("grpc_cert_file", "grpc_key_file", "grpc_client_ca_file")
-    files = [Path(given[name]) for name in names if given[name] is not None]
-    if not files:
+    files = {name: path(getattr(given, name)) for name in ("grpc_cert_file", "grpc_key_file", "grpc_client_ca_file")}
+    there = [file for file in files.values() if file is not None]
+    if not there:
         return None
-    if len(files) < len(names):
-        lacking = next(name for name in names if given[name] is None).replace("_", "-")
+    if len(there) < len(files):
+        lacking = next(name for name, file in files.items() if file is None).replace("_", "-")
         raise InputError("it is missing", where=f"--{lacking}", fix="give certificate, key and client CA, or none")
-    return files[0], files[1], files[2]
+    return there[0], there[1], there[2]
 
 
 class Found(NamedTuple):
@@ -558,7 +316,7 @@ class Found(NamedTuple):
 _STAND_IN = {"fabric_endpoint": "CDI_ENDPOINT", "tenant_id": "TENANT_ID", "cluster_id": "CLUSTER_ID"}
 
 
-def fabric_of(given: Mapping[str, Any], environment: Mapping[str, str]) -> FabricSettings:
+def fabric_of(given: OfFabric, environment: Mapping[str, str]) -> FabricSettings:
     """The fabric's settings. The reference driver's variables (CDI_ENDPOINT, TENANT_ID, CLUSTER_ID, USE_CM) replace options that
     are not given. Raises InputError, which names the flag, for unusable values."""
     found = {name: one.value or "" for name, one in _found(given, environment)}
@@ -575,12 +333,7 @@ def fabric_of(given: Mapping[str, Any], environment: Mapping[str, str]) -> Fabri
     return settings
 
 
-def bare_metal_hosts(given: Mapping[str, Any]) -> bool:
-    """Whether BareMetalHost objects tell which machine a node is."""
-    return bool(given["machine_ids"] == BARE_METAL)
-
-
-def used_fabric(row: Row, given: Mapping[str, Any], environment: Mapping[str, str]) -> Row:
+def used_fabric(row: Row, given: OfFabric, environment: Mapping[str, str]) -> Row:
     """The row with the value that replaces it, if the option was not given."""
     found = dict(_found(given, environment)).get(row.name.replace("-", "_"))
     if found is None or row.origin != DEFAULT:
@@ -588,27 +341,26 @@ def used_fabric(row: Row, given: Mapping[str, Any], environment: Mapping[str, st
     return row._replace(value=found.value or "-", origin=found.origin or row.origin)
 
 
-def _found(given: Mapping[str, Any], environment: Mapping[str, str]) -> Iterator[tuple[str, Found]]:
+def _found(given: OfFabric, environment: Mapping[str, str]) -> Iterator[tuple[str, Found]]:
     yield "fabric", _api(given, environment)
-    for name, variable in _STAND_IN.items():
+    for name in names_of(OfFabric)[1:]:
+        value, variable = getattr(given, name), _STAND_IN.get(name, "")
         text = environment.get(variable, "")
-        yield name, Found(text, f"environment {variable}") if not given[name] and text else Found(given[name])
-    for name in ("credentials_folder", "inventory"):
-        yield name, Found(given[name])
+        yield name, Found(text, f"environment {variable}") if not value and text else Found(value)
 
 
-def _api(given: Mapping[str, Any], environment: Mapping[str, str]) -> Found:
+def _api(given: OfFabric, environment: Mapping[str, str]) -> Found:
     """The manager's API: --fabric, else as the reference driver chooses by its variables, else an inventory file. Raises
     InputError if an endpoint is given without its API."""
-    if given["fabric"]:
-        return Found(given["fabric"])
-    if environment.get("CDI_ENDPOINT") and not given["inventory"]:
+    if given.fabric:
+        return Found(given.fabric)
+    if environment.get("CDI_ENDPOINT") and not given.inventory:
         return Found(*_reference(environment.get("USE_CM", "")))
-    if given["fabric_endpoint"]:
+    if given.fabric_endpoint:
         raise InputError(
             "a manager's address is given, and not which API it has", where="--fabric", fix="give fm, cm or nec"
         )
-    if not given["inventory"]:
+    if not given.inventory:
         fix = "give --inventory FILE, or --fabric fm, cm or nec and --fabric-endpoint"
         raise InputError("nothing says what the fabric has free", where="--fabric", fix=fix)
     return Found("file")

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryFile
 from typing import Any
 
 import click
@@ -103,15 +103,15 @@ def log_export(
     if output is None and len(names) != 1:
         raise click.UsageError("name the new file", click.get_current_context())
     sources = names if output is not None else ()
-    with Opened() as opened, TemporaryDirectory() as folder:
+    with Opened() as opened, TemporaryFile() as whole:
         source = _log(opened, sources, url, name).source
-        file = names[0] if output is None else str(Path(folder, "log")) if output == STANDARD else output
+        file = names[0] if output is None else output
         with position_bar(source.head().position, "exporting") as bar:
-            report = export(source, file, until=until, progress=bar)
+            report = export(source, whole if output == STANDARD else file, until=until, progress=bar)
         said = f"exported log {report.log}, positions {report.first} to {report.last}"
         if output == STANDARD:
-            with open(file, "rb") as whole:
-                shutil.copyfileobj(whole, sys.stdout.buffer)
+            whole.seek(0)
+            shutil.copyfileobj(whole, sys.stdout.buffer)
             note(said)
         else:
             show(f"{said}, to {file}")

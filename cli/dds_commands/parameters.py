@@ -8,7 +8,7 @@ import os
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from functools import cache, wraps
@@ -19,6 +19,7 @@ import click
 import yaml
 from click.core import ParameterSource
 
+from dds_adapters.documents import Unwanted, load
 from dds_adapters.sql.urls import as_url, is_url, shown
 from dds_commands.screen import into_file
 from dds_core.errors import InputError, PolicyError
@@ -187,7 +188,7 @@ def mapping_from(path: str, kind: type[InputError], example: str) -> dict[str, A
         written = _parsed(text, Path(path).suffix.lower())
     except OSError as error:
         raise kind(error.strerror or str(error), where=path, fix="check path and permissions") from None
-    except (ValueError, yaml.YAMLError, RecursionError) as error:
+    except (ValueError, yaml.YAMLError, Unwanted, RecursionError) as error:
         raise kind(f"it is not well-formed: {_why(error)}", where=path, fix="correct it there") from None
     if not isinstance(written, dict):
         raise kind("it holds no fields", where=path, fix=f"write one field and value a line, such as {example}")
@@ -196,6 +197,9 @@ def mapping_from(path: str, kind: type[InputError], example: str) -> dict[str, A
 
 def _why(error: Exception) -> str:
     """What is wrong and where. YAML's own message quotes the line, which may hold a password."""
+    if isinstance(error, Unwanted):
+        place = f"line {error.line}, column {error.column}"
+        return f"{error.key} is there twice" if error.key else f"{error.what.removeprefix('is ')}, {place}"
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         place = f"line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}"
         return f"{error.problem or error.context}, {place}"
@@ -208,7 +212,7 @@ def _parsed(text: str, ending: str) -> Any:
         return tomllib.loads(text)
     if ending == ".json":
         return json.loads(text, object_pairs_hook=_once)
-    return yaml.load(text, _Once) or {}  # a safe loader
+    return load(text) or {}
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -216,20 +220,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if twice:
         raise ValueError(f"{twice[0]} is there twice")
     return dict(pairs)
-
-
-class _Once(yaml.SafeLoader):
-    """YAML without tags and aliases (they could fill the memory), in which a key that occurs twice in a mapping is an error."""
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.MarkedYAMLError(problem="an alias (*name) is not allowed", problem_mark=mark)
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        _once([(key.value, None) for key, _ in node.value if isinstance(key, yaml.ScalarNode)])
-        return super().construct_mapping(node, deep)
 
 
 def log_option(command: _F) -> _F:

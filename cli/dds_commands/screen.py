@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from dds_adapters.jsonl.files import new_file
+from dds_adapters.files import new_file
 from dds_core.errors import InputError
 from dds_core.timeline.text import WIDTH, Style, plain
 

@@ -4,167 +4,87 @@ is imported only when one of them runs, to keep all other commands fast."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
-from dds_adapters.fabric.fabric_settings import FabricSettings
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.machines.machine_settings import MachinesSettings, read_settings
-from dds_adapters.runtime.serve_settings import AUTOSCALER_LEASE, LEASE, PUBLISHER_LEASE, Listen, LiveSettings
+from dds_adapters.machines.machine_settings import read_settings
+from dds_adapters.runtime.serve_settings import Autoscaling, Listen, LiveSettings, Publishing, Scaling
 from dds_adapters.sql.urls import as_url
 from dds_commands.live import (
-    ANSWERING,
-    ASKING,
-    COMPONENT,
-    FABRIC,
-    LINES,
-    OFF,
     PolicySource,
     ServedLogs,
-    Where,
     autoscale_policy_source,
-    bare_metal_hosts,
     fabric_of,
     grpc_files,
     listen,
     live_of,
     naming,
-    place_settings,
+    place_of,
     policy_source,
-    process_settings,
     publish_policy_source,
     used,
     used_fabric,
-    where_of,
 )
+from dds_commands.live_options import (
+    Autoscale,
+    AutoscaleBeside,
+    Lines,
+    OfFabric,
+    OfServers,
+    OfSurvey,
+    Place,
+    Publish,
+    PublishBeside,
+    Serve,
+)
+from dds_commands.parameters import default_path
 from dds_commands.running import FINE, INPUT, require
 from dds_commands.screen import table
-from dds_commands.serve_options import FLAG, Row, Setting, config_option, origin, rows, setting, settings
+from dds_commands.serve_options import FLAG, Row, config_option, names_of, origin, rows, takes
 from dds_commands.ui import Beside, Shown
 from dds_core.autoscaler.component import AUTOSCALER
-from dds_core.autoscaler.policy import AUTOSCALE_MODES, AutoscalePolicy
+from dds_core.autoscaler.policy import AutoscalePolicy
 from dds_core.errors import DdsError, InputError
-from dds_core.kit.policy import MODES
 from dds_core.publisher.component import PUBLISHER
-from dds_core.publisher.policy import PUBLISH_MODES, PublishPolicy
-from dds_core.scaler.policy import Policy
-
-WITHIN = (
-    setting("--publish/--no-publish", "Also run the publisher, with its own log and Lease.", default=False),
-    setting("--publish-policy", "Policy of the publisher; reloaded while running.", metavar="FILE"),
-    setting(
-        "--publish-mode",
-        "observe writes no pool; overrides the publisher's policy (default observe).",
-        type=click.Choice(PUBLISH_MODES),
-    ),
-    setting(
-        "--publish-lease-name",
-        "Name of the publisher's Lease.",
-        metavar="NAME",
-        default=PUBLISHER_LEASE,
-        show_default=True,
-    ),
-    *FABRIC,
-    *ASKING,
-    setting("--autoscale/--no-autoscale", "Also run the autoscaler, with its own log and Lease.", default=False),
-    setting("--autoscale-policy", "Policy of the autoscaler; reloaded while running.", metavar="FILE"),
-    setting(
-        "--autoscale-mode",
-        "observe shows no group; overrides the autoscaler's policy (default observe).",
-        type=click.Choice(AUTOSCALE_MODES),
-    ),
-    setting(
-        "--autoscale-lease-name",
-        "Name of the autoscaler's Lease.",
-        metavar="NAME",
-        default=AUTOSCALER_LEASE,
-        show_default=True,
-    ),
-    *ANSWERING,
-)
-"""Options of `dds serve` for publisher and autoscaler. They must be its last ones: `settings_of` takes the options after
---publish as the publisher's, and those after --autoscale as the autoscaler's."""
+from dds_core.publisher.policy import PublishPolicy
+from dds_core.scaler.component import SCALER
 
 _print_config = click.option(
     "--print-config", is_flag=True, help="Show each setting with its value and origin, and exit."
 )
 
 
-class Scaler(NamedTuple):
-    """Settings of the scaler's process."""
-
-    live: LiveSettings
-    policy: PolicySource[Policy]
-
-
-class Publisher(NamedTuple):
-    """Settings of the publisher's process."""
-
-    live: LiveSettings
-    policy: PolicySource[PublishPolicy]
-    fabric: FabricSettings
-    interval: float
-    connections: int
-    bare_metal_hosts: bool
-
-
-class Autoscaler(NamedTuple):
-    """Settings of the autoscaler's process."""
-
-    live: LiveSettings
-    policy: PolicySource[AutoscalePolicy]
-    machines: MachinesSettings
-    address: str
-    tls: tuple[Path, Path, Path] | None
-    interval: float
-
-
 class Told(NamedTuple):
-    """The components to run, and the log and cluster that they use."""
+    """The components to run, with the sources of their policies, and the log and cluster that they use."""
 
-    where: Where
-    scaler: Scaler | None = None
-    publisher: Publisher | None = None
-    autoscaler: Autoscaler | None = None
+    place: Place
+    lines: Lines
+    policies: Mapping[str, PolicySource[Any]]
+    """By what stands before the names of their settings in `dds serve`."""
+    scaling: Scaling | None = None
+    publishing: Publishing | None = None
+    autoscaling: Autoscaling | None = None
+    fabric: OfFabric | None = None
     ui: Listen | None = None
 
     @property
-    def extra(self) -> str:
-        """The extra of dds that has to be installed."""
-        return "autoscaler" if self.autoscaler is not None else "serve"
+    def live(self) -> list[LiveSettings]:
+        """The settings of the processes, the program's first."""
+        return [one.settings for one in (self.scaling, self.publishing, self.autoscaling) if one is not None]
 
 
 @click.command("serve", short_help="Run the scaler.")
-@settings(
-    (
-        *place_settings(COMPONENT),
-        setting("--policy", "Policy file (YAML, TOML or JSON); reloaded while running.", metavar="FILE"),
-        setting(
-            "--mode",
-            "observe writes nothing, attach never detaches; overrides the policy (default observe).",
-            type=click.Choice(MODES),
-        ),
-        *process_settings(LEASE, "127.0.0.1:8081", "127.0.0.1:8080"),
-        setting(
-            "--ui-bind-address",
-            "Address of the page of dds ui, served by a separate process; 0 for none.",
-            metavar="HOST:PORT",
-            default=OFF,
-            show_default=True,
-        ),
-        *LINES,
-        *WITHIN,
-        config_option,
-    )
-)
+@takes(Serve)
+@config_option
 @_print_config
 @click.pass_context
-def serve(ctx: click.Context, /, print_config: bool, **_settings: object) -> int:
+def serve(ctx: click.Context, given: Serve, print_config: bool) -> int:
     """Run the scaler: watch the cluster, decide, log, write.
 
     A new installation runs in mode observe: it logs its decisions and writes nothing to the cluster. Start once with
@@ -175,21 +95,29 @@ def serve(ctx: click.Context, /, print_config: bool, **_settings: object) -> int
     DEVICE_NO_REMOVAL_DURATION and DEVICE_NO_ALLOCATION_DURATION of the reference scaler override the policy file. Changes of
     the policy and the ConfigMap apply without a restart; `mode` in the ConfigMap can only lower the mode.
     """
-    given = ctx.params
-    live = live_of(ctx)
-    policy = policy_source(given["policy"], given["mode"], origin(ctx, "mode"), os.environ)
+    live = live_of(ctx, given.place.kube, given.process)
+    policy = policy_source(given.policy, given.mode, origin(ctx, "mode"), os.environ)
     policy()
-    where = where_of(ctx, COMPONENT, *(PARTS[part] for part in PARTS if given[part]))
-    told = Told(where, Scaler(live, policy), ui=listen(ctx, "ui_bind_address"))
+    running = [name for part, (name, _) in PARTS.items() if ctx.params[part]]
+    place = place_of(given.place, SCALER.name, *running)
+    ui = listen(ctx, "ui_bind_address")
+    told = Told(place, given.lines, {"": policy}, Scaling(settings=live, policy=policy), ui=ui)
     for part in PARTS:
-        if not given[part]:
+        if not ctx.params[part]:
             _refuse_alone(ctx, part)
-    if given["publish"]:
-        own = _beside(live, given["publish_lease_name"])
-        told = told._replace(publisher=_publisher(ctx, own, "publish_policy", "publish_mode"))
-    if given["autoscale"]:
-        own = _beside(live, given["autoscale_lease_name"])
-        told = told._replace(autoscaler=_autoscaler(ctx, own, "autoscale_policy", "autoscale_mode"))
+    if given.publish:
+        own = given.publisher
+        beside = _beside(live, own.publish_lease_name)
+        source = publish_policy_source(own.publish_policy, own.publish_mode, origin(ctx, "publish_mode"))
+        policies = {**told.policies, "publish-": source}
+        publishing = _publishing(beside, source, own.survey)
+        told = told._replace(publishing=publishing, policies=policies, fabric=own.survey.fabric)
+    if given.autoscale:
+        server = given.autoscaler
+        beside = _beside(live, server.autoscale_lease_name)
+        rules = autoscale_policy_source(server.autoscale_policy, server.autoscale_mode, origin(ctx, "autoscale_mode"))
+        policies = {**told.policies, "autoscale-": rules}
+        told = told._replace(autoscaling=_autoscaling(ctx, beside, rules, server.servers), policies=policies)
     _check_leases(told)
     return _live(ctx, told, print_config)
 
@@ -210,33 +138,20 @@ def _beside(live: LiveSettings, lease_name: str) -> LiveSettings:
 def _check_leases(told: Told) -> None:
     """Raises InputError if two components would share a Lease."""
     seen: set[str] = set()
-    for name, one in (("lease", told.scaler), ("publish-lease", told.publisher), ("autoscale-lease", told.autoscaler)):
-        if one is not None and one.live.lease_name in seen:
+    parts = {"lease": told.scaling, "publish-lease": told.publishing, "autoscale-lease": told.autoscaling}
+    for name, one in parts.items():
+        if one is not None and one.settings.lease_name in seen:
             what = "scaler, publisher and autoscaler need a Lease each"
             raise InputError(what, where=f"--{name}-name", fix="give each another name")
-        seen |= {one.live.lease_name} if one is not None else set()
+        seen |= {one.settings.lease_name} if one is not None else set()
 
 
 @click.command("publish", short_help="Run the publisher of the fabric's free devices.")
-@settings(
-    (
-        *place_settings(PUBLISHER.name),
-        setting("--policy", "Policy file (YAML, TOML or JSON); reloaded while running.", metavar="FILE"),
-        setting(
-            "--mode",
-            "observe writes nothing; overrides the policy (default observe).",
-            type=click.Choice(PUBLISH_MODES),
-        ),
-        *FABRIC,
-        *ASKING,
-        *process_settings(PUBLISHER_LEASE, "127.0.0.1:8083", "127.0.0.1:8082"),
-        *LINES,
-        config_option,
-    )
-)
+@takes(Publish)
+@config_option
 @_print_config
 @click.pass_context
-def publish(ctx: click.Context, /, print_config: bool, **_settings: object) -> int:
+def publish(ctx: click.Context, given: Publish, print_config: bool) -> int:
     """Run the publisher: query the fabric for free devices, and show them to the scheduler as ResourceSlices whose devices are
     attached on demand.
 
@@ -248,29 +163,20 @@ def publish(ctx: click.Context, /, print_config: bool, **_settings: object) -> i
     TENANT_ID, CLUSTER_ID and USE_CM of the reference driver replace fabric settings that are not given. Changes of the
     policy, the ConfigMap and the inventory apply without a restart; `mode` observe in the ConfigMap stops all writes.
     """
-    where = where_of(ctx, PUBLISHER.name)
-    return _live(ctx, Told(where, publisher=_publisher(ctx, live_of(ctx), "policy", "mode")), print_config)
+    place = place_of(given.place, PUBLISHER.name)
+    live = live_of(ctx, given.place.kube, given.process)
+    source = publish_policy_source(given.policy, given.mode, origin(ctx, "mode"))
+    publishing = _publishing(live, source, given.survey)
+    told = Told(place, given.lines, {"": source}, publishing=publishing, fabric=given.survey.fabric)
+    return _live(ctx, told, print_config)
 
 
 @click.command("autoscale", short_help="Run the server provider for Cluster Autoscaler.")
-@settings(
-    (
-        *place_settings(AUTOSCALER.name),
-        setting("--policy", "Policy file (YAML, TOML or JSON); reloaded while running.", metavar="FILE"),
-        setting(
-            "--mode",
-            "observe shows no group; overrides the policy (default observe).",
-            type=click.Choice(AUTOSCALE_MODES),
-        ),
-        *ANSWERING,
-        *process_settings(AUTOSCALER_LEASE, "127.0.0.1:8085", "127.0.0.1:8084"),
-        *LINES,
-        config_option,
-    )
-)
+@takes(Autoscale)
+@config_option
 @_print_config
 @click.pass_context
-def autoscale(ctx: click.Context, /, print_config: bool, **_settings: object) -> int:
+def autoscale(ctx: click.Context, given: Autoscale, print_config: bool) -> int:
     """Run the server provider for Cluster Autoscaler (--cloud-provider=externalgrpc): groups of servers to compose or power
     on. A server is added only where no device helps.
 
@@ -282,52 +188,58 @@ def autoscale(ctx: click.Context, /, print_config: bool, **_settings: object) ->
     Settings come from flags, else the environment, else the file of --config, else defaults. Changes of the policy
     and the ConfigMap apply without a restart; `mode` observe in the ConfigMap hides all groups.
     """
-    where = where_of(ctx, AUTOSCALER.name)
-    return _live(ctx, Told(where, autoscaler=_autoscaler(ctx, live_of(ctx), "policy", "mode")), print_config)
+    place = place_of(given.place, AUTOSCALER.name)
+    live = live_of(ctx, given.place.kube, given.process)
+    source = autoscale_policy_source(given.policy, given.mode, origin(ctx, "mode"))
+    autoscaling = _autoscaling(ctx, live, source, given.servers)
+    return _live(ctx, Told(place, given.lines, {"": source}, autoscaling=autoscaling), print_config)
 
 
-PARTS = {"publish": PUBLISHER.name, "autoscale": AUTOSCALER.name}
-"""Components that `dds serve` can run beside the scaler, by their option, in the order of the options."""
-
-
-def settings_of(command: click.Command, part: str) -> list[str]:
-    """The options of `dds serve` that belong to this component alone."""
-    names = [one.name or "" for one in command.params if isinstance(one, Setting)]
-    after = names[names.index(part) + 1 :]
-    ends = [after.index(other) for other in PARTS if other in after]
-    return after[: min(ends, default=len(after))]
+PARTS = {"publish": (PUBLISHER.name, PublishBeside), "autoscale": (AUTOSCALER.name, AutoscaleBeside)}
+"""Components that `dds serve` can run beside the scaler, by their option: the name, and the options that are for it alone."""
 
 
 def _refuse_alone(ctx: click.Context, part: str) -> None:
     """Raises InputError for a flag of a component that does not run; it would have no effect. Variables may be set."""
-    for name in settings_of(ctx.command, part):
+    for name in names_of(PARTS[part][1]):
         if origin(ctx, name) == FLAG:
             flag = f"--{name.replace('_', '-')}"
             fix = f"give --{part}, too, or leave it out"
             raise InputError(f"does nothing without --{part}", where=flag, fix=fix)
 
 
-def _publisher(ctx: click.Context, live: LiveSettings, policy: str, mode: str) -> Publisher:
+def _publishing(live: LiveSettings, source: PolicySource[PublishPolicy], survey: OfSurvey) -> Publishing:
     """The publisher's settings. Raises InputError or PolicyError for unusable values."""
-    given = ctx.params
-    source = publish_policy_source(given[policy], given[mode], origin(ctx, mode))
     source()
-    asking = (given["scan_interval"], given["fabric_connections"], bare_metal_hosts(given))
-    return Publisher(live, source, fabric_of(given, os.environ), *asking)
+    return Publishing(
+        settings=live,
+        policy=source,
+        fabric=fabric_of(survey.fabric, os.environ),
+        interval=survey.scan_interval,
+        connections=survey.fabric_connections,
+        bare_metal_hosts=survey.nodes.bare_metal_hosts,
+    )
 
 
-def _autoscaler(ctx: click.Context, live: LiveSettings, policy: str, mode: str) -> Autoscaler:
+def _autoscaling(
+    ctx: click.Context, live: LiveSettings, source: PolicySource[AutoscalePolicy], servers: OfServers
+) -> Autoscaling:
     """The autoscaler's settings. Raises InputError or PolicyError for unusable values."""
-    given = ctx.params
-    source = autoscale_policy_source(given[policy], given[mode], origin(ctx, mode))
     source()
-    if given["machines"] is None:
+    if servers.source.machines is None:
         fix = "give a YAML file that says where servers come from; see docs/machines.md"
         raise InputError("it is needed", where="--machines", fix=fix)
-    machines = read_settings(Path(given["machines"]))
+    machines = read_settings(Path(servers.source.machines))
     with naming(ctx, "grpc_bind_address"):
-        address = str(Listen.read(given["grpc_bind_address"]))
-    return Autoscaler(live, source, machines, address, grpc_files(given), given["machines_interval"])
+        address = str(Listen.read(servers.grpc_bind_address))
+    return Autoscaling(
+        settings=live,
+        policy=source,
+        machines=machines,
+        address=address,
+        tls=grpc_files(servers),
+        interval=servers.machines_interval,
+    )
 
 
 def _live(ctx: click.Context, told: Told, print_config: bool) -> int:
@@ -339,39 +251,36 @@ def _live(ctx: click.Context, told: Told, print_config: bool) -> int:
 
 def _in_force(ctx: click.Context, told: Told) -> Iterator[Row]:
     """Every option and every field of the policies with its effective value; passwords are removed."""
-    first = next(one for one in told[1:4] if one is not None)
-    prefixes = {"": told.scaler, "publish-": told.publisher, "autoscale-": told.autoscaler}
-    policies = {f"{before}mode": one for before, one in prefixes.items() if one is not None and told.scaler is not None}
+    modes = {"mode", *(f"{before}mode" for before in told.policies)}
     for row in rows(ctx):
-        if row.name == "mode" or row.name in policies:
+        if row.name in modes:
             continue  # the policy's rows have the mode
-        row = used(row, told.where, first.live)
-        yield used_fabric(row, ctx.params, os.environ) if told.publisher is not None else row
-    for before, part in prefixes.items():
-        if part is not None:
-            yield from part.policy.rows(before if told.scaler is not None else "")
+        row = used(row, told.place, told.live[0])
+        yield used_fabric(row, told.fabric, os.environ) if told.fabric is not None else row
+    for before, policy in told.policies.items():
+        yield from policy.rows(before)
 
 
 @contextmanager
 def _page(told: Told) -> Iterator[None]:
     """With --ui-bind-address, serve the page in the block. It shows the scaler's log and uses the certificate of its metrics."""
-    where, scaler, ui = told.where, told.scaler, told.ui
-    if ui is None or scaler is None:
+    if told.ui is None or told.scaling is None:
         yield
         return
+    place, live = told.place, told.scaling.settings
     beside = Beside(
         Shown(
             sources=(),
-            url=as_url(where.log),
-            name=f"{where.cluster_name}/{COMPONENT}",
-            address=str(ui),
-            cert=str(scaler.live.metrics_cert or ""),
-            key=str(scaler.live.metrics_key or ""),
-            kubeconfig=where.kubeconfig,
-            context=where.context,
+            url=as_url(place.log or default_path()),
+            name=f"{place.cluster_name}/{SCALER.name}",
+            address=str(told.ui),
+            cert=str(live.metrics_cert or ""),
+            key=str(live.metrics_key or ""),
+            kubeconfig=place.kube.kubeconfig,
+            context=place.kube.context,
         ),
-        where.log_level,
-        where.log_format,
+        told.lines.log_level,
+        told.lines.log_format,
     )
     beside.start()
     try:
@@ -382,27 +291,29 @@ def _page(told: Told) -> Iterator[None]:
 
 def _run(told: Told) -> int:
     """Run until a signal or an error; returns the exit code. Errors of logs or kubeconfig are raised before anything starts."""
-    require(told.extra)
+    require("autoscaler" if told.autoscaling is not None else "serve")
     from dds_adapters.runtime import logs, serving
 
-    where, scaler, publisher, autoscaler, _ = told
-    logger = logs.start(where.log_level, where.log_format)
+    place, form = told.place, told.lines.log_format
+    logger = logs.start(told.lines.log_level, form)
     try:
-        with ServedLogs(where.log, where.cluster_name, migrate=where.migrate, say=logger.info) as served:
+        with ServedLogs(
+            place.log or default_path(), place.cluster_name, migrate=place.migrate, say=logger.info
+        ) as served:
+            # first the log: without one that can be used nothing starts, and nobody waits for the cluster to learn it
             served.prepare()
-            with _page(told), closing(Cluster(where.kubeconfig, where.context)) as cluster:
-                scaling = publishing = autoscaling = None
-                if scaler is not None:
-                    scaling = serving.Scaling(scaler.live, served.opener(COMPONENT), scaler.policy)
-                if publisher is not None:
-                    opener = served.opener(PUBLISHER.name)
-                    publishing = serving.Publishing(publisher.live, opener, *publisher[1:])
-                if autoscaler is not None:
-                    opener = served.opener(AUTOSCALER.name)
-                    autoscaling = serving.Autoscaling(autoscaler.live, opener, *autoscaler[1:])
-                serving.serve(cluster, logger, scaling=scaling, publishing=publishing, autoscaling=autoscaling)
+            # then the page, a process of its own, which shows the log also while the cluster cannot be reached
+            with _page(told), closing(Cluster(place.kube.kubeconfig, place.kube.context)) as cluster:
+                serving.serve(
+                    cluster,
+                    logger,
+                    served.opener,
+                    scaling=told.scaling,
+                    publishing=told.publishing,
+                    autoscaling=told.autoscaling,
+                )
     except DdsError as error:
-        if where.log_format != "json":
+        if form != "json":
             raise
         logger.error("%s", error)  # a reader of JSON lines would not see a plain line
         return INPUT

@@ -7,8 +7,10 @@ comes first, then the environment, then the file. An empty variable counts as no
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import Field, field, fields
+from functools import wraps
+from typing import Any, NamedTuple, TypeVar, cast, get_type_hints
 
 import click
 from click.core import ParameterSource
@@ -51,21 +53,62 @@ class Setting(click.Option):
             raise InputError(f"{self.key}: {error.message.rstrip('.')}", where=where, fix="correct it there") from None
 
 
-def setting(flag: str, help: str, **more: Any) -> Callable[[_F], _F]:
-    """An option that is a setting; `flag` as `click.option` takes it, such as --migrate/--no-migrate."""
-    variable = "DDS_" + flag.split("/")[0].removeprefix("--").replace("-", "_").upper()
-    return click.option(flag, cls=Setting, envvar=variable, show_envvar=True, help=help, **more)
+def setting(help: str, *, default: Any = None, **more: Any) -> Any:
+    """A field of a class of options: its name gives the flag and the variable; `more` as in `click.option`."""
+    if default is not None:
+        more |= {"default": default, "show_default": not isinstance(default, bool)}
+    return field(default=default, metadata={_HELP: help, **more})
 
 
-def settings(options: Iterable[Callable[[_F], _F]]) -> Callable[[_F], _F]:
-    """Several settings, in the order of the help."""
+_HELP = "help"
+
+
+def names_of(form: type[Any]) -> list[str]:
+    """The names of a class's options, those of its groups too, in the order of the help."""
+    return [one.name for one in _fields(form)]
+
+
+def takes(form: type[Any]) -> Callable[[_F], _F]:
+    """The options of a class; the command gets an object of that class as `given`."""
 
     def with_all(command: _F) -> _F:
-        for option in reversed(tuple(options)):
-            command = option(command)
-        return command
+        @wraps(command)
+        def run(*args: Any, **values: Any) -> Any:
+            rest = {name: values[name] for name in values.keys() - set(names_of(form))}
+            return command(*args, given=_filled(form, values), **rest)
+
+        taking: Any = run
+        for one in reversed(list(_fields(form))):
+            taking = _option_of(one)(taking)
+        return cast(_F, taking)
 
     return with_all
+
+
+def _fields(form: type[Any]) -> Iterator[Field[Any]]:
+    """The fields that are options. Every other one is a group, whose class gives its options."""
+    groups = get_type_hints(form)
+    for one in fields(form):
+        if _HELP in one.metadata:
+            yield one
+        else:
+            yield from _fields(groups[one.name])
+
+
+def _filled(form: type[Any], values: Mapping[str, Any]) -> Any:
+    groups = get_type_hints(form)
+    return form(
+        **{
+            one.name: values[one.name] if _HELP in one.metadata else _filled(groups[one.name], values)
+            for one in fields(form)
+        }
+    )
+
+
+def _option_of(one: Field[Any]) -> Callable[[Any], Any]:
+    key = one.name.replace("_", "-")
+    flag = f"--{key}/--no-{key}" if isinstance(one.default, bool) else f"--{key}"
+    return click.option(flag, cls=Setting, envvar=f"DDS_{one.name.upper()}", show_envvar=True, **one.metadata)
 
 
 def config_option(command: _F) -> _F:

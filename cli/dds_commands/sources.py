@@ -16,8 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import Any, Protocol
 
+from dds_adapters.files import file_error
 from dds_adapters.jsonl import JsonlLog, is_log_file
-from dds_adapters.jsonl.files import file_error
 from dds_adapters.kubernetes.recording import NotARecording, read_recording, replay_recording
 from dds_adapters.plugins import component_of
 from dds_adapters.sql import Database, SqlLog

@@ -15,6 +15,8 @@ DELETED_BY_CA = "ToBeDeletedByClusterAutoscaler"
 """Key of the taint that Cluster Autoscaler puts on a node before it asks for its removal."""
 STARTING = Taint("startup-taint.cluster-autoscaler.kubernetes.io/dds", "", "NoSchedule")
 """The taint with which a new server registers; until it is removed, Cluster Autoscaler counts the node as upcoming."""
+FULL = 507
+"""Code of a refusal by a provider that has no free server (HTTP: insufficient storage)."""
 
 Amounts = dict[str, int]
 

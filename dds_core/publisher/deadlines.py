@@ -8,7 +8,8 @@ from dds_core.kit import deadlines as kit
 from dds_core.kit.deadlines import Deadline, DeadlineKind
 from dds_core.publisher.events import pool_of
 from dds_core.publisher.indexes import Dirty
-from dds_core.publisher.rules.pools import FOREVER, again_due, cooling_until
+from dds_core.publisher.model import FOREVER
+from dds_core.publisher.rules.pools import again_due
 from dds_core.publisher.state import PoolState, stream_of
 
 KINDS = kit.KINDS | {
@@ -33,7 +34,7 @@ def _of(state: PoolState, kind: str, of: str) -> Iterator[Deadline]:
         yield Deadline(due, kind, of)
     elif kind == DeadlineKind.COOLING and (host := state.host(of)) is not None:
         passed = state.fired_deadlines.get((kind, of)) or 0
-        ends = [cooling_until(state, host.labels, model) for model in state.models]
+        ends = [state.cooling_until(host.labels, model) for model in state.models]
         left = [end for end in ends if passed < end < FOREVER]
         if left:
             yield Deadline(min(left), kind, of)

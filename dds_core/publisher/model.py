@@ -13,6 +13,9 @@ MANAGED_BY = "dds-publisher"
 """Value of the label `app.kubernetes.io/managed-by` on the slices of this publisher; it changes and deletes no others."""
 SLICE_DEVICES, TAINTED_SLICE_DEVICES = 128, 64
 """The most devices of a slice; the smaller number if any of them has a taint (resource.k8s.io, ResourceSliceSpec)."""
+COOLING = "cooling"
+"""Last part of the key of the taint, and of the node label with which the scaler asks for it."""
+FOREVER = 2**63 - 1
 
 
 # -- the ConfigMap -----------------------------------------------------------------------------------------------------

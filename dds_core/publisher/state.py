@@ -18,6 +18,8 @@ from dds_core.publisher.describe import FAILURE, pool_name, selector
 from dds_core.publisher.events import pool_stream
 from dds_core.publisher.indexes import Indexes, machines_of, results_of
 from dds_core.publisher.model import (
+    COOLING,
+    FOREVER,
     MANAGED_BY,
     Host,
     Machine,
@@ -51,6 +53,14 @@ class PoolState(Indexes):
     def stock(self, fabric: str, model: str) -> Stock | None:
         """What the fabric last had free of the model."""
         return self.stocks.get((fabric, model))
+
+    def cooling_until(self, labels: dict[str, str], model: PoolModel) -> int:
+        """The instant until which a node with these labels asks to keep the scheduler from the model, 0 for none. So the label of
+        a scaler that is gone ends by itself; "true", as people write it, never ends."""
+        value = labels.get(f"{self.prefix}/{model.device}-{COOLING}", "")
+        if value == "true":
+            return FOREVER
+        return int(value) * MICROSECONDS if value.isascii() and value.isdigit() and len(value) < 12 else 0
 
     def in_doubt(self, fabric: str, model: str) -> bool:
         """Whether devices have arrived since the fabric last reported its free ones: it may not have counted them."""

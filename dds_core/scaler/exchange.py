@@ -39,7 +39,7 @@ from dds_core.scaler.events import (
     WriteDone,
 )
 from dds_core.scaler.keys import RELISTED, UNGUARDED
-from dds_core.scaler.model import ANY_VERSION, Exchange, Guarded, release_of
+from dds_core.scaler.model import ANY_VERSION, KUBE_SCHEDULER, LOOKS_ANEW, Exchange, Guarded, release_of
 from dds_core.scaler.settling import AFTER_REFUSAL, LAST_MOMENT, list_when_settled, settled_due
 from dds_core.scaler.state import State, Work
 
@@ -100,9 +100,6 @@ GUARD = Stages(
     decided=("begun", "lifted"),
 )
 
-KUBE_SCHEDULER = ("", "default-scheduler")
-LOOKS_ANEW = (1, 36)
-"""First version with exchanges: older schedulers panic over a cleared claim that is shared (Kubernetes pull request 137371)."""
 QUIET = 30 * MICROSECONDS
 """No exchange begins so soon after a restart of the watch of claims: a scheduler that relists in the gap misses the change."""
 

@@ -49,6 +49,10 @@ DEVICE_UNLISTED, DEVICE_UNEXPLAINED, DEVICE_LOST = "DeviceUnlisted", "DeviceUnex
 MANAGER, MANAGER_ERROR = "manager", "ManagerError"
 MODEL_DIFFERS = "ModelDiffers"
 """What an alert about all devices is about, and its reason."""
+KUBE_SCHEDULER = ("", "default-scheduler")
+"""Names of the default scheduler in pods."""
+LOOKS_ANEW = (1, 36)
+"""First version with exchanges: older schedulers panic over a cleared claim that is shared (Kubernetes pull request 137371)."""
 CONDEMNED, DEPARTED = "condemned", "departed"
 """Kind under which `fired_deadlines` has the UUIDs of devices that were detached while a slice still shows them."""
 

@@ -11,11 +11,11 @@ import threading
 import time
 from collections.abc import Iterator
 from itertools import count
-from pathlib import Path
 from types import FrameType
 
 import click
 
+from dds_adapters.files import new_file
 from dds_commands.parameters import output_options
 from dds_commands.running import FINE, VERIFICATION
 from dds_commands.screen import counted, note, position_bar, show, show_data, table
@@ -82,20 +82,14 @@ def run(
 
 @contextlib.contextmanager
 def _recording(path: str | None, replace: bool) -> Iterator[RecordingFile | None]:
-    """The recording's file; it is removed if the run fails or is interrupted."""
+    """The recording's file; there is none if the run fails or is interrupted."""
     if path is None:
         yield None
         return
-    part = f"{path}.{os.getpid()}.part" + (".gz" if path.endswith(".gz") else "")
     if not replace and os.path.lexists(path):
         raise InputError("it is there already", where=path, fix="choose another name with -o, or give --replace")
-    try:
-        with RecordingFile(part, replace=True) as file:
-            yield file
-        os.replace(part, path)
-    finally:
-        with contextlib.suppress(OSError):
-            Path(part).unlink()
+    with new_file(path, replace=replace, mode=0o600) as lines, RecordingFile(path, into=lines) as file:
+        yield file
 
 
 def _pass(lab: Lab, seconds: float) -> None:

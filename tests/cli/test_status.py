@@ -16,7 +16,7 @@ from dds_adapters.sql import Database, upgrade
 from dds_commands.replaying import sealed, with_checkpoint
 from dds_commands.sources import Log, Recording, folded, silence
 from dds_commands.status import LogView, pools_status, show_status
-from dds_commands.status_data import WaitingRow, readable, status_data, waiting_rows
+from dds_commands.status_data import readable, status_data
 from dds_core.engine import Step
 from dds_core.events import Alerted, Rejected, Stale, WriteRefused, difference
 from dds_core.lifecycle import ATTACHED, ATTACHING
@@ -27,6 +27,7 @@ from dds_core.scaler.events import ConfigGone, CoolDown, NodeGone, VictimMarked
 from dds_core.scaler.folds import apply
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State
+from dds_core.scaler.waiting import WaitingRow, waiting_rows
 from dds_core.timeline import Moment
 from dds_core.timeline.clock import rfc3339
 from tests.core.scaler.pools import pool_results

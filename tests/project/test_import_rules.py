@@ -53,6 +53,9 @@ PURE_STANDARD_LIBRARY = (
     "keyword math numbers operator re statistics string struct textwrap types typing unicodedata "
     "urllib.parse weakref zlib "
 )
+# What a component decides and how it folds that is its own; around it are the facts that others need, in modules beside these.
+RULES = re.compile(r"dds_core\.\w+\.(rules|fold)\b")
+PRODUCT = {"dds_adapters", "dds_commands"}
 IMPURE_CALLS = {"open", "print", "input", "exec", "eval", "breakpoint", "__import__"}
 CLOCK_CALLS = {f"{kind}.{call}" for kind in ("datetime", "date") for call in ("now", "utcnow", "today")}
 # Import name → name on the package index, where they differ; or the package that brings it along as part of its own interface.
@@ -127,6 +130,8 @@ def broken_rules(module: str, source: str, siblings: dict[str, set[str]]) -> lis
         elif top in SOURCE_ROOTS:
             if top not in MAY_IMPORT_OURS[package]:
                 broken.append(f"{module} imports {name}: imports point up the table only")
+            elif package in PRODUCT and RULES.match(name):
+                broken.append(f"{module} imports {name}: rules and folds are the core's own")
         elif top in sys.stdlib_module_names:
             if package == "dds_core" and not starts_with(name, set(PURE_STANDARD_LIBRARY.split())):
                 broken.append(f"{module} imports {name}: dds_core does no I/O, reads no clock and starts no thread")
@@ -272,6 +277,9 @@ def test_importing_the_core_loads_no_adapter_and_none_of_their_libraries() -> No
         ("dds_adapters.sql.log", "import dds_commands"),
         ("dds_adapters.runtime.loop", "import dds_lab"),
         ("dds_commands.serve", "import dds_lab"),
+        ("dds_adapters.kubernetes.write.plan", "from dds_core.scaler.rules.detach import call_off"),
+        ("dds_commands.status", "from dds_core.scaler.rules import orders"),
+        ("dds_adapters.machines.cdi", "from dds_core.autoscaler.fold.decisions import MADE"),
         ("dds_commands.root", "def f():\n    from dds_lab_commands import lab"),
         ("dds_lab.lab", "import dds_commands"),
         ("dds_lab.lab", "import dds_whatif"),

@@ -22,7 +22,7 @@ from dds_core.model import (
     Slice,
     Toleration,
 )
-from dds_core.scaler.rules.orders import request_name
+from dds_core.scaler.ordering import request_name
 from tests.property import places
 from tests.property.cluster import (
     A100,

@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from dds_adapters.fabric.documents import Strict, load_document, of_form, readable
+from dds_adapters.documents import Strict, load_document, of_form, readable
 from dds_adapters.fabric.fabric_settings import FABRIC_ID, checked_id
 from dds_adapters.fabric.provider import FabricPartly, InventoryFault, Provider
 from dds_core.publisher.model import FreeDevice, Limit, Machine, PoolModel, Stock, by_name

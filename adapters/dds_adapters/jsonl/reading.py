@@ -10,7 +10,7 @@ from typing import IO, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from dds_adapters.jsonl.files import opened
+from dds_adapters.files import opened
 from dds_core.errors import BrokenChain, CorruptFile, DdsError, NotALogFile, TruncatedFile
 from dds_core.log.chain import advanced, check_part
 from dds_core.log.codec import (

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from typing import IO
 
 import msgspec
 
-from dds_adapters.jsonl.files import new_file
+from dds_adapters.files import new_file
 from dds_adapters.jsonl.reading import JsonlLog
 from dds_core.errors import BrokenChain, FileError, InputError, NotACheckpoint
 from dds_core.log.chain import ChainCheck, ChainReport, checked, verify_chain
@@ -25,9 +27,11 @@ def silent(position: int) -> None:
     """A `Progress` that does nothing."""
 
 
-def export(log: EventSource, path: str, *, until: int | None = None, progress: Progress = silent) -> ChainReport:
-    """Write the log up to `until` to a new file and check the chain meanwhile. Raises `FileError` or `BrokenChain`, and then
-    leaves no file."""
+def export(
+    log: EventSource, path: str | IO[bytes], *, until: int | None = None, progress: Progress = silent
+) -> ChainReport:
+    """Write the log up to `until` to a new file, or to an open one, and check the chain meanwhile. Raises `FileError` or
+    `BrokenChain`, and then leaves no file."""
     head = log.head()
     last = head.position if until is None else min(until, head.position)
     return write_log(path, heading_of(head, last), log.read(head.archived, last), progress=progress)
@@ -39,11 +43,17 @@ def heading_of(head: Head, until: int) -> Heading:
 
 
 def write_log(
-    path: str, heading: Heading, envelopes: Iterable[Envelope], *, replace: bool = False, progress: Progress = silent
+    path: str | IO[bytes],
+    heading: Heading,
+    envelopes: Iterable[Envelope],
+    *,
+    replace: bool = False,
+    progress: Progress = silent,
 ) -> ChainReport:
-    """Write these envelopes to a new file and check them. Raises `BrokenChain` when they are not those that the header names."""
+    """Write these envelopes to a new file, or to an open one, and check them. Raises `BrokenChain` when they are not those that
+    the header names."""
     check = ChainCheck()
-    with new_file(path, replace=replace) as file:
+    with new_file(path, replace=replace) if isinstance(path, str) else nullcontext(path) as file:
         file.write(encode_heading(heading) + b"\n")
         position = heading.after
         for envelope in checked(envelopes, check):

@@ -32,8 +32,7 @@ from dds_adapters.fabric.words import said
 from dds_adapters.machines import provider
 from dds_adapters.machines.machine_settings import CdiSettings
 from dds_adapters.machines.provider import CONFLICT, NOT_FOUND, checked_order, id_of, parts_of
-from dds_core.autoscaler.fold.decisions import FULL
-from dds_core.autoscaler.records import Server, ServerState
+from dds_core.autoscaler.records import FULL, Server, ServerState
 
 PREFIX = "dds-"
 """Precedes the order in a machine's name: a machine without it was not ordered by dds."""

@@ -25,8 +25,8 @@ import msgspec
 from msgspec import structs
 from pydantic import ValidationError
 
+from dds_adapters.documents import Strict
 from dds_adapters.fabric.answers import each, odd, read
-from dds_adapters.fabric.documents import Strict
 from dds_adapters.fabric.provider import FabricDenied, FabricError, FabricOdd, FabricRefused, FabricUnreachable
 from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.write.live_object import Changed, Ended, Live, Ref, Server

@@ -16,13 +16,15 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import Field, StringConstraints, model_validator
 
-from dds_adapters.fabric.documents import Strict, of_form, read_document
+from dds_adapters.documents import Strict, of_form, read_document
 from dds_adapters.fabric.provider import FabricUnreachable, InventoryFault
 from dds_adapters.fabric.words import said
+from dds_adapters.files import new_file, reason_of
 from dds_adapters.machines.machine_settings import InventorySettings
 from dds_adapters.machines.provider import KEPT, checked_order, id_of, id_of_order, parts_of
 from dds_core.autoscaler.policy import GroupName
 from dds_core.autoscaler.records import Server, ServerState
+from dds_core.errors import FileError
 
 _MEND = "correct it; see docs/machines.md"
 _HEAD = "# Written by dds. `servers` says which are to run and which to be stopped; the rest is for dds itself.\n"
@@ -143,16 +145,11 @@ class Inventory:
 
     def _write(self, requests: Requests) -> None:
         text = _HEAD + yaml.safe_dump(requests.model_dump(), sort_keys=False)
-        part = self._requests.with_name(f".{self._requests.name}.part")
         try:
-            with part.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(part, self._requests)
-            _sync(self._requests.parent)
-        except OSError as error:
-            raise _unwritable(self._requests, error) from None
+            with new_file(str(self._requests), replace=True) as file:
+                file.write(text.encode())
+        except FileError as error:
+            raise _unwritable(self._requests, error.what) from None
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
@@ -160,7 +157,7 @@ class Inventory:
         try:
             handle = os.open(self._requests.with_name(f".{self._requests.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
-            raise _unwritable(self._requests, error) from None
+            raise _unwritable(self._requests, reason_of(error)) from None
         try:
             _exclusive(handle, self._requests)
             yield
@@ -207,23 +204,14 @@ def _end(requests: Requests, order: str) -> None:
     requests.past[:] = [*requests.past, order][-KEPT:]
 
 
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def _exclusive(handle: int, path: Path) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
     except OSError as error:  # a file system without locks
-        raise _unwritable(path, error) from None
+        raise _unwritable(path, reason_of(error)) from None
 
 
-def _unwritable(path: Path, error: OSError) -> FabricUnreachable:
-    reason = os.strerror(error.errno) if error.errno else type(error).__name__
+def _unwritable(path: Path, reason: str) -> FabricUnreachable:
     return FabricUnreachable(
         f"cannot be written: {reason}", where=f"requests {path}", fix="check path, permissions and room"
     )

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
 
 from dds_adapters import plugins
-from dds_adapters.fabric.documents import Strict, load_document, of_form, validated
+from dds_adapters.documents import Strict, load_document, of_form, validated
 from dds_adapters.fabric.fabric_settings import FabricSettings, Outside, check
 from dds_adapters.machines.provider import Machines
 from dds_core.autoscaler.policy import GroupName

@@ -28,8 +28,8 @@ from dds_core.autoscaler import events as e
 from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.autoscaler.model import GroupsView
 from dds_core.autoscaler.records import Server
-from dds_core.autoscaler.rules.asks import is_news, view_of
 from dds_core.autoscaler.state import Fleet
+from dds_core.autoscaler.view import is_news, view_of
 from dds_core.engine import Step
 from dds_core.errors import DdsError
 from dds_core.events import Alerted, Decision, Event, WriteDone, difference

@@ -21,8 +21,7 @@ from dds_adapters.kubernetes.write.plan import Plans, planned
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result, Task, Versions
 from dds_adapters.machines.provider import CONFLICT, Machines, id_of_order
 from dds_core.autoscaler import events as e
-from dds_core.autoscaler.fold.decisions import FULL
-from dds_core.autoscaler.records import STARTING
+from dds_core.autoscaler.records import FULL, STARTING
 from dds_core.autoscaler.state import Fleet
 from dds_core.events import Decision, Event
 

@@ -4,13 +4,19 @@ environment or files."""
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from dds_adapters.fabric.fabric_settings import FabricSettings
 from dds_adapters.kubernetes.decode.config import NAMESPACE
 from dds_adapters.kubernetes.lease.state import LeaseSettings
+from dds_adapters.machines.machine_settings import MachinesSettings
+from dds_core.autoscaler.policy import AutoscalePolicy
 from dds_core.errors import InputError
+from dds_core.publisher.policy import PublishPolicy
+from dds_core.scaler.policy import Policy
 
 LEASE = "dds-scaler"
 PUBLISHER_LEASE = "dds-publisher"
@@ -100,3 +106,37 @@ class LiveSettings:
             raise InputError(what, where="archive folder", fix="set checkpoint events above 0")
         if self.writers < 1:
             raise InputError("nothing could be written without a thread", where="writers", fix="give 1 or more")
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """What a scaler needs. `policy` is called repeatedly and may raise PolicyError."""
+
+    settings: LiveSettings
+    policy: Callable[[], Policy]
+
+
+@dataclass(frozen=True)
+class Publishing:
+    """What a publisher needs. It starts a survey of the fabric every `interval` seconds, with at most `connections` parallel
+    requests. `bare_metal_hosts`: BareMetalHosts say which machine a node is."""
+
+    settings: LiveSettings
+    policy: Callable[[], PublishPolicy]
+    fabric: FabricSettings = field(default_factory=lambda: FabricSettings("file"))
+    interval: float = SCAN_SECONDS
+    connections: int = CONNECTIONS
+    bare_metal_hosts: bool = False
+
+
+@dataclass(frozen=True)
+class Autoscaling:
+    """What an autoscaler needs. It polls the servers every `interval` seconds. Cluster Autoscaler calls it at `address`, over
+    TLS with the three files (certificate, key, CA of clients); without them on loopback only."""
+
+    settings: LiveSettings
+    policy: Callable[[], AutoscalePolicy]
+    machines: MachinesSettings
+    address: str
+    tls: tuple[Path, Path, Path] | None = None
+    interval: float = SERVERS_SECONDS

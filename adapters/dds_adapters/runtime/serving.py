@@ -9,15 +9,13 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from dds_adapters.fabric import FabricSettings, Outside, open_provider
+from dds_adapters.fabric import Outside, open_provider
 from dds_adapters.jsonl import archive
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.machines.machine_settings import MachinesSettings
 from dds_adapters.machines.registry import open_machines
 from dds_adapters.runtime.health import Endpoints
 from dds_adapters.runtime.loop import Make
@@ -26,15 +24,13 @@ from dds_adapters.runtime.operation import AutoscalerOperation, Operation, Publi
 from dds_adapters.runtime.process import Process
 from dds_adapters.runtime.publishing import make_publisher
 from dds_adapters.runtime.scaler import make_scaler
-from dds_adapters.runtime.serve_settings import CONNECTIONS, SCAN_SECONDS, SERVERS_SECONDS, LiveSettings
+from dds_adapters.runtime.serve_settings import Autoscaling, Publishing, Scaling
 from dds_core import __version__
 from dds_core.autoscaler.component import AUTOSCALER
-from dds_core.autoscaler.policy import AutoscalePolicy
 from dds_core.errors import FileError
 from dds_core.log import EventLog
 from dds_core.publisher.component import PUBLISHER
-from dds_core.publisher.policy import PublishPolicy
-from dds_core.scaler.policy import Policy
+from dds_core.scaler.component import SCALER
 
 LAST_SECONDS = 40.0
 """After an error of one process, the program is killed if others still hang after so long. Longer than a graceful stop takes."""
@@ -86,53 +82,17 @@ OpenLog = Callable[[str], EventLog]
 """Opens a log for the cluster whose namespace kube-system has this UID."""
 
 
-@dataclass(frozen=True)
-class Scaling:
-    """What a scaler needs. `policy` is called repeatedly and may raise PolicyError."""
-
-    settings: LiveSettings
-    open_log: OpenLog
-    policy: Callable[[], Policy]
-
-
-@dataclass(frozen=True)
-class Publishing:
-    """What a publisher needs. It starts a survey of the fabric every `interval` seconds, with at most `connections` parallel
-    requests. `bare_metal_hosts`: BareMetalHosts say which machine a node is."""
-
-    settings: LiveSettings
-    open_log: OpenLog
-    policy: Callable[[], PublishPolicy]
-    fabric: FabricSettings = field(default_factory=lambda: FabricSettings("file"))
-    interval: float = SCAN_SECONDS
-    connections: int = CONNECTIONS
-    bare_metal_hosts: bool = False
-
-
-@dataclass(frozen=True)
-class Autoscaling:
-    """What an autoscaler needs. It polls the servers every `interval` seconds. Cluster Autoscaler calls it at `address`, over
-    TLS with the three files (certificate, key, CA of clients); without them on loopback only."""
-
-    settings: LiveSettings
-    open_log: OpenLog
-    policy: Callable[[], AutoscalePolicy]
-    machines: MachinesSettings
-    address: str
-    tls: tuple[Path, Path, Path] | None = None
-    interval: float = SERVERS_SECONDS
-
-
 def serve(
     cluster: Cluster,
     logger: logging.Logger,
+    open_log: Callable[[str], OpenLog],
     *,
     scaling: Scaling | None = None,
     publishing: Publishing | None = None,
     autoscaling: Autoscaling | None = None,
 ) -> None:
-    """Run until SIGTERM, SIGINT or SIGHUP, only in the main thread. Addresses and certificates are taken from the first of the
-    given settings.
+    """Run until SIGTERM, SIGINT or SIGHUP, only in the main thread. `open_log` gives for a component the function that opens its
+    log. Addresses and certificates are taken from the first of the given settings.
 
     Raises Fenced when another process writes the log, LogWentBack when its database went back, InputError for settings that are
     wrong, FabricOdd for an inventory with faults, Refused when the API server does not let it identify the cluster.
@@ -143,26 +103,31 @@ def serve(
         ends.callback(endpoints.close)
         processes: list[Process[Any]] = []
         if scaling is not None:
-            processes.append(_scaler(cluster, endpoints, logger, scaling))
+            make = make_scaler(__version__, scaling.settings.config_namespace, scaling.settings.lease_namespace)
+            operation = ScalerOperation(endpoints, logger)
+            processes.append(_process(cluster, scaling, open_log(SCALER.name), make, operation))
         if publishing is not None:
             component = PUBLISHER.name if len(settings) > 1 else ""
-            processes.append(_publisher(cluster, endpoints, logger, publishing, ends, component))
+            opener = open_log(PUBLISHER.name)
+            processes.append(_publisher(cluster, endpoints, logger, publishing, opener, ends, component))
         if autoscaling is not None:
             component = AUTOSCALER.name if len(settings) > 1 else ""
-            processes.append(_autoscaler(cluster, endpoints, logger, autoscaling, ends, component))
+            opener = open_log(AUTOSCALER.name)
+            processes.append(_autoscaler(cluster, endpoints, logger, autoscaling, opener, ends, component))
         program = Supervisor(processes)
         with _ended_by_signals(program, logger):
             program.run()
         logger.info("ended in order")
 
 
-def _scaler(cluster: Cluster, endpoints: Endpoints, logger: logging.Logger, given: Scaling) -> Process[Any]:
-    make = make_scaler(__version__, given.settings.config_namespace, given.settings.lease_namespace)
-    return _process(cluster, given, make, ScalerOperation(endpoints, logger))
-
-
 def _publisher(
-    cluster: Cluster, endpoints: Endpoints, logger: logging.Logger, given: Publishing, ends: ExitStack, component: str
+    cluster: Cluster,
+    endpoints: Endpoints,
+    logger: logging.Logger,
+    given: Publishing,
+    opener: OpenLog,
+    ends: ExitStack,
+    component: str,
 ) -> Process[Any]:
     provider = open_provider(given.fabric, Outside(observe=Calls(endpoints.registry).observe))
     ends.callback(provider.close)
@@ -174,11 +139,17 @@ def _publisher(
         connections=given.connections,
         bare_metal_hosts=given.bare_metal_hosts,
     )
-    return _process(cluster, given, make, PublisherOperation(endpoints, logger, component=component))
+    return _process(cluster, given, opener, make, PublisherOperation(endpoints, logger, component=component))
 
 
 def _autoscaler(
-    cluster: Cluster, endpoints: Endpoints, logger: logging.Logger, given: Autoscaling, ends: ExitStack, component: str
+    cluster: Cluster,
+    endpoints: Endpoints,
+    logger: logging.Logger,
+    given: Autoscaling,
+    opener: OpenLog,
+    ends: ExitStack,
+    component: str,
 ) -> Process[Any]:
     from dds_adapters.autoscaler.server import Server, TlsFiles, check  # gRPC is needed only here
     from dds_adapters.runtime.autoscaling import make_autoscaler
@@ -195,11 +166,15 @@ def _autoscaler(
         interval=given.interval,
         observe=Rpcs(endpoints.registry).observe,
     )
-    return _process(cluster, given, make, AutoscalerOperation(endpoints, logger, component=component))
+    return _process(cluster, given, opener, make, AutoscalerOperation(endpoints, logger, component=component))
 
 
 def _process(
-    cluster: Cluster, given: Scaling | Publishing | Autoscaling, make: Make[Any], operation: Operation[Any]
+    cluster: Cluster,
+    given: Scaling | Publishing | Autoscaling,
+    opener: OpenLog,
+    make: Make[Any],
+    operation: Operation[Any],
 ) -> Process[Any]:
     folder = given.settings.archive_folder
     if folder is not None:  # report errors at the start, not weeks later at the first checkpoint
@@ -210,7 +185,7 @@ def _process(
     return Process(
         given.settings,
         cluster,
-        given.open_log,
+        opener,
         given.policy,
         make,
         observer=operation,

@@ -5,15 +5,13 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from dds_core.autoscaler import events as e
-from dds_core.autoscaler.records import Advice, Leaving, Order, Shown
+from dds_core.autoscaler.records import FULL, Advice, Leaving, Order, Shown
 from dds_core.autoscaler.state import Fleet
 from dds_core.events import Event
 from dds_core.kit import work as kit
 from dds_core.kit.state import Key
 from dds_core.kit.work import Fold
 
-FULL = 507
-"""Code of a refusal by a provider that has no free server (HTTP: insufficient storage)."""
 MADE = "orders"
 """Key of `counters`: how many orders were ever made."""
 

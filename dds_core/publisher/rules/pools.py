@@ -7,13 +7,20 @@ from typing import NamedTuple
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.publisher.describe import as_exclusive, digest_of_pool, selector
 from dds_core.publisher.events import BEYOND_BELIEF, DROPPED, FABRIC, NOT_AS_WRITTEN, PoolPublished, PoolWithdrawn
-from dds_core.publisher.model import FABRIC_, MANAGED_BY, PoolKey, PoolModel, PoolRow, PoolSlice, SliceLayout, Stock
+from dds_core.publisher.model import (
+    COOLING,
+    FABRIC_,
+    MANAGED_BY,
+    PoolKey,
+    PoolModel,
+    PoolRow,
+    PoolSlice,
+    SliceLayout,
+    Stock,
+)
 from dds_core.publisher.rules import layout, need
 from dds_core.publisher.state import PoolState, Work, stream_of
 
-COOLING = "cooling"
-"""Last part of the key of the taint, and of the node label with which the scaler asks for it."""
-FOREVER = 2**63 - 1
 _TELL_AFTER = 3
 """Misses after which a person is alerted."""
 
@@ -82,7 +89,7 @@ def _wanted(work: Work, key: PoolKey, own: list[PoolSlice]) -> Wanted | str | No
     names = need.names(stock, offer, held, listed, stem, row.open if row is not None and row.slices else None)
     why = f"{need.healthy(stock)} free, {len(held)} held"
     taint = ""
-    cooling = [host.name for host in state.hosts_in(fabric) if cooling_until(state, host.labels, model) > work.at]
+    cooling = [host.name for host in state.hosts_in(fabric) if state.cooling_until(host.labels, model) > work.at]
     if cooling:
         why = f"{why}; cooling down, as {', '.join(cooling[:3])} asks"
         if state.capabilities.device_taints and state.policy.while_cooling == "taint":
@@ -103,15 +110,6 @@ def _is_beyond_belief(work: Work, key: PoolKey, stock: Stock) -> bool:
     )
     work.alert(stream_of(key), BEYOND_BELIEF, text)
     return True
-
-
-def cooling_until(state: PoolState, labels: dict[str, str], model: PoolModel) -> int:
-    """The instant until which a node with these labels asks to keep the scheduler from the model, 0 for none. So the label of a
-    scaler that is gone ends by itself; "true", as people write it, never ends."""
-    value = labels.get(f"{state.prefix}/{model.device}-{COOLING}", "")
-    if value == "true":
-        return FOREVER
-    return int(value) * MICROSECONDS if value.isascii() and value.isdigit() and len(value) < 12 else 0
 
 
 def _remainder(row: PoolRow | None, held: dict[str, str], why: str) -> Wanted | str | None:

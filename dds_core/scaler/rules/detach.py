@@ -14,8 +14,6 @@ is attaching, and by exactly the number of marked victims. Orders in vain have t
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from itertools import takewhile
 
 from dds_core.kit.deadlines import DeadlineKind
@@ -30,9 +28,9 @@ from dds_core.scaler.events import (
     VictimUnmarked,
 )
 from dds_core.scaler.fence import UNLISTED, ask_for_list, mark, mark_again
-from dds_core.scaler.keys import BUSY, BUSY_SINCE
-from dds_core.scaler.model import NO_DEVICE, DeviceLife, Fence, Hold, Look
-from dds_core.scaler.operator import RARE, WHOLE_REQUEST, pauses, verdict
+from dds_core.scaler.model import NO_DEVICE, DeviceLife, Fence, Hold
+from dds_core.scaler.operator import RARE, verdict
+from dds_core.scaler.ordering import quiet_times
 from dds_core.scaler.rules.assignment import Assignment, assign
 from dds_core.scaler.rules.devices import held_and_unlisted, held_key, is_given_up, progress_due, staying_of, tell_lost
 from dds_core.scaler.rules.failures import definite_due
@@ -42,8 +40,6 @@ from dds_core.scaler.state import State, Work
 _RESCHEDULED = 30 * MICROSECONDS
 """Time after a cool-down within which a pod that waited for its end is scheduled again: the kube-scheduler backs off for at most
 10 s (KubeSchedulerConfiguration.podMaxBackoffSeconds)."""
-_UNHURRIED = 100 * MICROSECONDS
-"""An order in vain that no claim wants stands for so long: the fabric may have mended by then, and nobody is kept waiting."""
 TAKEN_SOON = "a pod nominated to the node could take it"
 
 # -- marks -------------------------------------------------------------------------------------------------------------
@@ -124,43 +120,13 @@ def call_off(work: Work, cell: CellPlan, own: AttachRequest, assignments: list[A
         lower_size(work, cell, own, victims, own.size - len(victims), unattached=True)
 
 
-def _quiet(state: State, resource: FabricResource) -> Iterator[tuple[int, int]]:
-    """(first, last) instants between which no order for the resource can be under way: one that the size is lowered for would be
-    carried out, and the device would have no resource. A try that is due waits for the operator's one worker: in all not longer
-    than it was at work since, and at each turn for one try of each that fails. If no claim wants the model, there is time for
-    more tries."""
-    rate = state.rates.get("")
-    request = max(WHOLE_REQUEST, 2 * round(rate.service * MICROSECONDS) if rate is not None else 0)
-    wanted = any(failure.model == resource.model for failure in state.failures.rows.values())
-    look = state.looks.get(resource.uid) or Look(0)
-    since = max(state.erring.rows[resource.uid], look.erred)
-    took = 2 * sum(row.took for row in state.looks.rows.values())
-    busy, works_since = (state.counters.get(BUSY) or 0) - look.busy, state.counters.get(BUSY_SINCE) or 0
-    least = since if wanted else since + _UNHURRIED
-    for first, last, certain in pauses(since, request, took):
-        if certain:
-            first += busy
-            if works_since and first > works_since:
-                continue
-        if least <= first < last:
-            yield first, last
-
-
-def pause_end(state: State, uid: str, at: int) -> float:
-    """Until when an order that fails may be called off, if it may be `at` this instant; without end if it reports no error."""
-    if uid not in state.erring or uid not in state.resources:
-        return math.inf
-    found = takewhile(lambda pause: pause[0] <= at, _quiet(state, state.resources.rows[uid]))
-    return max((last for _, last in found), default=at)
-
-
 def call_off_due(state: State, uid: str) -> int | None:
     """The next instant from which an order that fails, or hangs, may be called off."""
     definite, passed = definite_due(state, uid), state.fired_deadlines.get((DeadlineKind.CALL_OFF, uid)) or 0
     if definite is None:
         hung = _hung_due(state, uid)
         return hung if hung is not None and hung > passed else None
-    firsts = (max(first, definite) for first, last in _quiet(state, state.resources.rows[uid]) if last > definite)
+    firsts = (max(first, definite) for first, last in quiet_times(state, state.resources.rows[uid]) if last > definite)
     return next((first for first in firsts if first > passed), None)
 
 
@@ -217,7 +183,7 @@ def _hangs(work: Work, resource: FabricResource) -> bool:
     if resource.uuid or resource.fabric_id:
         return False
     if due is not None:
-        found = takewhile(lambda pause: pause[0] <= work.at, _quiet(state, resource))
+        found = takewhile(lambda pause: pause[0] <= work.at, quiet_times(state, resource))
         return work.has_come(due) and any(work.at <= last for _, last in found)
     late = _hung_due(state, resource.uid)
     return late is not None and work.has_come(late)

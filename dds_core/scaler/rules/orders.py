@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import combinations
 
 from dds_core.kit.deadlines import DeadlineKind
@@ -27,6 +24,7 @@ from dds_core.model import (
 )
 from dds_core.scaler.events import SURPLUS, WITHDRAWN, AttachOrdered, CoolDownOver
 from dds_core.scaler.model import DEPARTED, ORDER_REFUSED, Cell, Pool, PoolKey
+from dds_core.scaler.ordering import in_flight_cap, request_name
 from dds_core.scaler.rules.assignment import Assignment, models_for, ordered_not_made, size_wanted
 from dds_core.scaler.rules.devices import is_given_up, progress_due, staying_of
 from dds_core.scaler.rules.failures import UNSCHEDULABLE, fail, fail_unschedulable, refused_order
@@ -42,15 +40,6 @@ from dds_core.scaler.rules.suiting import (
 from dds_core.scaler.state import State, Work
 
 NODE_LIMIT = "NodeLimit"
-_SLUG = re.compile(r"[^a-z0-9]+")
-
-
-@lru_cache(maxsize=8192)
-def request_name(node: str, type: str, model: str) -> str:
-    """Name of dds's request for a cell: readable, stable, unique by a hash of (node, type, model)."""
-    digest = hashlib.sha256("\0".join((node, type, model)).encode()).hexdigest()[:10]
-    slug = _SLUG.sub("-", f"{node}-{model}".lower()).strip("-")[:45].strip("-")
-    return f"dds-{slug}-{digest}"
 
 
 def usable(state: State, request: AttachRequest) -> bool:
@@ -461,14 +450,6 @@ def who_waited_for(state: State, freed: set[Cell]) -> set[str]:
         for node in state.pending_at
         if blind or any((name, key) in pools for name, model in models.items() for key in pools_for(state, node, model))
     }
-
-
-def in_flight_cap(state: State) -> int:
-    """The most attaches under way at once: what the fabric can finish within the attach budget at its measured pace."""
-    rate = state.rates.get("")
-    if rate is None or rate.count < 5 or rate.service <= 0:
-        return state.policy.orders_in_flight
-    return max(1, int(state.policy.attach_budget("") / MICROSECONDS / rate.service))
 
 
 def published_free(state: State, node: str, model: Model) -> int | None:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from dds_adapters.documents import Alias, Unwanted, events
 from dds_lab.api import clock, status
 from dds_lab.api.kinds import Object
 from dds_lab.api.status import ApiError
@@ -105,14 +106,13 @@ def _yaml(body: bytes, kind: str) -> Any:
                 return _json(body, kind)
             except ApiError:
                 pass  # YAML in flow style begins alike
-        depth = 0
-        for event in yaml.parse(text, Loader=_Loader):
-            if isinstance(event, yaml.AliasEvent):
-                raise _unreadable(body, kind, "error converting YAML to JSON: aliases are not supported")
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > DEEPEST:
-                raise _unreadable(body, kind, "error converting YAML to JSON: exceeded max depth")
+        for _ in events(text, DEEPEST):
+            pass
         return _as_json(yaml.load(text, Loader=_Loader))
+    except Alias:
+        raise _unreadable(body, kind, "error converting YAML to JSON: aliases are not supported") from None
+    except Unwanted:
+        raise _unreadable(body, kind, "error converting YAML to JSON: exceeded max depth") from None
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as problem:
         raise _unreadable(body, kind, f"error converting YAML to JSON: {problem}") from None
 

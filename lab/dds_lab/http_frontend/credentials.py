@@ -19,6 +19,7 @@ from pathlib import Path
 
 import yaml
 
+from dds_adapters.files import new_file
 from dds_lab.api.access import Access
 from dds_lab.api.requests import MASTERS, User
 
@@ -125,7 +126,5 @@ def write_kubeconfig(path: str | Path, url: str, tokens: Mapping[str, str], ca: 
     }
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f".{target.name}.{os.getpid()}")
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        yaml.safe_dump(shape, file, sort_keys=False)
-    os.replace(part, target)
+    with new_file(str(target), replace=True, mode=0o600) as file:
+        file.write(yaml.safe_dump(shape, sort_keys=False).encode())

@@ -32,20 +32,30 @@ class Line(msgspec.Struct):
 class RecordingFile:
     """Writes a recording; a context manager. Only the owner can read the file, since it describes a cluster."""
 
-    def __init__(self, path: str, *, replace: bool = False) -> None:
-        """Raises FileError, also if the file exists and `replace` is not set."""
+    _raw: IO[bytes]
+    _lines: IO[bytes]
+    _packed: gzip.GzipFile | None
+
+    def __init__(self, path: str, *, replace: bool = False, into: IO[bytes] | None = None) -> None:
+        """`into`, if given, takes the lines, and is closed by whoever opened it. Raises FileError, also if the file exists and
+        `replace` is not set."""
         self.path = path
         self.events = 0
+        self._encode = msgspec.json.Encoder().encode
+        self._owned = into is None
+        if into is not None:
+            self._raw = self._lines = into
+            self._packed = None
+            return
         try:
             flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if replace else os.O_EXCL)
-            self._raw: IO[bytes] = os.fdopen(os.open(path, flags, 0o600), "wb", buffering=_BUFFER)
+            self._raw = os.fdopen(os.open(path, flags, 0o600), "wb", buffering=_BUFFER)
         except FileExistsError:
             raise FileError("it is there already", where=path, fix="choose another name or remove it") from None
         except OSError as error:
             raise _file_error(error, path) from None
         self._packed = gzip.GzipFile("", "wb", 6, self._raw, mtime=0) if path.endswith(".gz") else None
         self._lines = io.BufferedWriter(self._packed, _BUFFER) if self._packed is not None else self._raw
-        self._encode = msgspec.json.Encoder().encode
 
     def write(self, at: int, resource: str, type: str, obj: bytes) -> None:
         """Add an event; `at` in microseconds since 1970-01-01 UTC. Raises FileError."""
@@ -67,6 +77,8 @@ class RecordingFile:
 
     def close(self) -> None:
         """Finish the file. Raises FileError."""
+        if not self._owned:
+            return
         try:
             try:
                 self._lines.close()

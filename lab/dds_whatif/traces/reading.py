@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from dds_adapters.jsonl.files import opened
+from dds_adapters.files import opened
 from dds_core.errors import InputError
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?")

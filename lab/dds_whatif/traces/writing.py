@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from dds_adapters.jsonl.files import file_error
+from dds_adapters.files import file_error
 from dds_core.errors import InputError
 from dds_lab.scenario.reading import parse, written
 from dds_lab.scenario.workload import write_workload

@@ -19,7 +19,7 @@ GOLDEN = Path(__file__).parents[2] / "data" / "formats" / "export-v1.jsonl"
 
 KILLED = """
 import os, signal, sys
-from dds_adapters.jsonl.files import new_file
+from dds_adapters.files import new_file
 with new_file(sys.argv[1], replace=True) as file:
     file.write(b"x" * 1_000_000)
     file.flush()

@@ -15,9 +15,10 @@ import httpx
 import pytest
 import yaml
 
+from dds_adapters import files
 from dds_adapters.fabric import Outside
 from dds_adapters.kubernetes.cluster import ANSWER_SECONDS, Answer, Cluster, Unreachable
-from dds_adapters.machines import CdiSettings, InventorySettings, Machines, Scalable, inventory, open_machines
+from dds_adapters.machines import CdiSettings, InventorySettings, Machines, Scalable, open_machines
 from dds_adapters.machines.clusterapi import ClusterApi as Provider
 from dds_lab.actors.fabric import Fabric, FabricSettings
 from dds_lab.actors.fabric import Fault as HardwareFault
@@ -164,11 +165,11 @@ class FileWorld(OneGroup):
 
     @contextmanager
     def lost(self) -> Iterator[None]:
-        def fail(_: Path) -> None:
+        def fail(_: str) -> None:
             raise OSError(5, "")
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(inventory, "_sync", fail)
+            patch.setattr(files, "_sync_folder", fail)
             yield
 
     @contextmanager

@@ -11,7 +11,7 @@ import pytest
 
 from dds_adapters.fabric.provider import FabricAway, FabricOdd, FabricRefused, FabricUnreachable
 from dds_adapters.machines import Machines, ServersPartly, open_machines, read_settings
-from dds_core.autoscaler.fold.decisions import FULL
+from dds_core.autoscaler.records import FULL
 from dds_lab.actors.fabric import Fabric, FabricSettings
 from dds_lab.contracts.machines import of
 from dds_lab.latency import Fixed

@@ -11,8 +11,8 @@ from dds_core.autoscaler import events as e
 from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.autoscaler.model import Group, GroupsView, Instance, NodeRef
 from dds_core.autoscaler.records import DELETED_BY_CA, Load, Server, Worker
-from dds_core.autoscaler.rules.asks import is_news, view_of
 from dds_core.autoscaler.state import dump, load, same
+from dds_core.autoscaler.view import is_news, view_of
 from dds_core.engine import EngineOf, Step
 from dds_core.kit.work import FAULTS
 from dds_core.model import Allocation, Claim, Config, Device, FabricResource, Requirement, Result, Slice, Taint

@@ -31,8 +31,8 @@ from dds_core.log import MemoryLog
 from dds_core.replay import fold_log, verify
 from dds_core.scaler.component import SCALER, Engine
 from dds_core.scaler.events import ReservedDevice
+from dds_core.scaler.ordering import request_name
 from dds_core.scaler.policy import Policy
-from dds_core.scaler.rules.orders import request_name
 from dds_core.scaler.state import PROJECTION, dump
 from tests.core.golden.replays import CLUSTER, CODE, LOG_NAME, RECORDED_AT, SALTS, SMALL, policy_of, recorded
 

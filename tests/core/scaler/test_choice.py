@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dds_commands.status_data import waiting_rows
 from dds_core.model import Allocation, Claim, ClaimRequest, Constraint, DeviceClass, Slice, Taint, TaintRule, Toleration
 from dds_core.scaler import events as e
+from dds_core.scaler.waiting import waiting_rows
 from tests.core.scaler.pools import pool_results
 from tests.support.world import A100, GPU, H100, World, asks, one_node
 

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from dds_core.model import AttachRequest, Claim, Model, Node, Result, Taint, Toleration
 from dds_core.scaler import events as e
+from dds_core.scaler.ordering import request_name
 from dds_core.scaler.rules.assignment import assign
-from dds_core.scaler.rules.orders import request_name
 from tests.core.scaler.pools import pool_results
 from tests.support.world import A100, GPU, H100, World, one_node
 

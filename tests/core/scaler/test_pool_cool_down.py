@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from dds_core.model import PUBLISHER, Model, Node, Slice, Taint
+from dds_core.publisher.model import COOLING as TAINT_KEY
 from dds_core.publisher.model import MANAGED_BY, PoolModel
-from dds_core.publisher.rules import pools
 from dds_core.publisher.state import PoolState
 from dds_core.scaler import events as e
 from dds_core.scaler.deadlines import deadlines
@@ -522,9 +522,9 @@ def test_the_publisher_reads_what_the_scaler_writes_and_the_scaler_what_the_publ
     state = PoolState()
     model = PoolModel(A100.index, A100.model, A100.device, A100.driver)
     until = world.state.cooling.rows["node0", A100.model].until
-    assert 0 <= pools.cooling_until(state, labels(world, 0), model) - until < SECOND
-    assert pools.cooling_until(state, labels(world, 2), model) == 0
-    assert CLOSED.key == f"{state.prefix}/{pools.COOLING}"
+    assert 0 <= state.cooling_until(labels(world, 0), model) - until < SECOND
+    assert state.cooling_until(labels(world, 2), model) == 0
+    assert CLOSED.key == f"{state.prefix}/{TAINT_KEY}"
     assert MANAGED_BY == PUBLISHER
 
 

@@ -15,11 +15,11 @@ import yaml
 from dds_adapters.kubernetes import guard
 from dds_adapters.kubernetes.rbac import Names
 from dds_commands.doctor import doctor
-from dds_commands.live import COMPONENT
 from dds_commands.parameters import NAME_VARIABLE
 from dds_commands.serve import autoscale, publish, serve
 from dds_commands.serve_options import Setting
 from dds_core import read_policy
+from dds_core.scaler.component import SCALER
 from tests.project.deploy.chart import AUTOSCALES, CHART, Values, held_to, manifests, of_kind, rendered
 from tests.support.roles import EVERYTHING, NOTHING, POWERS, role
 
@@ -347,7 +347,7 @@ def test_commands_that_are_run_in_the_pod_are_told_what_dds_serve_is(name: str) 
     """`kubectl exec deploy/dds -- dds doctor` examines this cluster's policy and log."""
     container = _container(VARIANTS[name])
     variables = {one["name"]: one["value"] for one in container["env"] if "value" in one}
-    assert variables.pop(NAME_VARIABLE) == f"{variables['DDS_CLUSTER_NAME']}/{COMPONENT}"
+    assert variables.pop(NAME_VARIABLE) == f"{variables['DDS_CLUSTER_NAME']}/{SCALER.name}"
     published = {
         name: variables.pop(name) for name in list(variables) if name in FABRIC or name == "DDS_PUBLISH_POLICY"
     }

@@ -13,6 +13,7 @@ from dds_adapters.fabric import FabricSettings
 from dds_adapters.kubernetes.rbac import Names
 from dds_commands.doctor import FabricManager, doctor
 from dds_commands.live import fabric_of
+from dds_commands.live_options import OfFabric
 from dds_commands.parameters import NAME_VARIABLE
 from dds_commands.serve import publish
 from dds_commands.serve_options import Setting
@@ -71,7 +72,7 @@ def test_the_fabric_is_one_that_can_be_asked(name: str) -> None:
         option: variables.get(f"DDS_{option.upper()}")
         for option in ("fabric", "fabric_endpoint", "tenant_id", "cluster_id", "credentials_folder", "inventory")
     }
-    settings = fabric_of(told, {})
+    settings = fabric_of(OfFabric(**told), {})
     mounts = {one["mountPath"] for one in container["volumeMounts"]}
     for path in (settings.credentials, settings.inventory):
         assert path is None or {str(path), str(path.parent)} & mounts

@@ -14,13 +14,13 @@ from typing import Any, Protocol, TypeVar
 
 import yaml
 
+from dds_adapters.documents import Alias, Unwanted, events
 from dds_adapters.kubernetes.decode import objects
 from dds_adapters.kubernetes.decode.decoding import Fault, read
 from dds_core.model import Config, Model
 
 # -- YAML that people type ----------------------------------------------------------------------------------------------
-# Plain scalars are null, true, false, whole numbers or text: no dates, no `yes`, no sexagesimal numbers. Aliases are refused,
-# because a few lines of them could fill the memory.
+# Plain scalars are null, true, false, whole numbers or text: no dates, no `yes`, no sexagesimal numbers.
 
 
 MAX_BYTES = 256 * 1024
@@ -32,7 +32,6 @@ _WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C parser, where the platform has it
 
 
 class Mapping(dict[str, Any]):
@@ -71,6 +70,10 @@ def parse(field: str, text: str) -> Any:
         raise Fault(field, f"is longer than {MAX_BYTES // 1024} KiB")
     try:
         return _build(field, text)
+    except Alias as alias:
+        raise Fault(field, f"is not usable YAML: {alias.what}") from None
+    except Unwanted as unwanted:
+        raise Fault(field, unwanted.what) from None
     except yaml.MarkedYAMLError as e:
         line = f" (line {e.problem_mark.line + 1})" if e.problem_mark is not None else ""
         raise Fault(field, f"is not YAML{line}") from None
@@ -82,16 +85,12 @@ def _build(field: str, text: str) -> Any:
     """Walk the parser's events with an explicit stack, so that deep nesting cannot exhaust Python's stack."""
     root: list[Any] = []
     stack = [_Open(root)]
-    for event in yaml.parse(text, Loader=_LOADER):
-        if isinstance(event, yaml.AliasEvent):
-            raise Fault(field, "is not usable YAML: aliases (*name) are not allowed")
+    for event in events(text, MAX_DEPTH):
         if isinstance(event, yaml.NodeEvent) and getattr(event, "tag", None) not in (None, "!"):
             raise Fault(field, "is not usable YAML: tags (!name) are not allowed")
         if isinstance(event, yaml.ScalarEvent):
             stack[-1].add(field, _plain(event.value) if event.implicit[0] else event.value)
         elif isinstance(event, yaml.CollectionStartEvent):
-            if len(stack) > MAX_DEPTH:
-                raise Fault(field, f"is nested more than {MAX_DEPTH} levels deep")
             stack.append(_Open([] if isinstance(event, yaml.SequenceStartEvent) else Mapping()))
         elif isinstance(event, yaml.CollectionEndEvent):
             closed = stack.pop()

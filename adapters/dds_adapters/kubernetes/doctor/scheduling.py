@@ -14,7 +14,7 @@ from dds_adapters.kubernetes.doctor.context import ExaminationContext
 from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, many, note, ok, unknown, warning
 from dds_adapters.kubernetes.doctor.guarding import exchanges
 from dds_adapters.kubernetes.doctor.server import taint_rule_version
-from dds_core.scaler.exchange import KUBE_SCHEDULER, LOOKS_ANEW
+from dds_core.scaler.model import KUBE_SCHEDULER, LOOKS_ANEW
 
 _CHECK = "scheduler"
 USUAL = KUBE_SCHEDULER[-1]

@@ -14,8 +14,7 @@ from dds_adapters.kubernetes.write.plan import Plans, label, planned
 from dds_adapters.kubernetes.write.tasks import Task
 from dds_core.events import Alerted, Decision, Event, NodeLabelled, Rejected
 from dds_core.publisher.events import PoolPublished, PoolWithdrawn
-from dds_core.publisher.model import PoolKey
-from dds_core.publisher.rules.pools import COOLING, cooling_until
+from dds_core.publisher.model import COOLING, PoolKey
 from dds_core.publisher.state import PoolState
 
 
@@ -151,7 +150,7 @@ def _is_withheld(event: PoolPublished, at: int, state: PoolState) -> bool:
     """Whether the pool is kept from new claims, by a taint or by listing only devices in use."""
     if event.taint:
         return True
-    return any(cooling_until(state, host.labels, event.model) > at for host in state.hosts_in(event.fabric))
+    return any(state.cooling_until(host.labels, event.model) > at for host in state.hosts_in(event.fabric))
 
 
 def _devices(number: int) -> str:

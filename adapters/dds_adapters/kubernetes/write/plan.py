@@ -41,8 +41,7 @@ from dds_core.model import OWNER, OWNER_LABEL, RESOURCE_ATTACHING, RESOURCE_DETA
 from dds_core.publisher.model import Host
 from dds_core.scaler import events as e
 from dds_core.scaler.events import Signal
-from dds_core.scaler.rules.detach import pause_end
-from dds_core.scaler.rules.orders import request_name
+from dds_core.scaler.ordering import pause_end, request_name
 from dds_core.scaler.settling import LAST_MOMENT
 from dds_core.scaler.state import State
 

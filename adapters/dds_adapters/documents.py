@@ -1,16 +1,16 @@
-"""Reads YAML documents that people write: bounded, into a strict form, with the place of each fault."""
+"""Reads YAML that people write: bounded, without aliases; whole documents into a strict form, with the place of each fault."""
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
+from dds_adapters.files import reason_of
 from dds_core.errors import DdsError
 
 if TYPE_CHECKING or not hasattr(yaml, "CSafeLoader"):
@@ -25,6 +25,60 @@ MAX_FAULTS = 5
 """An error message names at most this many faults of a document."""
 
 F = TypeVar("F", bound=BaseModel)
+
+
+# -- YAML ----------------------------------------------------------------------------------------------------------------
+
+
+class Unwanted(Exception):
+    """YAML that a document may not contain; `key` is one that stands twice."""
+
+    def __init__(self, what: str, mark: Any, key: str = "") -> None:
+        self.what, self.key = what, key
+        self.line, self.column = mark.line + 1, mark.column + 1
+        super().__init__(f"{what} (line {self.line})")
+
+
+class Alias(Unwanted):
+    """A few lines of aliases could fill the memory."""
+
+
+def events(text: str, deepest: int = MAX_DEPTH) -> Iterator[Any]:
+    """The parser's events. Raises Alias, and Unwanted for deep nesting, at which the C loader would crash."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.AliasEvent):
+            raise Alias("aliases (*name) are not allowed", event.start_mark)
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > deepest:
+                raise Unwanted(f"is nested more than {deepest} levels deep", event.start_mark)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        yield event
+
+
+def load(text: str) -> Any:
+    """As safe_load, but raises Unwanted, also for equal keys in a mapping. It looks through all before it builds anything."""
+    for _ in events(text):
+        pass
+    return yaml.load(text, Loader=_Loader)
+
+
+class _Loader(_Safe):
+    """As safe_load, but refuses equal keys in a mapping."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise Unwanted("a key stands twice in a mapping", key.start_mark, key.value)
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+# -- documents -----------------------------------------------------------------------------------------------------------
 
 
 class Strict(BaseModel):
@@ -81,15 +135,12 @@ def load_document(path: Path, fault: type[DdsError], where: str, fix: str, *, em
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else type(error).__name__
-        raise fault(f"cannot be read: {reason}", where=where, fix="check path and permissions") from None
+        raise fault(f"cannot be read: {reason_of(error)}", where=where, fix="check path and permissions") from None
     if len(data) > LARGEST:
         raise fault(f"is longer than {LARGEST >> 20} MiB", where=where, fix="shorten it") from None
     try:
-        text = data.decode()
-        _look_through(text)
-        found = yaml.load(text, Loader=_Loader)
-    except _Unwanted as unwanted:
+        found = load(data.decode())
+    except Unwanted as unwanted:
         raise fault(str(unwanted), where=where, fix=fix) from None
     except yaml.MarkedYAMLError as error:
         line = f" (line {error.problem_mark.line + 1})" if error.problem_mark is not None else ""
@@ -151,37 +202,3 @@ def _fault(place: tuple[int | str, ...], hidden: Collection[str], words: str) ->
     """One fault, without pydantic's prefix for dds's own checks."""
     path = ".".join(str(part) for part in place if part != _KEY and part not in hidden)
     return f"{path}: {words.removeprefix('Value error, ')}".removeprefix(": ")
-
-
-class _Unwanted(Exception):
-    """YAML that a document may not contain."""
-
-    def __init__(self, what: str, mark: Any) -> None:
-        super().__init__(f"{what} (line {mark.line + 1})")
-
-
-class _Loader(_Safe):
-    """As safe_load, but refuses equal keys in a mapping."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if key.value in seen:
-                    raise _Unwanted("a key stands twice in a mapping", key.start_mark)
-                seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
-def _look_through(text: str) -> None:
-    """Before building anything, refuse deep nesting (the C loader would crash) and aliases (they could fill the memory)."""
-    depth = 0
-    for event in yaml.parse(text, Loader=_Loader):
-        if isinstance(event, yaml.AliasEvent):
-            raise _Unwanted("aliases (*name) are not allowed", event.start_mark)
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise _Unwanted(f"is nested more than {MAX_DEPTH} levels deep", event.start_mark)
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1

@@ -19,7 +19,7 @@ _HANDLES = "/proc/self/fd"
 
 
 @contextmanager
-def new_file(path: str, *, replace: bool = False) -> Iterator[IO[bytes]]:
+def new_file(path: str, *, replace: bool = False, mode: int = 0o666) -> Iterator[IO[bytes]]:
     """A file to write. It gets the name `path` only when the block ends without error and its bytes are on the disk.
 
     Gzipped when the name ends in `.gz`; the same content gives the same bytes. Until then it has no name where the file system
@@ -31,10 +31,10 @@ def new_file(path: str, *, replace: bool = False) -> Iterator[IO[bytes]]:
         raise FileError("it is there already", where=path, fix="choose another name or remove it")
     temporary = f"{path}.{os.getpid()}.part"
     try:
-        handle = _nameless(os.path.dirname(path))
+        handle = _nameless(os.path.dirname(path), mode)
         named = handle is None
         if handle is None:
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
         with os.fdopen(handle, "wb", buffering=_BUFFER) as raw:
             if path.endswith(".gz"):
                 with gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed, io.BufferedWriter(packed, _BUFFER) as buffered:
@@ -55,12 +55,12 @@ def new_file(path: str, *, replace: bool = False) -> Iterator[IO[bytes]]:
             os.remove(temporary)
 
 
-def _nameless(folder: str) -> int | None:
+def _nameless(folder: str, mode: int) -> int | None:
     """A new file in a folder that has no name yet; None where it could not get one later."""
     if not hasattr(os, "O_TMPFILE") or not os.path.isdir(_HANDLES):
         return None
     try:
-        return os.open(folder, os.O_WRONLY | os.O_TMPFILE, 0o666)
+        return os.open(folder, os.O_WRONLY | os.O_TMPFILE, mode)
     except OSError as error:
         if error.errno in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
             return None
@@ -101,6 +101,11 @@ def opened(path: str) -> Iterator[IO[bytes]]:
         raise CorruptFile(f"its compressed data is damaged ({error})", where=path, fix="get the file again") from error
     except OSError as error:
         raise file_error(error, path) from error
+
+
+def reason_of(error: OSError) -> str:
+    """Why the operating system refused something, in its own words."""
+    return os.strerror(error.errno) if error.errno else type(error).__name__
 
 
 def file_error(error: OSError, path: str) -> FileError:

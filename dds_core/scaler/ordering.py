@@ -1,0 +1,68 @@
+"""What is known of orders without deciding anything: the name of a request, the most attaches at once, and between which tries an
+order that fails may be called off."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import takewhile
+
+from dds_core.kit.policy import MICROSECONDS
+from dds_core.model import FabricResource
+from dds_core.scaler.keys import BUSY, BUSY_SINCE
+from dds_core.scaler.model import Look
+from dds_core.scaler.operator import WHOLE_REQUEST, pauses
+from dds_core.scaler.state import State
+
+_SLUG = re.compile(r"[^a-z0-9]+")
+_UNHURRIED = 100 * MICROSECONDS
+"""An order in vain that no claim wants stands for so long: the fabric may have mended by then, and nobody is kept waiting."""
+
+
+@lru_cache(maxsize=8192)
+def request_name(node: str, type: str, model: str) -> str:
+    """Name of dds's request for a cell: readable, stable, unique by a hash of (node, type, model)."""
+    digest = hashlib.sha256("\0".join((node, type, model)).encode()).hexdigest()[:10]
+    slug = _SLUG.sub("-", f"{node}-{model}".lower()).strip("-")[:45].strip("-")
+    return f"dds-{slug}-{digest}"
+
+
+def in_flight_cap(state: State) -> int:
+    """The most attaches under way at once: what the fabric can finish within the attach budget at its measured pace."""
+    rate = state.rates.get("")
+    if rate is None or rate.count < 5 or rate.service <= 0:
+        return state.policy.orders_in_flight
+    return max(1, int(state.policy.attach_budget("") / MICROSECONDS / rate.service))
+
+
+def quiet_times(state: State, resource: FabricResource) -> Iterator[tuple[int, int]]:
+    """(first, last) instants between which no order for the resource can be under way: one that the size is lowered for would be
+    carried out, and the device would have no resource. A try that is due waits for the operator's one worker: in all not longer
+    than it was at work since, and at each turn for one try of each that fails. If no claim wants the model, there is time for
+    more tries."""
+    rate = state.rates.get("")
+    request = max(WHOLE_REQUEST, 2 * round(rate.service * MICROSECONDS) if rate is not None else 0)
+    wanted = any(failure.model == resource.model for failure in state.failures.rows.values())
+    look = state.looks.get(resource.uid) or Look(0)
+    since = max(state.erring.rows[resource.uid], look.erred)
+    took = 2 * sum(row.took for row in state.looks.rows.values())
+    busy, works_since = (state.counters.get(BUSY) or 0) - look.busy, state.counters.get(BUSY_SINCE) or 0
+    least = since if wanted else since + _UNHURRIED
+    for first, last, certain in pauses(since, request, took):
+        if certain:
+            first += busy
+            if works_since and first > works_since:
+                continue
+        if least <= first < last:
+            yield first, last
+
+
+def pause_end(state: State, uid: str, at: int) -> float:
+    """Until when an order that fails may be called off, if it may be `at` this instant; without end if it reports no error."""
+    if uid not in state.erring or uid not in state.resources:
+        return math.inf
+    found = takewhile(lambda pause: pause[0] <= at, quiet_times(state, state.resources.rows[uid]))
+    return max((last for _, last in found), default=at)

@@ -1,0 +1,181 @@
+"""What waits, and for what, in sentences: claims without their devices, and devices on their way back to the pool. The reasons
+come from the same functions that the rules use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from dds_core.lifecycle import ATTACHED, WAITING
+from dds_core.model import Claim, FabricResource, Model
+from dds_core.scaler.events import AttachOrdered
+from dds_core.scaler.model import ClaimLife, Fence
+from dds_core.scaler.operator import TWO_CHECKS
+from dds_core.scaler.ordering import in_flight_cap, request_name
+from dds_core.scaler.rules.assignment import Assignment, assign, undecided_because, unseen_because
+from dds_core.scaler.rules.devices import looked_at
+from dds_core.scaler.rules.handover import group_of
+from dds_core.scaler.rules.nudges import nudge_due
+from dds_core.scaler.rules.orders import cell_of, conflicting_model, is_making, published_free
+from dds_core.scaler.rules.suiting import unjudged
+from dds_core.scaler.state import State
+from dds_core.timeline.clock import rfc3339
+
+
+class WaitingRow(NamedTuple):
+    """A claim that is allocated and not in use yet; `since` is the start of its attempt in microseconds."""
+
+    claim: str
+    uid: str
+    state: str
+    since: int
+    node: str
+    models: tuple[str, ...]
+    why: str
+
+
+def waiting_rows(state: State) -> list[WaitingRow]:
+    """Every waiting claim with a sentence that says what it waits for, longest wait first."""
+    assignments = {one.claim.uid: one for node in sorted(_nodes(state)) for one in assign(state, node)}
+    rows = []
+    for uid, life in state.lives.rows.items():
+        if life.state in WAITING:
+            models = tuple(dict.fromkeys(model.model for _, _, model in state.pool_results(life.allocation)))
+            name = f"{life.namespace}/{life.name}"
+            why = _why(state, life, uid, assignments.get(uid))
+            rows.append(WaitingRow(name, uid, life.state, life.began, life.node, models, why))
+    return sorted(rows, key=lambda row: (row.since, row.claim, row.uid))
+
+
+def _nodes(state: State) -> set[str]:
+    return {life.node for life in state.lives.rows.values() if life.node and life.state in WAITING}
+
+
+def _why(state: State, life: ClaimLife, uid: str, assignment: Assignment | None) -> str:
+    failure = state.failures.get(uid)
+    if failure is not None:
+        told = "the scheduler is told" if failure.signalled else "the scheduler is told when the cool-down stands"
+        return f"failed: {failure.reason}: {failure.message}; {told}"
+    if life.state == ATTACHED:
+        return _why_not_bound(state, life, uid)
+    claim = state.claims.get(uid)
+    if claim is None or claim.allocation is None:
+        return "its allocation was cleared, the scheduler chooses anew"
+    if assignment is None:
+        return "no device of a known model is asked for"
+    return "; ".join(dict.fromkeys(_steps(state, assignment, life.node))) or "its devices are there"
+
+
+def _why_not_bound(state: State, life: ClaimLife, uid: str) -> str:
+    row = state.hand_overs.get(uid)
+    if row is not None:
+        steered = ", nominated and cleared" if row.steered else ""
+        return f"handed over to the scheduler for {row.node} ({row.steering}{steered})"
+    exchange, claim = state.exchanges.get(uid), state.claims.get(uid)
+    if exchange is not None:
+        return f"its devices are there, they are put into its allocation for {exchange.node} (exchange)"
+    if claim is not None and state.waits_for_devices(claim):
+        why = group_of(state, claim)
+        return f"its devices are there, {why if isinstance(why, str) else 'its hand-over is about to begin'}"
+    return "its devices are there, its pod is not bound yet"
+
+
+def _steps(state: State, assignment: Assignment, node: str) -> Iterator[str]:
+    """What the claim still needs before it has its devices, the worst first."""
+    if assignment.undecided:
+        yield undecided_because(assignment, node)
+    if assignment.unseen:
+        yield unseen_because(assignment, node)
+    for _, uid in assignment.erring:
+        resource = state.resources.rows[uid]
+        yield f"{resource.name}: {resource.error}"
+    for name in dict.fromkeys(assignment.missing):
+        yield _why_not_ordered(state, assignment.claim, node, state.models[name])
+    for name in dict.fromkeys(assignment.ordered):
+        yield _why_not_made(state, node, name)
+    for _, uid in assignment.attaching:
+        yield _on_its_way(state, state.resources.rows[uid])
+    if assignment.sharing:
+        yield "shares a device that is not ordered yet"
+
+
+def _on_its_way(state: State, resource: FabricResource) -> str:
+    """What a device that is being attached waits for."""
+    says = f"{resource.name} is {resource.state or 'new'}"
+    if resource.error:
+        sick = state.sick.get(resource.uid)
+        until = f" until {rfc3339(sick + TWO_CHECKS)}" if sick is not None else ""
+        return f"{says} with an error that may pass, waited for{until}: {resource.error}"
+    if not resource.uuid:
+        return says
+    if not state.is_listed(resource):
+        due = nudge_due(state, resource.uid)
+        looked = f"; the operator is to look at {rfc3339(due)}" if due is not None else ""
+        return f"{says}, {resource.uuid} is there and not listed by the driver on {resource.node}{looked}"
+    return f"{says}, {resource.uuid} is listed under a name that is not free yet"
+
+
+def _why_not_made(state: State, node: str, model: str) -> str:
+    """Why an order has not led to a resource yet."""
+    for uid in sorted(state.requests_at[node]):
+        request = state.requests.rows[uid]
+        if request.model == model:
+            return f"{request.name} is {request.state or 'new'}" + (f": {request.error}" if request.error else "")
+    return f"{model} is ordered"
+
+
+def _why_not_ordered(state: State, claim: Claim, node: str, model: Model) -> str:
+    return next(_obstacles(state, claim, node, model), f"{model.model} is about to be ordered")
+
+
+def _obstacles(state: State, claim: Claim, node: str, model: Model) -> Iterator[str]:
+    name = model.model
+    place = state.node(node)
+    if not state.synced or state.stale:
+        yield "the view of the cluster is not complete"
+    if place is None:
+        yield f"node {node} is not known"
+        return
+    yield from unjudged(state, node, claim, model).values()
+    if not all(place.takes(pod.tolerations) for pod in state.pods_of(claim) if not pod.node):
+        yield f"{node} is cordoned, tainted or being deleted"
+    cooling = state.cooling.get((node, name))
+    if cooling is not None:
+        yield f"{name} cools down on {node} until {rfc3339(cooling.until)} after {cooling.reason}"
+    fabric = state.fabric_of.get(node, "")
+    if state.fails(fabric, name):
+        yield f"{name} cools down in fabric {fabric}, which brought none to {len(state.fabric_failed[fabric, name])} nodes"
+    rival = conflicting_model(state, node, model, claim)
+    if rival:
+        yield f"{name} may not share {node} with {rival}"
+    refusal = state.refusals.get((AttachOrdered.__name__, _request(state, node, model)))
+    if refusal is not None:
+        words = f": {refusal.text}" if refusal.text else ""
+        yield f"the order was refused {refusal.count} times, tried again at {rfc3339(refusal.until)}{words}"
+    if is_making(state, cell_of(state, node, model)):
+        yield f"the operator has still to make what was ordered for {name} on {node} before"
+    free = published_free(state, node, model)
+    if free is None:
+        yield f"no whole pool of {name} reaches {node}"
+        if not state.pools_of_model[name] and state.units_coming >= (cap := in_flight_cap(state)):
+            yield f"{state.units_coming} attaches are under way, the most without a pool are {cap}"
+    elif free == 0:
+        yield f"the pool has no {name} left"
+    if not state.live:
+        yield f"mode observe: dds orders no {name}"
+
+
+def _request(state: State, node: str, model: Model) -> str:
+    cell = cell_of(state, node, model)
+    return cell.own.name if cell.own is not None else request_name(node, cell.type, model.model)
+
+
+def stage_of(state: State, uid: str, fence: Fence) -> str:
+    """How far the return of the device has come, and which claims look at it."""
+    if fence.ordered:
+        stage = "detach ordered"
+    elif fence.confirmed:
+        stage = "confirmed"
+    else:
+        stage = "waits for the list of claims" if fence.wanted else "settles"
+    return stage + looked_at(state, uid)
