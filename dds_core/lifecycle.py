@@ -88,10 +88,10 @@ CLAIM_TABLE: Final[tuple[Edge, ...]] = (
         "The devices that were asked for are there on its node and promised to nobody else.",
     ),
     Edge(
-        "signalled", PENDING, ATTACHED, "Somebody told the scheduler that the device is there; their knowledge counts."
+        "signalled", PENDING, ATTACHED, "Another client signalled that the device is there; dds accepts it."
     ),
     Edge(
-        "signalled", ATTACHING, ATTACHED, "Somebody told the scheduler that the attach is done; their knowledge counts."
+        "signalled", ATTACHING, ATTACHED, "Another client signalled that the attach is done; dds accepts it."
     ),
     Edge("pod_bound", PENDING, BOUND, "A pod of the claim has a node: in use."),
     Edge("pod_bound", ATTACHING, BOUND, "A pod of the claim has a node while an attach was running: in use."),

@@ -23,8 +23,8 @@ Level = Literal["debug", "info", "warning"]
 
 
 class Names(Protocol):
-    """How those who tell of events call things: a timeline, or the log lines of a process. `guards` says whether whoever
-    decides keeps devices from others; `deadlines` says what each kind of deadline means."""
+    """Names that timelines and log lines use. `guards`: whether the component guards devices; `deadlines`: what each kind of
+    deadline means."""
 
     @property
     def guards(self) -> bool: ...
@@ -70,9 +70,9 @@ class Decision(Event, frozen=True, kw_only=True):
     """Something wanted. Each type has a field `mode`, the mode it was decided in: under "observe" it is shown and never carried
     out.
 
-    `reissued` marks one that was decided before a restart and that the cluster does not show. `written` says whether it is
-    written to the cluster, or only into the log; `gone_with` with which kind of object it is forgotten that it was shown;
-    `around` that it concerns whoever waits on its node, for its model where it has one."""
+    `reissued`: it was decided before a restart, and the cluster does not show it. `written`: it is written to the cluster, not
+    only into the log. `gone_with`: when an object of this kind is deleted, the decision may be shown again. `around`: it concerns
+    every claim that waits on its node (for its model, where it has one)."""
 
     written: ClassVar[bool] = True
     gone_with: ClassVar[str] = ""

@@ -2,8 +2,8 @@
 whole device, partitions, or virtual functions.
 
 Two devices of a pool are faces of the same hardware if they draw on one counter set, or have the same value in any of the
-attributes that the driver's policy names (a partition's `parentUUID` is its GPU's `uuid`). A virtual function that does not say
-whose it is may be that of any device under its PCIe root.
+attributes that the driver's policy names (a partition's `parentUUID` is its GPU's `uuid`). A virtual function
+without a parent may be that of any device under its PCIe root.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def faces_of(devices: Mapping[str, Device], traits: Mapping[str, Traits]) -> dic
 
 
 def _virtual_functions(traits: Mapping[str, Traits], groups: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
-    """(virtual function that does not say whose it is, device that it may be of)."""
+    """(virtual function without parent, candidate parent)."""
     for function in sorted(name for name, one in traits.items() if one.below):
         if all(traits[name].below for name in groups[function]):
             yield from ((function, name) for name, one in traits.items() if one.root == traits[function].below)

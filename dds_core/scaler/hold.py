@@ -263,7 +263,7 @@ def end_stray(work: Work, claim: Claim) -> None:
     if claim.hold in state.holds or not state.live or claim.namespace != state.guards or claim.allocation is None:
         return
     devices = tuple(one.key for one in claim.allocation.results)
-    _end(work, claim.hold, claim.allocation.node, devices, "nobody here knows why it is held")
+    _end(work, claim.hold, claim.allocation.node, devices, "this log does not say why it is held")
 
 
 def _end(work: Work, uid: str, node: str, devices: tuple[DeviceKey, ...], reason: str) -> None:

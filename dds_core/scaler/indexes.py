@@ -484,11 +484,11 @@ class Indexes(OwnIndexes):
         return self._allocator(node)[0]
 
     def fits(self, node: str) -> Fits:
-        """Its last answers about reserved devices; they go with it."""
+        """Cached answers of the node's allocator about reserved devices, discarded with it."""
         return self._allocator(node)[1]
 
     def answers(self, node: str) -> Answers:
-        """Its last answers that took a search; they go with it."""
+        """Cached answers of the node's allocator that took a search, discarded with it."""
         return self._allocator(node)[2]
 
     def _allocator(self, node: str) -> tuple[Allocator, Fits, Answers]:

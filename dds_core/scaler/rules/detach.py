@@ -82,7 +82,7 @@ def _unmark_strange(work: Work, node: str) -> None:
             continue
         kept = [one for one in staying_of(state, own) if not _is_ordered(state, one.uid)]
         if own.size >= len(kept):
-            why = "nobody here knows why it is marked"
+            why = "this log does not say why it is marked"
             work.emit_once(VictimUnmarked(resource=uid, mode=state.mode, name=resource.name, reason=why), uid)
 
 

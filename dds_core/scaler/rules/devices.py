@@ -146,7 +146,7 @@ def check_health(work: Work, uid: str) -> None:
     taints = sorted(taint.key for taint in state.taints_of(resource))
     if taints:
         work.alert(
-            uid, DEVICE_TAINTED, f"{whose} is tainted by its driver and is handed to nobody: {', '.join(taints)}"
+            uid, DEVICE_TAINTED, f"{whose} is tainted by its driver and will not be assigned: {', '.join(taints)}"
         )
 
 

@@ -396,7 +396,7 @@ def test_a_hold_of_a_lost_log_is_taken_away() -> None:
     world = idle("attach")
     allocation = Allocation((Result("device", *FACE),), "node0")
     world.observe(Claim("hold-res0", "dds", "dds-hold-res0", allocation=allocation, hold="res0"))
-    assert world.only(e.HoldEnded).reason == "nobody here knows why it is held"
+    assert world.only(e.HoldEnded).reason == "this log does not say why it is held"
     world.carry_out()
     assert not world.state.holds.rows
     elsewhere = Claim("other", "elsewhere", "dds-hold-res0", allocation=allocation, hold="res0")
