@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "7458047a807ceb9b64da73e033914f8d33eff889e39c032f6c7d57ac3c428580"
+FINGERPRINT = "1dee471ff233a282b92ac8722a0cf29050ff53639a8850554231d5a36ec329fe"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "da0e55044939607bbc9fb09f538108de0b258181c214ce002117e6965ff11048"
+PUBLISHER_FINGERPRINT = "e0c692d69f95eddcc1367d77f373c5087cdf9e6bde16dd2a2a4697694a78bf47"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "1c3c751b6a3bdb32b2fbceff737a1a58409cd999c911691156c958fe995230fb"
+AUTOSCALER_FINGERPRINT = "425927677219e1be4046ea52006b257b007f3a1a4f4d31a4d3c908804cd378e2"
 """That of the autoscaler."""
