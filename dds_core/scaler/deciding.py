@@ -6,7 +6,7 @@ is folded at once, so that the next rule sees it.
 
 from __future__ import annotations
 
-from dds_core.lifecycle import PENDING, WAITING
+from dds_core.lifecycle import DEVICE_DETACHING, PENDING, WAITING
 from dds_core.scaler.events import ClaimMoved, ReservedDevice
 from dds_core.scaler.folds import apply
 from dds_core.scaler.invariants import INVARIANTS
@@ -62,7 +62,8 @@ def _round(work: Work) -> None:
         touched.devices |= uids
         for uid in sorted(uids):
             work.guarded("rules.devices.step", devices.step, uid)
-            work.guarded("rules.detach.check_departures", detach.check_departures, uid)
+            if (life := state.devices.get(uid)) is not None and life.state == DEVICE_DETACHING:
+                work.guarded("rules.detach.check_departures", detach.check_departures, uid)
             work.guarded("rules.devices.check_health", devices.check_health, uid)
             work.guarded("rules.devices.check_progress", devices.check_progress, uid)
             if uid in state.looks:
@@ -93,15 +94,18 @@ def for_node(work: Work, node: str) -> None:
             work.guarded("rules.assignment.assign", _assign, node, assignments)
         for assignment in assignments:
             work.guarded("rules.advance", _advance, assignment.claim.uid, assignment, node)
-            work.guarded("rules.claims.tell_hidden", claims.tell_hidden, assignment.claim.uid, assignment, node)
+            if claims.is_slow(work, assignment.claim.uid):
+                work.guarded("rules.claims.tell_hidden", claims.tell_hidden, assignment.claim.uid, assignment, node)
         assignments = [
             one for one in assignments if state.lives.rows[one.claim.uid].state in WAITING
         ]  # some may just have failed
-        if state.requests_at[node]:
+        requests = (state.requests.rows[uid] for uid in state.requests_at[node])
+        if any(one.size < len(one.planned or ()) for one in requests):
             work.guarded("rules.orders.fit_surplus", fit_surplus, node)
         if state.orders:
             work.guarded("rules.orders.withdraw", withdraw, node, assignments)
-        if assignments:
+        missing = any(one.missing for one in assignments)
+        if missing:
             work.guarded("rules.orders.order", order, node, assignments)
         if state.refusals:
             for assignment in assignments:
@@ -109,11 +113,12 @@ def for_node(work: Work, node: str) -> None:
         for assignment in assignments:
             if assignment.complete:
                 work.guarded("rules.handover.hand_over", hand_over, assignment.claim.uid, node)
-        if assignments and state.policy.rebalance and state.mode != "attach":
+        if missing and state.policy.rebalance and state.mode != "attach":
             work.guarded("rules.detach.rebalance", rebalance, node, assignments)
-        if state.resources_at[node] or state.requests_at[node] or state.holds_at[node]:
+        if detach.something_may_go(state, node):
             _give_back(work, node, assignments)
-        work.guarded("rules.orders.prewarm", prewarm, node, assignments)
+        if state.policy.prewarm:
+            work.guarded("rules.orders.prewarm", prewarm, node, assignments)
         if state.cooling_at[node]:
             work.guarded("rules.orders.end_cool_downs", end_cool_downs, node)
         work.guarded("rules.labels.label", label, node, assignments)

@@ -42,6 +42,7 @@ def step(work: Work, uid: str) -> None:
     for _ in range(_LONGEST_CHAIN):
         move = next_move(work.state, uid, work.at)
         if move is None:
+            work.state.dirty.claims.discard(uid)  # its own steps marked it; all below sees what they made of it
             break
         work.emit(move)
         if move.excluded:
@@ -98,12 +99,15 @@ def slow_due(life: ClaimLife) -> int | None:
     return life.since + SLOW if life.state == ATTACHING else None
 
 
+def is_slow(work: Work, uid: str) -> bool:
+    """Whether the claim has waited long for its order."""
+    due = slow_due(work.state.lives.rows[uid])
+    return due is not None and work.has_come(due) and work.state.live
+
+
 def tell_hidden(work: Work, uid: str, assignment: Assignment, node: str) -> None:
     """Alert about an order without visible effect, not even an error. Slow resources and unlisted devices have other alerts."""
     state, claim = work.state, assignment.claim
-    due = slow_due(state.lives.rows[uid])
-    if due is None or not work.has_come(due) or not state.live:
-        return
     hidden = [_not_made(state, node, name) for name in assignment.ordered if (node, name) not in state.orders]
     hidden += [_not_shown(state, uid) for _, uid in assignment.attaching]
     why = next(filter(None, hidden), "")

@@ -30,6 +30,7 @@ def step(work: Work, uid: str) -> None:
     for _ in range(4):
         move = next_move(work.state, uid)
         if move is None:
+            work.state.dirty.devices.discard(uid)  # its own steps marked it, and were looked at
             return
         life = work.state.devices.get(uid)
         work.emit(move)

@@ -149,8 +149,6 @@ def fit_surplus(work: Work, node: str) -> None:
 
 def order(work: Work, node: str, assignments: list[Assignment]) -> None:
     """Raise the requests of the node for claims that nothing covers yet, oldest first; for a whole claim, or not at all."""
-    if not any(assignment.missing for assignment in assignments):
-        return
     state = work.state
     cells: dict[str, CellPlan] = {}
     blocked: set[str] = set()
@@ -509,7 +507,7 @@ def prewarm(work: Work, node: str, assignments: list[Assignment]) -> None:
     state = work.state
     interval = state.policy.prewarm_interval_seconds * MICROSECONDS
     place = state.node(node)
-    if not state.policy.prewarm or place is None or not place.takes(()):
+    if place is None or not place.takes(()):
         return
     wanted = {model.model for one in assignments for model in state.wanted_models(one.claim.allocation)}
     for model in state.config.models:
