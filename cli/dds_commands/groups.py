@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
-from dds_commands.screen import table
+from dds_commands.rows import Table, field
 from dds_core.autoscaler.records import Order
 from dds_core.autoscaler.state import Fleet
 
-Row = dict[str, Any]
 
-
-def group_rows(state: Fleet) -> list[Row]:
+def group_rows(state: Fleet) -> list[dict[str, Any]]:
     """Groups as the autoscaler last showed them, with the number of servers by state."""
     servers = Counter((one.group, one.state) for one in state.servers.rows.values())
     return [
@@ -31,7 +28,7 @@ def group_rows(state: Fleet) -> list[Row]:
     ]
 
 
-def order_rows(state: Fleet) -> list[Row]:
+def order_rows(state: Fleet) -> list[dict[str, Any]]:
     """Ordered servers whose nodes are not there yet, oldest first, then servers that are being given back."""
     orders = [
         {"order": name, "group": one.group, "state": _state(one), "since": one.since, "why": _why(one)}
@@ -60,7 +57,7 @@ def _why(order: Order) -> str:
     return f"{order.code}: {order.message}" if order.code else ""
 
 
-def waiting_rows(state: Fleet) -> list[Row]:
+def waiting_rows(state: Fleet) -> list[dict[str, Any]]:
     """Waiting pods, each with what would let it run."""
     pods = ((state.loads.get(uid), one) for uid, one in state.advice.rows.items())
     rows = [
@@ -71,14 +68,18 @@ def waiting_rows(state: Fleet) -> list[Row]:
     return sorted(rows, key=lambda row: row["pod"])
 
 
-def show_groups(rows: list[Row]) -> None:
-    table(GROUP_HEADINGS, [group_cells(row) for row in rows], "no groups")
-
-
-GROUP_HEADINGS = ("group", "target", "least", "most", "members", "coming", "servers", "closed")
-
-
-def group_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    servers = ", ".join(f"{count} {state}" for state, count in row["servers"].items()) or "-"
-    numbers = (row["target"], row["minimum"], row["maximum"], len(row["members"]), row["coming"])
-    return (row["group"], *map(str, numbers), servers, row["closed"] or "-")
+GROUPS = Table(
+    (
+        "group",
+        "target",
+        ("least", field("minimum")),
+        ("most", field("maximum")),
+        ("members", lambda row, ages: str(len(row["members"]))),
+        "coming",
+        (
+            "servers",
+            lambda row, ages: ", ".join(f"{count} {state}" for state, count in row["servers"].items()) or "-",
+        ),
+        ("closed", field("closed", "-")),
+    )
+)

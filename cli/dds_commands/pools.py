@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import click
 import msgspec
 
 from dds_commands.parameters import end, end_options, output_options, source_arguments
-from dds_commands.screen import show_data, table
+from dds_commands.rows import Ages, Row, Table, field, readable, show_table
+from dds_commands.screen import show_data
 from dds_commands.sources import Opened, require
 from dds_core.errors import InputError
 from dds_core.publisher.component import PUBLISHER
@@ -46,12 +45,12 @@ def pools(
         state: PoolState = source.state(*end(source.span, at, until))
     rows = chosen_pools(state, node)
     if form == "table":
-        show_pools(rows)
+        show_table(POOLS, rows, state.now, "no pools")
     else:
-        show_data(map(pool_data, rows), form)
+        show_data(map(readable, rows), form)
 
 
-def chosen_pools(state: PoolState, node: str | None) -> list[PoolRow]:
+def chosen_pools(state: PoolState, node: str | None) -> list[Row]:
     """The pools that a node reaches; all pools without a node. Raises InputError for an unknown node."""
     if node is None:
         return pool_rows(state)
@@ -61,108 +60,57 @@ def chosen_pools(state: PoolState, node: str | None) -> list[PoolRow]:
     return pool_rows(state, {state.fabric_of(node)})
 
 
-def show_pools(rows: list[PoolRow]) -> None:
-    table(
-        (
-            "pool",
-            "driver",
-            "owner",
-            "generation",
-            "slices",
-            "devices",
-            "held",
-            "free",
-            "in stock",
-            "tainted",
-            "decided",
-        ),
-        [
-            (
-                row.pool,
-                row.driver,
-                row.owner or "-",
-                str(row.generation),
-                str(row.slices),
-                str(len(row.names)),
-                str(len(row.held_names)),
-                str(row.free),
-                str(row.stock) if row.stock is not None else "-",
-                ", ".join(row.tainted) or "-",
-                _said(row),
-            )
-            for row in rows
-        ],
-        "no pools",
-    )
-
-
-def _said(row: PoolRow) -> str:
+def _decided(row: Row, ages: Ages) -> str:
     """How many devices were decided, when, and whether the cluster shows them. No age: a log that is not live has no "now"."""
-    if row.wanted is None:
+    if row["wanted"] is None:
         return "-"
-    if row.as_decided is None:
-        return f"would be {row.wanted}"
-    return f"{row.wanted} at {rfc3339(row.since)[:19]}Z" + ("" if row.as_decided else ", not seen yet")
+    if row["as_decided"] is None:
+        return f"would be {row['wanted']}"
+    return f"{row['wanted']} at {rfc3339(row['since'])[:19]}Z" + ("" if row["as_decided"] else ", not seen yet")
 
 
-def show_machines(rows: list[MachineRow]) -> None:
-    table(
-        ("machine", "name", "node", "fabric", "limits"),
-        [(row.machine, row.name, ", ".join(row.nodes) or "-", row.fabric or "-", row.limits or "-") for row in rows],
-        "no machines",
+POOLS = Table(
+    (
+        "pool",
+        "driver",
+        ("owner", field("owner", "-")),
+        "generation",
+        "slices",
+        "devices",
+        "held",
+        "free",
+        ("in stock", field("stock")),
+        ("tainted", field("tainted", "-")),
+        ("decided", _decided),
     )
+)
+MACHINES = Table(
+    (
+        "machine",
+        "name",
+        ("node", field("nodes", "-")),
+        ("fabric", field("fabric", "-")),
+        ("limits", field("limits", "-")),
+    )
+)
 
 
 # -- rows ----------------------------------------------------------------------------------------------------------------
 
 
-class PoolRow(NamedTuple):
-    """A pool as its slices show it; if there are no slices yet, as the publisher decided it.
+def pool_rows(state: PoolState, fabrics: set[str] | None = None) -> list[Row]:
+    """Every pool that several nodes reach, sorted by fabric and name; with `fabrics` only theirs.
 
-    `owner` is dds, another publisher's name, or "" for a publisher without a name. `names` are the devices, `held_names` those
-    that claims hold, `tainted` the keys of taints. `stock`: free devices of the model in the fabric, None if the fabric never
-    reported. `wanted`: devices in the last decision, also in mode observe; None without one. Outside mode observe, `since` is the
-    instant of that decision, and `as_decided` says whether the cluster shows it; in mode observe it is None.
-    """
-
-    pool: str
-    driver: str
-    fabric: str
-    model: str
-    owner: str
-    generation: int
-    slices: int
-    names: tuple[str, ...]
-    held_names: tuple[str, ...]
-    tainted: tuple[str, ...]
-    stock: int | None
-    wanted: int | None
-    as_decided: bool | None
-    since: int
-
-    @property
-    def free(self) -> int:
-        """Number of devices that no claim holds."""
-        return len(set(self.names).difference(self.held_names))
-
-
-class MachineRow(NamedTuple):
-    """A machine as the fabric reports it, and the names of its nodes."""
-
-    machine: str
-    name: str
-    nodes: tuple[str, ...]
-    fabric: str
-    limits: str
-
-
-def pool_rows(state: PoolState, fabrics: set[str] | None = None) -> list[PoolRow]:
-    """Every pool that several nodes reach, sorted by fabric and name; with `fabrics` only theirs."""
+    A pool is as its slices show it; if there are no slices yet, as the publisher decided it. `owner` is dds, another publisher's
+    name, or "" for a publisher without a name. `names` are the devices, `held_names` those that claims hold, `tainted` the keys
+    of taints. `stock`: free devices of the model in the fabric, None if the fabric never reported. `wanted`: devices in the last
+    decision, also in mode observe; None without one. Outside mode observe, `since` is the instant of that decision, and
+    `as_decided` says whether the cluster shows it; in mode observe it is None. `free`: devices that no claim holds."""
     shown = _shown(state)
     keys = state.pools.rows.keys() | shown.keys() | {key for key in state.slices_of if key[1]}
     rows = [_row(state, key, shown.get(key)) for key in sorted(keys)]
-    chosen = (row for row in rows if fabrics is None or row.fabric in fabrics)
-    return sorted(chosen, key=lambda row: (row.fabric, row.pool))
+    chosen = (row for row in rows if fabrics is None or row["fabric"] in fabrics)
+    return sorted(chosen, key=lambda row: (row["fabric"], row["pool"]))
 
 
 def _shown(state: PoolState) -> dict[PoolKey, int]:
@@ -171,7 +119,7 @@ def _shown(state: PoolState) -> dict[PoolKey, int]:
     for (kind, subject), data in state.last_emitted.rows.items():
         driver, _, pool = subject.removeprefix("pool/").partition("/")
         if kind == "pool" and not state.live:
-            found[driver, pool] = sum(len(one.devices) for one in _decided.decode(data).slices)
+            found[driver, pool] = sum(len(one.devices) for one in _published.decode(data).slices)
     return found
 
 
@@ -181,32 +129,36 @@ class _Decided(msgspec.Struct):
     slices: tuple[SliceLayout, ...] = ()
 
 
-_decided = msgspec.json.Decoder(_Decided)
+_published = msgspec.json.Decoder(_Decided)
 
 
-def _row(state: PoolState, key: PoolKey, shown: int | None) -> PoolRow:
+def _row(state: PoolState, key: PoolKey, shown: int | None) -> Row:
     decided, live = state.pools.get(key), state.slices_in(key)
     model = _model(state, key)
     fabric = decided.fabric if decided is not None and decided.fabric else key[1].rpartition("-fabric")[2]
     stock = state.stock(fabric, model.model) if model is not None else None
-    names = [name for one in live for name in one.devices]
-    owners = {OURS if one.owner == MANAGED_BY else one.owner for one in live}
-    return PoolRow(
-        pool=key[1],
-        driver=key[0],
-        fabric=fabric,
-        model=model.model if model is not None else "",
-        owner=", ".join(sorted(owners)),
-        generation=max((one.generation for one in live), default=0),
-        slices=len(live),
-        names=tuple(in_order(names)),
-        held_names=tuple(in_order(state.held(key))),
-        tainted=tuple(sorted({taint.key for one in live for taint in one.taints})),
-        stock=stock.free if stock is not None else None,
-        wanted=len(decided.names) if decided is not None else shown,
-        as_decided=state.shows(key, decided) if decided is not None else None,
-        since=decided.since if decided is not None else 0,
-    )
+    names = tuple(in_order(name for one in live for name in one.devices))
+    held = tuple(in_order(state.held(key)))
+    return {
+        "pool": key[1],
+        "driver": key[0],
+        "fabric": fabric,
+        "model": model.model if model is not None else "",
+        "owner": ", ".join(sorted({OURS if one.owner == MANAGED_BY else one.owner for one in live})),
+        "generation": max((one.generation for one in live), default=0),
+        "slices": len(live),
+        "names": names,
+        "held_names": held,
+        "tainted": tuple(sorted({taint.key for one in live for taint in one.taints})),
+        "stock": stock.free if stock is not None else None,
+        "wanted": len(decided.names) if decided is not None else shown,
+        "as_decided": state.shows(key, decided) if decided is not None else None,
+        "since": decided.since if decided is not None else 0,
+        "uid": pool_stream(*key),
+        "devices": len(names),
+        "held": len(held),
+        "free": len(set(names).difference(held)),
+    }
 
 
 def _model(state: PoolState, key: PoolKey) -> PoolModel | None:
@@ -215,24 +167,21 @@ def _model(state: PoolState, key: PoolKey) -> PoolModel | None:
     return decided.model if decided is not None and decided.slices else state.model_of_pool(key)
 
 
-def machine_rows(state: PoolState, node: str | None = None) -> list[MachineRow]:
-    """Every machine, sorted by fabric and name; with `node` only that node's machine."""
+def machine_rows(state: PoolState, node: str | None = None) -> list[Row]:
+    """Every machine as the fabric reports it, with its nodes, sorted by fabric and name; with `node` only that node's machine."""
     rows = []
     for uuid, machine in state.machines_by_uuid.rows.items():
         named = (state.hosts.rows[uid] for uid in state.hosts_of[uuid])
         hosts = sorted(host.name for host in named if state.machine_of(host) is machine)
         if node is None or node in hosts:
-            limits = limits_words(machine.limits)
-            rows.append(MachineRow(uuid, machine.name, tuple(hosts), machine.fabric, limits))
-    return sorted(rows, key=lambda row: (row.fabric, row.name, row.machine))
-
-
-def pool_data(row: PoolRow) -> dict[str, Any]:
-    told: dict[str, Any] = {**row._asdict(), "uid": pool_stream(row.driver, row.pool)}
-    told["devices"], told["held"], told["free"] = len(row.names), len(row.held_names), row.free
-    told["since"] = rfc3339(row.since) if row.since else None
-    return told
-
-
-def machine_data(row: MachineRow) -> dict[str, Any]:
-    return {**row._asdict(), "uid": row.machine}
+            rows.append(
+                {
+                    "machine": uuid,
+                    "name": machine.name,
+                    "nodes": hosts,
+                    "fabric": machine.fabric,
+                    "limits": limits_words(machine.limits),
+                    "uid": uuid,
+                }
+            )
+    return sorted(rows, key=lambda row: (row["fabric"], row["name"], row["machine"]))

@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from dds_adapters.plugins import component_of
 from dds_adapters.sql import Database, random_salt, upgrade
 from dds_adapters.sql.urls import as_url, is_url
-from dds_commands.groups import group_rows, order_rows, show_groups, waiting_rows
+from dds_commands.groups import GROUPS, group_rows, order_rows, waiting_rows
 from dds_commands.logs import verify_rows
 from dds_commands.parameters import (
     NAME_VARIABLE,
@@ -36,21 +36,20 @@ from dds_commands.parameters import (
     strict_option,
     without_password,
 )
-from dds_commands.pools import chosen_pools, machine_data, machine_rows, pool_data, show_machines, show_pools
+from dds_commands.pools import MACHINES, POOLS, chosen_pools, machine_rows
+from dds_commands.rows import readable, show_table
 from dds_commands.running import FINE
 from dds_commands.screen import counted, note, position_bar, show, show_json, show_jsonl, style, width
 from dds_commands.sources import Log, Opened, Recording, Source, cut, folded
 from dds_commands.state import (
+    CLAIMS,
+    DEVICES,
     Filter,
     chosen_claims,
     chosen_devices,
-    claim_data,
-    device_data,
     filter_of,
     known_state,
     of_kind,
-    show_claims,
-    show_devices,
 )
 from dds_commands.timelines import brief, require_path, show_text
 from dds_core import __version__
@@ -411,21 +410,21 @@ class _ScalerPrinter:
         return filter_of(self._source, self._claim, self._node, None)
 
     def things(self, state: State) -> Things:
-        claims = {("claim", row.uid): claim_data(row) for row in chosen_claims(state, self._wanted)}
-        devices = {("device", row.uid): device_data(row) for row in chosen_devices(state, self._wanted)}
+        claims = {("claim", row["uid"]): readable(row) for row in chosen_claims(state, self._wanted)}
+        devices = {("device", row["uid"]): readable(row) for row in chosen_devices(state, self._wanted)}
         wanted = self._state
         return {key: thing for key, thing in {**claims, **devices}.items() if not wanted or thing["state"] == wanted}
 
     def show_state(self, state: State, at: int, form: str) -> None:
         wanted = known_state(self._state, CLAIM_STATES, DEVICE_STATES) if self._state else None
-        claims = [row for row in chosen_claims(state, self._wanted) if wanted in (None, row.state)]
-        devices = [row for row in chosen_devices(state, self._wanted) if wanted in (None, row.state)]
+        claims = [row for row in chosen_claims(state, self._wanted) if wanted in (None, row["state"])]
+        devices = [row for row in chosen_devices(state, self._wanted) if wanted in (None, row["state"])]
         if form == "table":
-            show_claims(claims, at)
+            show_table(CLAIMS, claims, at, "no claims")
             show("")
-            show_devices(devices, at)
+            show_table(DEVICES, devices, at, "no devices")
         else:
-            told = {"claims": [claim_data(row) for row in claims], "devices": [device_data(row) for row in devices]}
+            told = {"claims": readable(claims), "devices": readable(devices)}
             _show_told(at, told, form)
 
     def show_changes(self, told: Callable[[], Iterator[Moment]], since: Place, form: str) -> None:
@@ -483,21 +482,21 @@ class _PublisherPrinter:
                 raise InputError(f"--{name} says nothing about the log of a publisher", where=source.label, fix=fix)
 
     def things(self, state: PoolState) -> Things:
-        pools = {("pool", row["uid"]): row for row in map(pool_data, chosen_pools(state, self._node))}
-        machines = {("machine", row["uid"]): row for row in map(machine_data, machine_rows(state, self._node))}
+        pools = {("pool", row["uid"]): row for row in map(readable, chosen_pools(state, self._node))}
+        machines = {("machine", row["uid"]): row for row in machine_rows(state, self._node)}
         return {**pools, **machines}
 
     def show_state(self, state: PoolState, at: int, form: str) -> None:
         pools, machines = chosen_pools(state, self._node), machine_rows(state, self._node)
         failing = dict(sorted(state.failures.rows.items()))
         if form == "table":
-            show_pools(pools)
+            show_table(POOLS, pools, at, "no pools")
             show("")
-            show_machines(machines)
+            show_table(MACHINES, machines, at, "no machines")
             for of, text in failing.items():
                 show(style()(f"no good answer about {spoken(of)}: {text}", "bad"))
         else:
-            told = {"pools": [pool_data(row) for row in pools], "machines": [machine_data(row) for row in machines]}
+            told = {"pools": readable(pools), "machines": machines}
             _show_told(at, told, form, failing=failing)
 
     def show_changes(self, told: Callable[[], Iterator[Moment]], since: Place, form: str) -> None:
@@ -631,7 +630,7 @@ class _AutoscalerPrinter:
         if form != "table":
             _show_told(at, {"groups": groups, "servers_under_way": orders, "pods_waiting": pods}, form)
             return
-        show_groups(groups)
+        show_table(GROUPS, groups, at, "no groups")
         for row in orders:
             show(f"{row['order']} of {row['group']} {row['state']}{': ' * bool(row['why'])}{row['why']}")
         for row in pods:

@@ -16,6 +16,7 @@ from dds_commands.parameters import (
     since_instant_option,
     source_arguments,
 )
+from dds_commands.rows import Row, Table, readable, show_table, since
 from dds_commands.screen import arranged, show, show_data, show_left_out, table
 from dds_commands.sources import Opened, Source, go_on, history_of, present, require
 from dds_commands.timelines import find
@@ -49,12 +50,12 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-_NOW: Mapping[str, Callable[[ClaimRow], Any]] = {
-    "name": lambda row: row.claim,
-    "state": lambda row: CLAIM_STATES.index(row.state),
-    "since": lambda row: row.since,
-    "node": lambda row: row.node,
-    "attempt": lambda row: (row.cycle, row.attempt),
+_NOW: Mapping[str, Callable[[Row], Any]] = {
+    "name": lambda row: row["claim"],
+    "state": lambda row: CLAIM_STATES.index(row["state"]),
+    "since": lambda row: row["since"],
+    "node": lambda row: row["node"],
+    "attempt": lambda row: (row["cycle"], row["attempt"]),
 }
 _EVER: Mapping[str, Callable[[ClaimHistory, int], Any]] = {
     "name": lambda one, now: one.name,
@@ -63,13 +64,13 @@ _EVER: Mapping[str, Callable[[ClaimHistory, int], Any]] = {
     "node": lambda one, now: one.node,
     "attempt": lambda one, now: -len(one.attempts),
 }
-_DEVICES_NOW: Mapping[str, Callable[[DeviceRow], Any]] = {
-    "name": lambda row: row.device,
-    "state": lambda row: DEVICE_STATES.index(row.state),
-    "since": lambda row: row.since,
-    "node": lambda row: row.node,
-    "model": lambda row: row.model,
-    "claims": lambda row: row.claims,
+_DEVICES_NOW: Mapping[str, Callable[[Row], Any]] = {
+    "name": lambda row: row["device"],
+    "state": lambda row: DEVICE_STATES.index(row["state"]),
+    "since": lambda row: row["since"],
+    "node": lambda row: row["node"],
+    "model": lambda row: row["model"],
+    "claims": lambda row: row["claims"],
 }
 _DEVICES_EVER: Mapping[str, Callable[[DeviceHistory, int], Any]] = {
     "name": lambda one, now: one.name,
@@ -105,9 +106,9 @@ def claims(form: str, everything: bool, sort: str | None, limit: int, **of: Any)
     state, now, wanted, ended = _asked_state(form, "claim", **of)
     rows, left = arranged(chosen_claims(state, wanted), by, limit)
     if form == "table":
-        show_claims(rows, now, ended(rows))
+        show_table(CLAIMS, rows, now, ended(rows))
     else:
-        show_data(map(claim_data, rows), form)
+        show_data(map(readable, rows), form)
     show_left_out(left, form)
 
 
@@ -130,9 +131,9 @@ def devices(form: str, everything: bool, sort: str | None, limit: int, **of: Any
     state, now, wanted, ended = _asked_state(form, "device", **of)
     rows, left = arranged(chosen_devices(state, wanted), by, limit)
     if form == "table":
-        show_devices(rows, now, ended(rows))
+        show_table(DEVICES, rows, now, ended(rows))
     else:
-        show_data(map(device_data, rows), form)
+        show_data(map(readable, rows), form)
     show_left_out(left, form)
 
 
@@ -292,12 +293,29 @@ def _asked_state(
     return known, now, wanted, ended
 
 
-def chosen_claims(state: State, wanted: Filter = EVERYTHING) -> list[ClaimRow]:
-    return [row for row in claim_rows(state) if wanted.takes(row.concerns(state), row.state)]
+def chosen_claims(state: State, wanted: Filter = EVERYTHING) -> list[Row]:
+    return [row for row in claim_rows(state) if wanted.takes(_claim_concerns(state, row), row["state"])]
 
 
-def chosen_devices(state: State, wanted: Filter = EVERYTHING) -> list[DeviceRow]:
-    return [row for row in device_rows(state) if wanted.takes(row.concerns(state), row.state)]
+def chosen_devices(state: State, wanted: Filter = EVERYTHING) -> list[Row]:
+    return [row for row in device_rows(state) if wanted.takes(_device_concerns(state, row), row["state"])]
+
+
+def _claim_concerns(state: State, row: Row) -> Concerns:
+    claim = state.claims.get(row["uid"])
+    results = claim.allocation.results if claim is not None and claim.allocation is not None else ()
+    had = [resource for one in results if (resource := state.resource_of(one.key)) is not None]
+    asked = (found for one in results if (found := state.model_of_result(one)) is not None)
+    models = {*(one.model for one in had), *(one.model for one in asked)}
+    devices, fabric = {*row["devices"], *(one.uid for one in had)}, state.fabric_of.get(row["node"], "")
+    return Concerns((row["uid"],), devices, (row["node"],), models, (fabric,))
+
+
+def _device_concerns(state: State, row: Row) -> Concerns:
+    parts = (one.partition("/") for one in row["claims"])
+    claims = {uid for namespace, _, name in parts if (uid := state.claim_named.get((namespace, name))) is not None}
+    devices, fabric = (row["uid"], row["device"], row["resource"]), state.fabric_of.get(row["node"], "")
+    return Concerns(claims, devices, (row["node"],), (row["model"],), (fabric,))
 
 
 def _devices_of_claims(history: History) -> dict[str, set[str]]:
@@ -332,25 +350,17 @@ def known_state(text: str, *tables: tuple[str, ...]) -> str:
     return found
 
 
-def show_claims(rows: list[ClaimRow], now: int, empty: str = "no claims") -> None:
-    """Print a table of claims; times count back from `now`."""
-    table(
-        ("claim", "state", "for", "node", "attempt", "devices"),
-        [
-            (r.claim, r.state, duration(now - r.since), r.node, f"{r.cycle}.{r.attempt}", ", ".join(r.devices))
-            for r in rows
-        ],
-        empty,
+CLAIMS = Table(
+    (
+        "claim",
+        "state",
+        since(),
+        "node",
+        ("attempt", lambda row, ages: f"{row['cycle']}.{row['attempt']}"),
+        "devices",
     )
-
-
-def show_devices(rows: list[DeviceRow], now: int, empty: str = "no devices") -> None:
-    """Print a table of devices; times count back from `now`."""
-    table(
-        ("device", "state", "for", "node", "model", "claims"),
-        [(r.device, r.state, duration(now - r.since), r.node, r.model, ", ".join(r.claims)) for r in rows],
-        empty,
-    )
+)
+DEVICES = Table(("device", "state", since(), "node", "model", "claims"))
 
 
 def show_past_claims(past: list[ClaimHistory], history: History) -> None:
@@ -385,58 +395,8 @@ def show_past_devices(past: list[DeviceHistory], history: History) -> None:
 # -- rows ----------------------------------------------------------------------------------------------------------------
 
 
-class ClaimRow(NamedTuple):
-    """A claim in a state; `since` in microseconds, `devices` by UUID or name."""
-
-    claim: str
-    uid: str
-    state: str
-    since: int
-    node: str
-    cycle: int
-    attempt: int
-    devices: tuple[str, ...]
-    pods: tuple[str, ...]
-
-    def concerns(self, state: State) -> Concerns:
-        claim = state.claims.get(self.uid)
-        results = claim.allocation.results if claim is not None and claim.allocation is not None else ()
-        had = [resource for one in results if (resource := state.resource_of(one.key)) is not None]
-        asked = (found for one in results if (found := state.model_of_result(one)) is not None)
-        models = {*(one.model for one in had), *(one.model for one in asked)}
-        return Concerns(
-            (self.uid,),
-            {*self.devices, *(one.uid for one in had)},
-            (self.node,),
-            models,
-            (state.fabric_of.get(self.node, ""),),
-        )
-
-
-class DeviceRow(NamedTuple):
-    """A device in a state; `claims` hold it, `idle_since` is 0 while it is in use."""
-
-    device: str
-    resource: str
-    uid: str
-    state: str
-    since: int
-    node: str
-    model: str
-    claims: tuple[str, ...]
-    idle_since: int
-
-    def concerns(self, state: State) -> Concerns:
-        named = (
-            state.claim_named.get((namespace, name)) for namespace, _, name in (c.partition("/") for c in self.claims)
-        )
-        claims = {uid for uid in named if uid is not None}
-        fabric = state.fabric_of.get(self.node, "")
-        return Concerns(claims, (self.uid, self.device, self.resource), (self.node,), (self.model,), (fabric,))
-
-
-def claim_rows(state: State) -> list[ClaimRow]:
-    """Every claim that has a life, by name."""
+def claim_rows(state: State) -> list[Row]:
+    """Every claim that has a life, by name; `devices` by UUID or name."""
     rows = []
     for uid, life in state.lives.rows.items():
         claim = state.claims.get(uid)
@@ -444,23 +404,23 @@ def claim_rows(state: State) -> list[ClaimRow]:
         devices = [state.face(result.key).uuid or result.device for result in results]
         pods = state.pods_of(claim) if claim is not None else []
         rows.append(
-            ClaimRow(
-                claim=f"{life.namespace}/{life.name}",
-                uid=uid,
-                state=life.state,
-                since=life.since,
-                node=life.node if life.state != RELEASED else "",
-                cycle=life.cycle,
-                attempt=life.attempt,
-                devices=tuple(devices),
-                pods=tuple(f"{pod.namespace}/{pod.name}" for pod in pods),
-            )
+            {
+                "claim": f"{life.namespace}/{life.name}",
+                "uid": uid,
+                "state": life.state,
+                "since": life.since,
+                "node": life.node if life.state != RELEASED else "",
+                "cycle": life.cycle,
+                "attempt": life.attempt,
+                "devices": devices,
+                "pods": [f"{pod.namespace}/{pod.name}" for pod in pods],
+            }
         )
-    return sorted(rows, key=lambda row: (row.claim, row.uid))
+    return sorted(rows, key=lambda row: (row["claim"], row["uid"]))
 
 
-def device_rows(state: State) -> list[DeviceRow]:
-    """Every composable device, by node and name."""
+def device_rows(state: State) -> list[Row]:
+    """Every composable device, by node and name; `claims` hold it, `idle_since` is 0 while it is in use."""
     rows = []
     for uid, life in state.devices.rows.items():
         resource = state.resources.get(uid)
@@ -470,28 +430,16 @@ def device_rows(state: State) -> list[DeviceRow]:
         holders = {holder for key in keys for holder in state.having[key]}
         claims = {f"{c.namespace}/{c.name}" for holder in holders if (c := state.claims.get(holder)) is not None}
         rows.append(
-            DeviceRow(
-                device=resource.uuid if resource is not None and resource.uuid else "(not known yet)",
-                resource=resource.name if resource is not None else "",
-                uid=uid,
-                state=life.state,
-                since=life.since,
-                node=resource.node if resource is not None else "",
-                model=life.model,
-                claims=tuple(sorted(claims)),
-                idle_since=life.idle_since,
-            )
+            {
+                "device": resource.uuid if resource is not None and resource.uuid else "(not known yet)",
+                "resource": resource.name if resource is not None else "",
+                "uid": uid,
+                "state": life.state,
+                "since": life.since,
+                "node": resource.node if resource is not None else "",
+                "model": life.model,
+                "claims": sorted(claims),
+                "idle_since": life.idle_since,
+            }
         )
-    return sorted(rows, key=lambda row: (row.node, row.device, row.uid))
-
-
-def claim_data(row: ClaimRow) -> dict[str, object]:
-    return {**row._asdict(), "since": rfc3339(row.since)}
-
-
-def device_data(row: DeviceRow) -> dict[str, object]:
-    return {
-        **row._asdict(),
-        "since": rfc3339(row.since),
-        "idle_since": rfc3339(row.idle_since) if row.idle_since else None,
-    }
+    return sorted(rows, key=lambda row: (row["node"], row["device"], row["uid"]))

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 
 from dds_adapters.plugins import component_of
 from dds_adapters.sql import SqlLog
-from dds_commands.groups import GROUP_HEADINGS, group_cells, group_rows, order_rows
+from dds_commands.groups import GROUPS, group_rows, order_rows
 from dds_commands.groups import waiting_rows as pods_waiting
 from dds_commands.parameters import output_options, require_end, source_arguments
-from dds_commands.pools import pool_data, pool_rows
+from dds_commands.pools import pool_rows
+from dds_commands.rows import Ages, Row, Table, field, readable, show_table, show_tables, since, titled, until
 from dds_commands.running import FINE, VERIFICATION
-from dds_commands.screen import counted, note, progress, show, show_json, show_jsonl, style, table, width
+from dds_commands.screen import counted, note, progress, show, show_json, show_jsonl, style, width
 from dds_commands.sources import Log, Opened, Recording, is_live, is_recorded, silence, silence_words
-from dds_commands.status_data import alerts_of, part_data, readable, status_data, trouble_data
+from dds_commands.status_data import alerts_of, part_data, status_data, trouble_data
 from dds_commands.timelines import brief
 from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.autoscaler.state import Fleet
@@ -33,22 +34,16 @@ from dds_core.publisher.state import PoolState
 from dds_core.replay import fold_log, moments
 from dds_core.scaler.component import SCALER
 from dds_core.timeline import Entry, as_data, render_lines
-from dds_core.timeline.clock import duration, rfc3339
+from dds_core.timeline.clock import rfc3339
 from dds_core.timeline.phrases import spoken
 
 # -- a scaler ------------------------------------------------------------------------------------------------------------
 
-Data = Mapping[str, Any]
-Cells = Callable[[Data, "Ages"], Sequence[str]]
-Table = tuple[str, str, tuple[str, ...], Cells]
-"""Title, key of the rows in the data, headings, and the function that gives a row's cells."""
 
-
-def show_status(data: Data, now: int, most: int) -> None:
+def show_status(data: Row, now: int, most: int) -> None:
     """Print a scaler's status; times count back from `now` (microseconds). Empty tables are left out; a table has `most` rows at
     most, since people read this in a hurry."""
-    ages = Ages(now)
-    for line in head_lines(data, ages):
+    for line in head_lines(data, Ages(now)):
         show(line)
     show("")
     show(f"claims: {_numbers(data['claims'])}")
@@ -56,25 +51,15 @@ def show_status(data: Data, now: int, most: int) -> None:
         strange = f"; {row['unexplained']} that no ComposableResource names" if row["unexplained"] else ""
         show(f"devices {row['model']}: {_numbers(row['states'])}; {row['free']} in the pool{strange}")
     show(f"attaches under way: {data['attaches_under_way']}, at most {data['attaches_at_most']} without a pool")
-    _show_waiting(data, ages)
-    show_tables(data, ages, most, _TABLES)
+    if data["waiting_count"]:
+        rest = data["waiting_count"] - len(data["waiting"])
+        more = f", the {len(data['waiting'])} that wait longest" if rest else ""
+        titled(f"{counted(data['waiting_count'], 'claim')} waiting{more}")
+        show_table(_WAITING, data["waiting"], now)
+    show_tables(data, now, most, _TABLES)
 
 
-class Ages:
-    """Words for the distance of an instant from now."""
-
-    def __init__(self, now: int) -> None:
-        self._now = now
-
-    def since(self, at: int) -> str:
-        """The time since an instant; "-" for 0 (never)."""
-        return duration(max(0, self._now - at)) if at else "-"
-
-    def until(self, at: int) -> str:
-        return f"in {duration(at - self._now)}" if at > self._now else "now"
-
-
-def head_lines(data: Data, ages: Ages) -> list[str]:
+def head_lines(data: Row, ages: Ages) -> list[str]:
     """The log, the process that writes it, the mode, and what stops all decisions."""
     dress = style()
     lines = []
@@ -109,98 +94,38 @@ def _numbers(states: Mapping[str, int]) -> str:
     return ", ".join(f"{number} {state}" for state, number in states.items()) or "none"
 
 
-def show_tables(data: Data, ages: Ages, most: int, tables: Sequence[Table]) -> None:
-    """Print the first `most` rows of each table; an empty table is left out."""
-    for title, key, headings, cells in tables:
-        if data[key]:
-            titled(title)
-            table(headings, [cells(row, ages) for row in data[key][:most]], "")
-            if len(data[key]) > most:
-                show(f"… and {len(data[key]) - most} more, with --most or --json")
+_WAITING = Table(("claim", "state", since(), "node", ("model", field("models", "-")), "why"))
 
-
-def titled(title: str) -> None:
-    """Print an empty line and a heading."""
-    show("")
-    show(style()(title, "name"))
-
-
-def _show_waiting(data: Data, ages: Ages) -> None:
-    if not data["waiting_count"]:
-        return
-    rest = data["waiting_count"] - len(data["waiting"])
-    more = f", the {len(data['waiting'])} that wait longest" if rest else ""
-    titled(f"{counted(data['waiting_count'], 'claim')} waiting{more}")
-    table(
-        ("claim", "state", "for", "node", "model", "why"),
-        [
-            (
-                row["claim"],
-                row["state"],
-                ages.since(row["since"]),
-                row["node"],
-                ", ".join(row["models"]) or "-",
-                row["why"],
-            )
-            for row in data["waiting"]
-        ],
-        "",
-    )
-
-
-COMMON: tuple[Table, ...] = (
-    (
+COMMON = (
+    Table(
+        (("write", field("action")), "of", ("times", field("count")), until("again", "again_at")),
         "refused writes",
         "refused",
-        ("write", "of", "times", "again"),
-        lambda row, ages: (row["action"], row["of"], str(row["count"]), ages.until(row["again_at"])),
     ),
-    (
-        "alerts",
-        "alerts",
-        ("of", "reason", "text"),
-        lambda row, ages: (row["of"], row["reason"], row["text"]),
-    ),
-    (
+    Table(("of", "reason", "text"), "alerts", "alerts"),
+    Table(
+        ("of", "field", "reason"),
         "objects that were not as expected, each told once; some may be mended by now",
         "rejected",
-        ("of", "field", "reason"),
-        lambda row, ages: (row["of"], row["field"], row["reason"]),
     ),
 )
 """Tables of problems that every component can have."""
 
-_TABLES: tuple[Table, ...] = (
-    (
-        "orders that the requests do not show yet",
-        "orders",
-        ("node", "model", "request", "size", "for"),
-        lambda row, ages: (row["node"], row["model"], row["request"], str(row["size"]), ages.since(row["since"])),
-    ),
-    (
+_TABLES = (
+    Table(("node", "model", "request", "size", since()), "orders that the requests do not show yet", "orders"),
+    Table(
+        (
+            "claim",
+            "pod",
+            "node",
+            ("how", lambda row, ages: row["steering"] + (", steered" if row["steered"] else "")),
+            since(),
+        ),
         "hand-overs under way",
         "hand_overs",
-        ("claim", "pod", "node", "how", "for"),
-        lambda row, ages: (
-            row["claim"],
-            row["pod"] or "-",
-            row["node"],
-            row["steering"] + (", steered" if row["steered"] else ""),
-            ages.since(row["since"]),
-        ),
     ),
-    (
-        "devices on their way back to the pool",
-        "fences",
-        ("device", "node", "model", "stage", "for"),
-        lambda row, ages: (row["device"], row["node"], row["model"], row["stage"], ages.since(row["since"])),
-    ),
-    (
-        "cool-downs",
-        "cool_downs",
-        ("node", "model", "ends", "after"),
-        lambda row, ages: (row["node"], row["model"], ages.until(row["until"]), row["reason"]),
-    ),
+    Table(("device", "node", "model", "stage", since()), "devices on their way back to the pool", "fences"),
+    Table(("node", "model", until("ends", "until"), ("after", field("reason"))), "cool-downs", "cool_downs"),
     *COMMON,
 )
 
@@ -216,7 +141,7 @@ _KEPT = {
 
 def pools_status(head: Head, state: PoolState) -> dict[str, Any]:
     """A publisher's status as plain data, from its state and its log's head. Pools that differ from their decision come first."""
-    rows = sorted(pool_rows(state), key=lambda row: row.as_decided is not False)
+    rows = sorted(pool_rows(state), key=lambda row: row["as_decided"] is not False)
     alerts = [one for one in alerts_of(state.last_emitted.rows) if not _is_over(state, one)]
     return {
         **part_data(head, state, state.config),
@@ -229,7 +154,7 @@ def pools_status(head: Head, state: PoolState) -> dict[str, Any]:
         "stocks": [
             {"fabric": one.fabric, "model": one.model, "free": one.free} for _, one in sorted(state.stocks.rows.items())
         ],
-        "pools": [_pool(pool_data(row), row.since) for row in rows],
+        "pools": [_pool(row) for row in rows],
         **trouble_data(state, alerts, lambda of: spoken(_name(state, of, *_POOLS))),
     }
 
@@ -242,9 +167,9 @@ def _is_over(state: PoolState, alert: Alerted) -> bool:
     return key is not None and (row is None or state.shows(key, row))
 
 
-def _pool(data: Mapping[str, Any], since: int) -> dict[str, Any]:
+def _pool(row: Row) -> dict[str, Any]:
     """A pool without the names of its devices: there may be thousands."""
-    return {**{key: value for key, value in data.items() if key not in ("names", "held_names")}, "since": since}
+    return {key: value for key, value in row.items() if key not in ("names", "held_names")}
 
 
 def _name(state: Any, uid: str, *tables: str) -> str:
@@ -259,15 +184,14 @@ _POOLS = ("slices", "hosts", "claims", "resources")
 _FLEET = ("workers", "loads", "claims", "slices", "resources")
 
 
-def show_pools_status(data: Data, now: int, most: int) -> None:
+def show_pools_status(data: Row, now: int, most: int) -> None:
     """Print a publisher's status; times count back from `now` (microseconds). Empty tables are left out."""
-    ages = Ages(now)
-    for line in (*head_lines(data, ages), *_fabric_lines(data)):
+    for line in (*head_lines(data, Ages(now)), *_fabric_lines(data)):
         show(line)
-    show_tables(data, ages, most, _POOL_TABLES)
+    show_tables(data, now, most, _POOL_TABLES)
 
 
-def _fabric_lines(data: Data) -> list[str]:
+def _fabric_lines(data: Row) -> list[str]:
     dress = style()
     lines = [f"fabric: {counted(data['machines'], 'machine')} in {counted(len(data['fabrics']), 'fabric')}"]
     if not data["listed_at"]:
@@ -280,33 +204,30 @@ def _fabric_lines(data: Data) -> list[str]:
     return lines
 
 
-def _is_of(pool: Data, stock: Data) -> bool:
+def _is_of(pool: Row, stock: Row) -> bool:
     return (pool["fabric"], pool["model"]) == (stock["fabric"], stock["model"])
 
 
-def _cells(row: Data, ages: Ages) -> tuple[str, ...]:
+def _decided(row: Row, ages: Ages) -> str:
     wanted = "-" if row["wanted"] is None else str(row["wanted"])
-    if row["as_decided"] is False:
-        wanted = f"{wanted} for {ages.since(row['since'])}, not seen yet"
-    return (
-        row["pool"],
-        row["owner"] or "-",
-        str(row["slices"]),
-        str(row["devices"]),
-        str(row["held"]),
-        str(row["free"]),
-        str(row["stock"]) if row["stock"] is not None else "-",
-        ", ".join(row["tainted"]) or "-",
-        wanted,
-    )
+    return f"{wanted} for {ages.since(row['since'])}, not seen yet" if row["as_decided"] is False else wanted
 
 
-_POOL_TABLES: tuple[Table, ...] = (
-    (
+_POOL_TABLES = (
+    Table(
+        (
+            "pool",
+            ("owner", field("owner", "-")),
+            "slices",
+            "devices",
+            "held",
+            "free",
+            ("in stock", field("stock")),
+            ("tainted", field("tainted", "-")),
+            ("decided", _decided),
+        ),
         "pools",
         "pools",
-        ("pool", "owner", "slices", "devices", "held", "free", "in stock", "tainted", "decided"),
-        _cells,
     ),
     *COMMON,
 )
@@ -328,29 +249,22 @@ def groups_status(head: Head, state: Fleet) -> dict[str, Any]:
     }
 
 
-def show_groups_status(data: Data, now: int, most: int) -> None:
+def show_groups_status(data: Row, now: int, most: int) -> None:
     """Print an autoscaler's status; times count back from `now` (microseconds). Empty tables are left out."""
-    ages = Ages(now)
     servers = f"{counted(data['servers'], 'server')} in {counted(len(data['groups']), 'group')}"
-    for line in (*head_lines(data, ages), servers):
+    for line in (*head_lines(data, Ages(now)), servers):
         show(line)
-    show_tables(data, ages, most, _GROUP_TABLES)
+    show_tables(data, now, most, _GROUP_TABLES)
 
 
-_GROUP_TABLES: tuple[Table, ...] = (
-    ("groups, as Cluster Autoscaler sees them", "groups", GROUP_HEADINGS, lambda row, ages: group_cells(row)),
-    (
+_GROUP_TABLES = (
+    Table(GROUPS.columns, "groups, as Cluster Autoscaler sees them", "groups"),
+    Table(
+        (("order or node", field("order")), "group", "state", since(), ("why", field("why", "-"))),
         "servers that come and go",
         "servers_under_way",
-        ("order or node", "group", "state", "for", "why"),
-        lambda row, ages: (row["order"], row["group"], row["state"], ages.since(row["since"]), row["why"] or "-"),
     ),
-    (
-        "pods that wait",
-        "pods_waiting",
-        ("pod", "what helps", "why"),
-        lambda row, ages: (row["pod"], row["helps"], row["why"]),
-    ),
+    Table(("pod", ("what helps", field("helps")), "why"), "pods that wait", "pods_waiting"),
     *COMMON,
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,15 +18,10 @@ from dds_core.model import Observed
 from dds_core.scaler.ordering import in_flight_cap
 from dds_core.scaler.state import State
 from dds_core.scaler.waiting import stage_of, waiting_rows
-from dds_core.timeline.clock import rfc3339
 
 # -- the whole status ----------------------------------------------------------------------------------------------------
 
 _alert = msgspec.json.Decoder(Alerted)
-
-
-INSTANTS = frozenset({"recorded_at", "at", "epoch_at", "synced_at", "since", "until", "again_at", "listed_at"})
-"""Keys whose values are instants: microseconds since 1970-01-01 UTC, 0 for never."""
 
 
 def status_data(head: Head, state: State, most: int) -> dict[str, Any]:
@@ -40,7 +36,7 @@ def status_data(head: Head, state: State, most: int) -> dict[str, Any]:
         "synced": state.synced,
         "synced_at": state.synced_at,
         "stale": sorted(state.stale),
-        "claims": _counted(CLAIM_STATES, [row.state for row in claim_rows(state)]),
+        "claims": _counted(CLAIM_STATES, [row["state"] for row in claim_rows(state)]),
         "waiting_count": len(waiting),
         "waiting": [row._asdict() for row in waiting[:most]],
         "attaches_under_way": state.units_coming,
@@ -50,9 +46,7 @@ def status_data(head: Head, state: State, most: int) -> dict[str, Any]:
         "devices": _devices(state),
         "fences": _fences(state),
         "cool_downs": _cool_downs(state),
-        "refused": _refused(state),
-        "alerts": _alerts(state),
-        "rejected": _rejected(state),
+        **trouble_data(state, alerts_of(state.last_emitted.rows), partial(name_of, state)),
     }
 
 
@@ -102,16 +96,6 @@ def trouble_data(state: Any, alerts: Iterable[Alerted], name: Callable[[str], st
     }
 
 
-def readable(data: Any) -> Any:
-    """The same data with instants in RFC 3339, None for never."""
-    if isinstance(data, dict):
-        return {
-            key: (rfc3339(value) if value else None) if key in INSTANTS else readable(value)
-            for key, value in data.items()
-        }
-    return [readable(one) for one in data] if isinstance(data, list) else data
-
-
 def name_of(state: State, uid: str) -> str:
     """The name of an object, with its namespace; the uid if the state does not have the object."""
     tables = (state.claims, state.pods, state.nodes, state.resources, state.requests, state.rules)
@@ -158,12 +142,12 @@ def _hand_overs(state: State) -> list[dict[str, Any]]:
 def _devices(state: State) -> list[dict[str, Any]]:
     """For each model the number of devices by state, and the number that the pools list as free."""
     rows = device_rows(state)
-    names = sorted({*state.models, *(row.model for row in rows)})
+    names = sorted({*state.models, *(row["model"] for row in rows)})
     nodes = {node for node, _ in state.unexplained.rows.values()}
     return [
         {
             "model": name,
-            "states": _counted(DEVICE_STATES, [row.state for row in rows if row.model == name]),
+            "states": _counted(DEVICE_STATES, [row["state"] for row in rows if row["model"] == name]),
             "free": sum(state.pools[key].free for key in state.pools_of_model[name]),
             "unexplained": sum(len(state.unexplained_at(node, name)) for node in nodes),
         }
@@ -194,25 +178,6 @@ def _cool_downs(state: State) -> list[dict[str, Any]]:
     ]
 
 
-def _refused(state: State) -> list[dict[str, Any]]:
-    return [
-        {"action": action, "of": name_of(state, target), "count": row.count, "again_at": row.until}
-        for (action, target), row in sorted(state.refusals.rows.items(), key=lambda item: (item[1].until, item[0]))
-    ]
-
-
 def alerts_of(shown: Mapping[tuple[str, str], bytes]) -> list[Alerted]:
     """The alerts among the decisions that a state has emitted last."""
     return [_alert.decode(data) for (kind, _), data in sorted(shown.items()) if kind == Alerted.__name__]
-
-
-def _alerts(state: State) -> list[dict[str, Any]]:
-    told = alerts_of(state.last_emitted.rows)
-    return [{"of": name_of(state, one.of), "reason": one.reason, "text": one.text} for one in told]
-
-
-def _rejected(state: State) -> list[dict[str, Any]]:
-    return [
-        {"of": name_of(state, uid), "field": field, "reason": reason}
-        for uid, field, reason in sorted(state.rejections.rows)
-    ]

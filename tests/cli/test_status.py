@@ -14,9 +14,10 @@ from msgspec.structs import replace
 
 from dds_adapters.sql import Database, upgrade
 from dds_commands.replaying import sealed, with_checkpoint
+from dds_commands.rows import readable
 from dds_commands.sources import Log, Recording, folded, silence
 from dds_commands.status import LogView, pools_status, show_status
-from dds_commands.status_data import readable, status_data
+from dds_commands.status_data import status_data
 from dds_core.engine import Step
 from dds_core.events import Alerted, Rejected, Stale, WriteRefused, difference
 from dds_core.lifecycle import ATTACHED, ATTACHING

@@ -129,8 +129,8 @@ class Running:
         return sum(float(number) * _UNITS[unit] for number, unit in parts) if parts and whole else None
 
 
-def cluster_autoscaler(context: ExaminationContext, scaler: Policy | None = None) -> Iterator[Finding]:
-    """The flags of each Cluster Autoscaler; `scaler` is the scaler's policy if known."""
+def cluster_autoscaler(context: ExaminationContext) -> Iterator[Finding]:
+    """The flags of each Cluster Autoscaler."""
     policy = context.autoscaling or AutoscalePolicy()
     try:
         found = {tuple(sorted(one.flags.items())): one for one in _running(context.objects("pods"))}.values()
@@ -139,7 +139,7 @@ def cluster_autoscaler(context: ExaminationContext, scaler: Policy | None = None
         return
     asking = [one for one in found if one.flags.get("cloud-provider") == "externalgrpc"]
     for one in asking:
-        yield from _flags(one, policy, scaler)
+        yield from _flags(one, policy, context.scaler)
     if not asking:
         yield _nobody_asks([one.where for one in found], policy)
 

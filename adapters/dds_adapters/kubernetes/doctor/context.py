@@ -71,7 +71,8 @@ class Unreadable(DdsError):
 class ExaminationContext:
     """One cluster under one policy. `where` is the server's name; `now` gives microseconds of this machine's clock.
 
-    `publishing` is the publisher's policy, None if the publisher is not examined; `autoscaling` is that of the autoscaler.
+    `scaler`, `publishing` and `autoscaling` are the components' policies, None for one that is not examined; `policy` is the
+    scaler's in any case.
     `bare_metal_hosts`: these say which machine a node is. `has_machines`: the autoscaler's servers are Machines of this
     cluster.
     """
@@ -91,6 +92,7 @@ class ExaminationContext:
     ) -> None:
         self.where = where
         self.now = now
+        self.scaler = policy
         self.policy = policy or Policy()
         self.publishing = publishing
         self.bare_metal_hosts = bare_metal_hosts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from dds_adapters.kubernetes.cluster import Asking, Refused
 from dds_adapters.kubernetes.decode import config
@@ -26,67 +26,66 @@ from dds_adapters.kubernetes.doctor.configuration import Journal
 from dds_adapters.kubernetes.doctor.context import ExaminationContext
 from dds_adapters.kubernetes.doctor.fabric import Manager
 from dds_adapters.kubernetes.doctor.findings import Finding, Level, failed, sound, unknown
+from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.autoscaler.policy import AutoscalePolicy
 from dds_core.errors import DdsError
+from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.policy import PublishPolicy
+from dds_core.scaler.component import SCALER
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State
 
 _P = TypeVar("_P")
-Check = Callable[[ExaminationContext], Iterable[Finding]]
+ANSWER, CLUSTER = "answer", "cluster"
 
-FIRST_CHECKS: tuple[tuple[str, Check], ...] = (
-    ("server", server.reachable),
-    ("authentication", server.authentication),
-)
-"""Without these nothing else in the cluster is checked."""
 
-CLUSTER_CHECKS: tuple[tuple[str, Check], ...] = (
-    ("release", server.release),
-    ("kinds", server.kinds),
-    ("clock", server.clock),
-    ("binding conditions", server.binding_conditions),
-    ("scheduler gates", server.scheduler_gates),
-    ("config map", configuration.config_map),
-    ("models", configuration.models),
-    ("drivers", configuration.drivers),
-    ("nodes", fleet.nodes),
-    ("pools", fleet.pools),
-    ("promises", fleet.promises),
-    ("publishers", fleet.publishers),
-    ("classes", fleet.classes),
-    ("claims", fleet.claims),
-)
-"""Checks for every component, in the order of the output."""
+class Check(NamedTuple):
+    """A check: `topic` of its findings, what it `needs`, the function that makes the findings, each with its mend.
 
-SCALER_CHECKS: tuple[tuple[str, Check], ...] = (
-    ("operator", server.custom_kinds),
-    ("taint rules", operating.taint_rules),
-    ("operator deployment", operating.deployment),
-    ("operator rights", operating.rights),
-    ("operator webhook", operating.webhook),
-    ("operator looks", operating.looks),
-    ("permissions", permissions.permissions),
-    ("guard", guarding.guarded),
-    ("holds", guarding.holds),
-    ("scheduler", scheduling.schedulers),
-    ("beside", fleet.beside),
-)
-"""Checks for the scaler alone."""
+    `needs`: ANSWER: a kubeconfig. CLUSTER: a server that answers and knows the user. A component: that it is examined, too."""
 
-PUBLISHER_CHECKS: tuple[tuple[str, Check], ...] = (
-    ("publisher rights", permissions.publisher_permissions),
-    ("device fields", publishing.kept_fields),
-    ("device info", publishing.device_info),
-    ("pool owners", publishing.owners),
-)
-"""Checks for the publisher alone."""
+    topic: str
+    needs: str
+    look: Callable[[ExaminationContext], Iterable[Finding]]
 
-AUTOSCALER_CHECKS: tuple[tuple[str, Check], ...] = (
-    ("autoscaler rights", permissions.autoscaler_permissions),
-    ("server templates", autoscaling.templates),
+
+CHECKS: tuple[Check, ...] = (
+    Check("server", ANSWER, server.reachable),
+    Check("authentication", ANSWER, server.authentication),
+    Check("release", CLUSTER, server.release),
+    Check("kinds", CLUSTER, server.kinds),
+    Check("clock", CLUSTER, server.clock),
+    Check("binding conditions", CLUSTER, server.binding_conditions),
+    Check("scheduler gates", CLUSTER, server.scheduler_gates),
+    Check("config map", CLUSTER, configuration.config_map),
+    Check("models", CLUSTER, configuration.models),
+    Check("drivers", CLUSTER, configuration.drivers),
+    Check("nodes", CLUSTER, fleet.nodes),
+    Check("pools", CLUSTER, fleet.pools),
+    Check("promises", CLUSTER, fleet.promises),
+    Check("publishers", CLUSTER, fleet.publishers),
+    Check("classes", CLUSTER, fleet.classes),
+    Check("claims", CLUSTER, fleet.claims),
+    Check("operator", SCALER.name, server.custom_kinds),
+    Check("taint rules", SCALER.name, operating.taint_rules),
+    Check("operator deployment", SCALER.name, operating.deployment),
+    Check("operator rights", SCALER.name, operating.rights),
+    Check("operator webhook", SCALER.name, operating.webhook),
+    Check("operator looks", SCALER.name, operating.looks),
+    Check("permissions", SCALER.name, permissions.permissions),
+    Check("guard", SCALER.name, guarding.guarded),
+    Check("holds", SCALER.name, guarding.holds),
+    Check("scheduler", SCALER.name, scheduling.schedulers),
+    Check("beside", SCALER.name, fleet.beside),
+    Check("publisher rights", PUBLISHER.name, permissions.publisher_permissions),
+    Check("device fields", PUBLISHER.name, publishing.kept_fields),
+    Check("device info", PUBLISHER.name, publishing.device_info),
+    Check("pool owners", PUBLISHER.name, publishing.owners),
+    Check("autoscaler rights", AUTOSCALER.name, permissions.autoscaler_permissions),
+    Check("server templates", AUTOSCALER.name, autoscaling.templates),
+    Check("cluster autoscaler", AUTOSCALER.name, autoscaling.cluster_autoscaler),
 )
-"""Checks for the autoscaler alone, before those of Cluster Autoscaler."""
+"""Every check of the cluster, in the order of the output."""
 
 
 class Server(Asking, Protocol):
@@ -140,6 +139,7 @@ class Examined:
 def examine(examined: Examined) -> Iterator[Finding]:
     """Every finding, as it is made: of the server, the fabric, the policies, then the logs."""
     given = examined.publisher
+    # the settings first, as every check of the cluster is made under the policies that are in force
     rules, of_policy = _read("policy", examined.policy, Policy(), configuration.in_short)
     usual, policy_of = PublishPolicy(), given.policy if given is not None else None
     published, of_publishing = _read("publish policy", policy_of, usual, configuration.of_publisher)
@@ -151,6 +151,7 @@ def examine(examined: Examined) -> Iterator[Finding]:
     machines, of_machines = _read(
         "machines", rack.machines if rack is not None else None, None, partial(autoscaling.machines, known)
     )
+    # then the cluster; where it cannot be reached, the rest is examined without it
     context: ExaminationContext | None = None
     try:
         found = examined.connect()
@@ -158,7 +159,7 @@ def examine(examined: Examined) -> Iterator[Finding]:
             found,
             found.where,
             examined.now,
-            policy=rules,
+            policy=rules if examined.policy is not None else None,
             namespace=examined.namespace,
             publishing=published if given is not None else None,
             bare_metal_hosts=given is not None and given.bare_metal_hosts,
@@ -167,9 +168,8 @@ def examine(examined: Examined) -> Iterator[Finding]:
         )
     except DdsError as problem:
         yield failed("server", problem, "error")
-    reached = (yield from _first(context)) if context is not None else False
-    if context is not None and reached:
-        yield from _cluster(context, examined)
+    reached = context is not None and (yield from _cluster(context, examined))
+    # the fabric next, by what the cluster says of models and nodes; then the findings about the settings, and the logs
     if given is not None:
         yield from _fabric(given, context if reached else None, examined.now)
     yield from of_policy
@@ -192,28 +192,20 @@ def _read(
     return rules, list(in_short(rules))
 
 
-def _first(context: ExaminationContext) -> Generator[Finding, None, bool]:
-    """Whether the server answers and knows the user; otherwise it gets no further requests."""
-    for check, look in FIRST_CHECKS:
-        first = list(alone(check, partial(look, context), "error"))
-        yield from first
-        if not sound(first):
-            yield unknown("cluster", "everything else in the cluster was not looked at")
-            return False
+def _cluster(context: ExaminationContext, examined: Examined) -> Generator[Finding, None, bool]:
+    """The checks of what is examined. False if the server does not answer or know the user: then it gets no further requests."""
+    parts = {SCALER.name: examined.policy, PUBLISHER.name: examined.publisher, AUTOSCALER.name: examined.autoscaler}
+    there = {CLUSTER, *(name for name, part in parts.items() if part is not None)}
+    for topic, needs, look in CHECKS:
+        if needs == ANSWER:
+            first = list(alone(topic, partial(look, context), "error"))
+            yield from first
+            if not sound(first):
+                yield unknown("cluster", "everything else in the cluster was not looked at")
+                return False
+        elif needs in there:
+            yield from alone(topic, partial(look, context))
     return True
-
-
-def _cluster(context: ExaminationContext, examined: Examined) -> Iterator[Finding]:
-    checks = list(CLUSTER_CHECKS)
-    if examined.policy is not None:
-        checks += SCALER_CHECKS
-    if examined.publisher is not None:
-        checks += PUBLISHER_CHECKS
-    if examined.autoscaler is not None:
-        scaler = context.policy if examined.policy is not None else None
-        checks += (*AUTOSCALER_CHECKS, ("cluster autoscaler", partial(autoscaling.cluster_autoscaler, scaler=scaler)))
-    for check, look in checks:
-        yield from alone(check, partial(look, context))
 
 
 def _fabric(examined: Publisher, context: ExaminationContext | None, now: Callable[[], int]) -> Iterator[Finding]:

@@ -121,7 +121,7 @@ def started(
 
 
 def look(clinic: DoctorLab, scaler: Policy | None = None, autoscale: AutoscalePolicy = LIVE) -> list[Finding]:
-    return list(autoscaling.cluster_autoscaler(clinic.context(autoscaling=autoscale), scaler))
+    return list(autoscaling.cluster_autoscaler(clinic.context(scaler, autoscaling=autoscale)))
 
 
 def without(flag: str, *instead: str) -> list[str]:

@@ -15,6 +15,7 @@ from dds_adapters.fabric.connections import trusting
 from dds_adapters.kubernetes.doctor import Finding
 from dds_adapters.kubernetes.doctor.fabric import Certificate, Login, Untrusted, certificate_of, fabric
 from dds_commands.doctor import FabricManager, is_named
+from dds_commands.live_options import OfFabric
 from dds_core.errors import DdsError
 from dds_core.publisher.model import FreeDevice, Limit, Machine, PoolModel, Stock
 from dds_lab.manager import Fault, Manager, ManagerSettings
@@ -377,10 +378,6 @@ def test_a_certificate_that_is_none(text: str, tmp_path: Path, stack: ExitStack)
 
 # -- settings ----------------------------------------------------------------------------------------------------------
 
-NOTHING = dict.fromkeys(
-    ("fabric", "fabric_endpoint", "tenant_id", "cluster_id", "credentials_folder", "inventory"), None
-)
-
 
 @pytest.mark.parametrize(
     ("given", "environment", "named"),
@@ -393,7 +390,7 @@ NOTHING = dict.fromkeys(
     ],
 )
 def test_a_fabric_is_named_or_not(given: dict[str, str], environment: dict[str, str], named: bool) -> None:
-    assert is_named({**NOTHING, **given}, environment) is named
+    assert is_named(OfFabric(**given), environment) is named
 
 
 def test_an_inventory_is_its_own_manager(tmp_path: Path, stack: ExitStack, clinic: DoctorLab) -> None:
