@@ -104,10 +104,9 @@ class Custom(Strategy):
 
     def check_update(self, new: Object, old: Object, subresource: str) -> list[Cause]:
         fresh, before = new["metadata"], old["metadata"]
-        change = [] if fresh is before else meta.check_change(fresh, before)
-        found = [] if fresh is before else meta.check_changed(fresh, before)
+        change = [] if fresh is before else list(meta.check_change(fresh, before))
         # A real server checks changes of metadata twice: once for all kinds and once for custom ones.
-        found = [*found, *change, *change]
+        found = [*(() if fresh is before else meta.check_changed(fresh, before)), *change, *change]
         if subresource == "status":
             child = self.schema.fields.get("status")
             if child is None or new.get("status") is old.get("status"):

@@ -1,5 +1,7 @@
 """CustomResourceDefinition: checks, and the status that a server gives it."""
 
+from collections.abc import Iterable, Iterator
+
 from dds_lab.api import names
 from dds_lab.api.kinds import Object
 from dds_lab.api.rules import causes, structural
@@ -33,37 +35,34 @@ class Definitions(BuiltIn):
         """The names are accepted and the kind is established at once; a real server's controllers take a moment."""
         return new if subresource else accepted(new, self.second())
 
-    def check(self, obj: Object) -> list[Cause]:
+    def check(self, obj: Object) -> Iterator[Cause]:
         spec = obj.get("spec") or {}
         given = spec.get("names") or {}
-        found = _check_names(obj, spec, given)
+        yield from _check_names(obj, spec, given)
         if spec.get("scope") not in SCOPES:
-            found.append(causes.not_supported("spec.scope", spec.get("scope") or "", SCOPES))
+            yield causes.not_supported("spec.scope", spec.get("scope") or "", SCOPES)
         if spec.get("preserveUnknownFields"):
             why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
-            found.append(causes.invalid("spec.preserveUnknownFields", True, why))
+            yield causes.invalid("spec.preserveUnknownFields", True, why)
         if (spec.get("conversion") or {}).get("strategy") != "None":
-            found.append(
-                causes.not_supported("spec.conversion.strategy", spec["conversion"].get("strategy") or "", ("None",))
-            )
-        return found + _check_versions(spec)
+            yield causes.not_supported("spec.conversion.strategy", spec["conversion"].get("strategy") or "", ("None",))
+        yield from _check_versions(spec)
 
-    def check_change(self, new: Object, old: Object, subresource: str) -> list[Cause]:
+    def check_change(self, new: Object, old: Object, subresource: str) -> Iterator[Cause]:
         if subresource == "status":
-            return []
+            return
         spec, before = new.get("spec") or {}, old.get("spec") or {}
-        found = [] if spec is before else self.check(new)
+        yield from [] if spec is before else self.check(new)
         for key in ("scope", "group"):
             if is_established(old) and spec.get(key) != before.get(key):
-                found.append(causes.immutable(f"spec.{key}", spec.get(key)))
+                yield causes.immutable(f"spec.{key}", spec.get(key))
         stored = set((old.get("status") or {}).get("storedVersions") or ())
         missing = stored - {version.get("name") for version in spec.get("versions") or ()}
         for name in sorted(missing):
             why = (
                 f"missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions"
             )
-            found.append(causes.invalid("status.storedVersions", [name], why))
-        return found
+            yield causes.invalid("status.storedVersions", [name], why)
 
 
 def is_established(obj: Object) -> bool:
@@ -94,66 +93,62 @@ def _condition(kind: str, reason: str, message: str, second: str) -> Object:
     return {"type": kind, "status": "True", "lastTransitionTime": second, "reason": reason, "message": message}
 
 
-def _check_names(obj: Object, spec: Object, given: Object) -> list[Cause]:
-    found: list[Cause] = []
+def _check_names(obj: Object, spec: Object, given: Object) -> Iterator[Cause]:
     group, plural = spec.get("group") or "", given.get("plural") or ""
     name = obj["metadata"].get("name") or ""
     if name != f"{plural}.{group}":
-        found.append(causes.invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
+        yield causes.invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
     if not group:
-        found.append(causes.required("spec.group"))
+        yield causes.required("spec.group")
     else:
-        found += causes.invalids("spec.group", group, names.dns_subdomain(group))
+        yield from causes.invalids("spec.group", group, names.dns_subdomain(group))
         if "." not in group:
-            found.append(causes.invalid("spec.group", group, "should be a domain with at least one dot"))
+            yield causes.invalid("spec.group", group, "should be a domain with at least one dot")
     if group.endswith(tuple(f".{domain}" for domain in PROTECTED)) or group in PROTECTED:
         given_approval = (obj["metadata"].get("annotations") or {}).get(APPROVED) or ""
         if not given_approval.startswith(("https://", "http://", "unapproved")):
             why = 'protected groups must have approval annotation "api-approved.kubernetes.io"'
-            found.append(causes.required(f"metadata.annotations[{APPROVED}]", why))
+            yield causes.required(f"metadata.annotations[{APPROVED}]", why)
     for key in ("plural", "singular", "kind", "listKind"):
         value = given.get(key) or ""
         if not value:
-            found.append(causes.required(f"spec.names.{key}"))
+            yield causes.required(f"spec.names.{key}")
         else:
-            found += causes.invalids(f"spec.names.{key}", value, names.dns_label(value.lower()))
+            yield from causes.invalids(f"spec.names.{key}", value, names.dns_label(value.lower()))
     if given.get("kind") and given.get("kind") == given.get("listKind"):
-        found.append(causes.invalid("spec.names.listKind", given["listKind"], "kind and listKind may not be the same"))
+        yield causes.invalid("spec.names.listKind", given["listKind"], "kind and listKind may not be the same")
     for key in ("shortNames", "categories"):
         for index, value in enumerate(given.get(key) or ()):
-            found += causes.invalids(f"spec.names.{key}[{index}]", value, names.dns_label(value))
-    return found
+            yield from causes.invalids(f"spec.names.{key}[{index}]", value, names.dns_label(value))
 
 
-def _check_versions(spec: Object) -> list[Cause]:
+def _check_versions(spec: Object) -> Iterator[Cause]:
     versions = spec.get("versions") or []
     if not versions:
-        return [causes.required("spec.versions", "must have exactly one version marked as storage version")]
-    found: list[Cause] = []
+        yield causes.required("spec.versions", "must have exactly one version marked as storage version")
+        return
     seen: set[str] = set()
     for index, version in enumerate(versions):
         at, name = f"spec.versions[{index}]", version.get("name") or ""
-        found += causes.invalids(f"{at}.name", name, names.dns_label(name))
+        yield from causes.invalids(f"{at}.name", name, names.dns_label(name))
         if name in seen:
-            found.append(causes.invalid("spec.versions", versions, "must contain unique version names"))
+            yield causes.invalid("spec.versions", versions, "must contain unique version names")
         seen.add(name)
-        found += _check_schema(version, at)
+        yield from _check_schema(version, at)
         for number, column in enumerate(version.get("additionalPrinterColumns") or ()):
-            found += _check_column(column, f"{at}.additionalPrinterColumns[{number}]")
+            yield from _check_column(column, f"{at}.additionalPrinterColumns[{number}]")
     if sum(1 for version in versions if version.get("storage")) != 1:
-        found.append(causes.invalid("spec.versions", None, "must have exactly one version marked as storage version"))
-    return found
+        yield causes.invalid("spec.versions", None, "must have exactly one version marked as storage version")
 
 
-def _check_schema(version: Object, at: str) -> list[Cause]:
+def _check_schema(version: Object, at: str) -> Iterable[Cause]:
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     if not schema:
         return [causes.required(f"{at}.schema.openAPIV3Schema", "schemas are required")]
     return structural.check(schema, f"{at}.schema.openAPIV3Schema")
 
 
-def _check_column(column: Object, at: str) -> list[Cause]:
-    found = [causes.required(f"{at}.{key}") for key in ("name", "jsonPath") if not column.get(key)]
+def _check_column(column: Object, at: str) -> Iterator[Cause]:
+    yield from (causes.required(f"{at}.{key}") for key in ("name", "jsonPath") if not column.get(key))
     if column.get("type") not in COLUMN_TYPES:
-        found.append(causes.not_supported(f"{at}.type", column.get("type") or "", COLUMN_TYPES))
-    return found
+        yield causes.not_supported(f"{at}.type", column.get("type") or "", COLUMN_TYPES)

@@ -5,6 +5,7 @@ A schema is checked (`check`) and converted (`node_of`) once, when its definitio
 """
 
 import re
+from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 from typing import Any
 
@@ -84,7 +85,7 @@ def _python_pattern(pattern: str) -> str:
     )
 
 
-def check(schema: Object, at: str) -> list[Cause]:
+def check(schema: Object, at: str) -> Iterable[Cause]:
     """Causes that keep a version's schema from being structural. The root must be an object."""
     kind = schema.get("type")
     if not kind:
@@ -94,36 +95,35 @@ def check(schema: Object, at: str) -> list[Cause]:
     return _check(schema, at)
 
 
-def _check(schema: Object, at: str) -> list[Cause]:
-    found = [*_check_type(schema, at), *_check_list(schema, at), *_check_values(schema, at)]
+def _check(schema: Object, at: str) -> Iterator[Cause]:
+    yield from _check_type(schema, at)
+    yield from _check_list(schema, at)
+    yield from _check_values(schema, at)
     extra, properties = schema.get("additionalProperties"), schema.get("properties")
     if extra is not None and properties:
-        found.append(
-            causes.forbidden(f"{at}.additionalProperties", "additionalProperties and properties are mutual exclusive")
-        )
+        yield causes.forbidden(f"{at}.additionalProperties", "additionalProperties and properties are mutual exclusive")
     if extra is False:
         why = "additionalProperties cannot be set to false"
-        found.append(causes.forbidden(f"{at}.additionalProperties", why))
+        yield causes.forbidden(f"{at}.additionalProperties", why)
     for key in ("$ref", "definitions", "dependencies", "patternProperties", "additionalItems", "id"):
         if schema.get(key):
-            found.append(causes.forbidden(f"{at}.{key}", f"{key} is not supported"))
+            yield causes.forbidden(f"{at}.{key}", f"{key} is not supported")
     if schema.get("uniqueItems"):
-        found.append(causes.forbidden(f"{at}.uniqueItems", "uniqueItems cannot be set to true"))
+        yield causes.forbidden(f"{at}.uniqueItems", "uniqueItems cannot be set to true")
     for name, part in (properties or {}).items():
-        found += _check(part, f"{at}.properties[{name}]")
+        yield from _check(part, f"{at}.properties[{name}]")
     for key in ("additionalProperties", "items"):
-        found += _check_free_part(schema.get(key), f"{at}.{key}")
-    return found
+        yield from _check_free_part(schema.get(key), f"{at}.{key}")
 
 
-def _check_free_part(part: Any, at: str) -> list[Cause]:
+def _check_free_part(part: Any, at: str) -> Iterable[Cause]:
     """A schema, in a field that could hold something else: a boolean, a list of schemas."""
     if part is None or (isinstance(part, bool) and at.endswith("additionalProperties")):
         return []
     return _check(part, at) if isinstance(part, dict) else [causes.invalid(at, part, "must be a schema")]
 
 
-def _check_type(schema: Object, at: str) -> list[Cause]:
+def _check_type(schema: Object, at: str) -> Iterable[Cause]:
     kind = schema.get("type")
     if kind in TYPES:
         if kind == "array" and not schema.get("items"):
@@ -136,42 +136,38 @@ def _check_type(schema: Object, at: str) -> list[Cause]:
     return [causes.required(f"{at}.type", "must not be empty for specified object fields")]
 
 
-def _check_list(schema: Object, at: str) -> list[Cause]:
-    found: list[Cause] = []
+def _check_list(schema: Object, at: str) -> Iterator[Cause]:
     list_type, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys")
     if list_type is not None and schema.get("type") != "array":
-        found.append(
-            causes.invalid(f"{at}.type", schema.get("type", ""), "must be array if x-kubernetes-list-type is specified")
+        yield causes.invalid(
+            f"{at}.type", schema.get("type", ""), "must be array if x-kubernetes-list-type is specified"
         )
     if list_type is not None and list_type not in LIST_TYPES:
-        found.append(causes.not_supported(f"{at}.x-kubernetes-list-type", list_type, LIST_TYPES))
+        yield causes.not_supported(f"{at}.x-kubernetes-list-type", list_type, LIST_TYPES)
     if list_type == "map" and not keys:
         why = "must not be empty if x-kubernetes-list-type is map"
-        found.append(causes.required(f"{at}.x-kubernetes-list-map-keys", why))
+        yield causes.required(f"{at}.x-kubernetes-list-map-keys", why)
     item: Object = schema["items"] if isinstance(schema.get("items"), dict) else {}
     for index, key in enumerate(keys or ()):
         if key not in (item.get("properties") or {}):
             why = "entries must all be names of item properties"
-            found.append(causes.invalid(f"{at}.x-kubernetes-list-map-keys[{index}]", key, why))
+            yield causes.invalid(f"{at}.x-kubernetes-list-map-keys[{index}]", key, why)
         elif key not in (item.get("required") or ()) and "default" not in item["properties"][key]:
             why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
-            found.append(causes.required(f"{at}.items.properties[{key}].default", why))
-    return found
+            yield causes.required(f"{at}.items.properties[{key}].default", why)
 
 
-def _check_values(schema: Object, at: str) -> list[Cause]:
-    found: list[Cause] = []
+def _check_values(schema: Object, at: str) -> Iterator[Cause]:
     if schema.get("pattern"):
         try:
             re.compile(_python_pattern(schema["pattern"]))
         except re.error as problem:
             why = f"must be a valid regular expression, but isn't: {problem}"
-            found.append(causes.invalid(f"{at}.pattern", schema["pattern"], why))
+            yield causes.invalid(f"{at}.pattern", schema["pattern"], why)
     for junctor in JUNCTORS:
         for index, part in enumerate(schema.get(junctor) or ()):
             for key in ("type", "default", "nullable", "additionalProperties", "description"):
                 if part.get(key) and not (key == "type" and schema.get("x-kubernetes-int-or-string")):
-                    found.append(causes.forbidden(f"{at}.{junctor}[{index}].{key}", "must be empty to be structural"))
+                    yield causes.forbidden(f"{at}.{junctor}[{index}].{key}", "must be empty to be structural")
     if "default" in schema:
-        found += values.check(node_of(schema), schema["default"], f"{at}.default", f"{at}.default")
-    return found
+        yield from values.check(node_of(schema), schema["default"], f"{at}.default", f"{at}.default")
