@@ -67,16 +67,13 @@ class Claims:
     def _claim_changed(self, old: Object | None, new: Object | None) -> None:
         if new is None:
             if old is not None:
-                self._missed(old)
+                # A generated claim was deleted: queue its pod, which gets a new claim if it still waits.
+                owner = _owning_pod(old)
+                if owner is not None:
+                    self._queue.add(f"pod/{old['metadata']['namespace']}/{owner['name']}")
             return
         if reservations(new) or new["metadata"].get("deletionTimestamp") or _owning_pod(new) is not None:
             self._queue.add(f"claim/{new['metadata']['namespace']}/{new['metadata']['name']}")
-
-    def _missed(self, claim: Object) -> None:
-        """A generated claim was deleted: queue its pod, which gets a new claim if it still waits."""
-        owner = _owning_pod(claim)
-        if owner is not None:
-            self._queue.add(f"pod/{claim['metadata']['namespace']}/{owner['name']}")
 
     def _look(self, key: str, finish: Finish) -> None:
         kind, namespace, name = key.split("/")
