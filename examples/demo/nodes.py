@@ -3,7 +3,7 @@ leave, and first the device goes back, then the server.
 
     python examples/demo/nodes.py
 
-Scaler, autoscaler, and a stand-in for Cluster Autoscaler that asks it, in a simulated cluster on virtual time: half an hour
+Scaler, autoscaler, and a simulated Cluster Autoscaler that asks it, in a simulated cluster on virtual time: half an hour
 passes in a second. What is printed is told by the two logs; in the end both are held against the rules once more.
 """
 

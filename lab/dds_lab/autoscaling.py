@@ -25,7 +25,7 @@ SERVERS_SECONDS = 10.0
 
 
 class OurAutoscaler(OurProcess[Fleet]):
-    """The autoscaler in a lab; Cluster Autoscaler's stand-in calls `provider`."""
+    """The autoscaler in a lab; a simulated Cluster Autoscaler calls `provider`."""
 
     def __init__(
         self,

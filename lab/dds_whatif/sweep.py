@@ -107,7 +107,7 @@ def changed(model: Fitted, policy: Policy | None, cell: Cell, where: str) -> tup
         if axis == "policy":
             if policy is None:
                 raise InputError(
-                    "the stand-in for the reference has no policy", where=where, fix="name a policy of dds"
+                    "the simulated reference scaler has no policy", where=where, fix="name a policy of dds"
                 )
             policy = serving(read_policy({**policy.model_dump(mode="json", exclude_defaults=True), of: value}), where)
         elif axis == "arrivals":

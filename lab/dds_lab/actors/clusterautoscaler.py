@@ -1,4 +1,4 @@
-"""A stand-in for Cluster Autoscaler with an external gRPC provider. It makes the same calls in the same order, simulates
+"""A simulated Cluster Autoscaler with an external gRPC provider. It makes the same calls in the same order, simulates
 scale-up and scale-down, and repeats the real one's mistakes about pool devices.
 
 It follows the source of 1.35 and 1.36: core/static_autoscaler.go (the loop), clusterstate (instances, timeouts, back-off),
@@ -130,7 +130,10 @@ class ClusterAutoscaler:
         self._saw(view)
         cluster = Cluster(self._client)
         if self._first:
-            self._clean(view, cluster)
+            # Remove the taints that an earlier process left on nodes of the groups.
+            for node in cluster.nodes.values():
+                if _tainted(node, DELETED_BY_CA) and view.group_of(_ref(node)) is not None:
+                    self._untaint(node)
             self._first = False
         groups = {group.id: self._members(view, group, cluster) for group in view.groups}
         if any(self._copied(members, cluster) for members in groups.values()):
@@ -144,12 +147,6 @@ class ClusterAutoscaler:
         if left and self._grow(provider, view, simulated, left):
             return
         self._shrink(provider, view, groups, cluster)
-
-    def _clean(self, view: GroupsView, cluster: Cluster) -> None:
-        """Remove the taints that an earlier process left on nodes of the groups."""
-        for node in cluster.nodes.values():
-            if _tainted(node, DELETED_BY_CA) and view.group_of(_ref(node)) is not None:
-                self._untaint(node)
 
     def _members(self, view: GroupsView, group: Group, cluster: Cluster) -> list[Object]:
         return [

@@ -94,7 +94,7 @@ class Fleet:
         return (
             f"seed {self.seed}: {len(cluster.node_names())} nodes, {len(cluster.fabrics)} fabrics, {len(cluster.models)} models, "
             f"{self.trouble / 60:.0f} min of trouble, {self.replicas} replicas, publisher "
-            f"{'ours' if self.publish else 'stand-in'}, mode {self.policy.mode}, blows: {' '.join(kinds) or 'none'}"
+            f"{'ours' if self.publish else 'simulated'}, mode {self.policy.mode}, blows: {' '.join(kinds) or 'none'}"
             f"{', with ' + ', '.join(self.kinds) if self.kinds else ''}"
         )
 

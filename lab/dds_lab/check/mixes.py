@@ -1,5 +1,5 @@
-"""Random mixes of pods that need a device, a server, or both, beside a stand-in for Cluster Autoscaler: a seed draws a mix, which
-is played and judged.
+"""Random mixes of pods that need a device, a server, or both, beside a simulated Cluster Autoscaler: a seed draws a mix, which is
+played and judged.
 
 At any time: no server is added if a device is enough, no server with a device is removed, no pod is evicted from a node to which
 a device is on its way, a group's target equals its instances, and no action is repeated again and again. At the end: every pod

@@ -154,7 +154,7 @@ class Publisher(Written):
 
 
 class Scaler(Written):
-    """A stand-in for the reference scaler, with its faults."""
+    """The simulated reference scaler, with its faults."""
 
     interval: Period = Field(default=5.0, description="SCAN_INTERVAL.")
     removal: Duration = Field(default=15.0, description="DEVICE_NO_REMOVAL_DURATION: idle time before a detach.")
@@ -211,7 +211,7 @@ class Parts(Written):
         description="Vendor's DRA driver on each node; lists devices only when its plugin starts.",
     )
     publisher: Part[Publisher] = Field(default=Publisher(), description="Publisher of pool slices and node labels.")
-    scaler: Part[Scaler] = Field(default=Scaler(), description="Stand-in for the reference scaler, with its faults.")
+    scaler: Part[Scaler] = Field(default=Scaler(), description="Simulated reference scaler, with its faults.")
 
 
 PartName = Literal[

@@ -29,7 +29,7 @@ _SECOND = 1_000_000
 _SPARE = 2
 """Slots of all nodes per device in the pools: devices should be scarce, not slots."""
 _PARTS = Parts(scaler=Scaler(refresh=False))
-"""For many devices: a stand-in scaler that writes to each device every few seconds would take most of a run's time."""
+"""For many devices: a reference scaler that writes to each device every few seconds would take most of a run's time."""
 _THERE = ("", "default", "kube-system", "composable-dra")
 
 

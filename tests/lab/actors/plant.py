@@ -41,7 +41,7 @@ class Scripted:
 
 
 class Plant(Room):
-    """As in the recordings: one model, nodes called node0000 …, stand-ins that answer at once. `nodes` are chosen in
+    """As in the recordings: one model, nodes called node0000 …, parts that answer at once. `nodes` are chosen in
     this order where they are equal."""
 
     def __init__(self, *, count: int, nodes: int, attach: Sequence[float], choices: Sequence[str] = ()) -> None:

@@ -1,4 +1,4 @@
-"""The stand-in scaler: what the reference does, its faults included."""
+"""The simulated reference scaler: what the reference does, its faults included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The four cases, and random mixes of pods that want devices and servers, beside a stand-in for Cluster Autoscaler."""
+"""The four cases, and random mixes of pods that want devices and servers, beside a simulated Cluster Autoscaler."""
 
 from __future__ import annotations
 

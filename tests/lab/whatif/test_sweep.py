@@ -123,7 +123,7 @@ def test_what_the_model_does_not_have_is_said_before_anything_is_played(cell: di
         changed(MODEL, POLICY, cell, "grid.yaml")
 
 
-def test_the_stand_in_has_no_knobs_of_ours() -> None:
+def test_the_reference_has_no_knobs_of_ours() -> None:
     with pytest.raises(InputError, match="has no policy"):
         changed(MODEL, None, {"policy.mode": "attach"}, "grid.yaml")
 

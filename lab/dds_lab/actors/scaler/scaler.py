@@ -1,5 +1,5 @@
-"""The stand-in scaler. It scans at every interval and after each change of a claim or slice. A scan looks only at nodes where
-something changed or a duration passed; the result equals that of a look at all nodes."""
+"""The simulated reference scaler. It scans at every interval and after each change of a claim or slice. A scan looks only at nodes
+where something changed or a duration passed; the result equals that of a look at all nodes."""
 
 from __future__ import annotations
 
@@ -305,9 +305,6 @@ class Scaler:
         self._due = due
         self._timer = self._time.after((due - now) / 1_000_000, self._scan)
 
-    def _look_again(self, node: str, at: int) -> None:
-        self._later.after(node, (at - self._time.now()) / 1_000_000, lambda: self._noted((node,), False))
-
     def _scan(self) -> None:
         self._timer = None
         try:
@@ -348,7 +345,7 @@ class Scaler:
             return
         scan.run()
         if scan.again is not None:
-            self._look_again(node, scan.again)
+            self._later.after(node, (scan.again - self._time.now()) / 1_000_000, lambda: self._noted((node,), False))
 
     def _note_use(self, scan: NodeScan) -> bool:
         """Set the last-used time of devices whose use begins and, without `refresh`, of those whose use ended. True if one

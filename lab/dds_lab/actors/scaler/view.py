@@ -1,4 +1,5 @@
-"""The stand-in scaler's settings, and its cache of the cluster by node. For each change it reports which nodes are concerned.
+"""The simulated reference scaler's settings, and its cache of the cluster by node. For each change it reports which nodes are
+concerned.
 
 It reads objects as the reference does, faults included: it ignores a claim without a reservation, reads a pool's model from the
 pool's name, and treats an empty uuid like any other.
