@@ -1,5 +1,5 @@
-"""The simulated reference scaler. It scans at every interval and after each change of a claim or slice. A scan looks only at nodes
-where something changed or a duration passed; the result equals that of a look at all nodes."""
+"""The simulated reference scaler. It scans at every interval and after each change of a claim or slice. A scan looks only at
+nodes where something changed or a duration passed; the result equals that of a look at all nodes."""
 
 from __future__ import annotations
 
