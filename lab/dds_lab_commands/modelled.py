@@ -53,7 +53,6 @@ class Asked:
     anyway: bool
     results: str | None
     watts_file: str | None
-    form: str
     price_file: str | None = None
 
     @cached_property

@@ -39,7 +39,7 @@ TOLD = ("wait p50", "wait p95", "wait max", "never bound", "attaches", "idle hou
     click.option("--policy", metavar="FILE", help="Policy to plan for; by default the recorded one."),
 )
 @output_options("table", "json")
-def plan(asked: Asked, objectives: tuple[str, ...], policy: str | None) -> int:
+def plan(asked: Asked, objectives: tuple[str, ...], policy: str | None, form: str) -> int:
     """Calculate the fewest devices per model that meet every objective, the most that a node needs, the best idle time, and
     whether pre-warming pays. Also shown: all simulated points, and what nodes with fixed devices would need.
 
@@ -62,7 +62,7 @@ def plan(asked: Asked, objectives: tuple[str, ...], policy: str | None) -> int:
         runs = modelled.played(model, candidates[:1], asked.seeds, executor) if real else []
         fit = modelled.fit_of(real, runs, asked)
         if modelled.is_off(fit, asked):
-            if asked.form == "json":
+            if form == "json":
                 show_json(modelled.about(model, fit, asked))
             else:
                 modelled.show_fit(model, fit, candidates[0], asked)
@@ -73,7 +73,7 @@ def plan(asked: Asked, objectives: tuple[str, ...], policy: str | None) -> int:
         there, under = changed(model, base.policy, found.cell, "the plan")
         (outcomes,) = modelled.played(there, [Candidate("plan", under)], asked.seeds, executor)
     saved = _saved(found, outcomes, asked.rates)
-    if asked.form == "json":
+    if form == "json":
         show_json({**modelled.about(model, fit, asked), "policy": base.name, **_document(found, saved)})
         return FINE
     modelled.show_fit(model, fit, candidates[0], asked)

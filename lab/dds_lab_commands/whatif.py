@@ -66,6 +66,7 @@ def whatif(
     ray_address: str | None,
     page: str | None,
     folder: str | None,
+    form: str,
 ) -> int:
     """Derive a model of the cluster from a log or recording, compare it with reality, and simulate it under other policies:
     the same pods, nodes and pools, a fabric that behaves as recorded, and dds itself, on virtual time (docs/whatif.md).
@@ -106,8 +107,8 @@ def whatif(
     if page is not None and not modelled.is_off(fit, asked):
         _write_page(page, model, candidates[0], candidates[-1])
     if grid is None or not goes_on:
-        return _tell(model, fit, candidates, runs, asked)
-    return _tell_sweep(model, fit, candidates[0], base, grid, found, asked)
+        return _tell(model, fit, candidates, runs, asked, form)
+    return _tell_sweep(model, fit, candidates[0], base, grid, found, asked, form)
 
 
 def _grid(path: str | None) -> Grid | None:
@@ -173,14 +174,14 @@ def _write(model: Fitted, folder: Path) -> None:
 
 
 def _tell(
-    model: Fitted, fit: list[Fit], candidates: Sequence[Candidate], runs: list[list[Outcome]], asked: Asked
+    model: Fitted, fit: list[Fit], candidates: Sequence[Candidate], runs: list[list[Outcome]], asked: Asked, form: str
 ) -> int:
     from dds_whatif.compare import differences
 
     measured = [[modelled.measures_of(one, asked.rates) for one in each] for each in runs]
     off = modelled.is_off(fit, asked)
     compared = [] if off else [differences(measured[0], each) for each in measured]
-    if asked.form == "json":
+    if form == "json":
         show_json(_document(model, fit, candidates, compared, measured[:1] if off else measured, asked))
     else:
         _show(model, fit, candidates, compared, asked)
@@ -188,12 +189,19 @@ def _tell(
 
 
 def _tell_sweep(
-    model: Fitted, fit: list[Fit], first: Candidate, base: Candidate, grid: Grid, runs: Sequence[Run], asked: Asked
+    model: Fitted,
+    fit: list[Fit],
+    first: Candidate,
+    base: Candidate,
+    grid: Grid,
+    runs: Sequence[Run],
+    asked: Asked,
+    form: str,
 ) -> int:
     from dds_whatif.sweep import axes, summed
 
     rows = summed(grid, runs)
-    if asked.form == "json":
+    if form == "json":
         show_json(
             {
                 **modelled.about(model, fit, asked),
