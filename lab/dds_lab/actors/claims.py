@@ -6,7 +6,6 @@ same update removes the allocation; then the finalizer goes. The controller neve
 pkg/controller/resourceclaim/controller.go.
 """
 
-from dataclasses import dataclass, field
 from random import Random
 
 from dds_lab.actors.objects import (
@@ -26,22 +25,17 @@ from dds_lab.time import Time
 POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
 MANAGER = "ResourceClaimController"
 WORKERS = 50
-
-
-@dataclass(frozen=True)
-class ClaimsSettings:
-    """`look`: seconds to process one pod or claim."""
-
-    look: Latency = field(default=Uniform(0.003, 0.008))
+LOOK = Uniform(0.003, 0.008)
 
 
 class Claims:
-    """The work queue has two kinds of keys: `pod/<namespace>/<name>` and `claim/<namespace>/<name>`."""
+    """The work queue has two kinds of keys: `pod/<namespace>/<name>` and `claim/<namespace>/<name>`. `look`: seconds to process
+    one."""
 
-    def __init__(self, client: Client, time: Time, settings: ClaimsSettings) -> None:
+    def __init__(self, client: Client, time: Time, look: Latency = LOOK) -> None:
         self._client = client
         random: Random = time.random("claims")
-        self._queue = WorkQueue(time, self._look, settings.look, random, WORKERS)
+        self._queue = WorkQueue(time, self._look, look, random, WORKERS)
 
     def start(self) -> None:
         self._pods = self._client.mirror("pods")

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from dds_lab.actors.claims import Claims, ClaimsSettings
+from dds_lab.actors.claims import Claims
 from dds_lab.actors.fabric import Fabric, FabricSettings, Pool
 from dds_lab.actors.kubelet import Kubelet, KubeletSettings
 from dds_lab.actors.models import DeviceInfo, Model, config_map
@@ -76,7 +76,7 @@ class Plant(Room):
         self.start(Operator(client("operator"), self.time, operator, self.fabric, vendor))
         self.start(Publisher(client("publisher"), self.time, PublisherSettings(interval=0.0), self.fabric))
         self.start(Scaler(client("peer-dds"), self.time, ScalerSettings()))
-        self.start(Claims(client("claims"), self.time, ClaimsSettings()))
+        self.start(Claims(client("claims"), self.time))
         kubelet = KubeletSettings(forced=Fixed(0.003), stop=Fixed(0.003))
         self.start(Kubelet(client("kubelet"), self.time, kubelet, self.fabric, {GPU: vendor}))
         self.start(NodeLifecycle(client("nodes"), self.time, NodesSettings()))
