@@ -34,7 +34,7 @@ from dds_lab.api.status import ApiError, Cause
 from dds_lab.client import Client, instants
 from dds_lab.faults.world import Chaos, Stalled, fabric_faults, manager_faults
 from dds_lab.manager import Login, Manager
-from dds_lab.record.recorder import Recorder, Sink
+from dds_lab.record.recorded import Recorder, Sink
 from dds_lab.scenario import Scenario
 from dds_lab.scenario import parts as written
 from dds_lab.scenario.parts import PART_NAMES, PartName

@@ -217,8 +217,7 @@ def swept_by(
     executor: Executor, at_once: int, results: str | None
 ) -> Iterator[Callable[[Sequence[Wanted]], list[Run]]]:
     """A function that plays runs and stores them in the file `results`; a stored run is not played again."""
-    from dds_whatif.store import Store
-    from dds_whatif.sweep import swept
+    from dds_whatif.sweep import Store, swept
 
     def play(runs: Sequence[Wanted]) -> list[Run]:
         with position_bar(len(runs), "playing") as moved:
