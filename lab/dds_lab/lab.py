@@ -19,10 +19,10 @@ from dds_lab.actors.fabric import Fabric
 from dds_lab.actors.garbage import Garbage
 from dds_lab.actors.kubelet import Driver, Kubelet, KubeletSettings
 from dds_lab.actors.ledger import Ledger
-from dds_lab.actors.nodes import NodeLifecycle, NodesSettings
+from dds_lab.actors.nodes import NodeLifecycle
 from dds_lab.actors.operator import Operator
 from dds_lab.actors.publisher import Publisher
-from dds_lab.actors.scaler import Scaler, ScalerSettings
+from dds_lab.actors.scaler import Scaler
 from dds_lab.actors.scheduler import Scheduler
 from dds_lab.actors.taints import TaintEviction
 from dds_lab.actors.vendor import NodeDevices, VendorDriver
@@ -34,7 +34,7 @@ from dds_lab.api.status import ApiError, Cause
 from dds_lab.client import Client, instants
 from dds_lab.faults.world import Chaos, Stalled, fabric_faults, manager_faults
 from dds_lab.manager import Login, Manager
-from dds_lab.record.recorded import Recorder, Sink
+from dds_lab.record.recorder import Recorder, Sink
 from dds_lab.scenario import Scenario
 from dds_lab.scenario import parts as written
 from dds_lab.scenario.parts import PART_NAMES, PartName
@@ -113,7 +113,7 @@ class Lab:
             self.workloads,
             fabric_faults(time, self.fabric, scenario.faults.fabric),
             *self._manager_faults(),
-            *(Mix(self.workloads, time, lab_settings.mix(one)) for one in scenario.mix),
+            *(Mix(self.workloads, time, one) for one in scenario.mix),
             *self._arrivals(scenario.workload),
             self.steps,
             Chaos(self, scenario.faults.chaos),
@@ -312,7 +312,7 @@ class Lab:
 
     def _controllers(self, knobs: written.Controllers) -> Iterator[Actor]:
         client = self._client_of("controllers", "system:kube-controller-manager")
-        yield NodeLifecycle(client, self.time, lab_settings.taken(NodesSettings, knobs, grace=knobs.silent))
+        yield NodeLifecycle(client, self.time, knobs)
         yield Garbage(client, self.time)
         yield TaintEviction(client, self.time, rules=bool(lab_settings.taint_rules(self.scenario)))
 
@@ -356,9 +356,7 @@ class Lab:
         yield operator
 
     def _scaler(self, knobs: written.Scaler) -> Iterator[Actor]:
-        yield Scaler(
-            self._client_of("scaler", "reference-scaler"), self.time, lab_settings.taken(ScalerSettings, knobs)
-        )
+        yield Scaler(self._client_of("scaler", "reference-scaler"), self.time, knobs)
 
 
 @dataclass(frozen=True)
