@@ -47,7 +47,7 @@ $(DEMO_VENV)/.ready: requirements-dev.lock pyproject.toml lab/pyproject.toml
 demo: $(DEMO_VENV)/.ready ## a claim served beside a simulated cluster: attach, hand-over, bound, released, detached; then verified
 	@$(DEMO_VENV)/bin/python examples/demo/run.py $(DEMO)
 
-demo-nodes: $(DEMO_VENV)/.ready ## device or server? beside a stand-in for Cluster Autoscaler, on virtual time
+demo-nodes: $(DEMO_VENV)/.ready ## device or server? beside a simulated Cluster Autoscaler, on virtual time
 	@$(DEMO_VENV)/bin/python examples/demo/nodes.py
 
 lint: $(READY) ## ruff and mypy --strict

@@ -19,9 +19,8 @@ from typing import NamedTuple
 from dds_core.scaler.policy import Policy
 from dds_lab.scenario.parts import Scaler
 from dds_whatif.plan import pools_of
-from dds_whatif.store import Store
-from dds_whatif.sweep import Cell, swept, wanted
-from dds_whatif.traces import read_trace
+from dds_whatif.sweep import Cell, Store, swept, wanted
+from dds_whatif.traces.formats import read_trace
 from dds_whatif.traces.scenario import Shape, cut, imported
 from dds_whatif.world import Fitted
 

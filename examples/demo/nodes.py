@@ -3,7 +3,7 @@ leave, and first the device goes back, then the server.
 
     python examples/demo/nodes.py
 
-Scaler, autoscaler, and a stand-in for Cluster Autoscaler that asks it, in a simulated cluster on virtual time: half an hour
+Scaler, autoscaler, and a simulated Cluster Autoscaler that asks it, in a simulated cluster on virtual time: half an hour
 passes in a second. What is printed is told by the two logs; in the end both are held against the rules once more.
 """
 
@@ -19,12 +19,12 @@ from dds_core.log import EventLog
 from dds_core.replay import verify
 from dds_core.scaler.component import SCALER
 from dds_lab.actors.clusterautoscaler import CaSettings
-from dds_lab.actors.workloads import Run
 from dds_lab.check.mixes import DEVICE, Mix, MixRun, mix_run
+from dds_lab.scenario.work import Run
 from dds_lab.time import MICROSECONDS
 
-GPU = Run("wants-a-gpu", devices={DEVICE: 1}, template=True, cpu="4", delete_after=150.0)
-ROOM = Run("wants-room", cpu="14", delete_after=200.0)
+GPU = Run(name="wants-a-gpu", devices={DEVICE: 1}, template=True, cpu="4", delete_after=150.0)
+ROOM = Run(name="wants-room", cpu="14", delete_after=200.0)
 MIX = Mix(
     seed=7,
     nodes=1,

@@ -4,7 +4,7 @@ Two halves that never mix: `api` is an API server that knows nothing of what dev
 that live on it and use only its verbs. `lab` puts both together from a scenario.
 
 - `api`: the API server: verbs, HTTP semantics, the rules of each kind, one store.
-- `actors`: scheduler, controllers, kubelets, a vendor's driver, operator, publisher, stand-in scaler; and the hardware itself.
+- `actors`: scheduler, controllers, kubelets, a vendor's driver, operator, reference publisher and scaler; and the hardware.
 - `manager`: the hardware's REST API, for publishers that ask it.
 - `scenario`: what a scenario file may say; `setup`, `settings` and `steps` make it true.
 - `faults`: what a scenario lets go wrong: in the world, and on the wire.

@@ -14,8 +14,7 @@ from dds_core.autoscaler.model import GroupsView, NodeRef
 from dds_core.autoscaler.policy import AutoscalePolicy
 from dds_core.autoscaler.state import Fleet
 from dds_core.log import EventLog
-from dds_lab.api.requests import MASTERS
-from dds_lab.driver import USUAL, OurProcess, OurTimes
+from dds_lab.driver import CODE, OurProcess
 from dds_lab.lab import Lab
 from dds_lab.time import Timer
 
@@ -25,27 +24,14 @@ SERVERS_SECONDS = 10.0
 
 
 class OurAutoscaler(OurProcess[Fleet]):
-    """The autoscaler in a lab; Cluster Autoscaler's stand-in calls `provider`."""
+    """The autoscaler in a lab; a simulated Cluster Autoscaler calls `provider`."""
 
-    def __init__(
-        self,
-        lab: Lab,
-        log: EventLog,
-        policy: AutoscalePolicy,
-        machines: Machines,
-        *,
-        user: str = AUTOSCALER_USER,
-        groups: tuple[str, ...] = (MASTERS,),
-        times: OurTimes = USUAL,
-        interval: float = SERVERS_SECONDS,
-        skew: float = 0.0,
-        code: str = "lab",
-    ) -> None:
-        super().__init__(lab, user, groups, times, skew)
+    def __init__(self, lab: Lab, log: EventLog, policy: AutoscalePolicy, machines: Machines) -> None:
+        super().__init__(lab, AUTOSCALER_USER)
         inbox = Inbox(self._now, self.wake)
-        beside = _ServersTimer(self, machines, inbox, interval)
+        beside = _ServersTimer(self, machines, inbox)
         self.controller = self.autoscaler = Autoscaler(
-            log, policy, Outside(machines, inbox, beside), code=code, on_error=self.faults.append
+            log, policy, Outside(machines, inbox, beside), code=CODE, on_error=self.faults.append
         )
         self.provider: Provider = _Called(self, inbox)
 
@@ -93,11 +79,10 @@ class _Called(Provider):
 class _ServersTimer:
     """Queries the provider for its servers at intervals."""
 
-    def __init__(self, ours: OurAutoscaler, machines: Machines, inbox: Inbox, interval: float) -> None:
+    def __init__(self, ours: OurAutoscaler, machines: Machines, inbox: Inbox) -> None:
         self._ours = ours
         self._machines = machines
         self._inbox = inbox
-        self._interval = interval
         self._next: Timer | None = None
 
     def start(self) -> None:
@@ -123,7 +108,7 @@ class _ServersTimer:
         self._next = self._ours._time.after(seconds, self._ask)
 
     def _ask(self) -> None:
-        self._again(self._interval)
+        self._again(SERVERS_SECONDS)
         try:
             self._inbox.tell(self._machines.servers())
         except ServersPartly as error:

@@ -288,7 +288,7 @@ class OurProcess(Generic[P]):
         self,
         lab: Lab,
         user: str,
-        groups: tuple[str, ...],
+        groups: tuple[str, ...] = (MASTERS,),
         times: OurTimes = USUAL,
         skew: float = 0.0,
         listeners: Sequence[CommitListener[P]] = (),
@@ -587,23 +587,16 @@ class _Followed:
 
 SCALER_USER = "system:serviceaccount:composable-dra:dds"
 PUBLISHER_USER = "system:serviceaccount:composable-dra:dds-publisher"
+CODE = "lab"
+"""What logs name as the code that decides."""
 
 
 class OurScaler(OurProcess[State]):
     def __init__(
-        self,
-        lab: Lab,
-        log: EventLog,
-        policy: Policy,
-        *,
-        user: str = SCALER_USER,
-        groups: tuple[str, ...] = (MASTERS,),
-        times: OurTimes = USUAL,
-        skew: float = 0.0,
-        listeners: Sequence[CommitListener[State]] = (),
-        code: str = "lab",
+        self, lab: Lab, log: EventLog, policy: Policy, *, user: str = SCALER_USER, code: str = CODE, **more: Any
     ) -> None:
-        super().__init__(lab, user, groups, times, skew, listeners)
+        """`more`: as of `OurProcess`."""
+        super().__init__(lab, user, **more)
         self.controller = self.scaler = make_scaler(code)(log, policy, self.around)
 
 
@@ -662,17 +655,15 @@ class OurPublisher(OurProcess[PoolState]):
         reach: Reach,
         *,
         user: str = PUBLISHER_USER,
-        groups: tuple[str, ...] = (MASTERS,),
-        times: OurTimes = USUAL,
         pace: Pace = PACE,
-        skew: float = 0.0,
         listeners: Sequence[CommitListener[PoolState]] = (),
-        code: str = "lab",
+        **more: Any,
     ) -> None:
-        super().__init__(lab, user, groups, times, skew, listeners)
+        """`more`: as of `OurProcess`."""
+        super().__init__(lab, user, listeners=listeners, **more)
         answers = Answers(self._now, self.wake, self._steady)
         self.rounds = Rounds(lab.time, reach, pace, answers.put, answers.ended, self._now)
         pollers = Pollers(answers, self.rounds, _ProbeTimer(self, answers))
         self.controller = self.publisher = Publisher(
-            log, policy, code=code, listeners=listeners, on_error=self.faults.append, pollers=pollers
+            log, policy, code=CODE, listeners=listeners, on_error=self.faults.append, pollers=pollers
         )

@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dds_lab import lab_settings, setup
-from dds_lab.actors.claims import Claims, ClaimsSettings
+from dds_lab.actors.claims import Claims
 from dds_lab.actors.fabric import Fabric
-from dds_lab.actors.garbage import Garbage, GarbageSettings
+from dds_lab.actors.garbage import Garbage
 from dds_lab.actors.kubelet import Driver, Kubelet, KubeletSettings
 from dds_lab.actors.ledger import Ledger
-from dds_lab.actors.nodes import NodeLifecycle, NodesSettings
+from dds_lab.actors.nodes import NodeLifecycle
 from dds_lab.actors.operator import Operator
 from dds_lab.actors.publisher import Publisher
-from dds_lab.actors.scaler import Scaler, ScalerSettings
+from dds_lab.actors.scaler import Scaler
 from dds_lab.actors.scheduler import Scheduler
-from dds_lab.actors.taints import TaintEviction, TaintsSettings
+from dds_lab.actors.taints import TaintEviction
 from dds_lab.actors.vendor import NodeDevices, VendorDriver
 from dds_lab.actors.workloads import Arrivals, Mix, Workloads
 from dds_lab.api.kinds import Object
@@ -113,7 +113,7 @@ class Lab:
             self.workloads,
             fabric_faults(time, self.fabric, scenario.faults.fabric),
             *self._manager_faults(),
-            *(Mix(self.workloads, time, lab_settings.mix(one)) for one in scenario.mix),
+            *(Mix(self.workloads, time, one) for one in scenario.mix),
             *self._arrivals(scenario.workload),
             self.steps,
             Chaos(self, scenario.faults.chaos),
@@ -308,14 +308,13 @@ class Lab:
 
     def _claims(self, knobs: written.Claims) -> Iterator[Actor]:
         client = self._client_of("claims", "system:serviceaccount:kube-system:resource-claim-controller")
-        yield Claims(client, self.time, lab_settings.taken(ClaimsSettings, knobs))
+        yield Claims(client, self.time, knobs.look.latency())
 
     def _controllers(self, knobs: written.Controllers) -> Iterator[Actor]:
         client = self._client_of("controllers", "system:kube-controller-manager")
-        yield NodeLifecycle(client, self.time, lab_settings.taken(NodesSettings, knobs, grace=knobs.silent))
-        yield Garbage(client, self.time, GarbageSettings())
-        rules = bool(lab_settings.taint_rules(self.scenario))
-        yield TaintEviction(client, self.time, TaintsSettings(rules=rules))
+        yield NodeLifecycle(client, self.time, knobs)
+        yield Garbage(client, self.time)
+        yield TaintEviction(client, self.time, rules=bool(lab_settings.taint_rules(self.scenario)))
 
     def _kubelet(self, knobs: written.Kubelet) -> Iterator[Actor]:
         client = self._client_of("kubelet", "system:nodes")
@@ -357,9 +356,7 @@ class Lab:
         yield operator
 
     def _scaler(self, knobs: written.Scaler) -> Iterator[Actor]:
-        yield Scaler(
-            self._client_of("scaler", "reference-scaler"), self.time, lab_settings.taken(ScalerSettings, knobs)
-        )
+        yield Scaler(self._client_of("scaler", "reference-scaler"), self.time, knobs)
 
 
 @dataclass(frozen=True)

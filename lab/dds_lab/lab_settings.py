@@ -16,13 +16,13 @@ from dds_lab.actors.operator import OperatorSettings
 from dds_lab.actors.publisher import Limits, PublisherSettings
 from dds_lab.actors.scheduler.scheduler_settings import GATES, Profile, SchedulerSettings
 from dds_lab.actors.vendor import DeviceModel, NodeDevicesSettings, VendorSettings
-from dds_lab.actors.workloads import Ask, MixSettings, Run
 from dds_lab.api.gates import Gates
 from dds_lab.latency import Latency
 from dds_lab.manager import Limit, Login, ManagerSettings, NodeGroup
-from dds_lab.scenario import Scenario, work
+from dds_lab.scenario import Scenario
 from dds_lab.scenario import parts as written
 from dds_lab.scenario.forms import Delay, Written
+from dds_lab.scenario.work import Run
 from dds_lab.scenario.workload import read_workload
 
 SCHEME = "lab://"
@@ -175,15 +175,6 @@ def publisher(scenario: Scenario, knobs: written.Publisher) -> PublisherSettings
     return taken(PublisherSettings, knobs, limits=limits)
 
 
-def run(wanted: work.Run) -> Run:
-    return taken(Run, wanted, cpu=wanted.cpu or "", memory=wanted.memory or "")
-
-
 def arrivals(path: str) -> Iterator[tuple[float, Run, float | None]]:
     """Time of arrival, pod and time of withdrawal (seconds) for each row of a file, in order."""
-    return ((one.at, run(one.run), one.withdraw_after) for one in read_workload(Path(path)))
-
-
-def mix(wanted: work.Mix) -> MixSettings:
-    asks = tuple(Ask(one.devices, one.weight, one.shares) for one in wanted.asks)
-    return taken(MixSettings, wanted, asks=asks, cpu=wanted.cpu or "", memory=wanted.memory or "")
+    return ((one.at, one.run, one.withdraw_after) for one in read_workload(Path(path)))

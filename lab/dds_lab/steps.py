@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dds_core.errors import DdsError, InputError
-from dds_lab import lab_settings, setup
+from dds_lab import setup
 from dds_lab.actors.fabric import Answer
 from dds_lab.actors.objects import claim_statuses, extended_claim
 from dds_lab.api.kinds import Object
@@ -36,7 +36,7 @@ class Steps:
         self._timer: Timer | None = None
         self._wait: _Wait | None = None
         self._actions: dict[str, Callable[[Any], None]] = {
-            "run": lambda it: world.workloads.run(lab_settings.run(it)),
+            "run": lambda it: world.workloads.run(it),
             "withdraw": lambda it: world.workloads.withdraw(*reversed(_namespaced(it))),
             "apply": self._apply,
             "delete": self._delete,

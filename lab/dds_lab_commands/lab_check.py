@@ -71,7 +71,7 @@ class Kinds(click.ParamType[tuple[Kind, ...]]):
     metavar="WHO",
     default="ours",
     show_default=True,
-    help="Scaler to check: ours (dds), stand-in (for the reference scaler), or a shell command.",
+    help="Scaler to check: ours (dds), reference (the simulated reference scaler), or a shell command.",
 )
 @click.option(
     "--speed",
@@ -124,7 +124,7 @@ def check(
     too-late      the write is carried out after another process took over
 
     SCENARIO is a name, a file, `fleets` (random fleets with all faults, one hour each; needs --seeds) or `mixes` (pods that
-    need devices and servers, with a stand-in for Cluster Autoscaler; needs --seeds).
+    need devices and servers, with a simulated Cluster Autoscaler; needs --seeds).
 
     A command of --against is started with KUBECONFIG for a lab on real time, and RUN, a separate folder for each run. It is
     killed and restarted, its watches and answers are disturbed.

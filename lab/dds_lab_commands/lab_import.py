@@ -16,11 +16,10 @@ from dds_core.timeline.clock import duration
 from dds_lab.scenario.checks import MAX_NODES
 from dds_lab.scenario.forms import YEAR, seconds
 from dds_lab_commands.lab_run import Seconds
-from dds_whatif.traces import KINDS, read_trace
 from dds_whatif.traces.demand import Trace, Window
 from dds_whatif.traces.facts import Arrivals, Facts, Spread, Use, facts
-from dds_whatif.traces.scenario import Imported, Shape, cut, imported, shown
-from dds_whatif.traces.writing import name_of, pods_beside, refuse, write
+from dds_whatif.traces.formats import KINDS, read_trace
+from dds_whatif.traces.scenario import Imported, Shape, cut, imported, name_of, pods_beside, refuse, shown, write
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 

@@ -7,15 +7,16 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property, wraps
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from dds_commands.costs import Rates, cost_of, energy_of
-from dds_commands.parameters import policy_read
+from dds_commands.costs import Rates, cost_of, energy_of, read_rates
+from dds_commands.parameters import policy_read, source_arguments
 from dds_commands.screen import note, position_bar, progress, show, table
 from dds_commands.sources import Opened, Recording, Source
 from dds_core.errors import InputError
@@ -32,45 +33,80 @@ if TYPE_CHECKING:  # the lab is imported when the command runs, to keep the help
     from dds_whatif.world import Fitted
 
 F = TypeVar("F", bound=Callable[..., Any])
-STAND_IN = "reference"
-"""In place of a policy file: the stand-in for the reference scaler."""
-ONLY_REAL = "--recorded and --fit are for what really happened, and a scenario did not"
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+REFERENCE = "reference"
+"""In place of a policy file: the simulated reference scaler."""
 
 
-def recorded_options(command: F) -> F:
-    """--recorded and --fit: what a model is fitted on, beside the source itself."""
-    fit = click.option(
-        "--fit", "other", metavar="SOURCE", help="Fit fabric, driver and publisher on this source instead."
-    )
-    recorded = click.option("--recorded", metavar="FILE", help="The policy that drove a recording; a log has its own.")
-    return recorded(fit(command))
+@dataclass(frozen=True)
+class Asked:
+    """The options that both commands have, and the prices of one."""
+
+    sources: tuple[str, ...]
+    url: str | None
+    name: str | None
+    recorded: str | None
+    other: str | None
+    seeds: int
+    jobs: int | None
+    bound: float
+    anyway: bool
+    results: str | None
+    watts_file: str | None
+    price_file: str | None = None
+
+    @cached_property
+    def rates(self) -> Rates:
+        return read_rates(self.price_file, self.watts_file)
+
+    @property
+    def scenario(self) -> bool:
+        """Whether the source is a scenario of the lab (a .yaml file)."""
+        return len(self.sources) == 1 and self.sources[0].endswith((".yaml", ".yml"))
 
 
-def run_options(command: F) -> F:
-    """--jobs, --bound and --anyway: parallel runs, and the allowed deviation from reality."""
-    anyway = click.option("--anyway", is_flag=True, help="Answer even when the model does not fit.")
-    bound = click.option(
-        "--bound",
-        type=click.FloatRange(0, 10),
-        default=0.15,
-        show_default=True,
-        help="Allowed deviation of the model from reality.",
-    )
-    jobs = click.option("--jobs", type=click.IntRange(1, 256), help="Parallel runs; by default one per core.")
-    return jobs(bound(anyway(command)))
+def asked_options(seeds: int, most: int, runs: str, *own: Decorator) -> Callable[[F], Callable[..., Any]]:
+    """The options of `Asked`, which the command gets as `asked`, and between the source and them its `own`. `runs`: of what
+    --seeds counts the runs."""
+    options: tuple[Decorator, ...] = (
+        source_arguments,
+        *own,
+        click.option("--recorded", metavar="FILE", help="The policy that drove a recording; a log has its own."),
+        click.option("--fit", "other", metavar="SOURCE", help="Fit fabric, driver and publisher on this source instead."),
+        click.option("--seeds", type=click.IntRange(1, most), default=seeds, show_default=True, help=f"Runs of {runs}."),
+        click.option("--jobs", type=click.IntRange(1, 256), help="Parallel runs; by default one per core."),
+        click.option(
+            "--bound", type=click.FloatRange(0, 10), default=0.15, show_default=True,
+            help="Allowed deviation of the model from reality.",
+        ),
+        click.option("--anyway", is_flag=True, help="Answer even when the model does not fit."),
+        click.option("--results", metavar="PLACE", help="Keep the runs in this SQLite file or database URL."),
+        click.option(
+            "--watts", "watts_file", metavar="FILE",
+            help="Watts of a device by model, used and idle (YAML, TOML or JSON).",
+        ),
+    )  # fmt: skip
+
+    def decorated(command: F) -> Callable[..., Any]:
+        @wraps(command)
+        def called(**given: Any) -> Any:
+            shared = {one.name: given.pop(one.name) for one in fields(Asked) if one.name in given}
+            return command(Asked(**shared), **given)
+
+        found: Callable[..., Any] = called
+        for option in reversed(options):
+            found = option(found)
+        return found
+
+    return decorated
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """The scaler of a run and its name; `policy` is None for the stand-in for the reference scaler."""
+    """The scaler of a run and its name; `policy` is None for the simulated reference scaler."""
 
     name: str
     policy: Policy | None
-
-
-def is_scenario(sources: Sequence[str]) -> bool:
-    """Whether the source is a scenario of the lab (a .yaml file)."""
-    return len(sources) == 1 and sources[0].endswith((".yaml", ".yml"))
 
 
 def refuse(combinations: Mapping[str, bool]) -> None:
@@ -80,32 +116,32 @@ def refuse(combinations: Mapping[str, bool]) -> None:
             raise InputError(words, fix="leave it out, or see docs/whatif.md")
 
 
-def model_of(
-    sources: tuple[str, ...],
-    url: str | None,
-    name: str | None,
-    policies: tuple[str, ...],
-    recorded: str | None,
-    other: str | None,
-    *,
-    scenario: bool,
-) -> tuple[Fitted, list[Candidate], Outcome | None]:
+def model_of(asked: Asked, policies: Sequence[str]) -> tuple[Fitted, list[Candidate], Outcome | None]:
     """The model, the candidates (the recorded scaler first) and the recorded outcome, None for a scenario. Raises InputError."""
     from dds_whatif.outcome import counted
     from dds_whatif.world import fitted
 
+    refuse(
+        {
+            "--recorded and --fit are for what really happened, and a scenario did not": asked.scenario
+            and bool(asked.recorded or asked.other)
+        }
+    )
     tried = [_candidate(one) for one in policies]
-    if scenario:
-        return _of_scenario(sources[0]), _some(tried, sources[0]), None
+    if asked.scenario:
+        where = asked.sources[0]
+        if not tried:
+            raise InputError("a scenario tells no policy", where=where, fix="give --policy FILE, or --policy reference")
+        return _of_scenario(where), tried, None
     with Opened() as opened:
-        source = _scalers(opened.source(sources, url, name))
+        source = _scalers(opened.source(asked.sources, asked.url, asked.name))
         read, history = _read(source)
         behaviour = read.behaviour
-        if other is not None:
-            behaviour = _read(_scalers(opened.source((other,), None, None)))[0].behaviour
+        if asked.other is not None:
+            behaviour = _read(_scalers(opened.source((asked.other,), None, None)))[0].behaviour
         label = source.label
-    told = policy_read(recorded, read_policy)
-    first = _first(read.policy, read.reference, told, label, recorded or label)
+    told = policy_read(asked.recorded, read_policy)
+    first = _first(read.policy, read.reference, told, label, asked.recorded or label)
     settings = first.policy or told or Policy()
     return fitted(read, behaviour, settings, label=Path(label).name), [first, *tried], counted(history)
 
@@ -118,12 +154,6 @@ def _of_scenario(path: str) -> Fitted:
     scenario = read_scenario(path)
     pods = tuple(read_workload(Path(scenario.workload))) if scenario.workload is not None else ()
     return Fitted(scenario.model_copy(update={"workload": None}), pods, (), ())
-
-
-def _some(tried: list[Candidate], where: str) -> list[Candidate]:
-    if not tried:
-        raise InputError("a scenario tells no policy", where=where, fix="give --policy FILE, or --policy reference")
-    return tried
 
 
 def _read(source: Source) -> tuple[Derived, History]:
@@ -149,7 +179,7 @@ def _first(logged: Policy | None, reference: bool, told: Policy | None, label: s
     from dds_whatif.play import serving
 
     if reference and (logged is None or logged.mode == "observe"):
-        return Candidate(f"recorded ({STAND_IN})", None)
+        return Candidate(f"recorded ({REFERENCE})", None)
     if told is not None and logged is not None:
         raise InputError(
             "a log tells itself which policy drove", where=label, fix="leave --recorded out; try others by --policy"
@@ -163,8 +193,8 @@ def _first(logged: Policy | None, reference: bool, told: Policy | None, label: s
 
 
 def _candidate(path: str) -> Candidate:
-    if path == STAND_IN:
-        return Candidate(STAND_IN, None)
+    if path == REFERENCE:
+        return Candidate(REFERENCE, None)
     from dds_whatif.play import serving
 
     found = policy_read(path, read_policy)
@@ -187,8 +217,7 @@ def swept_by(
     executor: Executor, at_once: int, results: str | None
 ) -> Iterator[Callable[[Sequence[Wanted]], list[Run]]]:
     """A function that plays runs and stores them in the file `results`; a stored run is not played again."""
-    from dds_whatif.store import Store
-    from dds_whatif.sweep import swept
+    from dds_whatif.sweep import Store, swept
 
     def play(runs: Sequence[Wanted]) -> list[Run]:
         with position_bar(len(runs), "playing") as moved:
@@ -210,15 +239,6 @@ def ended(executor: Executor) -> Iterator[None]:
             executor.shutdown(wait=False, cancel_futures=True)
             raise
         executor.shutdown()
-
-
-@dataclass(frozen=True)
-class Asked:
-    seeds: int
-    bound: float
-    anyway: bool
-    rates: Rates
-    form: str
 
 
 def measures_of(found: Outcome, rates: Rates) -> dict[str, float]:

@@ -8,73 +8,38 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dds_commands.costs import HOUR, Rates, energy_of, read_rates
-from dds_commands.parameters import output_options, source_arguments
+from dds_commands.costs import HOUR, Rates, energy_of
+from dds_commands.parameters import output_options
 from dds_commands.running import FINE, UNFIT
 from dds_commands.screen import show, show_json, table
 from dds_core.errors import InputError
 from dds_core.scaler.spending import USED
-from dds_lab_commands.modelled import (
-    ONLY_REAL,
-    Asked,
-    Candidate,
-    about,
-    ended,
-    fit_of,
-    is_off,
-    is_scenario,
-    model_of,
-    number,
-    played,
-    recorded_options,
-    refuse,
-    run_options,
-    show_fit,
-    swept_by,
-)
+from dds_lab_commands import modelled
+from dds_lab_commands.modelled import Asked, Candidate, number
 
 if TYPE_CHECKING:  # the lab is imported when the command runs, to keep the help of all commands fast
     from dds_whatif.outcome import Outcome
     from dds_whatif.plan import Plan, Point
-    from dds_whatif.world import Fitted
 
 TOLD = ("wait p50", "wait p95", "wait max", "never bound", "attaches", "idle hours")
 
 
 @click.command("plan", short_help="Calculate how big the pools have to be.")
-@source_arguments
-@click.option(
-    "--objective",
-    "objectives",
-    metavar="TEXT",
-    multiple=True,
-    help="Objective to meet, such as 'p95 wait <= 60s' or 'never bound <= 0'; required, repeatable.",
-)
-@click.option("--policy", metavar="FILE", help="Policy to plan for; by default the recorded one.")
-@recorded_options
-@click.option("--seeds", type=click.IntRange(1, 1000), default=5, show_default=True, help="Runs of each point.")
-@run_options
-@click.option("--results", metavar="PLACE", help="Keep the runs in this SQLite file or database URL.")
-@click.option(
-    "--watts", "watts_file", metavar="FILE", help="Watts of a device by model, used and idle (YAML, TOML or JSON)."
+@modelled.asked_options(
+    5,
+    1000,
+    "each point",
+    click.option(
+        "--objective",
+        "objectives",
+        metavar="TEXT",
+        multiple=True,
+        help="Objective to meet, such as 'p95 wait <= 60s' or 'never bound <= 0'; required, repeatable.",
+    ),
+    click.option("--policy", metavar="FILE", help="Policy to plan for; by default the recorded one."),
 )
 @output_options("table", "json")
-def plan(
-    sources: tuple[str, ...],
-    url: str | None,
-    name: str | None,
-    objectives: tuple[str, ...],
-    policy: str | None,
-    recorded: str | None,
-    other: str | None,
-    seeds: int,
-    jobs: int | None,
-    bound: float,
-    anyway: bool,
-    results: str | None,
-    watts_file: str | None,
-    form: str,
-) -> int:
+def plan(asked: Asked, objectives: tuple[str, ...], policy: str | None, form: str) -> int:
     """Calculate the fewest devices per model that meet every objective, the most that a node needs, the best idle time, and
     whether pre-warming pays. Also shown: all simulated points, and what nodes with fixed devices would need.
 
@@ -83,46 +48,37 @@ def plan(
     """
     from dds_whatif.engines import opened as opened_engine
     from dds_whatif.plan import Planner, objective_of
+    from dds_whatif.sweep import changed
 
     if not objectives:
         raise InputError("a plan needs something to meet", where="--objective", fix="add --objective 'p95 wait <= 60s'")
     wanted = [objective_of(one) for one in objectives]
-    scenario = is_scenario(sources)
-    refuse({ONLY_REAL: scenario and bool(recorded or other)})
-    tried = (policy,) if policy is not None else ()
-    model, candidates, real = model_of(sources, url, name, tried, recorded, other, scenario=scenario)
+    model, candidates, real = modelled.model_of(asked, () if policy is None else (policy,))
     base = candidates[-1]
     if base.policy is None:
-        raise InputError("the stand-in for the reference has no pools to plan", where="--policy", fix="name a policy")
-    asked = Asked(seeds, bound, anyway, read_rates(None, watts_file), form)
-    executor, at_once = opened_engine("processes", jobs)
-    with ended(executor):
-        runs = played(model, candidates[:1], seeds, executor) if real else []
-        fit = fit_of(real, runs, asked)
-        if is_off(fit, asked):
+        raise InputError("the simulated reference scaler has no pools to plan", where="--policy", fix="name a policy")
+    executor, at_once = opened_engine("processes", asked.jobs)
+    with modelled.ended(executor):
+        runs = modelled.played(model, candidates[:1], asked.seeds, executor) if real else []
+        fit = modelled.fit_of(real, runs, asked)
+        if modelled.is_off(fit, asked):
             if form == "json":
-                show_json(about(model, fit, asked))
+                show_json(modelled.about(model, fit, asked))
             else:
-                show_fit(model, fit, candidates[0], asked)
+                modelled.show_fit(model, fit, candidates[0], asked)
             return UNFIT
-        with swept_by(executor, at_once, results) as play:
-            found = Planner(model, base.policy, wanted, range(1, seeds + 1), play).plan()
-        outcomes = _outcomes(model, base, found, seeds, executor)
+        with modelled.swept_by(executor, at_once, asked.results) as play:
+            found = Planner(model, base.policy, wanted, range(1, asked.seeds + 1), play).plan()
+        # The outcomes of the plan itself, one for each seed.
+        there, under = changed(model, base.policy, found.cell, "the plan")
+        (outcomes,) = modelled.played(there, [Candidate("plan", under)], asked.seeds, executor)
     saved = _saved(found, outcomes, asked.rates)
     if form == "json":
-        show_json({**about(model, fit, asked), "policy": base.name, **_document(found, saved)})
+        show_json({**modelled.about(model, fit, asked), "policy": base.name, **_document(found, saved)})
         return FINE
-    show_fit(model, fit, candidates[0], asked)
+    modelled.show_fit(model, fit, candidates[0], asked)
     _show(found, base, saved)
     return FINE
-
-
-def _outcomes(model: Fitted, base: Candidate, found: Plan, seeds: int, executor: Any) -> list[Outcome]:
-    """The outcomes of the plan itself, one for each seed."""
-    from dds_whatif.sweep import changed
-
-    there, under = changed(model, base.policy, found.cell, "the plan")
-    return played(there, [Candidate("plan", under)], seeds, executor)[0]
 
 
 def _saved(found: Plan, outcomes: Sequence[Outcome], rates: Rates) -> dict[str, dict[str, float]]:

@@ -9,31 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dds_commands.costs import read_rates
-from dds_commands.parameters import mapping_from, output_options, source_arguments
+from dds_commands.parameters import mapping_from, output_options
 from dds_commands.running import FINE, UNFIT
 from dds_commands.screen import note, show, show_json, table
 from dds_core.errors import InputError
-from dds_lab_commands.modelled import (
-    ONLY_REAL,
-    STAND_IN,
-    Asked,
-    Candidate,
-    about,
-    ended,
-    fit_of,
-    is_off,
-    is_scenario,
-    measures_of,
-    model_of,
-    number,
-    played,
-    recorded_options,
-    refuse,
-    run_options,
-    show_fit,
-    swept_by,
-)
+from dds_lab_commands import modelled
+from dds_lab_commands.modelled import REFERENCE, Asked, Candidate, number
 
 if TYPE_CHECKING:  # the lab is imported when the command runs, to keep the help of all commands fast
     from dds_whatif.compare import Difference, Fit
@@ -48,17 +29,21 @@ SWEPT = (
 
 
 @click.command("whatif", short_help="Simulate what happened under other policies.")
-@source_arguments
-@click.option(
-    "--policy", "policies", metavar="FILE", multiple=True, help=f"Policy to simulate, or {STAND_IN!r}; repeatable."
+@modelled.asked_options(
+    10,
+    10_000,
+    "each policy",
+    click.option(
+        "--policy",
+        "policies",
+        metavar="FILE",
+        multiple=True,
+        help=f"Policy to simulate, or {REFERENCE!r}; repeatable.",
+    ),
 )
-@recorded_options
-@click.option("--seeds", type=click.IntRange(1, 10_000), default=10, show_default=True, help="Runs of each policy.")
-@run_options
 @click.option(
     "--sweep", "grid_file", metavar="FILE", help="Simulate every combination of policy fields, pools, nodes, …"
 )
-@click.option("--results", metavar="PLACE", help="Keep the runs of a sweep in this SQLite file or database URL.")
 @click.option(
     "--engine",
     type=click.Choice(["processes", "ray"]),
@@ -69,30 +54,16 @@ SWEPT = (
 @click.option("--ray-address", metavar="ADDRESS", help="Ray cluster, or auto; by default a local one.")
 @click.option("--price", "price_file", metavar="FILE", help="Price of a device-hour by model (YAML, TOML or JSON).")
 @click.option(
-    "--watts", "watts_file", metavar="FILE", help="Watts of a device by model, used and idle (YAML, TOML or JSON)."
-)
-@click.option(
     "--page", metavar="FILE", help="Write a report of the last policy's first run, with the curves of the first policy."
 )
 @click.option("--scenario", "folder", metavar="FOLDER", help="Write the model as a scenario with pods for dds lab run.")
 @output_options("table", "json")
 def whatif(
-    sources: tuple[str, ...],
-    url: str | None,
-    name: str | None,
+    asked: Asked,
     policies: tuple[str, ...],
-    recorded: str | None,
-    other: str | None,
-    seeds: int,
-    jobs: int | None,
-    bound: float,
-    anyway: bool,
     grid_file: str | None,
-    results: str | None,
     engine: str,
     ray_address: str | None,
-    price_file: str | None,
-    watts_file: str | None,
     page: str | None,
     folder: str | None,
     form: str,
@@ -107,40 +78,37 @@ def whatif(
     """
     from dds_whatif.engines import opened as opened_engine
 
-    scenario = is_scenario(sources)
-    refuse(
+    swept = grid_file is not None
+    modelled.refuse(
         {
-            "--results goes with --sweep": results is not None and grid_file is None,
+            "--results goes with --sweep": asked.results is not None and not swept,
             "--ray-address goes with --engine ray": ray_address is not None and engine != "ray",
-            "--jobs is of processes: Ray plays as many as the cluster has CPUs": jobs is not None and engine == "ray",
+            "--jobs is of processes: Ray plays as many as the cluster has CPUs": asked.jobs is not None
+            and engine == "ray",
             "--page shows two policies over each other: it takes a --policy more, and no --sweep": page is not None
-            and (grid_file is not None or len(policies) <= scenario),
-            "--sweep takes one --policy": grid_file is not None and len(policies) > 1,
-            "--price and --watts are for policies, not for --sweep": grid_file is not None
-            and bool(price_file or watts_file),
-            ONLY_REAL: scenario and bool(recorded or other),
+            and (swept or len(policies) <= asked.scenario),
+            "--sweep takes one --policy": swept and len(policies) > 1,
+            "--price and --watts are for policies, not for --sweep": swept
+            and bool(asked.price_file or asked.watts_file),
         }
     )
-    rates = read_rates(price_file, watts_file)
     grid = _grid(grid_file)
-    model, candidates, real = model_of(sources, url, name, policies, recorded, other, scenario=scenario)
+    model, candidates, real = modelled.model_of(asked, policies)
     if folder is not None:
         _write(model, Path(folder))
-    asked = Asked(seeds, bound, anyway, rates, form)
-    executor, at_once = opened_engine(engine, jobs, ray_address)
-    with ended(executor):
-        runs = (
-            played(model, candidates if grid is None else candidates[:1], seeds, executor) if real or not grid else []
-        )
-        fit = fit_of(real, runs, asked)
+    executor, at_once = opened_engine(engine, asked.jobs, ray_address)
+    with modelled.ended(executor):
+        played = candidates if grid is None else candidates[:1]
+        runs = modelled.played(model, played, asked.seeds, executor) if real or not grid else []
+        fit = modelled.fit_of(real, runs, asked)
         base = candidates[-1]
-        goes_on = grid is not None and not is_off(fit, asked)
-        found = _swept(model, base, grid, asked, executor, at_once, results) if grid is not None and goes_on else []
-    if page is not None and not is_off(fit, asked):
+        goes_on = grid is not None and not modelled.is_off(fit, asked)
+        found = _swept(model, base, grid, asked, executor, at_once) if grid is not None and goes_on else []
+    if page is not None and not modelled.is_off(fit, asked):
         _write_page(page, model, candidates[0], candidates[-1])
     if grid is None or not goes_on:
-        return _tell(model, fit, candidates, runs, asked)
-    return _tell_sweep(model, fit, candidates[0], base, grid, found, asked)
+        return _tell(model, fit, candidates, runs, asked, form)
+    return _tell_sweep(model, fit, candidates[0], base, grid, found, asked, form)
 
 
 def _grid(path: str | None) -> Grid | None:
@@ -154,13 +122,11 @@ def _grid(path: str | None) -> Grid | None:
 # -- runs ----------------------------------------------------------------------------------------------------------------
 
 
-def _swept(
-    model: Fitted, base: Candidate, grid: Grid, asked: Asked, executor: Executor, at_once: int, results: str | None
-) -> list[Run]:
+def _swept(model: Fitted, base: Candidate, grid: Grid, asked: Asked, executor: Executor, at_once: int) -> list[Run]:
     from dds_whatif.sweep import cells, wanted
 
     runs = wanted(model, base.policy, cells(grid), range(1, asked.seeds + 1), "--sweep")
-    with swept_by(executor, at_once, results) as play:
+    with modelled.swept_by(executor, at_once, asked.results) as play:
         return play(runs)
 
 
@@ -208,14 +174,14 @@ def _write(model: Fitted, folder: Path) -> None:
 
 
 def _tell(
-    model: Fitted, fit: list[Fit], candidates: Sequence[Candidate], runs: list[list[Outcome]], asked: Asked
+    model: Fitted, fit: list[Fit], candidates: Sequence[Candidate], runs: list[list[Outcome]], asked: Asked, form: str
 ) -> int:
     from dds_whatif.compare import differences
 
-    measured = [[measures_of(one, asked.rates) for one in each] for each in runs]
-    off = is_off(fit, asked)
+    measured = [[modelled.measures_of(one, asked.rates) for one in each] for each in runs]
+    off = modelled.is_off(fit, asked)
     compared = [] if off else [differences(measured[0], each) for each in measured]
-    if asked.form == "json":
+    if form == "json":
         show_json(_document(model, fit, candidates, compared, measured[:1] if off else measured, asked))
     else:
         _show(model, fit, candidates, compared, asked)
@@ -223,22 +189,29 @@ def _tell(
 
 
 def _tell_sweep(
-    model: Fitted, fit: list[Fit], first: Candidate, base: Candidate, grid: Grid, runs: Sequence[Run], asked: Asked
+    model: Fitted,
+    fit: list[Fit],
+    first: Candidate,
+    base: Candidate,
+    grid: Grid,
+    runs: Sequence[Run],
+    asked: Asked,
+    form: str,
 ) -> int:
     from dds_whatif.sweep import axes, summed
 
     rows = summed(grid, runs)
-    if asked.form == "json":
+    if form == "json":
         show_json(
             {
-                **about(model, fit, asked),
+                **modelled.about(model, fit, asked),
                 "policy": base.name,
                 "cells": [{"cell": dict(row.cell), "front": row.front, "measures": row.means} for row in rows],
                 "runs": [{"cell": dict(one.cell), "seed": one.seed, "measures": one.measures} for one in runs],
             }
         )
         return FINE
-    show_fit(model, fit, first, asked)
+    modelled.show_fit(model, fit, first, asked)
     names = [name for name, _ in axes(grid)]
     show("")
     show(f"sweep of {base.name}, means of {asked.seeds} seeds; * is on the front of waits, attaches and device-hours")
@@ -270,7 +243,7 @@ def _tell_sweep(
 def _show(
     model: Fitted, fit: Sequence[Fit], candidates: Sequence[Candidate], compared: list[list[Difference]], asked: Asked
 ) -> None:
-    show_fit(model, fit, candidates[0], asked)
+    modelled.show_fit(model, fit, candidates[0], asked)
     for candidate, each in list(zip(candidates, compared, strict=False))[1 if fit else 0 :]:
         told = [one for one in each if one.mean or one.first]
         show("")
@@ -298,7 +271,7 @@ def _document(
     asked: Asked,
 ) -> dict[str, Any]:
     return {
-        **about(model, fit, asked),
+        **modelled.about(model, fit, asked),
         "policies": [
             {
                 "policy": candidate.name,

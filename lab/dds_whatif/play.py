@@ -30,7 +30,7 @@ LOG, CLUSTER = "whatif/scaler", "kube-system-of-the-lab"
 @dataclass(frozen=True)
 class Task:
     """One run. `scenario` and `pods` are the contents of a scenario file and of its file of pods. `policy` is that of the dds
-    scaler; None for the stand-in for the reference scaler, whose durations are in the scenario. `guarded`: the objects of the
+    scaler; None for the simulated reference scaler, whose durations are in the scenario. `guarded`: the objects of the
     guard are installed."""
 
     scenario: str
@@ -78,7 +78,7 @@ def played(task: Task) -> tuple[Iterable[Moment], int]:
         path = Path(folder) / "pods.csv"
         path.write_text(task.pods, encoding="utf-8")
         scenario = parse(task.scenario, "the scenario").model_copy(update={"seed": task.seed, "workload": str(path)})
-        return _ours(scenario, task.policy, task.guarded) if task.policy is not None else _stand_in(scenario)
+        return _ours(scenario, task.policy, task.guarded) if task.policy is not None else _reference(scenario)
 
 
 def _ours(scenario: Scenario, policy: Policy, guarded: bool) -> tuple[Iterable[Moment], int]:
@@ -109,7 +109,7 @@ class _Kept:
         self.events.append(RecordedEvent(at, resource, type, obj))
 
 
-def _stand_in(scenario: Scenario) -> tuple[Iterable[Moment], int]:
+def _reference(scenario: Scenario) -> tuple[Iterable[Moment], int]:
     kept = _Kept()
     with Lab.virtual(scenario, sink=kept) as lab:
         assert isinstance(lab.time, VirtualTime)

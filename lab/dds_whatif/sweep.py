@@ -13,10 +13,14 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass
 from itertools import product
 from math import ceil
+from types import TracebackType
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, ValidationError
+from sqlalchemy import Column, Integer, MetaData, String, Table, Text, create_engine, insert, make_url, select
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
+from dds_adapters.sql.urls import as_url
 from dds_core.errors import InputError
 from dds_core.scaler.policy import Policy, read_policy
 from dds_lab.check.results import fingerprint
@@ -26,7 +30,6 @@ from dds_lab.scenario.work import Step
 from dds_lab.scenario.workload import Arrival
 from dds_whatif.outcome import Outcome
 from dds_whatif.play import Task, play, serving, tasks_of
-from dds_whatif.store import Store
 from dds_whatif.world import Fitted
 
 MOST_CELLS = 10_000
@@ -107,7 +110,7 @@ def changed(model: Fitted, policy: Policy | None, cell: Cell, where: str) -> tup
         if axis == "policy":
             if policy is None:
                 raise InputError(
-                    "the stand-in for the reference has no policy", where=where, fix="name a policy of dds"
+                    "the simulated reference scaler has no policy", where=where, fix="name a policy of dds"
                 )
             policy = serving(read_policy({**policy.model_dump(mode="json", exclude_defaults=True), of: value}), where)
         elif axis == "arrivals":
@@ -315,3 +318,67 @@ def front(rows: Sequence[Mapping[str, float]], measures: Sequence[str]) -> list[
         return all(other[m] <= row[m] for m in measures) and any(other[m] < row[m] for m in measures)
 
     return [not any(beats(other, row) for other in rows) for row in rows]
+
+
+# -- results of runs in a table of SQLite or PostgreSQL; a row is written when its run ends
+
+_RUNS = Table(
+    "dds_whatif_runs",
+    MetaData(),
+    Column("key", String(32), primary_key=True),
+    Column("seed", Integer, nullable=False),
+    Column("cell", Text, nullable=False),
+    Column("measures", Text, nullable=False),
+)
+_PIECE = 500
+
+
+class Store:
+    """Results by key. Several processes may share a store: if two add the same run, the first one stays."""
+
+    def __init__(self, place: str | None = None) -> None:
+        """`place` is a URL or the path of a SQLite file; None keeps the results in memory. Raises InputError."""
+        url = make_url(as_url(place) if place is not None else "sqlite://")
+        self._place = place if place is not None and "://" not in place else url.render_as_string(hide_password=True)
+        try:
+            self._engine = create_engine(url)
+            _RUNS.metadata.create_all(self._engine)
+        except (SQLAlchemyError, ImportError) as error:
+            raise self._unusable(error) from None
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._engine.dispose()
+
+    def known(self, keys: Iterable[str]) -> dict[str, dict[str, float]]:
+        """The measures of the stored runs among these keys."""
+        wanted, found = list(dict.fromkeys(keys)), dict[str, dict[str, float]]()
+        try:
+            with self._engine.connect() as connection:
+                for start in range(0, len(wanted), _PIECE):
+                    rows = connection.execute(
+                        select(_RUNS.c.key, _RUNS.c.measures).where(_RUNS.c.key.in_(wanted[start : start + _PIECE]))
+                    )
+                    found |= {key: json.loads(text) for key, text in rows}
+        except SQLAlchemyError as error:
+            raise self._unusable(error) from None
+        return found
+
+    def add(self, key: str, cell: Mapping[str, Any], seed: int, measures: Mapping[str, float]) -> None:
+        """Store a run. Raises InputError if the database cannot be used."""
+        row = {"key": key, "seed": seed, "cell": json.dumps(cell), "measures": json.dumps(measures)}
+        try:
+            with self._engine.begin() as connection:
+                connection.execute(insert(_RUNS).values(**row))
+        except IntegrityError:
+            return
+        except SQLAlchemyError as error:
+            raise self._unusable(error) from None
+
+    def _unusable(self, error: Exception) -> InputError:
+        words = str(error).splitlines()[0]
+        return InputError(f"results cannot be kept: {words}", where=self._place, fix="name another file or database")

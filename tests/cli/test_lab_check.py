@@ -43,8 +43,8 @@ def test_ours_has_nothing_to_be_found() -> None:
     )
 
 
-def test_a_finding_of_the_stand_in_is_repeated_by_the_command_that_it_names() -> None:
-    first = run("many_devices", "--against", "stand-in", "--faults", "stale-start", "--every", "5", "--format", "json")
+def test_a_finding_of_the_reference_is_repeated_by_the_command_that_it_names() -> None:
+    first = run("many_devices", "--against", "reference", "--faults", "stale-start", "--every", "5", "--format", "json")
     assert first.exit_code == 2
     found = [one for one in json.loads(first.output) if one["at"]]
     assert found and all(one["said"] for one in found)
@@ -90,7 +90,7 @@ def test_what_cannot_be_meant_is_said(args: tuple[str, ...], words: str) -> None
 
 def test_what_was_played_with_the_same_code_is_not_played_again(tmp_path: Path) -> None:
     results = tmp_path / "results.jsonl"
-    args = ("withdrawn", "--against", "stand-in", "--faults", "stale", "--every", "3", "--results", str(results))
+    args = ("withdrawn", "--against", "reference", "--faults", "stale", "--every", "3", "--results", str(results))
     first = run(*args)
     lines = results.read_text().splitlines()
     results.write_text("\n".join([*lines[:-1], lines[-1][:20]]))  # it was killed while it wrote
@@ -101,10 +101,10 @@ def test_what_was_played_with_the_same_code_is_not_played_again(tmp_path: Path) 
 
 
 def test_a_finding_is_shown_in_the_least_scenario_that_has_it(tmp_path: Path) -> None:
-    result = run("many_devices", "--against", "stand-in", "--at", "dies:0", "--shrink", str(tmp_path))
+    result = run("many_devices", "--against", "reference", "--at", "dies:0", "--shrink", str(tmp_path))
     assert result.exit_code == 2, result.output
     (path,) = tmp_path.iterdir()
-    assert f"dds lab check {path} --seeds 1 --against stand-in\n" in result.output
+    assert f"dds lab check {path} --seeds 1 --against reference\n" in result.output
     assert "dds: steps: " in result.output  # on standard error
     assert 0 < len(read_scenario(path).steps) < len(shipped.find("many_devices").steps)
 
@@ -122,7 +122,7 @@ def test_fleets_are_played_by_their_seeds() -> None:
         "1 run, compared with 0 that nothing disturbed: nothing was found\n"
     )
     assert "fleets: needs to know which; add --seeds A..B" in run("fleets").output
-    assert "fleets: are played with ours" in run("fleets", "--seeds", "8", "--against", "stand-in").output
+    assert "fleets: are played with ours" in run("fleets", "--seeds", "8", "--against", "reference").output
 
 
 def test_a_run_that_nothing_disturbs_is_played_once(monkeypatch: pytest.MonkeyPatch) -> None:

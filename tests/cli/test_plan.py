@@ -47,7 +47,7 @@ def test_it_says_how_big_the_pools_have_to_be_and_the_same_as_json(tmp_path: Pat
     ("more", "words"),
     [
         (("--objective", "p99 wait <= 60s"), "'p99 wait <= 60s' is no objective"),
-        (("--objective", "p95 wait <= 60s", "--policy", "reference"), "the stand-in for the reference has no pools"),
+        (("--objective", "p95 wait <= 60s", "--policy", "reference"), "the simulated reference scaler has no pools"),
         (("--objective", "max wait <= 60s", "--fit", "nowhere"), "--recorded and --fit are for what really happened"),
         (("--objective", "max wait <= 1s"), "32 times as many devices do not meet it"),
         ((), "a plan needs something to meet"),

@@ -55,7 +55,7 @@ MORE_KNOBS = {
     "adopt": 4,
     "prewarm": 4,  # and to the judge of random fleets: what is kept ahead of demand is not made in vain
     "schedulers": 4,  # whether they may be dealt with by exchanges is said by the doctor too
-    "no_removal_seconds": 5,  # said by the doctor, to people who ask why a device goes, and to the stand-in of a fitted model
+    "no_removal_seconds": 5,  # said by the doctor, to people who ask why a device goes, and to a fitted model's reference
     "cool_down_seconds": 4,  # for so long, too, what came too late for a claim is kept; and to the judge of random fleets
     **dict.fromkeys(("scan_interval_seconds", "binding_timeout_seconds"), 4),  # to that, too
     "no_allocation_seconds": 5,  # and to the judge of random fleets: for how long what was announced binds

@@ -1,6 +1,6 @@
 """Shipped scenarios with the operator of the recordings: an ideal one, with many workers and without polls.
 
-The recordings in `tests/data/recordings` are of a real cluster whose operator was a stand-in of that kind. The scenarios
+The recordings in `tests/data/recordings` are of a real cluster whose operator was of that kind. The scenarios
 themselves play the real operator.
 """
 

@@ -1,9 +1,9 @@
-"""cluster-api in an API server of the lab: its kinds, and a stand-in for its controllers that does one round when it is told to.
+"""cluster-api in an API server of the lab: its kinds, and simulated controllers that do one round when they are told to.
 
 It follows the source of the controllers (cluster-api, internal/controllers/machinedeployment and machineset). A Machine that is
 being deleted counts until it is gone. A set with too many Machines takes first those that are being deleted, then those with the
 mark, then those that do not run. A deployment is rolled out with maxSurge 1 and maxUnavailable 0. Among healthy Machines the
-stand-in takes the oldest, where cluster-api goes by a random name.
+simulation takes the oldest, where cluster-api goes by a random name.
 """
 
 from __future__ import annotations

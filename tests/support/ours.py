@@ -1,4 +1,4 @@
-"""A scenario with our own scaler in the place of the stand-in, on virtual time, under the eyes of a judge.
+"""A scenario with our own scaler in the place of the reference, on virtual time, under the eyes of a judge.
 
     with running(told_to_us("burst")) as run:
         run.lab.run()

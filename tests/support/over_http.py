@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +26,7 @@ from dds_core.log.chain import Anchor, anchor_of, verify_log
 from dds_core.replay import event_of, verify
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.policy import Policy, SchedulerPolicy
-from dds_lab.judge.claims import Elsewhere
+from dds_lab.judge.claims import Cell, ClusterView, Held
 from dds_lab.judge.scaler import Judge, Measure
 from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario
@@ -84,6 +85,22 @@ def hurried(scenario: Scenario, times: float) -> Scenario:
 
 def _sooner(run: BaseModel, times: float) -> BaseModel:
     return run.model_copy(update={"delete_after": getattr(run, "delete_after") / times})  # noqa: B009 - a model's field
+
+
+class Elsewhere:
+    """Counts devices (`devices`) for which a claim waits on another node than before. A hand-over that is not steered in time can
+    land on any node, and each such device has to be attached again."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self.devices = 0
+        self._waited: dict[str, Counter[Cell]] = {}  # claim uid → what it waited for last
+        view.on_claim.append(self._claim)
+
+    def _claim(self, old: Held | None, new: Held | None) -> None:
+        if new is not None and new.waits:
+            before = self._waited.get(new.uid, new.waits)
+            self.devices += (new.waits - before).total()
+            self._waited[new.uid] = new.waits
 
 
 class Scene(Lasting):

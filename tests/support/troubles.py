@@ -27,7 +27,7 @@ _REASONS = {"409": "Conflict", "429": "TooManyRequests", "500": "InternalError",
 class TroubledApi(Direct):
     """Requests that meet troubles: a share of all that are sent from `since` to `until`. `met` counts them.
 
-    The question what became of a pod is spared: in the lab's stand-in for a reflector nobody asks it again."""
+    The question what became of a pod is spared: in the lab's mirror nobody asks it again."""
 
     def __init__(
         self,

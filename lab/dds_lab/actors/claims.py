@@ -6,7 +6,6 @@ same update removes the allocation; then the finalizer goes. The controller neve
 pkg/controller/resourceclaim/controller.go.
 """
 
-from dataclasses import dataclass, field
 from random import Random
 
 from dds_lab.actors.objects import (
@@ -26,22 +25,17 @@ from dds_lab.time import Time
 POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
 MANAGER = "ResourceClaimController"
 WORKERS = 50
-
-
-@dataclass(frozen=True)
-class ClaimsSettings:
-    """`look`: seconds to process one pod or claim."""
-
-    look: Latency = field(default=Uniform(0.003, 0.008))
+LOOK = Uniform(0.003, 0.008)
 
 
 class Claims:
-    """The work queue has two kinds of keys: `pod/<namespace>/<name>` and `claim/<namespace>/<name>`."""
+    """The work queue has two kinds of keys: `pod/<namespace>/<name>` and `claim/<namespace>/<name>`. `look`: seconds to process
+    one."""
 
-    def __init__(self, client: Client, time: Time, settings: ClaimsSettings) -> None:
+    def __init__(self, client: Client, time: Time, look: Latency = LOOK) -> None:
         self._client = client
         random: Random = time.random("claims")
-        self._queue = WorkQueue(time, self._look, settings.look, random, WORKERS)
+        self._queue = WorkQueue(time, self._look, look, random, WORKERS)
 
     def start(self) -> None:
         self._pods = self._client.mirror("pods")
@@ -67,16 +61,13 @@ class Claims:
     def _claim_changed(self, old: Object | None, new: Object | None) -> None:
         if new is None:
             if old is not None:
-                self._missed(old)
+                # A generated claim was deleted: queue its pod, which gets a new claim if it still waits.
+                owner = _owning_pod(old)
+                if owner is not None:
+                    self._queue.add(f"pod/{old['metadata']['namespace']}/{owner['name']}")
             return
         if reservations(new) or new["metadata"].get("deletionTimestamp") or _owning_pod(new) is not None:
             self._queue.add(f"claim/{new['metadata']['namespace']}/{new['metadata']['name']}")
-
-    def _missed(self, claim: Object) -> None:
-        """A generated claim was deleted: queue its pod, which gets a new claim if it still waits."""
-        owner = _owning_pod(claim)
-        if owner is not None:
-            self._queue.add(f"pod/{claim['metadata']['namespace']}/{owner['name']}")
 
     def _look(self, key: str, finish: Finish) -> None:
         kind, namespace, name = key.split("/")

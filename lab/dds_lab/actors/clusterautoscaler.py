@@ -1,4 +1,4 @@
-"""A stand-in for Cluster Autoscaler with an external gRPC provider. It makes the same calls in the same order, simulates
+"""A simulated Cluster Autoscaler with an external gRPC provider. It makes the same calls in the same order, simulates
 scale-up and scale-down, and repeats the real one's mistakes about pool devices.
 
 It follows the source of 1.35 and 1.36: core/static_autoscaler.go (the loop), clusterstate (instances, timeouts, back-off),
@@ -25,29 +25,29 @@ from dds_core.matching.errors import AllocationError
 from dds_core.matching.nodes import Node, node_matches
 from dds_core.matching.objects import DeviceClass, Slice
 from dds_core.matching.quantities import NANO, parse
-from dds_lab.actors.objects import covers
+from dds_lab.actors.objects import allocation_of, claim_statuses, results, tolerates
 from dds_lab.client import ApiError, Client, Object
 from dds_lab.time import MICROSECONDS, Time, Timer
 
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 UNITS = {"cpu": 1000, "memory": 1}
+LONGEST_BACKOFF, DRAIN = 1800.0, 120.0
+"""Seconds."""
+THRESHOLD = 0.5
+"""The highest utilization of a node that may be removed."""
 Room = dict[str, int]
 
 
 @dataclass(frozen=True)
 class CaSettings:
-    """Seconds, each named after the autoscaler's flag; `scan` is scan-interval, `taint` is node-delete-delay-after-taint.
-    `threshold`: the highest utilization of a node that may be removed."""
+    """Seconds, each named after the autoscaler's flag; `scan` is scan-interval, `taint` is node-delete-delay-after-taint."""
 
     scan: float = 10.0
     unneeded: float = 600.0
     after_add: float = 600.0
     provision: float = 900.0
     backoff: float = 300.0
-    longest_backoff: float = 1800.0
     taint: float = 5.0
-    drain: float = 120.0
-    threshold: float = 0.5
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,10 @@ class ClusterAutoscaler:
         self._saw(view)
         cluster = Cluster(self._client)
         if self._first:
-            self._clean(view, cluster)
+            # Remove the taints that an earlier process left on nodes of the groups.
+            for node in cluster.nodes.values():
+                if _tainted(node, DELETED_BY_CA) and view.group_of(_ref(node)) is not None:
+                    self._untaint(node)
             self._first = False
         groups = {group.id: self._members(view, group, cluster) for group in view.groups}
         if any(self._copied(members, cluster) for members in groups.values()):
@@ -144,12 +147,6 @@ class ClusterAutoscaler:
         if left and self._grow(provider, view, simulated, left):
             return
         self._shrink(provider, view, groups, cluster)
-
-    def _clean(self, view: GroupsView, cluster: Cluster) -> None:
-        """Remove the taints that an earlier process left on nodes of the groups."""
-        for node in cluster.nodes.values():
-            if _tainted(node, DELETED_BY_CA) and view.group_of(_ref(node)) is not None:
-                self._untaint(node)
 
     def _members(self, view: GroupsView, group: Group, cluster: Cluster) -> list[Object]:
         return [
@@ -227,7 +224,7 @@ class ClusterAutoscaler:
 
     def _back_off(self, group: str) -> None:
         last = self._backoffs.get(group)
-        seconds = min(self._settings.longest_backoff, last.seconds * 2) if last is not None else self._settings.backoff
+        seconds = min(LONGEST_BACKOFF, last.seconds * 2) if last is not None else self._settings.backoff
         self._backoffs[group] = _Backoff(self._time.now() + round(seconds * MICROSECONDS), seconds)
 
     # -- scale-down
@@ -257,7 +254,7 @@ class ClusterAutoscaler:
         name = _name(node)
         if not _ready(node) or _tainted(node, DELETED_BY_CA) or _tainted(node, STARTING.key):
             return False
-        if cluster.utilization(node) > self._settings.threshold:
+        if cluster.utilization(node) > THRESHOLD:
             return False
         moved = Simulation(cluster, (), without=name)
         return all(_may_move(pod) and moved.place(pod, anew=True) for pod in cluster.pods_on(name))
@@ -280,7 +277,7 @@ class ClusterAutoscaler:
             return
         bound = [pod for pod in cluster.pods_on(deletion.node) if pod["spec"].get("nodeName") == deletion.node]
         if bound and not deletion.evicted:
-            deletion.evicted, deletion.until = True, now + round(self._settings.drain * MICROSECONDS)
+            deletion.evicted, deletion.until = True, now + round(DRAIN * MICROSECONDS)
             for pod in bound:
                 self._did("evict", deletion.group, (_name(pod), deletion.node))
                 self._client.evict(_name(pod), pod["metadata"]["namespace"])
@@ -348,10 +345,7 @@ class Cluster:
 
     def claims_of(self, pod: Object) -> list[Object] | None:
         """None while one of the pod's claims does not exist yet; such a pod fits nowhere."""
-        made = {
-            one["name"]: one.get("resourceClaimName")
-            for one in pod.get("status", {}).get("resourceClaimStatuses") or ()
-        }
+        made = {one["name"]: one.get("resourceClaimName") for one in claim_statuses(pod)}
         names = [
             one.get("resourceClaimName") or made.get(one["name"]) for one in pod["spec"].get("resourceClaims") or ()
         ]
@@ -362,7 +356,7 @@ class Cluster:
     def holds_of_a_pool(self, claim: Object) -> bool:
         """Whether the claim belongs to a pod and holds a device that is not a node's own."""
         owned = any(one["kind"] == "Pod" for one in claim["metadata"].get("ownerReferences") or ())
-        return owned and any((one["driver"], one["pool"]) not in self._local for one in _results(claim))
+        return owned and any((one["driver"], one["pool"]) not in self._local for one in results(claim))
 
     def pools_of(self, node: str) -> int:
         """The number of pools among the node's own slices."""
@@ -377,7 +371,7 @@ class Cluster:
         if own:
             total = sum(len(one["spec"].get("devices") or ()) for one in own)
             pools = {(one["spec"]["driver"], one["spec"]["pool"]["name"]) for one in own}
-            taken = sum((r["driver"], r["pool"]) in pools for claim in self.claims.values() for r in _results(claim))
+            taken = sum((r["driver"], r["pool"]) in pools for claim in self.claims.values() for r in results(claim))
             return taken / total if total else 0.0
         room = room_of(node["status"].get("allocatable") or {})
         asked = [asks_of(pod) for pod in self.pods_on(name)]
@@ -394,7 +388,7 @@ class Simulation:
         self._nodes: dict[str, tuple[Node, list[Object], Room]] = {}
         self._in_use = InUse()
         for claim in cluster.claims.values():
-            if (allocation := (claim.get("status") or {}).get("allocation")) is not None:
+            if (allocation := allocation_of(claim)) is not None:
                 self._in_use.add(allocation)
         for name, node in cluster.nodes.items():
             if name == without or not _ready(node) or node["spec"].get("unschedulable"):
@@ -449,7 +443,7 @@ class Simulation:
             return False
         tolerations = pod["spec"].get("tolerations") or ()
         hard = (taint for taint in taints if taint["effect"] != "PreferNoSchedule")
-        if not all(any(covers(one, taint) for one in tolerations) for taint in hard):
+        if not all(tolerates(tolerations, taint) for taint in hard):
             return False
         claims = self._cluster.claims_of(pod)
         if claims is None or not self._allocate(node, claims, anew=anew):
@@ -462,7 +456,7 @@ class Simulation:
         node."""
         open_ = []
         for claim in claims:
-            allocation = (claim.get("status") or {}).get("allocation")
+            allocation = allocation_of(claim)
             if allocation is None or anew:
                 open_.append(Claim.from_object(claim))
             elif (selector := allocation.get("nodeSelector")) and not node_matches(
@@ -534,9 +528,3 @@ def _ready(node: Object) -> bool:
 
 def _tainted(node: Object, key: str) -> bool:
     return any(one["key"] == key for one in node["spec"].get("taints") or ())
-
-
-def _results(claim: Object) -> list[Object]:
-    allocation = (claim.get("status") or {}).get("allocation") or {}
-    found: list[Object] = (allocation.get("devices") or {}).get("results") or []
-    return found

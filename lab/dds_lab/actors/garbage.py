@@ -6,7 +6,7 @@ Decisions use live objects only; the watch only says what to check. The collecto
 pkg/controller/garbagecollector/garbagecollector.go.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from dds_lab.actors.workqueue import Finish, WorkQueue
@@ -18,17 +18,12 @@ FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 WORKERS = 20
+LOOK = Uniform(0.005, 0.03)
+IGNORED = ("events", "leases")
+"""Plurals of resources that are not watched."""
 
 GONE, LIVING, WAITING = "gone", "living", "waiting"
 """States of an owner. WAITING: its foreground deletion waits for its dependants."""
-
-
-@dataclass(frozen=True)
-class GarbageSettings:
-    """`look`: seconds until a queued object is checked. `ignored`: plurals of resources that are not watched."""
-
-    look: Latency = field(default=Uniform(0.005, 0.03))
-    ignored: tuple[str, ...] = ("events", "leases")
 
 
 @dataclass(frozen=True)
@@ -43,10 +38,10 @@ class Place:
 class Garbage:
     """Collects objects of all kinds that the server has, custom resources that are defined later included."""
 
-    def __init__(self, client: Client, time: Time, settings: GarbageSettings) -> None:
+    def __init__(self, client: Client, time: Time, look: Latency = LOOK) -> None:
+        """`look`: seconds until a queued object is checked."""
         self._client = client
-        self._settings = settings
-        self._queue = WorkQueue(time, self._look, settings.look, time.random("garbage"), WORKERS)
+        self._queue = WorkQueue(time, self._look, look, time.random("garbage"), WORKERS)
         self._mirrors: dict[str, Mirror] = {}
         self._kinds: dict[tuple[str, str], Resource] = {}
         self._places: dict[str, Place] = {}
@@ -68,7 +63,7 @@ class Garbage:
         kinds: dict[tuple[str, str], Resource] = {}
         for resource in self._client.served():
             kinds.setdefault((resource.group, resource.kind), resource)
-            if resource.kept and resource.plural not in self._settings.ignored:
+            if resource.kept and resource.plural not in IGNORED:
                 served.setdefault(resource.key, resource)
         self._kinds = kinds
         for key in [key for key in self._mirrors if key not in served]:

@@ -105,7 +105,9 @@ class Kubelet:
         key, known = _key(pod), self._known.get(_key(pod))
         if new is None or (known is not None and known.uid != new["metadata"]["uid"]):
             if known is not None:
-                self._gone(key, known)
+                self._cancel(known)
+                self._vacate(key, known)
+                del self._known[key]
             if new is None:
                 return
             known = None
@@ -153,15 +155,12 @@ class Kubelet:
         known.running, known.tries = True, 0
         for serial in known.serials:
             self._fabric.occupy(serial, "/".join(key))
-        seconds = self._run_for(pod)
+        # The seconds that the pod runs; None (forever) unless its annotation is a number.
+        text = (pod["metadata"].get("annotations") or {}).get(self._settings.run_for, "")
+        seconds = float(text) if _SECONDS.fullmatch(text) else None
         if seconds is not None:
             left = seconds - (self._time.now() - began) / 1_000_000
             self._after(known, max(0.0, left), lambda: self._succeed(key, known))
-
-    def _run_for(self, pod: Object) -> float | None:
-        """The seconds that the pod runs; None (forever) unless its annotation is a number."""
-        text = (pod["metadata"].get("annotations") or {}).get(self._settings.run_for, "")
-        return float(text) if _SECONDS.fullmatch(text) else None
 
     def _succeed(self, key: tuple[str, str], known: _Pod) -> None:
         pod = self._pods.get(key[1], key[0])
@@ -195,11 +194,6 @@ class Kubelet:
         except ApiError as error:
             if error.code not in (404, 409):
                 self._again(known, lambda: self._finish(key, known))
-
-    def _gone(self, key: tuple[str, str], known: _Pod) -> None:
-        self._cancel(known)
-        self._vacate(key, known)
-        del self._known[key]
 
     def _vacate(self, key: tuple[str, str], known: _Pod) -> None:
         known.running = False

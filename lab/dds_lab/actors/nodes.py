@@ -6,34 +6,28 @@ podgc.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from random import Random
 
 from dds_lab.actors.objects import covers, ready_condition
 from dds_lab.client import ApiError, Client, Object, instants
 from dds_lab.latency import Latency, Uniform
+from dds_lab.scenario.parts import Controllers
 from dds_lab.time import Time, Timers
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 RETRY = 1.0
-
-
-@dataclass(frozen=True)
-class NodesSettings:
-    """Seconds. `reaction`: from a condition to its taint. `grace`: until a silent node counts as unreachable. `orphaned`: from
-    the deletion of a node to that of its pods."""
-
-    reaction: Latency = field(default=Uniform(0.005, 0.03))
-    grace: float = 40.0
-    orphaned: Latency = field(default=Uniform(40.0, 60.0))
+REACTION = Uniform(0.005, 0.03)
+"""Seconds from a condition to its taint."""
 
 
 class NodeLifecycle:
-    def __init__(self, client: Client, time: Time, settings: NodesSettings) -> None:
+    def __init__(self, client: Client, time: Time, settings: Controllers, reaction: Latency = REACTION) -> None:
         self._client = client
         self._time = time
         self._settings = settings
+        self._orphaned = settings.orphaned.latency()
+        self._reaction = reaction
         self._random: Random = time.random("nodes")
         self._timers = Timers(time)  # by purpose and name, such as taints/NODE
 
@@ -69,7 +63,7 @@ class NodeLifecycle:
 
     def silent(self, node: str) -> None:
         """The node's heartbeats stop."""
-        self._timers.after(f"silent/{node}", self._settings.grace, lambda: self._ready(node, "Unknown"))
+        self._timers.after(f"silent/{node}", self._settings.silent, lambda: self._ready(node, "Unknown"))
 
     def heard(self, node: str) -> None:
         """The node's heartbeats resume."""
@@ -84,7 +78,7 @@ class NodeLifecycle:
         name = new["metadata"]["name"]
         if old is None or _condition(old) != _condition(new) or _taints(old) != _taints(new):
             self._timers.cancel(f"gone/{name}")
-            wait = self._settings.reaction.draw(self._random)
+            wait = self._reaction.draw(self._random)
             self._timers.after(f"taints/{name}", wait, lambda: self._taint(name))
 
     def _pod_changed(self, old: Object | None, new: Object | None) -> None:
@@ -102,7 +96,7 @@ class NodeLifecycle:
     def _node_gone(self, name: str) -> None:
         for what in ("taints", "silent"):
             self._timers.cancel(f"{what}/{name}")
-        self._timers.after(f"gone/{name}", self._settings.orphaned.draw(self._random), lambda: self._collect(name))
+        self._timers.after(f"gone/{name}", self._orphaned.draw(self._random), lambda: self._collect(name))
 
     def _taint(self, name: str) -> None:
         """Set the taints that the node's Ready condition asks for, and evict the pods that do not tolerate them."""

@@ -1,4 +1,4 @@
-"""The stand-in for the pool publisher: it publishes each fabric's free devices as ResourceSlices, and labels nodes.
+"""The simulated reference publisher: it publishes each fabric's free devices as ResourceSlices, and labels nodes.
 
 It follows the reference: names are positions among the free devices (so an attach removes the last name), each model and fabric
 has one slice, the generation counts in memory, and the ConfigMap is read once at the start. With `stable_names`, a name stays as

@@ -5,7 +5,6 @@ NoSchedule and None are ignored. Source: pkg/controller/devicetainteviction.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from random import Random
 
 from dds_lab.actors.objects import Key, Teller, condition, covers, key_of, reservations, results
@@ -14,21 +13,16 @@ from dds_lab.latency import Latency, Uniform
 from dds_lab.time import Time, Timer
 
 NO_EXECUTE = "NoExecute"
-
-
-@dataclass(frozen=True)
-class TaintsSettings:
-    """`rules`: obey DeviceTaintRules (the controller's feature gate). `reaction`: seconds from a taint to the deletion."""
-
-    rules: bool = False
-    reaction: Latency = field(default=Uniform(0.01, 0.05))
+REACTION = Uniform(0.01, 0.05)
 
 
 class TaintEviction:
-    def __init__(self, client: Client, time: Time, settings: TaintsSettings) -> None:
+    def __init__(self, client: Client, time: Time, *, rules: bool = False, reaction: Latency = REACTION) -> None:
+        """`rules`: obey DeviceTaintRules (the controller's feature gate). `reaction`: seconds from a taint to the deletion."""
         self._client = client
         self._time = time
-        self._settings = settings
+        self._obeys_rules = rules
+        self._reaction = reaction
         self._random: Random = time.random("taints")
         self._events = Teller(client, time, "device-taint-eviction")
         self._tainted: dict[Key, list[Object]] = {}  # NoExecute taints that slices contain
@@ -41,7 +35,7 @@ class TaintEviction:
         self._claims = self._client.mirror("resourceclaims")
         self._slices = self._client.mirror("resourceslices")
         self._mirrors = [self._claims, self._slices]
-        if self._settings.rules:
+        if self._obeys_rules:
             try:
                 self._rules = self._client.mirror("devicetaintrules")
             except ApiError:
@@ -113,7 +107,7 @@ class TaintEviction:
             return
         for consumer in reservations(claim):
             if consumer["resource"] == "pods":
-                wait = left + self._settings.reaction.draw(self._random)
+                wait = left + self._reaction.draw(self._random)
                 timer = self._time.after(wait, self._eviction(claim, consumer))
                 self._due.setdefault(place, {})[consumer["uid"]] = timer
 

@@ -7,40 +7,19 @@ as done.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from random import Random
-from typing import Any, Literal
+from typing import Any
 
 from dds_lab.actors.kubelet import RUN_FOR
 from dds_lab.actors.objects import condition, node_of, results
 from dds_lab.client import ApiError, Client, Object, tolerating
-from dds_lab.latency import Latency, Uniform
+from dds_lab.scenario import work as written
+from dds_lab.scenario.work import Run
 from dds_lab.time import MICROSECONDS, Time, Timer
 
 RETRY = 1.0
 GONE = (404, 409)
-
-
-@dataclass(frozen=True)
-class Run:
-    """A pod with a claim of its own. `devices`: how many by DeviceClass, one request each. `shares`: per class, how much of
-    which capacity. The pod ends by itself `lasts` seconds after its start, or is deleted with its claim `delete_after` seconds
-    after its start."""
-
-    name: str
-    namespace: str = "default"
-    devices: Mapping[str, int] = field(default_factory=dict)
-    shares: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    lasts: float | None = None
-    delete_after: float | None = None
-    template: bool = False
-    cpu: str = ""
-    memory: str = ""
-    scheduler: str = "default-scheduler"
-    priority: int = 0
-    node_selector: Mapping[str, str] = field(default_factory=dict)
-    grace: int = 0
 
 
 class Workloads:
@@ -233,40 +212,6 @@ def _identity(entry: Object) -> Object:
 # -- pods that arrive over time
 
 
-@dataclass(frozen=True)
-class Ask:
-    """What some of the pods ask for: devices by DeviceClass, and amounts of capacity by class. `weight`: how many of the
-    pods."""
-
-    devices: dict[str, int]
-    weight: float = 1.0
-    shares: dict[str, dict[str, str]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class MixSettings:
-    """`pods` arrive at random instants in the `over` seconds after `start`. Each runs for `lasts`. `ends`: whether a pod is then
-    deleted with its claim, or ends by itself and is deleted `linger` seconds later; the newest `keep` of these stay.
-    `templates`: the share with generated claims. `withdrawn`: the share that is deleted `patience` seconds after its arrival."""
-
-    pods: int
-    over: float
-    asks: tuple[Ask, ...]
-    start: float = 0.0
-    lasts: Latency = field(default=Uniform(60.0, 600.0))
-    name: str = "mix"
-    namespaces: tuple[str, ...] = ("default",)
-    templates: float = 0.0
-    withdrawn: float = 0.0
-    patience: Latency = field(default=Uniform(0.0, 5.0))
-    ends: Literal["deleted", "finished"] = "deleted"
-    linger: float = 10.0
-    keep: int = 0
-    cpu: str = ""
-    memory: str = ""
-    node_selector: Mapping[str, str] = field(default_factory=dict)
-
-
 class Arrivals:
     """Pods that arrive at known instants. `rows` gives them in order: (seconds after the start, the pod, seconds after which it
     is withdrawn in any case). Each row is read when the one before has arrived, so that a long run costs no memory."""
@@ -311,7 +256,7 @@ class Mix:
     """A random mix of pods, drawn from one seed. Each arrival is drawn when the one before has come, so that a long run costs no
     memory."""
 
-    def __init__(self, workloads: Workloads, time: Time, settings: MixSettings) -> None:
+    def __init__(self, workloads: Workloads, time: Time, settings: written.Mix) -> None:
         self._workloads = workloads
         self._time = time
         self._settings = settings
@@ -322,6 +267,7 @@ class Mix:
         self._ended: deque[tuple[str, str]] = deque()
         self._timer: Timer | None = None
         self._weights = [one.weight for one in settings.asks]
+        self._lasts, self._patience = settings.lasts.latency(), settings.patience.latency()
 
     def start(self) -> None:
         if self._settings.ends == "finished":
@@ -350,9 +296,9 @@ class Mix:
         name = f"{settings.name}-{self._made}"
         namespace = settings.namespaces[int(random.random() * len(settings.namespaces))]
         ask = random.choices(settings.asks, self._weights)[0]
-        lasts = settings.lasts.draw(random)
+        lasts = self._lasts.draw(random)
         deleted = settings.ends == "deleted"
-        wanted = Run(
+        wanted = Run.model_construct(  # of valid values, but for how long it was drawn to last
             name=name,
             namespace=namespace,
             devices=ask.devices,
@@ -369,7 +315,7 @@ class Mix:
         except ApiError:
             self.refused += 1
         if random.random() < settings.withdrawn:
-            self._time.after(settings.patience.draw(random), lambda: self._workloads.withdraw(name, namespace))
+            self._time.after(self._patience.draw(random), lambda: self._workloads.withdraw(name, namespace))
         self._next()
 
     def _ran(self, namespace: str, name: str, phase: str) -> None:

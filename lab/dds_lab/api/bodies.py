@@ -267,7 +267,11 @@ def _single(value: int | bytes, type: str) -> Any:
     if type == "":
         return _text(value) or None
     if type == "Time":
-        return _time(_bytes(value))
+        data = _bytes(value)
+        seconds = dict(_fields(data)).get(1)
+        if not isinstance(seconds, int) or seconds >> 63 or seconds > 253_402_300_799:
+            return None
+        return clock.written(seconds * clock.MICROSECONDS)
     if type.startswith(("int", "bool")):
         if not isinstance(value, int):
             raise Unreadable("a number was expected")
@@ -275,13 +279,6 @@ def _single(value: int | bytes, type: str) -> Any:
             return None
         return bool(value) if type.startswith("bool") else value - (1 << 64) if value >> 63 else value
     return _message(_bytes(value), type)
-
-
-def _time(data: bytes) -> str | None:
-    seconds = dict(_fields(data)).get(1)
-    if not isinstance(seconds, int) or seconds >> 63 or seconds > 253_402_300_799:
-        return None
-    return clock.written(seconds * clock.MICROSECONDS)
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:

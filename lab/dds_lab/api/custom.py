@@ -7,7 +7,7 @@ from typing import Any
 from dds_lab.api import decoding, status
 from dds_lab.api.kinds import CUSTOM_VERBS, Column, Object, Resource
 from dds_lab.api.packed import definition
-from dds_lab.api.rules import causes, meta, structural, values
+from dds_lab.api.rules import causes, definitions, meta, values
 from dds_lab.api.schema import MISSING
 from dds_lab.api.status import Cause
 from dds_lab.api.strategies import SERVERS, Strategy, carried_metadata, differs, handled, raised_generation, with_status
@@ -46,7 +46,7 @@ def resources_of(definition_object: Object) -> list[tuple[Resource, Object]]:
 class Custom(Strategy):
     def __init__(self, resource: Resource, version: Object) -> None:
         self.resource = resource
-        root = structural.node_of(version["schema"]["openAPIV3Schema"], root=True)
+        root = definitions.node_of(version["schema"]["openAPIV3Schema"], root=True)
         fields = {**root.fields, "metadata": definition("meta.v1.ObjectMeta")}
         self.schema = replace(root, fields=MappingProxyType(fields))
         self.columns = (Column("Name", ".metadata.name"), *(_columns(version) or (AGE,)))
@@ -104,10 +104,9 @@ class Custom(Strategy):
 
     def check_update(self, new: Object, old: Object, subresource: str) -> list[Cause]:
         fresh, before = new["metadata"], old["metadata"]
-        change = [] if fresh is before else meta.check_change(fresh, before)
-        found = [] if fresh is before else meta.check_changed(fresh, before)
+        change = [] if fresh is before else list(meta.check_change(fresh, before))
         # A real server checks changes of metadata twice: once for all kinds and once for custom ones.
-        found = [*found, *change, *change]
+        found = [*(() if fresh is before else meta.check_changed(fresh, before)), *change, *change]
         if subresource == "status":
             child = self.schema.fields.get("status")
             if child is None or new.get("status") is old.get("status"):

@@ -97,7 +97,8 @@ def _object(node: Node, value: dict[str, Any], live: Any, at: At, unknown: list[
             continue
         else:
             new = _value(child, item, before.get(key) if before else None, (at, key), node.name, unknown)
-            if not new and _left_out(node, key, child):
+            # Whether an empty value of this field is not written: optional lists and maps, and Go's plain values.
+            if not new and (key in node.falsy or (child.type in ("list", "map") and key not in node.required)):
                 new = ABSENT
         if new is not item:
             if result is None:
@@ -109,11 +110,6 @@ def _object(node: Node, value: dict[str, Any], live: Any, at: At, unknown: list[
     if not node.zeros:
         return value if result is None else result
     return _with_zeros(node, value if result is None else result, result is not None)
-
-
-def _left_out(node: Node, key: str, child: Node) -> bool:
-    """Whether an empty value of this field is not written: optional lists and maps, and Go's plain values."""
-    return key in node.falsy or (child.type in ("list", "map") and key not in node.required)
 
 
 def _with_zeros(node: Node, value: dict[str, Any], own: bool) -> dict[str, Any]:
@@ -170,7 +166,11 @@ def _special(node: Node, value: Any, at: At, owner: str) -> Any:
         raise _mismatch(node, value, at, owner)
     if node.type == "bytes":
         return _bytes(value)
-    return _time(value, node.type == "microtime")
+    micro = node.type == "microtime"
+    if not micro and len(value) == 20 and _TIME.fullmatch(value):
+        return value
+    found = _canonical_time(value, micro)
+    return value if found == value else found
 
 
 def _quantity(value: Any) -> str:
@@ -188,13 +188,6 @@ def _bytes(value: str) -> str:
     except (binascii.Error, ValueError):
         raise Mismatch("illegal base64 data at input byte 0") from None
     return value if text == value else text
-
-
-def _time(value: str, micro: bool) -> str:
-    if not micro and len(value) == 20 and _TIME.fullmatch(value):
-        return value
-    found = _canonical_time(value, micro)
-    return value if found == value else found
 
 
 @lru_cache(maxsize=1024)

@@ -165,7 +165,10 @@ def _entries(resource: Resource) -> Iterable[Object]:
     }
     entry |= _other_names(resource)
     if resource.kept:
-        entry["storageVersionHash"] = _storage_hash(resource)
+        stored = f"{resource.group}/{resource.storage_version or resource.version}/{resource.kind}"
+        if resource.storage == "events":
+            stored = f"/v1/{resource.kind}"
+        entry["storageVersionHash"] = base64.b64encode(hashlib.sha256(stored.encode()).digest()[:8]).decode()
     yield entry
     for subresource in sorted(resource.subresources):
         group, version, kind = SUBRESOURCE_KINDS.get(subresource, ("", "", resource.kind))
@@ -186,13 +189,6 @@ def _other_names(resource: Resource) -> Object:
 
 def _subresource_verbs(subresource: str) -> list[str]:
     return SUBRESOURCE_VERBS.get(subresource, ["get", "patch", "update"])
-
-
-def _storage_hash(resource: Resource) -> str:
-    stored = f"{resource.group}/{resource.storage_version or resource.version}/{resource.kind}"
-    if resource.storage == "events":
-        stored = f"/v1/{resource.kind}"
-    return base64.b64encode(hashlib.sha256(stored.encode()).digest()[:8]).decode()
 
 
 def _aggregated(resource: Resource) -> Object:

@@ -147,11 +147,11 @@ class BuiltIn(Strategy):
         """Further changes that the kind makes to a write (`old` is None for a creation)."""
         return new
 
-    def check(self, obj: Object) -> list[Cause]:
+    def check(self, obj: Object) -> Iterable[Cause]:
         """Causes against a new object, metadata excluded."""
         return []
 
-    def check_change(self, new: Object, old: Object, subresource: str) -> list[Cause]:
+    def check_change(self, new: Object, old: Object, subresource: str) -> Iterable[Cause]:
         """Causes against a change, metadata excluded. Parts that are the same Python object in both need no check."""
         return [] if subresource else self.check(new)
 

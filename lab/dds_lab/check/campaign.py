@@ -18,7 +18,7 @@ from dds_lab.check import command, mixes, playing
 from dds_lab.check.branches import Branches, Copies, Outcome
 from dds_lab.check.perturb import COUNTED, KINDS, Choose, Kind, Perturbation, nothing, only, perturbations
 from dds_lab.check.running import Run, against, played
-from dds_lab.check.subjects import Cast, Ours, StandIn, with_stand_in, without_hands
+from dds_lab.check.subjects import Cast, Ours, Reference, with_reference, without_hands
 from dds_lab.scenario import Scenario
 
 Drawn = Callable[[int, Path], tuple[tuple[str, str], ...]]
@@ -33,7 +33,7 @@ NOT_REACHED = "not reached"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A run: the scenario's name or file (or a key of DRAWN), the seed, the scaler (`ours`, `stand-in`, or a shell command with
+    """A run: the scenario's name or file (or a key of DRAWN), the seed, the scaler (`ours`, `reference`, or a shell command with
     the speed of the lab's time for it), and the perturbation (None: a calm run)."""
 
     scenario: str
@@ -179,6 +179,6 @@ def _with_program(case: Case, choose: Choose, calm: Run | None = None) -> Corout
 
 _WHO: dict[str, tuple[Cast, Callable[[Scenario], Scenario]]] = {
     "ours": (Ours, without_hands),
-    "stand-in": (StandIn, with_stand_in),
+    "reference": (Reference, with_reference),
 }
 """Scalers by name, each with the function that adapts a scenario to it."""

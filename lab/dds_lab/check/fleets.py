@@ -6,20 +6,17 @@ A `Fleet` is a scenario plus the blows to the processes of dds, which a scenario
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from dds_core.publisher.policy import PublishPolicy
 from dds_core.scaler.policy import LimitPolicy, Policy, SchedulerPolicy
-from dds_lab.actors.kubelet import RUN_FOR
 from dds_lab.check.draw import Draw
-from dds_lab.check.field import FIELD_FROM, KINDS
+from dds_lab.check.field import FIELD_FROM, KINDS, Blow, BlowKind, Ground, Program
 from dds_lab.driver import PUBLISHER_USER, SCALER_USER
 from dds_lab.scenario import Scenario
 
-Program = Literal["scaler", "publisher"]
-BlowKind = Literal["kill", "stop", "pause", "cut", "log", "log-answer", "api", "policy", "clock"]
 SERVED = 2_700.0
 """Seconds after the last fault within which every pod must be bound that can be bound."""
 REST = 1_500.0
@@ -40,20 +37,6 @@ _MODELS: tuple[dict[str, Any], ...] = (
 _PROFILES = (("1g.10gb", "3g.40gb"), ("3g.40gb",))
 PART = "part"
 """The DeviceClass of partitions. No pool offers partitions, so no scaler attaches a device for one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Blow:
-    """A fault of a program's processes; times in seconds from the start. `kill` and `stop` end the leader (another process starts
-    after `lasts`); `pause` suspends it; `cut` breaks its watch of a resource; `log` makes its log unavailable; `log-answer`
-    stores what it appends and reports a failure; `api` makes the API server unavailable to all; `policy` changes its policy;
-    `clock` steps its clock by `which` seconds, back if they are negative."""
-
-    at: float
-    kind: BlowKind
-    program: Program
-    lasts: float
-    which: int = 0
 
 
 @dataclass(frozen=True)
@@ -94,7 +77,7 @@ class Fleet:
         return (
             f"seed {self.seed}: {len(cluster.node_names())} nodes, {len(cluster.fabrics)} fabrics, {len(cluster.models)} models, "
             f"{self.trouble / 60:.0f} min of trouble, {self.replicas} replicas, publisher "
-            f"{'ours' if self.publish else 'stand-in'}, mode {self.policy.mode}, blows: {' '.join(kinds) or 'none'}"
+            f"{'ours' if self.publish else 'simulated'}, mode {self.policy.mode}, blows: {' '.join(kinds) or 'none'}"
             f"{', with ' + ', '.join(self.kinds) if self.kinds else ''}"
         )
 
@@ -115,27 +98,20 @@ def fleet_of(seed: int, only: Collection[str] = KINDS) -> Fleet:
     return Maker(seed, only).made()
 
 
-class Maker:
-    """Draws the fleet of a seed. `written`: the scenario as a file would say it; kinds of the field add to it, and blows."""
+class Maker(Ground):
+    """Draws the fleet of a seed. Kinds of the field add to it."""
 
     def __init__(self, seed: int, only: Collection[str]) -> None:
+        super().__init__()
         self.seed = seed
         self._only = only
         self.draw = Draw(seed)
         self.field = seed >= FIELD_FROM
         self.trouble = self.draw.between(300, 900) if self.field else self.draw.between(600, 3600)
         self.calm = self.draw.chance(0.5 if self.field else 0.1)
-        self.steps: list[tuple[float, dict[str, Any]]] = []
-        self.unservable: set[str] = set()
         self.twos: dict[str, str] = {}
         """Device by pod, for pods that request two of it."""
-        self.written: dict[str, Any] = {}
         self.kinds: list[str] = []
-        self.blows: list[Blow] = []
-
-    def blow(self, at: float, kind: BlowKind, program: Program, lasts: float = 0.0, which: int = 0) -> None:
-        """One more blow, also in a calm fleet."""
-        self.blows.append(Blow(at, kind, program, lasts, which))
 
     def made(self) -> Fleet:
         draw = self.draw
@@ -435,39 +411,10 @@ class Maker:
             if all(group["limits"].get(models[device], {"max": 2})["max"] < 2 for group in groups)
         }
 
-    def claim(self, at: float, name: str, requests: list[Any], constraints: Sequence[Any] = ()) -> None:
-        devices = {"requests": requests, **({"constraints": list(constraints)} if constraints else {})}
-        made = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": name}}
-        self.steps.append((at, {"apply": {**made, "spec": {"devices": devices}}}))
-
-    def pod(
-        self,
-        at: float,
-        name: str,
-        scheduler: str,
-        lasts: float,
-        claims: Sequence[str],
-        limits: dict[str, str] | None = None,
-        fabric: int | None = None,
-    ) -> None:
-        refs = [{"name": f"d{place}"} for place in range(len(claims))]
-        resources = {"claims": refs} if refs else {"limits": limits, "requests": limits}
-        spec: dict[str, Any] = {
-            "containers": [{"name": "c", "image": "pause", "resources": resources}],
-            "restartPolicy": "Never",
-            "terminationGracePeriodSeconds": 0,
-            "schedulerName": scheduler,
-            "resourceClaims": [{"name": f"d{place}", "resourceClaimName": one} for place, one in enumerate(claims)],
-            **({"nodeSelector": {"cohdi.io/fabric": str(fabric)}} if fabric is not None else {}),
-        }
-        meta = {"name": name, "annotations": {RUN_FOR: f"{lasts:g}"}}
-        self.steps.append((at, {"apply": {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}}))
-
     def _last(self, fabric: int, model: dict[str, Any]) -> None:
         """Add one pod for each pool after the last fault."""
         at, name = self.trouble + self.draw.between(1, 50), f"last-{fabric}-{model['device']}"
-        self.claim(at, name, [{"name": "r0", "exactly": {"deviceClassName": model["device"]}}])
-        self.pod(at, name, "default-scheduler", 30.0, [name], fabric=fabric)
+        self.run(at, name, model["device"], 30.0, fabric)
 
     # -- faults
 

@@ -1,5 +1,5 @@
-"""Random mixes of pods that need a device, a server, or both, beside a stand-in for Cluster Autoscaler: a seed draws a mix, which
-is played and judged.
+"""Random mixes of pods that need a device, a server, or both, beside a simulated Cluster Autoscaler: a seed draws a mix, which is
+played and judged.
 
 At any time: no server is added if a device is enough, no server with a device is removed, no pod is evicted from a node to which
 a device is on its way, a group's target equals its instances, and no action is repeated again and again. At the end: every pod
@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.autoscaler.model import GroupsView
@@ -33,8 +32,9 @@ from dds_lab.actors.clusterautoscaler import (
     asks_of,
     room_of,
 )
+from dds_lab.actors.objects import node_of, results
 from dds_lab.actors.servers import Servers, ServersSettings
-from dds_lab.actors.workloads import Run, Workloads
+from dds_lab.actors.workloads import Workloads
 from dds_lab.autoscaling import OurAutoscaler
 from dds_lab.check.draw import Draw
 from dds_lab.check.subjects import CLUSTER
@@ -43,6 +43,7 @@ from dds_lab.driver import SCALER_USER, OurScaler
 from dds_lab.judge import Finding
 from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario, parse
+from dds_lab.scenario.work import Run
 from dds_lab.setup import install_guard
 from dds_lab.time import MICROSECONDS
 
@@ -102,7 +103,7 @@ def mix_of(seed: int) -> Mix:
         devices = {DEVICE: 1 if draw.chance(0.8) else 2} if draw.chance(wanting) else {}
         cpu = draw.one((1, 4, 8, 12, 16)) if not draw.chance(0.05) else 2 * CPU
         run = Run(
-            f"pod{number}",
+            name=f"pod{number}",
             devices=devices,
             template=draw.chance(0.6),
             cpu=str(cpu),
@@ -300,7 +301,7 @@ class MixRun:
         """Number of free or idle devices minus those for which claims wait."""
         held, waiting = 0, 0
         for claim in cluster.claims.values():
-            for one in _results(claim):
+            for one in results(claim):
                 local = not one["pool"].startswith(f"{DEVICE}-fabric")
                 held, waiting = held + local, waiting + (not local)
         attached = sum(len(self.lab.fabric.attached(name)) for name in cluster.nodes)
@@ -308,9 +309,7 @@ class MixRun:
 
     def _waits_at(self, claim: Object, node: str) -> bool:
         """Whether the claim is allocated a pool device for this node."""
-        allocation = (claim.get("status") or {}).get("allocation") or {}
-        pooled = any(one["pool"].startswith(f"{DEVICE}-fabric") for one in _results(claim))
-        return pooled and node in json.dumps(allocation.get("nodeSelector") or {})
+        return node_of(claim) == node and any(one["pool"].startswith(f"{DEVICE}-fabric") for one in results(claim))
 
     def _leaves(self, server: str) -> None:
         there = [one.device.serial for one in self.lab.fabric.attached(server)]
@@ -388,8 +387,3 @@ def _usable(node: Object) -> bool:
 
 def _fits(room: dict[str, int], asks: dict[str, int]) -> bool:
     return all(room.get(what, 0) >= amount for what, amount in asks.items())
-
-
-def _results(claim: Object) -> list[Any]:
-    allocation = (claim.get("status") or {}).get("allocation") or {}
-    return (allocation.get("devices") or {}).get("results") or []

@@ -23,8 +23,8 @@ from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.model import MANAGED_BY
 from dds_core.scaler.component import SCALER
 from dds_lab.actors.objects import claim_names, reservations, results
-from dds_lab.check.field.sharing import WATCHED
-from dds_lab.check.fleets import PART, REST, SERVED, STAYS, Blow, Fleet, Program, fleet_of
+from dds_lab.check.field import WATCHED, Blow, Program
+from dds_lab.check.fleets import PART, REST, SERVED, STAYS, Fleet, fleet_of
 from dds_lab.check.oracle import COOLED, SPARE, EndState, differences, something_leaves, state_of
 from dds_lab.check.replicas import Replica, ShakyLog, Wire
 from dds_lab.check.subjects import CLUSTER, unsound, unsound_with

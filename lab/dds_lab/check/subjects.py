@@ -1,4 +1,4 @@
-"""The scalers that a check can put into a scenario in place of its own: dds, or the stand-in for the reference scaler."""
+"""The scalers that a check can put into a scenario in place of its own: dds, or the simulated reference scaler."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def without_hands(found: Scenario, **parts: Any) -> Scenario:
     return _with_parts(found, {"scaler": None, **parts})
 
 
-def with_stand_in(found: Scenario, **parts: Any) -> Scenario:
-    """As `without_hands`, with the stand-in for the reference scaler."""
+def with_reference(found: Scenario, **parts: Any) -> Scenario:
+    """As `without_hands`, with the simulated reference scaler."""
     return _with_parts(found, {"scaler": found.parts.scaler or Scaler(), **parts})
 
 
@@ -186,8 +186,8 @@ def unsound_with(clock: Callable[[int], int], log: EventLog, component: Componen
     return [f"with a clock that steps: {one}" for one in [*report.differences, *report.told][:3]]
 
 
-class StandIn:
-    """The lab's stand-in for the reference scaler, with the reference's faults: its informers list with version 0."""
+class Reference:
+    """The simulated reference scaler, with the reference's faults: its informers list with version 0."""
 
     asks_the_newest = False
 

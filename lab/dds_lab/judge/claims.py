@@ -543,19 +543,3 @@ class ClusterView:
                     needs[model] += int(one.get("count") or 1)
             found.append(needs)
         return tuple(found)
-
-
-class Elsewhere:
-    """Counts devices (`devices`) for which a claim waits on another node than before. A hand-over that is not steered in time can
-    land on any node, and each such device has to be attached again."""
-
-    def __init__(self, view: ClusterView) -> None:
-        self.devices = 0
-        self._waited: dict[str, Counter[Cell]] = {}  # claim uid → what it waited for last
-        view.on_claim.append(self._claim)
-
-    def _claim(self, old: Held | None, new: Held | None) -> None:
-        if new is not None and new.waits:
-            before = self._waited.get(new.uid, new.waits)
-            self.devices += (new.waits - before).total()
-            self._waited[new.uid] = new.waits

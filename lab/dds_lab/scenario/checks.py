@@ -52,6 +52,15 @@ def unknown(what: str, name: str, known: Collection[str]) -> str:
     return f"no {what} {name!r} is known here; known: {', '.join(listed[:_SHOWN])}{more}"
 
 
+def _unknown(
+    at: Path, what: str, names: Collection[str], known: Collection[str], *, keys: bool = False
+) -> Iterator[Problem]:
+    """A problem for each name of a list (with `keys` of a table) at this place that is not known."""
+    for place, name in enumerate(names):
+        if name not in known:
+            yield Problem((*at, name if keys else place), unknown(what, name, known), name=keys)
+
+
 def _gates(scenario: Scenario) -> Iterator[Problem]:
     cluster = scenario.cluster
     for component, named in (("api", cluster.gates.api), ("scheduler", cluster.gates.scheduler)):
@@ -81,14 +90,10 @@ def _models(scenario: Scenario) -> Iterator[Problem]:
     numbers = [i if one.index is None else one.index for i, one in enumerate(cluster.models, start=1)]
     yield from _twice(("cluster", "models"), numbers, "index", "model's number")
     for i, one in enumerate(cluster.models):
-        for j, other in enumerate(one.not_with):
-            if other not in models:
-                yield Problem(("cluster", "models", i, "not_with", j), unknown("model", other, models))
+        yield from _unknown(("cluster", "models", i, "not_with"), "model", one.not_with, models)
     yield from _twice(("cluster", "fabrics"), [one.id for one in cluster.fabrics], "id", "fabric")
     for i, fabric in enumerate(cluster.fabrics):
-        for model in fabric.devices:
-            if model not in models:
-                yield Problem(("cluster", "fabrics", i, "devices", model), unknown("model", model, models), name=True)
+        yield from _unknown(("cluster", "fabrics", i, "devices"), "model", fabric.devices, models, keys=True)
     if cluster.classes is not None:
         yield from _twice(("cluster", "classes"), [one.name for one in cluster.classes], "name", "class")
 
@@ -107,9 +112,7 @@ def _nodes(scenario: Scenario) -> Iterator[Problem]:
         ):
             yield Problem((*at, "fabric"), unknown("fabric", str(group.fabric), fabrics))
         for where in ("limits", "fixed"):
-            for model in getattr(group, where):
-                if model not in models:
-                    yield Problem((*at, where, model), unknown("model", model, models), name=True)
+            yield from _unknown((*at, where), "model", getattr(group, where), models, keys=True)
         for model, limit in group.limits.items():
             if limit.min > limit.max:
                 yield Problem((*at, "limits", model), "min is above max")
@@ -118,9 +121,7 @@ def _nodes(scenario: Scenario) -> Iterator[Problem]:
             yield Problem(at, f"a group before it has {min(both)} too: give them another `name` or `first`")
         seen.update(group.names())
     for i, driver in enumerate(cluster.drivers):
-        for j, node in enumerate(driver.nodes):
-            if node not in seen:
-                yield Problem(("cluster", "drivers", i, "nodes", j), unknown("node", node, seen))
+        yield from _unknown(("cluster", "drivers", i, "nodes"), "node", driver.nodes, seen)
     if len(seen) > MAX_NODES:
         yield Problem(("cluster", "nodes"), f"are {len(seen)} in all, {MAX_NODES} is the most")
 
@@ -128,9 +129,8 @@ def _nodes(scenario: Scenario) -> Iterator[Problem]:
 def _speeds(scenario: Scenario) -> Iterator[Problem]:
     models = {one.model for one in scenario.cluster.models}
     for field in ("attach_of", "detach_of"):
-        for model in getattr(scenario.parts.fabric, field):
-            if model not in models:
-                yield Problem(("parts", "fabric", field, model), unknown("model", model, models), name=True)
+        named = getattr(scenario.parts.fabric, field)
+        yield from _unknown(("parts", "fabric", field), "model", named, models, keys=True)
 
 
 def _manager(scenario: Scenario) -> Iterator[Problem]:
@@ -141,9 +141,7 @@ def _manager(scenario: Scenario) -> Iterator[Problem]:
                 ("faults", "manager"), "there is no manager that they could befall: say `parts: {manager: {}}`"
             )
         return
-    for model in knobs.quotas:
-        if model not in models:
-            yield Problem(("parts", "manager", "quotas", model), unknown("model", model, models), name=True)
+    yield from _unknown(("parts", "manager", "quotas"), "model", knobs.quotas, models, keys=True)
     if knobs.api == "nec" and len(scenario.cluster.fabrics) > 1:
         yield Problem(("parts", "manager", "api"), "CDIM knows one fabric alone: name only one under cluster.fabrics")
 
@@ -196,12 +194,8 @@ def _step_names(scenario: Scenario, step: Step, at: Path) -> Iterator[Problem]:
 
 def _asked(at: Path, asked: Run | Ask, classes: set[str]) -> Iterator[Problem]:
     """Classes must exist, and shares must be of requested classes."""
-    for name in asked.devices:
-        if name not in classes:
-            yield Problem((*at, "devices", name), unknown("class", name, classes), name=True)
-    for name in asked.shares:
-        if name not in asked.devices:
-            yield Problem((*at, "shares", name), unknown("class among its devices", name, asked.devices), name=True)
+    yield from _unknown((*at, "devices"), "class", asked.devices, classes, keys=True)
+    yield from _unknown((*at, "shares"), "class among its devices", asked.shares, asked.devices, keys=True)
 
 
 def _scheduler(scenario: Scenario, name: str, path: Path) -> Iterator[Problem]:
@@ -217,9 +211,7 @@ def _mix(scenario: Scenario) -> Iterator[Problem]:
     for i, mix in enumerate(scenario.mix):
         for j, ask in enumerate(mix.asks):
             yield from _asked(("mix", i, "asks", j), ask, classes)
-        for j, namespace in enumerate(mix.namespaces):
-            if namespace not in namespaces:
-                yield Problem(("mix", i, "namespaces", j), unknown("namespace", namespace, namespaces))
+        yield from _unknown(("mix", i, "namespaces"), "namespace", mix.namespaces, namespaces)
     yield from _twice(("mix",), [mix.name for mix in scenario.mix], "name", "mix")
 
 
@@ -232,12 +224,8 @@ def _faults(scenario: Scenario) -> Iterator[Problem]:
     )
     for where, faults in planned:
         for i, one in enumerate(faults):
-            for j, node in enumerate(one.nodes):
-                if node not in nodes:
-                    yield Problem(("faults", where, i, "nodes", j), unknown("node", node, nodes))
-            for j, model in enumerate(one.models):
-                if model not in models:
-                    yield Problem(("faults", where, i, "models", j), unknown("model", model, models))
+            yield from _unknown(("faults", where, i, "nodes"), "node", one.nodes, nodes)
+            yield from _unknown(("faults", where, i, "models"), "model", one.models, models)
     for i, fault in enumerate(scenario.faults.fabric):
         if fault.kind == "wrong_device" and len(models) < 2:
             yield Problem(("faults", "fabric", i, "kind"), "a wrong device is one of another model: name a second one")

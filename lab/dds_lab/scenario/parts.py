@@ -14,7 +14,6 @@ from pydantic import (
     SerializerFunctionWrapHandler,
     StringConstraints,
     WrapSerializer,
-    model_validator,
 )
 
 from dds_lab.scenario.forms import Delay, DnsName, Duration, Number, Offset, Period, Text, Written, between, fixed
@@ -77,9 +76,6 @@ class Fabrics(Written):
     timeout: Period = Field(default=180.0, description="The operator's wait for an answer.")
 
 
-_FORMER = {"workers", "watch_slices", "plugin_rest", "stale_writes"}
-
-
 class Operator(Written):
     """The composable-resource operator."""
 
@@ -99,15 +95,6 @@ class Operator(Written):
     orphan: Duration = Field(default=600.0, description="Detach an unknown device after this.")
     webhook: bool = Field(default=True, description="Run its validating webhook.")
     deletes_with_node: bool = Field(default=True, description="Delete requests and resources with their node.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _former(cls, written: Any) -> Any:
-        """Earlier scenarios describe each `kind` by these fields: what they say is read, and they are gone."""
-        if not isinstance(written, dict) or not _FORMER & written.keys():
-            return written
-        ideal = written.get("watch_slices") is True or written.get("workers", 1) != 1
-        return {"kind": "ideal" if ideal else "real"} | {key: one for key, one in written.items() if key not in _FORMER}
 
 
 class Manager(Written):
@@ -154,7 +141,7 @@ class Publisher(Written):
 
 
 class Scaler(Written):
-    """A stand-in for the reference scaler, with its faults."""
+    """The simulated reference scaler, with its faults."""
 
     interval: Period = Field(default=5.0, description="SCAN_INTERVAL.")
     removal: Duration = Field(default=15.0, description="DEVICE_NO_REMOVAL_DURATION: idle time before a detach.")
@@ -211,7 +198,7 @@ class Parts(Written):
         description="Vendor's DRA driver on each node; lists devices only when its plugin starts.",
     )
     publisher: Part[Publisher] = Field(default=Publisher(), description="Publisher of pool slices and node labels.")
-    scaler: Part[Scaler] = Field(default=Scaler(), description="Stand-in for the reference scaler, with its faults.")
+    scaler: Part[Scaler] = Field(default=Scaler(), description="Simulated reference scaler, with its faults.")
 
 
 PartName = Literal[

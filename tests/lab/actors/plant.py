@@ -11,19 +11,22 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from dds_lab.actors.claims import Claims, ClaimsSettings
+from dds_lab.actors.claims import Claims
 from dds_lab.actors.fabric import Fabric, FabricSettings, Pool
 from dds_lab.actors.kubelet import Kubelet, KubeletSettings
 from dds_lab.actors.models import DeviceInfo, Model, config_map
-from dds_lab.actors.nodes import NodeLifecycle, NodesSettings
+from dds_lab.actors.nodes import NodeLifecycle
 from dds_lab.actors.operator import Operator, OperatorSettings
 from dds_lab.actors.publisher import Publisher, PublisherSettings
-from dds_lab.actors.scaler import Scaler, ScalerSettings
+from dds_lab.actors.scaler import Scaler
 from dds_lab.actors.scheduler import Profile, Scheduler, SchedulerSettings
 from dds_lab.actors.vendor import VendorDriver, VendorSettings
-from dds_lab.actors.workloads import Run, Workloads
+from dds_lab.actors.workloads import Workloads
 from dds_lab.client import Object
 from dds_lab.latency import Fixed, Uniform
+from dds_lab.scenario.parts import Controllers
+from dds_lab.scenario.parts import Scaler as ScalerSettings
+from dds_lab.scenario.work import Run
 from tests.lab.actors.rooms import A100, GPU, PRODUCTS, Room
 
 RECORDINGS = Path(__file__).parents[2] / "data" / "recordings"
@@ -41,7 +44,7 @@ class Scripted:
 
 
 class Plant(Room):
-    """As in the recordings: one model, nodes called node0000 …, stand-ins that answer at once. `nodes` are chosen in
+    """As in the recordings: one model, nodes called node0000 …, parts that answer at once. `nodes` are chosen in
     this order where they are equal."""
 
     def __init__(self, *, count: int, nodes: int, attach: Sequence[float], choices: Sequence[str] = ()) -> None:
@@ -76,10 +79,10 @@ class Plant(Room):
         self.start(Operator(client("operator"), self.time, operator, self.fabric, vendor))
         self.start(Publisher(client("publisher"), self.time, PublisherSettings(interval=0.0), self.fabric))
         self.start(Scaler(client("peer-dds"), self.time, ScalerSettings()))
-        self.start(Claims(client("claims"), self.time, ClaimsSettings()))
+        self.start(Claims(client("claims"), self.time))
         kubelet = KubeletSettings(forced=Fixed(0.003), stop=Fixed(0.003))
         self.start(Kubelet(client("kubelet"), self.time, kubelet, self.fabric, {GPU: vendor}))
-        self.start(NodeLifecycle(client("nodes"), self.time, NodesSettings()))
+        self.start(NodeLifecycle(client("nodes"), self.time, Controllers()))
         scheduler = SchedulerSettings(profiles={"default-scheduler": Profile(45.0)}, tie=self._choose)
         self.start(Scheduler(client("kube-scheduler"), self.time, scheduler))
         self.work = self.start(Workloads(client("people"), self.time))
@@ -90,7 +93,7 @@ class Plant(Room):
         return None
 
     def pod_of(self, name: str, count: int = 1) -> None:
-        self.work.run(Run(name, devices={"nvidia-a100-40": count}))
+        self.work.run(Run(name=name, devices={"nvidia-a100-40": count}))
 
     def until(self, done: Callable[[], bool], within: float = 120.0) -> None:
         """Run until something is so."""

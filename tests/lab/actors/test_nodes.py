@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dds_lab.actors.nodes import NodeLifecycle, NodesSettings
+from dds_lab.actors.nodes import NodeLifecycle
 from dds_lab.api import status as api_status
 from dds_lab.api.requests import Call
 from dds_lab.latency import Fixed
+from dds_lab.scenario.forms import fixed
+from dds_lab.scenario.parts import Controllers
 from tests.lab.actors.rooms import Room
 
-SETTINGS = NodesSettings(reaction=Fixed(0.01), grace=40.0, orphaned=Fixed(50.0))
+SETTINGS = Controllers(silent=40.0, orphaned=fixed(50.0))
 AMOUNTS = {"cpu": "64", "memory": "512Gi", "pods": "250"}
 
 
 def ready() -> tuple[Room, NodeLifecycle]:
     room = Room()
-    lifecycle = room.start(NodeLifecycle(room.client("node-controller"), room.time, SETTINGS))
+    lifecycle = room.start(NodeLifecycle(room.client("node-controller"), room.time, SETTINGS, Fixed(0.01)))
     room.node("node0")
     room.run(1)
     return room, lifecycle
@@ -60,7 +62,7 @@ def test_a_taint_that_somebody_takes_off_does_not_come_back_though_the_controlle
     """It replaces the whole list."""
     room = Room()
     client = room.client("node-controller")
-    room.start(NodeLifecycle(client, room.time, SETTINGS))
+    room.start(NodeLifecycle(client, room.time, SETTINGS, Fixed(0.01)))
     room.node("node0")
     told(room, "True")
     room.user.patch("nodes", "node0", {"spec": {"taints": [{"key": "mine", "effect": "NoSchedule"}]}})
@@ -130,7 +132,7 @@ def test_pods_of_a_node_that_went_while_nobody_looked_are_collected() -> None:
     lifecycle.stop()
     room.user.delete("nodes", "node0")
     room.run(10)
-    room.start(NodeLifecycle(room.client("node-controller"), room.time, SETTINGS))
+    room.start(NodeLifecycle(room.client("node-controller"), room.time, SETTINGS, Fixed(0.01)))
     room.run(49)
     assert room.user.find("pods", "orphan", "default") is not None
     room.run(2)
@@ -196,7 +198,7 @@ def test_a_server_joins_as_a_ready_node_and_again_after_it_was_silent() -> None:
 def test_a_server_joins_though_the_api_server_fails_at_first() -> None:
     room = Room()
     client, failed = room.client("node-controller"), list[str]()
-    lifecycle = room.start(NodeLifecycle(client, room.time, SETTINGS))
+    lifecycle = room.start(NodeLifecycle(client, room.time, SETTINGS, Fixed(0.01)))
 
     def fail(call: Call) -> None:
         if call.verb == "create" and len(failed) < 2:

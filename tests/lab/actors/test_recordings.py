@@ -1,7 +1,7 @@
 """The whole cluster tells the same stories as the recordings: claims, resources, slices go through the same states in
 the same order.
 
-The recordings' operator was a stand-in; ours is the real one's state machine. Where they differ, `REQUESTS` and the
+The recordings' operator was an ideal one; ours is the real one's state machine. Where they differ, `REQUESTS` and the
 tests say so.
 """
 
@@ -22,7 +22,7 @@ def compare(told: Told, name: str) -> None:
 
 def requests(told: Told, name: str) -> None:
     """A request comes to Running as recorded. The real operator then goes through its states again at each new size,
-    which the stand-in did not."""
+    which the recorded one did not."""
     before = recorded(name)
     assert set(told.requests) == set(before.requests)
     for node, states in told.requests.items():
@@ -123,7 +123,7 @@ def test_many_devices() -> None:
 
 def test_attach_failure() -> None:
     """The fabric refuses; the scheduler times out and tries again. A resource that never had a device has nothing to
-    detach: the real operator lets it go at once, where the stand-in went through Detaching."""
+    detach: the real operator lets it go at once, where the recorded one went through Detaching."""
     plant = Plant(count=2, nodes=1, attach=[1.0])
     plant.fabric.faults.add(Fault("refuse"))
     plant.run(0.1)

@@ -1,4 +1,4 @@
-"""The stand-in scaler: what the reference does, its faults included."""
+"""The simulated reference scaler: what the reference does, its faults included."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from typing import Any
 
 from dds_lab.actors.models import Model
 from dds_lab.actors.publisher import Publisher, PublisherSettings
-from dds_lab.actors.scaler import Scaler, ScalerSettings
+from dds_lab.actors.scaler import Scaler
 from dds_lab.client import Object
 from dds_lab.latency import Fixed
+from dds_lab.scenario.parts import Scaler as ScalerSettings
 from tests.lab.actors.rooms import A100, GPU, H100, MODELS, QUICK, Hall
 
 POOL = "nvidia-a100-40-fabric1"
-SETTINGS = ScalerSettings(interval=5.0, removal=15.0, allocation=5.0, reaction=Fixed(0.1))
+SETTINGS = ScalerSettings(interval=5.0, removal=15.0, allocation=5.0)
 RIVALS = (
     Model(1, A100, "nvidia-a100-40", GPU, {"productName": "a"}, conflicts=(2,)),
     Model(2, H100, "nvidia-h100-80", GPU, {"productName": "h"}),
@@ -29,7 +30,7 @@ class Site(Hall):
         self.start(Publisher(self.client("publisher"), self.time, publisher, self.fabric))
         self.run(1)
         self.peer = self.client("peer-dds")
-        self.scaler = self.start(Scaler(self.peer, self.time, settings))
+        self.scaler = self.start(Scaler(self.peer, self.time, settings, Fixed(0.1)))
 
     def wait(self, name: str, *devices: int, node: str = "node0", pool: str = POOL) -> None:
         """A pod waits on a node for devices of a pool."""
@@ -79,14 +80,14 @@ def test_a_waiting_claim_brings_a_request_and_is_sent_back_when_its_devices_are_
 
 
 def test_on_the_happy_path_the_device_is_told_ready() -> None:
-    site = Site(ScalerSettings(reaction=Fixed(0.1), ready=True))
+    site = Site(ScalerSettings(ready=True))
     site.wait("train", 0)
     site.run(10)
     assert site.told("train") == [["FabricDeviceReady"]]
 
 
 def test_on_the_happy_path_a_device_is_told_to_one_claim_and_kept_while_its_claim_is_there() -> None:
-    site = Site(ScalerSettings(reaction=Fixed(0.1), ready=True))
+    site = Site(ScalerSettings(ready=True))
     site.wait("first", 0)
     site.run(10)
     site.wait("second", 1)
@@ -149,7 +150,7 @@ def test_one_free_device_is_promised_to_two_claims_in_one_scan() -> None:
     site.wait("first", 0)
     site.wait("second", 1)
     site.run(1)
-    site.start(Scaler(site.client("peer-dds"), site.time, SETTINGS))
+    site.start(Scaler(site.client("peer-dds"), site.time, SETTINGS, Fixed(0.1)))
     site.run(1)
     assert site.told("first") == site.told("second") == [["FabricDeviceReschedule"]]
 
@@ -161,7 +162,7 @@ def test_a_vanished_name_fails_the_claim() -> None:
     publisher = PublisherSettings(interval=0.0, reaction=Fixed(0.01))
     hall.start(Publisher(hall.client("publisher"), hall.time, publisher, hall.fabric))
     hall.run(1)
-    hall.start(Scaler(hall.client("peer-dds"), hall.time, SETTINGS))
+    hall.start(Scaler(hall.client("peer-dds"), hall.time, SETTINGS, Fixed(0.1)))
     hall.claim("train")
     hall.pod("train", claims=[{"name": "d0", "resourceClaimName": "train"}])
     hall.allocate("train", "train", "node0", (POOL, "nvidia-a100-40-3"), conditions=True)
@@ -274,7 +275,7 @@ def test_a_request_of_somebody_else_is_taken_over() -> None:
 
 def test_a_resting_cluster_is_not_written_to_unless_use_is_refreshed() -> None:
     for refresh, quiet in ((False, True), (True, False)):
-        site = Site(ScalerSettings(reaction=Fixed(0.1), refresh=refresh))
+        site = Site(ScalerSettings(refresh=refresh))
         site.wait("train", 0)
         site.run(8)
         site.land("train", "gpu-0")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dds_lab.actors.taints import TaintEviction, TaintsSettings
+from dds_lab.actors.taints import TaintEviction
 from dds_lab.client import Object
 from dds_lab.latency import Fixed
 from tests.lab.actors.rooms import GPU, Room
@@ -14,7 +14,7 @@ OWN = [{"name": "d0", "resourceClaimName": "train"}]
 
 def ready(*, rules: bool = False) -> Room:
     room = Room(served={"resource.k8s.io/v1beta2": True} if rules else None)
-    room.start(TaintEviction(room.client("taints"), room.time, TaintsSettings(rules=rules, reaction=Fixed(0.1))))
+    room.start(TaintEviction(room.client("taints"), room.time, rules=rules, reaction=Fixed(0.1)))
     return room
 
 
@@ -115,8 +115,7 @@ def test_a_toleration_with_seconds_puts_it_off_and_a_lifted_taint_calls_it_off()
 def test_rules_count_where_they_are_obeyed() -> None:
     for obeyed in (False, True):
         room = Room(served={"resource.k8s.io/v1beta2": True})
-        settings = TaintsSettings(rules=obeyed, reaction=Fixed(0.1))
-        room.start(TaintEviction(room.client("taints"), room.time, settings))
+        room.start(TaintEviction(room.client("taints"), room.time, rules=obeyed, reaction=Fixed(0.1)))
         publish(room)
         train(room)
         rule = {

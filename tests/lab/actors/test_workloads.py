@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from dds_lab.actors.kubelet import Kubelet, KubeletSettings
-from dds_lab.actors.workloads import Ask, Mix, MixSettings, Run, Workloads
+from dds_lab.actors.workloads import Mix, Workloads
 from dds_lab.client import ApiError
 from dds_lab.latency import Fixed
+from dds_lab.scenario.forms import fixed
+from dds_lab.scenario.work import Ask, Run
+from dds_lab.scenario.work import Mix as MixSettings
 from tests.lab.actors.rooms import GPU, QUICK, Hall
 
 RUNNING = KubeletSettings(start=Fixed(0.1), stop=Fixed(0.1))
@@ -32,7 +35,7 @@ class Yard(Hall):
 def test_a_pod_comes_with_a_claim_of_its_own() -> None:
     yard = Yard()
     yard.work.run(
-        Run("train", devices={"a100": 2, "nic": 1}, shares={"nic": {"bandwidth": "2Gi"}}, cpu="4", lasts=90.0)
+        Run(name="train", devices={"a100": 2, "nic": 1}, shares={"nic": {"bandwidth": "2Gi"}}, cpu="4", lasts=90.0)
     )
     claim = yard.user.get("resourceclaims", "train", "default")
     first, second = claim["spec"]["devices"]["requests"]
@@ -46,7 +49,7 @@ def test_a_pod_comes_with_a_claim_of_its_own() -> None:
 
 def test_a_claim_may_come_from_a_template() -> None:
     yard = Yard()
-    yard.work.run(Run("train", devices={"a100": 1}, template=True, priority=7, node_selector={"zone": "a"}))
+    yard.work.run(Run(name="train", devices={"a100": 1}, template=True, priority=7, node_selector={"zone": "a"}))
     assert yard.names("resourceclaims") == []
     assert yard.names("resourceclaimtemplates") == ["train"]
     spec = yard.user.get("pods", "train", "default")["spec"]
@@ -56,7 +59,7 @@ def test_a_claim_may_come_from_a_template() -> None:
 
 def test_pod_and_claim_are_deleted_so_long_after_the_pod_began_to_run() -> None:
     yard = Yard()
-    yard.work.run(Run("train", delete_after=30.0))
+    yard.work.run(Run(name="train", delete_after=30.0))
     yard.run(100)
     assert yard.names("pods") == ["train"]
     yard.place("train")
@@ -68,7 +71,7 @@ def test_pod_and_claim_are_deleted_so_long_after_the_pod_began_to_run() -> None:
 
 def test_withdrawing_what_is_not_there_is_nothing() -> None:
     yard = Yard()
-    yard.work.run(Run("train", devices={"a100": 1}))
+    yard.work.run(Run(name="train", devices={"a100": 1}))
     yard.work.withdraw("train")
     yard.work.withdraw("train")
     assert yard.names("pods") == yard.names("resourceclaims") == []
@@ -89,7 +92,7 @@ def test_what_is_there_is_applied_over() -> None:
 
 def test_a_drained_node_takes_no_pods_and_loses_those_it_has() -> None:
     yard = Yard()
-    yard.work.run(Run("train"))
+    yard.work.run(Run(name="train"))
     yard.place("train")
     yard.work.drain("node0")
     yard.run(5)
@@ -101,7 +104,7 @@ def test_a_drained_node_takes_no_pods_and_loses_those_it_has() -> None:
 
 def test_a_lost_node_takes_its_pods_along() -> None:
     yard = Yard()
-    yard.work.run(Run("train"))
+    yard.work.run(Run(name="train"))
     yard.place("train")
     yard.work.lose("node0")
     assert yard.names("nodes") == ["node1"]
@@ -129,7 +132,12 @@ def test_a_condition_on_a_claim_that_is_not_there_says_so() -> None:
 
 # -- the mix
 
-MIX = MixSettings(pods=200, over=1000.0, asks=(Ask({"a100": 1}, 3.0), Ask({"h100": 2}, 1.0)), lasts=Fixed(5.0))
+MIX = MixSettings(
+    pods=200,
+    over=1000.0,
+    asks=(Ask(devices={"a100": 1}, weight=3.0), Ask(devices={"h100": 2}, weight=1.0)),
+    lasts=fixed(5.0),
+)
 
 
 def mixed(settings: MixSettings, seed: int = 1, seconds: float = 1200.0) -> Yard:
@@ -167,13 +175,13 @@ def test_the_same_seed_gives_the_same_mix_and_another_one_another() -> None:
 
 
 def test_withdrawn_pods_go_before_they_run() -> None:
-    yard = mixed(MixSettings(pods=100, over=100.0, asks=(Ask({}),), withdrawn=1.0))
+    yard = mixed(MixSettings(pods=100, over=100.0, asks=(Ask(devices={}),), withdrawn=1.0))
     assert yard.names("pods") == []
 
 
 def test_pods_that_end_by_themselves_are_deleted_later_and_some_stay() -> None:
     settings = MixSettings(
-        pods=4, over=4.0, asks=(Ask({}),), lasts=Fixed(5.0), ends="finished", linger=10.0, keep=1, name="job"
+        pods=4, over=4.0, asks=(Ask(devices={}),), lasts=fixed(5.0), ends="finished", linger=10.0, keep=1, name="job"
     )
     yard = mixed(settings, seconds=10.0)
     for name in yard.names("pods"):
@@ -188,7 +196,9 @@ def test_pods_that_end_by_themselves_are_deleted_later_and_some_stay() -> None:
 def test_namespaces_and_templates_are_used_in_their_shares() -> None:
     yard = Yard()
     yard.user.create("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
-    settings = MixSettings(pods=100, over=10.0, asks=(Ask({"a100": 1}),), namespaces=("default", "team"), templates=0.5)
+    settings = MixSettings(
+        pods=100, over=10.0, asks=(Ask(devices={"a100": 1}),), namespaces=("default", "team"), templates=0.5
+    )
     yard.start(Mix(yard.work, yard.time, settings))
     yard.run(20)
     assert 30 <= len(yard.user.list("pods", "team")) <= 70
@@ -197,9 +207,11 @@ def test_namespaces_and_templates_are_used_in_their_shares() -> None:
 
 def test_a_mix_minds_its_own_pods_only() -> None:
     yard = Yard()
-    yard.start(Mix(yard.work, yard.time, MixSettings(pods=1, over=1.0, asks=(Ask({}),), ends="finished", linger=1.0)))
+    yard.start(
+        Mix(yard.work, yard.time, MixSettings(pods=1, over=1.0, asks=(Ask(devices={}),), ends="finished", linger=1.0))
+    )
     for name in ("mix-more-1", "mix-x", "mixed-1"):
-        yard.work.run(Run(name))
+        yard.work.run(Run(name=name))
     yard.run(5)
     for name in yard.names("pods"):
         yard.user.patch("pods", name, {"status": {"phase": "Succeeded"}}, "default", subresource="status")
@@ -209,7 +221,7 @@ def test_a_mix_minds_its_own_pods_only() -> None:
 
 def test_a_mix_goes_on_when_the_api_does_not_take_one_of_its_pods() -> None:
     yard = Yard()
-    settings = MixSettings(pods=50, over=10.0, asks=(Ask({"a100": 1}),), namespaces=("default", "not-there"))
+    settings = MixSettings(pods=50, over=10.0, asks=(Ask(devices={"a100": 1}),), namespaces=("default", "not-there"))
     mix = yard.start(Mix(yard.work, yard.time, settings))
     yard.run(20)
     assert 10 < mix.refused < 40

@@ -1,4 +1,4 @@
-"""The four cases, and random mixes of pods that want devices and servers, beside a stand-in for Cluster Autoscaler."""
+"""The four cases, and random mixes of pods that want devices and servers, beside a simulated Cluster Autoscaler."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import json
 import pytest
 
 from dds_lab.actors.clusterautoscaler import CaSettings
-from dds_lab.actors.workloads import Run
 from dds_lab.check.mixes import DEVICE, Blow, Mix, MixRun, mix_run, played
+from dds_lab.scenario.work import Run
 from dds_lab.time import MICROSECONDS
 
 SOON = CaSettings(unneeded=30.0, after_add=20.0, provision=300.0, backoff=60.0)
@@ -29,7 +29,7 @@ def done(run: MixRun, kind: str) -> list[tuple[str, ...]]:
 
 
 def device(name: str, *, cpu: str = "4", lasts: float = 100.0) -> Run:
-    return Run(name, devices={DEVICE: 1}, template=True, cpu=cpu, delete_after=lasts)
+    return Run(name=name, devices={DEVICE: 1}, template=True, cpu=cpu, delete_after=lasts)
 
 
 def advised(run: MixRun) -> list[str]:
@@ -50,7 +50,7 @@ def test_case_2_a_server_is_needed_and_comes_for_memory_and_goes_again() -> None
         2,
         nodes=1,
         devices=2,
-        pods=((10.0, device("a")), (30.0, Run("b", cpu="14", delete_after=200.0))),
+        pods=((10.0, device("a")), (30.0, Run(name="b", cpu="14", delete_after=200.0))),
         idle=20,
         ca=SOON,
     )
@@ -64,7 +64,7 @@ def test_case_2_a_server_is_needed_and_comes_for_memory_and_goes_again() -> None
 
 def test_case_3_a_node_that_nobody_needs_goes_after_its_device() -> None:
     """The composed server got a device, which idles longer than Cluster Autoscaler waits for an empty node."""
-    pods = ((5.0, Run("full", cpu="14", delete_after=1500.0)), (30.0, device("guest", lasts=60.0)))
+    pods = ((5.0, Run(name="full", cpu="14", delete_after=1500.0)), (30.0, device("guest", lasts=60.0)))
     run = play(Mix(3, nodes=1, devices=1, pods=pods, idle=200, ca=SOON))
     assert done(run, "remove") == [("big-001",)] and done(run, "refused") == [] and run.ca.stopped == 0
     returned = next(one.at for one in run.lab.ledger if one.operation == "detach" and one.outcome == "done")
@@ -80,13 +80,13 @@ def test_case_4_a_node_that_must_stay_gives_its_device_back_all_the_same() -> No
 
 
 def test_a_server_that_does_not_come_is_given_up_and_another_is_tried() -> None:
-    pods = ((5.0, Run("full", cpu="14", delete_after=900.0)), (30.0, Run("late", cpu="8", delete_after=60.0)))
+    pods = ((5.0, Run(name="full", cpu="14", delete_after=900.0)), (30.0, Run(name="late", cpu="8", delete_after=60.0)))
     run = play(Mix(11, nodes=1, fails=0.7, pods=pods, ca=SOON))
     assert "late" in run.ran and len(done(run, "give up")) >= 1
 
 
 def test_processes_that_end_as_it_grows_and_shrinks() -> None:
-    pods = ((10.0, device("a")), (30.0, Run("b", cpu="14", delete_after=200.0)))
+    pods = ((10.0, device("a")), (30.0, Run(name="b", cpu="14", delete_after=200.0)))
     blows = tuple(
         Blow(at, who, 3.0) for at, who in ((31.5, "autoscaler"), (60.0, "ca"), (330.0, "autoscaler"), (335.0, "ca"))
     )

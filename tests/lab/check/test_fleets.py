@@ -11,8 +11,8 @@ from dds_core.engine import EngineOf
 from dds_core.errors import Fenced
 from dds_core.scaler.component import SCALER
 from dds_lab.check.draw import Draw
-from dds_lab.check.field import FIELD_FROM, KINDS
-from dds_lab.check.fleets import LEARNS_FROM, Blow, fleet_of
+from dds_lab.check.field import FIELD_FROM, KINDS, Blow
+from dds_lab.check.fleets import LEARNS_FROM, fleet_of
 from dds_lab.check.playing import FleetRun, fleet_run, played
 from dds_lab.check.subjects import unsound_with
 from dds_lab.scenario.checks import problems

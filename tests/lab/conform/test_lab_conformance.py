@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dds_lab.actors.claims import Claims, ClaimsSettings
+from dds_lab.actors.claims import Claims
 from dds_lab.client import Client
 from dds_lab.conform.asking import Report, run
 from dds_lab.conform.questions import REWORDED, questions, questions_after_restart, questions_of_exchange
@@ -37,7 +37,7 @@ def claim_controller(server: Served) -> Iterator[None]:
     """The answers were recorded beside one: it takes back the reservation of a pod that does not exist."""
 
     def started() -> Claims:
-        made = Claims(Client(server.server, server.face.time, "claims"), server.face.time, ClaimsSettings(look=NONE))
+        made = Claims(Client(server.server, server.face.time, "claims"), server.face.time, NONE)
         made.start()
         return made
 

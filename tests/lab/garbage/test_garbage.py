@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dds_lab.actors.garbage import Garbage, GarbageSettings
+from dds_lab.actors.garbage import Garbage
 from dds_lab.api.gates import Gates
 from dds_lab.api.server import ApiServer
 from dds_lab.client import ApiError, Client, Object
@@ -28,8 +28,7 @@ class World:
         self.collector = self.started() if start else None
 
     def started(self) -> Garbage:
-        settings = GarbageSettings(look=Fixed(0.01))
-        collector = Garbage(Client(self.server, self.time, "garbage"), self.time, settings)
+        collector = Garbage(Client(self.server, self.time, "garbage"), self.time, Fixed(0.01))
         collector.start()
         return collector
 
@@ -229,7 +228,7 @@ def test_refusals_are_tried_again() -> None:
             raise ApiError(429, "TooManyRequests", "busy")
 
     client.before = often_busy
-    Garbage(client, world.time, GarbageSettings(look=Fixed(0.01))).start()
+    Garbage(client, world.time, Fixed(0.01)).start()
     world.user.delete("configmaps", "top", "default")
     world.run()
     assert refused == ["child"] * 3

@@ -8,7 +8,7 @@ import pytest
 from dds_lab.api import ownership
 from dds_lab.api.kinds import Object
 from dds_lab.api.packed import kind_node
-from dds_lab.api.rules.structural import node_of
+from dds_lab.api.rules.definitions import node_of
 from dds_lab.api.status import ApiError
 
 CLAIM = kind_node("resource.k8s.io", "v1", "ResourceClaim")

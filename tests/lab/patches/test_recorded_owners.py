@@ -12,7 +12,7 @@ import pytest
 from dds_lab.api import ownership, patches
 from dds_lab.api.kinds import BUILT_IN, Object
 from dds_lab.api.packed import kind_node
-from dds_lab.api.rules.structural import node_of
+from dds_lab.api.rules.definitions import node_of
 from dds_lab.api.schema import Node
 from dds_lab.api.status import ApiError
 from dds_lab.conform.questions import Question, questions

@@ -1,4 +1,4 @@
-"""The judge finds what it is there to find: each of its rules, on the stand-in scaler (which keeps the reference's faults) or on
+"""The judge finds what it is there to find: each of its rules, on the reference scaler (which keeps the reference's faults) or on
 moves that a scenario makes by hand. What it says of our own scaler is worth something only because of that."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def judged(scenario: Scenario, seed: int = 1, seconds: float | None = None) -> J
 
 
 def standing_in(name: str, **knobs: float) -> Scenario:
-    """A scenario whose stand-in scaler has other durations."""
+    """A scenario whose reference scaler has other durations."""
     found = shipped.find(name)
     scaler = found.parts.scaler
     assert scaler is not None

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from dds_lab.actors.claims import Claims, ClaimsSettings
-from dds_lab.actors.garbage import Garbage, GarbageSettings
+from dds_lab.actors.claims import Claims
+from dds_lab.actors.garbage import Garbage
 from dds_lab.actors.scheduler import Profile, Scheduler, SchedulerSettings
 from dds_lab.api.gates import Gates
 from dds_lab.api.requests import Call as Request
@@ -204,9 +204,9 @@ class Player:
         self.uids: dict[str, str] = {}
         """Of pods: what is recorded, and what it is in the lab."""
         self._scheduler = self._start()
-        claims = Claims(Client(self.server, self.time, "claim-controller"), self.time, ClaimsSettings())
+        claims = Claims(Client(self.server, self.time, "claim-controller"), self.time)
         claims.start()
-        Garbage(Client(self.server, self.time, "garbage-collector"), self.time, GarbageSettings()).start()
+        Garbage(Client(self.server, self.time, "garbage-collector"), self.time).start()
         for resource in ("pods", "resourceclaims"):
             self.user.mirror(resource).on_change(partial(self._note, resource))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dds_lab.actors.garbage import Garbage, GarbageSettings
+from dds_lab.actors.garbage import Garbage
 from dds_lab.actors.scheduler import Profile
 from dds_lab.client import Object
 from dds_lab.latency import Fixed
@@ -215,7 +215,7 @@ def test_shares_of_a_device_are_counted_and_named() -> None:
 
 def extended(**more: bool) -> Stage:
     stage = Stage(nodes=1, claims=True)
-    stage.start(Garbage(stage.client("garbage"), stage.time, GarbageSettings()))
+    stage.start(Garbage(stage.client("garbage"), stage.time))
     found = stage.user.get("deviceclasses", "gpus")
     stage.user.update("deviceclasses", {**found, "spec": {**found["spec"], "extendedResourceName": GPU}})
     stage.pool("p-0", "p-1")

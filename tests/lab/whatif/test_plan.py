@@ -15,8 +15,7 @@ from dds_lab.scenario.cluster import Nodes
 from dds_lab.scenario.work import Run as Pod
 from dds_lab.scenario.workload import Arrival
 from dds_whatif.plan import OutOfReach, Plan, Planner, objective_of
-from dds_whatif.store import Store
-from dds_whatif.sweep import Cell, Run, Wanted, changed, swept, wanted
+from dds_whatif.sweep import Cell, Run, Store, Wanted, changed, swept, wanted
 from dds_whatif.world import Fitted
 from tests.lab.whatif.test_sweep import POLICY, Counting
 

@@ -14,8 +14,7 @@ from dds_lab.scenario import parse
 from dds_lab.scenario.work import Run as Pod
 from dds_lab.scenario.workload import Arrival
 from dds_whatif.play import tasks_of
-from dds_whatif.store import Store
-from dds_whatif.sweep import axes, cells, changed, front, grid_of, summed, swept, wanted
+from dds_whatif.sweep import Store, axes, cells, changed, front, grid_of, summed, swept, wanted
 from dds_whatif.world import Fitted
 
 POLICY = Policy(mode="detach", no_removal_seconds=20, scan_interval_seconds=5)
@@ -123,7 +122,7 @@ def test_what_the_model_does_not_have_is_said_before_anything_is_played(cell: di
         changed(MODEL, POLICY, cell, "grid.yaml")
 
 
-def test_the_stand_in_has_no_knobs_of_ours() -> None:
+def test_the_reference_has_no_knobs_of_ours() -> None:
     with pytest.raises(InputError, match="has no policy"):
         changed(MODEL, None, {"policy.mode": "attach"}, "grid.yaml")
 

@@ -11,7 +11,7 @@ from dds_lab.api import ownership
 from dds_lab.api.kinds import Object
 from dds_lab.api.ownership.fields import Fields, difference, intersection, paths, union
 from dds_lab.api.patches import equal, json_patch, merge_patch, strategic_patch
-from dds_lab.api.rules.structural import node_of
+from dds_lab.api.rules.definitions import node_of
 from dds_lab.api.schema import Node
 from dds_lab.api.status import ApiError
 from tests.property.streams import QUICK

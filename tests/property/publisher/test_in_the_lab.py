@@ -90,7 +90,7 @@ class World:
         asked = Run(
             name=name, devices={MODELS[which % 4 == 3]: 1 + (which == 6)}, lasts=3.0 + 5 * which, delete_after=60.0
         )
-        self.run.lab.workloads.run(lab_settings.run(asked))
+        self.run.lab.workloads.run(asked)
 
     def _withdraw(self, which: int, how: int) -> None:
         if self.pods:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from random import Random
 
 from dds_lab.actors.objects import said
-from dds_lab.actors.operator.draft import Draft
 from dds_lab.actors.operator.operator_settings import (
     API_VERSION,
     DETACH_DEVICE,
@@ -22,7 +21,7 @@ from dds_lab.actors.operator.operator_settings import (
     OperatorSettings,
 )
 from dds_lab.actors.operator.planning import GOING, NoNode, node_of, plan
-from dds_lab.actors.operator.view import OperatorView, owner
+from dds_lab.actors.operator.view import Draft, OperatorView, owner
 from dds_lab.actors.workqueue import Finish, WorkQueue
 from dds_lab.client import ApiError, Client, Object, tolerating
 from dds_lab.time import Time

@@ -1,13 +1,16 @@
 """The operator's cache: its two kinds, nodes, and the devices that the nodes' slices show. Indexes only, no decisions."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
-from dds_lab.actors.objects import Formed, has_resource, has_spec, said
-from dds_lab.actors.operator.operator_settings import MANAGED_BY, REQUESTS, RESOURCES
+from dds_lab.actors.objects import Formed, has_resource, has_spec, said, with_finalizer, without_finalizer
+from dds_lab.actors.operator.operator_settings import FINALIZER, MANAGED_BY, REQUESTS, RESOURCES
 from dds_lab.actors.operator.planning import kin, kin_of
-from dds_lab.client import Client, Mirror, Object
+from dds_lab.client import ApiError, Client, Mirror, Object, tolerating
 
 Key = TypeVar("Key", str, tuple[str, ...])
 Index = dict[Key, dict[str, Object]]  # key → name → object
@@ -140,3 +143,54 @@ def _by_name(index: Index[Key], key: Key) -> list[Object]:
 
 def _ignore(old: Object | None, new: Object | None) -> None:
     pass
+
+
+# -- an object during a reconcile --------------------------------------------------------------------------------------
+
+
+class Draft:
+    """An object as it was read, with the changes made since. Its writes carry the version that was read, so they are refused if
+    another program has changed the object meanwhile. Empty fields are not written."""
+
+    def __init__(self, client: Client, kind: str, obj: Object) -> None:
+        self.obj = obj
+        self.name: str = obj["metadata"]["name"]
+        self._client = client
+        self._kind = kind
+
+    @property
+    def going(self) -> bool:
+        return bool(self.obj["metadata"].get("deletionTimestamp"))
+
+    def said(self, field: str) -> str:
+        """A text field of the status, "" if it is missing."""
+        return said(self.obj, field)
+
+    def renew(self) -> None:
+        """Read the live object. Raises ApiError."""
+        self.obj = self._client.get(self._kind, self.name)
+
+    def save(self, **fields: object) -> None:
+        """Change fields of the status and write it. A write that is refused raises ApiError; the changes stay in the draft."""
+        status = {"state": "", **(self.obj.get("status") or {}), **fields}
+        kept = {key: value for key, value in status.items() if key == "state" or value not in ("", {})}
+        self.obj = {**self.obj, "status": kept}
+        self.obj = self._client.update(self._kind, self.obj, subresource="status")
+
+    def fail(self, words: str) -> None:
+        """Write an error. If the write is refused, the error is lost."""
+        with suppress(ApiError):
+            self.save(error=words)
+
+    def keep(self) -> None:
+        """Add the operator's finalizer."""
+        if FINALIZER not in (self.obj["metadata"].get("finalizers") or ()):
+            self.obj = self._client.update(self._kind, with_finalizer(self.obj, FINALIZER))
+
+    def let_go(self) -> None:
+        """Remove the operator's finalizer."""
+        self.obj = self._client.update(self._kind, without_finalizer(self.obj, FINALIZER))
+
+    def delete(self) -> None:
+        with tolerating(404):
+            self._client.delete(self._kind, self.name)

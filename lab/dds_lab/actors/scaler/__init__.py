@@ -1,4 +1,3 @@
-"""A stand-in for the reference scaler, faults included, for labs that run without dds."""
+"""The simulated reference scaler, faults included, for labs that run without dds."""
 
 from dds_lab.actors.scaler.scaler import Scaler as Scaler
-from dds_lab.actors.scaler.view import ScalerSettings as ScalerSettings

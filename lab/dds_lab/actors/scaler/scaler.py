@@ -1,5 +1,5 @@
-"""The stand-in scaler. It scans at every interval and after each change of a claim or slice. A scan looks only at nodes where
-something changed or a duration passed; the result equals that of a look at all nodes."""
+"""The simulated reference scaler. It scans at every interval and after each change of a claim or slice. A scan looks only at
+nodes where something changed or a duration passed; the result equals that of a look at all nodes."""
 
 from __future__ import annotations
 
@@ -17,17 +17,20 @@ from dds_lab.actors.scaler.view import (
     TYPES,
     Claim,
     ClaimKey,
-    ScalerSettings,
     ScalerView,
     Unreadable,
     last_used,
     model_of,
 )
 from dds_lab.client import ApiError, Client, Object, instants, tolerating
+from dds_lab.latency import Latency, Uniform
+from dds_lab.scenario.parts import Scaler as ScalerSettings
 from dds_lab.time import Time, Timer, Timers
 
 GOING_OR_THERE = ("Online", "Attaching")
 MICROSECONDS = 1_000_000
+REACTION = Uniform(0.01, 0.2)
+"""Seconds from a change of a claim or slice to its scan."""
 
 
 @dataclass
@@ -261,10 +264,11 @@ def _with_condition(entry: Object, type: str, now: int) -> Object:
 class Scaler:
     """One process. Like the reference, it ends a scan at the first error; later nodes (by name) wait for the next scan."""
 
-    def __init__(self, client: Client, time: Time, settings: ScalerSettings) -> None:
+    def __init__(self, client: Client, time: Time, settings: ScalerSettings, reaction: Latency = REACTION) -> None:
         self._client = client
         self._time = time
         self._settings = settings
+        self._reaction = reaction
         self._random: Random = time.random("scaler")
         self._began = time.now()
         self._view = ScalerView(client, self._noted)
@@ -288,7 +292,7 @@ class Scaler:
         for node in nodes:
             self._stale[node] = None
         if self._stale:
-            self._arm(self._settings.reaction.draw(self._random) if soon else None)
+            self._arm(self._reaction.draw(self._random) if soon else None)
 
     def _arm(self, seconds: float | None = None) -> None:
         """Scan after `seconds`, or at the next multiple of the interval, unless an earlier scan is planned."""
@@ -304,9 +308,6 @@ class Scaler:
             self._timer.cancel()
         self._due = due
         self._timer = self._time.after((due - now) / 1_000_000, self._scan)
-
-    def _look_again(self, node: str, at: int) -> None:
-        self._later.after(node, (at - self._time.now()) / 1_000_000, lambda: self._noted((node,), False))
 
     def _scan(self) -> None:
         self._timer = None
@@ -344,11 +345,11 @@ class Scaler:
     def _look(self, node: str, info: DeviceInfo) -> None:
         scan = self._node(node, info)
         if self._note_use(scan):
-            self._arm(self._settings.reaction.draw(self._random))  # by then the watch has reported the writes
+            self._arm(self._reaction.draw(self._random))  # by then the watch has reported the writes
             return
         scan.run()
         if scan.again is not None:
-            self._look_again(node, scan.again)
+            self._later.after(node, (scan.again - self._time.now()) / 1_000_000, lambda: self._noted((node,), False))
 
     def _note_use(self, scan: NodeScan) -> bool:
         """Set the last-used time of devices whose use begins and, without `refresh`, of those whose use ended. True if one

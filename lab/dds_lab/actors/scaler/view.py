@@ -1,4 +1,4 @@
-"""The stand-in scaler's settings, and its cache of the cluster by node. For each change it reports which nodes are concerned.
+"""The simulated reference scaler's cache of the cluster by node. For each change it reports which nodes are concerned.
 
 It reads objects as the reference does, faults included: it ignores a claim without a reservation, reads a pool's model from the
 pool's name, and treats an empty uuid like any other.
@@ -6,12 +6,11 @@ pool's name, and treats an empty uuid like any other.
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from dds_lab.actors.models import Model
 from dds_lab.actors.objects import Formed, Key, has_resource, has_spec, key_of, node_of, results
 from dds_lab.client import Client, Mirror, Object, instants
-from dds_lab.latency import Latency, Uniform
 
 READY = "FabricDeviceReady"
 RESCHEDULE = "FabricDeviceReschedule"
@@ -23,21 +22,6 @@ ClaimKey = tuple[str, str]  # namespace, name
 
 _FABRIC = re.compile(r"-fabric\d+$")
 PREPARING = "Preparing"
-
-
-@dataclass(frozen=True)
-class ScalerSettings:
-    """Durations are seconds. `interval`: SCAN_INTERVAL. `removal`: DEVICE_NO_REMOVAL_DURATION. `allocation`:
-    DEVICE_NO_ALLOCATION_DURATION. `reaction`: from a change of a claim or slice to its scan. `ready`: report the device as ready
-    (the pod keeps the pool's device) instead of sending the pod back to the scheduler. `refresh`: write the last-used time at
-    every scan while a device is used, not only when its use begins and ends."""
-
-    interval: float = 5.0
-    removal: float = 15.0
-    allocation: float = 5.0
-    reaction: Latency = field(default=Uniform(0.01, 0.2))
-    ready: bool = False
-    refresh: bool = True
 
 
 class Unreadable(Exception):

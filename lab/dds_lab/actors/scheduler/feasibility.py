@@ -17,6 +17,7 @@ from dds_core.matching.nodes import NodeSelector, node_matches
 from dds_lab.actors.objects import tolerates
 from dds_lab.actors.scheduler.nodes import Node, Nodes
 from dds_lab.actors.scheduler.pods import Object, Pod
+from dds_lab.api.selectors import selects
 
 UNSCHEDULABLE_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -227,7 +228,8 @@ def _kept_away(pod: Pod, nodes: Nodes) -> set[tuple[str, str]]:
 def _matches(term: Object, owner: Pod, pod: Pod) -> bool:
     namespaces = term.get("namespaces") or ([] if term.get("namespaceSelector") else [owner.namespace])
     everywhere = term.get("namespaceSelector") == {}
-    return (everywhere or pod.namespace in namespaces) and selects(term.get("labelSelector"), pod.labels)
+    selector = term.get("labelSelector")
+    return (everywhere or pod.namespace in namespaces) and selector is not None and selects(selector, pod.labels)
 
 
 def score(pod: Pod, nodes: list[Node]) -> list[int]:
@@ -283,28 +285,6 @@ def _left(used: int, have: int) -> int:
     return (have - used) * 100 // have if have and used <= have else 0
 
 
-def selects(selector: Object | None, labels: Mapping[str, str]) -> bool:
-    """Whether a label selector matches. None matches nothing, an empty selector everything."""
-    if selector is None:
-        return False
-    wanted = selector.get("matchLabels") or {}
-    if any(labels.get(key) != value for key, value in wanted.items()):
-        return False
-    return all(meets(one, labels) for one in selector.get("matchExpressions") or ())
-
-
 def node_selects(selector: Object | None, name: str, labels: Mapping[str, str]) -> bool:
     """Whether one term of a node selector matches. None matches every node."""
     return selector is None or node_matches(NodeSelector.from_object(selector), MatchedNode(name, labels))
-
-
-def meets(requirement: Object, labels: Mapping[str, str]) -> bool:
-    """One expression of a label selector."""
-    value = labels.get(requirement["key"])
-    operator = requirement["operator"]
-    values = requirement.get("values") or ()
-    if operator == "In":
-        return value is not None and value in values
-    if operator == "NotIn":
-        return value not in values
-    return (value is not None) is (operator == "Exists")

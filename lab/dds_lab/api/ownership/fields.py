@@ -306,7 +306,10 @@ def element_of(node: Node, value: Any) -> tuple[str, str]:
     for name in node.list_keys:
         found = value.get(name, MISSING)
         if found is MISSING:
-            found = _key_default(node.items or ANYTHING, name)
+            item = node.items or ANYTHING
+            field = item.fields.get(name)
+            default = MISSING if field is None else field.default
+            found = default if default is not MISSING else _KEY_DEFAULTS.get((item.name, name), MISSING)
         if found is not MISSING:
             keys[name] = found
     if not keys:
@@ -314,12 +317,6 @@ def element_of(node: Node, value: Any) -> tuple[str, str]:
         why = f"associative list with keys has an element that omits all key fields [{names}]"
         return "", f"{why} (and doesn't have default values for any key fields)"
     return entry_of(keys), ""
-
-
-def _key_default(item: Node, name: str) -> Any:
-    field = item.fields.get(name)
-    default = MISSING if field is None else field.default
-    return default if default is not MISSING else _KEY_DEFAULTS.get((item.name, name), MISSING)
 
 
 def mentioned(node: Node, value: Any, path: str, errors: list[str]) -> Fields | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 
 from dds_lab.api import names
 from dds_lab.api.expressions import ExpressionError, Scope, compiled
@@ -66,128 +67,121 @@ class Policies(_Admission):
         made = super().defaulted_spec(spec)
         return made if made.get("failurePolicy") else {**made, "failurePolicy": "Fail"}
 
-    def check(self, obj: Object) -> list[Cause]:
+    def check(self, obj: Object) -> Iterator[Cause]:
         spec = obj.get("spec") or {}
-        found = parts.choice(spec.get("failurePolicy"), "spec.failurePolicy", FAILURES)
+        yield from parts.choice(spec.get("failurePolicy"), "spec.failurePolicy", FAILURES)
         if spec.get("paramKind") is not None:
-            found += [
+            yield from (
                 causes.required(f"spec.paramKind.{key}")
                 for key in ("apiVersion", "kind")
                 if not spec["paramKind"].get(key)
-            ]
+            )
         match = spec.get("matchConstraints")
         if match is None:
-            found.append(causes.required("spec.matchConstraints"))
+            yield causes.required("spec.matchConstraints")
         else:
-            found += _check_match(match, "spec.matchConstraints")
+            yield from _check_match(match, "spec.matchConstraints")
             if not match.get("resourceRules"):
-                found.append(causes.required("spec.matchConstraints.resourceRules"))
+                yield causes.required("spec.matchConstraints.resourceRules")
         before = scope_of(spec, whole=False)
         conditions = spec.get("matchConditions")
-        found += parts.each(
+        yield from parts.each(
             conditions, "spec.matchConditions", CONDITIONS, lambda each, at: _check_condition(each, at, before), "name"
         )
-        return found + _check_variables(spec) + _check_validations(spec)
+        yield from _check_variables(spec)
+        yield from _check_validations(spec)
 
 
 class PolicyBindings(_Admission):
     matching = "matchResources"
 
-    def check(self, obj: Object) -> list[Cause]:
+    def check(self, obj: Object) -> Iterator[Cause]:
         spec = obj.get("spec") or {}
-        found = parts.name(spec.get("policyName") or "", "spec.policyName", names.dns_subdomain)
+        yield from parts.name(spec.get("policyName") or "", "spec.policyName", names.dns_subdomain)
         if spec.get("paramRef") is not None:
-            found += _check_reference(spec["paramRef"], "spec.paramRef")
+            yield from _check_reference(spec["paramRef"], "spec.paramRef")
         if spec.get("matchResources") is not None:
-            found += _check_match(spec["matchResources"], "spec.matchResources")
+            yield from _check_match(spec["matchResources"], "spec.matchResources")
         actions = spec.get("validationActions") or []
         for number, action in enumerate(actions):
-            found += parts.choice(action, f"spec.validationActions[{number}]", ACTIONS)
-        found += parts.unique_texts(actions, "spec.validationActions")
+            yield from parts.choice(action, f"spec.validationActions[{number}]", ACTIONS)
+        yield from parts.unique_texts(actions, "spec.validationActions")
         if {"Deny", "Warn"} <= set(actions):
-            found.append(causes.invalid("spec.validationActions", actions, BOTH))
+            yield causes.invalid("spec.validationActions", actions, BOTH)
         if not actions:
-            found.append(causes.required("spec.validationActions", "at least one validation action is required"))
-        return found
+            yield causes.required("spec.validationActions", "at least one validation action is required")
 
 
-def _check_match(match: Object, at: str) -> list[Cause]:
-    found = parts.choice(match.get("matchPolicy"), f"{at}.matchPolicy", MATCHING)
+def _check_match(match: Object, at: str) -> Iterator[Cause]:
+    yield from parts.choice(match.get("matchPolicy"), f"{at}.matchPolicy", MATCHING)
     for key in ("namespaceSelector", "objectSelector"):
-        found += _check_selector(match.get(key) or {}, f"{at}.{key}")
+        yield from _check_selector(match.get(key) or {}, f"{at}.{key}")
     for key in ("resourceRules", "excludeResourceRules"):
         for number, rule in enumerate(match.get(key) or ()):
-            found += _check_rule(rule, f"{at}.{key}[{number}]")
-    return found
+            yield from _check_rule(rule, f"{at}.{key}[{number}]")
 
 
-def _check_selector(selector: Object, at: str) -> list[Cause]:
-    found: list[Cause] = []
+def _check_selector(selector: Object, at: str) -> Iterator[Cause]:
     for number, each in enumerate(selector.get("matchExpressions") or ()):
         where = f"{at}.matchExpressions[{number}]"
-        found += parts.name(each.get("key") or "", f"{where}.key", names.qualified_name)
+        yield from parts.name(each.get("key") or "", f"{where}.key", names.qualified_name)
         if each.get("operator") not in SELECTOR_OPERATORS:
-            found.append(
-                causes.invalid(f"{where}.operator", each.get("operator") or "", "not a valid selector operator")
-            )
-    return found
+            yield causes.invalid(f"{where}.operator", each.get("operator") or "", "not a valid selector operator")
 
 
-def _check_rule(rule: Object, at: str) -> list[Cause]:
+def _check_rule(rule: Object, at: str) -> Iterator[Cause]:
     fields = ("operations", "apiGroups", "apiVersions", "resources")
-    found = [causes.required(f"{at}.{key}") for key in fields if not rule.get(key)]
+    yield from (causes.required(f"{at}.{key}") for key in fields if not rule.get(key))
     for number, operation in enumerate(rule.get("operations") or ()):
-        found += parts.choice(operation, f"{at}.operations[{number}]", OPERATIONS)
-    return found + parts.choice(rule.get("scope"), f"{at}.scope", SCOPES)
+        yield from parts.choice(operation, f"{at}.operations[{number}]", OPERATIONS)
+    yield from parts.choice(rule.get("scope"), f"{at}.scope", SCOPES)
 
 
-def _check_condition(condition: Object, at: str, scope: Scope) -> list[Cause]:
-    found = parts.name(condition.get("name") or "", f"{at}.name", names.qualified_name)
-    return found + _check_expression((condition.get("expression") or "").strip(), f"{at}.expression", scope, "bool", "")
+def _check_condition(condition: Object, at: str, scope: Scope) -> Iterator[Cause]:
+    yield from parts.name(condition.get("name") or "", f"{at}.name", names.qualified_name)
+    yield from _check_expression((condition.get("expression") or "").strip(), f"{at}.expression", scope, "bool", "")
 
 
-def _check_variables(spec: Object) -> list[Cause]:
+def _check_variables(spec: Object) -> Iterator[Cause]:
     """A variable may use those before it."""
     scope = scope_of(spec)
     if len(scope.variables) > VARIABLES:
-        return [causes.too_many("spec.variables", len(scope.variables), VARIABLES)]
-    found: list[Cause] = []
+        yield causes.too_many("spec.variables", len(scope.variables), VARIABLES)
+        return
     for number, (name, expression) in enumerate(scope.variables):
         at = f"spec.variables[{number}]"
         if not name.strip():
-            found.append(causes.required(f"{at}.name", "name is not specified"))
+            yield causes.required(f"{at}.name", "name is not specified")
         elif not _IDENTIFIER.fullmatch(name):
-            found.append(causes.invalid(f"{at}.name", name, "name is not a valid CEL identifier"))
+            yield causes.invalid(f"{at}.name", name, "name is not a valid CEL identifier")
         here = Scope(scope.params, scope.variables[:number])
-        found += _check_expression(expression, f"{at}.expression", here)
+        yield from _check_expression(expression, f"{at}.expression", here)
         if name in dict(here.variables):
-            found.append(causes.duplicate(f"{at}.name", name))
-    return found
+            yield causes.duplicate(f"{at}.name", name)
 
 
-def _check_validations(spec: Object) -> list[Cause]:
+def _check_validations(spec: Object) -> Iterator[Cause]:
     validations = spec.get("validations") or []
     if not validations and not spec.get("auditAnnotations"):
-        return [causes.required(f"spec.{key}", ONE_ITEM) for key in ("validations", "auditAnnotations")]
+        yield from (causes.required(f"spec.{key}", ONE_ITEM) for key in ("validations", "auditAnnotations"))
+        return
     scope = scope_of(spec)
     if len(scope.variables) > VARIABLES:
-        return []
-    found: list[Cause] = []
+        return
     for number, each in enumerate(validations):
         at, message = f"spec.validations[{number}]", each.get("message") or ""
-        found += _check_expression(each.get("expression") or "", f"{at}.expression", scope, "bool")
+        yield from _check_expression(each.get("expression") or "", f"{at}.expression", scope, "bool")
         if each.get("messageExpression"):
-            found += _check_expression(each["messageExpression"], f"{at}.messageExpression", scope, "string")
+            yield from _check_expression(each["messageExpression"], f"{at}.messageExpression", scope, "string")
         if message and not message.strip():
-            found.append(causes.invalid(f"{at}.message", message, "message must be non-empty if specified"))
+            yield causes.invalid(f"{at}.message", message, "message must be non-empty if specified")
         elif "\n" in message.strip():
-            found.append(causes.invalid(f"{at}.message", message, "message must not contain line breaks"))
+            yield causes.invalid(f"{at}.message", message, "message must not contain line breaks")
         if each.get("reason") is not None:
-            found += parts.choice(each["reason"], f"{at}.reason", sorted(REASONS))
-    return found
+            yield from parts.choice(each["reason"], f"{at}.reason", sorted(REASONS))
 
 
-def _check_expression(text: str, at: str, scope: Scope, kind: str = "", missing: str = UNSPECIFIED) -> list[Cause]:
+def _check_expression(text: str, at: str, scope: Scope, kind: str = "", missing: str = UNSPECIFIED) -> Iterable[Cause]:
     """It must compile and evaluate to `kind` (to any type if empty)."""
     if not text.strip():
         return [causes.required(at, missing)]
@@ -198,13 +192,14 @@ def _check_expression(text: str, at: str, scope: Scope, kind: str = "", missing:
     return [] if kind in ("", program.kind.lower()) else [causes.invalid(at, text, f"must evaluate to {kind}")]
 
 
-def _check_reference(reference: Object, at: str) -> list[Cause]:
+def _check_reference(reference: Object, at: str) -> Iterator[Cause]:
     name, selector = reference.get("name") or "", reference.get("selector")
-    found = causes.invalids(f"{at}.name", name, names.path_segment(name)) if name else []
+    if name:
+        yield from causes.invalids(f"{at}.name", name, names.path_segment(name))
     if selector is not None:
-        found += _check_selector(selector, f"{at}.selector")
+        yield from _check_selector(selector, f"{at}.selector")
     if name and selector is not None:
-        found += [causes.forbidden(f"{at}.{key}", EXCLUSIVE) for key in ("name", "selector")]
+        yield from (causes.forbidden(f"{at}.{key}", EXCLUSIVE) for key in ("name", "selector"))
     if not name and selector is None:
-        found.append(causes.required(at, "one of name or selector must be specified"))
-    return found + parts.choice(reference.get("parameterNotFoundAction"), f"{at}.parameterNotFoundAction", NOT_FOUND)
+        yield causes.required(at, "one of name or selector must be specified")
+    yield from parts.choice(reference.get("parameterNotFoundAction"), f"{at}.parameterNotFoundAction", NOT_FOUND)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dds_lab.api import names
@@ -78,82 +79,77 @@ def names_of(spec: Object) -> dict[str, frozenset[str]]:
     }
 
 
-def check(spec: Object, at: str) -> list[Cause]:
+def check(spec: Object, at: str) -> Iterator[Cause]:
     """Causes against a claim's spec."""
     claim = spec.get("devices") or {}
     known = names_of(spec)
     where = f"{at}.devices"
-    found = parts.each(claim.get("requests"), f"{where}.requests", REQUESTS, _request, "name")
-    found += parts.each(
+    yield from parts.each(claim.get("requests"), f"{where}.requests", REQUESTS, _request, "name")
+    yield from parts.each(
         claim.get("constraints"), f"{where}.constraints", CONSTRAINTS, lambda item, spot: _constraint(item, spot, known)
     )
-    found += parts.each(
+    yield from parts.each(
         claim.get("config"), f"{where}.config", devices.CONFIGS, lambda item, spot: _configuration(item, spot, known)
     )
-    return found
 
 
-def _request(request: Object, at: str) -> list[Cause]:
-    found = parts.name(request.get("name") or "", f"{at}.name", names.dns_label)
+def _request(request: Object, at: str) -> Iterator[Cause]:
+    yield from parts.name(request.get("name") or "", f"{at}.name", names.dns_label)
     first, exactly = request.get("firstAvailable"), request.get("exactly")
     if first:
-        found += parts.each(first, f"{at}.firstAvailable", SUBREQUESTS, _subrequest, "name")
+        yield from parts.each(first, f"{at}.firstAvailable", SUBREQUESTS, _subrequest, "name")
     if exactly is not None:
-        found += _exact(exactly, f"{at}.exactly")
+        yield from _exact(exactly, f"{at}.exactly")
     if first and exactly is not None:
-        found.append(causes.invalid(at, None, f"{ONE_OF}, but multiple fields are set"))
+        yield causes.invalid(at, None, f"{ONE_OF}, but multiple fields are set")
     if not first and exactly is None:
-        found.append(causes.required(at, ONE_OF))
-    return found
+        yield causes.required(at, ONE_OF)
 
 
-def _subrequest(request: Object, at: str) -> list[Cause]:
+def _subrequest(request: Object, at: str) -> Iterable[Cause]:
     return [*parts.name(request.get("name") or "", f"{at}.name", names.dns_label), *_exact(request, at)]
 
 
-def _exact(exact: Object, at: str) -> list[Cause]:
-    found = parts.name(exact.get("deviceClassName") or "", f"{at}.deviceClassName", names.dns_subdomain)
-    found += devices.selectors(exact.get("selectors"), f"{at}.selectors")
+def _exact(exact: Object, at: str) -> Iterator[Cause]:
+    yield from parts.name(exact.get("deviceClassName") or "", f"{at}.deviceClassName", names.dns_subdomain)
+    yield from devices.selectors(exact.get("selectors"), f"{at}.selectors")
     mode, count = exact.get("allocationMode") or "", exact.get("count", 0)
     if mode not in MODES:
-        found.append(causes.not_supported(f"{at}.allocationMode", mode, MODES))
+        yield causes.not_supported(f"{at}.allocationMode", mode, MODES)
     elif mode == EXACT and count <= 0:
-        found.append(causes.invalid(f"{at}.count", count, "must be greater than zero"))
+        yield causes.invalid(f"{at}.count", count, "must be greater than zero")
     elif mode != EXACT and count != 0:
-        found.append(causes.invalid(f"{at}.count", count, "must not be specified when allocationMode is 'All'"))
-    found += parts.each(exact.get("tolerations"), f"{at}.tolerations", TOLERATIONS, devices.toleration)
+        yield causes.invalid(f"{at}.count", count, "must not be specified when allocationMode is 'All'")
+    yield from parts.each(exact.get("tolerations"), f"{at}.tolerations", TOLERATIONS, devices.toleration)
     for name in (exact.get("capacity") or {}).get("requests") or {}:
-        found += devices.qualified(name, f"{at}.capacity.requests[{name}]")
-    return found
+        yield from devices.qualified(name, f"{at}.capacity.requests[{name}]")
 
 
-def _constraint(constraint: Object, at: str, known: dict[str, frozenset[str]]) -> list[Cause]:
-    found = _references(constraint.get("requests"), f"{at}.requests", known)
+def _constraint(constraint: Object, at: str, known: dict[str, frozenset[str]]) -> Iterator[Cause]:
+    yield from _references(constraint.get("requests"), f"{at}.requests", known)
     match, distinct = constraint.get("matchAttribute"), constraint.get("distinctAttribute")
     if match is not None:
-        found += devices.qualified(match, f"{at}.matchAttribute", with_domain=True)
+        yield from devices.qualified(match, f"{at}.matchAttribute", with_domain=True)
     if distinct is not None:
-        found += devices.qualified(distinct, f"{at}.distinctAttribute", with_domain=True)
+        yield from devices.qualified(distinct, f"{at}.distinctAttribute", with_domain=True)
     one_of = "exactly one of `matchAttribute` or `distinctAttribute` is required"
     if match is None and distinct is None:
-        found.append(causes.required(at, one_of))
+        yield causes.required(at, one_of)
     elif match is not None and distinct is not None:
-        found.append(causes.invalid(at, constraint, f"{one_of}, but multiple fields are set"))
-    return found
+        yield causes.invalid(at, constraint, f"{one_of}, but multiple fields are set")
 
 
-def _configuration(given: Object, at: str, known: dict[str, frozenset[str]]) -> list[Cause]:
+def _configuration(given: Object, at: str, known: dict[str, frozenset[str]]) -> Iterable[Cause]:
     return [*_references(given.get("requests"), f"{at}.requests", known), *devices.configuration(given, at)]
 
 
-def _references(given: list[str] | None, at: str, known: dict[str, frozenset[str]]) -> list[Cause]:
-    found: list[Cause] = []
+def _references(given: list[str] | None, at: str, known: dict[str, frozenset[str]]) -> Iterator[Cause]:
     if given and len(given) > REQUESTS:
-        found.append(causes.too_many(at, len(given), REQUESTS))
+        yield causes.too_many(at, len(given), REQUESTS)
     for index, name in enumerate(given or ()):
         if not refers(name, known, main_too=True):
-            found.append(causes.invalid(f"{at}[{index}]", name, OF_REQUEST))
-    return found + parts.unique_texts(given or (), at)
+            yield causes.invalid(f"{at}[{index}]", name, OF_REQUEST)
+    yield from parts.unique_texts(given or (), at)
 
 
 def refers(name: Any, known: dict[str, frozenset[str]], main_too: bool) -> bool:
@@ -168,7 +164,7 @@ def refers(name: Any, known: dict[str, frozenset[str]], main_too: bool) -> bool:
 class _Fixed(BuiltIn):
     """A kind whose spec is immutable."""
 
-    def check_change(self, new: Object, old: Object, subresource: str) -> list[Cause]:
+    def check_change(self, new: Object, old: Object, subresource: str) -> Iterable[Cause]:
         if new.get("spec") is old.get("spec") or new.get("spec") == old.get("spec"):
             return []
         return [causes.immutable("spec", new.get("spec")), *self.check(new)]
@@ -190,10 +186,10 @@ class ResourceClaims(_Fixed):
         status = _without_deallocated(new.get("status") or {}, old.get("status") or {})
         return new if status is new.get("status") else {**new, "status": status}
 
-    def check(self, obj: Object) -> list[Cause]:
+    def check(self, obj: Object) -> Iterable[Cause]:
         return check(obj.get("spec") or {}, "spec")
 
-    def check_change(self, new: Object, old: Object, subresource: str) -> list[Cause]:
+    def check_change(self, new: Object, old: Object, subresource: str) -> Iterable[Cause]:
         if subresource == "status":
             return _check_status(new, old)
         return super().check_change(new, old, subresource)
@@ -214,12 +210,12 @@ class ResourceClaimTemplates(_Fixed):
         made = defaulted(template.get("spec") or {})
         return obj if made is template.get("spec") else {**obj, "spec": {**template, "spec": made}}
 
-    def check(self, obj: Object) -> list[Cause]:
+    def check(self, obj: Object) -> Iterator[Cause]:
         template = obj.get("spec") or {}
         given = template.get("metadata") or {}
-        found = meta.labels(given.get("labels") or {}, "spec.metadata.labels")
-        found += meta.annotations(given.get("annotations") or {}, "spec.metadata.annotations")
-        return found + check(template.get("spec") or {}, "spec.spec")
+        yield from meta.labels(given.get("labels") or {}, "spec.metadata.labels")
+        yield from meta.annotations(given.get("annotations") or {}, "spec.metadata.annotations")
+        yield from check(template.get("spec") or {}, "spec.spec")
 
 
 # -- the status
@@ -246,99 +242,92 @@ def _without_deallocated(status: Object, before: Object) -> Object:
     return made
 
 
-def _check_status(new: Object, old: Object) -> list[Cause]:
+def _check_status(new: Object, old: Object) -> Iterator[Cause]:
     status, before = new.get("status") or {}, old.get("status") or {}
     if status is before:
-        return []
+        return
     known = names_of(new.get("spec") or {})
-    found = _check_reservations(status, before, bool(new["metadata"].get("deletionTimestamp")))
+    yield from _check_reservations(status, before, bool(new["metadata"].get("deletionTimestamp")))
     allocation, was = status.get("allocation"), before.get("allocation")
     if allocation is not None and was is None:
-        found += _check_allocation(allocation, "status.allocation", known)
+        yield from _check_allocation(allocation, "status.allocation", known)
     elif allocation is not None and allocation is not was and allocation != was:
-        found.append(causes.immutable("status.allocation", allocation))
-    return found + _check_devices(status, before)
+        yield causes.immutable("status.allocation", allocation)
+    yield from _check_devices(status, before)
 
 
-def _check_reservations(status: Object, before: Object, deleting: bool) -> list[Cause]:
+def _check_reservations(status: Object, before: Object, deleting: bool) -> Iterator[Cause]:
     at, reserved = "status.reservedFor", status.get("reservedFor") or []
     was = before.get("reservedFor") or []
-    found: list[Cause] = []
     if reserved is not was and reserved != was:
-        found += parts.each(reserved, at, RESERVATIONS, _reservation, "uid")
+        yield from parts.each(reserved, at, RESERVATIONS, _reservation, "uid")
     if reserved and status.get("allocation") is None:
-        found.append(causes.forbidden(at, "may not be specified when `allocated` is not set"))
+        yield causes.forbidden(at, "may not be specified when `allocated` is not set")
     elif deleting and any(entry not in was for entry in reserved):
         why = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
-        found.append(causes.forbidden(at, why))
-    return found
+        yield causes.forbidden(at, why)
 
 
-def _reservation(entry: Object, at: str) -> list[Cause]:
+def _reservation(entry: Object, at: str) -> Iterable[Cause]:
     return [causes.required(f"{at}.{key}") for key in ("resource", "name", "uid") if not entry.get(key)]
 
 
-def _check_allocation(allocation: Object, at: str, known: dict[str, frozenset[str]]) -> list[Cause]:
-    found: list[Cause] = []
+def _check_allocation(allocation: Object, at: str, known: dict[str, frozenset[str]]) -> Iterator[Cause]:
     given = allocation.get("devices") or {}
-    found += parts.each(
+    yield from parts.each(
         given.get("results"), f"{at}.devices.results", RESULTS, lambda item, spot: _result(item, spot, known)
     )
-    found += parts.each(
+    yield from parts.each(
         given.get("config"),
         f"{at}.devices.config",
         RESULT_CONFIGS,
         lambda item, spot: _result_config(item, spot, known),
     )
     if allocation.get("nodeSelector") is not None:
-        found += parts.node_selector(allocation["nodeSelector"], f"{at}.nodeSelector")
-    return found
+        yield from parts.node_selector(allocation["nodeSelector"], f"{at}.nodeSelector")
 
 
-def _result(result: Object, at: str, known: dict[str, frozenset[str]]) -> list[Cause]:
-    found: list[Cause] = []
+def _result(result: Object, at: str, known: dict[str, frozenset[str]]) -> Iterator[Cause]:
     if not refers(result.get("request") or "", known, main_too=False):
-        found.append(causes.invalid(f"{at}.request", result.get("request") or "", OF_REQUEST))
-    found += devices.driver(result.get("driver") or "", f"{at}.driver")
-    found += devices.pool(result.get("pool") or "", f"{at}.pool")
-    found += devices.device(result.get("device") or "", f"{at}.device")
-    found += devices.binding(result, at)
-    found += parts.each(result.get("tolerations"), f"{at}.tolerations", TOLERATIONS, devices.toleration)
-    return found + _share(result, at)
+        yield causes.invalid(f"{at}.request", result.get("request") or "", OF_REQUEST)
+    yield from devices.driver(result.get("driver") or "", f"{at}.driver")
+    yield from devices.pool(result.get("pool") or "", f"{at}.pool")
+    yield from devices.device(result.get("device") or "", f"{at}.device")
+    yield from devices.binding(result, at)
+    yield from parts.each(result.get("tolerations"), f"{at}.tolerations", TOLERATIONS, devices.toleration)
+    yield from _share(result, at)
 
 
-def _share(given: Object, at: str) -> list[Cause]:
+def _share(given: Object, at: str) -> Iterable[Cause]:
     share = given.get("shareID")
     return [] if share is None else causes.invalids(f"{at}.shareID", share, names.lower_uuid(share))
 
 
-def _result_config(given: Object, at: str, known: dict[str, frozenset[str]]) -> list[Cause]:
-    found = parts.choice(given.get("source"), f"{at}.source", ("FromClaim", "FromClass"))
+def _result_config(given: Object, at: str, known: dict[str, frozenset[str]]) -> Iterator[Cause]:
+    yield from parts.choice(given.get("source"), f"{at}.source", ("FromClaim", "FromClass"))
     for index, name in enumerate(given.get("requests") or ()):
         if not refers(name, known, main_too=True):
-            found.append(causes.invalid(f"{at}.requests[{index}]", name, OF_REQUEST))
-    return found + devices.configuration(given, at)
+            yield causes.invalid(f"{at}.requests[{index}]", name, OF_REQUEST)
+    yield from devices.configuration(given, at)
 
 
-def _check_devices(status: Object, before: Object) -> list[Cause]:
+def _check_devices(status: Object, before: Object) -> Iterator[Cause]:
     """A device's status must be of an allocated device, and each device has at most one."""
     given, was = status.get("devices") or [], before.get("devices") or []
     if not given or (given is was and status.get("allocation") is before.get("allocation")):
-        return []
+        return
     allocated = {devices.identity(result) for result in _results(status)}
     old = {devices.identity(device): device for device in was}
     seen: set[Any] = set()
-    found: list[Cause] = []
     for index, device in enumerate(given):
         at, key = f"status.devices[{index}]", devices.identity(device)
         if key in seen:
-            found.append(causes.duplicate(at, _shown(device)))
+            yield causes.duplicate(at, _shown(device))
         seen.add(key)
         if key not in allocated:
-            found.append(causes.invalid(at, _shown(device), "must be an allocated device in the claim"))
+            yield causes.invalid(at, _shown(device), "must be an allocated device in the claim")
         if device is not old.get(key):
-            found += _device_status(device, at)
-    return found
+            yield from _device_status(device, at)
 
 
 def _shown(device: Object) -> Object:
@@ -346,30 +335,27 @@ def _shown(device: Object) -> Object:
     return {shown: device.get(key) or "" for shown, key in names_of}
 
 
-def _device_status(device: Object, at: str) -> list[Cause]:
-    found = _share(device, at)
+def _device_status(device: Object, at: str) -> Iterator[Cause]:
+    yield from _share(device, at)
     if device.get("conditions"):
-        found += parts.conditions(device["conditions"], f"{at}.conditions", CONDITIONS)
+        yield from parts.conditions(device["conditions"], f"{at}.conditions", CONDITIONS)
     if device.get("data") is not None:
-        found += parts.raw(device["data"], f"{at}.data")
+        yield from parts.raw(device["data"], f"{at}.data")
     network = device.get("networkData")
     if network:
-        found += _network(network, f"{at}.networkData")
-    return found
+        yield from _network(network, f"{at}.networkData")
 
 
-def _network(network: Object, at: str) -> list[Cause]:
-    found: list[Cause] = []
+def _network(network: Object, at: str) -> Iterator[Cause]:
     for key, most in (("interfaceName", INTERFACE_LENGTH), ("hardwareAddress", HARDWARE_LENGTH)):
         if len(network.get(key) or "") > most:
-            found.append(causes.too_long(f"{at}.{key}", most))
+            yield causes.too_long(f"{at}.{key}", most)
     addresses = network.get("ips") or []
     if len(addresses) > ADDRESSES:
-        found.append(causes.too_many(f"{at}.ips", len(addresses), ADDRESSES))
-    found += parts.unique_texts(addresses, f"{at}.ips")
+        yield causes.too_many(f"{at}.ips", len(addresses), ADDRESSES)
+    yield from parts.unique_texts(addresses, f"{at}.ips")
     for index, address in enumerate(addresses):
-        found += parts.interface_address(address, f"{at}.ips[{index}]")
-    return found
+        yield from parts.interface_address(address, f"{at}.ips[{index}]")
 
 
 # -- who may write what

@@ -1,6 +1,7 @@
 """Namespace, ConfigMap, Secret, Lease, Node, roles and their bindings."""
 
 import base64
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dds_lab.api import names
@@ -43,7 +44,7 @@ class Namespaces(BuiltIn):
             new = {**new, "spec": old.get("spec") or {}}
         return new
 
-    def check_change(self, new: Object, old: Object, subresource: str) -> list[Cause]:
+    def check_change(self, new: Object, old: Object, subresource: str) -> Iterable[Cause]:
         given = (new.get("spec") or {}).get("finalizers") or []
         return meta.finalizers(given, "spec.finalizers") if subresource == "finalize" else []
 
@@ -61,32 +62,29 @@ class _Kept(BuiltIn):
 
     fields: tuple[str, ...] = ()
 
-    def check(self, obj: Object) -> list[Cause]:
-        found: list[Cause] = []
+    def check(self, obj: Object) -> Iterator[Cause]:
         size = 0
         seen: set[str] = set()
         for field in self.fields:
             for key, value in (obj.get(field) or {}).items():
                 at = f"{field}[{key}]"
-                found += causes.invalids(at, key, names.config_key(key))
+                yield from causes.invalids(at, key, names.config_key(key))
                 if key in seen:
-                    found.append(causes.invalid(at, key, "duplicate of key present in data"))
+                    yield causes.invalid(at, key, "duplicate of key present in data")
                 seen.add(key)
                 text = value or ""  # binary data may be null
                 size += len(text.encode()) if field == "data" and "binaryData" in self.fields else len(text) * 3 // 4
         if size > LARGEST:
-            found.append(causes.too_long(self.fields[0] if len(self.fields) == 1 else "", LARGEST))
-        return found
+            yield causes.too_long(self.fields[0] if len(self.fields) == 1 else "", LARGEST)
 
-    def check_change(self, new: Object, old: Object, subresource: str) -> list[Cause]:
-        found: list[Cause] = []
+    def check_change(self, new: Object, old: Object, subresource: str) -> Iterator[Cause]:
         if old.get("immutable"):
             if not new.get("immutable"):
-                found.append(causes.forbidden("immutable", "field is immutable when `immutable` is set"))
+                yield causes.forbidden("immutable", "field is immutable when `immutable` is set")
             for field in self.fields:
                 if new.get(field) != old.get(field):
-                    found.append(causes.forbidden(field, "field is immutable when `immutable` is set"))
-        return [*found, *self.check(new)]
+                    yield causes.forbidden(field, "field is immutable when `immutable` is set")
+        yield from self.check(new)
 
 
 class ConfigMaps(_Kept):
@@ -110,26 +108,23 @@ class Secrets(_Kept):
             made["data"] = {**(made.get("data") or {}), **encoded}
         return made
 
-    def check_change(self, new: Object, old: Object, subresource: str) -> list[Cause]:
-        found = super().check_change(new, old, subresource)
+    def check_change(self, new: Object, old: Object, subresource: str) -> Iterator[Cause]:
         if new.get("type") != old.get("type"):
-            found.insert(0, causes.immutable("type", new.get("type")))
-        return found
+            yield causes.immutable("type", new.get("type"))
+        yield from super().check_change(new, old, subresource)
 
 
 class Leases(BuiltIn):
-    def check(self, obj: Object) -> list[Cause]:
+    def check(self, obj: Object) -> Iterator[Cause]:
         spec = obj.get("spec") or {}
-        found: list[Cause] = []
         duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
         if duration is not None and duration <= 0:
-            found.append(causes.invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
+            yield causes.invalid("spec.leaseDurationSeconds", duration, "must be greater than 0")
         if transitions is not None and transitions < 0:
-            found.append(causes.invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
+            yield causes.invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0")
         if spec.get("preferredHolder") and not spec.get("strategy"):
             why = "must be nil if `strategy` is nil"
-            found.append(causes.forbidden("spec.preferredHolder", why))
-        return found
+            yield causes.forbidden("spec.preferredHolder", why)
 
 
 class Nodes(BuiltIn):
@@ -151,59 +146,53 @@ class Nodes(BuiltIn):
             return obj
         return {**obj, "spec": {**spec, "taints": [*taints, dict(NOT_READY)]}}
 
-    def check(self, obj: Object) -> list[Cause]:
+    def check(self, obj: Object) -> Iterable[Cause]:
         return [*_check_taints((obj.get("spec") or {}).get("taints")), *_check_status(obj)]
 
-    def check_change(self, new: Object, old: Object, subresource: str) -> list[Cause]:
+    def check_change(self, new: Object, old: Object, subresource: str) -> Iterator[Cause]:
         if subresource == "status":
-            return [] if new.get("status") is old.get("status") else _check_status(new)
+            yield from [] if new.get("status") is old.get("status") else _check_status(new)
+            return
         spec, before = new.get("spec") or {}, old.get("spec") or {}
         if spec is before:
-            return []
-        found = [] if spec.get("taints") is before.get("taints") else _check_taints(spec.get("taints"))
+            return
+        yield from [] if spec.get("taints") is before.get("taints") else _check_taints(spec.get("taints"))
         if before.get("providerID") and spec.get("providerID") != before["providerID"]:
-            found.append(
-                causes.forbidden("spec.providerID", 'node updates may not change providerID except from "" to valid')
-            )
+            yield causes.forbidden("spec.providerID", 'node updates may not change providerID except from "" to valid')
         fixed = {*spec, *before} - CHANGEABLE
         if any(spec.get(key) != before.get(key) for key in fixed):
-            found.append(causes.forbidden("spec", "node updates may only change labels, taints, or capacity"))
-        return found
+            yield causes.forbidden("spec", "node updates may only change labels, taints, or capacity")
 
 
-def _check_taints(taints: list[Object] | None) -> list[Cause]:
-    found: list[Cause] = []
+def _check_taints(taints: list[Object] | None) -> Iterator[Cause]:
     seen: set[tuple[Any, Any]] = set()
     for index, taint in enumerate(taints or ()):
         at = f"spec.taints[{index}]"
-        found += parts.taint(taint, at, NODE_EFFECTS)
+        yield from parts.taint(taint, at, NODE_EFFECTS)
         key = (taint.get("key"), taint.get("effect"))
         if key in seen:
             duplicated = causes.duplicate(at, taint)
             why = ": taints must be unique by key and effect pair"
-            found.append(Cause(duplicated.reason, duplicated.message + why, at))
+            yield Cause(duplicated.reason, duplicated.message + why, at)
         seen.add(key)
-    return found
 
 
-def _check_status(obj: Object) -> list[Cause]:
+def _check_status(obj: Object) -> Iterator[Cause]:
     status = obj.get("status") or {}
-    found: list[Cause] = []
     for field in ("capacity", "allocatable"):
         for name, value in (status.get(field) or {}).items():
-            found += parts.amount(name, value, f"status.{field}[{name}]")
+            yield from parts.amount(name, value, f"status.{field}[{name}]")
     seen: set[Any] = set()
     for index, address in enumerate(status.get("addresses") or ()):
         key = (address.get("type"), address.get("address"))
         if key in seen:
-            found.append(causes.duplicate(f"status.addresses[{index}]", address))
+            yield causes.duplicate(f"status.addresses[{index}]", address)
         seen.add(key)
-    found += [
+    yield from (
         cause
         for index, condition in enumerate(status.get("conditions") or ())
         for cause in parts.name(condition.get("type") or "", f"status.conditions[{index}].type", names.qualified_name)
-    ]
-    return found
+    )
 
 
 class Roles(BuiltIn):
@@ -211,30 +200,28 @@ class Roles(BuiltIn):
 
     name_check: meta.NameCheck = staticmethod(names.path_segment)
 
-    def check(self, obj: Object) -> list[Cause]:
+    def check(self, obj: Object) -> Iterable[Cause]:
         namespaced = self.resource.namespaced
         rules = obj.get("rules") or ()
         return [cause for index, rule in enumerate(rules) for cause in _rule(rule, namespaced, f"rules[{index}]")]
 
 
-def _rule(rule: Object, namespaced: bool, at: str) -> list[Cause]:
-    found: list[Cause] = []
+def _rule(rule: Object, namespaced: bool, at: str) -> Iterator[Cause]:
     if not rule.get("verbs"):
-        found.append(causes.required(f"{at}.verbs", "verbs must contain at least one value"))
+        yield causes.required(f"{at}.verbs", "verbs must contain at least one value")
     paths = rule.get("nonResourceURLs")
     if paths:
         if namespaced:
             why = "namespaced rules cannot apply to non-resource URLs"
-            found.append(causes.invalid(f"{at}.nonResourceURLs", paths, why))
+            yield causes.invalid(f"{at}.nonResourceURLs", paths, why)
         if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
             why = "rules cannot apply to both regular resources and non-resource URLs"
-            found.append(causes.invalid(f"{at}.nonResourceURLs", paths, why))
-        return found
+            yield causes.invalid(f"{at}.nonResourceURLs", paths, why)
+        return
     if not rule.get("apiGroups"):
-        found.append(causes.required(f"{at}.apiGroups", "resource rules must supply at least one api group"))
+        yield causes.required(f"{at}.apiGroups", "resource rules must supply at least one api group")
     if not rule.get("resources"):
-        found.append(causes.required(f"{at}.resources", "resource rules must supply at least one resource"))
-    return found
+        yield causes.required(f"{at}.resources", "resource rules must supply at least one resource")
 
 
 class Bindings(BuiltIn):
@@ -251,46 +238,43 @@ class Bindings(BuiltIn):
             made = {**made, "subjects": filled}
         return made
 
-    def check(self, obj: Object) -> list[Cause]:
+    def check(self, obj: Object) -> Iterator[Cause]:
         role = obj.get("roleRef") or {}
-        found: list[Cause] = []
         known = ("Role", "ClusterRole") if self.resource.namespaced else ("ClusterRole",)
         if role.get("apiGroup") != RBAC:
-            found.append(causes.not_supported("roleRef.apiGroup", role.get("apiGroup") or "", (RBAC,)))
+            yield causes.not_supported("roleRef.apiGroup", role.get("apiGroup") or "", (RBAC,))
         if role.get("kind") not in known:
-            found.append(causes.not_supported("roleRef.kind", role.get("kind") or "", known))
+            yield causes.not_supported("roleRef.kind", role.get("kind") or "", known)
         if not role.get("name"):
-            found.append(causes.required("roleRef.name"))
+            yield causes.required("roleRef.name")
         else:
-            found += causes.invalids("roleRef.name", role["name"], names.path_segment(role["name"]))
+            yield from causes.invalids("roleRef.name", role["name"], names.path_segment(role["name"]))
         for index, subject in enumerate(obj.get("subjects") or ()):
-            found += _subject(subject, f"subjects[{index}]")
-        return found
+            yield from _subject(subject, f"subjects[{index}]")
 
-    def check_change(self, new: Object, old: Object, subresource: str) -> list[Cause]:
-        found = self.check(new)
+    def check_change(self, new: Object, old: Object, subresource: str) -> Iterator[Cause]:
+        yield from self.check(new)
         if new.get("roleRef") != old.get("roleRef"):
-            found.append(causes.invalid("roleRef", new.get("roleRef"), "cannot change roleRef"))
-        return found
+            yield causes.invalid("roleRef", new.get("roleRef"), "cannot change roleRef")
 
 
 def _lacks_group(subject: Object) -> bool:
     return subject.get("kind") in ("User", "Group") and not subject.get("apiGroup")
 
 
-def _subject(subject: Object, at: str) -> list[Cause]:
+def _subject(subject: Object, at: str) -> Iterator[Cause]:
     kind, name, group = subject.get("kind") or "", subject.get("name") or "", subject.get("apiGroup") or ""
-    found = [] if name else [causes.required(f"{at}.name")]
+    if not name:
+        yield causes.required(f"{at}.name")
     if kind == "ServiceAccount":
         if name:
-            found += causes.invalids(f"{at}.name", name, names.dns_subdomain(name))
+            yield from causes.invalids(f"{at}.name", name, names.dns_subdomain(name))
         if group:
-            found.append(causes.not_supported(f"{at}.apiGroup", group, ("",)))
+            yield causes.not_supported(f"{at}.apiGroup", group, ("",))
         if not subject.get("namespace"):
-            found.append(causes.required(f"{at}.namespace"))
+            yield causes.required(f"{at}.namespace")
     elif kind in SUBJECTS:
         if group != RBAC:
-            found.append(causes.not_supported(f"{at}.apiGroup", group, (RBAC,)))
+            yield causes.not_supported(f"{at}.apiGroup", group, (RBAC,))
     else:
-        found.append(causes.not_supported(f"{at}.kind", kind, SUBJECTS))
-    return found
+        yield causes.not_supported(f"{at}.kind", kind, SUBJECTS)

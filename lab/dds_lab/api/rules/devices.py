@@ -4,6 +4,7 @@ configuration, binding conditions."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
 from typing import Any
 
@@ -42,7 +43,7 @@ toleration = partial(parts.toleration, effects=EFFECTS)
 taint = partial(parts.taint, effects=EFFECTS)
 
 
-def driver(value: str, at: str) -> list[Cause]:
+def driver(value: str, at: str) -> Iterable[Cause]:
     if not value:
         return [causes.required(at)]
     if len(value) > DRIVER_LENGTH:
@@ -50,7 +51,7 @@ def driver(value: str, at: str) -> list[Cause]:
     return causes.invalids(at, value, names.dns_subdomain(value))
 
 
-def pool(value: str, at: str) -> list[Cause]:
+def pool(value: str, at: str) -> Iterable[Cause]:
     """DNS subdomains, separated by slashes."""
     if not value:
         return [causes.required(at)]
@@ -59,39 +60,38 @@ def pool(value: str, at: str) -> list[Cause]:
     return [cause for part in value.split("/") for cause in causes.invalids(at, part, names.dns_subdomain(part))]
 
 
-def device(value: str, at: str) -> list[Cause]:
+def device(value: str, at: str) -> Iterable[Cause]:
     return parts.name(value, at, names.dns_label)
 
 
-def qualified(value: str, at: str, with_domain: bool = False) -> list[Cause]:
+def qualified(value: str, at: str, with_domain: bool = False) -> Iterator[Cause]:
     """`[domain/]identifier` of an attribute or a capacity."""
     if not value:
-        return [causes.required(at, "name required")]
+        yield causes.required(at, "name required")
+        return
     domain, slash, identifier = value.rpartition("/")
-    found: list[Cause] = []
     if with_domain and not slash:
-        found.append(causes.invalid(at, value, "must include a domain"))
+        yield causes.invalid(at, value, "must include a domain")
     if slash:
         if not domain:
-            found.append(causes.invalid(at, domain, "the domain must not be empty"))
+            yield causes.invalid(at, domain, "the domain must not be empty")
         elif len(domain) > DOMAIN_LENGTH:
-            found.append(causes.too_long(at, DOMAIN_LENGTH))
+            yield causes.too_long(at, DOMAIN_LENGTH)
         else:
-            found += causes.invalids(at, domain, names.dns_subdomain(domain))
+            yield from causes.invalids(at, domain, names.dns_subdomain(domain))
     if not identifier:
-        found.append(causes.invalid(at, identifier, "the name must not be empty"))
+        yield causes.invalid(at, identifier, "the name must not be empty")
     elif len(identifier) > IDENTIFIER_LENGTH:
-        found.append(causes.too_long(at, IDENTIFIER_LENGTH))
+        yield causes.too_long(at, IDENTIFIER_LENGTH)
     else:
-        found += causes.invalids(at, identifier, names.c_identifier(identifier))
-    return found
+        yield from causes.invalids(at, identifier, names.c_identifier(identifier))
 
 
-def selectors(given: list[Object] | None, at: str) -> list[Cause]:
+def selectors(given: list[Object] | None, at: str) -> Iterable[Cause]:
     return parts.each(given, at, SELECTORS, _selector)
 
 
-def _selector(given: Object, at: str) -> list[Cause]:
+def _selector(given: Object, at: str) -> Iterable[Cause]:
     if given.get("cel") is None:
         return [causes.required(f"{at}.cel")]
     expression = given["cel"].get("expression") or ""
@@ -104,35 +104,34 @@ def _selector(given: Object, at: str) -> list[Cause]:
     return [causes.invalid(where, expression, problem)] if problem else []
 
 
-def configuration(given: Object, at: str) -> list[Cause]:
+def configuration(given: Object, at: str) -> Iterator[Cause]:
     opaque = given.get("opaque")
     if opaque is None:
-        return [causes.required(at, "exactly one field must be specified")]
-    found = driver(opaque.get("driver") or "", f"{at}.opaque.driver")
-    return found + parts.raw(opaque.get("parameters"), f"{at}.opaque.parameters")
+        yield causes.required(at, "exactly one field must be specified")
+        return
+    yield from driver(opaque.get("driver") or "", f"{at}.opaque.driver")
+    yield from parts.raw(opaque.get("parameters"), f"{at}.opaque.parameters")
 
 
-def binding(given: Object, at: str) -> list[Cause]:
+def binding(given: Object, at: str) -> Iterator[Cause]:
     """Binding conditions of a device or an allocation result: both lists or none, at most four each, no duplicates."""
     ready, failed = given.get("bindingConditions") or [], given.get("bindingFailureConditions") or []
-    found: list[Cause] = []
     for field, listed in (("bindingConditions", ready), ("bindingFailureConditions", failed)):
         if len(listed) > BINDING_CONDITIONS:
-            found.append(causes.too_many(f"{at}.{field}", len(listed), BINDING_CONDITIONS))
+            yield causes.too_many(f"{at}.{field}", len(listed), BINDING_CONDITIONS)
         for index, kind in enumerate(listed):
-            found += causes.invalids(f"{at}.{field}[{index}]", kind, names.qualified_name(kind))
-        found += parts.unique_texts(listed, f"{at}.{field}")
+            yield from causes.invalids(f"{at}.{field}[{index}]", kind, names.qualified_name(kind))
+        yield from parts.unique_texts(listed, f"{at}.{field}")
     for index, kind in enumerate(failed):
         if kind in ready:
             why = "bindingFailureConditions must not overlap with bindingConditions"
-            found.append(causes.invalid(f"{at}.bindingFailureConditions[{index}]", kind, why))
+            yield causes.invalid(f"{at}.bindingFailureConditions[{index}]", kind, why)
     if ready and not failed:
         why = "bindingFailureConditions are required to use bindingConditions"
-        found.append(causes.invalid(f"{at}.bindingFailureConditions", None, why))
+        yield causes.invalid(f"{at}.bindingFailureConditions", None, why)
     if failed and not ready:
         why = "bindingConditions are required to use bindingFailureConditions"
-        found.append(causes.invalid(f"{at}.bindingConditions", None, why))
-    return found
+        yield causes.invalid(f"{at}.bindingConditions", None, why)
 
 
 def identity(given: Object) -> tuple[Any, ...]:
@@ -145,16 +144,15 @@ class DeviceClasses(BuiltIn):
 
     counted = True
 
-    def check(self, obj: Object) -> list[Cause]:
+    def check(self, obj: Object) -> Iterator[Cause]:
         spec = obj.get("spec") or {}
-        found = selectors(spec.get("selectors"), "spec.selectors")
-        found += parts.each(spec.get("config"), "spec.config", CONFIGS, configuration)
+        yield from selectors(spec.get("selectors"), "spec.selectors")
+        yield from parts.each(spec.get("config"), "spec.config", CONFIGS, configuration)
         name = spec.get("extendedResourceName")
         if name is not None and not _is_extended(name):
-            found.append(causes.invalid("spec.extendedResourceName", name, "must be a valid extended resource name"))
-        return found
+            yield causes.invalid("spec.extendedResourceName", name, "must be a valid extended resource name")
 
-    def check_change(self, new: Object, old: Object, subresource: str) -> list[Cause]:
+    def check_change(self, new: Object, old: Object, subresource: str) -> Iterable[Cause]:
         return [] if new.get("spec") is old.get("spec") else self.check(new)
 
 
@@ -177,17 +175,16 @@ class DeviceTaintRules(BuiltIn):
             return obj
         return {**obj, "spec": {**spec, "taint": {**taint, "timeAdded": second}}}
 
-    def check(self, obj: Object) -> list[Cause]:
+    def check(self, obj: Object) -> Iterator[Cause]:
         spec = obj.get("spec") or {}
         selector = spec.get("deviceSelector")
-        found: list[Cause] = []
         if selector is not None:
             for key, test in (("driver", driver), ("pool", pool), ("device", device)):
                 if selector.get(key) is not None:
-                    found += test(selector[key], f"spec.deviceSelector.{key}")
-        return found + taint(spec.get("taint") or {}, "spec.taint")
+                    yield from test(selector[key], f"spec.deviceSelector.{key}")
+        yield from taint(spec.get("taint") or {}, "spec.taint")
 
-    def check_change(self, new: Object, old: Object, subresource: str) -> list[Cause]:
+    def check_change(self, new: Object, old: Object, subresource: str) -> Iterable[Cause]:
         if subresource == "status":
             conditions = (new.get("status") or {}).get("conditions") or []
             return parts.conditions(conditions, "status.conditions", CONDITIONS)

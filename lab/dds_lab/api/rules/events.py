@@ -1,6 +1,6 @@
 """Events in both forms: that of the core group, in which they are stored, and that of events.k8s.io."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from dds_lab.api import names
 from dds_lab.api.decoding import decoded
@@ -95,22 +95,20 @@ def _check_namespace(obj: Object) -> list[Cause]:
     return []
 
 
-def _check_strictly(obj: Object) -> list[Cause]:
-    found: list[Cause] = []
+def _check_strictly(obj: Object) -> Iterator[Cause]:
     if not obj.get("eventTime"):
-        found.append(causes.required("eventTime"))
+        yield causes.required("eventTime")
     controller = obj.get("reportingComponent") or ""
     if not controller:
-        found.append(causes.required("reportingController"))
-    found += causes.invalids("reportingController", controller, names.qualified_name(controller))
+        yield causes.required("reportingController")
+    yield from causes.invalids("reportingController", controller, names.qualified_name(controller))
     for key in ("reportingInstance", "action", "reason"):
         value = obj.get(key) or ""
         if not value:
-            found.append(causes.required(key))
+            yield causes.required(key)
         elif len(value) > WORD_LENGTH:
-            found.append(causes.invalid(key, "", f"can have at most {WORD_LENGTH} characters"))
+            yield causes.invalid(key, "", f"can have at most {WORD_LENGTH} characters")
     if len(obj.get("message") or "") > NOTE_LENGTH:
-        found.append(causes.invalid("message", "", f"can have at most {NOTE_LENGTH} characters"))
+        yield causes.invalid("message", "", f"can have at most {NOTE_LENGTH} characters")
     if obj.get("type") not in TYPES:
-        found.append(causes.invalid("type", "", "has invalid value: " + str(obj.get("type") or "")))
-    return found
+        yield causes.invalid("type", "", "has invalid value: " + str(obj.get("type") or ""))

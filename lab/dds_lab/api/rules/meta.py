@@ -1,5 +1,7 @@
 """Object metadata: names, labels, annotations, owners, finalizers, and what an update may change."""
 
+from collections.abc import Iterator
+
 from dds_lab.api import names
 from dds_lab.api.kinds import Object
 from dds_lab.api.rules import causes
@@ -11,120 +13,103 @@ STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 AT = "metadata"
 
 
-def check(meta: Object, namespaced: bool, name_check: NameCheck = names.dns_subdomain) -> list[Cause]:
+def check(meta: Object, namespaced: bool, name_check: NameCheck = names.dns_subdomain) -> Iterator[Cause]:
     """Causes against the metadata of any object."""
-    found = _names(meta, namespaced, name_check)
+    yield from _names(meta, namespaced, name_check)
     if meta.get("labels"):
-        found += labels(meta["labels"], f"{AT}.labels")
+        yield from labels(meta["labels"], f"{AT}.labels")
     if meta.get("annotations"):
-        found += annotations(meta["annotations"])
+        yield from annotations(meta["annotations"])
     if meta.get("ownerReferences"):
-        found += owners(meta["ownerReferences"])
+        yield from owners(meta["ownerReferences"])
     if meta.get("finalizers"):
-        found += finalizers(meta["finalizers"])
-    return found
+        yield from finalizers(meta["finalizers"])
 
 
-def check_changed(new: Object, old: Object) -> list[Cause]:
+def check_changed(new: Object, old: Object) -> Iterator[Cause]:
     """`check` of the parts that are not the same Python object in both. Names cannot change."""
-    found: list[Cause] = []
     for key, test in (("labels", labels), ("annotations", annotations)):
         if new.get(key) and new[key] is not old.get(key):
-            found += test(new[key], f"{AT}.{key}")
+            yield from test(new[key], f"{AT}.{key}")
     if new.get("ownerReferences") and new["ownerReferences"] is not old.get("ownerReferences"):
-        found += owners(new["ownerReferences"])
+        yield from owners(new["ownerReferences"])
     if new.get("finalizers") and new["finalizers"] is not old.get("finalizers"):
-        found += finalizers(new["finalizers"])
-    return found
+        yield from finalizers(new["finalizers"])
 
 
-def check_change(new: Object, old: Object) -> list[Cause]:
+def check_change(new: Object, old: Object) -> Iterator[Cause]:
     """Causes against changes of immutable metadata. As on a real server, some of `check` is repeated."""
-    found: list[Cause] = []
     if old.get("deletionTimestamp") and new.get("finalizers") is not old.get("finalizers"):
-        found += _no_new_finalizers(new, old)
+        yield from _no_new_finalizers(new, old)
     for key in ("name", "namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds"):
         if new.get(key) != old.get(key):
-            found.append(causes.immutable(f"{AT}.{key}", new.get(key)))
+            yield causes.immutable(f"{AT}.{key}", new.get(key))
     if new.get("labels") is not old.get("labels"):
-        found += labels(new.get("labels") or {}, f"{AT}.labels")
+        yield from labels(new.get("labels") or {}, f"{AT}.labels")
     if new.get("annotations") is not old.get("annotations"):
-        found += annotations(new.get("annotations") or {})
+        yield from annotations(new.get("annotations") or {})
     if new.get("ownerReferences") is not old.get("ownerReferences"):
-        found += owners(new.get("ownerReferences") or [])
-    return found
+        yield from owners(new.get("ownerReferences") or [])
 
 
-def _names(meta: Object, namespaced: bool, name_check: NameCheck) -> list[Cause]:
-    found: list[Cause] = []
+def _names(meta: Object, namespaced: bool, name_check: NameCheck) -> Iterator[Cause]:
     name, prefix, namespace = (meta.get(key) or "" for key in ("name", "generateName", "namespace"))
     if prefix:
-        found += causes.invalids(f"{AT}.generateName", prefix, name_check(names.prefix_of(prefix)))
+        yield from causes.invalids(f"{AT}.generateName", prefix, name_check(names.prefix_of(prefix)))
     if not name:
-        found.append(causes.required(f"{AT}.name", "name or generateName is required"))
+        yield causes.required(f"{AT}.name", "name or generateName is required")
     else:
-        found += causes.invalids(f"{AT}.name", name, name_check(name))
+        yield from causes.invalids(f"{AT}.name", name, name_check(name))
     if namespaced and not namespace:
-        found.append(causes.required(f"{AT}.namespace"))
+        yield causes.required(f"{AT}.namespace")
     elif namespaced:
-        found += causes.invalids(f"{AT}.namespace", namespace, names.dns_label(namespace))
+        yield from causes.invalids(f"{AT}.namespace", namespace, names.dns_label(namespace))
     elif namespace:
-        found.append(causes.forbidden(f"{AT}.namespace", "not allowed on this type"))
-    return found
+        yield causes.forbidden(f"{AT}.namespace", "not allowed on this type")
 
 
-def labels(given: Object, at: str) -> list[Cause]:
+def labels(given: Object, at: str) -> Iterator[Cause]:
     """As on a real server, the path of each cause is that of the whole map."""
-    found: list[Cause] = []
     for key, value in given.items():
-        found += causes.invalids(at, key, names.qualified_name(key))
-        found += causes.invalids(at, value, names.label_value(value))
-    return found
+        yield from causes.invalids(at, key, names.qualified_name(key))
+        yield from causes.invalids(at, value, names.label_value(value))
 
 
-def annotations(given: Object, at: str = f"{AT}.annotations") -> list[Cause]:
-    found: list[Cause] = []
+def annotations(given: Object, at: str = f"{AT}.annotations") -> Iterator[Cause]:
     for key in given:
-        found += causes.invalids(at, key, names.qualified_name(key.lower()))
+        yield from causes.invalids(at, key, names.qualified_name(key.lower()))
     if sum(len(key.encode()) + len(value.encode()) for key, value in given.items()) > ANNOTATIONS_SIZE:
-        found.append(causes.too_long(at, ANNOTATIONS_SIZE))
-    return found
+        yield causes.too_long(at, ANNOTATIONS_SIZE)
 
 
-def owners(given: list[Object]) -> list[Cause]:
+def owners(given: list[Object]) -> Iterator[Cause]:
     at = f"{AT}.ownerReferences"
-    found: list[Cause] = []
     controllers = [owner for owner in given if owner.get("controller")]
     for owner in given:
         if not owner.get("apiVersion"):
-            found.append(causes.invalid(f"{at}.apiVersion", "", "version must not be empty"))
-        found += [
+            yield causes.invalid(f"{at}.apiVersion", "", "version must not be empty")
+        yield from (
             causes.invalid(f"{at}.{key}", "", "must not be empty")
             for key in ("kind", "name", "uid")
             if not owner.get(key)
-        ]
+        )
         if owner.get("kind") == "Event" and owner.get("apiVersion") == "v1":
-            found.append(causes.invalid(at, "v1, Kind=Event", "is disallowed from being an owner"))
+            yield causes.invalid(at, "v1, Kind=Event", "is disallowed from being an owner")
     if len(controllers) > 1:
         first, second = (f"{owner.get('kind')}/{owner.get('name')}" for owner in controllers[:2])
         why = f'Only one reference can have Controller set to true. Found "true" in references for {first} and {second}'
-        found.append(causes.invalid(at, given, why))
-    return found
+        yield causes.invalid(at, given, why)
 
 
-def finalizers(given: list[str], at: str = f"{AT}.finalizers") -> list[Cause]:
-    found: list[Cause] = []
+def finalizers(given: list[str], at: str = f"{AT}.finalizers") -> Iterator[Cause]:
     for name in given:
         problems = names.qualified_name(name)
-        found += causes.invalids(at, name, problems)
+        yield from causes.invalids(at, name, problems)
         if not problems and "/" not in name and name not in STANDARD_FINALIZERS:
-            found.append(
-                causes.invalid(at, name, "name is neither a standard finalizer name nor is it fully qualified")
-            )
+            yield causes.invalid(at, name, "name is neither a standard finalizer name nor is it fully qualified")
     if "orphan" in given and "foregroundDeletion" in given:
         why = "finalizer orphan and foregroundDeletion cannot be both set"
-        found.append(causes.invalid(at, given, why))
-    return found
+        yield causes.invalid(at, given, why)
 
 
 def _no_new_finalizers(new: Object, old: Object) -> list[Cause]:

@@ -2,7 +2,7 @@
 
 import ipaddress
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from dds_lab.api import names
@@ -21,23 +21,21 @@ WHOLE = frozenset({"pods"})
 
 
 def each(
-    items: Sequence[Any] | None, at: str, most: int, check: Callable[[Any, str], list[Cause]], key: str = ""
-) -> list[Cause]:
+    items: Sequence[Any] | None, at: str, most: int, check: Callable[[Any, str], Iterable[Cause]], key: str = ""
+) -> Iterator[Cause]:
     """Check every item: at most `most` of them, and no two with the same value of `key` (if given)."""
-    found: list[Cause] = []
     if not items:
-        return found
+        return
     if len(items) > most:
-        found.append(causes.too_many(at, len(items), most))
+        yield causes.too_many(at, len(items), most)
     seen: set[Any] = set()
     for index, item in enumerate(items):
-        found += check(item, f"{at}[{index}]")
+        yield from check(item, f"{at}[{index}]")
         if key:
             value = item.get(key, "")
             if value in seen:
-                found.append(causes.duplicate(f"{at}[{index}].{key}", value))
+                yield causes.duplicate(f"{at}[{index}].{key}", value)
             seen.add(value)
-    return found
 
 
 def choice(value: str | None, at: str, known: Sequence[str]) -> list[Cause]:
@@ -47,14 +45,12 @@ def choice(value: str | None, at: str, known: Sequence[str]) -> list[Cause]:
     return [] if value in known else [causes.not_supported(at, value, known)]
 
 
-def unique_texts(items: Iterable[str], at: str) -> list[Cause]:
+def unique_texts(items: Iterable[str], at: str) -> Iterator[Cause]:
     seen: set[str] = set()
-    found = []
     for index, item in enumerate(items):
         if item in seen:
-            found.append(causes.duplicate(f"{at}[{index}]", item))
+            yield causes.duplicate(f"{at}[{index}]", item)
         seen.add(item)
-    return found
 
 
 def name(value: str, at: str, check: NameCheck, words: str = "") -> list[Cause]:
@@ -62,116 +58,108 @@ def name(value: str, at: str, check: NameCheck, words: str = "") -> list[Cause]:
     return causes.invalids(at, value, check(value)) if value else [causes.required(at, words)]
 
 
-def conditions(given: list[Object], at: str, most: int | None = None) -> list[Cause]:
+def conditions(given: list[Object], at: str, most: int | None = None) -> Iterator[Cause]:
     """Standard conditions, one of each type."""
-    found: list[Cause] = []
     if most is not None and len(given) > most:
-        found.append(causes.too_many(at, len(given), most))
+        yield causes.too_many(at, len(given), most)
     seen: set[str] = set()
     for index, condition in enumerate(given):
         where = f"{at}[{index}]"
         kind = condition.get("type") or ""
         if kind in seen:
-            found.append(causes.duplicate(f"{where}.type", kind))
+            yield causes.duplicate(f"{where}.type", kind)
         seen.add(kind)
-        found += _condition(condition, kind, where)
-    return found
+        yield from _condition(condition, kind, where)
 
 
-def _condition(condition: Object, kind: str, at: str) -> list[Cause]:
+def _condition(condition: Object, kind: str, at: str) -> Iterator[Cause]:
     reason, message = condition.get("reason") or "", condition.get("message") or ""
-    found = causes.invalids(f"{at}.type", kind, names.qualified_name(kind))
+    yield from causes.invalids(f"{at}.type", kind, names.qualified_name(kind))
     if condition.get("status") not in STATUSES:
-        found.append(causes.not_supported(f"{at}.status", condition.get("status") or "", STATUSES))
+        yield causes.not_supported(f"{at}.status", condition.get("status") or "", STATUSES)
     if condition.get("observedGeneration", 0) < 0:
         why = "must be greater than or equal to zero"
-        found.append(causes.invalid(f"{at}.observedGeneration", condition["observedGeneration"], why))
+        yield causes.invalid(f"{at}.observedGeneration", condition["observedGeneration"], why)
     if not condition.get("lastTransitionTime"):
-        found.append(causes.required(f"{at}.lastTransitionTime", "must be set"))
+        yield causes.required(f"{at}.lastTransitionTime", "must be set")
     if not reason:
-        found.append(causes.required(f"{at}.reason", "must be set"))
+        yield causes.required(f"{at}.reason", "must be set")
     else:
-        found += causes.invalids(f"{at}.reason", reason, names.condition_reason(reason))
+        yield from causes.invalids(f"{at}.reason", reason, names.condition_reason(reason))
         if len(reason) > REASON_LENGTH:
-            found.append(causes.too_long(f"{at}.reason", REASON_LENGTH))
+            yield causes.too_long(f"{at}.reason", REASON_LENGTH)
     if len(message) > MESSAGE_LENGTH:
-        found.append(causes.too_long(f"{at}.message", MESSAGE_LENGTH))
-    return found
+        yield causes.too_long(f"{at}.message", MESSAGE_LENGTH)
 
 
-def taint(given: Object, at: str, effects: Sequence[str]) -> list[Cause]:
-    found = name(given.get("key") or "", f"{at}.key", names.qualified_name)
-    found += causes.invalids(f"{at}.value", given.get("value") or "", names.label_value(given.get("value") or ""))
-    return found + choice(given.get("effect"), f"{at}.effect", effects)
+def taint(given: Object, at: str, effects: Sequence[str]) -> Iterator[Cause]:
+    yield from name(given.get("key") or "", f"{at}.key", names.qualified_name)
+    yield from causes.invalids(f"{at}.value", given.get("value") or "", names.label_value(given.get("value") or ""))
+    yield from choice(given.get("effect"), f"{at}.effect", effects)
 
 
-def toleration(given: Object, at: str, effects: Sequence[str]) -> list[Cause]:
+def toleration(given: Object, at: str, effects: Sequence[str]) -> Iterator[Cause]:
     key, operator, value = (given.get(field) or "" for field in ("key", "operator", "value"))
-    found = causes.invalids(f"{at}.key", key, names.qualified_name(key)) if key else []
+    if key:
+        yield from causes.invalids(f"{at}.key", key, names.qualified_name(key))
     if not key and operator != "Exists":
         why = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-        found.append(causes.invalid(f"{at}.operator", operator, why))
+        yield causes.invalid(f"{at}.operator", operator, why)
     if operator in ("Equal", ""):
-        found += causes.invalids(f"{at}.value", value, names.label_value(value))
+        yield from causes.invalids(f"{at}.value", value, names.label_value(value))
     elif operator == "Exists":
         if value:
-            found.append(causes.invalid(f"{at}.value", value, "value must be empty when `operator` is 'Exists'"))
+            yield causes.invalid(f"{at}.value", value, "value must be empty when `operator` is 'Exists'")
     else:
-        found.append(causes.not_supported(f"{at}.operator", operator, ("Equal", "Exists")))
+        yield causes.not_supported(f"{at}.operator", operator, ("Equal", "Exists"))
     if given.get("effect") and given["effect"] not in effects:
-        found.append(causes.not_supported(f"{at}.effect", given["effect"], effects))
-    return found
+        yield causes.not_supported(f"{at}.effect", given["effect"], effects)
 
 
-def node_selector(given: Object, at: str, single: bool = False) -> list[Cause]:
+def node_selector(given: Object, at: str, single: bool = False) -> Iterator[Cause]:
     """`single` demands exactly one term."""
     terms = given.get("nodeSelectorTerms") or []
     where = f"{at}.nodeSelectorTerms"
     if not terms:
-        return [causes.required(where, "must have at least one node selector term")]
-    found: list[Cause] = []
+        yield causes.required(where, "must have at least one node selector term")
+        return
     if single and len(terms) != 1:
-        found.append(causes.invalid(where, terms, f"must have exactly one term, but has {len(terms)}"))
+        yield causes.invalid(where, terms, f"must have exactly one term, but has {len(terms)}")
     for index, term in enumerate(terms):
         for number, expression in enumerate(term.get("matchExpressions") or ()):
-            found += _requirement(expression, f"{where}[{index}].matchExpressions[{number}]")
+            yield from _requirement(expression, f"{where}[{index}].matchExpressions[{number}]")
         for number, expression in enumerate(term.get("matchFields") or ()):
-            found += _field_requirement(expression, f"{where}[{index}].matchFields[{number}]")
-    return found
+            yield from _field_requirement(expression, f"{where}[{index}].matchFields[{number}]")
 
 
-def _requirement(given: Object, at: str) -> list[Cause]:
+def _requirement(given: Object, at: str) -> Iterator[Cause]:
     operator, values = given.get("operator") or "", given.get("values") or []
-    found: list[Cause] = []
     if operator in ("In", "NotIn") and not values:
-        found.append(causes.required(f"{at}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+        yield causes.required(f"{at}.values", "must be specified when `operator` is 'In' or 'NotIn'")
     elif operator in ("Exists", "DoesNotExist") and values:
         why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-        found.append(causes.forbidden(f"{at}.values", why))
+        yield causes.forbidden(f"{at}.values", why)
     elif operator in ("Gt", "Lt") and len(values) != 1:
-        found.append(causes.required(f"{at}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'"))
+        yield causes.required(f"{at}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
     elif operator not in SELECTOR_OPERATORS:
-        found.append(causes.invalid(f"{at}.operator", operator, "not a valid selector operator"))
+        yield causes.invalid(f"{at}.operator", operator, "not a valid selector operator")
     key = given.get("key") or ""
-    found += causes.invalids(f"{at}.key", key, names.qualified_name(key))
+    yield from causes.invalids(f"{at}.key", key, names.qualified_name(key))
     for index, value in enumerate(values):
-        found += causes.invalids(f"{at}.values[{index}]", value, names.label_value(value))
-    return found
+        yield from causes.invalids(f"{at}.values[{index}]", value, names.label_value(value))
 
 
-def _field_requirement(given: Object, at: str) -> list[Cause]:
+def _field_requirement(given: Object, at: str) -> Iterator[Cause]:
     operator, values = given.get("operator") or "", given.get("values") or []
-    found: list[Cause] = []
     if operator not in ("In", "NotIn"):
-        found.append(causes.invalid(f"{at}.operator", operator, "not a valid selector operator"))
+        yield causes.invalid(f"{at}.operator", operator, "not a valid selector operator")
     elif len(values) != 1:
         why = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
-        found.append(causes.required(f"{at}.values", why))
+        yield causes.required(f"{at}.values", why)
     if given.get("key") != "metadata.name":
-        found.append(causes.invalid(f"{at}.key", given.get("key") or "", "not a valid field selector key"))
+        yield causes.invalid(f"{at}.key", given.get("key") or "", "not a valid field selector key")
     for index, value in enumerate(values):
-        found += causes.invalids(f"{at}.values[{index}]", value, names.dns_subdomain(value))
-    return found
+        yield from causes.invalids(f"{at}.values[{index}]", value, names.dns_subdomain(value))
 
 
 def raw(value: Any, at: str) -> list[Cause]:
@@ -203,12 +191,11 @@ def is_extended(name: str) -> bool:
     return "/" in name and OWN_DOMAIN not in name and not name.startswith("requests.")
 
 
-def amount(name: str, value: str, at: str) -> list[Cause]:
+def amount(name: str, value: str, at: str) -> Iterator[Cause]:
     """The name and amount of a resource. Amounts are not negative; those of pods and extended resources are whole."""
-    found = causes.invalids(at, name, names.qualified_name(name))
+    yield from causes.invalids(at, name, names.qualified_name(name))
     exact = names.nanos(value)
     if exact < 0:
-        found.append(causes.invalid(at, value, "must be greater than or equal to 0"))
+        yield causes.invalid(at, value, "must be greater than or equal to 0")
     elif (name in WHOLE or is_extended(name)) and exact % names.NANO:
-        found.append(causes.invalid(at, value, "must be an integer"))
-    return found
+        yield causes.invalid(at, value, "must be an integer")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dds_lab.api import names
@@ -170,10 +171,10 @@ class Pods(BuiltIn):
     def admitted(self, obj: Object) -> Object:
         return {**obj, "spec": admitted(obj.get("spec") or {})}
 
-    def check(self, obj: Object) -> list[Cause]:
+    def check(self, obj: Object) -> Iterable[Cause]:
         return _check_spec(obj.get("spec") or {})
 
-    def check_change(self, new: Object, old: Object, subresource: str) -> list[Cause]:
+    def check_change(self, new: Object, old: Object, subresource: str) -> Iterable[Cause]:
         if subresource == "status":
             return _check_status(new, old)
         spec, before = new.get("spec") or {}, old.get("spec") or {}
@@ -185,174 +186,161 @@ class Pods(BuiltIn):
 # -- the spec
 
 
-def _check_spec(spec: Object) -> list[Cause]:
+def _check_spec(spec: Object) -> Iterator[Cause]:
     claims = frozenset(claim.get("name") or "" for claim in spec.get("resourceClaims") or ())
     volumes = frozenset(volume.get("name") or "" for volume in spec.get("volumes") or ())
-    found = parts.each(spec.get("volumes"), "spec.volumes", len(volumes) or 1 << 20, _named, "name")
-    found += parts.each(spec.get("resourceClaims"), "spec.resourceClaims", 1 << 20, _resource_claim, "name")
+    yield from parts.each(spec.get("volumes"), "spec.volumes", len(volumes) or 1 << 20, _named, "name")
+    yield from parts.each(spec.get("resourceClaims"), "spec.resourceClaims", 1 << 20, _resource_claim, "name")
     if not spec.get("containers"):
-        found.append(causes.required("spec.containers"))
+        yield causes.required("spec.containers")
     seen: set[str] = set()
     for group in CONTAINERS:
         for index, container in enumerate(spec.get(group) or ()):
             at = f"spec.{group}[{index}]"
-            found += _container(container, claims, volumes, at)
+            yield from _container(container, claims, volumes, at)
             if container.get("name") in seen:
-                found.append(causes.duplicate(f"{at}.name", container["name"]))
+                yield causes.duplicate(f"{at}.name", container["name"])
             seen.add(container.get("name") or "")
-    return found + _check_placement(spec) + _check_choices(spec)
+    yield from _check_placement(spec)
+    yield from _check_choices(spec)
 
 
-def _named(part: Object, at: str) -> list[Cause]:
+def _named(part: Object, at: str) -> Iterable[Cause]:
     return parts.name(part.get("name") or "", f"{at}.name", names.dns_label)
 
 
-def _resource_claim(claim: Object, at: str) -> list[Cause]:
-    found = _named(claim, at)
+def _resource_claim(claim: Object, at: str) -> Iterator[Cause]:
+    yield from _named(claim, at)
     name, template = claim.get("resourceClaimName"), claim.get("resourceClaimTemplateName")
     one_of = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
     if name is None and template is None:
-        found.append(causes.invalid(at, claim, one_of))
+        yield causes.invalid(at, claim, one_of)
     elif name is not None and template is not None:
         why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-        found.append(causes.invalid(at, claim, why))
+        yield causes.invalid(at, claim, why)
     for key, value in (("resourceClaimName", name), ("resourceClaimTemplateName", template)):
         if value is not None:
-            found += causes.invalids(f"{at}.{key}", value, names.dns_subdomain(value))
-    return found
+            yield from causes.invalids(f"{at}.{key}", value, names.dns_subdomain(value))
 
 
-def _container(container: Object, claims: frozenset[str], volumes: frozenset[str], at: str) -> list[Cause]:
-    found = _named(container, at)
+def _container(container: Object, claims: frozenset[str], volumes: frozenset[str], at: str) -> Iterator[Cause]:
+    yield from _named(container, at)
     image = container.get("image") or ""
     if not image:
-        found.append(causes.required(f"{at}.image"))
+        yield causes.required(f"{at}.image")
     elif image != image.strip():
-        found.append(causes.invalid(f"{at}.image", image, "must not have leading or trailing whitespace"))
+        yield causes.invalid(f"{at}.image", image, "must not have leading or trailing whitespace")
     if container.get("imagePullPolicy") not in PULLS:
-        found.append(causes.not_supported(f"{at}.imagePullPolicy", container.get("imagePullPolicy") or "", PULLS))
-    found += _resources(container.get("resources") or {}, claims, f"{at}.resources")
+        yield causes.not_supported(f"{at}.imagePullPolicy", container.get("imagePullPolicy") or "", PULLS)
+    yield from _resources(container.get("resources") or {}, claims, f"{at}.resources")
     for index, variable in enumerate(container.get("env") or ()):
         if not variable.get("name"):
-            found.append(causes.required(f"{at}.env[{index}].name"))
+            yield causes.required(f"{at}.env[{index}].name")
     for index, mount in enumerate(container.get("volumeMounts") or ()):
         where = f"{at}.volumeMounts[{index}]"
         if mount.get("name") not in volumes:
-            found.append(causes.not_found(f"{where}.name", mount.get("name") or ""))
+            yield causes.not_found(f"{where}.name", mount.get("name") or "")
         if not mount.get("mountPath"):
-            found.append(causes.required(f"{where}.mountPath"))
+            yield causes.required(f"{where}.mountPath")
     for index, port in enumerate(container.get("ports") or ()):
         if not 0 < port.get("containerPort", 0) < 65536:
             where = f"{at}.ports[{index}].containerPort"
-            found.append(causes.invalid(where, port.get("containerPort", 0), "must be between 1 and 65535, inclusive"))
-    return found
+            yield causes.invalid(where, port.get("containerPort", 0), "must be between 1 and 65535, inclusive")
 
 
-def _resources(given: Object, claims: frozenset[str], at: str) -> list[Cause]:
+def _resources(given: Object, claims: frozenset[str], at: str) -> Iterator[Cause]:
     """A container's limits and requests; `claims` are the names in the pod's resourceClaims."""
-    found: list[Cause] = []
     limits, requests = given.get("limits") or {}, given.get("requests") or {}
     for field, amounts in (("limits", limits), ("requests", requests)):
         for name, value in amounts.items():
             where = f"{at}.{field}[{name}]"
-            found += parts.amount(name, value, where)
+            yield from parts.amount(name, value, where)
             if "/" not in name and name not in STANDARD and not name.startswith("hugepages-"):
                 why = "must be a standard resource type or fully qualified"
-                found.append(causes.invalid(where, name, why))
+                yield causes.invalid(where, name, why)
     for name, value in requests.items():
         where = f"{at}.requests"
         limit = limits.get(name)
         if limit is not None and names.nanos(value) > names.nanos(limit):
-            found.append(causes.invalid(where, value, f"must be less than or equal to {name} limit of {limit}"))
+            yield causes.invalid(where, value, f"must be less than or equal to {name} limit of {limit}")
         elif parts.is_extended(name) and limit is None:
-            found.append(causes.required(f"{at}.limits", "Limit must be set for non overcommitable resources"))
+            yield causes.required(f"{at}.limits", "Limit must be set for non overcommitable resources")
         elif parts.is_extended(name) and names.nanos(value) != names.nanos(limit):
-            found.append(causes.invalid(where, value, f"must be equal to {name} limit of {limit}"))
-    return found + _claims_of_container(given.get("claims") or [], claims, f"{at}.claims")
+            yield causes.invalid(where, value, f"must be equal to {name} limit of {limit}")
+    yield from _claims_of_container(given.get("claims") or [], claims, f"{at}.claims")
 
 
-def _claims_of_container(given: list[Object], known: frozenset[str], at: str) -> list[Cause]:
-    found: list[Cause] = []
+def _claims_of_container(given: list[Object], known: frozenset[str], at: str) -> Iterator[Cause]:
     seen: set[tuple[str, str]] = set()
     for index, claim in enumerate(given):
         name, request = claim.get("name") or "", claim.get("request") or ""
         where = f"{at}[{index}]"
         if not name:
-            found.append(causes.required(where))
+            yield causes.required(where)
         elif name not in known:
-            found.append(causes.not_found(where, name))
+            yield causes.not_found(where, name)
         if (
             (name, request) in seen
             or ((name, "") in seen and request)
             or (not request and any(name == one for one, _ in seen))
         ):
-            found.append(causes.duplicate(where, f"{name}/{request}" if request else name))
+            yield causes.duplicate(where, f"{name}/{request}" if request else name)
         seen.add((name, request))
-    return found
 
 
-def _check_placement(spec: Object) -> list[Cause]:
-    found = meta.labels(spec.get("nodeSelector") or {}, "spec.nodeSelector")
+def _check_placement(spec: Object) -> Iterator[Cause]:
+    yield from meta.labels(spec.get("nodeSelector") or {}, "spec.nodeSelector")
     if spec.get("nodeName"):
-        found += causes.invalids("spec.nodeName", spec["nodeName"], names.dns_subdomain(spec["nodeName"]))
+        yield from causes.invalids("spec.nodeName", spec["nodeName"], names.dns_subdomain(spec["nodeName"]))
     for index, toleration in enumerate(spec.get("tolerations") or ()):
         at = f"spec.tolerations[{index}]"
-        found += parts.toleration(toleration, at, EFFECTS)
+        yield from parts.toleration(toleration, at, EFFECTS)
         if toleration.get("tolerationSeconds") is not None and toleration.get("effect") != "NoExecute":
             why = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-            found.append(causes.invalid(f"{at}.effect", toleration.get("effect") or "", why))
+            yield causes.invalid(f"{at}.effect", toleration.get("effect") or "", why)
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     at = "spec.affinity.nodeAffinity"
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     if required is not None:
-        found += parts.node_selector(required, f"{at}.requiredDuringSchedulingIgnoredDuringExecution")
+        yield from parts.node_selector(required, f"{at}.requiredDuringSchedulingIgnoredDuringExecution")
     for index, term in enumerate(affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()):
         if not 1 <= term.get("weight", 0) <= 100:
             where = f"{at}.preferredDuringSchedulingIgnoredDuringExecution[{index}].weight"
-            found.append(causes.invalid(where, term.get("weight", 0), "must be in the range 1-100"))
-    return found
+            yield causes.invalid(where, term.get("weight", 0), "must be in the range 1-100")
 
 
-def _check_choices(spec: Object) -> list[Cause]:
-    found: list[Cause] = []
+def _check_choices(spec: Object) -> Iterator[Cause]:
     for key, known in (("restartPolicy", RESTARTS), ("dnsPolicy", DNS), ("preemptionPolicy", PREEMPTION)):
-        found += parts.choice(spec.get(key), f"spec.{key}", known)
+        yield from parts.choice(spec.get(key), f"spec.{key}", known)
     if spec.get("terminationGracePeriodSeconds", 0) < 0:
         why = "must be greater than or equal to 0"
-        found.append(causes.invalid("spec.terminationGracePeriodSeconds", spec["terminationGracePeriodSeconds"], why))
+        yield causes.invalid("spec.terminationGracePeriodSeconds", spec["terminationGracePeriodSeconds"], why)
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline < 2**31:
         why = "must be between 1 and 2147483647, inclusive"
-        found.append(causes.invalid("spec.activeDeadlineSeconds", deadline, why))
+        yield causes.invalid("spec.activeDeadlineSeconds", deadline, why)
     for index, gate in enumerate(spec.get("schedulingGates") or ()):
-        found += parts.name(gate.get("name") or "", f"spec.schedulingGates[{index}].name", names.qualified_name)
+        yield from parts.name(gate.get("name") or "", f"spec.schedulingGates[{index}].name", names.qualified_name)
     if spec.get("schedulingGates") and spec.get("nodeName"):
-        found.append(causes.forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
-    return found
+        yield causes.forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
 
 
-def _check_spec_change(spec: Object, before: Object) -> list[Cause]:
-    found: list[Cause] = []
+def _check_spec_change(spec: Object, before: Object) -> Iterator[Cause]:
     after = {_identity(toleration) for toleration in spec.get("tolerations") or ()}
     if any(_identity(toleration) not in after for toleration in before.get("tolerations") or ()):
         why = "existing toleration can not be modified except its tolerationSeconds"
-        found.append(causes.forbidden("spec.tolerations", why))
+        yield causes.forbidden("spec.tolerations", why)
     deadline, was = spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
     if was is not None and deadline is None:
-        found.append(
-            causes.invalid("spec.activeDeadlineSeconds", None, "must not update from a positive integer to nil value")
-        )
+        yield causes.invalid("spec.activeDeadlineSeconds", None, "must not update from a positive integer to nil value")
     elif was is not None and deadline is not None and deadline > was:
         why = "must be less than or equal to previous value"
-        found.append(causes.invalid("spec.activeDeadlineSeconds", deadline, why))
+        yield causes.invalid("spec.activeDeadlineSeconds", deadline, why)
     gates = [gate.get("name") for gate in before.get("schedulingGates") or ()]
     if any(gate.get("name") not in gates for gate in spec.get("schedulingGates") or ()):
-        found.append(
-            causes.forbidden("spec.schedulingGates", "only deletion is allowed, but found new scheduling gates")
-        )
+        yield causes.forbidden("spec.schedulingGates", "only deletion is allowed, but found new scheduling gates")
     if _fixed_part(spec) != _fixed_part(before):
-        found.append(causes.forbidden("spec", FIXED))
-    return found
+        yield causes.forbidden("spec", FIXED)
 
 
 def _identity(toleration: Object) -> tuple[Any, ...]:
@@ -371,57 +359,55 @@ def _fixed_part(spec: Object) -> Object:
 # -- the status
 
 
-def _check_status(new: Object, old: Object) -> list[Cause]:
+def _check_status(new: Object, old: Object) -> Iterator[Cause]:
     status, spec = new.get("status") or {}, new.get("spec") or {}
     if new.get("status") is old.get("status"):
-        return []
-    found: list[Cause] = []
+        return
     nominated = status.get("nominatedNodeName") or ""
     if nominated and nominated != (old.get("status") or {}).get("nominatedNodeName"):
-        found += causes.invalids("status.nominatedNodeName", nominated, names.dns_subdomain(nominated))
+        yield from causes.invalids("status.nominatedNodeName", nominated, names.dns_subdomain(nominated))
     if status.get("phase") and status["phase"] not in PHASES:
-        found.append(causes.not_supported("status.phase", status["phase"], PHASES))
-    found += _claim_statuses(status.get("resourceClaimStatuses") or [], spec)
+        yield causes.not_supported("status.phase", status["phase"], PHASES)
+    yield from _claim_statuses(status.get("resourceClaimStatuses") or [], spec)
     for index, condition in enumerate(status.get("conditions") or ()):
         at = f"status.conditions[{index}]"
-        found += causes.invalids(f"{at}.type", condition.get("type"), names.qualified_name(condition.get("type") or ""))
+        yield from causes.invalids(
+            f"{at}.type", condition.get("type"), names.qualified_name(condition.get("type") or "")
+        )
         if condition.get("observedGeneration", 0) < 0:
             why = "must be greater than or equal to 0"
-            found.append(causes.invalid(f"{at}.observedGeneration", condition["observedGeneration"], why))
-    return found + _extended_claim(status.get("extendedResourceClaimStatus"), spec)
+            yield causes.invalid(f"{at}.observedGeneration", condition["observedGeneration"], why)
+    yield from _extended_claim(status.get("extendedResourceClaimStatus"), spec)
 
 
-def _claim_statuses(given: list[Object], spec: Object) -> list[Cause]:
+def _claim_statuses(given: list[Object], spec: Object) -> Iterator[Cause]:
     known = {claim.get("name") for claim in spec.get("resourceClaims") or ()}
-    found: list[Cause] = []
     seen: set[Any] = set()
     for index, entry in enumerate(given):
         at, name = f"status.resourceClaimStatuses[{index}]", entry.get("name") or ""
         if name not in known:
-            found.append(causes.invalid(f"{at}.name", name, "must match the name of an entry in `spec.resourceClaims`"))
+            yield causes.invalid(f"{at}.name", name, "must match the name of an entry in `spec.resourceClaims`")
         if name in seen:
-            found.append(causes.duplicate(f"{at}.name", name))
+            yield causes.duplicate(f"{at}.name", name)
         seen.add(name)
         claim = entry.get("resourceClaimName")
         if claim is not None:
-            found += causes.invalids(f"{at}.name", claim, names.dns_subdomain(claim))
-    return found
+            yield from causes.invalids(f"{at}.name", claim, names.dns_subdomain(claim))
 
 
-def _extended_claim(given: Object | None, spec: Object) -> list[Cause]:
+def _extended_claim(given: Object | None, spec: Object) -> Iterator[Cause]:
     if given is None:
-        return []
+        return
     at = "status.extendedResourceClaimStatus"
     claim = given.get("resourceClaimName") or ""
-    found = parts.name(claim, f"{at}.resourceClaimName", names.dns_subdomain)
+    yield from parts.name(claim, f"{at}.resourceClaimName", names.dns_subdomain)
     if not given.get("requestMappings"):
-        found.append(causes.invalid(f"{at}.requestMappings", None, "must not be empty"))
+        yield causes.invalid(f"{at}.requestMappings", None, "must not be empty")
     containers = {one.get("name") for group in CONTAINERS[:2] for one in spec.get(group) or ()}
     for index, mapping in enumerate(given.get("requestMappings") or ()):
         where = f"{at}.requestMappings[{index}]"
         for key, check in (("requestName", names.dns_label), ("resourceName", names.qualified_name)):
-            found += parts.name(mapping.get(key) or "", f"{where}.{key}", check)
+            yield from parts.name(mapping.get(key) or "", f"{where}.{key}", check)
         if mapping.get("containerName") not in containers:
             why = "must match the name of an entry in `spec.initContainers.name` or `spec.containers.name`"
-            found.append(causes.invalid(f"{where}.containerName", mapping.get("containerName") or "", why))
-    return found
+            yield causes.invalid(f"{where}.containerName", mapping.get("containerName") or "", why)

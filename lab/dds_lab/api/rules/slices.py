@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dds_lab.api import names
@@ -29,7 +30,7 @@ VALUES = 10
 # -- capacities and their request policies (KEP-5075)
 
 
-def check(capacity: Object, shared: bool, at: str) -> list[Cause]:
+def check(capacity: Object, shared: bool, at: str) -> Iterable[Cause]:
     """Causes against one capacity of a device; `shared` if the device allows several allocations."""
     policy = capacity.get("requestPolicy")
     if policy is None:
@@ -56,61 +57,59 @@ def check(capacity: Object, shared: bool, at: str) -> list[Cause]:
     return []
 
 
-def _values(values: list[str], default: str, whole: int, at: str) -> list[Cause]:
+def _values(values: list[str], default: str, whole: int, at: str) -> Iterator[Cause]:
     spot = f"{at}.validValues"
-    found = [causes.too_many(spot, len(values), VALUES)] if len(values) > VALUES else []
+    if len(values) > VALUES:
+        yield causes.too_many(spot, len(values), VALUES)
     for index, value in enumerate(values):
         amount = names.nanos(value)
         if amount > whole:
-            found.append(causes.invalid(f"{spot}[{index}]", value, "must not be larger than the capacity value"))
+            yield causes.invalid(f"{spot}[{index}]", value, "must not be larger than the capacity value")
         if index and amount == names.nanos(values[index - 1]):
-            found.append(causes.duplicate(f"{spot}[{index}]", value))
+            yield causes.duplicate(f"{spot}[{index}]", value)
         elif index and amount < names.nanos(values[index - 1]):
-            found.append(causes.invalid(f"{spot}[{index}]", value, "values must be sorted in ascending order"))
+            yield causes.invalid(f"{spot}[{index}]", value, "values must be sorted in ascending order")
     if all(names.nanos(value) != names.nanos(default) for value in values):
-        found.append(causes.invalid(f"{at}.default", default, "default value must be one of `validValues`"))
-    return found
+        yield causes.invalid(f"{at}.default", default, "default value must be one of `validValues`")
 
 
-def _range(bounds: Object, default: str, whole: int, at: str) -> list[Cause]:
+def _range(bounds: Object, default: str, whole: int, at: str) -> Iterator[Cause]:
     spot = f"{at}.validRange"
     if bounds.get("min") is None:
-        return [causes.required(f"{spot}.min")]
+        yield causes.required(f"{spot}.min")
+        return
     low, start = names.nanos(bounds["min"]), names.nanos(default)
     high = names.nanos(bounds["max"]) if bounds.get("max") is not None else None
-    found: list[Cause] = []
     if low > whole:
-        found.append(causes.invalid(f"{spot}.min", bounds["min"], "must not be larger than the capacity value"))
+        yield causes.invalid(f"{spot}.min", bounds["min"], "must not be larger than the capacity value")
     if start < low:
-        found.append(causes.invalid(f"{at}.default", default, "must not be less than `validRange.min`"))
+        yield causes.invalid(f"{at}.default", default, "must not be less than `validRange.min`")
     if high is not None and high > whole:
-        found.append(causes.invalid(f"{spot}.max", bounds["max"], "must not be larger than the capacity value"))
+        yield causes.invalid(f"{spot}.max", bounds["max"], "must not be larger than the capacity value")
     if high is not None and high < low:
-        found.append(causes.invalid(f"{spot}.max", bounds["max"], "must not be less than `validRange.min`"))
+        yield causes.invalid(f"{spot}.max", bounds["max"], "must not be less than `validRange.min`")
     if start > (whole if high is None else high):
-        found.append(
-            causes.invalid(f"{at}.default", default, "must not be larger than the largest amount that can be asked for")
+        yield causes.invalid(
+            f"{at}.default", default, "must not be larger than the largest amount that can be asked for"
         )
     if bounds.get("step") is not None:
-        found += _step(bounds, default, whole, at)
-    return found
+        yield from _step(bounds, default, whole, at)
 
 
-def _step(bounds: Object, default: str, whole: int, at: str) -> list[Cause]:
+def _step(bounds: Object, default: str, whole: int, at: str) -> Iterator[Cause]:
     step, low = names.nanos(bounds["step"]), names.nanos(bounds["min"])
     where = f"{at}.validRange"
     if step <= 0:
-        return [causes.invalid(f"{where}.step", bounds["step"], "must be greater than zero")]
-    found: list[Cause] = []
+        yield causes.invalid(f"{where}.step", bounds["step"], "must be greater than zero")
+        return
     if low + step > whole:
-        found.append(
-            causes.invalid(f"{where}.step", bounds["step"], "one step from the minimum must fit in the capacity value")
+        yield causes.invalid(
+            f"{where}.step", bounds["step"], "one step from the minimum must fit in the capacity value"
         )
     if (names.nanos(default) - low) % step:
-        found.append(causes.invalid(f"{at}.default", default, "must be a multiple of the step from the minimum"))
+        yield causes.invalid(f"{at}.default", default, "must be a multiple of the step from the minimum")
     if bounds.get("max") is not None and (names.nanos(bounds["max"]) - low) % step:
-        found.append(causes.invalid(f"{where}.max", bounds["max"], "must be a multiple of the step from the minimum"))
-    return found
+        yield causes.invalid(f"{where}.max", bounds["max"], "must be a multiple of the step from the minimum")
 
 
 # -- slices
@@ -136,10 +135,10 @@ class ResourceSlices(BuiltIn):
             return obj
         return {**obj, "spec": {**spec, "devices": [_timed(device, second) for device in given]}}
 
-    def check(self, obj: Object) -> list[Cause]:
+    def check(self, obj: Object) -> Iterable[Cause]:
         return _check_spec(obj.get("spec") or {}, None, combined=self.gates.version == "1.34")
 
-    def check_change(self, new: Object, old: Object, subresource: str) -> list[Cause]:
+    def check_change(self, new: Object, old: Object, subresource: str) -> Iterable[Cause]:
         spec, before = new.get("spec") or {}, old.get("spec") or {}
         if spec is before:
             return []
@@ -163,69 +162,64 @@ def _timed(device: Object, second: str) -> Object:
     }
 
 
-def _check_spec(spec: Object, old: Object | None, combined: bool) -> list[Cause]:
-    found = devices.driver(spec.get("driver") or "", "spec.driver")
-    found += _pool(spec.get("pool") or {}, "spec.pool")
-    found += _places(spec, "spec", PLACES)
+def _check_spec(spec: Object, old: Object | None, combined: bool) -> Iterator[Cause]:
+    yield from devices.driver(spec.get("driver") or "", "spec.driver")
+    yield from _pool(spec.get("pool") or {}, "spec.pool")
+    yield from _places(spec, "spec", PLACES)
     given, counters = spec.get("devices") or [], spec.get("sharedCounters") or []
     if given and counters and not combined:
-        found.append(causes.invalid("spec", None, "only one of `sharedCounters` or `devices` is allowed"))
-    found += parts.each(counters, "spec.sharedCounters", COUNTER_SETS, _counter_set, "name")
-    return found + _devices(given, (old or {}).get("devices") or [], bool(spec.get("perDeviceNodeSelection")))
+        yield causes.invalid("spec", None, "only one of `sharedCounters` or `devices` is allowed")
+    yield from parts.each(counters, "spec.sharedCounters", COUNTER_SETS, _counter_set, "name")
+    yield from _devices(given, (old or {}).get("devices") or [], bool(spec.get("perDeviceNodeSelection")))
 
 
-def _pool(pool: Object, at: str) -> list[Cause]:
-    found = devices.pool(pool.get("name") or "", f"{at}.name")
+def _pool(pool: Object, at: str) -> Iterator[Cause]:
+    yield from devices.pool(pool.get("name") or "", f"{at}.name")
     if pool.get("resourceSliceCount", 0) <= 0:
-        found.append(
-            causes.invalid(f"{at}.resourceSliceCount", pool.get("resourceSliceCount", 0), "must be greater than zero")
-        )
+        yield causes.invalid(f"{at}.resourceSliceCount", pool.get("resourceSliceCount", 0), "must be greater than zero")
     if pool.get("generation", 0) < 0:
         why = "must be greater than or equal to zero"
-        found.append(causes.invalid(f"{at}.generation", pool["generation"], why))
-    return found
+        yield causes.invalid(f"{at}.generation", pool["generation"], why)
 
 
-def _places(given: Object, at: str, fields: tuple[str, ...]) -> list[Cause]:
+def _places(given: Object, at: str, fields: tuple[str, ...]) -> Iterator[Cause]:
     """Exactly one of the fields must say where the devices are."""
     known = ", ".join(f"`{field}`" for field in fields)
     present = [field for field in fields if given.get(field) is not None]
-    found: list[Cause] = []
     if given.get("nodeName") == "":
-        found.append(causes.invalid(f"{at}.nodeName", "", "must be either unset or set to a non-empty string"))
+        yield causes.invalid(f"{at}.nodeName", "", "must be either unset or set to a non-empty string")
     elif given.get("nodeName"):
-        found += causes.invalids(f"{at}.nodeName", given["nodeName"], names.dns_subdomain(given["nodeName"]))
+        yield from causes.invalids(f"{at}.nodeName", given["nodeName"], names.dns_subdomain(given["nodeName"]))
     if given.get("nodeSelector") is not None:
-        found += parts.node_selector(given["nodeSelector"], f"{at}.nodeSelector", single=True)
+        yield from parts.node_selector(given["nodeSelector"], f"{at}.nodeSelector", single=True)
     for field in ("allNodes", "perDeviceNodeSelection"):
         if given.get(field) is False:
-            found.append(causes.invalid(f"{at}.{field}", False, "must be either unset or set to true"))
+            yield causes.invalid(f"{at}.{field}", False, "must be either unset or set to true")
     if not present:
-        found.append(causes.required(at, f"exactly one of {known} is required"))
+        yield causes.required(at, f"exactly one of {known} is required")
     elif len(present) > 1:
         shown = "{" + ", ".join(f"`{field}`" for field in present) + "}"
-        found.append(causes.invalid(at, shown, f"exactly one of {known} is required, but multiple fields are set"))
-    return found
+        yield causes.invalid(at, shown, f"exactly one of {known} is required, but multiple fields are set")
 
 
-def _devices(given: list[Object], before: list[Object], per_device: bool) -> list[Cause]:
+def _devices(given: list[Object], before: list[Object], per_device: bool) -> Iterator[Cause]:
     """Check the devices that are not the same Python object as before."""
     at = "spec.devices"
     heavy = len(given) > HEAVY_DEVICES and any(_is_heavy(device) for device in given)
     most = HEAVY_DEVICES if heavy else DEVICES
     known = {device.get("name"): device for device in before}
-    found: list[Cause] = [causes.too_many(at, len(given), most)] if len(given) > most else []
+    if len(given) > most:
+        yield causes.too_many(at, len(given), most)
     seen: set[Any] = set()
     for index, device in enumerate(given):
         where, name = f"{at}[{index}]", device.get("name") or ""
         if device is not known.get(name):
-            found += devices.device(name, f"{where}.name")
-            found += _device(device, where)
-        found += _device_places(device, where, per_device)
+            yield from devices.device(name, f"{where}.name")
+            yield from _device(device, where)
+        yield from _device_places(device, where, per_device)
         if name in seen:
-            found.append(causes.duplicate(f"{where}.name", name))
+            yield causes.duplicate(f"{where}.name", name)
         seen.add(name)
-    return found
 
 
 def _is_heavy(device: Object) -> bool:
@@ -234,7 +228,7 @@ def _is_heavy(device: Object) -> bool:
     return any(key in value for value in (device.get("attributes") or {}).values() for key in LISTS)
 
 
-def _device_places(device: Object, at: str, per_device: bool) -> list[Cause]:
+def _device_places(device: Object, at: str, per_device: bool) -> Iterable[Cause]:
     if per_device:
         return _places(device, at, DEVICE_PLACES)
     return [
@@ -244,67 +238,64 @@ def _device_places(device: Object, at: str, per_device: bool) -> list[Cause]:
     ]
 
 
-def _device(device: Object, at: str) -> list[Cause]:
+def _device(device: Object, at: str) -> Iterator[Cause]:
     attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
-    found: list[Cause] = []
     if len(attributes) + len(capacity) > ATTRIBUTES:
         why = f"the total number of attributes and capacities must not exceed {ATTRIBUTES}"
-        found.append(causes.invalid(at, len(attributes) + len(capacity), why))
+        yield causes.invalid(at, len(attributes) + len(capacity), why)
     for name, value in attributes.items():
-        found += devices.qualified(name, f"{at}.attributes[{name}]")
-        found += _attribute(value, f"{at}.attributes[{name}]")
+        yield from devices.qualified(name, f"{at}.attributes[{name}]")
+        yield from _attribute(value, f"{at}.attributes[{name}]")
     values = sum(len(value.get(key) or ()) for value in attributes.values() for key in LISTS)
     if (
         values
         and values + sum(1 for value in attributes.values() if any(key in value for key in SCALARS)) > ATTRIBUTE_VALUES
     ):
-        found.append(
-            causes.invalid(f"{at}.attributes", values, f"must not have more than {ATTRIBUTE_VALUES} values in all")
-        )
+        yield causes.invalid(f"{at}.attributes", values, f"must not have more than {ATTRIBUTE_VALUES} values in all")
     shared = bool(device.get("allowMultipleAllocations"))
     for name, value in capacity.items():
-        found += devices.qualified(name, f"{at}.capacity[{name}]")
-        found += check(value, shared, f"{at}.capacity[{name}]")
-    found += parts.each(device.get("taints"), f"{at}.taints", TAINTS, devices.taint)
-    found += parts.each(
+        yield from devices.qualified(name, f"{at}.capacity[{name}]")
+        yield from check(value, shared, f"{at}.capacity[{name}]")
+    yield from parts.each(device.get("taints"), f"{at}.taints", TAINTS, devices.taint)
+    yield from parts.each(
         device.get("consumesCounters"), f"{at}.consumesCounters", CONSUMED_SETS, _consumption, "counterSet"
     )
     if device.get("bindingConditions") or device.get("bindingFailureConditions"):
-        found += devices.binding(device, at)
-    return found
+        yield from devices.binding(device, at)
 
 
-def _attribute(value: Object, at: str) -> list[Cause]:
+def _attribute(value: Object, at: str) -> Iterator[Cause]:
     present = [key for key in (*SCALARS, *LISTS) if value.get(key) is not None]
     if not present:
-        return [causes.required(at, "exactly one value must be specified")]
+        yield causes.required(at, "exactly one value must be specified")
+        return
     if len(present) > 1:
-        return [causes.invalid(at, value, "exactly one value must be specified")]
+        yield causes.invalid(at, value, "exactly one value must be specified")
+        return
     key = present[0]
-    found: list[Cause] = []
     given = value[key] if key in LISTS else [value[key]]
     for index, item in enumerate(given):
         where = f"{at}.{key}[{index}]" if key in LISTS else f"{at}.{key}"
         if isinstance(item, str) and len(item) > VALUE_LENGTH:
-            found.append(causes.too_long(where, VALUE_LENGTH))
+            yield causes.too_long(where, VALUE_LENGTH)
         elif key.startswith("version"):
-            found += causes.invalids(where, item, names.semantic_version(item))
-    return found
+            yield from causes.invalids(where, item, names.semantic_version(item))
 
 
-def _counter_set(given: Object, at: str) -> list[Cause]:
+def _counter_set(given: Object, at: str) -> Iterable[Cause]:
     return [*parts.name(given.get("name") or "", f"{at}.name", names.dns_label), *_counters(given, at)]
 
 
-def _consumption(given: Object, at: str) -> list[Cause]:
+def _consumption(given: Object, at: str) -> Iterable[Cause]:
     return [*parts.name(given.get("counterSet") or "", f"{at}.counterSet", names.dns_label), *_counters(given, at)]
 
 
-def _counters(given: Object, at: str) -> list[Cause]:
+def _counters(given: Object, at: str) -> Iterator[Cause]:
     counters = given.get("counters") or {}
     if not counters:
-        return [causes.required(f"{at}.counters")]
-    found = [causes.too_many(f"{at}.counters", len(counters), COUNTERS)] if len(counters) > COUNTERS else []
+        yield causes.required(f"{at}.counters")
+        return
+    if len(counters) > COUNTERS:
+        yield causes.too_many(f"{at}.counters", len(counters), COUNTERS)
     for name in counters:
-        found += causes.invalids(f"{at}.counters", name, names.dns_label(name))
-    return found
+        yield from causes.invalids(f"{at}.counters", name, names.dns_label(name))

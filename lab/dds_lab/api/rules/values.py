@@ -7,7 +7,7 @@ import base64
 import binascii
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -87,7 +87,7 @@ def check(node: Node, value: Any, field: str, words: str) -> list[Cause]:
         return [] if node.nullable or node.type == "any" else [_wrong_type(node, value, field, words)]
     if not _fits(node, value):
         return [_wrong_type(node, value, field, words)]
-    found = _check_value(node, value, field, words) if node.checks else []
+    found = list(_check_value(node, value, field, words)) if node.checks else []
     if isinstance(value, dict):
         found += _check_fields(node, value, field, words)
     elif isinstance(value, list):
@@ -95,40 +95,35 @@ def check(node: Node, value: Any, field: str, words: str) -> list[Cause]:
     return found
 
 
-def _check_fields(node: Node, value: dict[str, Any], field: str, words: str) -> list[Cause]:
-    found = [causes.required(f"{field}.{key}" if field else key) for key in node.required if key not in value]
+def _check_fields(node: Node, value: dict[str, Any], field: str, words: str) -> Iterator[Cause]:
+    yield from (causes.required(f"{field}.{key}" if field else key) for key in node.required if key not in value)
     for key, part in value.items():
         child = node.items if node.type == "map" else node.fields.get(key)
         if child is not None and not (child.type == "string" and type(part) is str and not child.checks):
             dot = "" if node.type == "map" and field.endswith("]") else "."
             below = f"{field}{dot}{key}" if field else key
-            found += check(child, part, below, f"{words}.{key}" if words else key)
-    return found
+            yield from check(child, part, below, f"{words}.{key}" if words else key)
 
 
-def _check_items(node: Node, value: list[Any], field: str, words: str) -> list[Cause]:
-    found: list[Cause] = []
+def _check_items(node: Node, value: list[Any], field: str, words: str) -> Iterator[Cause]:
     items = node.items
     if items is None:
-        return found
+        return
     for index, part in enumerate(value):
-        found += check(items, part, f"{field}[{index}]", f"{words}[{index}]")
+        yield from check(items, part, f"{field}[{index}]", f"{words}[{index}]")
     if node.list_type == "set":
-        found += _duplicates([_frozen(part) for part in value], value, field)
+        yield from _duplicates([_frozen(part) for part in value], value, field)
     elif node.list_type == "map":
         keys = [{key: part.get(key) for key in node.list_keys} for part in value if isinstance(part, dict)]
-        found += _duplicates([_frozen(key) for key in keys], keys, field)
-    return found
+        yield from _duplicates([_frozen(key) for key in keys], keys, field)
 
 
-def _duplicates(frozen: list[Any], shown: list[Any], field: str) -> list[Cause]:
+def _duplicates(frozen: list[Any], shown: list[Any], field: str) -> Iterator[Cause]:
     seen: set[Any] = set()
-    found = []
     for index, key in enumerate(frozen):
         if key in seen:
-            found.append(causes.duplicate(f"{field}[{index}]", shown[index]))
+            yield causes.duplicate(f"{field}[{index}]", shown[index])
         seen.add(key)
-    return found
 
 
 def _frozen(value: Any) -> Any:
@@ -182,66 +177,59 @@ def _type_of(value: Any) -> str:
     return "string" if isinstance(value, str) else "object" if isinstance(value, dict) else "array"
 
 
-def _check_value(node: Node, value: Any, field: str, words: str) -> list[Cause]:
+def _check_value(node: Node, value: Any, field: str, words: str) -> Iterator[Cause]:
     checks, where = node.checks, f"{words} in body"
-    found: list[Cause] = []
     if "enum" in checks and not any(_same(value, known) for known in checks["enum"]):
-        found.append(causes.not_supported(field, value, (str(known) for known in checks["enum"])))
+        yield causes.not_supported(field, value, (str(known) for known in checks["enum"]))
     if isinstance(value, str):
-        found += _check_text(checks, value, field, where)
+        yield from _check_text(checks, value, field, where)
     elif _is_number(value):
-        found += _check_number(checks, value, field, where)
+        yield from _check_number(checks, value, field, where)
     elif isinstance(value, (list, dict)):
-        found += _check_size(checks, value, field, where)
-    return found + _check_junctors(checks, value, field, words)
+        yield from _check_size(checks, value, field, where)
+    yield from _check_junctors(checks, value, field, words)
 
 
 def _same(one: Any, other: Any) -> bool:
     return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
-def _check_text(checks: Mapping[str, Any], value: str, field: str, where: str) -> list[Cause]:
-    found: list[Cause] = []
+def _check_text(checks: Mapping[str, Any], value: str, field: str, where: str) -> Iterator[Cause]:
     if len(value) < checks.get("minLength", 0):
-        found.append(causes.invalid(field, value, f"{where} should be at least {checks['minLength']} chars long"))
+        yield causes.invalid(field, value, f"{where} should be at least {checks['minLength']} chars long")
     if "maxLength" in checks and len(value) > checks["maxLength"]:
-        found.append(causes.too_long(field, checks["maxLength"]))
+        yield causes.too_long(field, checks["maxLength"])
     if "matches" in checks and not checks["matches"].search(value):
-        found.append(causes.invalid(field, value, f"{where} should match '{checks['pattern']}'"))
+        yield causes.invalid(field, value, f"{where} should match '{checks['pattern']}'")
     if "format" in checks and not _has_format(checks["format"], value):
-        found.append(causes.type_invalid(field, value, f'{where} must be of type {checks["format"]}: "{value}"'))
-    return found
+        yield causes.type_invalid(field, value, f'{where} must be of type {checks["format"]}: "{value}"')
 
 
-def _check_number(checks: Mapping[str, Any], value: float, field: str, where: str) -> list[Cause]:
-    found: list[Cause] = []
+def _check_number(checks: Mapping[str, Any], value: float, field: str, where: str) -> Iterator[Cause]:
     low, high, step = checks.get("minimum"), checks.get("maximum"), checks.get("multipleOf")
     if low is not None and (value <= low if checks.get("exclusiveMinimum") else value < low):
         bound = "greater than" if checks.get("exclusiveMinimum") else "greater than or equal to"
-        found.append(causes.invalid(field, value, f"{where} should be {bound} {low}"))
+        yield causes.invalid(field, value, f"{where} should be {bound} {low}")
     if high is not None and (value >= high if checks.get("exclusiveMaximum") else value > high):
         bound = "less than" if checks.get("exclusiveMaximum") else "less than or equal to"
-        found.append(causes.invalid(field, value, f"{where} should be {bound} {high}"))
+        yield causes.invalid(field, value, f"{where} should be {bound} {high}")
     if step and value % step:
-        found.append(causes.invalid(field, value, f"{where} should be a multiple of {step}"))
+        yield causes.invalid(field, value, f"{where} should be a multiple of {step}")
     bits = {"int32": 31, "int64": 63}.get(checks.get("format", ""))
     if bits is not None and not -(2**bits) <= value < 2**bits:
-        found.append(causes.invalid(field, value, f"{where} should be a {checks['format']}"))
-    return found
+        yield causes.invalid(field, value, f"{where} should be a {checks['format']}")
 
 
-def _check_size(checks: Mapping[str, Any], value: Any, field: str, where: str) -> list[Cause]:
-    found: list[Cause] = []
+def _check_size(checks: Mapping[str, Any], value: Any, field: str, where: str) -> Iterator[Cause]:
     unit = "Items" if isinstance(value, list) else "Properties"
     least, most = checks.get(f"min{unit}"), checks.get(f"max{unit}")
     if least is not None and len(value) < least:
-        found.append(causes.invalid(field, len(value), f"{where} should have at least {least} {unit.lower()}"))
+        yield causes.invalid(field, len(value), f"{where} should have at least {least} {unit.lower()}")
     if most is not None and len(value) > most:
-        found.append(causes.too_many(field, len(value), most))
-    return found
+        yield causes.too_many(field, len(value), most)
 
 
-def _check_junctors(checks: Mapping[str, Any], value: Any, field: str, words: str) -> list[Cause]:
+def _check_junctors(checks: Mapping[str, Any], value: Any, field: str, words: str) -> Iterable[Cause]:
     found: list[Cause] = []
     for part in checks.get("allOf", ()):
         found += check(part, value, field, words)

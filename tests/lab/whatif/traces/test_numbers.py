@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from dds_whatif.traces import read_trace
 from dds_whatif.traces.demand import Held, Trace
 from dds_whatif.traces.facts import Arrivals, Spread, Use, facts, use
+from dds_whatif.traces.formats import read_trace
 from tests.lab.whatif.traces.samples import shared
 
 FILES = {

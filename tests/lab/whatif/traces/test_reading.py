@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dds_core.errors import InputError
-from dds_whatif.traces import read_trace
 from dds_whatif.traces.demand import Held, Host
+from dds_whatif.traces.formats import read_trace
 from dds_whatif.traces.reading import TraceError
 from tests.lab.whatif.traces.samples import DLRM, NODES, PHILLY, PODS, replaced, sample
 

@@ -11,10 +11,9 @@ from dds_lab.lab import Lab
 from dds_lab.scenario import read_scenario
 from dds_lab.scenario.workload import Arrival, read_workload
 from dds_lab.tally import Tally
-from dds_whatif.traces import read_trace
 from dds_whatif.traces.demand import Trace
-from dds_whatif.traces.scenario import Imported, Shape, cut, imported
-from dds_whatif.traces.writing import name_of, write
+from dds_whatif.traces.formats import read_trace
+from dds_whatif.traces.scenario import Imported, Shape, cut, imported, name_of, write
 from tests.lab.whatif.traces.samples import DLRM, NODES, PHILLY, PODS, sample
 
 ZERO = 1507507200.0

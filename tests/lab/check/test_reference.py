@@ -1,4 +1,4 @@
-"""Faults of the reference scaler (B1 to B30 of docs/differences.md) that the check finds in the lab's stand-in for it."""
+"""Faults of the reference scaler (B1 to B30 of docs/differences.md) that the check finds in the simulated one."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ def story(name: str, folder: Path) -> str:
     return str(path)
 
 
-def calm(scenario: str, who: str = "stand-in") -> list[str]:
+def calm(scenario: str, who: str = "reference") -> list[str]:
     return list(map(": ".join, faults_of_calm(Case(scenario, shipped.find(scenario).seed, who)).said))
 
 
 def anywhere(scenario: str, kind: Kind) -> list[str]:
     """What is found at any point of one kind."""
     told: list[str] = []
-    quiet = Case(scenario, shipped.find(scenario).seed, "stand-in")
+    quiet = Case(scenario, shipped.find(scenario).seed, "reference")
     play(cases(quiet, (kind,), 1), 1, lambda found: told.extend(map(": ".join, found.said)))
     return told
 
