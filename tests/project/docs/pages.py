@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.project.docs import events, lifecycle, metrics, policy, scenario
+from tests.project.docs import events, lifecycle, metrics, policy, scenario, wakes
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -23,6 +23,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
         "hold chart": lifecycle.hold_chart,
         "hold table": lifecycle.hold_table,
     },
+    "docs/rules.md": {"wakes": wakes.wakes_table},
     "docs/policy.md": {
         "policy": policy.policy_table,
         "schedulers": policy.scheduler_table,
