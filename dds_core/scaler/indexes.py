@@ -1,4 +1,5 @@
-"""The indexes over the scaler's tables, kept up to date by hooks of the tables; and `dirty`: what the rules must look at again.
+"""The indexes over the scaler's tables, kept up to date by hooks of the tables; and `dirty`: what the rules must look at again
+(`dds_core.scaler.wakes` says what makes it so).
 
 Indexes are never stored: they are rebuilt from the rows. With them the work per change does not grow with the fleet.
 """
@@ -6,8 +7,8 @@ Indexes are never stored: they are rebuilt from the rows. With them the work per
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from dds_core.kit.policy import Mode, lower
 from dds_core.kit.state import Index, StateBase, Table
@@ -32,7 +33,6 @@ from dds_core.model import (
 )
 from dds_core.scaler.hardware import Face, Traits, faces_of, traits_of
 from dds_core.scaler.model import (
-    DEPARTED,
     Cell,
     ClaimLife,
     Cooling,
@@ -209,6 +209,7 @@ class OwnIndexes(Tables):
         self.fabric_of: dict[str, str] = {}
         self.fabric_failed: Index[tuple[str, str], str] = Index()
         self.fabric_size: Counter[str] = Counter()
+        self.fabric_turned: set[str] = set()
         self.failed_at: Index[str, str] = Index()
         self.under_way: set[str] = set()
         self.pending_at: Index[str, str] = Index()
@@ -222,18 +223,9 @@ class OwnIndexes(Tables):
         self.lives.watch(self._life_changed)
         self.devices.watch(self._device_changed)
         self.reservations.watch(self._reservation_changed)
-        self.orders.watch(self._cell_changed)
-        self.exchanges.watch(self._exchange_changed)
         self.guarded.watch(self._guarded_changed)
         self.failures.watch(self._failure_changed)
-        self.cooling.watch(self._cell_changed)
-        self.fences.watch(lambda resource, old, new: self.dirty.devices.add(resource))
-        self.unlisted.watch(lambda resource, old, new: self.dirty.devices.add(resource))
-        self.looks.watch(self._look_changed)
-        self.sick.watch(self._sick_changed)
-        for table in (self.failures, self.rates):  # by these it is known when an order that fails may be called off
-            table.watch(lambda *_: self.dirty.devices.update(self.erring.rows))
-        self.unexplained.watch(lambda uuid, old, new: self.dirty.nodes.add((new or old or ("", 0))[0]))
+        self.cooling.watch(self._cooling_changed)
         self.holds.watch(self._hold_changed)
 
     def fails(self, fabric: str, model: str) -> bool:
@@ -252,8 +244,6 @@ class OwnIndexes(Tables):
         for life, gone in ((old, True), (new, False)):
             if life is None:
                 continue
-            if life.node:
-                self.dirty.nodes.add(life.node)
             if life.state in WAITING:
                 (self.waiting_at.discard if gone else self.waiting_at.add)(life.node, uid)
             if life.state == PENDING:
@@ -263,34 +253,22 @@ class OwnIndexes(Tables):
             if life.state == CLAIM_DETACHING:
                 for resource in life.devices:
                     (self.returning.discard if gone else self.returning.add)(resource, uid)
-        self.dirty.claims.add(uid)
 
     def _device_changed(self, uid: str, old: DeviceLife | None, new: DeviceLife | None) -> None:
         if new is not None and new.state == "Attaching":
             self.under_way.add(uid)
         else:
             self.under_way.discard(uid)
-        self.dirty.devices.add(uid)
-        self.dirty.claims |= self.returning[uid]
         for life, change in ((old, Index.discard), (new, Index.add)):
             if life is not None and life.key is not None:
                 change(self.taken_as, life.key, uid)
                 change(self.taken_in, life.key[:2], uid)
-        resource = self.resources.get(uid)
-        if resource is not None:
-            self.dirty.nodes.add(resource.node)
         if old is not None and old.state == "Idle":
             self.idle_of_model.discard(old.model, uid)
             self.idle_at.discard(old.node, uid)
         if new is not None and new.state == "Idle":
             self.idle_of_model.add(new.model, uid)
             self.idle_at.add(new.node, uid)
-
-    def _look_changed(self, resource: str, old: Look | None, new: Look | None) -> None:
-        self.dirty.devices.add(resource)
-        # Each try waits for the others'.
-        if (old.took if old is not None else 0) != (new.took if new is not None else 0):
-            self.dirty.devices.update(self.erring.rows)
 
     def _reservation_changed(self, key: str, old: Reservation | None, new: Reservation | None) -> None:
         for row, gone in ((old, True), (new, False)):
@@ -299,60 +277,33 @@ class OwnIndexes(Tables):
                     (self.reserved_for.discard if gone else self.reserved_for.add)(promise.identity, key)
                 (self.reservations_for.discard if gone else self.reservations_for.add)(row.claim, key)
                 (self.reservations_at.discard if gone else self.reservations_at.add)(row.node, key)
-                self.dirty.nodes.add(row.node)
-                self.dirty.claims.add(row.claim)
-
-    def _exchange_changed(self, claim: str, old: Exchange | None, new: Exchange | None) -> None:
-        self.dirty.claims.add(claim)
-        if new is None and old is not None:
-            self.dirty.claims.update(old.group)
-        for row in (old, new):
-            if row is not None:
-                self.dirty.nodes.add(row.node)
-                for one in row.swap.results:
-                    self.dirty.devices |= self.taken_as[one.key]
 
     def _guarded_changed(self, key: DeviceKey, old: Guarded | None, new: Guarded | None) -> None:
         for row, change in ((old, Index.discard), (new, Index.add)):
             if row is not None:
                 change(self.guarded_for, row.claim, key)
-                self.dirty.claims.add(row.claim)
-        if new is None and old is not None and old.node:
-            self.dirty.nodes.add(old.node)  # a hold may begin now
 
     def _failure_changed(self, claim: str, old: Failure | None, new: Failure | None) -> None:
         for failure, change in ((old, Index.discard), (new, Index.add)):
             if failure is not None:
                 change(self.failed_at, failure.node, claim)
-                self.dirty.nodes.add(failure.node)
-                self.dirty.devices |= self.idle_at[failure.node]
-
-    def _sick_changed(self, resource: str, old: int | None, new: int | None) -> None:
-        self.dirty.devices.add(resource)
-        found = self.resources.get(resource)
-        if found is not None:
-            self.dirty.nodes.add(found.node)
 
     def _hold_changed(self, resource: str, old: Hold | None, new: Hold | None) -> None:
-        self.dirty.devices.add(resource)
         for row, change in ((old, Index.discard), (new, Index.add)):
             if row is not None:
                 change(self.holds_at, row.node, resource)
-                self.dirty.nodes.add(row.node)
                 for key in row.devices:
                     change(self.held_as, key, resource)
 
-    def _cell_changed(self, cell: Cell, old: Any, new: Any) -> None:
-        if isinstance(new or old, Cooling):
-            (self.cooling_at.add if new is not None else self.cooling_at.discard)(cell[0], cell)
+    def _cooling_changed(self, cell: Cell, old: Cooling | None, new: Cooling | None) -> None:
+        self.fabric_turned = set()
+        (self.cooling_at.add if new is not None else self.cooling_at.discard)(cell[0], cell)
         for row, change in ((old, Index.discard), (new, Index.add)):
-            if isinstance(row, Cooling) and row.of_fabric:
+            if row is not None and row.of_fabric:
                 self._count_failed(cell, change)
-        self.dirty.nodes.add(cell[0])
 
     def _count_failed(self, cell: Cell, change: Change) -> None:
-        """Add or remove a node to which its fabric brought no device of a model. If the fabric begins or ceases to count as
-        failing, all such nodes are looked at again."""
+        """Add or remove a node to which its fabric brought no device of a model."""
         node, model = cell
         key = (self.fabric_of.get(node, ""), model)
         if not key[0]:
@@ -360,7 +311,7 @@ class OwnIndexes(Tables):
         before = self.fails(*key)
         change(self.fabric_failed, key, node)
         if self.fails(*key) != before:
-            self.dirty.nodes |= self.fabric_failed[key]
+            self.fabric_turned |= self.fabric_failed[key]
 
 
 NO_CONFIG = Config(uid="")
@@ -374,14 +325,21 @@ def _counts(one: FabricResource | None) -> tuple[object, ...]:
     return (one.node, one.model, one.request, bool(one.uuid), one.leaving) if one is not None else ()
 
 
-def _counts_there(one: FabricResource | None) -> tuple[object, ...]:
-    """Where a resource counts among those of its model."""
-    return (one.node, one.model, one.deleting) if one is not None else ()
-
-
-def _shape(pool: Pool | None) -> tuple[object, ...]:
+def shape_of(pool: Pool | None) -> tuple[object, ...]:
     """What decides who can have any device of a pool."""
     return (pool.usable, pool.node, pool.selector, pool.all_nodes, pool.owner) if pool is not None else ()
+
+
+class Regathered(NamedTuple):
+    """A pool after one of its slices has changed. `uuids`: of the node's own devices that changed; `names_held`: whether a claim
+    has a name that came or went; `others`: whether the node's own devices are others."""
+
+    key: PoolKey
+    before: Pool | None
+    after: Pool | None
+    uuids: Collection[str] = ()
+    names_held: bool = False
+    others: bool = False
 
 
 class Indexes(OwnIndexes):
@@ -418,6 +376,8 @@ class Indexes(OwnIndexes):
         self.limits: dict[Cell, tuple[int, int]] = {}
         self.coming: dict[Cell, int] = {}
         self.units_coming = 0
+        self.fewer_coming: set[Cell] = set()
+        self.regathered: list[Regathered] = []
         self.reach: dict[Cell, tuple[PoolKey, ...]] = {}
         self.spoken_for: Counter[tuple[str, tuple[PoolKey, ...]]] | None = None
         self._allocators: dict[str, tuple[Allocator, Fits, Answers]] = {}
@@ -427,17 +387,16 @@ class Indexes(OwnIndexes):
         self.rivals: dict[str, frozenset[str]] = {}
         self.config = NO_CONFIG
 
-        self.orders.watch(lambda cell, old, new: self._count_coming(cell))
+        self.orders.watch(self._order_changed)
         self.claims.watch(self._claim_changed)
         self.pods.watch(self._pod_changed)
         self.nodes.watch(self._node_changed)
         self.slices.watch(self._slice_changed)
         self.classes.watch(lambda uid, old, new: self._choice_changed())
-        self.rules.watch(self._rule_changed)
+        self.rules.watch(lambda uid, old, new: self._choice_changed())
         self.configs.watch(self._config_changed)
         self.requests.watch(self._request_changed)
         self.resources.watch(self._resource_changed)
-        self.fired_deadlines.watch(self._deadline_changed)
 
     # --- questions of hooks and rules --------------------------------------------------------------------------------
 
@@ -514,16 +473,15 @@ class Indexes(OwnIndexes):
         if version != self.version:
             self.version = version
             self._choice_changed()
+            self.dirty.nodes |= self.waiting_at.keys() | self.pods_nominated.keys()
 
     def _choice_changed(self) -> None:
-        """Other devices may satisfy claims now: look at every node where a claim waits."""
+        """Other devices may satisfy claims now."""
         self._allocators.clear()
-        self.dirty.nodes |= self.waiting_at.keys() | self.pods_nominated.keys()
 
     # --- hooks -------------------------------------------------------------------------------------------------------
 
     def _claim_changed(self, uid: str, old: Claim | None, new: Claim | None) -> None:
-        dirty = self.dirty
         stays = old is not None and new is not None and (old.allocation, old.hold) == (new.allocation, new.hold)
         for claim, gone in ((old, True), (new, False)):
             if claim is None:
@@ -543,11 +501,9 @@ class Indexes(OwnIndexes):
                 change(self.claims_for, consumer.uid, uid)
             if allocation is None:
                 continue
-            dirty.nodes.add(allocation.node or self.node_of(claim))
             if not stays:
                 change(self.claims_on, allocation.node, uid)
                 self._keep_results(uid, allocation, change)
-        dirty.claims.add(uid)
 
     def _keep_results(self, uid: str, allocation: Allocation, change: Change) -> None:
         for result in allocation.results:
@@ -556,10 +512,6 @@ class Indexes(OwnIndexes):
             if not result.admin:
                 change(self.having, key, uid)
             change(self.claims_in_pool, key[:2], uid)
-            self._device_touched(key)
-            if self.unexplained:  # a device that two nodes list may be so on the other
-                rows = (self.unexplained.get(uuid) for uuid in self.face(key).uuids)
-                self.dirty.nodes.update(row[0] for row in rows if row is not None)
 
     def _keep_hold(self, claim: Claim, change: Change) -> None:
         """A hold is not a pod's claim: its devices are not in use. Without an allocation it holds nothing."""
@@ -568,8 +520,6 @@ class Indexes(OwnIndexes):
         change(self.claims_holding, claim.hold, claim.uid)
         for result in claim.allocation.results:
             change(self.held_by, result.key, claim.uid)
-            self.dirty.claims |= self.holders[result.key]
-        self.dirty.nodes.add(claim.allocation.node)
 
     def traits_at(self, node: str) -> Iterator[tuple[DeviceKey, Traits]]:
         """What the devices that a node lists say of their hardware."""
@@ -581,24 +531,33 @@ class Indexes(OwnIndexes):
         traits = self._traits.get(key[:2], {}).get(key[2])
         return traits.tokens if traits is not None else frozenset()
 
-    def _forms_touched(self, pool: PoolKey) -> None:
+    def forms_at(self, pool: PoolKey) -> Iterator[str]:
         """Devices of which the node lists no UUID, whose hardware may be listed in another form; and those with a form that it
         lists no more."""
         found = self.pools.get(pool)
         for uid in self.resources_at[found.node] if found is not None and found.node else ():
             life = self.devices.get(uid)
             if life is not None and (life.forms or (life.hardware and not self.keys_of[self.resources.rows[uid].uuid])):
-                self.dirty.devices.add(uid)
+                yield uid
 
-    def _device_touched(self, key: DeviceKey) -> None:
+    def devices_named(self, key: DeviceKey) -> set[str]:
+        """The devices (uids) that the name is one of, or may be."""
         uuids = self.face(key).uuids
-        for uuid in uuids:
-            self.dirty.devices |= self.resources_of_uuid[uuid]
-        if not any(self.resources_of_uuid[uuid] for uuid in uuids):
-            self._forms_touched(key[:2])
-        self.dirty.devices |= self.taken_as[key]  # its slice may be gone
+        found = {uid for uuid in uuids for uid in self.resources_of_uuid[uuid]}
+        if not found:
+            found.update(self.forms_at(key[:2]))
+        found |= self.taken_as[key]  # its slice may be gone
         if key not in self.faces:  # and then its other faces are unknown
-            self.dirty.devices |= self.taken_in[key[:2]]
+            found |= self.taken_in[key[:2]]
+        return found
+
+    def nodes_of_claim(self, uid: str) -> Iterator[str]:
+        """The node where the claim's devices are wanted; and that of its life, since it has no other once its pod is gone."""
+        claim, life = self.claims.get(uid), self.lives.get(uid)
+        if claim is not None and claim.allocation is not None:
+            yield self.node_of(claim)
+        if life is not None and life.node:
+            yield life.node
 
     def _pod_changed(self, uid: str, old: Pod | None, new: Pod | None) -> None:
         for pod, gone in ((old, True), (new, False)):
@@ -610,24 +569,11 @@ class Indexes(OwnIndexes):
             for name in names:
                 if name:
                     change(self.pods_naming, (pod.namespace, name), uid)
-                    claim = self.claim_named.get((pod.namespace, name))
-                    if claim is not None:
-                        self._touch_claim(claim)
             if pod.nominated:
                 change(self.pods_nominated, pod.nominated, uid)
-                self.dirty.nodes.add(pod.nominated)
-        for claim in self.claims_for[uid]:
-            self._touch_claim(claim)
-
-    def _touch_claim(self, uid: str) -> None:
-        self.dirty.claims.add(uid)
-        claim, life = self.claims.get(uid), self.lives.get(uid)
-        if claim is not None and claim.allocation is not None:
-            self.dirty.nodes.add(self.node_of(claim))
-        if life is not None and life.node:  # it has no other once its pod is gone
-            self.dirty.nodes.add(life.node)
 
     def _node_changed(self, uid: str, old: Node | None, new: Node | None) -> None:
+        self.fabric_turned = set()
         if old is not None and self.node_named.get(old.name) == uid:
             del self.node_named[old.name]
         if new is not None:
@@ -639,26 +585,22 @@ class Indexes(OwnIndexes):
                     self.limits.pop((node.name, model), None)
                     self.reach.pop((node.name, model), None)
                 self.spoken_for = None
-                self.dirty.nodes.add(node.name)
-                for resource in self.resources_at[node.name]:
-                    self.dirty.claims |= self.returning[resource]
 
     def _slice_changed(self, uid: str, old: Slice | None, new: Slice | None) -> None:
         if old is not None:
             self.slices_of.discard((old.driver, old.pool), uid)
         if new is not None:
             self.slices_of.add((new.driver, new.pool), uid)
-        for key in {(s.driver, s.pool) for s in (old, new) if s is not None}:
-            self._gather_pool(key)
+        keys = {(s.driver, s.pool) for s in (old, new) if s is not None}
+        self.regathered = [self._gather_pool(key) for key in keys]
 
-    def _gather_pool(self, key: PoolKey) -> None:
+    def _gather_pool(self, key: PoolKey) -> Regathered:
         before = self.pools.get(key)
         after = gather(s for uid in self.slices_of[key] if (s := self.slices.get(uid)) is not None)
         for node in {pool.node for pool in (before, after) if pool is not None} - {""}:
             self._allocators.pop(node, None)  # its counters may have changed, which a pool does not show
-            self.dirty.nodes.add(node)
         if before == after:
-            return
+            return Regathered(key, before, after)
         if after is None:
             self.pools.pop(key, None)
         else:
@@ -670,34 +612,18 @@ class Indexes(OwnIndexes):
                 change(self.pools_at, pool.node, key)
             elif pool is not None and (model := self.model_of_pool(key)) is not None:
                 change(self.pools_of_model, model.model, key)
-        self._index_devices(key, before, after)
-        if _shape(before) != _shape(after) and not all(pool is None or pool.node for pool in (before, after)):
+        found = self._index_devices(key, before, after)
+        if shape_of(before) != shape_of(after) and not all(pool is None or pool.node for pool in (before, after)):
             self.forget_reach()
-        for claim in self._concerned(key, before, after):
-            life = self.lives.get(claim)
-            if life is not None and life.state in WAITING:
-                self._touch_claim(claim)
-        for claim in self.failures.rows.keys() & self.claims_in_pool[key]:
-            self.dirty.nodes.add(self.failures.rows[claim].node)  # it may wait until the pool is closed
-
-    def _concerned(self, key: PoolKey, before: Pool | None, after: Pool | None) -> set[str]:
-        """The claims that a change of a pool concerns: those with a device of any pool of the model if more may be available;
-        else those whose own device changed."""
-        if before is None or after is None or _shape(before) != _shape(after) or after.free > before.free:
-            model = self.model_of_pool(key)
-            pools = {key} | self.pools_of_model[model.model] if model is not None else {key}
-            return {uid for pool in pools for uid in self.claims_in_pool[pool]}
-        old, new = before.devices, after.devices
-        changed = (name for name in old.keys() | new.keys() if old.get(name) is not new.get(name))
-        return {uid for name in changed for uid in self.holders[(*key, name)]}
+        return found
 
     def forget_reach(self) -> None:
         """Which pools a node reaches must be computed again."""
         self.reach.clear()
         self.spoken_for = None
 
-    def _index_devices(self, key: PoolKey, before: Pool | None, after: Pool | None) -> None:
-        """Index a node's own devices with their hardware; only those that changed are touched."""
+    def _index_devices(self, key: PoolKey, before: Pool | None, after: Pool | None) -> Regathered:
+        """Index a node's own devices with their hardware."""
         old = before.devices if before is not None and before.node else {}
         new = after.devices if after is not None and after.node else {}
         knobs, known = self.policy.driver_of(key[0]), self._traits.get(key, {})
@@ -710,41 +636,22 @@ class Indexes(OwnIndexes):
         else:
             self._traits.pop(key, None)
         faces = faces_of(new, traits)
-        if any((*key, name) in self.holders for name in old.keys() ^ new.keys()):
-            self.dirty.devices |= self.taken_in[key]  # a held name that no slice lists may be a face of any
+        uuids = set[str]()
         for name, device in old.items():
             full = (*key, name)
             if new.get(name) is not device or faces[name] != self.faces[full]:
                 for uuid in self.faces.pop(full).uuids:
                     self.keys_of.discard(uuid, full)
-                    self._touch_named(uuid)
+                    uuids.add(uuid)
         for name, face in faces.items():
             full = (*key, name)
             if full not in self.faces:
                 self.faces[full] = face
                 for uuid in face.uuids:
                     self.keys_of.add(uuid, full)
-                    self._touch_named(uuid)
-        if old != new:
-            self._forms_touched(key)
-
-    def _touch_named(self, uuid: str) -> None:
-        """The resources of a device, and their nodes if it leaves them: it has left where another node lists it."""
-        for uid in self.resources_of_uuid[uuid]:
-            self.dirty.devices.add(uid)
-            resource = self.resources.rows[uid]
-            if resource.leaving:
-                self.dirty.nodes.add(resource.node)
-
-    def _rule_changed(self, uid: str, old: TaintRule | None, new: TaintRule | None) -> None:
-        self._choice_changed()
-        for rule in (old, new):
-            if rule is None:
-                continue
-            if not (rule.driver and rule.pool):
-                self.dirty.nodes |= self.pools_at.keys()
-            elif (pool := self.pools.get((rule.driver, rule.pool))) is not None and pool.node:
-                self.dirty.nodes.add(pool.node)
+                    uuids.add(uuid)
+        held = any((*key, name) in self.holders for name in old.keys() ^ new.keys())
+        return Regathered(key, before, after, uuids, held, old != new)
 
     def _config_changed(self, uid: str, old: Config | None, new: Config | None) -> None:
         self.rebuild()
@@ -773,6 +680,10 @@ class Indexes(OwnIndexes):
             self._place(name)
         self.dirty.everything = True
 
+    def _order_changed(self, cell: Cell, old: Order | None, new: Order | None) -> None:
+        self.fewer_coming = set()
+        self._count_coming(cell)
+
     def _count_coming(self, cell: Cell) -> None:
         """Count the devices of a cell that are requested or ordered and whose UUID is not known yet."""
         node, model = cell
@@ -790,7 +701,7 @@ class Indexes(OwnIndexes):
             self.coming[cell] = now
         self.units_coming += now - before
         if now < before:
-            self.dirty.freed.add(cell)
+            self.fewer_coming.add(cell)
         reach = self.reach.get(cell)
         if reach is None:
             self.spoken_for = None
@@ -798,6 +709,7 @@ class Indexes(OwnIndexes):
             self.spoken_for[model, reach] += now - before
 
     def _request_changed(self, uid: str, old: AttachRequest | None, new: AttachRequest | None) -> None:
+        self.fewer_coming = set()
         for request, gone in ((old, True), (new, False)):
             if request is None:
                 continue
@@ -809,12 +721,10 @@ class Indexes(OwnIndexes):
                 self.requests_at.add(request.node, uid)
                 self.request_named[request.name] = uid
             if request.node:
-                self.dirty.nodes.add(request.node)
                 self._count_coming((request.node, request.model))
-            for resource in self.resources_of_request[request.name]:
-                self.dirty.claims |= self.returning[resource]
 
     def _resource_changed(self, uid: str, old: FabricResource | None, new: FabricResource | None) -> None:
+        self.fewer_coming = set()
         for resource, gone in ((old, True), (new, False)):
             if resource is None:
                 continue
@@ -823,26 +733,10 @@ class Indexes(OwnIndexes):
             change(self.resources_of_request, resource.request, uid)
             if resource.uuid:
                 change(self.resources_of_uuid, resource.uuid, uid)
-            self.dirty.nodes.add(resource.node)
         (self.online.add if new is not None and new.state == ONLINE and not new.leaving else self.online.discard)(uid)
         if _counts(old) != _counts(new):
             for cell in {(one.node, one.model) for one in (old, new) if one is not None}:
                 self._count_coming(cell)
-        if self.returning and _counts_there(old) != _counts_there(new):
-            for one in (one for one in (old, new) if one is not None):
-                self._touch_returning(one.node, one.model)
-        self.dirty.devices.add(uid)
-
-    def _touch_returning(self, node: str, model: str) -> None:
-        """Whether the policy keeps a device depends on how many of its model the node has."""
-        for other in self.resources_at[node]:
-            if self.resources.rows[other].model == model:
-                self.dirty.claims |= self.returning[other]
-
-    def _deadline_changed(self, key: tuple[str, str], old: int | None, new: int | None) -> None:
-        """Whether a device is still fixed where a slice lists it, on whatever node its resource was."""
-        if key[0] == DEPARTED:
-            self.dirty.nodes.update(self.pools[one[:2]].node for one in self.keys_of[key[1]])
 
     def _place(self, node: str) -> None:
         """Keep the fabric of the node's label up to date, and the node among those that this fabric failed."""

@@ -27,6 +27,7 @@ from dds_core.model import (
     Taint,
     model_of_device,
 )
+from dds_core.scaler import wakes
 from dds_core.scaler.events import ReservedDevice
 from dds_core.scaler.hardware import Traits
 from dds_core.scaler.indexes import Indexes
@@ -37,6 +38,10 @@ from dds_core.scaler.policy import read_policy
 
 class State(Indexes):
     """The tables and indexes, with questions that several rules ask."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        wakes.watch(self)
 
     def node(self, name: str) -> Node | None:
         uid = self.node_named.get(name)

@@ -75,14 +75,12 @@ def _forget_fruitless_order(state: State, request: AttachRequest) -> None:
     lowered = any(row.ordered for row in state.fences.rows.values() if row.request == request.name)
     if order is not None and order.request == request.name and order.size < request.size and not lowered:
         state.orders.drop(cell)
-        state.dirty.nodes.add(request.node)
 
 
 def _order_void(state: State, request: str) -> None:
     for cell, order in list(state.orders.rows.items()):
         if order.request == request:
             state.orders.drop(cell)
-            state.dirty.nodes.add(cell[0])
 
 
 def _lowering_void(state: State, request: str) -> None:
@@ -107,7 +105,6 @@ def _reserved(state: State, event: e.Reserved, at: int) -> None:
     if event.pod:
         state.reservations.drop(event.claim)  # made before the pod was seen
     state.reservations.put(key, Reservation(event.claim, event.node, event.attempt, event.promises, at, event.pod))
-    state.dirty.claims.add(event.claim)
 
 
 def _reservation_dropped(state: State, event: e.ReservationDropped, at: int) -> None:

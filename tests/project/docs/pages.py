@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.project.docs import events, lifecycle, metrics, policy, scenario
+from tests.project.docs import events, lifecycle, metrics, policy, scenario, wakes
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -22,6 +22,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
         "device table": lifecycle.device_table,
         **lifecycle.protocols(),
     },
+    "docs/rules.md": {"wakes": wakes.wakes_table},
     "docs/policy.md": {
         "policy": policy.policy_table,
         "schedulers": policy.scheduler_table,

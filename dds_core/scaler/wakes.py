@@ -1,0 +1,368 @@
+"""What wakes what: which claims, devices and nodes the rules look at again when a row of a table changes.
+
+`WAKES` is the one table of it. The indexes are up to date when it is read (hooks of `dds_core.scaler.indexes` keep them, and what
+a change amounts to: `regathered`, `fewer_coming`, `fabric_turned`). A pass over everything after any group finds nothing that
+these rows have not woken (`tests/support/passes.py`).
+
+Folds make some marks by hand, since no change of a table says the same: everything at a start, a policy, a ConfigMap, another
+answer about guards, a learned timeout and a level pass; where somebody waits, for another release; what a deadline is for, when
+it passes; what a write was about that failed, or that succeeded after a refusal; a device whose mark or unmarking was decided, or
+whose list has come; the other devices, by what the operator's looks, the driver's lists and another idle time say of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from dds_core.lifecycle import WAITING
+from dds_core.model import (
+    AttachRequest,
+    Claim,
+    DeviceKey,
+    FabricResource,
+    Node,
+    Pod,
+    TaintRule,
+)
+from dds_core.scaler.indexes import Indexes, Regathered, shape_of
+from dds_core.scaler.model import (
+    DEPARTED,
+    Cell,
+    DeviceLife,
+    Exchange,
+    Failure,
+    Guarded,
+    Look,
+    Reservation,
+)
+
+Select = Callable[[Indexes, Any, Any, Any], Iterable[Any]]
+"""Of the state, a row's key, the row before and the row now (None where there is none): who is woken."""
+
+
+class Wake(NamedTuple):
+    """A change of the table wakes these claims (uids), devices (uids) and nodes (names). `freed`: cells for which fewer devices
+    are on their way; who waited for that is found when all else is settled."""
+
+    table: str
+    why: str
+    claims: Select | None = None
+    devices: Select | None = None
+    nodes: Select | None = None
+    freed: Select | None = None
+
+
+# -- selectors ---------------------------------------------------------------------------------------------------------
+
+
+def itself(state: Indexes, key: str, old: Any, new: Any) -> Iterable[str]:
+    return (key,)
+
+
+def its_nodes(state: Indexes, key: Any, old: Any, new: Any) -> Iterable[str]:
+    """The nodes of the row before and now."""
+    return {row.node for row in (old, new) if row is not None and row.node}
+
+
+def its_nodes_or_none(state: Indexes, key: Any, old: Any, new: Any) -> Iterable[str]:
+    """Also "": a claim without a node can only fail, and that is told there."""
+    return {row.node for row in (old, new) if row is not None}
+
+
+def its_claims(
+    state: Indexes, key: Any, old: Reservation | Guarded | None, new: Reservation | Guarded | None
+) -> Iterable[str]:
+    return {row.claim for row in (old, new) if row is not None}
+
+
+def its_cell(state: Indexes, cell: Cell, old: Any, new: Any) -> Iterable[str]:
+    return (cell[0],)
+
+
+def its_resources_node(state: Indexes, uid: str, old: Any, new: Any) -> Iterable[str]:
+    resource = state.resources.get(uid)
+    return (resource.node,) if resource is not None else ()
+
+
+def all_that_err(state: Indexes, key: Any, old: Any, new: Any) -> Iterable[str]:
+    return state.erring.rows
+
+
+def those_returning(state: Indexes, uid: str, old: DeviceLife | None, new: DeviceLife | None) -> Iterable[str]:
+    return state.returning[uid]
+
+
+def erring_beside(state: Indexes, uid: str, old: Look | None, new: Look | None) -> Iterable[str]:
+    took = (old.took if old is not None else 0) != (new.took if new is not None else 0)
+    return state.erring.rows if took else ()
+
+
+def group_at_the_end(state: Indexes, claim: str, old: Exchange | None, new: Exchange | None) -> Iterable[str]:
+    return (claim, *old.group) if old is not None and new is None else (claim,)
+
+
+def given_and_taken(state: Indexes, claim: str, old: Exchange | None, new: Exchange | None) -> Iterable[str]:
+    results = (one for row in (old, new) if row is not None for one in row.swap.results)
+    return {uid for one in results for uid in state.taken_as[one.key]}
+
+
+def unguarded_node(state: Indexes, key: DeviceKey, old: Guarded | None, new: Guarded | None) -> Iterable[str]:
+    return (old.node,) if old is not None and new is None and old.node else ()
+
+
+def idle_there(state: Indexes, claim: str, old: Failure | None, new: Failure | None) -> Iterable[str]:
+    return {uid for row in (old, new) if row is not None for uid in state.idle_at[row.node]}
+
+
+def nodes_of_its_fabric(state: Indexes, key: Any, old: Any, new: Any) -> Iterable[str]:
+    return state.fabric_turned
+
+
+def where_fewer_come(state: Indexes, key: Any, old: Any, new: Any) -> Iterable[Cell]:
+    return state.fewer_coming
+
+
+def where_unexplained(
+    state: Indexes, uuid: str, old: tuple[str, int] | None, new: tuple[str, int] | None
+) -> Iterable[str]:
+    return ((new or old or ("", 0))[0],)
+
+
+def where_listed(state: Indexes, key: tuple[str, str], old: int | None, new: int | None) -> Iterable[str]:
+    """The nodes that list a device which departed, or is named again."""
+    return {state.pools[one[:2]].node for one in state.keys_of[key[1]]} if key[0] == DEPARTED else ()
+
+
+# -- claims and pods
+
+
+def _resulted(state: Indexes, old: Claim | None, new: Claim | None) -> Iterable[Claim]:
+    """The claim before and now if what it is allocated has changed; holds apart."""
+    stays = old is not None and new is not None and (old.allocation, old.hold) == (new.allocation, new.hold)
+    return () if stays else (one for one in (old, new) if one is not None and one.allocation is not None)
+
+
+def itself_and_who_has_what_it_holds(state: Indexes, uid: str, old: Claim | None, new: Claim | None) -> Iterable[str]:
+    """The claim; of a hold, those that have its devices."""
+    rows = (one for one in (old, new) if one is not None and one.hold and one.allocation is not None)
+    found = {
+        one for row in rows if row.allocation for result in row.allocation.results for one in state.holders[result.key]
+    }
+    return {uid} | found
+
+
+def allocated_devices(state: Indexes, uid: str, old: Claim | None, new: Claim | None) -> Iterable[str]:
+    found = set[str]()
+    for claim in _resulted(state, old, new):
+        for result in claim.allocation.results if claim.allocation is not None and not claim.hold else ():
+            found |= state.devices_named(result.key)
+    return found
+
+
+def allocated_nodes(state: Indexes, uid: str, old: Claim | None, new: Claim | None) -> Iterable[str]:
+    """The nodes of the allocation before and now; and that of a device which is unexplained on another node."""
+    found = set[str]()
+    for claim in (one for one in (old, new) if one is not None):
+        if claim.allocation is not None:
+            found.add(claim.allocation.node or (state.node_of(claim) if not claim.hold else ""))
+    for claim in _resulted(state, old, new) if state.unexplained else ():
+        results = claim.allocation.results if claim.allocation is not None and not claim.hold else ()
+        rows = (state.unexplained.get(uuid) for one in results for uuid in state.face(one.key).uuids)
+        found |= {row[0] for row in rows if row is not None}
+    return found
+
+
+def claims_of_pod(state: Indexes, uid: str, old: Pod | None, new: Pod | None) -> Iterable[str]:
+    """The claims that the pod names before and now, and those that are reserved for it."""
+    pods = [one for one in (old, new) if one is not None]
+    names = ((pod.namespace, name) for pod in pods for name in (*pod.claims, pod.extended_claim) if name)
+    return state.claims_for[uid] | {claim for name in names if (claim := state.claim_named.get(name)) is not None}
+
+
+def nodes_of_pod(state: Indexes, uid: str, old: Pod | None, new: Pod | None) -> Iterable[str]:
+    """Its nominated nodes, and those of its claims."""
+    found = {one.nominated for one in (old, new) if one is not None and one.nominated}
+    for claim in claims_of_pod(state, uid, old, new):
+        found.update(state.nodes_of_claim(claim))
+    return found
+
+
+# -- nodes, slices, rules, requests, resources
+
+
+def its_name(state: Indexes, uid: str, old: Node | None, new: Node | None) -> Iterable[str]:
+    return {one.name for one in (old, new) if one is not None}
+
+
+def returning_there(state: Indexes, uid: str, old: Node | None, new: Node | None) -> Iterable[str]:
+    names = its_name(state, uid, old, new)
+    return {claim for name in names for one in state.resources_at[name] for claim in state.returning[one]}
+
+
+def _waiting(state: Indexes, pool: Regathered) -> set[str]:
+    """The waiting claims that a change of a pool concerns: those with a device of any pool of the model if more may be available;
+    else those whose own device changed."""
+    before, after = pool.before, pool.after
+    if before is None or after is None or shape_of(before) != shape_of(after) or after.free > before.free:
+        model = state.model_of_pool(pool.key)
+        pools = {pool.key} | state.pools_of_model[model.model] if model is not None else {pool.key}
+        found = {uid for key in pools for uid in state.claims_in_pool[key]}
+    else:
+        names = before.devices.keys() | after.devices.keys()
+        changed = (name for name in names if before.devices.get(name) is not after.devices.get(name))
+        found = {uid for name in changed for uid in state.holders[(*pool.key, name)]}
+    return {uid for uid in found if (life := state.lives.get(uid)) is not None and life.state in WAITING}
+
+
+def _changed_pools(state: Indexes) -> list[Regathered]:
+    return [one for one in state.regathered if one.before != one.after]
+
+
+def waiting_for_pool(state: Indexes, uid: str, old: Any, new: Any) -> Iterable[str]:
+    return {claim for pool in _changed_pools(state) for claim in _waiting(state, pool)}
+
+
+def faces_changed(state: Indexes, uid: str, old: Any, new: Any) -> Iterable[str]:
+    """The devices whose names have changed, and those that may have one of these names."""
+    found = set[str]()
+    for pool in _changed_pools(state):
+        found.update(one for uuid in pool.uuids for one in state.resources_of_uuid[uuid])
+        if pool.names_held:
+            found |= state.taken_in[pool.key]
+        if pool.others:
+            found.update(state.forms_at(pool.key))
+    return found
+
+
+def nodes_of_pool(state: Indexes, uid: str, old: Any, new: Any) -> Iterable[str]:
+    """The node that lists the pool, even if the pool is equal; those of the claims that it concerns; of the failed claims that
+    wait until it is closed; and of the devices that leave, which have left where another node lists them."""
+    found = {
+        pool.node for one in state.regathered for pool in (one.before, one.after) if pool is not None and pool.node
+    }
+    for one in _changed_pools(state):
+        for claim in _waiting(state, one):
+            found.update(state.nodes_of_claim(claim))
+        found |= {state.failures.rows[uid].node for uid in state.failures.rows.keys() & state.claims_in_pool[one.key]}
+        named = (state.resources.rows[uid] for uuid in one.uuids for uid in state.resources_of_uuid[uuid])
+        found |= {resource.node for resource in named if resource.leaving}
+    return found
+
+
+def where_somebody_waits(state: Indexes, uid: str, old: Any, new: Any) -> Iterable[str]:
+    return state.waiting_at.keys() | state.pods_nominated.keys()
+
+
+def where_the_rule_is_for(state: Indexes, uid: str, old: TaintRule | None, new: TaintRule | None) -> Iterable[str]:
+    found = set[str]()
+    for rule in (one for one in (old, new) if one is not None):
+        if not (rule.driver and rule.pool):
+            found |= state.pools_at.keys()
+        elif (pool := state.pools.get((rule.driver, rule.pool))) is not None and pool.node:
+            found.add(pool.node)
+    return found
+
+
+def returning_of_request(
+    state: Indexes, uid: str, old: AttachRequest | None, new: AttachRequest | None
+) -> Iterable[str]:
+    rows = (one for one in (old, new) if one is not None)
+    return {claim for row in rows for one in state.resources_of_request[row.name] for claim in state.returning[one]}
+
+
+def _counts(one: FabricResource | None) -> tuple[object, ...]:
+    """Where a resource counts among those of its model."""
+    return (one.node, one.model, one.deleting) if one is not None else ()
+
+
+def returning_siblings(
+    state: Indexes, uid: str, old: FabricResource | None, new: FabricResource | None
+) -> Iterable[str]:
+    """Whether the policy keeps a device depends on how many of its model the node has."""
+    if not state.returning or _counts(old) == _counts(new):
+        return ()
+    rows, cells = state.resources.rows, {(one.node, one.model) for one in (old, new) if one is not None}
+    siblings = (one for node, model in cells for one in state.resources_at[node] if rows[one].model == model)
+    return {claim for one in siblings for claim in state.returning[one]}
+
+
+# -- the table ---------------------------------------------------------------------------------------------------------
+
+WAKES: tuple[Wake, ...] = (
+    Wake(
+        "claims",
+        "Its allocation, its conditions or its pods.",
+        itself_and_who_has_what_it_holds,
+        allocated_devices,
+        allocated_nodes,
+    ),
+    Wake("pods", "Who waits, where, and for which claims.", claims_of_pod, nodes=nodes_of_pod),
+    Wake("nodes", "Labels, taints, limits; whether it is there at all.", returning_there, nodes=its_name),
+    Wake("nodes", "Its fabric begins or ceases to count as failing.", nodes=nodes_of_its_fabric),
+    Wake("slices", "What is free, and which names a device has.", waiting_for_pool, faces_changed, nodes_of_pool),
+    Wake("classes", "Other devices may satisfy claims.", nodes=where_somebody_waits),
+    Wake("rules", "Other devices may satisfy claims; a rule may be for what comes.", nodes=where_somebody_waits),
+    Wake("rules", "The devices of its pool are tainted or not any more.", nodes=where_the_rule_is_for),
+    Wake(
+        "requests",
+        "Sizes, and what the operator has done.",
+        returning_of_request,
+        nodes=its_nodes,
+        freed=where_fewer_come,
+    ),
+    Wake(
+        "resources", "The device itself, and all that is counted by it.", returning_siblings, itself, its_nodes_or_none
+    ),
+    Wake("resources", "Others waited for what was on its way.", freed=where_fewer_come),
+    Wake("orders", "What is ordered, and how much is on its way.", nodes=its_cell, freed=where_fewer_come),
+    Wake("lives", "A claim's own step.", itself, nodes=its_nodes),
+    Wake(
+        "devices",
+        "A device's own step; the claims that wait for its return.",
+        those_returning,
+        itself,
+        its_resources_node,
+    ),
+    Wake("reservations", "A device is kept for a claim, or is free.", its_claims, nodes=its_nodes_or_none),
+    Wake("exchanges", "A step of it; its group at its end.", group_at_the_end, given_and_taken, its_nodes_or_none),
+    Wake("guarded", "Its claim; where a guard ends, a hold may begin.", its_claims, nodes=unguarded_node),
+    Wake("failures", "The node cools down; what idles there may be wanted again.", None, idle_there, its_nodes_or_none),
+    Wake("failures", "Whether an order that fails may be called off.", devices=all_that_err),
+    Wake("rates", "Whether an order that fails may be called off.", devices=all_that_err),
+    Wake("cooling", "The model is kept from the node, or not any more.", nodes=its_cell),
+    Wake("cooling", "The fabric begins or ceases to count as failing.", nodes=nodes_of_its_fabric),
+    Wake("holds", "A step of it.", devices=itself, nodes=its_nodes_or_none),
+    Wake("fences", "A step of it.", devices=itself),
+    Wake("unlisted", "Its driver lists it, or not.", devices=itself),
+    Wake("sick", "Its error may be a verdict.", devices=itself, nodes=its_resources_node),
+    Wake("looks", "When the operator looks at it again.", devices=itself),
+    Wake("looks", "Each try waits for the others'.", devices=erring_beside),
+    Wake("unexplained", "No claim may have it.", nodes=where_unexplained),
+    Wake("fired_deadlines", "A departed device is fixed where it is listed, or not any more.", nodes=where_listed),
+)
+
+
+def watch(state: Indexes) -> None:
+    """Let the tables of a state wake what `WAKES` says. Call it when all its indexes watch."""
+    for name in dict.fromkeys(one.table for one in WAKES):
+        _watch(state, name, [one for one in WAKES if one.table == name])
+
+
+def _watch(state: Indexes, name: str, wakes: list[Wake]) -> None:
+    columns = ("claims", "devices", "nodes", "freed")
+    chosen = [(one, tuple(row for wake in wakes if (row := getattr(wake, one)) is not None)) for one in columns]
+    claims, devices, nodes, freed = (selects for _, selects in chosen)
+
+    def changed(key: Any, old: Any, new: Any) -> None:
+        dirty = state.dirty
+        for select in claims:
+            dirty.claims.update(select(state, key, old, new))
+        for select in devices:
+            dirty.devices.update(select(state, key, old, new))
+        for select in nodes:
+            dirty.nodes.update(select(state, key, old, new))
+        for select in freed:
+            dirty.freed.update(select(state, key, old, new))
+
+    getattr(state, name).watch(changed)
