@@ -17,7 +17,7 @@ from dds_lab import lab_settings, setup
 from dds_lab.actors.claims import Claims
 from dds_lab.actors.fabric import Fabric
 from dds_lab.actors.garbage import Garbage
-from dds_lab.actors.kubelet import Driver, Kubelet, KubeletSettings
+from dds_lab.actors.kubelet import Driver, Kubelet
 from dds_lab.actors.ledger import Ledger
 from dds_lab.actors.nodes import NodeLifecycle
 from dds_lab.actors.operator import Operator
@@ -318,7 +318,7 @@ class Lab:
 
     def _kubelet(self, knobs: written.Kubelet) -> Iterator[Actor]:
         client = self._client_of("kubelet", "system:nodes")
-        yield Kubelet(client, self.time, lab_settings.taken(KubeletSettings, knobs), self.fabric, self._drivers)
+        yield Kubelet(client, self.time, knobs, self.fabric, self._drivers)
 
     def _vendor(self, knobs: written.Vendor) -> Iterator[Actor]:
         for one in lab_settings.vendors(self.scenario, knobs):
@@ -328,7 +328,7 @@ class Lab:
 
     def _publisher(self, knobs: written.Publisher) -> Iterator[Actor]:
         client = self._client_of("publisher", "composable-dra-driver")
-        yield Publisher(client, self.time, lab_settings.publisher(self.scenario, knobs), self.fabric)
+        yield Publisher(client, self.time, knobs, self.fabric, lab_settings.publishers_limits(self.scenario))
 
     def _managed(self, login: Login) -> Manager | None:
         knobs = self.scenario.parts.manager
@@ -350,7 +350,8 @@ class Lab:
 
     def _operator(self, knobs: written.Operator) -> Iterator[Actor]:
         client = self._client_of("operator", "composable-resource-operator")
-        operator = Operator(client, self.time, lab_settings.operator(self.scenario, knobs), self.fabric, self)
+        version = lab_settings.operators_taint_version(self.scenario, knobs)
+        operator = Operator(client, self.time, knobs, self.fabric, self, version)
         if knobs.webhook:
             yield _Webhook(self.server, operator)
         yield operator

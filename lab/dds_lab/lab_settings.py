@@ -12,8 +12,7 @@ from typing import TypeVar
 
 from dds_lab.actors.fabric import FabricSettings, Pool
 from dds_lab.actors.models import DeviceInfo, Model
-from dds_lab.actors.operator import OperatorSettings
-from dds_lab.actors.publisher import Limits, PublisherSettings
+from dds_lab.actors.publisher import Limits
 from dds_lab.actors.scheduler.scheduler_settings import GATES, Profile, SchedulerSettings
 from dds_lab.actors.vendor import DeviceModel, NodeDevicesSettings, VendorSettings
 from dds_lab.api.gates import Gates
@@ -45,7 +44,7 @@ def taint_rules(scenario: Scenario) -> str:
     """The API version that serves DeviceTaintRules, "" for none. The real operator cannot work without."""
     operator, version = scenario.parts.operator, scenario.cluster.taint_rules
     if version is None:
-        return V1ALPHA3 if operator is not None and operator.kind == "real" else ""
+        return V1ALPHA3 if operator is not None and not operator.ideal else ""
     return "" if version == "none" else version
 
 
@@ -124,10 +123,9 @@ def scheduler(scenario: Scenario, knobs: written.Scheduler, allocation_delay: La
     )
 
 
-def operator(scenario: Scenario, knobs: written.Operator) -> OperatorSettings:
+def operators_taint_version(scenario: Scenario, knobs: written.Operator) -> str:
     """The operator writes DeviceTaintRules only in version v1alpha3, the only one that it knows. The ideal one does without."""
-    written = knobs.kind == "real" or taint_rules(scenario) == V1ALPHA3
-    return taken(OperatorSettings, knobs, taint_version="v1alpha3" if written else "")
+    return "v1alpha3" if not knobs.ideal or taint_rules(scenario) == V1ALPHA3 else ""
 
 
 def vendors(scenario: Scenario, knobs: written.Vendor) -> list[VendorSettings]:
@@ -165,14 +163,13 @@ def node_drivers(scenario: Scenario) -> list[NodeDevicesSettings]:
     ]
 
 
-def publisher(scenario: Scenario, knobs: written.Publisher) -> PublisherSettings:
+def publishers_limits(scenario: Scenario) -> tuple[Limits, ...]:
     devices = {one.model: one.device for one in scenario.cluster.models}
-    limits = tuple(
+    return tuple(
         Limits(devices[model], limit.max, limit.min, frozenset(group.names()))
         for group in scenario.cluster.nodes
         for model, limit in group.limits.items()
     )
-    return taken(PublisherSettings, knobs, limits=limits)
 
 
 def arrivals(path: str) -> Iterator[tuple[float, Run, float | None]]:

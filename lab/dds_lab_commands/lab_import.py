@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -158,21 +157,17 @@ def _tell(trace: Trace, found: Facts, made: Imported | None, output: Path | None
     long = duration(round((ends - begins) * 1_000_000))
     show(f"{trace.kind}: {shown(begins, trace)} until {shown(ends, trace)}, {long}")
     table(("number", "in the trace"), list(_numbers(found)), "there is nothing")
-    for words, number in _left_out(trace.left_out):
+    for words, number in sorted(trace.left_out.items()):
         show(f"left out: {counted(number, 'row')}, {words}")
     if made is None or output is None:
         show("no scenario is written: give -o FILE")
         return
     pools = ", ".join(f"{number} {model}" for model, number in made.scenario.cluster.fabrics[0].devices.items())
     nodes = counted(len(made.scenario.cluster.node_names()), "node")
-    for words, number in _left_out(made.left_out):
+    for words, number in sorted(made.left_out.items()):
         show(f"without a pod: {counted(number, 'row')}, {words}")
     show(f"scenario {output}: {counted(made.pods, 'pod')} in {pods_beside(output)}, {nodes}, pools of {pools}")
     show(f"play it with: dds lab run {output}")
-
-
-def _left_out(reasons: Counter[str]) -> list[tuple[str, int]]:
-    return sorted(reasons.items())
 
 
 def _numbers(found: Facts) -> Iterator[tuple[str, str]]:

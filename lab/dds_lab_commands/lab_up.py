@@ -68,11 +68,10 @@ async def _serve(
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, stop.set)
     lines: list[str] = []
-
-    def managed(face: ManagerFrontend) -> None:
-        lines.extend(_managed(face, secret))
-
-    await serve(scenario, address, stop, _announce(kubeconfig, lines), speed=speed, seed=seed, managed=managed)
+    await serve(
+        scenario, address, stop, _announce(kubeconfig, lines), speed=speed, seed=seed,
+        managed=lambda face: lines.extend(_managed(face, secret)),
+    )  # fmt: skip
 
 
 def _managed(face: ManagerFrontend, secret: Path) -> list[str]:
@@ -96,21 +95,15 @@ def _announce(kubeconfig: Path, manager: Sequence[str]) -> Callable[[HttpFronten
         show("  kubectl get composabilityrequests,composableresources -w")
         for line in manager:
             show(line)
-        show(f"contexts: {contexts}. Ctrl-C ends it.")
+        _tell(f"contexts: {contexts}. Ctrl-C ends it.")
         lab.tell = _tell
-        _flush()
 
     return announce
 
 
 def _tell(text: str) -> None:
     show(text)
-    _flush()
-
-
-def _flush() -> None:
-    """A program that reads the output through a pipe waits for the address."""
-    sys.stdout.flush()
+    sys.stdout.flush()  # a program that reads the output through a pipe waits for it
 
 
 def _own_file(scenario: str) -> Path:

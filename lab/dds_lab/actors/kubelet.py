@@ -8,7 +8,7 @@ which devices running pods use. A node that is `lost` is silent: nothing on it s
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
@@ -16,12 +16,14 @@ from dds_lab.actors.fabric import Fabric
 from dds_lab.actors.objects import Teller, claim_names, reservations, results
 from dds_lab.actors.vendor import NotPrepared
 from dds_lab.client import ApiError, Client, Object, instants
-from dds_lab.latency import Fixed, Latency, Uniform
+from dds_lab.latency import Fixed, Latency
+from dds_lab.scenario.parts import Kubelet as Settings
 from dds_lab.time import Time, Timer
 
 RUN_FOR = "lab.dynamic-device-scaler.io/run-for"
 _SECONDS = re.compile(r"\d{1,12}(\.\d{1,9})?")
 FIRST_RETRY, LAST_RETRY = 2.0, 120.0
+FORCED = Fixed(0.005)
 
 
 class Driver(Protocol):
@@ -30,17 +32,6 @@ class Driver(Protocol):
     def prepare(self, node: str, device: str) -> str:
         """Prepare a device. Returns its serial, "" if it has none. Raises NotPrepared."""
         ...
-
-
-@dataclass(frozen=True)
-class KubeletSettings:
-    """Seconds. `start`: from the binding to Running. `stop`: from the deletion to the end, at most the pod's grace period and at
-    least `forced`. `run_for`: the annotation with the seconds that a pod runs; without it, the pod runs forever."""
-
-    start: Latency = field(default=Uniform(0.03, 0.12))
-    stop: Latency = field(default=Uniform(0.5, 2.0))
-    forced: Latency = field(default=Fixed(0.005))
-    run_for: str = RUN_FOR
 
 
 @dataclass(slots=True)
@@ -55,14 +46,20 @@ class _Pod:
 
 
 class Kubelet:
-    """`drivers`: the DRA plugins by driver name."""
+    """`drivers`: the DRA plugins by driver name. `forced`: seconds that the end of a pod takes at least."""
 
     def __init__(
-        self, client: Client, time: Time, settings: KubeletSettings, fabric: Fabric, drivers: Mapping[str, Driver]
+        self,
+        client: Client,
+        time: Time,
+        settings: Settings,
+        fabric: Fabric,
+        drivers: Mapping[str, Driver],
+        forced: Latency = FORCED,
     ) -> None:
         self._client = client
         self._time = time
-        self._settings = settings
+        self._starts, self._stops, self._forced = settings.start.latency(), settings.stop.latency(), forced
         self._fabric = fabric
         self._drivers = drivers
         self._random: Random = time.random("kubelet")
@@ -125,7 +122,7 @@ class Kubelet:
     def _admit(self, key: tuple[str, str], known: _Pod, pod: Object, phase: str) -> None:
         """A pod seen for the first time: start it, or take it over if it ran before this kubelet started."""
         if phase == "Pending":
-            self._after(known, self._settings.start.draw(self._random), lambda: self._start(key, known))
+            self._after(known, self._starts.draw(self._random), lambda: self._start(key, known))
         elif phase == "Running":
             with suppress(NotPrepared, ApiError):
                 known.serials = tuple(self._prepared(pod))
@@ -156,7 +153,7 @@ class Kubelet:
         for serial in known.serials:
             self._fabric.occupy(serial, "/".join(key))
         # The seconds that the pod runs; None (forever) unless its annotation is a number.
-        text = (pod["metadata"].get("annotations") or {}).get(self._settings.run_for, "")
+        text = (pod["metadata"].get("annotations") or {}).get(RUN_FOR, "")
         seconds = float(text) if _SECONDS.fullmatch(text) else None
         if seconds is not None:
             left = seconds - (self._time.now() - began) / 1_000_000
@@ -176,8 +173,8 @@ class Kubelet:
         """End a deleted pod within its grace period."""
         known.ending = True
         grace = pod["metadata"].get("deletionGracePeriodSeconds", 30)
-        wait = min(float(grace), self._settings.stop.draw(self._random)) if known.running else 0.0
-        self._after(known, max(wait, self._settings.forced.draw(self._random)), lambda: self._finish(key, known))
+        wait = min(float(grace), self._stops.draw(self._random)) if known.running else 0.0
+        self._after(known, max(wait, self._forced.draw(self._random)), lambda: self._finish(key, known))
 
     def _finish(self, key: tuple[str, str], known: _Pod) -> None:
         """Delete the ended pod. One that a finalizer keeps has a final phase from now on, which frees its claims (kubelets of

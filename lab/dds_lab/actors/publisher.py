@@ -6,7 +6,7 @@ long as a claim holds it. The publisher never attaches anything.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 
 from dds_lab.actors.fabric import Fabric
@@ -14,7 +14,7 @@ from dds_lab.actors.models import NAME, NAMESPACE, BadConfig, DeviceInfo, Model,
 from dds_lab.actors.objects import results
 from dds_lab.actors.slices import SlicePool, SliceWriter
 from dds_lab.client import ApiError, Client, Object
-from dds_lab.latency import Latency, Uniform
+from dds_lab.scenario.parts import Publisher as Settings
 from dds_lab.time import Time, Timer
 
 MOST_DEVICES = 128
@@ -34,25 +34,17 @@ class Limits:
     nodes: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
-class PublisherSettings:
-    """`interval`: seconds between two polls of the fabric; with 0 it reacts to changes, after `reaction` seconds. `limits`:
-    written as the labels `-size-max` and `-size-min`. `label_nodes`: write labels at all."""
-
-    interval: float = 5.0
-    reaction: Latency = field(default=Uniform(0.005, 0.02))
-    stable_names: bool = False
-    label_nodes: bool = True
-    limits: tuple[Limits, ...] = ()
-    ready: tuple[str, ...] = READY
-    failed: tuple[str, ...] = FAILED
-
-
 class Publisher:
-    def __init__(self, client: Client, time: Time, settings: PublisherSettings, fabric: Fabric) -> None:
+    """With an interval of 0 it reacts to changes. `limits` are written as the labels `-size-max` and `-size-min`."""
+
+    def __init__(
+        self, client: Client, time: Time, settings: Settings, fabric: Fabric, limits: tuple[Limits, ...] = ()
+    ) -> None:
         self._client = client
         self._time = time
         self._settings = settings
+        self._limits = limits
+        self._reaction = settings.reaction.latency()
         self._fabric = fabric
         self._random: Random = time.random("publisher")
         self._began = time.now()
@@ -119,7 +111,7 @@ class Publisher:
         if seconds is None:
             period = round(self._settings.interval * 1_000_000)
             left = (period - (self._time.now() - self._began) % period) / 1_000_000 if period else 0.0
-            seconds = left or self._settings.reaction.draw(self._random)
+            seconds = left or self._reaction.draw(self._random)
         self._timer = self._time.after(seconds, self._look)
 
     def _look(self) -> None:
@@ -134,9 +126,8 @@ class Publisher:
                 if one.model == model:
                     self._publish(fabric, one, info)
         unlabelled, self._unlabelled = self._unlabelled, {}
-        if self._settings.label_nodes:
-            for name in unlabelled:
-                self._label(name, info)
+        for name in unlabelled:
+            self._label(name, info)
 
     def _read(self) -> DeviceInfo | None:
         """The configuration, which is read once; None until a valid one exists."""
@@ -195,8 +186,8 @@ class Publisher:
             "name": name,
             "attributes": {key: {"string": value} for key, value in model.attributes.items()},
             "bindsToNode": True,
-            "bindingConditions": list(self._settings.ready),
-            "bindingFailureConditions": list(self._settings.failed),
+            "bindingConditions": list(READY),
+            "bindingFailureConditions": list(FAILED),
         }
 
     def _label(self, name: str, info: DeviceInfo) -> None:
@@ -204,7 +195,7 @@ class Publisher:
         if node is None or machine is None or not machine.fabric:
             return
         wanted = {f"{info.prefix}/fabric": machine.fabric}
-        for limit in self._settings.limits:
+        for limit in self._limits:
             if not limit.nodes or name in limit.nodes:
                 wanted[f"{info.prefix}/{limit.device}-size-max"] = str(limit.most)
                 wanted[f"{info.prefix}/{limit.device}-size-min"] = str(limit.least)

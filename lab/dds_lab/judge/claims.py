@@ -14,7 +14,7 @@ from itertools import chain
 
 from dds_lab.actors.ledger import Entry
 from dds_lab.actors.objects import Key, allocation_of, claim_names, key_of, node_of, results
-from dds_lab.actors.operator.operator_settings import DELETE_DEVICE, DETACH_DEVICE
+from dds_lab.actors.operator.names import DELETE_DEVICE, DETACH_DEVICE
 from dds_lab.api.requests import Call
 from dds_lab.client import ApiError, Object, instants
 from dds_lab.lab import Lab

@@ -96,6 +96,10 @@ class Operator(Written):
     webhook: bool = Field(default=True, description="Run its validating webhook.")
     deletes_with_node: bool = Field(default=True, description="Delete requests and resources with their node.")
 
+    @property
+    def ideal(self) -> bool:
+        return self.kind == "ideal"
+
 
 class Manager(Written):
     """A manager of the hardware with a REST API, for programs that ask one. It shares the hardware with the operator."""

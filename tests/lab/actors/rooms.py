@@ -6,13 +6,15 @@ from typing import Any, Protocol, TypeVar
 
 from dds_lab.actors.fabric import Fabric, FabricSettings, Pool
 from dds_lab.actors.models import DeviceInfo, Model, config_map
-from dds_lab.actors.operator import Operator, OperatorSettings
+from dds_lab.actors.operator import Operator
 from dds_lab.actors.vendor import DeviceModel, VendorDriver, VendorSettings
 from dds_lab.api.gates import Gates
 from dds_lab.api.server import ApiServer
 from dds_lab.client import Client, Object
 from dds_lab.crds import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
 from dds_lab.latency import Fixed
+from dds_lab.scenario.forms import fixed
+from dds_lab.scenario.parts import Operator as OperatorSettings
 from dds_lab.time import VirtualTime
 
 START = 1_795_219_200_000_000  # 2026-11-21T00:00:00Z
@@ -32,7 +34,7 @@ class Actor(Protocol):
     def stop(self) -> None: ...
 
 
-QUICK = OperatorSettings(kind="ideal", look=Fixed(0.01))
+QUICK = OperatorSettings(kind="ideal", look=fixed(0.01))
 SETTLED = VendorSettings(models=PRODUCTS, start=Fixed(0.5), first_start=Fixed(0.0))
 
 AnyActor = TypeVar("AnyActor", bound=Actor)
@@ -186,6 +188,7 @@ class Hall(Room):
         count: int = 4,
         nodes: int = 2,
         operator: OperatorSettings | None = QUICK,
+        taint_version: str = "v1alpha3",
         vendor: VendorSettings = SETTLED,
     ) -> None:
         super().__init__(seed=seed, served=served)
@@ -197,10 +200,12 @@ class Hall(Room):
         self.vendor = self.start(VendorDriver(self.client("vendor"), self.time, vendor, self.fabric))
         self.operator: Operator | None = None
         if operator is not None:
-            self.operator = self.start_operator(operator)
+            self.operator = self.start_operator(operator, taint_version)
 
-    def start_operator(self, settings: OperatorSettings) -> Operator:
-        return self.start(Operator(self.client("operator"), self.time, settings, self.fabric, self.vendor))
+    def start_operator(self, settings: OperatorSettings, taint_version: str = "v1alpha3") -> Operator:
+        return self.start(
+            Operator(self.client("operator"), self.time, settings, self.fabric, self.vendor, taint_version)
+        )
 
     def configure(self, *models: Model) -> None:
         """The ConfigMap that scaler and publisher read."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from dds_lab.actors.kubelet import RUN_FOR, Kubelet, KubeletSettings
+from dds_lab.actors.kubelet import RUN_FOR, Kubelet
 from dds_lab.client import Object
-from dds_lab.latency import Fixed
+from dds_lab.scenario.forms import fixed
+from dds_lab.scenario.parts import Kubelet as KubeletSettings
 from tests.lab.actors.rooms import GPU, QUICK, Hall
 
 OWN = [{"name": "d0", "resourceClaimName": "train"}]
-SETTINGS = KubeletSettings(start=Fixed(0.1), stop=Fixed(2.0))
+SETTINGS = KubeletSettings(start=fixed(0.1), stop=fixed(2.0))
 
 
 def ready() -> Hall:

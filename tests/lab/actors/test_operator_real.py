@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from dds_lab.actors.fabric import Fault
-from dds_lab.actors.operator import OperatorSettings
 from dds_lab.actors.vendor import VendorSettings
 from dds_lab.client import Object
 from dds_lab.latency import Fixed
+from dds_lab.scenario.forms import fixed
+from dds_lab.scenario.parts import Operator as OperatorSettings
 from tests.lab.actors.rooms import A100, PRODUCTS, Hall, at
 
-REAL = OperatorSettings(look=Fixed(0.01))
-CM = OperatorSettings(look=Fixed(0.01), api="cm")
+REAL = OperatorSettings(look=fixed(0.01))
+CM = OperatorSettings(look=fixed(0.01), api="cm")
 SERVED = {"resource.k8s.io/v1alpha3": True}
 LAST_USED = "cohdi.io/last-used-time"
 SLICE = "node0-gpu-nvidia-com"
@@ -124,7 +125,7 @@ def test_a_plugin_that_takes_longer_than_ten_seconds_is_restarted_while_it_start
 @pytest.mark.parametrize(("api", "attached"), [("fm", 2), ("cm", 1)])
 def test_a_change_while_a_device_is_attached_loses_its_ids(api: Any, attached: int) -> None:
     """With FM it is ordered again; with CM the device that came is found and taken."""
-    hall = Real(OperatorSettings(look=Fixed(0.01), api=api))
+    hall = Real(OperatorSettings(look=fixed(0.01), api=api))
     hall.request()
     hall.run(1)
     hall.annotate(use="1")
@@ -373,7 +374,7 @@ def test_a_request_has_only_fields_with_values_and_copies_of_its_resources() -> 
 def test_a_size_that_changes_before_its_resources_are_made_makes_too_many(kind: Any, devices: int) -> None:
     """Entries of the first plan stay: the second one counts only resources that exist. Nothing takes the surplus away before
     the size changes again. The ideal operator makes a plan without such entries."""
-    hall = Real(OperatorSettings(kind=kind, look=Fixed(0.01)))
+    hall = Real(OperatorSettings(kind=kind, look=fixed(0.01)))
     hall.request(size=0)
     hall.run(1)
     states: list[str] = []

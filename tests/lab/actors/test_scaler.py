@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from dds_lab.actors.models import Model
-from dds_lab.actors.publisher import Publisher, PublisherSettings
+from dds_lab.actors.publisher import Publisher
 from dds_lab.actors.scaler import Scaler
 from dds_lab.client import Object
 from dds_lab.latency import Fixed
+from dds_lab.scenario.forms import fixed
+from dds_lab.scenario.parts import Publisher as PublisherSettings
 from dds_lab.scenario.parts import Scaler as ScalerSettings
 from tests.lab.actors.rooms import A100, GPU, H100, MODELS, QUICK, Hall
 
@@ -26,7 +28,7 @@ class Site(Hall):
     def __init__(self, settings: ScalerSettings = SETTINGS, models: tuple[Model, ...] = MODELS, **more: Any) -> None:
         super().__init__(operator=QUICK, **more)
         self.configure(*models)
-        publisher = PublisherSettings(interval=0.0, reaction=Fixed(0.01), stable_names=True)
+        publisher = PublisherSettings(interval=0.0, reaction=fixed(0.01), stable_names=True)
         self.start(Publisher(self.client("publisher"), self.time, publisher, self.fabric))
         self.run(1)
         self.peer = self.client("peer-dds")
@@ -159,7 +161,7 @@ def test_a_vanished_name_fails_the_claim() -> None:
     """B11: the publisher renumbers what is free."""
     hall = Hall(operator=QUICK)
     hall.configure()
-    publisher = PublisherSettings(interval=0.0, reaction=Fixed(0.01))
+    publisher = PublisherSettings(interval=0.0, reaction=fixed(0.01))
     hall.start(Publisher(hall.client("publisher"), hall.time, publisher, hall.fabric))
     hall.run(1)
     hall.start(Scaler(hall.client("peer-dds"), hall.time, SETTINGS, Fixed(0.1)))

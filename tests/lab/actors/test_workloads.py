@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from dds_lab.actors.kubelet import Kubelet, KubeletSettings
+from dds_lab.actors.kubelet import Kubelet
 from dds_lab.actors.workloads import Mix, Workloads
 from dds_lab.client import ApiError
-from dds_lab.latency import Fixed
 from dds_lab.scenario.forms import fixed
+from dds_lab.scenario.parts import Kubelet as KubeletSettings
 from dds_lab.scenario.work import Ask, Run
 from dds_lab.scenario.work import Mix as MixSettings
 from tests.lab.actors.rooms import GPU, QUICK, Hall
 
-RUNNING = KubeletSettings(start=Fixed(0.1), stop=Fixed(0.1))
+RUNNING = KubeletSettings(start=fixed(0.1), stop=fixed(0.1))
 
 
 class Yard(Hall):

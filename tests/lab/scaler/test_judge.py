@@ -10,7 +10,7 @@ import pytest
 
 from dds_lab import shipped
 from dds_lab.actors.objects import results
-from dds_lab.actors.operator.operator_settings import DETACH_DEVICE
+from dds_lab.actors.operator.names import DETACH_DEVICE
 from dds_lab.client import Client
 from dds_lab.judge.claims import FAILED, READY, RESCHEDULE
 from dds_lab.judge.scaler import Judge, Measure

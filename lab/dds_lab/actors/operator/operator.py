@@ -8,12 +8,11 @@ from random import Random
 
 from dds_lab.actors.fabric import Attached, Fabric
 from dds_lab.actors.objects import has_resource, said
-from dds_lab.actors.operator.operator_settings import (
+from dds_lab.actors.operator.names import (
     API_VERSION,
     DETACH_DEVICE,
     DETACH_RESOURCE,
     RESOURCES,
-    OperatorSettings,
     Plugins,
 )
 from dds_lab.actors.operator.planning import refusal
@@ -21,6 +20,7 @@ from dds_lab.actors.operator.requests import Requests
 from dds_lab.actors.operator.resources import Resources
 from dds_lab.actors.operator.view import OperatorView
 from dds_lab.client import ApiError, Client, Object
+from dds_lab.scenario.parts import Operator as OperatorSettings
 from dds_lab.time import Time, Timer
 
 
@@ -108,16 +108,23 @@ class Syncer:
 
 
 class Operator:
-    """`plugins`: the vendor's driver, whose pods the operator restarts. Answers of the fabric after `stop` are lost."""
+    """`plugins`: the vendor's driver, whose pods the operator restarts. `taint_version`: the
+    API version of its DeviceTaintRules, "" for none. Answers of the fabric after `stop` are lost."""
 
     def __init__(
-        self, client: Client, time: Time, settings: OperatorSettings, fabric: Fabric, plugins: Plugins
+        self,
+        client: Client,
+        time: Time,
+        settings: OperatorSettings,
+        fabric: Fabric,
+        plugins: Plugins,
+        taint_version: str = "v1alpha3",
     ) -> None:
         self._settings = settings
         self._fabric = fabric
         self._view = OperatorView(client)
         self._requests = Requests(client, time, settings, self._view)
-        self._resources = Resources(client, time, settings, self._view, fabric, plugins)
+        self._resources = Resources(client, time, settings, self._view, fabric, plugins, taint_version)
         self._random: Random = time.random("operator/webhook")
         self._syncer = Syncer(client, time, settings, self._view, fabric)
         self._ends: list[Callable[[], None]] = []

@@ -10,7 +10,7 @@ from random import Random
 from dds_core.errors import DdsError
 from dds_core.matching.quantities import amount
 from dds_lab.actors.objects import said
-from dds_lab.actors.operator.operator_settings import DELETE_DEVICE, LAST_USED
+from dds_lab.actors.operator.names import DELETE_DEVICE, LAST_USED
 from dds_lab.client import Object, instants
 
 GOING = ("Detaching", "Deleting")

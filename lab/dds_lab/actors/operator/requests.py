@@ -12,18 +12,18 @@ from collections.abc import Callable, Iterator
 from random import Random
 
 from dds_lab.actors.objects import said
-from dds_lab.actors.operator.operator_settings import (
+from dds_lab.actors.operator.names import (
     API_VERSION,
     DETACH_DEVICE,
     MANAGED_BY,
     REQUESTS,
     RESOURCES,
-    OperatorSettings,
 )
 from dds_lab.actors.operator.planning import GOING, NoNode, node_of, plan
 from dds_lab.actors.operator.view import Draft, OperatorView, owner
 from dds_lab.actors.workqueue import Finish, WorkQueue
 from dds_lab.client import ApiError, Client, Object, tolerating
+from dds_lab.scenario.parts import Operator as OperatorSettings
 from dds_lab.time import Time
 
 COPIED = ("state", "error", "device_id", "cdi_device_id")
@@ -37,7 +37,7 @@ class Requests:
         self._settings = settings
         self._view = view
         self._names: Random = time.random("operator/names")
-        self._queue = WorkQueue(time, self._look, settings.look, time.random("operator/requests"))
+        self._queue = WorkQueue(time, self._look, settings.look.latency(), time.random("operator/requests"))
 
     def stop(self) -> None:
         self._queue.stop()

@@ -17,16 +17,16 @@ from typing import Final
 from dds_core.errors import DdsError
 from dds_lab.actors.fabric import Answer, Fabric
 from dds_lab.actors.operator import orders
-from dds_lab.actors.operator.operator_settings import (
+from dds_lab.actors.operator.names import (
     DETACH_DEVICE,
     DETACH_RESOURCE,
     RESOURCES,
-    OperatorSettings,
     Plugins,
 )
 from dds_lab.actors.operator.view import Draft, OperatorView, Shown
 from dds_lab.actors.workqueue import Finish, WorkQueue
 from dds_lab.client import ApiError, Client, Object, tolerating
+from dds_lab.scenario.parts import Operator as OperatorSettings
 from dds_lab.time import Time
 
 # -- the DeviceTaintRules that keep pods off a device while it is detached ---------------------------------------------
@@ -83,6 +83,8 @@ def _name(resource: str) -> str:
 NVIDIA = "gpu.nvidia.com"
 WORKERS = 16
 """Of the ideal operator."""
+GONE = 3.0
+"""Seconds after which a device that was removed and is still published is looked at again; the ideal operator polls."""
 REST = 10.0
 """Seconds. A plugin's pod that is not older is not deleted."""
 NO_SMI = "get gpu info command failed: err: 'command terminated with exit code 9', stderr: '', stdout: ''"
@@ -106,6 +108,7 @@ class Resources:
         view: OperatorView,
         fabric: Fabric,
         plugins: Plugins,
+        taint_version: str,
     ) -> None:
         self._client = client
         self._settings = settings
@@ -114,9 +117,9 @@ class Resources:
         self._plugins = plugins
         counts = settings.api == "cm" and not settings.ideal
         self._orders: orders.Orders = orders.ClusterOrders(fabric, view) if counts else orders.FabricOrders(fabric)
-        self._rules = TaintRules(client, settings.taint_version, optional=settings.ideal)
+        self._rules = TaintRules(client, taint_version, optional=settings.ideal)
         workers = WORKERS if settings.ideal else 1
-        self._queue = WorkQueue(time, self._look, settings.look, time.random("operator/resources"), workers)
+        self._queue = WorkQueue(time, self._look, settings.look.latency(), time.random("operator/resources"), workers)
         self._came: dict[str, Answer] = {}  # ideal only: resource → the device that came, until the resource names it
         self._stopped = False
 
@@ -299,7 +302,7 @@ class Resources:
         if answer.error:
             raise Failed(answer.error)
         if self._shown(draft, wanted=False):
-            return self._settings.poll if self._settings.ideal else self._settings.gone
+            return self._settings.poll if self._settings.ideal else GONE
         self._release(draft)
         return None
 

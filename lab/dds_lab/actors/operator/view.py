@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from dds_lab.actors.objects import Formed, has_resource, has_spec, said, with_finalizer, without_finalizer
-from dds_lab.actors.operator.operator_settings import FINALIZER, MANAGED_BY, REQUESTS, RESOURCES
+from dds_lab.actors.operator.names import FINALIZER, MANAGED_BY, REQUESTS, RESOURCES
 from dds_lab.actors.operator.planning import kin, kin_of
 from dds_lab.client import ApiError, Client, Mirror, Object, tolerating
 
