@@ -31,7 +31,13 @@ def group_rows(state: Fleet) -> list[dict[str, Any]]:
 def order_rows(state: Fleet) -> list[dict[str, Any]]:
     """Ordered servers whose nodes are not there yet, oldest first, then servers that are being given back."""
     orders = [
-        {"order": name, "group": one.group, "state": _state(one), "since": one.since, "why": _why(one)}
+        {
+            "order": name,
+            "group": one.group,
+            "state": _state(one),
+            "since": one.since,
+            "why": f"{one.code}: {one.message}" if one.code else "",
+        }
         for name, one in state.orders.rows.items()
     ]
     leaving = [
@@ -51,10 +57,6 @@ def _state(order: Order) -> str:
     if order.over:
         return "goes back"
     return "failed" if order.code else "comes"
-
-
-def _why(order: Order) -> str:
-    return f"{order.code}: {order.message}" if order.code else ""
 
 
 def waiting_rows(state: Fleet) -> list[dict[str, Any]]:

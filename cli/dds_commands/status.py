@@ -199,13 +199,10 @@ def _fabric_lines(data: Row) -> list[str]:
     lines += [dress(f"no good answer about {spoken(one['of'])}: {one['text']}", "bad") for one in data["failing"]]
     if data["dropped"]:
         lines.append(dress(f"the API server drops {', '.join(data['dropped'])} of slices", "bad"))
-    unpublished = [one for one in data["stocks"] if not any(_is_of(pool, one) for pool in data["pools"])]
+    published = {(pool["fabric"], pool["model"]) for pool in data["pools"]}
+    unpublished = [one for one in data["stocks"] if (one["fabric"], one["model"]) not in published]
     lines += [f"{one['model']} in fabric {one['fabric']}: {one['free']} free, no pool" for one in unpublished]
     return lines
-
-
-def _is_of(pool: Row, stock: Row) -> bool:
-    return (pool["fabric"], pool["model"]) == (stock["fabric"], stock["model"])
 
 
 def _decided(row: Row, ages: Ages) -> str:

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 from pathlib import Path
@@ -275,9 +275,10 @@ def template_bytes(group: str, template: Template) -> bytes:
     ready = kube.NodeCondition(
         type="Ready", status="True", lastTransitionTime=kube.Time(seconds=1), reason="KubeletReady"
     )
+    taints = [kube.Taint(key=one.key, value=one.value, effect=one.effect) for one in template.taints]
     node = kube.Node(
         metadata=kube.ObjectMeta(name=name, labels=labels, annotations=template.annotations),
-        spec=kube.NodeSpec(taints=_taints(template)),
+        spec=kube.NodeSpec(taints=taints),
         status=kube.NodeStatus(
             capacity=capacity,
             allocatable=capacity,
@@ -286,7 +287,3 @@ def template_bytes(group: str, template: Template) -> bytes:
         ),
     )
     return node.SerializeToString(deterministic=True)
-
-
-def _taints(template: Template) -> Iterable[kube.Taint]:
-    return (kube.Taint(key=one.key, value=one.value, effect=one.effect) for one in template.taints)

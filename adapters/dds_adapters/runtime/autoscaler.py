@@ -281,7 +281,7 @@ class Autoscaler(Controller[Fleet]):
         return "attach" if self.state.live else "observe"
 
     def plan(self, decision: Decision, event_id: str, at: int) -> Sequence[Task]:
-        return plan(decision, event_id, at, self.state, self._outside.machines)
+        return plan(decision, event_id, at, self._outside.machines)
 
     def preflight(self, where: str) -> list[DdsError]:
         return []

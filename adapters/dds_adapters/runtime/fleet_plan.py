@@ -26,23 +26,34 @@ from dds_core.autoscaler.state import Fleet
 from dds_core.events import Decision, Event
 
 
-def plan(decision: Decision, event_id: str, at: int, state: Fleet, machines: Machines) -> tuple[Task, ...]:
+def plan(decision: Decision, event_id: str, at: int, machines: Machines) -> tuple[Task, ...]:
     """The tasks of a decision, as in `write.plan.planned`. Servers are ordered from and returned to `machines`."""
+    return planned(_PLANS, decision, event_id, at, machines)
 
-    def order(one: e.ServerOrdered, at: int, state: Fleet) -> Task:
-        return _server(ComposeServer(machines, one.order, one.group), one.order)
 
-    def give_back(one: e.ServerReturned, at: int, state: Fleet) -> Task:
-        server = one.server or id_of_order(one.group, one.order)
-        return _server(ReturnServer(machines, server), one.order or one.server)
+def _order(decision: e.ServerOrdered, at: int, machines: Machines) -> Task:
+    return _server(ComposeServer(machines, decision.order, decision.group), decision.order)
 
-    plans: Plans[Fleet] = {
-        e.ServerOrdered: order,
-        e.ServerReturned: give_back,
-        e.NodeRemoved: lambda one, at, state: _node(DeleteNode(one.node, one.uid), one.node, one.uid),
-        e.NodeOpened: lambda one, at, state: _node(OpenNode(one.node, one.uid), one.node, one.uid),
-    }
-    return planned(plans, decision, event_id, at, state)
+
+def _give_back(decision: e.ServerReturned, at: int, machines: Machines) -> Task:
+    server = decision.server or id_of_order(decision.group, decision.order)
+    return _server(ReturnServer(machines, server), decision.order or decision.server)
+
+
+def _remove(decision: e.NodeRemoved, at: int, machines: Machines) -> Task:
+    return _node(DeleteNode(decision.node, decision.uid), decision.node, decision.uid)
+
+
+def _open(decision: e.NodeOpened, at: int, machines: Machines) -> Task:
+    return _node(OpenNode(decision.node, decision.uid), decision.node, decision.uid)
+
+
+_PLANS: Plans[Machines] = {
+    e.ServerOrdered: _order,
+    e.ServerReturned: _give_back,
+    e.NodeRemoved: _remove,
+    e.NodeOpened: _open,
+}
 
 
 def _server(work: ComposeServer | ReturnServer, target: str) -> Task:

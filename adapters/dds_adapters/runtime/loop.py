@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from dds_adapters.kubernetes.cluster import Asking
@@ -177,15 +178,8 @@ class LogWriter:
                 newest = rows[-1]
                 self.position = newest.position
                 self.left = Anchor(newest.log, newest.position, newest.hash, self.epoch)
-            yield _with_rows(batch, rows)
-
-
-def _with_rows(batch: Sequence[tuple[Step, Group]], rows: Sequence[Envelope]) -> list[Committed]:
-    committed, start = [], 0
-    for step, group in batch:
-        committed.append(Committed(step, rows[start : start + len(group.events)]))
-        start += len(group.events)
-    return committed
+            left = iter(rows)
+            yield [Committed(step, [*islice(left, len(group.events))]) for step, group in batch]
 
 
 # -- the loop ----------------------------------------------------------------------------------------------------------
@@ -399,10 +393,12 @@ class Controller(ABC, Generic[P]):
         """Fold the log from its newest checkpoint, take the next epoch, append `Started` and, if it is new, the policy. `known`:
         where an earlier process left the log; what is missing of it is appended as a fact. Raises LogUnavailable, and the errors
         of a log that cannot be read."""
+        # Fold first and take the epoch then: folding may take long, and until then the former writer may go on.
         self._use(self._folded())
         head = self._log_writer.take(now, known.epoch if known is not None and known.log == self.log.name else 0)
         if head.position != self.position:  # the former writer has appended meanwhile
             self._use(self._folded())
+        # From here on no other process can append. The start is a fact, as every decision depends on who made it and when.
         first = self.state.epoch == 0
         self._feed(
             Started(
@@ -415,6 +411,7 @@ class Controller(ABC, Generic[P]):
             ),
             now,
         )
+        # A database that was restored may lack what the former process has acted on.
         lost = self._log_writer.lost(known, head)
         if lost is not None:
             self._feed(lost, now)
@@ -442,29 +439,37 @@ class Controller(ABC, Generic[P]):
         object is left out.
         """
         was_away = self.away
+        # After a stall every view is doubtful: it counts as stale until a list that begins from now on.
         if stall is not None:
             followed = [one.resource for one in self.watched()]
             self.wanted_lists.update(followed)
             self._arrivals.extend(
                 Arrival(resource, STALE, b"", stall.at, round(stall.seconds), since=now) for resource in followed
             )
+        # Of a burst only a part is here, so this turn ends at its last instant: a later deadline could overtake what waits.
+        # What other sources have stays there then, and while the log is away.
         self._more = len(arrivals) >= BATCH
         if self._more:
             now = arrivals[-1].at
         elif not was_away and (beside := self.take_inputs()):
             arrivals = sorted([*arrivals, *beside], key=lambda one: one.at)
+        # What an earlier turn could not append goes first. If the log is still away this raises, and the input stays queued.
         self._arrivals.extend(arrivals)
         self._facts.extend(facts)
         self._append(now)
+        # A failed input may have changed the state in part, and the log was away when it should have been folded anew.
         if self._state_invalid:
             self._rebuild()
         if was_away:  # take in newer arrivals first: they may cancel a deadline or change a write
             self._resumed = True
             return []
+        # Arrivals before outcomes of writes, and deadlines last: what was observed may make a deadline pointless. Each arrival
+        # lets the deadlines pass that were due before it, so that decisions do not depend on how input is cut into turns.
         self._take_in(self._arrivals, now)
         self._take_in(self._facts, now)
         self._release(now)
         self._deadlines(now)
+        # Nothing leaves before it is in the log: only the tasks of committed decisions are returned.
         self._append(now)
         tasks, self._tasks = self._tasks, []
         if not self._begun and self.synced and self.state.live:
@@ -547,7 +552,10 @@ class Controller(ABC, Generic[P]):
         """Begin to decide if every resource was listed and `ready`, or continue after a stale resource is back (`back`)."""
         if not self.resources <= self.synced_resources or not (self.state.synced or self.ready):
             return
-        self._look_at_capabilities(at)
+        known = self.capabilities()
+        if known is not None and self._seen_capabilities != known:
+            self._seen_capabilities = known
+            self.happened(known, at)
         if (back and not self._held) or not (self.state.synced or self._stale):
             self._all_is_known(at)
 
@@ -558,12 +566,6 @@ class Controller(ABC, Generic[P]):
     def forget_capabilities(self) -> None:
         """Feed the capabilities again, even if they are unchanged."""
         self._seen_capabilities = None
-
-    def _look_at_capabilities(self, at: int) -> None:
-        known = self.capabilities()
-        if known is not None and self._seen_capabilities != known:
-            self._seen_capabilities = known
-            self.happened(known, at)
 
     def _deadlines(self, until: int) -> None:
         """Feed the deadlines that are due up to and including the instant `until`."""
@@ -621,8 +623,9 @@ class Controller(ABC, Generic[P]):
 
     def _carry_out(self, one: Committed) -> None:
         """Make the tasks of a group: first those of its decisions, in order, then those of `announce`."""
-        for decision, row in _decisions(one):
-            self._planned(decision, row.event_id, one.step.at)
+        for (event, _), row in zip(one.step.caused, one.envelopes[1:], strict=True):
+            if isinstance(event, Decision):
+                self._planned(event, row.event_id, one.step.at)
         try:
             self._tasks.extend(self.announce(one.step))
         except Exception as error:
@@ -660,12 +663,6 @@ class Controller(ABC, Generic[P]):
         self._engine = EngineOf(self.component, state)
         self._translator = self.translator(state)
         self._seen_capabilities = None
-
-
-def _decisions(one: Committed) -> Iterator[tuple[Decision, Envelope]]:
-    for (event, _), row in zip(one.step.caused, one.envelopes[1:], strict=True):
-        if isinstance(event, Decision):
-            yield event, row
 
 
 Make = Callable[[EventLog, EffectivePolicy, Surroundings[P]], Controller[P]]

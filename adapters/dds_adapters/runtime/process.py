@@ -256,13 +256,16 @@ class Process(Generic[P]):
         """Win the lease, open the log, decide until `stop` or the end of the lease."""
         with ExitStack() as ends:
             ends.callback(self._ended)
+            # Without the lease nothing else may begin: another process may be writing the log and the cluster.
             if self.settings.leader_elect and not self._elected(ends):
                 return
+            # The log comes before the watches: they begin with the objects that it has, and report those that are gone.
             controller = self._opened(uid)
             if controller is None:
                 return
             self._observer.leads(True)
             self._listen(controller)
+            # Closed before the lease is released: running writes end, and their outcomes are logged, while it is still held.
             ends.callback(self._close, controller)
             self.writer.start()
             self._started = True
@@ -413,13 +416,16 @@ class Process(Generic[P]):
                 continue
             if self._stopping.is_set():
                 return  # these tasks are made again at the next start
+            # The limit first: a new policy or ConfigMap may forbid what waits there already.
             self.writer.limit(controller.limit)
             self.writer.put(tasks)
+            # Then what takes time and what the next turn needs: lists, other sources, the policy's file.
             for resource in controller.take_wanted_lists():
                 self.reflectors[resource].relist()
             controller.after_turn()
             self._look_at_policy(controller)
             self._look_at_cluster(controller)
+            # A checkpoint stops the loop for as long as it takes to write the state: rather in a quiet turn.
             self._checkpoint(controller, idle=not arrivals)
             self._observer.on_turn(controller.state)
 

@@ -19,7 +19,8 @@ from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.machines.registry import open_machines
 from dds_adapters.runtime.health import Endpoints
 from dds_adapters.runtime.loop import Make
-from dds_adapters.runtime.metrics import Calls, Rpcs
+from dds_adapters.runtime.metrics import Calls
+from dds_adapters.runtime.metrics import catalogue as c
 from dds_adapters.runtime.operation import AutoscalerOperation, Operation, PublisherOperation, ScalerOperation
 from dds_adapters.runtime.process import Process
 from dds_adapters.runtime.publishing import make_publisher
@@ -164,7 +165,7 @@ def _autoscaler(
         lambda face: Server(face, given.address, tls=tls),
         config_namespace=given.settings.config_namespace,
         interval=given.interval,
-        observe=Rpcs(endpoints.registry).observe,
+        observe=Calls(endpoints.registry, c.RPCS, c.RPC).observe,
     )
     return _process(cluster, given, opener, make, AutoscalerOperation(endpoints, logger, component=component))
 

@@ -20,7 +20,7 @@ from dds_adapters.runtime.metrics import (
     Named,
     PoolMetrics,
     Program,
-    Rpcs,
+    catalogue,
 )
 from dds_adapters.runtime.operation import sources_of
 from dds_adapters.runtime.publisher import Answered
@@ -138,7 +138,7 @@ def test_all_three_are_shown_in_one_place_and_all_that_is_shown_is_in_the_catalo
     PoolMetrics(registry, version="1", sources=sources)
     Calls(registry)
     GroupMetrics(registry, version="1", sources=sources)
-    Rpcs(registry)
+    Calls(registry, catalogue.RPCS, catalogue.RPC)
     Program(registry).leads("dds-publisher", lambda: True)
     families = {one.name: one for one in text_string_to_metric_families(generate_latest(registry).decode())}
     every = (*CATALOGUE, *POOL_CATALOGUE, *GROUP_CATALOGUE)

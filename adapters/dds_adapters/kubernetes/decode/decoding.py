@@ -407,7 +407,7 @@ def _allocation(found: raw_.RawAllocation) -> Allocation:
     return Allocation(
         results=tuple([_result(one) for one in results or ()]),
         node=node,
-        selector="" if node or found.node_selector is None else _canonical(found.node_selector),
+        selector="" if node or found.node_selector is None else _canonical_json.encode(found.node_selector).decode(),
         timestamp=None if found.allocation_timestamp is None else instant(found.allocation_timestamp),
     )
 
@@ -445,10 +445,6 @@ def config_digest(entries: Iterable[Any]) -> str:
 # -- node selectors --------------------------------------------------------------------------------
 
 _canonical_json = msgspec.json.Encoder(order="deterministic")
-
-
-def _canonical(selector: raw_.NodeSelector) -> str:
-    return _canonical_json.encode(selector).decode()
 
 
 def single_node(selector: raw_.NodeSelector | None) -> str:

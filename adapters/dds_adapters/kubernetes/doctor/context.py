@@ -229,10 +229,7 @@ class ExaminationContext:
     def configuration(self) -> tuple[Config, tuple[Fault, ...]]:
         """The ConfigMap as a starting scaler reads it, and the faults of its parts. Raises Refused, Unreachable, and Fault if the
         whole is unusable."""
-        return self.once("config", self._configuration)
-
-    def _configuration(self) -> tuple[Config, tuple[Fault, ...]]:
-        return config.read_config(self._config_map(), None)
+        return self.once("config", lambda: config.read_config(self._config_map(), None))
 
     def pool_configuration(self) -> tuple[PoolConfig, tuple[Fault, ...]]:
         """The same for the publisher. Raises as `configuration`."""

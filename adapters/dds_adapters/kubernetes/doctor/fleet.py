@@ -186,11 +186,15 @@ def claims(context: ExaminationContext) -> Iterator[Finding]:
         number += 1
         for one in (choice for request in claim.requests for choice in request.alternatives):
             for name, view in views.items():
-                if one.device_class in choosing[name] and (reason := _unsaid(one, view)):
+                if one.device_class not in choosing[name]:
+                    continue
+                if reason := _unsaid(one, view):
                     wrong[name, reason].append(str(claim))
-                if one.device_class in choosing[name]:
-                    for attribute in _compared(claim, one) - _qualified(view):
-                        apart[name, attribute].append(str(claim))
+                qualified = {
+                    attribute if "/" in attribute else f"{view.driver}/{attribute}" for attribute in view.attributes
+                }
+                for attribute in _compared(claim, one) - qualified:
+                    apart[name, attribute].append(str(claim))
     for (name, reason), some in sorted(wrong.items()):
         asked = f"a device of {name} is asked for what it does not say ({reason[:120]})"
         what = f"{asked} by {several(some)}: their pods are given up when they come to the pool"
@@ -208,10 +212,6 @@ def _compared(claim: Claim, one: Alternative) -> set[str]:
     """The attributes that constraints of the claim compare of its devices."""
     concerned = (each for each in claim.constraints if not each.requests or {one.name, one.request} & each.requests)
     return {each.match or each.distinct for each in concerned} - {""}
-
-
-def _qualified(device: cel.DeviceView) -> set[str]:
-    return {name if "/" in name else f"{device.driver}/{name}" for name in device.attributes}
 
 
 def _classes(context: ExaminationContext) -> list[DeviceClass]:

@@ -18,7 +18,7 @@ from dds_adapters.kubernetes.decode.decoding import Fault, read, well_formed
 from dds_adapters.kubernetes.decode.translate import KnownObjects, Resource, Translator, who_is
 from dds_adapters.kubernetes.publish.device_info import read_pool_config
 from dds_core.events import Event, difference
-from dds_core.model import Claim, FabricResource, Taint
+from dds_core.model import Claim, FabricResource
 from dds_core.publisher.describe import digest_of
 from dds_core.publisher.model import Host, PoolConfig, PoolSlice
 
@@ -81,7 +81,7 @@ def pool_slice(raw: bytes) -> PoolSlice:
         selector=() if node else selector,
         devices=tuple(devices),
         ordinary=tuple(name for name, one in devices.items() if not one.binding_conditions),
-        taints=_all_taints(devices.values()),
+        taints=tuple(dict.fromkeys(taint for one in devices.values() for taint in decoding.taints(one.taints))),
         digest="" if node else digest_of(flat_devices(well_formed(_whole, raw).spec.devices)),
         uuids=_uuids(spec.driver, devices) if node else {},
     )
@@ -92,10 +92,6 @@ def flat_devices(devices: list[dict[str, Any]] | None) -> Iterator[dict[str, Any
     for one in devices or ():
         basic = one.get("basic")
         yield {"name": one.get("name"), **basic} if isinstance(basic, dict) else one
-
-
-def _all_taints(devices: Any) -> tuple[Taint, ...]:
-    return tuple(dict.fromkeys(taint for one in devices for taint in decoding.taints(one.taints)))
 
 
 def _uuids(driver: str, devices: dict[str, raw_.DeviceBody]) -> dict[str, str]:

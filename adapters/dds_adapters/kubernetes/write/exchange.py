@@ -79,7 +79,10 @@ class GuardDevices(Write):
         keys = [guard.key(*device) for device in self.devices]
         if any(len(key) > LONGEST_KEY for key in keys):
             return Declined(0, NAME_TOO_LONG, f"the names of a device make a key of more than {LONGEST_KEY} characters")
-        guards, probe = _there(server, _guards(self.namespace)), _there(server, _probe(self.namespace))
+        guards, probe = (
+            _there(server, _guards(self.namespace)),
+            _there(server, Ref(CLAIMS, guard.PROBE, self.namespace)),
+        )
         body = self._probing(probe)
         wanted = dict.fromkeys(keys, rfc3339(self.until, precise=True))
         standing = _data(guards)
@@ -134,10 +137,6 @@ class LiftGuards(Write):
 
 def _guards(namespace: str) -> Ref:
     return Ref(MAPS, guard.CONFIG_MAP, namespace)
-
-
-def _probe(namespace: str) -> Ref:
-    return Ref(CLAIMS, guard.PROBE, namespace)
 
 
 def _there(server: Server, ref: Ref) -> Live:

@@ -14,7 +14,7 @@ from dds_adapters.kubernetes import guard
 from dds_adapters.kubernetes.decode import decoding
 from dds_adapters.kubernetes.write.conditions import CLAIMS
 from dds_adapters.kubernetes.write.exchange import LiftGuards, allocation_of
-from dds_adapters.kubernetes.write.live_object import Live, Ref, Server, Write, decoded, live_of
+from dds_adapters.kubernetes.write.live_object import Ref, Server, Write, decoded, live_of
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result
 from dds_core.matching import allocator as matching
 from dds_core.model import OWNER, OWNER_LABEL, DeviceKey
@@ -90,7 +90,7 @@ class EndHold(Write):
         if not self.claim.namespace:
             return Done(written=False)
         live = server.find(self.claim) if self.claim.name else None
-        ours = live is not None and self._is_ours(live)
+        ours = live is not None and decoded(decoding.claim, live).hold == self.owner
         if live is not None and ours and decoded(decoding.claim, live).allocation is not None:
             cleared = server.merge(live, {"status": {"allocation": None, "reservedFor": None}}, "status")
             live = live_of(self.claim, cleared)
@@ -101,6 +101,3 @@ class EndHold(Write):
         if live is not None and ours:
             server.delete(live)
         return Done(written or ours)
-
-    def _is_ours(self, live: Live) -> bool:
-        return decoded(decoding.claim, live).hold == self.owner

@@ -6,9 +6,10 @@ nodes, fabrics, pools and groups.
 """
 
 from dds_adapters.runtime.metrics.catalogue import CATALOGUE, GROUP_CATALOGUE, POOL_CATALOGUE, Named
-from dds_adapters.runtime.metrics.groups import GroupMetrics, Rpcs
+from dds_adapters.runtime.metrics.groups import GroupMetrics
 from dds_adapters.runtime.metrics.metrics import Metrics, Program, Sources
-from dds_adapters.runtime.metrics.pools import Calls, PoolMetrics
+from dds_adapters.runtime.metrics.pools import PoolMetrics
+from dds_adapters.runtime.metrics.shown import Calls
 
 __all__ = [
     "CATALOGUE",
@@ -20,6 +21,5 @@ __all__ = [
     "Named",
     "PoolMetrics",
     "Program",
-    "Rpcs",
     "Sources",
 ]

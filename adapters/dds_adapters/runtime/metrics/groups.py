@@ -9,7 +9,7 @@ from types import MappingProxyType
 from prometheus_client import CollectorRegistry
 
 from dds_adapters.runtime.metrics import catalogue as c
-from dds_adapters.runtime.metrics.catalogue import Named, counters, histograms
+from dds_adapters.runtime.metrics.catalogue import Named
 from dds_adapters.runtime.metrics.metrics import Sources
 from dds_adapters.runtime.metrics.shown import ShownMetrics, Values
 from dds_core.autoscaler.component import AUTOSCALER
@@ -62,15 +62,3 @@ def _state(order: Order) -> str:
     if order.over:
         return "returned"
     return "failed" if order.code else "creating"
-
-
-class Rpcs:
-    """Metrics of Cluster Autoscaler's calls. The gRPC frontend calls `observe`, from any thread."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._calls = counters(c.RPCS, registry)
-        self._seconds = histograms(c.RPC, registry)
-
-    def observe(self, method: str, seconds: float, code: str) -> None:
-        self._calls[(method, code)].inc()
-        self._seconds[(method,)].observe(seconds)

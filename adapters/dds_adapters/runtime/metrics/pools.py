@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import CounterMetricFamily, Metric
 
 from dds_adapters.runtime.metrics import catalogue as p
-from dds_adapters.runtime.metrics.catalogue import Named, counters, histograms
+from dds_adapters.runtime.metrics.catalogue import Named
 from dds_adapters.runtime.metrics.metrics import Sources
 from dds_adapters.runtime.metrics.shown import ShownMetrics, Values
 from dds_core.publisher.component import PUBLISHER
@@ -52,19 +52,6 @@ class PoolMetrics(ShownMetrics[PoolState]):
     def collect(self) -> Iterator[Metric]:
         yield CounterMetricFamily(p.ROUNDS.name, p.ROUNDS.help, value=self._rounds()[0])
         yield from super().collect()
-
-
-class Calls:
-    """Metrics of the calls of a fabric's API. Its client calls `observe`, from any thread."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._calls = counters(p.CALLS, registry)
-        self._seconds = histograms(p.CALL, registry)
-
-    def observe(self, call: str, seconds: float, outcome: str) -> None:
-        """Count one attempt of a call."""
-        self._calls[(call, outcome)].inc()
-        self._seconds[(call,)].observe(seconds)
 
 
 def _numbers(state: PoolState) -> dict[Named, Values]:

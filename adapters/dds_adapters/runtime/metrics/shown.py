@@ -16,7 +16,8 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from dds_adapters.runtime.loop import P
-from dds_adapters.runtime.metrics.catalogue import Named, named_for
+from dds_adapters.runtime.metrics import catalogue as c
+from dds_adapters.runtime.metrics.catalogue import Named, counters, histograms, named_for
 from dds_adapters.runtime.metrics.metrics import Common, Row, SourceCollector, Sources
 from dds_core.component import Component
 
@@ -86,3 +87,15 @@ class ShownMetrics(Collector, ABC, Generic[P]):
             for labels, value in seen.get(one, {}).items():
                 family.add_metric(list(labels), value)
             yield family
+
+
+class Calls:
+    """Metrics of calls: of a fabric's API, or of Cluster Autoscaler. `observe` is called for each attempt, from any thread."""
+
+    def __init__(self, registry: CollectorRegistry, calls: Named = c.CALLS, seconds: Named = c.CALL) -> None:
+        self._calls = counters(calls, registry)
+        self._seconds = histograms(seconds, registry)
+
+    def observe(self, call: str, seconds: float, outcome: str) -> None:
+        self._calls[(call, outcome)].inc()
+        self._seconds[(call,)].observe(seconds)
