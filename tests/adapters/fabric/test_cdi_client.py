@@ -58,7 +58,6 @@ class Site:
         self.folder = folder
         for field in ("username", "password", "realm", "client_id", "client_secret"):
             (folder / field).write_text(getattr(LOGIN, field), encoding="utf-8")
-        self.observed: list[tuple[str, str]] = []
         self.provider = self._opened(api, chosen)
 
     def _opened(self, api: Api, chosen: ManagerSettings) -> Provider:
@@ -75,7 +74,6 @@ class Site:
             sleep=self.sleep,
             random=Random(1),
             transport=ManagerTransport(self.manager, step=self.time.step, sleep=self.sleep),
-            observe=lambda call, seconds, outcome: self.observed.append((call, outcome)),
         )
         return open_provider(settings, outside)
 
@@ -92,10 +90,6 @@ class Site:
 
     def seen(self, name: str) -> list[Seen]:
         return [one for one in self.manager.seen if one.name == name]
-
-    def attach(self, node: str, model: str) -> None:
-        self.fabric.attach(node, model, lambda answer: None)
-        self.sleep(10)
 
     def survey(self, *models: PoolModel, round: int = 0) -> list[Answer]:
         answers: list[Answer] = []
