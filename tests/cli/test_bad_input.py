@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 import sqlite3
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from dds_adapters.sql import Database
-from dds_commands.replaying import sealed
 from dds_commands.screen import harmless
-from dds_commands.sources import Recording
-from dds_core.events import PolicyChanged
-from dds_core.log import fixed_salts
-from dds_core.scaler.events import AttachOrdered
-from dds_core.scaler.policy import Policy
 from dds_migrations import VERSION_TABLE
 from tests.support.commands import FIRST_ATTACH, TWO_CLAIMS, dds, fine, log_of, refused
 
@@ -105,13 +97,6 @@ def test_a_changed_event_ends_with_2_and_its_position(export: Path) -> None:
     assert f"position {number}: " in refused("replay", str(export), "--verify", code=2)
 
 
-def test_a_swapped_event_ends_with_2_and_its_position(export: Path) -> None:
-    lines = export.read_bytes().splitlines(keepends=True)
-    lines[30], lines[31] = lines[31], lines[30]
-    export.write_bytes(b"".join(lines))
-    assert "position 30: position 31 stands here" in refused("log", "verify", str(export), code=2)
-
-
 def test_a_database_without_tables_or_of_somebody_else(tmp_path: Path) -> None:
     foreign = tmp_path / "foreign.db"
     with sqlite3.connect(foreign) as connection:
@@ -166,41 +151,6 @@ def test_an_unreachable_server_keeps_the_password_to_itself() -> None:
 def test_urls_that_are_none() -> None:
     assert "not known" in refused("db", "check", "mysql://h/d")
     assert "SQLite log needs a file" in refused("db", "check", "sqlite://")
-
-
-def test_an_edited_policy_with_its_chain_made_anew_is_found(tmp_path: Path) -> None:
-    """Whoever can write the log can make its hashes again; the decisions still have to follow from the facts."""
-    recording = Recording(FIRST_ATTACH)
-    steps = list(recording.steps())
-    at = next(n for n, step in enumerate(steps) if isinstance(step.fact, PolicyChanged))
-    changed = PolicyChanged(policy={**Policy().model_dump(mode="json"), "hand_over": "clear"})
-    steps[at] = steps[at]._replace(fact=changed)
-    database = str(tmp_path / "log.db")
-    fine("db", "upgrade", database)
-    groups = (step.group(number) for number, step in enumerate(steps))
-    with Database(f"sqlite:///{database}") as opened:
-        opened.import_log(sealed("first_attach/scaler", "c", groups, 0, fixed_salts(b"forged")))
-    assert re.search(r"first at position \d+", refused("log", "verify", "--format", "json", database, code=2))
-
-
-def test_one_changed_decision_is_found_though_the_chain_holds(tmp_path: Path) -> None:
-    recording = Recording(FIRST_ATTACH)
-    steps = list(recording.steps())
-    place, order = next(
-        (n, event) for n, step in enumerate(steps) for event, _ in step.caused if isinstance(event, AttachOrdered)
-    )
-    caused = [(replace(order, size=2) if event is order else event, cause) for event, cause in steps[place].caused]
-    position = 2 + sum(1 + len(step.caused) for step in steps[:place]) + 1
-    position += [event for event, _ in steps[place].caused].index(order)
-    steps[place] = steps[place]._replace(caused=caused)
-    database = str(tmp_path / "log.db")
-    fine("db", "upgrade", database)
-    groups = (step.group(number) for number, step in enumerate(steps))
-    with Database(f"sqlite:///{database}") as opened:
-        opened.import_log(sealed("first_attach/scaler", "c", groups, 0, fixed_salts(b"forged")))
-    done = dds("log", "verify", database)
-    assert done.exit_code == 2
-    assert f"position {position}: expected AttachOrdered" in done.stdout
 
 
 def test_a_name_in_an_error_or_in_a_style_of_its_own_is_shown_as_its_codes() -> None:

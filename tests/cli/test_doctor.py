@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from dds_adapters.kubernetes import rbac
-from dds_adapters.sql import Database, upgrade
+from dds_adapters.sql import upgrade
 from dds_lab.actors.fabric import Fabric, FabricSettings, Pool
 from dds_lab.api.gates import Gates
 from dds_lab.api.requests import MASTERS, User
@@ -160,9 +160,8 @@ def test_both_sides_are_looked_at_where_a_fabric_is_named(kubeconfig: str, log: 
     assert [one["what"] for one in found if one["check"] == "log"][-1].endswith("has no log cluster/publisher yet")
 
 
-@pytest.mark.parametrize("certificate", ["expired", "other_name", "unknown_authority"])
-def test_a_manager_that_is_not_trusted(certificate: str, kubeconfig: str, log: str, tmp_path: Path) -> None:
-    with manager(tmp_path / "secret", certificate) as told:
+def test_a_manager_that_is_not_trusted(kubeconfig: str, log: str, tmp_path: Path) -> None:
+    with manager(tmp_path / "secret", "unknown_authority") as told:
         found = examined("--kubeconfig", kubeconfig, "--log", log, *told, code=1)
     wrong = dict(errors(found))
     assert "the certificate is not trusted" in wrong["fabric certificate"]
@@ -253,15 +252,6 @@ def test_a_token_that_nobody_knows(kubeconfig: str, log: str) -> None:
     assert "never-given-out" not in json.dumps(found)
 
 
-def test_a_user_without_permissions(kubeconfig: str, log: str) -> None:
-    found = examined("--kubeconfig", kubeconfig, "--context", "nobody", "--log", log, code=1)
-    assert {check for check, _ in errors(found)} == {"permissions"}
-    assert any(
-        what.startswith("watch is not possible without: list resourceclaims.resource.k8s.io")
-        for _, what in errors(found)
-    )
-
-
 def test_nobody_answers(tmp_path: Path, log: str, kubeconfig: str) -> None:
     shape: Any = yaml.safe_load(Path(kubeconfig).read_text())
     shape["clusters"][0]["cluster"]["server"] = "http://127.0.0.1:1"
@@ -280,9 +270,8 @@ def test_a_kubeconfig_that_is_not_there(tmp_path: Path, log: str) -> None:
 # -- other clusters ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", ["1.34", "1.35"])
-def test_an_older_server_that_drops_the_fields(version: str, tmp_path: Path, log: str) -> None:
-    server = ApiServer(gates=Gates.for_version(version), now=wall, random=Random(1))
+def test_an_older_server_that_drops_the_fields(tmp_path: Path, log: str) -> None:
+    server = ApiServer(gates=Gates.for_version("1.35"), now=wall, random=Random(1))
     with serving(server, Credentials(USERS), tls=False) as served:
         found = examined("--kubeconfig", served.kubeconfig(tmp_path / "other"), "--log", log, code=1)
     assert ("binding conditions", "the API server drops bindingConditions and bindingFailureConditions of a slice without a word") in errors(found)  # fmt: skip  # noqa: E501
@@ -316,13 +305,6 @@ def test_a_log_that_was_not_migrated(kubeconfig: str, tmp_path: Path) -> None:
     path.touch()
     ((check, what),) = errors(examined("--kubeconfig", kubeconfig, "--log", str(path), code=1))
     assert (check, "holds no event log yet" in what) == ("log", True)
-
-
-def test_a_log_of_another_cluster(kubeconfig: str, log: str) -> None:
-    with Database(f"sqlite:///{log}") as database:
-        database.open_log("cluster/scaler", cluster="uid-of-another", recorded_at=wall())
-    ((check, what),) = errors(examined("--kubeconfig", kubeconfig, "--log", log, code=1))
-    assert (check, "belongs to another cluster" in what) == ("log", True)
 
 
 def test_a_policy_that_is_not_valid(kubeconfig: str, log: str, tmp_path: Path) -> None:

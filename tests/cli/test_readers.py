@@ -216,8 +216,8 @@ def test_a_replay_writes_where_a_source_is_named_and_else_reads(log: str, tmp_pa
 
 
 @pytest.mark.parametrize(("command", "first"), [("claims", "claim"), ("devices", "device")])
-def test_rows_are_sorted_and_limited(command: str, first: str) -> None:
-    args = (command, str(RECORDINGS / "burst.jsonl.gz"), "--until", "400")
+def test_rows_are_sorted_and_limited(command: str, first: str, tmp_path: Path) -> None:
+    args = (command, log_of(str(RECORDINGS / "burst.jsonl.gz"), tmp_path), "--until", "400")
     whole = json.loads(fine(*args, "--json"))
     assert len(whole) > 8
     orders = {"name": first, "since": "since", "node": "node", "state": "state"}

@@ -242,8 +242,8 @@ def test_those_that_have_ended_are_shown_too(log: str) -> None:
         assert [one["state"] for one in json.loads(fine("devices", source, "--all", "--json"))] == ["", ""]
 
 
-def test_they_are_sorted_limited_and_chosen_by_any_subject() -> None:
-    source = str(RECORDINGS / "burst.jsonl.gz")
+def test_they_are_sorted_limited_and_chosen_by_any_subject(tmp_path: Path) -> None:
+    source = log_of(str(RECORDINGS / "burst.jsonl.gz"), tmp_path)
     rows = json.loads(fine("claims", source, "--all", "--sort", "waited", "--json"))
     waits = [row["waited_seconds"] for row in rows]
     assert waits == sorted(waits, reverse=True) and len(rows) == 40

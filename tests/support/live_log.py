@@ -1,20 +1,17 @@
-"""Logs of processes that run over HTTP: opened when the process asks, out of reach when the test says so."""
+"""Logs of processes that run over HTTP: opened when the process asks."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from dds_adapters.sql import Database, upgrade
 from dds_core.component import COMPONENTS
-from dds_core.errors import LogUnreachable
-from dds_core.log import Envelope, EventLog, Group
+from dds_core.log import Envelope, EventLog
 from dds_core.replay import verify
 
 
@@ -26,42 +23,16 @@ def database(tmp_path: Path) -> Iterator[Database]:
         yield database
 
 
-class Cut:
-    """A log that is out of reach for as long as `away` is set."""
-
-    def __init__(self) -> None:
-        self.away = threading.Event()
-        self.log: EventLog
-
-    def append(
-        self, groups: Sequence[Group], *, epoch: int, recorded_at: int, expected: Mapping[str, int] | None = None
-    ) -> list[Envelope]:
-        if self.away.is_set():
-            raise LogUnreachable("does not answer", where="the test's log")
-        return self.log.append(groups, epoch=epoch, recorded_at=recorded_at, expected=expected)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.log, name)
-
-
 class Opened:
     """Opens the log when the process asks for it; the test may read it at any time."""
 
-    def __init__(self, database: Database, cut: Cut | None = None, *, component: str = "scaler") -> None:
+    def __init__(self, database: Database, *, component: str = "scaler") -> None:
         self.database = database
-        self.cut = cut
-        self.times = 0
-        """How often it was opened."""
         self._component = component
         self._name = f"lab/{component}"
 
     def __call__(self, uid: str) -> EventLog:
-        self.times += 1
-        log = self.database.open_log(self._name, cluster=uid, recorded_at=time.time_ns() // 1000)
-        if self.cut is None:
-            return log
-        self.cut.log = log
-        return self.cut
+        return self.database.open_log(self._name, cluster=uid, recorded_at=time.time_ns() // 1000)
 
     @property
     def log(self) -> EventLog:

@@ -80,10 +80,8 @@ def our_publisher(
     open_log: Callable[[str], EventLog],
     provider: Provider,
     policy: Callable[[], PublishPolicy] = lambda: PUBLISH,
-    settings: LiveSettings | None = None,
-    interval: float = QUICKLY,
 ) -> Running[PoolState]:
     """Our publisher, in a thread of this process, for as long as a block lasts."""
-    settings = settings or LiveSettings(identity="test", lease_name="dds-publisher", health=None, metrics=None)
-    make = make_publisher("test", provider, config_namespace=settings.config_namespace, interval=interval)
+    settings = LiveSettings(identity="test", lease_name="dds-publisher", health=None, metrics=None)
+    make = make_publisher("test", provider, config_namespace=settings.config_namespace, interval=QUICKLY)
     return Running(lambda troubles: Process(settings, cluster, open_log, policy, make, observer=troubles))

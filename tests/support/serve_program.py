@@ -12,7 +12,6 @@ import signal
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -45,11 +44,10 @@ class Program:
         folder: Path,
         policy: BaseModel,
         *options: str,
-        limit: Callable[[], None] | None = None,
+        before: tuple[str, ...] = (),
         command: str = "serve",
     ) -> None:
-        """`log` is a URL or a path, `limit` is called in the process before the program begins. `policy` is the
-        command's."""
+        """`log` is a URL or a path, `before` a program that starts ours, `policy` the command's."""
         number = len(list(folder.glob("said-*.jsonl")))
         written = folder / f"policy-{number}.json"
         written.write_text(policy.model_dump_json(), encoding="utf-8")
@@ -58,10 +56,7 @@ class Program:
         where = ("--kubeconfig", str(lab.kubeconfig))
         with self.said.open("w") as said:
             self.process = subprocess.Popen(
-                [str(PROGRAM), command, *where, *settings, *HERE, *options],
-                stderr=said,
-                env=environment(),
-                preexec_fn=limit,
+                [*before, str(PROGRAM), command, *where, *settings, *HERE, *options], stderr=said, env=environment()
             )
 
     def __enter__(self) -> Self:

@@ -15,7 +15,6 @@ import pytest
 
 from dds_adapters.fabric import (
     Api,
-    FabricAway,
     FabricDenied,
     FabricOdd,
     FabricRefused,
@@ -25,7 +24,7 @@ from dds_adapters.fabric import (
     Provider,
     open_provider,
 )
-from dds_adapters.fabric.survey import Answer, LimitsAnswer, MachinesAnswer, NoAnswer, StockAnswer, survey
+from dds_adapters.fabric.survey import Answer, LimitsAnswer, NoAnswer, StockAnswer, survey
 from dds_core.publisher.model import FreeDevice, Limit, Machine, PoolModel, Stock
 from dds_lab.actors.fabric import Fabric, Pool
 from dds_lab.actors.fabric import FabricSettings as FabricOfLab
@@ -59,7 +58,6 @@ class Site:
         self.folder = folder
         for field in ("username", "password", "realm", "client_id", "client_secret"):
             (folder / field).write_text(getattr(LOGIN, field), encoding="utf-8")
-        self.observed: list[tuple[str, str]] = []
         self.provider = self._opened(api, chosen)
 
     def _opened(self, api: Api, chosen: ManagerSettings) -> Provider:
@@ -76,7 +74,6 @@ class Site:
             sleep=self.sleep,
             random=Random(1),
             transport=ManagerTransport(self.manager, step=self.time.step, sleep=self.sleep),
-            observe=lambda call, seconds, outcome: self.observed.append((call, outcome)),
         )
         return open_provider(settings, outside)
 
@@ -93,10 +90,6 @@ class Site:
 
     def seen(self, name: str) -> list[Seen]:
         return [one for one in self.manager.seen if one.name == name]
-
-    def attach(self, node: str, model: str) -> None:
-        self.fabric.attach(node, model, lambda answer: None)
-        self.sleep(10)
 
     def survey(self, *models: PoolModel, round: int = 0) -> list[Answer]:
         answers: list[Answer] = []
@@ -128,39 +121,6 @@ def nec(tmp_path: Path) -> Iterator[Site]:
 
 
 # -- id manager --------------------------------------------------------------------------------------------------------
-
-
-def test_d10_the_login_is_a_form_whose_values_survive_whatever_is_in_them(fm: Site) -> None:
-    fm.provider.machines()
-    [login] = fm.seen("token")
-    assert (login.method, login.status) == ("POST", 200)
-    assert login.path == f"/id_manager/realms/{LOGIN.realm}/protocol/openid-connect/token"
-    assert login.headers["content-type"] == "application/x-www-form-urlencoded"
-    assert {key: value for key, value in login.form.items() if value != "…"} == {
-        "client_id": LOGIN.client_id,
-        "username": LOGIN.username,
-        "scope": "openid",
-        "response_type": "id_token token",
-        "grant_type": "password",
-    }
-    assert set(login.form) >= {"password", "client_secret"}
-
-
-def test_d10_one_login_lasts_until_thirty_seconds_before_the_token_ends(fm: Site) -> None:
-    for _ in range(9):
-        fm.survey(A100, CXL)
-        fm.sleep(30)
-    assert len(fm.seen("token")) == 1  # 270 seconds of 300
-    fm.survey(A100)
-    assert len(fm.seen("token")) == 2
-
-
-def test_a_token_that_is_refused_costs_one_more_login(fm: Site) -> None:
-    fm.provider.machines()
-    fm.manager.forget_tokens()
-    assert len(fm.provider.machines()) == 4
-    assert len(fm.seen("token")) == 2
-    assert [one.status for one in fm.seen("machines")] == [200, 401, 200]
 
 
 def test_tokens_that_are_never_good_are_not_asked_for_again_and_again(fm: Site) -> None:
@@ -227,16 +187,6 @@ def test_d11_free_devices_are_asked_for_by_model_and_its_own_resource_type(fm: S
     assert json.loads(gpu.query["condition"]) == {"column": "model", "operator": "eq", "value": A100.model}
 
 
-def test_what_is_attached_is_not_free(fm: Site) -> None:
-    machine = fm.machine("w-1")
-    fm.attach("w-2", A100.model)
-    assert fm.provider.stock(machine, A100).free == 2
-
-
-def test_the_fabric_manager_knows_no_limits(fm: Site) -> None:
-    assert fm.provider.limits(fm.machine("w-1"), [A100]) is None
-
-
 def test_each_try_has_a_request_id_of_its_own_which_errors_name(fm: Site) -> None:
     fm.manager.faults.add(Fault("error", frozenset({"machines"}), code=500))
     with pytest.raises(FabricRefused) as caught:
@@ -301,52 +251,7 @@ def test_cdim_names_machines_and_free_devices(nec: Site) -> None:
     assert "authorization" not in resources.headers
 
 
-def test_cdim_devices_that_are_in_a_node_are_not_free_and_broken_ones_not_healthy(nec: Site) -> None:
-    machine = nec.machine("w-1")
-    nec.attach("w-1", CXL.model)
-    broken = nec.fabric.pool("0", CXL.model)[0]
-    nec.fabric.drop(broken.serial, "a fan stands still")
-    nec.provider.machines()
-    stock = nec.provider.stock(machine, CXL)
-    assert stock.devices is not None
-    assert (stock.free, len(stock.devices)) == (3, 4)
-    assert [one.id for one in stock.devices if not one.healthy] == [broken.resource]
-    assert nec.provider.limits(machine, [CXL]) is None
-
-
 # -- rounds ------------------------------------------------------------------------------------------------------------
-
-
-def test_a_round_asks_once_per_fabric_and_model(fm: Site) -> None:
-    answers = fm.survey(A100, CXL)
-    assert isinstance(answers[0], MachinesAnswer)
-    counts = {(one.stock.fabric, one.stock.model): one.stock.free for one in answers if isinstance(one, StockAnswer)}
-    assert counts == {("0", A100.model): 3, ("1", A100.model): 200, ("0", CXL.model): 5, ("1", CXL.model): 0}
-    assert len(fm.seen("available")) == 4
-    assert not any(isinstance(one, NoAnswer) for one in answers)
-
-
-def test_d07_rounds_ask_by_way_of_one_machine_after_the_other(fm: Site) -> None:
-    for round in range(4):
-        fm.survey(A100, round=round)
-    asked = [one.path.split("/")[5] for one in fm.seen("available")]
-    assert sorted(asked) == sorted([fm.uuid("w-1"), fm.uuid("w-2")] * 2 + [fm.uuid("w-3")] * 4)
-
-
-def test_an_answer_of_another_fabric_is_an_error_of_that_machine(fm: Site) -> None:
-    fm.manager.faults.add(Fault("other_fabric", frozenset({"available"}), times=1))
-    answers = fm.survey(A100)
-    assert {one.stock.fabric for one in answers if isinstance(one, StockAnswer)} == {"0", "1"}
-    assert len(fm.seen("available")) == 3
-
-
-def test_d08_a_fabric_that_cannot_be_asked_leaves_the_others_alone(fm: Site) -> None:
-    fm.manager.faults.add(
-        Fault("odd", frozenset({"available"}), times=2, odd="missing", field="reserved_res_num_per_fabric")
-    )
-    answers = fm.survey(A100)
-    assert [one.of for one in answers if isinstance(one, NoAnswer)] == [f"stock/0/{A100.model}"]
-    assert [one.stock.fabric for one in answers if isinstance(one, StockAnswer)] == ["1"]
 
 
 # -- troubles ----------------------------------------------------------------------------------------------------------
@@ -358,13 +263,6 @@ def test_a_busy_manager_is_asked_again_when_it_wishes(fm: Site) -> None:
     began = fm.time.now()
     assert len(fm.provider.machines()) == 4
     assert 14 <= (fm.time.now() - began) / MICROSECONDS < 16
-
-
-@pytest.mark.parametrize("kind", ["error", "cut", "away"])
-def test_what_passes_by_itself_is_not_told(fm: Site, kind: Any) -> None:
-    fm.manager.faults.add(Fault(kind, frozenset({"machines", "available"}), times=2))
-    answers = fm.survey(A100)
-    assert not any(isinstance(one, NoAnswer) for one in answers)
 
 
 def test_a_call_ends_in_its_time_whatever_the_manager_does(fm: Site) -> None:
@@ -410,19 +308,6 @@ def test_each_call_has_the_time_of_its_api(tmp_path: Path, api: Api, call: str, 
     site.provider.close()
 
 
-def test_a_manager_that_is_away_is_not_asked_everything(fm: Site) -> None:
-    known = fm.provider.machines()
-    fm.manager.faults.add(Fault("away"))
-    answers: list[Answer] = []
-    survey(fm.provider, [A100, CXL], 0, answers.append, lambda: False, known=known)
-    assert [one.of for one in answers if isinstance(one, NoAnswer)] == [
-        "machines",
-        f"stock/0/{A100.model}",
-        f"stock/1/{A100.model}",
-    ]
-    assert all(isinstance(one, NoAnswer) and isinstance(one.error, FabricAway) for one in answers)
-
-
 @pytest.mark.parametrize("odd", ["types", "missing", "html", "truncated", "null", "list"])
 @pytest.mark.parametrize(
     ("call", "field"),
@@ -440,34 +325,11 @@ def test_an_odd_answer_names_call_field_and_request(fm: Site, odd: Any, call: st
     assert "<html>" not in text and "Gateway" not in text
 
 
-def test_answers_without_a_body(fm: Site) -> None:
-    fm.manager.faults.add(Fault("empty", frozenset({"machines"})))
-    with pytest.raises(FabricOdd, match="the answer is not JSON"):
-        fm.provider.machines()
-
-
-def test_ten_thousand_devices(fm: Site, nec: Site, cm: Site) -> None:
-    for site in (fm, cm, nec):
-        site.manager.faults.add(Fault("huge", frozenset({"machines", "available", "node", "nodegroup", "resources"})))
-    assert len(fm.machine("w-1").uuid) == 36
-    assert fm.provider.stock(Machine(fm.uuid("w-1"), "", "0"), A100).free == 10_000
-    assert cm.provider.limits(cm.machine("w-1"), [A100]) == {A100.model: Limit(4, 1)}
-    example = PoolModel(0, "A100 40G", "a", "d")
-    stock = nec.provider.stock(Machine(nec.uuid("w-1"), "", "0"), example)
-    assert stock.devices is not None and len(stock.devices) == stock.free > 9_000
-
-
 def test_ten_thousand_node_groups_are_not_asked_for(cm: Site) -> None:
     cm.manager.faults.add(Fault("huge", frozenset({"nodegroups"})))
     with pytest.raises(FabricOdd, match="field nodegroups is not as expected"):
         cm.provider.limits(cm.machine("w-1"), [A100])
     assert cm.seen("nodegroup") == []
-
-
-def test_each_try_is_observed(fm: Site) -> None:
-    fm.manager.faults.add(Fault("error", frozenset({"machines"}), times=1, code=502))
-    fm.provider.machines()
-    assert fm.observed == [("im.token", "200"), ("fm.machines", "502"), ("fm.machines", "200")]
 
 
 # -- over the wire -----------------------------------------------------------------------------------------------------
@@ -504,16 +366,6 @@ def test_a_round_over_the_wire(tmp_path: Path, api: Api) -> None:
     limits = [one.limits for one in answers if isinstance(one, LimitsAnswer)]
     assert counts[("0", A100.model)] == (203 if api == "nec" else 3)
     assert limits == [{A100.model: Limit(4, 1)} if api == "cm" else None] * 2
-
-
-@pytest.mark.parametrize("certificate", ["expired", "other_name", "unknown_authority"])
-def test_a_manager_whose_certificate_does_not_match_is_sent_nothing(tmp_path: Path, certificate: Any) -> None:
-    with serving_manager(made("fm"), certificate=certificate) as served:
-        provider = client_of(served, "fm", tmp_path)
-        with pytest.raises(FabricAway, match="the manager's certificate is not trusted"):
-            provider.machines()
-        provider.close()
-        assert not served.manager.seen
 
 
 def test_answers_that_come_late_or_not_at_all_over_the_wire(tmp_path: Path) -> None:

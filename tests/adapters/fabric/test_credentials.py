@@ -137,7 +137,8 @@ def test_the_login_sends_every_value_whole(tmp_path: Path) -> None:
         "response_type": "id_token token",
         "grant_type": "password",
     }
-    assert "/realms/r%20m%2F%C3%BC/protocol/" in str(request.url)
+    assert request.url.raw_path.endswith(b"/id_manager/realms/r%20m%2F%C3%BC/protocol/openid-connect/token")
+    assert (request.method, request.headers["content-type"]) == ("POST", "application/x-www-form-urlencoded")
 
 
 @pytest.mark.parametrize(

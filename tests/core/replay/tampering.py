@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from dds_core.log import Anchor, Envelope
+from dds_core.log import Envelope
 from dds_core.log.chain import digest_of, hash_of
-from dds_core.log.codec import FORMAT, Closing, Heading, encode_anchor, encode_closing, encode_envelope, encode_heading
+from dds_core.log.codec import FORMAT, Closing, Heading, encode_closing, encode_envelope, encode_heading
 from dds_core.log.envelope import GENESIS
 from tests.core.golden.replays import CLUSTER
 
@@ -85,10 +85,4 @@ def write_file(path: Path, rows: Sequence[Envelope]) -> str:
     heading = Heading(FORMAT, first.log, CLUSTER, "scaler", first.position - 1, last.position)
     lines = [encode_heading(heading), *map(encode_envelope, rows)]
     path.write_bytes(b"\n".join([*lines, encode_closing(Closing(last.position, last.hash.hex()))]) + b"\n")
-    return str(path)
-
-
-def write_anchor(path: Path, row: Envelope) -> str:
-    """An anchor at `row`, kept elsewhere."""
-    path.write_bytes(encode_anchor(Anchor(row.log, row.position, row.hash)) + b"\n")
     return str(path)

@@ -31,15 +31,6 @@ def test_b18_whoever_names_whom_and_whoever_comes_first(models: tuple[object, ..
     assert not world.events(e.AttachOrdered)
 
 
-def test_b18_a_claim_for_both_fails_at_once() -> None:
-    world = World("attach", models=A_NAMES_H, scan_interval_seconds=0)
-    world.node("node0")
-    for model in (A100, H100):
-        world.pool(model, 4)
-    world.waits("train", "node0", (A100, 1), (H100, 1))
-    assert world.only(e.ClaimFailed).reason == "Coexistence"
-
-
 @pytest.mark.parametrize("models", [A_NAMES_H, H_NAMES_A], ids=["first names second", "second names first"])
 @pytest.mark.parametrize("first", [A100, H100], ids=["A100 first", "H100 first"])
 def test_b18_two_claims_that_are_looked_at_together(models: tuple[object, ...], first: Model) -> None:

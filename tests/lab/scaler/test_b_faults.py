@@ -298,12 +298,12 @@ def test_b28_users_read_of_it_in_kubernetes_events() -> None:
 
 def test_b28_a_stop_finishes_the_writes_that_run(tmp_path: Path) -> None:
     """The answer to the order comes late: the stop waits for it, and its outcome is in the log."""
-    late = WireFault(action="slow", wait=fixed(3.0), verbs=("create",), resources=("composabilityrequests",))
+    late = WireFault(action="slow", wait=fixed(12.0), verbs=("create",), resources=("composabilityrequests",))
     scenario = without_scaler(find("first_attach")).model_copy(update={"faults": Faults(wire=(late,))})
     url = f"sqlite:///{tmp_path}/log.sqlite3"
     upgrade(url)
     logs: list[EventLog] = []
-    with Database(url) as database, LiveLab(scenario, tmp_path, speed=1.0) as lab:
+    with Database(url) as database, LiveLab(scenario, tmp_path, speed=4.0) as lab:
 
         def opened(uid: str) -> EventLog:
             logs.append(database.open_log("lab/scaler", cluster=uid, recorded_at=time.time_ns() // 1000))

@@ -52,7 +52,7 @@ def test_a_scenario_ends_as_it_should(name: str) -> None:
 
 
 def test_so_does_the_longest_on_a_log_that_lasts(tmp_path: Path) -> None:
-    """The others are played on SQLite and PostgreSQL over HTTP (tests/realtime/scaler/test_scenarios_over_http.py)."""
+    """Some others are played on SQLite and PostgreSQL over HTTP (tests/realtime/scaler/test_scenarios_over_http.py)."""
     url = f"sqlite:///{tmp_path}/log.db"
     sql.upgrade(url)
     with sql.Database(url) as database:

@@ -203,6 +203,28 @@ def test_every_object_has_its_own_name_and_place(name: str) -> None:
     assert names == {"dds", *(f"dds-{one}" for one in ("publisher", "autoscaler") if one in VARIANTS[name])}
 
 
+BESIDE = {"publisher": PUBLISHES["publisher on postgres"], "autoscaler": AUTOSCALERS["autoscaler on postgres"]}
+
+
+@pytest.mark.parametrize("component", BESIDE)
+def test_a_component_beside_the_scaler_is_there_if_it_is_wanted_and_nothing_of_the_others_selects_its_pods(
+    component: str,
+) -> None:
+    assert not any(component in one["metadata"]["name"] for one in manifests())
+    found = manifests(BESIDE[component])
+    made = of_kind(found, "Deployment")
+    pods = {one["metadata"]["name"]: one["spec"]["template"]["metadata"]["labels"] for one in made}
+    assert pods.keys() == {"dds", f"dds-{component}"}
+    for kind in ("Service", "NetworkPolicy", "PodDisruptionBudget", "Deployment", "ServiceMonitor"):
+        for one in of_kind(found, kind):
+            chosen = one["spec"].get("podSelector") or one["spec"]["selector"]
+            chosen = chosen.get("matchLabels", chosen)
+            hit = [name for name, labels in pods.items() if chosen.items() <= labels.items()]
+            assert hit == [f"dds-{component}" if component in one["metadata"]["name"] else "dds"], one["metadata"][
+                "name"
+            ]
+
+
 def _paths(values: Any, schema: Any, place: str = "") -> Iterator[str]:
     for name, value in values.items():
         here = f"{place}.{name}".lstrip(".")

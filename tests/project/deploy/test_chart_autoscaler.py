@@ -24,24 +24,6 @@ from tests.support.roles import ALL_OF_AUTOSCALER, AUTOSCALER_POWERS, NOTHING, a
 NAME = "dds-autoscaler"
 
 
-def test_by_default_there_is_none() -> None:
-    assert not any("autoscaler" in one["metadata"]["name"] for one in manifests())
-
-
-def test_it_has_its_own_pods_that_nothing_of_the_others_selects() -> None:
-    found = manifests(AUTOSCALERS["autoscaler on postgres"])
-    pods = {
-        one["metadata"]["name"]: one["spec"]["template"]["metadata"]["labels"] for one in of_kind(found, "Deployment")
-    }
-    assert pods.keys() == {"dds", NAME}
-    for kind in ("Service", "NetworkPolicy", "PodDisruptionBudget", "Deployment", "ServiceMonitor"):
-        for one in of_kind(found, kind):
-            chosen = one["spec"].get("podSelector") or one["spec"]["selector"]
-            chosen = chosen.get("matchLabels", chosen)
-            hit = [name for name, labels in pods.items() if chosen.items() <= labels.items()]
-            assert hit == [NAME if "autoscaler" in one["metadata"]["name"] else "dds"], one["metadata"]["name"]
-
-
 @pytest.mark.parametrize("name", AUTOSCALERS)
 def test_dds_autoscale_knows_every_argument_and_variable(name: str) -> None:
     container = _container(AUTOSCALERS[name], NAME)

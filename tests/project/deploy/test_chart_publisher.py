@@ -43,24 +43,6 @@ def _variables(container: dict[str, Any]) -> dict[str, str]:
     return {one["name"]: one["value"] for one in container["env"] if "value" in one}
 
 
-def test_by_default_there_is_none() -> None:
-    assert not any("publisher" in one["metadata"]["name"] for one in manifests())
-
-
-def test_it_has_its_own_pods_that_nothing_of_the_scalers_selects() -> None:
-    found = manifests(PUBLISHES["publisher on postgres"])
-    made = of_kind(found, "Deployment")
-    pods = {one["metadata"]["name"]: one["spec"]["template"]["metadata"]["labels"] for one in made}
-    assert pods.keys() == {"dds", NAME}
-    for kind in ("Service", "NetworkPolicy", "PodDisruptionBudget", "Deployment"):
-        for one in of_kind(found, kind):
-            spec = one["spec"]
-            chosen = spec.get("podSelector") or spec["selector"]
-            chosen = chosen.get("matchLabels", chosen)
-            hit = [name for name, labels in pods.items() if chosen.items() <= labels.items()]
-            assert hit == [NAME if "publisher" in one["metadata"]["name"] else "dds"], one["metadata"]["name"]
-
-
 @pytest.mark.parametrize("name", PUBLISHES)
 def test_the_fabric_is_one_that_can_be_asked(name: str) -> None:
     """By the very settings that the pod's environment gives to the commands in it."""

@@ -119,15 +119,3 @@ def test_a_missing_rule_is_noticed_and_ends_nothing(resource: str) -> None:
         run.lab.run(60)
         assert any(resource in one for one in uses.lacked), uses.lacked
         assert run.ours.crashed is None
-
-
-def test_a_write_that_the_policies_refuse_is_noticed() -> None:
-    """The harness itself: it would tell."""
-    uses, clinic = Uses(PUBLISHER_ACCOUNT), DoctorLab()
-    give_roles(clinic.admin, component="publisher")
-    uses.follow(clinic.lab.server)
-    requests = Direct(clinic.lab.server, PUBLISHER_ACCOUNT, GROUPS)
-    foreign = next(one for one in clinic.admin.list("resourceslices") if "nodeName" not in one["spec"])
-    name = foreign["metadata"]["name"]
-    assert requests.ask("DELETE", f"/apis/resource.k8s.io/v1/resourceslices/{name}").code == 422
-    assert any("may change and delete only" in one for one in uses.denied)

@@ -20,7 +20,7 @@ from dds_adapters.kubernetes.lease.state import Phase
 from dds_lab.faults.wire import Action, Lost, Refuse, Rule, Slow
 from dds_lab.latency import Fixed
 from tests.support.contenders import LASTING, LEASE, NAMES, NAMESPACE, QUICK, Arena, arena
-from tests.support.http_server import Asked, Said, http_server
+from tests.support.http_server import Said, http_server
 
 FOREVER = Slow(Fixed(600))
 WRITES = ("update", "create")
@@ -76,20 +76,6 @@ def test_what_strikes_every_third_request_unseats_nobody(tmp_path: Path) -> None
         assert [place.losses for place in places] == [[]] * len(places)
 
 
-def test_writes_whose_answers_are_all_lost_are_found_and_counted(tmp_path: Path) -> None:
-    """It is read back that they were made: to lead at all, and then to go on."""
-    with arena(tmp_path) as place:
-        place.strike(Rule(Lost(), users=("a",), verbs=WRITES))
-        leader = place.contender("a", LASTING)
-        assert leader.lead(20)
-        other = place.contender("b", LASTING)
-        certain_until = steady() + leader.remaining()
-        place.until(lambda: steady() + leader.remaining() > certain_until + 2)
-        assert leader.phase is Phase.LEADING
-        assert (place.spec()["holderIdentity"], other.phase) == ("a", Phase.STANDBY)
-        assert any("no answer" in line for _, line in place.told)
-
-
 def test_who_is_cut_off_knows_it_before_another_leads(tmp_path: Path) -> None:
     """Each way to be cut off alone. That never two lead is watched by the arena."""
     faults: tuple[Action, ...] = (FOREVER, Refuse(500), Lost(), Refuse(409))
@@ -116,21 +102,6 @@ def test_who_is_cut_off_knows_it_before_another_leads(tmp_path: Path) -> None:
             assert [name for name, _ in place.losses].count("a") == 1, "told once"
 
 
-def test_a_server_away_for_all_costs_the_lease_and_nothing_else(tmp_path: Path) -> None:
-    with arena(tmp_path) as place:
-        leader = place.contender("a")
-        assert leader.lead(20)
-        other = place.contender("b")
-        place.strike(Rule(Refuse(503)))
-        place.until(lambda: leader.lost is not None)
-        time.sleep(QUICK.duration)
-        assert place.leader() == ""
-        place.strike()
-        assert other.lead(20)
-        assert not leader.stop(), "what is lost cannot be given up"
-        assert place.spec()["holderIdentity"] == "b"
-
-
 def test_a_deleted_lease_is_made_anew_by_its_leader(tmp_path: Path) -> None:
     with arena(tmp_path) as place:
         leader = place.contender("a", LASTING)
@@ -142,40 +113,6 @@ def test_a_deleted_lease_is_made_anew_by_its_leader(tmp_path: Path) -> None:
             place.until(lambda: place.spec().get("holderIdentity") == "a")
         assert leader.phase is Phase.LEADING
         assert other.phase is Phase.STANDBY
-
-
-def test_a_lease_that_is_not_there_is_made_and_led_after_its_duration(tmp_path: Path) -> None:
-    with arena(tmp_path) as place:
-        place.delete()
-        before = steady()
-        elector = place.contender("a")
-        place.until(lambda: place.spec().get("holderIdentity") == "a")
-        assert elector.lead(20)
-        assert steady() - before >= QUICK.duration
-
-
-def test_a_foreign_holder_that_is_gone_is_followed_and_its_object_kept(tmp_path: Path) -> None:
-    with arena(tmp_path) as place:
-        place.put({"holderIdentity": "other", "leaseDurationSeconds": 3, "leaseTransitions": 7}, labels={"team": "x"})
-        before = steady()
-        elector = place.contender("a")
-        place.until(lambda: elector.holder == "other")
-        assert elector.lead(20)
-        assert steady() - before >= 3
-        assert (elector.holder, place.spec()["leaseTransitions"]) == ("a", 8)
-
-
-def test_wall_clocks_ten_minutes_apart_change_nothing(tmp_path: Path) -> None:
-    def wall_off(seconds: int) -> Any:
-        return lambda: time.time_ns() // 1000 + seconds * 1_000_000
-
-    with arena(tmp_path) as place:
-        leader = place.contender("a", LASTING, wall=wall_off(-600))
-        assert leader.lead(20)
-        others = [place.contender("b", LASTING, wall=wall_off(600)), place.contender("c", LASTING)]
-        time.sleep(2)
-        assert leader.phase is Phase.LEADING
-        assert {other.phase for other in others} == {Phase.STANDBY}
 
 
 def test_a_user_without_rights_is_told_what_to_grant(tmp_path: Path) -> None:
@@ -297,26 +234,6 @@ def test_what_is_no_lease_is_neither_taken_nor_stormed(tmp_path: Path) -> None:
             assert len(lines) == 1
             assert "PUT" not in {request.method for request in server.asked}
             assert asked <= seconds / (QUICK.retry_period * 0.8) + 4
-
-
-@pytest.mark.soak
-def test_a_server_that_answers_too_late_for_all_is_given_up_in_time(tmp_path: Path) -> None:
-    """Each request is over before the deadline, though the server never answers."""
-    silent = threading.Event()
-    asked: list[float] = []
-
-    def answer(request: Asked) -> Said:
-        asked.append(time.monotonic())
-        silent.wait(20)
-        return Said(500)
-
-    with http_server(answer) as server:
-        elector = Elector(Cluster(server.kubeconfig(tmp_path / "k")), NAMESPACE, LEASE, "a", QUICK)
-        elector.start()
-        assert not elector.lead(3 * QUICK.renew_deadline)
-        assert len(asked) >= 3
-        silent.set()
-        elector.stop()
 
 
 def test_identities_are_of_one_process() -> None:

@@ -17,7 +17,6 @@ import pytest
 
 from dds_adapters.kubernetes.cluster import Answer, Asking, Cluster, path_of
 from dds_adapters.kubernetes.lease.elector import Elector
-from dds_adapters.kubernetes.write.outbox import MODE_LOWERED
 from dds_adapters.kubernetes.write.tasks import (
     INTERNAL_ERROR,
     MARGIN,
@@ -30,7 +29,7 @@ from dds_adapters.kubernetes.write.tasks import (
     Versions,
 )
 from dds_adapters.kubernetes.write.writer import THREADS, Writer
-from dds_core.events import Event, Superseded, WriteDone, WriteRefused
+from dds_core.events import Event, WriteDone, WriteRefused
 from dds_lab.faults.wire import Action, FaultPlan, Lost, Refuse, Rule, Slow
 from dds_lab.http_frontend import Served, serving
 from dds_lab.latency import Fixed
@@ -195,26 +194,6 @@ def test_what_strikes_every_fifth_request_costs_time_and_nothing_else(tmp_path: 
             all_written(place, each=4)
 
 
-def test_a_server_that_always_fails_is_asked_at_most_ten_times_in_ten_seconds(tmp_path: Path) -> None:
-    """Each fault alone, on everything and on writes alone."""
-    faults: tuple[Action, ...] = (Refuse(429, 0), Refuse(500), Refuse(503), Lost())
-    rules = [Rule(fault, verbs=verbs) for fault in faults for verbs in ((), ("patch",))]
-    with ExitStack() as stack:
-        places = desks(stack, tmp_path, len(rules))
-        for place, rule in zip(places, rules, strict=True):
-            place.strike(rule)
-            place.writer.put([appended(name, 0) for name in NAMES])
-        time.sleep(11)
-        for place, rule in zip(places, rules, strict=True):
-            times = [at for at, method, _ in place.noted.asked if method == "PATCH" or not rule.verbs]
-            assert max(sum(at <= other < at + 10 for other in times) for at in times) <= 10
-            assert len(times) >= (4 if rule.verbs else 8)
-            assert len(place.told) == 1 and place.told[0].endswith("; dds tries again"), "told, once a minute"
-            place.strike()
-        for place in places:
-            all_written(place, each=1)
-
-
 def test_without_leave_nothing_is_sent_and_everything_waits(tmp_path: Path) -> None:
     with desk(tmp_path) as place:
         place.make("map")
@@ -288,29 +267,6 @@ def test_a_write_that_was_held_up_on_its_way_fails_on_what_happened_since(tmp_pa
         place.until(lambda: len(place.facts) == 1)
         assert place.numbers("map") == [7, 1]
         assert place.writer.counts["Appended", "later"] == 1, "the first try met a conflict"
-
-
-def test_a_lower_mode_stops_what_has_not_begun(tmp_path: Path) -> None:
-    with desk(tmp_path) as place:
-        place.make("map")
-        place.left = 0.0
-        place.writer.put([appended("map", 1, needs="detach"), appended("map", 2)])
-        place.writer.limit("attach")
-        place.left = 60.0
-        place.until(lambda: len(place.facts) == 2)
-        assert isinstance(place.facts[0], WriteRefused) and place.facts[0].reason == MODE_LOWERED
-        assert place.numbers("map") == [2]
-
-
-def test_only_the_newest_of_those_that_replace_each_other_is_carried_out(tmp_path: Path) -> None:
-    with desk(tmp_path) as place:
-        place.make("map")
-        place.left = 0.0
-        place.writer.put([appended("map", n, replaces="size of map") for n in range(50)])
-        place.left = 60.0
-        place.until(lambda: len(place.facts) == 50)
-        assert place.numbers("map") == [49]
-        assert Counter(type(fact) for fact in place.facts) == {Superseded: 49, WriteDone: 1}
 
 
 # -- faults of the program ---------------------------------------------------------------------------------------------------

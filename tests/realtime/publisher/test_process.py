@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.fabric.provider import FabricAway, Provider
-from dds_adapters.runtime.serve_settings import LiveSettings
+from dds_adapters.fabric.provider import Provider
 from dds_adapters.sql import Database
-from dds_core.publisher.model import Limit, Machine, PoolModel, Stock
+from dds_core.publisher.model import Machine, PoolModel, Stock
 from dds_lab.shipped import find
 from tests.support.live_lab import LiveLab, eventually
-from tests.support.live_log import Cut, Opened
+from tests.support.live_log import Opened
 from tests.support.live_log import database as database
 from tests.support.live_publisher import (
     PUBLISH,
@@ -45,33 +44,28 @@ def inventory(lab: LiveLab, tmp_path: Path) -> Inventory:
     return Inventory(lab, tmp_path)
 
 
-class Away(Provider):
-    """A provider whose fabric is away for as long as `away` is set."""
+class Hanging(Provider):
+    """A provider whose fabric answers nothing for as long as `hangs` is set."""
 
     def __init__(self, provider: Provider) -> None:
-        self.away = False
+        self.hangs = False
         self.asked = 0
         self._provider = provider
 
     def machines(self) -> Sequence[Machine]:
-        self._look()
+        self.asked += 1
+        if self.hangs:
+            time.sleep(60)
         return self._provider.machines()
 
     def stock(self, machine: Machine, model: PoolModel) -> Stock:
-        self._look()
         return self._provider.stock(machine, model)
 
     def limits(self, machine: Machine, models: Sequence[PoolModel]) -> Any:
-        self._look()
         return self._provider.limits(machine, models)
 
     def close(self) -> None:
         """Nothing is open."""
-
-    def _look(self) -> None:
-        self.asked += 1
-        if self.away:
-            raise FabricAway("no connection comes about", where="the test's fabric")
 
 
 def published(lab: LiveLab, names: Sequence[str] = FOUR) -> Callable[[], bool]:
@@ -82,73 +76,26 @@ def published(lab: LiveLab, names: Sequence[str] = FOUR) -> Callable[[], bool]:
 def test_what_a_fabric_has_free_is_published_and_follows_the_inventory(
     lab: LiveLab, database: Database, inventory: Inventory
 ) -> None:
+    """While nothing changes, nothing is written and nothing is logged."""
     opened = opening(database)
-    with our_publisher(lab.cluster(), opened, inventory.provider()):
+    provider = Hanging(inventory.provider())
+    policy = PUBLISH.model_copy(update={"gone_seconds": 600})  # the end of this time is an event
+    with our_publisher(lab.cluster(), opened, provider, lambda: policy) as ours:
         eventually(published(lab))
         (slice,) = pool_slices(lab)
         assert slice["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "dds-publisher"
         assert all(one["bindingConditions"] == ["FabricDeviceReady"] for one in slice["spec"]["devices"])
+        eventually(lambda: opened.types()["WriteDone"] == 1 and opened.types()["PoolSliceObserved"] == 3)
+        before, written, asked = opened.log.head().position, dict(ours.process.writer.counts), provider.asked
+        eventually(lambda: provider.asked > asked + 20)
+        assert opened.log.head().position == before
+        assert dict(ours.process.writer.counts) == written
         inventory.count("1", MODEL, 2)
         eventually(published(lab, FOUR[:2]))
         inventory.count("1", MODEL, 4)
         eventually(published(lab))
     types = opened.types()
     assert types["Synced"] == 1 and types["PoolPublished"] == 3 and types["Capabilities"] == 1
-    assert opened.sound()
-
-
-def test_while_nothing_changes_nothing_is_written_and_nothing_is_logged(
-    lab: LiveLab, database: Database, inventory: Inventory
-) -> None:
-    opened = opening(database)
-    provider = Away(inventory.provider())
-    policy = PUBLISH.model_copy(update={"gone_seconds": 600})  # the end of this time is an event
-    with our_publisher(lab.cluster(), opened, provider, lambda: policy) as ours:
-        eventually(published(lab))
-        eventually(lambda: opened.types()["WriteDone"] == 1 and opened.types()["PoolSliceObserved"] == 3)
-        before, written, asked = opened.log.head().position, dict(ours.process.writer.counts), provider.asked
-        eventually(lambda: provider.asked > asked + 20)
-        assert opened.log.head().position == before
-        assert dict(ours.process.writer.counts) == written
-
-
-def test_a_fabric_that_is_away_takes_nothing_from_the_cluster(
-    lab: LiveLab, database: Database, inventory: Inventory
-) -> None:
-    opened = opening(database)
-    provider = Away(inventory.provider())
-    with our_publisher(lab.cluster(), opened, provider):
-        eventually(published(lab))
-        (before,) = pool_slices(lab)
-        provider.away = True
-        eventually(lambda: opened.types()["FabricFailed"])
-        asked = provider.asked
-        eventually(lambda: provider.asked > asked + 10)
-        time.sleep(PUBLISH.gone_seconds + 2)
-        assert pool_slices(lab) == [before]
-        inventory.count("1", MODEL, 3)
-        provider.away = False
-        eventually(published(lab, FOUR[:3]))
-        eventually(lambda: opened.types()["FabricAnswered"] >= 2)
-    assert opened.sound()
-
-
-def test_who_starts_while_the_fabric_is_away_leaves_what_is_published(
-    lab: LiveLab, database: Database, inventory: Inventory
-) -> None:
-    opened = opening(database)
-    provider = Away(inventory.provider())
-    with our_publisher(lab.cluster(), opened, provider):
-        eventually(published(lab))
-    (before,) = pool_slices(lab)
-    provider.away = True
-    with our_publisher(lab.cluster(), opened, provider):
-        eventually(lambda: opened.types()["Synced"] == 2)
-        time.sleep(PUBLISH.gone_seconds + 2)
-        assert pool_slices(lab) == [before]
-        provider.away = False
-        inventory.count("1", MODEL, 5)
-        eventually(published(lab, [*FOUR, "nvidia-a100-40-4"]))
     assert opened.sound()
 
 
@@ -176,60 +123,6 @@ def test_the_config_map_is_followed_while_it_runs(lab: LiveLab, database: Databa
     assert opened.sound()
 
 
-def test_the_policy_takes_effect_without_a_restart(lab: LiveLab, database: Database, inventory: Inventory) -> None:
-    policies = [PUBLISH.model_copy(update={"mode": "observe"})]
-    opened = opening(database)
-    with our_publisher(lab.cluster(), opened, inventory.provider(), lambda: policies[-1]):
-        eventually(lambda: opened.types()["PoolPublished"])
-        assert pool_slices(lab) == []
-        policies.append(PUBLISH)
-        eventually(published(lab))
-    assert opened.sound()
-
-
-def test_while_the_log_is_away_nothing_is_written_and_the_newest_answers_are_kept(
-    lab: LiveLab, database: Database, inventory: Inventory
-) -> None:
-    cut = Cut()
-    opened = opening(database, cut)
-    provider = Away(inventory.provider())
-    with our_publisher(lab.cluster(), opened, provider) as ours:
-        eventually(published(lab))
-        cut.away.set()
-        for number in (3, 2, 1):
-            inventory.count("1", MODEL, number)
-            asked = provider.asked
-            eventually(lambda asked=asked: provider.asked > asked + 6)  # type: ignore[misc]
-        assert ours.process.controller is not None and ours.process.controller.away
-        assert published(lab)()
-        cut.away.clear()
-        eventually(published(lab, FOUR[:1]))
-    assert opened.types()["StockObserved"] <= 3, "what nobody took in is not told in every step"
-    assert opened.sound()
-
-
-def test_of_two_publishers_one_leads_and_the_other_takes_over(
-    lab: LiveLab, database: Database, inventory: Inventory
-) -> None:
-    def settings(name: str) -> LiveSettings:
-        return LiveSettings(identity=name, lease_name="dds-publisher", health=None, metrics=None, leader_elect=True)
-
-    opened = opening(database)
-    one = our_publisher(lab.cluster(), opened, inventory.provider(), settings=settings("one"))
-    one.start()
-    eventually(published(lab))
-    second = Away(inventory.provider())
-    with our_publisher(lab.cluster(), opened, second, settings=settings("two")) as two:
-        time.sleep(1.0)
-        assert second.asked == 0, "who stands by asks nobody"
-        one.stop()
-        eventually(lambda: two.process.leading and second.asked)
-        inventory.count("1", MODEL, 2)
-        eventually(published(lab, FOUR[:2]))
-    assert opened.log.head().epoch == 2
-    assert opened.sound()
-
-
 def test_an_api_server_that_drops_binding_conditions_is_shown_nothing(tmp_path: Path, database: Database) -> None:
     """Its devices would be handed out though they are not there."""
     scenario = without_ours(find("first_attach")).model_copy(update={"steps": ()})
@@ -237,7 +130,7 @@ def test_an_api_server_that_drops_binding_conditions_is_shown_nothing(tmp_path: 
     cluster = scenario.cluster.model_copy(update={"gates": gates})
     opened = opening(database)
     with LiveLab(scenario.model_copy(update={"cluster": cluster}), tmp_path) as lab:
-        provider = Away(Inventory(lab, tmp_path).provider())
+        provider = Hanging(Inventory(lab, tmp_path).provider())
         with our_publisher(lab.cluster(), opened, provider) as ours:
             eventually(lambda: opened.types()["Synced"] and opened.types()["Alerted"])
             asked = provider.asked
@@ -248,20 +141,11 @@ def test_an_api_server_that_drops_binding_conditions_is_shown_nothing(tmp_path: 
 
 
 def test_a_stop_is_quick_even_while_a_question_hangs(lab: LiveLab, database: Database, inventory: Inventory) -> None:
-    class Hangs(Away):
-        def machines(self) -> Sequence[Machine]:
-            if self.away:
-                time.sleep(60)
-            return super().machines()
-
-        def limits(self, machine: Machine, models: Sequence[PoolModel]) -> dict[str, Limit]:
-            return {}
-
-    provider = Hangs(inventory.provider())
+    provider = Hanging(inventory.provider())
     with our_publisher(lab.cluster(), opening(database), provider) as ours:
         eventually(published(lab))
-        provider.away = True
-        time.sleep(1.0)
+        provider.hangs, asked = True, provider.asked
+        eventually(lambda: provider.asked > asked)
         began = time.monotonic()
         ours.stop()
         assert time.monotonic() - began < 10

@@ -25,7 +25,6 @@ SOAK = [pytest.mark.soak, pytest.mark.timeout(1800)]
 @pytest.mark.parametrize(
     ("when", "seconds"),
     [
-        ("while a device is attached", 30),
         ("while it is handed over", 12),
         pytest.param("while a device is attached", 600, marks=SOAK),
         pytest.param("while it is handed over", 600, marks=SOAK),

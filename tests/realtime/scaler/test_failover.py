@@ -64,7 +64,7 @@ def _own(source: Path, target: Path) -> None:
         shutil.chown(folder, status.st_uid, status.st_gid)
 
 
-@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(one, marks=pytest.mark.soak) for one in range(4, 20))])
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(one, marks=pytest.mark.soak) for one in range(2, 20))])
 def test_the_scaler_goes_on_and_says_what_is_lost(own_postgres: Postgres, tmp_path: Path, seed: int) -> None:
     """Every third time the process is killed, too, so that only the Lease knows where the log was left."""
     chance = random.Random(seed)

@@ -66,14 +66,6 @@ def two(url: str, folder: Path, name: str = "first_attach") -> Iterator[Two]:
         assert it.lab.lab.ledger.count("attach", "done") <= sum(it.outcomes.waits.values()), "one for each wait"
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/log.sqlite3"
-    server: Postgres = request.getfixturevalue("postgres")
-    return server.new_database()
-
-
 @pytest.fixture
 def on_postgres(postgres: Postgres) -> str:
     return postgres.new_database()
@@ -87,8 +79,8 @@ def asked_for(lab: Lab) -> bool:
     return bool(lab.client("test").list("composabilityrequests"))
 
 
-def test_when_the_leader_ends_in_order_the_other_leads_at_once(url: str, tmp_path: Path) -> None:
-    with two(url, tmp_path) as (it, door, _, start), start(FIRST) as first:
+def test_when_the_leader_ends_in_order_the_other_leads_at_once(tmp_path: Path) -> None:
+    with two(f"sqlite:///{tmp_path}/log.sqlite3", tmp_path) as (it, door, _, start), start(FIRST) as first:
         eventually(first.leads)
         with start(SECOND) as second:
             eventually(lambda: standing_by(second))
@@ -101,8 +93,8 @@ def test_when_the_leader_ends_in_order_the_other_leads_at_once(url: str, tmp_pat
             assert second.end() == 0
 
 
-def test_when_the_leader_is_killed_the_other_leads_once_the_lease_is_over(url: str, tmp_path: Path) -> None:
-    with two(url, tmp_path) as (it, _, _, start), start(FIRST) as first:
+def test_when_the_leader_is_killed_the_other_leads_once_the_lease_is_over(on_postgres: str, tmp_path: Path) -> None:
+    with two(on_postgres, tmp_path) as (it, _, _, start), start(FIRST) as first:
         eventually(first.leads)
         with start(SECOND) as second:
             eventually(lambda: standing_by(second))

@@ -9,8 +9,9 @@ import ssl
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import generate_latest
@@ -22,19 +23,33 @@ from dds_adapters.runtime.operation import ScalerOperation
 from dds_adapters.runtime.process import Process
 from dds_adapters.runtime.scaler import make_scaler
 from dds_adapters.runtime.serve_settings import Listen, LiveSettings
-from dds_core.log import EventLog, MemoryLog
+from dds_core.errors import LogUnreachable
+from dds_core.log import Envelope, EventLog, Group, MemoryLog
 from dds_lab.shipped import find
 from tests.adapters.web.asking import Said, ask
 from tests.support.live_lab import QUICK, LiveLab, eventually, without_scaler
-from tests.support.live_log import Cut
 
 ANYBODY = ssl.create_default_context()
 ANYBODY.check_hostname = False
 ANYBODY.verify_mode = ssl.CERT_NONE
 
 
-class Kept(Cut):
-    """A log in memory that can be away."""
+class Kept:
+    """A log in memory that is out of reach for as long as `away` is set."""
+
+    def __init__(self) -> None:
+        self.away = threading.Event()
+        self.log: EventLog
+
+    def append(
+        self, groups: Sequence[Group], *, epoch: int, recorded_at: int, expected: Mapping[str, int] | None = None
+    ) -> list[Envelope]:
+        if self.away.is_set():
+            raise LogUnreachable("does not answer", where="the test's log")
+        return self.log.append(groups, epoch=epoch, recorded_at=recorded_at, expected=expected)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.log, name)
 
     def open(self, uid: str) -> EventLog:
         self.log = MemoryLog("lab/scaler", cluster=uid, recorded_at=time.time_ns() // 1000)
