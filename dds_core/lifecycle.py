@@ -87,12 +87,8 @@ CLAIM_TABLE: Final[tuple[Edge, ...]] = (
         ATTACHED,
         "The devices that were asked for are there on its node and promised to nobody else.",
     ),
-    Edge(
-        "signalled", PENDING, ATTACHED, "Another client signalled that the device is there; dds accepts it."
-    ),
-    Edge(
-        "signalled", ATTACHING, ATTACHED, "Another client signalled that the attach is done; dds accepts it."
-    ),
+    Edge("signalled", PENDING, ATTACHED, "Another client signalled that the device is there; dds accepts it."),
+    Edge("signalled", ATTACHING, ATTACHED, "Another client signalled that the attach is done; dds accepts it."),
     Edge("pod_bound", PENDING, BOUND, "A pod of the claim has a node: in use."),
     Edge("pod_bound", ATTACHING, BOUND, "A pod of the claim has a node while an attach was running: in use."),
     Edge("pod_bound", ATTACHED, BOUND, "A pod of the claim has a node: in use."),

@@ -81,10 +81,19 @@ class CapacityPolicy(Record, frozen=True):
     step: str = ""
 
 
+class Requirement(Record, frozen=True):
+    """One expression of a node selector term over labels."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
 class Device(Record, frozen=True):
     """A device of a ResourceSlice. `versions`: attributes of type version. `policies`: how capacities are shared.
     `binding`, `failure`: condition types that the scheduler waits for (KEP-5007), empty on a node-local device.
-    `consumes`: what it draws on counters of its pool (KEP-4815), by set and counter."""
+    `consumes`: what it draws on counters of its pool (KEP-4815), by set and counter. Never in a log
+    are `selector` and `all_nodes` (its nodes where the slice is `per_device`) and `binds_to_node`."""
 
     attributes: dict[str, str | int | bool] = {}
     capacity: dict[str, str] = {}
@@ -96,19 +105,15 @@ class Device(Record, frozen=True):
     consumes: dict[str, dict[str, str]] = {}
     versions: tuple[str, ...] = ()
     policies: dict[str, CapacityPolicy] = {}
-
-
-class Requirement(Record, frozen=True):
-    """One expression of a node selector term over labels."""
-
-    key: str
-    operator: str
-    values: tuple[str, ...] = ()
+    selector: tuple[Requirement, ...] = ()
+    all_nodes: bool = False
+    binds_to_node: bool = False
 
 
 class Slice(Record, frozen=True):
     """A ResourceSlice. `slices`: spec.pool.resourceSliceCount. `node`: empty for a pool of several nodes. `counters`:
-    sharedCounters by set and counter. `owner`: "dds-publisher" on a slice of dds's publisher."""
+    sharedCounters by set and counter. `owner`: "dds-publisher" on a slice of dds's publisher. Never in a log
+    are `per_device` (each device has its own nodes) and `repeated` (a name that it lists twice)."""
 
     uid: str
     name: str = ""
@@ -122,6 +127,8 @@ class Slice(Record, frozen=True):
     devices: dict[str, Device] = {}
     owner: str = ""
     counters: dict[str, dict[str, str]] = {}
+    per_device: bool = False
+    repeated: str = ""
 
 
 class Result(Record, frozen=True):
@@ -181,7 +188,8 @@ class Condition(Record, frozen=True):
 
 class Alternative(Record, frozen=True):
     """What a request asks for; with a `name`, one of several alternatives. `all`: every selected device instead of
-    `count`. `capacity`: amounts per device."""
+    `count`. `capacity`: amounts per device. Never in a log are `empty` (adminAccess or capacity that asks for nothing)
+    and `unknown_mode` (an allocationMode that is neither ExactCount nor All)."""
 
     device_class: str
     name: str = ""
@@ -191,6 +199,12 @@ class Alternative(Record, frozen=True):
     admin: bool = False
     tolerations: tuple[Toleration, ...] = ()
     capacity: dict[str, str] = {}
+    empty: tuple[str, ...] = ()
+    unknown_mode: str = ""
+
+    def named(self, request: str) -> str:
+        """Its name in results: that of the request, or `request/alternative`."""
+        return f"{request}/{self.name}" if self.name else request
 
 
 class ClaimRequest(Record, frozen=True):
@@ -203,6 +217,11 @@ class ClaimRequest(Record, frozen=True):
     all: bool = False
     alternatives: tuple[Alternative, ...] = ()
 
+    @property
+    def prioritized(self) -> bool:
+        """Whether it has firstAvailable."""
+        return any(one.name for one in self.alternatives)
+
 
 class Constraint(Record, frozen=True):
     """The devices of these requests (empty: all) have one value of attribute `match`, or different ones of `distinct`."""
@@ -210,6 +229,10 @@ class Constraint(Record, frozen=True):
     requests: tuple[str, ...] = ()
     match: str = ""
     distinct: str = ""
+
+    def concerns(self, result: str) -> bool:
+        """Whether it is about results of this name, `request` or `request/alternative`."""
+        return not self.requests or result in self.requests or result.partition("/")[0] in self.requests
 
 
 class Claim(Record, frozen=True):
@@ -233,6 +256,10 @@ class Claim(Record, frozen=True):
     told: tuple[DeviceKey, ...] = ()
     protected: bool = False
     hold: str = ""
+
+    @property
+    def path(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     @property
     def known(self) -> bool:
@@ -337,6 +364,10 @@ class TaintRule(Record, frozen=True):
     taint: Taint = Taint(key="")
     deleting: bool = False
     selects: bool = True
+
+    def covers(self, key: DeviceKey) -> bool:
+        """Whether it puts its taint on this device."""
+        return all(not own or own == part for own, part in zip((self.driver, self.pool, self.device), key, strict=True))
 
 
 class Model(Record, frozen=True):

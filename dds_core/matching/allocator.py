@@ -12,16 +12,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from dds_core.matching import cel
-from dds_core.matching.claims import ALL, EXACT_COUNT, Alternative, Claim
 from dds_core.matching.counters import Tables
 from dds_core.matching.errors import AllocationError, SelectorError
-from dds_core.matching.nodes import Node, NodeSelector, node_matches
-from dds_core.matching.objects import DeviceClass, Gates, Slice, TaintRule
+from dds_core.matching.gates import Gates
+from dds_core.matching.nodes import NodeSelector, node_matches
 from dds_core.matching.pools import Candidate, Inventory, Pool
-from dds_core.matching.results import Allocation, Result, allocation, chosen_of, configuration, score
+from dds_core.matching.results import Allocation, allocation, score
 from dds_core.matching.search import MOST_STEPS, SCHEDULER_STEPS, OutOfSteps, Plan, Search, Steps, Wanted
 from dds_core.matching.usage import InUse
-from dds_core.model import DeviceKey
+from dds_core.model import Alternative, Claim, DeviceClass, DeviceKey, Node, Slice, TaintRule
 
 __all__ = [
     "MOST_STEPS",
@@ -29,23 +28,14 @@ __all__ = [
     "Allocation",
     "AllocationError",
     "Allocator",
-    "Alternative",
-    "Claim",
-    "DeviceClass",
     "Fit",
     "Gates",
     "InUse",
-    "Node",
     "NodeSelector",
     "OutOfSteps",
-    "Result",
     "SelectorError",
-    "Slice",
     "Steps",
     "Tables",
-    "TaintRule",
-    "chosen_of",
-    "configuration",
     "node_matches",
 ]
 
@@ -56,8 +46,8 @@ SELECTORS_KEPT = 4096
 """Number of sets of selectors whose results are cached. When it is reached, the cache is emptied."""
 
 
-Given = tuple[int, Alternative, DeviceKey]
-"""(index of a claim, alternative, device): a device that the claim already has for this alternative."""
+Given = tuple[int, str, DeviceKey]
+"""(index of a claim, name, device): a device that the claim already has in a result of this name."""
 
 
 class Fit(Struct, frozen=True):
@@ -168,17 +158,13 @@ class Allocator:
             return Fit(
                 reason="invalid resource pools were encountered" if pools.any_invalid else "cannot allocate all claims"
             )
-        allocations = []
-        for index, plan in enumerate(plans):
-            chosen = [options[search.chosen[index, number]] for number, options in enumerate(plan.requests)]
-            taken = search.taken[index]
-            allocations.append(allocation(plan, taken, chosen, node.name, self.gates, self._share_id))
-        return Fit(tuple(allocations), score(plans, search.chosen))
+        allocations = tuple([allocation(taken, node.name, self.gates, self._share_id) for taken in search.taken])
+        return Fit(allocations, score(plans, search.chosen))
 
     def _give(self, search: Search, given: Given) -> bool:
-        claim, asked, key = given
+        claim, name, key = given
         newest = max(self._inventory.named(key), key=lambda one: one.slice.generation, default=None)
-        return newest is not None and search.give(claim, asked, newest)
+        return newest is not None and search.give(claim, name, newest)
 
     def reachable(self, node: Node) -> tuple[Pool, ...]:
         """The pools with devices for the node, in the order of choice. The same objects until their slices change."""
@@ -198,10 +184,11 @@ class Allocator:
         if not found:
             return "no slice lists it" if doubt else None
         words = "the claim asks for nothing"
-        for place, asked in enumerate(one for request in claim.requests for one in request.alternatives):
+        wanted = ((request.name, one) for request in claim.requests for one in request.alternatives)
+        for place, (request, asked) in enumerate(wanted):
             for candidate in found:
                 try:
-                    refused = self._refused(candidate, self._wanted(claim, asked), claim)
+                    refused = self._refused(candidate, self._wanted(claim, request, asked), claim)
                 except AllocationError as error:
                     refused = error.what if doubt else None
                 if refused is None:
@@ -224,19 +211,20 @@ class Allocator:
         for request in claim.requests:
             if request.prioritized and not self.gates.prioritized_list:
                 raise _switched_off("has subrequests", "DRAPrioritizedList", claim, request.name)
-            found.append(tuple(self._wanted(claim, asked) for asked in request.alternatives))
+            found.append(tuple(self._wanted(claim, request.name, asked) for asked in request.alternatives))
         return Plan(claim, tuple(found))
 
-    def _wanted(self, claim: Claim, asked: Alternative) -> Wanted:
-        if asked.capacity is not None and not self.gates.consumable_capacity:
-            raise _switched_off("has capacity requests", "DRAConsumableCapacity", claim, asked.name)
-        if asked.says_admin and not self.gates.admin_access:
-            raise _switched_off("admin access is requested", "DRAAdminAccess", claim, asked.name)
+    def _wanted(self, claim: Claim, request: str, asked: Alternative) -> Wanted:
+        name = asked.named(request)
+        if (asked.capacity or "capacity" in asked.empty) and not self.gates.consumable_capacity:
+            raise _switched_off("has capacity requests", "DRAConsumableCapacity", claim, name)
+        if (asked.admin or "adminAccess" in asked.empty) and not self.gates.admin_access:
+            raise _switched_off("admin access is requested", "DRAAdminAccess", claim, name)
         if "" in asked.selectors:
             what = f"selector #{asked.selectors.index('')}: CEL expression empty (unsupported selector type?)"
-            raise AllocationError(what, claim=str(claim), request=asked.name)
-        if asked.mode not in (EXACT_COUNT, ALL):
-            raise AllocationError(f"unsupported count mode {asked.mode}", claim=str(claim), request=asked.name)
+            raise AllocationError(what, claim=claim.path, request=name)
+        if asked.unknown_mode:
+            raise AllocationError(f"unsupported count mode {asked.unknown_mode}", claim=claim.path, request=name)
         found = self._classes.get(asked.device_class)
         if found is None:
             what = (
@@ -244,10 +232,8 @@ class Allocator:
                 if asked.device_class
                 else "missing device class name"
             )
-            raise AllocationError(
-                what, claim=str(claim), request=asked.name, fix="create the DeviceClass, or name another"
-            )
-        return Wanted(asked, found, self._number(found.selectors, asked.selectors))
+            raise AllocationError(what, claim=claim.path, request=name, fix="create the DeviceClass, or name another")
+        return Wanted(name, asked, found, self._number(found.selectors, asked.selectors))
 
     # -- selectors ------------------------------------------------------------------------------------------
 
@@ -289,8 +275,8 @@ class Allocator:
             owner = "selector" if own else f"class {wanted.device_class.name}: selector"
             raise AllocationError(
                 f"{owner} {error.expression[:200]!r} on device {device}: {error.reason}",
-                claim=str(claim),
-                request=wanted.asked.name,
+                claim=claim.path,
+                request=wanted.name,
                 device=device,
                 expression=error.expression,
                 fix="guard names that a device may lack with `'name' in device.attributes['domain']`",
@@ -299,7 +285,7 @@ class Allocator:
 
 
 def _switched_off(what: str, gate: str, claim: Claim, request: str) -> AllocationError:
-    return AllocationError(f"{what}, but {gate} is off", claim=str(claim), request=request, fix=f"switch {gate} on")
+    return AllocationError(f"{what}, but {gate} is off", claim=claim.path, request=request, fix=f"switch {gate} on")
 
 
 def _no_share_id() -> str:

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Protocol
 
-from dds_core.matching.objects import Counters
-from dds_core.matching.pools import Candidate, NodePools, Pool, PoolKey
+from dds_core.matching.pools import Candidate, Counters, NodePools, Pool, PoolKey
 from dds_core.matching.usage import InUse
 from dds_core.model import DeviceKey
 
@@ -35,7 +34,7 @@ class Exact:
         self._free: dict[PoolKey, Counters] = {}
 
     def take(self, candidate: Candidate, *, shared: bool) -> bool:
-        consumed = candidate.device.consumes
+        consumed = candidate.consumes
         if not consumed or (shared and self._is_paid_for(candidate.key)):
             return True
         free = self._left(candidate)
@@ -45,7 +44,7 @@ class Exact:
         return True
 
     def give_back(self, candidate: Candidate, *, shared: bool) -> None:
-        if candidate.device.consumes and not (shared and self._is_paid_for(candidate.key)):
+        if candidate.consumes and not (shared and self._is_paid_for(candidate.key)):
             _charge(self._left(candidate), candidate, -1)
 
     def _is_paid_for(self, key: DeviceKey) -> bool:
@@ -75,7 +74,7 @@ class AsIn1362:
 
     def take(self, candidate: Candidate, *, shared: bool) -> bool:
         paid = candidate.key in self._promised or self._in_use.consumed.get(candidate.key)
-        if not candidate.device.consumes or (shared and paid):
+        if not candidate.consumes or (shared and paid):
             return True
         free = self._left(candidate)
         _charge(free, candidate, 1)
@@ -85,7 +84,7 @@ class AsIn1362:
         return True
 
     def give_back(self, candidate: Candidate, *, shared: bool) -> None:
-        if candidate.device.consumes and not shared:
+        if candidate.consumes and not shared:
             _charge(self._left(candidate), candidate, -1)
 
     def _left(self, candidate: Candidate) -> Counters:
@@ -108,7 +107,7 @@ def left(pool: Pool, in_use: InUse) -> Counters:
 
 def _charge(free: Counters, candidate: Candidate, by: int) -> None:
     """Counters that are missing in the table are ignored."""
-    for name, counters in candidate.device.consumes.items():
+    for name, counters in candidate.consumes.items():
         for counter, amount in counters.items():
             if counter in free.get(name, {}):
                 free[name][counter] -= by * amount

@@ -19,18 +19,6 @@ _NAME = "metadata.name"
 """The only field that node selectors may name."""
 
 
-class Node(Struct, frozen=True, eq=False):
-    """The parts of a node that the choice of devices reads."""
-
-    name: str
-    labels: Mapping[str, str] = {}
-
-    @classmethod
-    def from_object(cls, node: Object) -> Node:
-        metadata = node["metadata"]
-        return cls(metadata["name"], metadata.get("labels") or {})
-
-
 class Term(Struct, frozen=True):
     """A node must satisfy all requirements of a term. A term without requirements selects no node."""
 
@@ -52,10 +40,15 @@ class NodeSelector(Struct, frozen=True):
     terms: tuple[Term, ...] = ()
 
     @classmethod
+    def of(cls, both: Iterable[Requirement]) -> NodeSelector:
+        """The selector with one term of these requirements."""
+        return cls((Term.of(both),))
+
+    @classmethod
     def from_object(cls, selector: Object) -> NodeSelector:
         return cls(
             tuple(
-                Term(_requirements(term.get("matchExpressions")), _requirements(term.get("matchFields")))
+                Term(requirements(term.get("matchExpressions")), requirements(term.get("matchFields")))
                 for term in selector.get("nodeSelectorTerms") or ()
             )
         )
@@ -72,9 +65,10 @@ class NodeSelector(Struct, frozen=True):
         return {"nodeSelectorTerms": terms}
 
 
-def node_matches(selector: NodeSelector, node: Node) -> bool:
-    """Whether the selector selects this node. Unknown operators and fields, which the API server refuses, select no node."""
-    return any(_term_matches(term, node) for term in selector.terms)
+def node_matches(selector: NodeSelector, name: str, labels: Mapping[str, str]) -> bool:
+    """Whether the selector selects the node of this name with these labels. Unknown operators and fields, which the API server
+    refuses, select no node."""
+    return any(_term_matches(term, name, labels) for term in selector.terms)
 
 
 def only(node: str) -> NodeSelector:
@@ -105,11 +99,11 @@ def _add_new(to: list[Requirement], more: Iterable[Requirement]) -> None:
             to.append(each)
 
 
-def _term_matches(term: Term, node: Node) -> bool:
+def _term_matches(term: Term, name: str, labels: Mapping[str, str]) -> bool:
     if not term.expressions and not term.fields:
         return False
-    return all(_holds(each, node.labels) for each in term.expressions) and all(
-        each.key == _NAME and each.operator in ("In", "NotIn") and _holds(each, {each.key: node.name})
+    return all(_holds(each, labels) for each in term.expressions) and all(
+        each.key == _NAME and each.operator in ("In", "NotIn") and _holds(each, {each.key: name})
         for each in term.fields
     )
 
@@ -149,7 +143,8 @@ def _integer(text: str) -> int | None:
     return number if number in _INT64 else None
 
 
-def _requirements(written: Iterable[Object] | None) -> tuple[Requirement, ...]:
+def requirements(written: Iterable[Object] | None) -> tuple[Requirement, ...]:
+    """The requirements of a term, from its JSON."""
     return tuple(Requirement(each["key"], each["operator"], tuple(each.get("values") or ())) for each in written or ())
 
 

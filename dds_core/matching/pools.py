@@ -13,32 +13,38 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from dds_core.matching.cel import DeviceView
-from dds_core.matching.nodes import Node, NodeSelector, node_matches, only
-from dds_core.matching.objects import Counters, Device, Gates, Slice
-from dds_core.model import DeviceKey
+from dds_core.matching.devices import view_of
+from dds_core.matching.gates import Gates
+from dds_core.matching.nodes import NodeSelector, node_matches, only
+from dds_core.matching.quantities import parse
+from dds_core.model import Device, DeviceKey, Node, Slice
 
 PoolKey = tuple[str, str]
 """(driver, pool)."""
+
+Counters = dict[str, dict[str, int]]
+"""Counter set → counter → amount in 10⁻⁹."""
 
 Reach = NodeSelector | bool
 """The nodes that reach something: those of a selector, all (True) or none (False)."""
 
 
 class Candidate:
-    """A device of a slice. `matches` caches whether selectors select it, by the number of a set of selectors."""
+    """A device of a slice. `consumes`: what it draws on counters. `matches` caches whether selectors select it, by the number of
+    a set of selectors."""
 
-    __slots__ = ("device", "key", "matches", "slice")
+    __slots__ = ("consumes", "device", "key", "matches", "slice")
 
-    def __init__(self, device: Device, slice_: Slice) -> None:
+    def __init__(self, name: str, device: Device, slice_: Slice) -> None:
         self.device = device
         self.slice = slice_
-        self.key: DeviceKey = (slice_.driver, slice_.pool, device.name)
+        self.key: DeviceKey = (slice_.driver, slice_.pool, name)
+        self.consumes = _amounts(device.consumes)
         self.matches: dict[int, bool] = {}
 
     def view(self) -> DeviceView:
         """The device as selectors see it. Not cached, since each selector reads it only once."""
-        capacity = {name: each.value for name, each in self.device.capacity.items()}
-        return DeviceView(self.slice.driver, self.device.attributes, capacity, self.device.shared)
+        return view_of(self.device, self.slice.driver)
 
 
 class Pool:
@@ -84,9 +90,9 @@ class _Slices:
         self.reaches: list[tuple[str, tuple[Reach, ...]]] = []
         self.built: dict[tuple[str, ...], Pool | None] = {}
 
-    def put(self, slice_: Slice) -> None:
-        self.slices[slice_.name] = slice_
-        self.candidates[slice_.name] = [Candidate(device, slice_) for device in slice_.devices]
+    def put(self, name: str, slice_: Slice) -> None:
+        self.slices[name] = slice_
+        self.candidates[name] = [Candidate(each, device, slice_) for each, device in slice_.devices.items()]
         self._changed()
 
     def remove(self, name: str) -> None:
@@ -118,7 +124,7 @@ class _View:
     def _means(self, selector: NodeSelector) -> bool:
         found = self.means.get(selector)
         if found is None:
-            found = self.means[selector] = node_matches(selector, self.node)
+            found = self.means[selector] = node_matches(selector, self.node.name, self.node.labels)
         return found
 
 
@@ -139,10 +145,10 @@ class Inventory:
 
     def put(self, slice_: Slice) -> None:
         """Add a slice, or replace the slice of this name."""
-        self.remove(slice_.name)
-        key = (slice_.driver, slice_.pool)
-        self._where[slice_.name] = slice_
-        self._pools.setdefault(key, _Slices()).put(slice_)
+        name, key = slice_.name or slice_.uid, (slice_.driver, slice_.pool)
+        self.remove(name)
+        self._where[name] = slice_
+        self._pools.setdefault(key, _Slices()).put(name, slice_)
         self._count(slice_, key, 1)
         self._touch(key)
 
@@ -248,60 +254,59 @@ def _reaches(slice_: Slice) -> tuple[Reach, ...]:
     """The nodes that reach at least one device of a slice that names no node."""
     if slice_.all_nodes:
         return (True,)
-    if slice_.selector is not None:
-        return (slice_.selector,)
-    if not slice_.per_device:
-        return ()
-    found: dict[Reach, None] = {}
-    for device in slice_.devices:
-        found.setdefault(device_reach(device))
-    return tuple(found)
+    if slice_.selector:
+        return (NodeSelector.of(slice_.selector),)
+    return tuple(dict.fromkeys(map(device_reach, slice_.devices.values()))) if slice_.per_device else ()
 
 
 def device_reach(device: Device) -> Reach:
     """The nodes that reach a device whose slice selects nodes by device."""
     if device.node:
         return only(device.node)
-    return device.selector if device.selector is not None and not device.all_nodes else device.all_nodes
+    return NodeSelector.of(device.selector) if device.selector and not device.all_nodes else device.all_nodes
 
 
 def _built(key: PoolKey, slices: _Slices, names: tuple[str, ...], gates: Gates) -> Pool | None:
     """The pool of the slices that a node checks; without devices when it is incomplete or invalid. None when slices are missing
     and a newer generation exists that the node does not see."""
-    relevant = [slices.slices[name] for name in names]
-    generation = max(each.generation for each in relevant)
-    current = [each for each in relevant if each.generation == generation]
-    pool = Pool(key)
+    generation = max(slices.slices[name].generation for name in names)
+    current = {name: one for name in names if (one := slices.slices[name]).generation == generation}
+    pool, wanted = Pool(key), next(iter(current.values())).slices
     everything = current
-    if len(current) != current[0].slices:
+    if len(current) != wanted:
         if any(each.generation > generation for each in slices.slices.values()):
             return None
-        everything = [each for each in slices.slices.values() if each.generation == generation]
-        if len(everything) != current[0].slices:
+        everything = {name: each for name, each in slices.slices.items() if each.generation == generation}
+        if len(everything) != wanted:
             pool.incomplete = True
             return pool
-    pool.invalid = _fault(current, everything, gates)
+    pool.invalid = _fault(current.values(), everything.values(), gates)
     if pool.invalid:
         return pool
-    for slice_ in current:
-        pool.candidates += slices.candidates[slice_.name]
+    pool.candidates = [each for name in current for each in slices.candidates[name]]
     if gates.partitionable_devices:
-        pool.counters = {name: counters for slice_ in current for name, counters in slice_.counters}
-        pool.consumers = [each for one in everything for each in slices.candidates[one.name] if each.device.consumes]
-    pool.binding = any(candidate.device.conditions for candidate in pool.candidates)
+        pool.counters = {name: each for one in current.values() for name, each in _amounts(one.counters).items()}
+        pool.consumers = [each for name in everything for each in slices.candidates[name] if each.consumes]
+    pool.binding = any(candidate.device.binding for candidate in pool.candidates)
     return pool
 
 
-def _fault(current: list[Slice], everything: list[Slice], gates: Gates) -> str:
+def _amounts(counters: Mapping[str, Mapping[str, str]]) -> Counters:
+    return {set_: {name: parse(text).nanos for name, text in each.items()} for set_, each in counters.items()}
+
+
+def _fault(current: Iterable[Slice], everything: Iterable[Slice], gates: Gates) -> str:
     """Why the pool is invalid; "" when it is valid."""
-    if name := _named_twice(device.name for slice_ in current for device in slice_.devices):
+    if name := next((each.repeated for each in current if each.repeated), ""):
+        return f"duplicate name {name} in a slice"
+    if name := named_twice(name for slice_ in current for name in slice_.devices):
         return f"duplicate device name {name}"
     if not gates.partitionable_devices:
         return ""
-    if name := _named_twice(name for slice_ in current for name, _ in slice_.counters):
+    if name := named_twice(name for slice_ in current for name in slice_.counters):
         return f"duplicate counter set name {name}"
-    counters = {name: each for slice_ in current for name, each in slice_.counters}
-    for device in (device for slice_ in everything for device in slice_.devices):
+    counters = {name: each for slice_ in current for name, each in slice_.counters.items()}
+    for device in (device for slice_ in everything for device in slice_.devices.values()):
         for name, consumed in device.consumes.items():
             if name not in counters:
                 return f"counter set {name} not found"
@@ -311,5 +316,6 @@ def _fault(current: list[Slice], everything: list[Slice], gates: Gates) -> str:
     return ""
 
 
-def _named_twice(names: Iterable[str]) -> str:
+def named_twice(names: Iterable[str]) -> str:
+    """The first name that comes more than once, or ""."""
     return next((name for name, times in Counter(names).items() if times > 1), "")

@@ -2,105 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from dds_core.matching.claims import Alternative, Claim
 from dds_core.matching.errors import AllocationError
+from dds_core.matching.gates import Gates
 from dds_core.matching.nodes import NodeSelector, Object, merged, only
-from dds_core.matching.objects import DeviceClass, Gates
-from dds_core.matching.quantities import Quantity
-from dds_core.matching.search import Plan, Taken, Wanted
-from dds_core.model import DeviceKey
+from dds_core.matching.objects import asked_by, read_claim
+from dds_core.matching.quantities import parse
+from dds_core.matching.search import Plan, Taken
+from dds_core.model import Result
 
 MOST_ALTERNATIVES = 8
 """Most alternatives of a request (FirstAvailableDeviceRequestMaxSize), and the score of the first of them."""
 
 
-class Result(Struct, frozen=True):
-    """A device allocated to a request. `share` and `consumed` are set only for a shared device."""
-
-    request: str
-    device: DeviceKey
-    admin: bool = False
-    tolerations: tuple[Object, ...] = ()
-    conditions: tuple[str, ...] = ()
-    failures: tuple[str, ...] = ()
-    share: str = ""
-    consumed: dict[str, Quantity] = {}
-
-    def to_object(self) -> Object:
-        """The entry of status.allocation.devices.results."""
-        driver, pool, device = self.device
-        written: Object = {"request": self.request, "driver": driver, "pool": pool, "device": device}
-        if self.admin:
-            written["adminAccess"] = True
-        if self.tolerations:
-            written["tolerations"] = list(self.tolerations)
-        if self.conditions:
-            written["bindingConditions"] = list(self.conditions)
-        if self.failures:
-            written["bindingFailureConditions"] = list(self.failures)
-        if self.share:
-            written["shareID"] = self.share
-        if self.consumed:
-            written["consumedCapacity"] = {name: str(amount) for name, amount in self.consumed.items()}
-        return written
-
-
 class Allocation(Struct, frozen=True):
     """The allocation of one claim. Without a `selector` it can be used on every node."""
 
-    claim: Claim
     results: tuple[Result, ...]
-    config: tuple[Object, ...] = ()
     selector: NodeSelector | None = None
 
-    def to_object(self) -> Object:
-        """status.allocation, without the allocationTimestamp that the scheduler adds."""
-        devices: Object = {"results": [result.to_object() for result in self.results]}
-        if self.config:
-            devices["config"] = list(self.config)
-        written: Object = {"devices": devices}
+    def to_object(self, claim: Object | None = None, classes: Mapping[str, Object] | None = None) -> Object:
+        """status.allocation, without the allocationTimestamp that the scheduler adds. With the claim given, also the tolerations
+        and the configuration that are copied from it and from its classes (by name)."""
+        names = dict.fromkeys(one.request for one in self.results)
+        asked = {one.name: one.asked for one in chosen_of(claim, names)} if claim is not None else {}
+        devices: Object = {"results": [written(one, asked.get(one.request, {})) for one in self.results]}
+        if claim is not None and (config := configuration(claim, names, classes or {})):
+            devices["config"] = config
+        made: Object = {"devices": devices}
         if self.selector is not None:
-            written["nodeSelector"] = self.selector.to_object()
-        return written
+            made["nodeSelector"] = self.selector.to_object()
+        return made
 
 
-def allocation(
-    plan: Plan, taken: Sequence[Taken], chosen: Sequence[Wanted], node: str, gates: Gates, share_id: Callable[[], str]
-) -> Allocation:
-    """The allocation of one claim from its taken devices. `chosen` has the alternative of each of its requests."""
-    results = tuple(_result(each, gates, share_id) for each in taken)
-    config = _config(plan.claim, [(wanted.asked, wanted.device_class) for wanted in chosen])
-    return Allocation(plan.claim, results, config, _selector(taken, node))
-
-
-def chosen_of(claim: Claim, names: Collection[str]) -> tuple[Alternative, ...]:
-    """For each request the alternative that results with these names chose. AllocationError when that is not exactly one."""
-    found = []
-    for request in claim.requests:
-        named = [one for one in request.alternatives if one.name in names]
-        if len(named) != 1:
-            what = f"{len(named)} of the alternatives of request {request.name} are chosen, and not one"
-            raise AllocationError(what, claim=str(claim), request=request.name)
-        found += named
-    return tuple(found)
-
-
-def configuration(claim: Claim, names: Collection[str], classes: Iterable[DeviceClass]) -> tuple[Object, ...]:
-    """status.allocation.devices.config for a claim whose results have these names, as the allocator writes it. AllocationError
-    when the names do not fit the claim or a class is missing."""
-    by_name = {one.name: one for one in classes}
-    chosen = []
-    for asked in chosen_of(claim, names):
-        device_class = by_name.get(asked.device_class)
-        if device_class is None:
-            what = f"could not retrieve device class {asked.device_class}: not found"
-            raise AllocationError(what, claim=str(claim), request=asked.name)
-        chosen.append((asked, device_class))
-    return _config(claim, chosen)
+def allocation(taken: Sequence[Taken], node: str, gates: Gates, share_id: Callable[[], str]) -> Allocation:
+    """The allocation of one claim from its taken devices."""
+    return Allocation(tuple([_result(each, gates, share_id) for each in taken]), _selector(taken, node))
 
 
 def score(plans: Sequence[Plan], chosen: Mapping[tuple[int, int], int]) -> int:
@@ -113,42 +53,16 @@ def score(plans: Sequence[Plan], chosen: Mapping[tuple[int, int], int]) -> int:
 
 
 def _result(taken: Taken, gates: Gates, share_id: Callable[[], str]) -> Result:
-    asked, device = taken.wanted.asked, taken.candidate.device
-    shared = taken.amounts is not None
+    device, key = taken.candidate.device, taken.candidate.key
     return Result(
-        request=asked.name,
-        device=taken.candidate.key,
-        admin=asked.admin,
-        tolerations=asked.written_tolerations,
-        conditions=device.conditions if gates.binding_conditions else (),
-        failures=device.failures if gates.binding_conditions else (),
-        share=share_id() if shared else "",
-        consumed=taken.amounts or {},
+        taken.wanted.name,
+        *key,
+        binding=device.binding if gates.binding_conditions else (),
+        failure=device.failure if gates.binding_conditions else (),
+        share=share_id() if taken.amounts is not None else "",
+        consumed={name: str(amount) for name, amount in (taken.amounts or {}).items()},
+        admin=taken.wanted.asked.admin,
     )
-
-
-def _config(claim: Claim, chosen: Sequence[tuple[Alternative, DeviceClass]]) -> tuple[Object, ...]:
-    """First the entries of each class, once, with the names of its requests. Then the entries of the claim, each once for every
-    chosen request that it names, or once when it names none."""
-    by_class: dict[str, list[str]] = {}
-    of_class: list[Object] = []
-    for asked, device_class in chosen:
-        names = by_class.setdefault(device_class.name, [])
-        if not names:
-            of_class += [_configuration("FromClass", names, entry) for entry in device_class.config]
-        names.append(asked.name)
-    of_claim: list[Object] = []
-    for entry in claim.config:
-        named = list(entry.get("requests") or ())
-        concerned = sum(bool({asked.name, asked.request} & set(named)) for asked, _ in chosen)
-        of_claim += [_configuration("FromClaim", named, entry)] * (concerned if named else 1)
-    return (*of_class, *of_claim)
-
-
-def _configuration(source: str, names: list[str], entry: Object) -> Object:
-    """`names` is the caller's list and may still grow, if it is not copied."""
-    found: Object = {"source": source, "requests": names} if source == "FromClass" or names else {"source": source}
-    return found | {kind: value for kind, value in entry.items() if kind != "requests"}
 
 
 def _selector(taken: Sequence[Taken], node: str) -> NodeSelector | None:
@@ -159,6 +73,93 @@ def _selector(taken: Sequence[Taken], node: str) -> NodeSelector | None:
         place = device if slice_.per_device else slice_
         if place.node or device.binds_to_node:
             return only(node)
-        if place.selector is not None:
-            selectors.append(place.selector)
+        if place.selector:
+            selectors.append(NodeSelector.of(place.selector))
     return merged(selectors)
+
+
+# -- what is copied from the claim and its classes ---------------------------------------------------------------------
+
+
+class Chosen(Struct, frozen=True):
+    """What a request of a claim asks for (`asked`), where results have this `name`."""
+
+    name: str
+    request: str
+    asked: Object
+
+
+def written(result: Result, asked: Object) -> Object:
+    """The entry of status.allocation.devices.results, for a result of what is asked for."""
+    made: Object = {
+        "request": result.request,
+        "driver": result.driver,
+        "pool": result.pool,
+        "device": result.device,
+    }
+    if result.admin:
+        made["adminAccess"] = True
+    if asked.get("tolerations"):
+        made["tolerations"] = list(asked["tolerations"])
+    if result.binding:
+        made["bindingConditions"] = list(result.binding)
+    if result.failure:
+        made["bindingFailureConditions"] = list(result.failure)
+    if result.share:
+        made["shareID"] = result.share
+    if result.consumed:
+        made["consumedCapacity"] = {name: str(parse(amount)) for name, amount in result.consumed.items()}
+    return made
+
+
+def choices(claim: Object) -> Iterator[list[Chosen]]:
+    """For each request of the claim what it asks for: one, or the entries of firstAvailable."""
+    for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ():
+        name, several = request["name"], bool(request.get("firstAvailable"))
+        yield [Chosen(f"{name}/{one['name']}" if several else name, name, one) for one in asked_by(request)]
+
+
+def chosen_of(claim: Object, names: Collection[str]) -> list[Chosen]:
+    """For each request the alternative that results with these names chose. AllocationError when that is not exactly one."""
+    found = []
+    for options in choices(claim):
+        named = [one for one in options if one.name in names]
+        if len(named) != 1:
+            what = f"{len(named)} of the alternatives of request {options[0].request} are chosen, and not one"
+            raise AllocationError(what, claim=read_claim(claim).path, request=options[0].request)
+        found += named
+    return found
+
+
+def configuration(claim: Object, names: Collection[str], classes: Mapping[str, Object]) -> list[Object]:
+    """status.allocation.devices.config for a claim whose results have these names, as the allocator writes it. AllocationError
+    when the names do not fit the claim or a class is missing.
+
+    First the entries of each class, once, with the names of its requests. Then the entries of the claim, each once for every
+    chosen request that it names, or once when it names none."""
+    chosen = chosen_of(claim, names)
+    by_class: dict[str, list[str]] = {}
+    made: list[Object] = []
+    for one in chosen:
+        device_class = one.asked.get("deviceClassName") or ""
+        if device_class not in classes:
+            what = f"could not retrieve device class {device_class}: not found"
+            raise AllocationError(what, claim=read_claim(claim).path, request=one.name)
+        concerned = by_class.setdefault(device_class, [])
+        if not concerned:  # the list still grows
+            made += [_entry("FromClass", concerned, each) for each in _config(classes[device_class].get("spec"))]
+        concerned.append(one.name)
+    for entry in _config(claim["spec"]["devices"]):
+        named = list(entry.get("requests") or ())
+        times = sum(bool({one.name, one.request} & set(named)) for one in chosen) if named else 1
+        made += [_entry("FromClaim", named, entry)] * times
+    return made
+
+
+def _config(of: Object | None) -> Iterable[Object]:
+    return (of or {}).get("config") or ()
+
+
+def _entry(source: str, names: list[str], entry: Object) -> Object:
+    made: Object = {"source": source, "requests": names} if source == "FromClass" or names else {"source": source}
+    return made | {kind: value for kind, value in entry.items() if kind != "requests"}

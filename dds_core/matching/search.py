@@ -12,14 +12,27 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from dds_core.matching.claims import ALL, Alternative, Claim, Constraint
+from dds_core.matching.cel import Attribute
 from dds_core.matching.counters import AsIn1362, Exact, Ledger, Tables
+from dds_core.matching.devices import lookup
 from dds_core.matching.errors import AllocationError
-from dds_core.matching.nodes import Node, node_matches
-from dds_core.matching.objects import Attribute, Device, DeviceClass, Gates, TaintRule
+from dds_core.matching.gates import Gates
+from dds_core.matching.nodes import node_matches
 from dds_core.matching.pools import Candidate, NodePools, device_reach
 from dds_core.matching.usage import Amounts, InUse, consumption, fits
-from dds_core.model import BLOCKING, DeviceKey, Taint, Toleration
+from dds_core.model import (
+    BLOCKING,
+    Alternative,
+    Claim,
+    Constraint,
+    Device,
+    DeviceClass,
+    DeviceKey,
+    Node,
+    Taint,
+    TaintRule,
+    Toleration,
+)
 
 # -- taints (KEP-5055) -------------------------------------------------------------------------------------------------
 
@@ -35,12 +48,12 @@ def prevented(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> boo
 
 
 class Rule(Protocol):
-    """A constraint with the devices added so far."""
+    """A constraint with the devices added so far. `name`: that of the results (`Alternative.named`)."""
 
-    def add(self, asked: Alternative, device: Device, driver: str) -> bool:
+    def add(self, name: str, device: Device, driver: str) -> bool:
         """Add the device if the constraint allows it. Returns whether it does."""
 
-    def remove(self, asked: Alternative) -> None:
+    def remove(self, name: str) -> None:
         """Remove the device that was added last."""
 
 
@@ -54,13 +67,8 @@ def rules_of(claim: Claim, gates: Gates) -> Sequence[Rule]:
             found.append(_DistinctByRequest(constraint) if gates.faults else _Distinct(constraint, constraint.distinct))
         else:
             what = f"constraint #{index}: empty constraint (unsupported constraint type?)"
-            raise AllocationError(what, claim=str(claim))
+            raise AllocationError(what, claim=claim.path)
     return found
-
-
-def _applies(constraint: Constraint, asked: Alternative) -> bool:
-    names = constraint.requests
-    return not names or asked.request in names or asked.name in names
 
 
 def _equal(one: Attribute, other: Attribute) -> bool:
@@ -75,17 +83,17 @@ class _Values(ABC):
         self.attribute = attribute
         self._values: list[Attribute] = []
 
-    def add(self, asked: Alternative, device: Device, driver: str) -> bool:
-        if not _applies(self._constraint, asked):
+    def add(self, name: str, device: Device, driver: str) -> bool:
+        if not self._constraint.concerns(name):
             return True
-        value = device.lookup(self.attribute, driver)
+        value = lookup(device, self.attribute, driver)
         if value is None or not self._fits(value):
             return False
         self._values.append(value)
         return True
 
-    def remove(self, asked: Alternative) -> None:
-        if _applies(self._constraint, asked):
+    def remove(self, name: str) -> None:
+        if self._constraint.concerns(name):
             self._values.pop()
 
     @abstractmethod
@@ -96,9 +104,9 @@ class _Values(ABC):
 class _Match(_Values):
     """All devices have the same value."""
 
-    def fixed(self, asked: Alternative) -> tuple[str, Attribute] | None:
+    def fixed(self, name: str) -> tuple[str, Attribute] | None:
         """The attribute and its value, once a device has fixed it for the devices of this alternative."""
-        return (self.attribute, self._values[0]) if self._values and _applies(self._constraint, asked) else None
+        return (self.attribute, self._values[0]) if self._values and self._constraint.concerns(name) else None
 
     def _fits(self, value: Attribute) -> bool:
         return not self._values or _equal(value, self._values[0])
@@ -119,18 +127,18 @@ class _DistinctByRequest:
         self._constraint = constraint
         self._values: dict[str, Attribute] = {}
 
-    def add(self, asked: Alternative, device: Device, driver: str) -> bool:
-        if not _applies(self._constraint, asked):
+    def add(self, name: str, device: Device, driver: str) -> bool:
+        if not self._constraint.concerns(name):
             return True
-        value = device.lookup(self._constraint.distinct, driver)
+        value = lookup(device, self._constraint.distinct, driver)
         if value is None or any(_equal(value, each) for each in self._values.values()):
             return False
-        self._values[asked.request] = value
+        self._values[name.partition("/")[0]] = value
         return True
 
-    def remove(self, asked: Alternative) -> None:
-        if _applies(self._constraint, asked):
-            self._values.pop(asked.request, None)
+    def remove(self, name: str) -> None:
+        if self._constraint.concerns(name):
+            self._values.pop(name.partition("/")[0], None)
 
 
 # -- search ------------------------------------------------------------------------------------------------------------
@@ -161,8 +169,10 @@ class Steps:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wanted:
-    """An alternative of a request, prepared for the search. `selectors` is the number of its set of selectors (class and own)."""
+    """An alternative of a request, prepared for the search. `name` is that of its results. `selectors` is the number of its set
+    of selectors (class and own)."""
 
+    name: str
     asked: Alternative
     device_class: DeviceClass
     selectors: int
@@ -245,26 +255,32 @@ class Search:
 
     # -- before the search ----------------------------------------------------------------------------------
 
-    def give(self, claim: int, asked: Alternative, candidate: Candidate) -> bool:
-        """Add a device that the claim already has to its constraints. Returns whether they allow it."""
-        return self._joins(claim, asked, candidate)
+    def give(self, claim: int, name: str, candidate: Candidate) -> bool:
+        """Add a device, which the claim already has by this name, to its constraints. Returns whether they allow it."""
+        constraints = self._constraints[claim]
+        for index, constraint in enumerate(constraints):
+            if not constraint.add(name, candidate.device, candidate.slice.driver):
+                for joined in reversed(constraints[:index]):
+                    joined.remove(name)
+                return False
+        return True
 
     def _check_size(self, plan: Plan) -> None:
         least = sum(min(self._needs(wanted, plan.claim) for wanted in options) for options in plan.requests)
         if least > MOST_RESULTS:
             what = f"number of requested devices {least} exceeds the claim limit of {MOST_RESULTS}"
-            raise AllocationError(what, claim=str(plan.claim), fix="ask for fewer devices, or in several claims")
+            raise AllocationError(what, claim=plan.claim.path, fix="ask for fewer devices, or in several claims")
 
     def _needs(self, wanted: Wanted, claim: Claim) -> int:
         """The number of devices that an alternative takes. For mode All, find them and keep them."""
-        if wanted.asked.mode != ALL:
+        if not wanted.asked.all:
             return wanted.asked.count
         found: list[Candidate] = []
         for pool in self._pools.pools:
             if pool.incomplete or pool.invalid:
                 state = "currently being updated" if pool.incomplete else "currently invalid"
                 what = f"asks for all devices, but resource pool {pool} is {state}"
-                raise AllocationError(what, claim=str(claim), request=wanted.asked.name)
+                raise AllocationError(what, claim=claim.path, request=wanted.name)
             found += [
                 each
                 for each in pool.candidates
@@ -362,7 +378,7 @@ class Search:
         if self._gates.faults:
             return eligible
         rules = (rule for rule in self._constraints[claim] if isinstance(rule, _Match))
-        fixed = tuple(one for rule in rules if (one := rule.fixed(wanted.asked)) is not None)
+        fixed = tuple(one for rule in rules if (one := rule.fixed(wanted.name)) is not None)
         if not fixed:
             return eligible
         asked = (wanted, tuple((name, type(value), value) for name, value in fixed))
@@ -374,7 +390,7 @@ class Search:
     @staticmethod
     def _has(candidate: Candidate, values: Iterable[tuple[str, Attribute]]) -> bool:
         driver, device = candidate.slice.driver, candidate.device
-        known = ((device.lookup(name, driver), value) for name, value in values)
+        known = ((lookup(device, name, driver), value) for name, value in values)
         return all(one is not None and _equal(one, value) for one, value in known)
 
     def _kind(self, place: int) -> object:
@@ -386,12 +402,10 @@ class Search:
 
     def _kind_of(self, candidate: Candidate) -> object:
         device, driver = candidate.device, candidate.slice.driver
-        if self._gates.faults or self._is_shared(candidate) or device.consumes or candidate.key in self._apart:
+        if self._gates.faults or self._is_shared(candidate) or candidate.consumes or candidate.key in self._apart:
             return candidate
         wishes = [(plan.claim, wanted) for plan in self._plans for options in plan.requests for wanted in options]
-        if any(
-            wanted.asked.mode == ALL for _, wanted in wishes
-        ):  # may fail the pod, which depends on the order of devices
+        if any(wanted.asked.all for _, wanted in wishes):  # may fail the pod, which depends on the order of devices
             return candidate
         taints = self._taints(candidate) if self._gates.device_taints else ()
         try:
@@ -404,7 +418,7 @@ class Search:
         except AllocationError:  # the search itself finds out, if it comes to this device
             return candidate
         names = {rule.attribute for rules in self._constraints for rule in rules if isinstance(rule, _Values)}
-        values = ((name, device.lookup(name, driver)) for name in sorted(names))
+        values = ((name, lookup(device, name, driver)) for name in sorted(names))
         return suits, tuple((name, type(value), value) for name, value in values)
 
     def _places(self, claim: int, wanted: Wanted) -> list[int]:
@@ -421,7 +435,7 @@ class Search:
     def _usable(self, candidate: Candidate, wanted: Wanted, claim: Claim) -> bool:
         """Whether the selectors select the device and the node reaches it, in use or not."""
         device = candidate.device
-        if device.conditions and not self._gates.binding_conditions:
+        if device.binding and not self._gates.binding_conditions:
             return False
         found = candidate.matches.get(wanted.selectors)
         if found is None:
@@ -429,7 +443,7 @@ class Search:
         if not found or not candidate.slice.per_device:
             return found
         reach = device_reach(device)
-        return reach if isinstance(reach, bool) else node_matches(reach, self._node)
+        return reach if isinstance(reach, bool) else node_matches(reach, self._node.name, self._node.labels)
 
     # -- one device -----------------------------------------------------------------------------------------
 
@@ -442,7 +456,7 @@ class Search:
         if amounts is None and not must:
             return False
         shared = self._is_shared(candidate)
-        if candidate.device.consumes and not self._gates.partitionable_devices:
+        if candidate.consumes and not self._gates.partitionable_devices:
             return False
         if not self._ledger.take(candidate, shared=shared):
             return False
@@ -470,7 +484,7 @@ class Search:
         """Undo the charges of the device and remove it from the constraints."""
         self._ledger.give_back(candidate, shared=shared)
         for constraint in reversed(self._constraints[claim]):
-            constraint.remove(wanted.asked)
+            constraint.remove(wanted.name)
 
     def _is_taken(self, claim: int, wanted: Wanted, candidate: Candidate) -> bool:
         """Whether the device is in use or promised, not in `among` (mode All may want others), or kept apart from a promised
@@ -494,11 +508,11 @@ class Search:
         device, asked = candidate.device, wanted.asked
         if not self._gates.consumable_capacity or not (device.shared or asked.capacity):
             return {}
-        amounts = consumption(asked.capacity, device.capacity)
+        amounts = consumption(asked.capacity, device)
         if amounts is None:
             return None
         consumed = self._in_use.consumed.get(candidate.key, {})
-        return amounts if fits(amounts, device.capacity, consumed, self._shared_out(candidate.key)) else None
+        return amounts if fits(amounts, device, consumed, self._shared_out(candidate.key)) else None
 
     def _shared_out(self, key: DeviceKey) -> Mapping[str, int]:
         total: dict[str, int] = {}
@@ -519,26 +533,17 @@ class Search:
     def _join(self, claim: int, wanted: Wanted, candidate: Candidate, *, must: bool) -> bool:
         """Add the device to all constraints of the claim, or to none. AllocationError in mode All (`must`) when one refuses
         it."""
-        joins = self._joins(claim, wanted.asked, candidate)
+        joins = self.give(claim, wanted.name, candidate)
         if must and not joins:
             what = f"cannot add device {'/'.join(candidate.key)} because a claim constraint would not be satisfied"
             raise AllocationError(
                 what,
-                claim=str(self._plans[claim].claim),
-                request=wanted.asked.name,
+                claim=self._plans[claim].claim.path,
+                request=wanted.name,
                 device="/".join(candidate.key),
                 fix="a request for all devices needs all of them to satisfy the constraint",
             )
         return joins
-
-    def _joins(self, claim: int, asked: Alternative, candidate: Candidate) -> bool:
-        constraints = self._constraints[claim]
-        for index, constraint in enumerate(constraints):
-            if not constraint.add(asked, candidate.device, candidate.slice.driver):
-                for joined in reversed(constraints[:index]):
-                    joined.remove(asked)
-                return False
-        return True
 
     def _promise(self, claim: int, wanted: Wanted, candidate: Candidate, amounts: Amounts) -> None:
         if self._is_shared(candidate):

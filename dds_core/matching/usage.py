@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from dds_core.matching.nodes import Object
-from dds_core.matching.objects import Capacity, RequestPolicy
-from dds_core.matching.quantities import Quantity, parsed
-from dds_core.model import DeviceKey
+from dds_core.matching.quantities import Quantity, parse, parsed
+from dds_core.model import CapacityPolicy, Device, DeviceKey
 
 
 class InUse:
@@ -85,61 +84,58 @@ def _count(counts: dict[DeviceKey, int], key: DeviceKey, by: int) -> None:
 Amounts = dict[str, Quantity]
 
 
-def consumption(requests: Mapping[str, Quantity] | None, capacity: Mapping[str, Capacity]) -> Amounts | None:
+def consumption(requests: Mapping[str, str], device: Device) -> Amounts | None:
     """What the request takes of each capacity of the device. None when the device lacks a requested capacity or its policy does
     not allow the amount."""
-    wanted = requests or {}
-    if not wanted.keys() <= capacity.keys():
+    if not requests.keys() <= device.capacity.keys():
         return None
     amounts: Amounts = {}
-    for name, each in capacity.items():
-        amount = _amount(wanted.get(name), each)
-        if each.policy is not None and not _allowed(amount, each.policy):
+    for name, full in device.capacity.items():
+        policy = device.policies.get(name)
+        amount = _amount(requests.get(name, ""), full, policy)
+        if policy is not None and not _allowed(amount, policy):
             return None
         amounts[name] = amount
     return amounts
 
 
-def fits(
-    amounts: Amounts, capacity: Mapping[str, Capacity], consumed: Mapping[str, int], promised: Mapping[str, int]
-) -> bool:
+def fits(amounts: Amounts, device: Device, consumed: Mapping[str, int], promised: Mapping[str, int]) -> bool:
     """Whether the capacity suffices for the amounts, what others consume and what this search has promised (both in 10⁻⁹)."""
     return all(
-        consumed.get(name, 0) + promised.get(name, 0) + amount.nanos <= capacity[name].value.nanos
+        consumed.get(name, 0) + promised.get(name, 0) + amount.nanos <= parse(device.capacity[name]).nanos
         for name, amount in amounts.items()
     )
 
 
-def _amount(requested: Quantity | None, capacity: Capacity) -> Quantity:
+def _amount(requested: str, full: str, policy: CapacityPolicy | None) -> Quantity:
     """Without a request the policy's default, or everything. A request is rounded up to an amount of the policy, if there is
     one."""
-    policy = capacity.policy
-    if requested is None:
-        return capacity.value if policy is None or policy.default is None else policy.default
+    if not requested:
+        return parse(full if policy is None or not policy.default else policy.default)
+    amount = parse(requested)
     if policy is None:
-        return requested
-    if policy.ranged and policy.minimum is not None:
-        return _rounded(requested, policy.minimum, policy.step)
-    return next((value for value in policy.values if requested.nanos <= value.nanos), requested)
+        return amount
+    if policy.ranged and policy.min:
+        return _rounded(amount, parse(policy.min), policy.step)
+    return next((value for value in map(parse, policy.values) if amount.nanos <= value.nanos), amount)
 
 
-def _rounded(requested: Quantity, minimum: Quantity, step: Quantity | None) -> Quantity:
+def _rounded(amount: Quantity, least: Quantity, step: str) -> Quantity:
     """Rounded up to the minimum plus whole steps. Steps are computed with integers; a fraction counts as one more."""
-    if requested.nanos < minimum.nanos:
-        return minimum
-    if step is None or step.integer <= 0:
-        return requested
-    steps = -(-(requested.integer - minimum.integer) // step.integer)
-    return Quantity.whole(minimum.integer + steps * step.integer)
+    if amount.nanos < least.nanos:
+        return least
+    size = parse(step).integer if step else 0
+    if size <= 0:
+        return amount
+    return Quantity.whole(least.integer - (least.integer - amount.integer) // size * size)
 
 
-def _allowed(amount: Quantity, policy: RequestPolicy) -> bool:
-    if policy.default is not None and amount.nanos == policy.default.nanos:
+def _allowed(amount: Quantity, policy: CapacityPolicy) -> bool:
+    if policy.default and amount.nanos == parse(policy.default).nanos:
         return True
     if policy.ranged:
-        if policy.maximum is not None and amount.nanos > policy.maximum.nanos:
+        if policy.max and amount.nanos > parse(policy.max).nanos:
             return False
-        minimum = policy.minimum.integer if policy.minimum is not None else 0
-        step = policy.step.integer if policy.step is not None else 0
-        return step <= 0 or (amount.integer - minimum) % step == 0
-    return not policy.values or any(amount.nanos == value.nanos for value in policy.values)
+        least, step = (parse(text).integer if text else 0 for text in (policy.min, policy.step))
+        return step <= 0 or (amount.integer - least) % step == 0
+    return not policy.values or any(amount.nanos == parse(value).nanos for value in policy.values)

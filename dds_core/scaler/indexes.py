@@ -14,7 +14,6 @@ from dds_core.kit.policy import Mode, lower
 from dds_core.kit.state import Index, StateBase, Table
 from dds_core.lifecycle import CLAIM_DETACHING, PENDING, WAITING
 from dds_core.matching.allocator import Allocator, Fit, Gates
-from dds_core.matching.records import class_of, rule_of, slice_of
 from dds_core.model import (
     ONLINE,
     Allocation,
@@ -455,13 +454,13 @@ class Indexes(OwnIndexes):
         if found is None:
             own = [self.slices.rows[uid] for key in sorted(self.pools_at[node]) for uid in sorted(self.slices_of[key])]
             made = Allocator(
-                map(slice_of, own),
-                map(class_of, self.classes.rows.values()),
+                own,
+                self.classes.rows.values(),
                 gates=Gates(
                     device_taint_rules=True,
                     taint_without_selector=release_of(self.version) <= LAST_TO_TAINT_WITHOUT_SELECTOR,
                 ),
-                rules=[rule_of(rule) for rule in self.rules.rows.values()],
+                rules=self.rules.rows.values(),
                 share_id=lambda: "shared",
                 forgiving=True,
             )

@@ -54,7 +54,9 @@ def _nodes(state: State) -> set[str]:
 def _why(state: State, life: ClaimLife, uid: str, assignment: Assignment | None) -> str:
     failure = state.failures.get(uid)
     if failure is not None:
-        told = "the scheduler is told" if failure.signalled else "the scheduler is told after the node's label is visible"
+        told = (
+            "the scheduler is told" if failure.signalled else "the scheduler is told after the node's label is visible"
+        )
         return f"failed: {failure.reason}: {failure.message}; {told}"
     if life.state == ATTACHED:
         return _why_not_bound(state, life, uid)

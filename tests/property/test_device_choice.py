@@ -10,16 +10,18 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dds_core.matching.allocator import AllocationError, Claim, InUse
-from dds_core.matching.claims import ALL, Alternative
-from dds_core.matching.objects import Device, Slice
+from dds_core.matching.allocator import AllocationError, InUse
+from dds_core.matching.devices import lookup
+from dds_core.matching.quantities import parse
 from dds_core.matching.search import prevented
+from dds_core.model import Alternative, Claim, Device, Slice
 from tests.core.matching.given import GPU, NODE, allocator, asked, claim, device, first_of, slice_of
 from tests.support.drawn import examples
 
 Object = dict[str, Any]
-Choice = list[tuple[int, Alternative, tuple[Device, ...]]]
-"""By request: index of the claim, the alternative, its devices."""
+Named = tuple[str, Device]
+Choice = list[tuple[int, str, Alternative, tuple[Named, ...]]]
+"""By request: index of the claim, the name of its results, the alternative, its devices with their names."""
 
 MODEL = f"device.attributes['{GPU}'].model == "
 COUNTERS = [{"name": "set", "counters": {"units": {"value": "3"}}}]
@@ -86,9 +88,9 @@ def claims(draw: st.DrawFn, name: str, most: int) -> Claim:
 def instances(draw: st.DrawFn) -> tuple[Slice, list[Claim], InUse]:
     slice_ = slice_of(*(draw(devices(f"d{index}")) for index in range(draw(st.integers(1, 4)))), name="parts", slices=2)
     in_use = InUse()
-    for each in slice_.devices:
+    for name, each in slice_.devices.items():
         if draw(st.integers(0, 3)) == 0:
-            result: Object = {"driver": GPU, "pool": NODE.name, "device": each.name}
+            result: Object = {"driver": GPU, "pool": NODE.name, "device": name}
             if each.shared:
                 result |= {"shareID": "s", "consumedCapacity": {"memory": draw(st.sampled_from(["1", "3"]))}}
             in_use.add({"devices": {"results": [result]}})
@@ -105,24 +107,24 @@ def selected(asked_: Alternative, each: Device) -> bool:
 
 def amount(asked_: Alternative, each: Device) -> int | None:
     """What a device gives of its memory, in whole units; None when it cannot."""
-    wanted = (asked_.capacity or {}).get("memory")
+    wanted = parse(asked_.capacity["memory"]).integer if "memory" in asked_.capacity else None
     if "memory" not in each.capacity:
         return 0 if wanted is None else None
-    full = each.capacity["memory"].value.integer
+    full = parse(each.capacity["memory"]).integer
     if not each.shared:
-        return 0 if wanted is None or wanted.integer <= full else None
+        return 0 if wanted is None or wanted <= full else None
     if wanted is None:
         return 1
-    return 1 + -(-(wanted.integer - 1) // 2) * 2
+    return 1 + -(-(wanted - 1) // 2) * 2
 
 
-def has_room(asked_: Alternative, each: Device, in_use: InUse) -> bool:
+def has_room(asked_: Alternative, name: str, each: Device, in_use: InUse) -> bool:
     need = amount(asked_, each)
-    return need is not None and (not each.shared or had(in_use, each) + need <= 4)
+    return need is not None and (not each.shared or had(in_use, name) + need <= 4)
 
 
-def had(in_use: InUse, each: Device) -> int:
-    amounts = in_use.consumed.get((GPU, NODE.name, each.name), {})
+def had(in_use: InUse, name: str) -> int:
+    amounts = in_use.consumed.get((GPU, NODE.name, name), {})
     return amounts.get("memory", 0) // 10**9
 
 
@@ -134,36 +136,36 @@ def ways(index: int, claims_: list[Claim], slice_: Slice, in_use: InUse) -> Iter
         return
     number, request = flat[index]
     for alternative in request.alternatives:
-        matching = [each for each in slice_.devices if selected(alternative, each)]
-        if alternative.mode == ALL:
-            fitting = [each for each in matching if has_room(alternative, each, in_use)]
+        matching = [one for one in slice_.devices.items() if selected(alternative, one[1])]
+        if alternative.all:
+            fitting = [one for one in matching if has_room(alternative, *one, in_use)]
             sets = [tuple(fitting)] if fitting else []
         else:
             sets = list(combinations(matching, alternative.count))
         for chosen in sets:
             for rest in ways(index + 1, claims_, slice_, in_use):
-                yield [(number, alternative, chosen), *rest]
+                yield [(number, alternative.named(request.name), alternative, chosen), *rest]
 
 
 def allowed(choice: Choice, claims_: list[Claim], slice_: Slice, in_use: InUse) -> bool:
     """Whether a way breaks no rule."""
     whole: dict[str, set[int]] = {}
-    memory: dict[str, int] = {each.name: had(in_use, each) for each in slice_.devices}
-    drawn = {each.name for each in slice_.devices if in_use.takes((GPU, NODE.name, each.name))}
-    for number, alternative, chosen in choice:
-        for each in chosen:
+    memory: dict[str, int] = {name: had(in_use, name) for name in slice_.devices}
+    drawn = {name for name in slice_.devices if in_use.takes((GPU, NODE.name, name))}
+    for number, _, alternative, chosen in choice:
+        for name, each in chosen:
             need = amount(alternative, each)
             if need is None or prevented(each.taints, alternative.tolerations):
                 return False
-            holders = whole.setdefault(each.name, set())
+            holders = whole.setdefault(name, set())
             if alternative.admin:
                 if number in holders:
                     return False
-            elif holders or (GPU, NODE.name, each.name) in in_use.devices:
+            elif holders or (GPU, NODE.name, name) in in_use.devices:
                 return False
             if each.shared:
-                memory[each.name] += need
-                if memory[each.name] > 4:
+                memory[name] += need
+                if memory[name] > 4:
                     return False
             else:
                 holders.add(number)
@@ -172,29 +174,35 @@ def allowed(choice: Choice, claims_: list[Claim], slice_: Slice, in_use: InUse) 
 
 def counters_hold(choice: Choice, slice_: Slice, drawn: set[str]) -> bool:
     """A device that is in use is charged already; one that is given whole, once more each time (administrators)."""
-    units = {each.name: sum(each.consumes.get("set", {}).values()) // 10**9 for each in slice_.devices}
+    units = units_of(slice_)
     total = sum(units[name] for name in drawn)
-    shared = {each.name for each in slice_.devices if each.shared and each.name in drawn}
-    for _, _, chosen in choice:
-        for each in chosen:
-            if each.name not in shared and units[each.name]:
-                total += units[each.name]
+    shared = {name for name, each in slice_.devices.items() if each.shared and name in drawn}
+    for *_, chosen in choice:
+        for name, each in chosen:
+            if name not in shared and units[name]:
+                total += units[name]
                 if total > 3:
                     return False
             if each.shared:
-                shared.add(each.name)
+                shared.add(name)
     return True
+
+
+def units_of(slice_: Slice) -> dict[str, int]:
+    """What each device draws on the counter."""
+    drawn = {name: each.consumes.get("set", {}).values() for name, each in slice_.devices.items()}
+    return {name: sum(parse(text).integer for text in texts) for name, texts in drawn.items()}
 
 
 def constraints_hold(choice: Choice, claims_: list[Claim]) -> bool:
     for number, one in enumerate(claims_):
         for constraint in one.constraints:
             values = [
-                each.lookup(constraint.match or constraint.distinct, GPU)
-                for which, alternative, chosen in choice
+                lookup(each, constraint.match or constraint.distinct, GPU)
+                for which, result, _, chosen in choice
                 if which == number
-                if not constraint.requests or {alternative.request, alternative.name} & constraint.requests
-                for each in chosen
+                if not constraint.requests or {result, result.partition("/")[0]} & set(constraint.requests)
+                for _, each in chosen
             ]
             if None in values:
                 return False
@@ -216,16 +224,11 @@ def test_the_first_way_that_is_allowed_is_found(instance: tuple[Slice, list[Clai
     except AllocationError as error:
         assert "because a claim constraint would not be satisfied" in str(error)
         return
-    found = [[(result.request, result.device[2]) for result in each.results] for each in fit.allocations]
+    found = [[(result.request, result.device) for result in each.results] for each in fit.allocations]
     for way in ways(0, claims_, slice_, in_use):
         if allowed(way, claims_, slice_, in_use):
             expected = [
-                [
-                    (alternative.name, each.name)
-                    for which, alternative, given_ in way
-                    if which == number
-                    for each in given_
-                ]
+                [(result, name) for which, result, _, given_ in way if which == number for name, _ in given_]
                 for number in range(len(claims_))
             ]
             assert found == expected
@@ -249,15 +252,17 @@ def test_a_stream_of_claims_never_takes_more_than_there_is(instance: tuple[Slice
         for each in fit.allocations:
             chosen.in_use.add(each.to_object())
             for result in each.results:
-                name = result.device[2]
+                name = result.device
                 if result.admin:
                     continue
                 if result.share:
-                    memory[name] = memory.get(name, 0) + sum(amount.integer for amount in result.consumed.values())
+                    memory[name] = memory.get(name, 0) + sum(
+                        parse(amount).integer for amount in result.consumed.values()
+                    )
                 else:
                     holders[name] = holders.get(name, 0) + 1
     assert all(total <= 4 for total in memory.values())
     assert all(count == 1 for count in holders.values())
-    units = {each.name: sum(each.consumes.get("set", {}).values()) // 10**9 for each in slice_.devices}
+    units = units_of(slice_)
     taken = {name for _, _, name in (*chosen.in_use.devices, *chosen.in_use.shares)}
     assert sum(units[name] for name in taken) <= 3

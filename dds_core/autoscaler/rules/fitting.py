@@ -7,30 +7,35 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from msgspec.structs import replace
-
 from dds_core.autoscaler.policy import ServerGroup
 from dds_core.autoscaler.records import Advice, Amounts, Load, Worker
 from dds_core.autoscaler.state import Fleet
-from dds_core.matching import records
 from dds_core.matching.allocator import (
     MOST_STEPS,
     TIMED_OUT,
     Allocator,
-    Claim,
     Gates,
     InUse,
-    Node,
     NodeSelector,
     OutOfSteps,
     Steps,
 )
-from dds_core.matching.claims import Alternative, Request
 from dds_core.matching.errors import AllocationError
 from dds_core.matching.nodes import Term, node_matches
-from dds_core.matching.objects import Slice as FoundSlice
 from dds_core.matching.quantities import NANO, parse
-from dds_core.model import Device, DeviceKey, Model, Requirement, Slice, is_of, model_of_device
+from dds_core.model import (
+    Alternative,
+    Claim,
+    ClaimRequest,
+    Device,
+    DeviceKey,
+    Model,
+    Node,
+    Requirement,
+    Slice,
+    is_of,
+    model_of_device,
+)
 
 _UNITS = {"cpu": 1000}
 """Factors to whole numbers: millicores, bytes, pods."""
@@ -61,7 +66,7 @@ class Cycle:
         place = next((one.allocation.node for one in claims if one.allocation is not None and one.allocation.node), "")
         if place:
             return Advice("device", f"{place} has, or is about to have, devices for it")
-        wanted = tuple(records.claim_of(one, one.requests) for one in claims if one.allocation is None and one.known)
+        wanted = tuple(one for one in claims if one.allocation is None and one.known)
         full = ""
         for worker in self._workers:
             if not load.tolerates(worker) or not _matches(load, worker.name, worker.labels):
@@ -72,7 +77,7 @@ class Cycle:
             elif not wanted:
                 _take(self._left[worker.name], load.asks)
                 return Advice("", f"it fits on {worker.name}")
-            elif self._has_devices(Node(worker.name, worker.labels), wanted, steps):
+            elif self._has_devices(Node("", worker.name, worker.labels), wanted, steps):
                 _take(self._left[worker.name], load.asks)
                 return Advice("device", f"{worker.name} has room, and a device for it can be attached there")
         return self._server_for(load, wanted, full or "no node takes it", steps)
@@ -140,7 +145,7 @@ def servers_for(group: ServerGroup, loads: Iterable[Load]) -> int:
 
 
 def fresh(group: ServerGroup) -> Node:
-    return Node(f"new-{group.name}", group.template.labels)
+    return Node("", f"new-{group.name}", group.template.labels)
 
 
 def room_of(capacity: Mapping[str, str]) -> Amounts:
@@ -174,7 +179,7 @@ def _short(left: Amounts, asks: Amounts) -> str:
 
 def _matches(load: Load, name: str, labels: Mapping[str, str]) -> bool:
     terms = tuple(Term.of(term) for term in load.terms)
-    return not terms or node_matches(NodeSelector(terms), Node(name, labels))
+    return not terms or node_matches(NodeSelector(terms), name, labels)
 
 
 # -- devices -------------------------------------------------------------------------------------------------------------
@@ -206,33 +211,28 @@ def _resources_of(state: Fleet, model: Model) -> Iterator[str]:
     allocator = _allocator(state, [sample])
     for one in state.classes.rows.values():
         if one.extended_resource:
-            request = Request("sample", (Alternative("sample", "sample", one.name),))
+            request = ClaimRequest("sample", alternatives=(Alternative(one.name),))
             try:
-                if allocator.allocate(Node("sample"), [Claim("sample", "", "", (request,))]):
+                if allocator.allocate(Node("", "sample"), [Claim("sample", name="sample", requests=(request,))]):
                     yield one.extended_resource
             except AllocationError:
                 continue
 
 
 def _reaches(one: Slice, node: Node) -> bool:
-    return bool(one.selector) and node_matches(NodeSelector((Term.of(one.selector),)), node)
+    return bool(one.selector) and node_matches(NodeSelector.of(one.selector), node.name, node.labels)
 
 
 def _allocator(state: Fleet, slices: Iterable[Slice]) -> Allocator:
     return Allocator(
-        map(_slice, slices),
-        map(records.class_of, state.classes.rows.values()),
+        slices,
+        state.classes.rows.values(),
         _in_use(state),
         Gates(device_taint_rules=True),
-        map(records.rule_of, state.rules.rows.values()),
+        state.rules.rows.values(),
         share_id=lambda: "shared",
         forgiving=True,
     )
-
-
-def _slice(one: Slice) -> FoundSlice:
-    selector = NodeSelector((Term.of(one.selector),)) if one.selector else None
-    return replace(records.slice_of(one), selector=selector, all_nodes=one.all_nodes)
 
 
 def _in_use(state: Fleet) -> InUse:

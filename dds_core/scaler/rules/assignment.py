@@ -25,22 +25,19 @@ from dds_core.matching.allocator import (
     Allocator,
     Fit,
     InUse,
-    Node,
     OutOfSteps,
     Steps,
 )
-from dds_core.matching.claims import Alternative as Asked
-from dds_core.matching.records import claim_of, class_of, slice_of
 from dds_core.matching.search import MOST_RESULTS
 from dds_core.model import (
     BEING_ATTACHED,
     Claim,
     ClaimRequest,
-    Constraint,
     Device,
     DeviceKey,
     FabricResource,
     Model,
+    Node,
     Result,
     model_of_device,
 )
@@ -361,7 +358,7 @@ class Wish:
     requests: list[ClaimRequest] = field(default_factory=list)
     now: list[ClaimRequest] = field(default_factory=list)
     places: dict[str, list[int]] = field(default_factory=dict)
-    kept: list[tuple[Asked, DeviceKey]] = field(default_factory=list)
+    kept: list[tuple[str, DeviceKey]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -412,8 +409,7 @@ class FreeOnNode:
                 place = next(places[result.request.partition("/")[0]], None)
                 if place is None:
                     place, last = last, last + 1
-                consumed = {name: str(amount) for name, amount in result.consumed.items()}
-                given.append(self._take(wish.claim, place, result.request, result.device, consumed, bool(result.share)))
+                given.append(self._take(wish.claim, place, result))
         return chosen
 
     def look(self, wish: Wish, place: int) -> list[tuple[ReservedDevice, Found]]:
@@ -426,24 +422,23 @@ class FreeOnNode:
         more = count(max(place, len(wish.claim.allocation.results) if wish.claim.allocation is not None else 0))
         given = []
         for result in fit.allocations[0].results:
-            at, found = next(places[result.request], None), self.free[result.device]
+            at, found = next(places[result.request], None), self.free[result.key]
             promise = ReservedDevice(
                 next(more) if at is None else at, found.uuid, *found.key, result.request, admin=True
             )
             given.append((promise, found))
         return given
 
-    def _take(
-        self, claim: Claim, place: int, request: str, key: DeviceKey, consumed: dict[str, str], shared: bool
-    ) -> tuple[ReservedDevice, Found]:
-        found = self.free[key]
-        self._in_use.count(key, consumed if shared else None)
+    def _take(self, claim: Claim, place: int, result: Result) -> tuple[ReservedDevice, Found]:
+        key, found = result.key, self.free[result.key]
+        self._in_use.count(key, result.consumed if result.share else None)
         for other in found.others:
             self.free.pop(other, None)
-        if not shared:
+        if not result.share:
             del self.free[key]
-            return ReservedDevice(place, found.uuid, *key, request), found
-        return ReservedDevice(place, found.uuid, *key, request, _share_id(claim.uid, place), consumed), found
+            return ReservedDevice(place, found.uuid, *key, result.request), found
+        share = _share_id(claim.uid, place)
+        return ReservedDevice(place, found.uuid, *key, result.request, share, result.consumed), found
 
     def _open_to(self, claims: Sequence[Claim], group: Collection[str]) -> tuple[list[DeviceKey], list[DeviceKey]]:
         """The devices that the group may have, those reserved for it first; and the reserved ones alone. Without devices on which
@@ -518,7 +513,7 @@ class FreeOnNode:
         """All that an answer depends on, beside the allocator."""
         if not self._counted:
             self._count_holders()
-        asked = [(one.requests, one.now, [(kept.name, key) for kept, key in one.kept]) for one in wishes]
+        asked = [(one.requests, one.now, one.kept) for one in wishes]
         in_use = self._in_use.copy()
         return asked, among, promised, whole, self._apart, in_use.devices, in_use.shares, in_use.consumed
 
@@ -560,11 +555,13 @@ class FreeOnNode:
         if not self._counted:
             self._count_holders()
         allocator.in_use = self._in_use
-        claims = [claim_of(wish.claim, requests) for wish, requests in wishes]
+        claims = [replace(wish.claim, requests=tuple(requests)) for wish, requests in wishes]
         kept = [wish.kept if requests else [] for wish, requests in wishes]
-        given = [(index, asked, key) for index, each in enumerate(kept) for asked, key in each]
+        given = [(index, name, key) for index, each in enumerate(kept) for name, key in each]
         try:
-            fit = allocator.allocate(Node(self._node), claims, among=among, given=given, apart=self._apart, steps=steps)
+            fit = allocator.allocate(
+                Node("", self._node), claims, among=among, given=given, apart=self._apart, steps=steps
+            )
         except AllocationError:
             return None
         if fit.reason == TIMED_OUT:
@@ -630,13 +627,9 @@ def wish_of(state: State, claim: Claim, *, looks: bool = False) -> Wish | None:
         wish.requests.append(now if not looks and (row.all or len(wanted) < len(mine)) else request)
     if claim.constraints:
         others = (one for place, one in enumerate(allocation.results) if place not in pool)
-        staying = (one for one in others if any(_concerns(each, one.request) for each in claim.constraints))
-        wish.kept = [(Asked(one.request, one.request.partition("/")[0], ""), one.key) for one in staying]
+        staying = (one for one in others if any(each.concerns(one.request) for each in claim.constraints))
+        wish.kept = [(one.request, one.key) for one in staying]
     return wish if wish.requests and not waiting else None
-
-
-def _concerns(constraint: Constraint, request: str) -> bool:
-    return not constraint.requests or not {request, request.partition("/")[0]}.isdisjoint(constraint.requests)
 
 
 # -- what is free ------------------------------------------------------------------------------------------------------
@@ -742,13 +735,12 @@ def _pledges(state: State, node: str) -> Iterator[tuple[str, ReservedDevice]]:
 
 def models_for(state: State, claim: Claim, request: ClaimRequest) -> set[str]:
     """The models whose pools show a device that satisfies the request, or that cannot be judged."""
-    asked, found = claim_of(claim, [request]), set()
+    asked, found = replace(claim, requests=(request,)), set[str]()
     for model in state.config.models:
         slices = (state.slices.rows[uid] for key in state.pools_of_model[model.model] for uid in state.slices_of[key])
         shown = min((one for one in slices if one.devices), key=lambda one: one.uid, default=None)
         if shown is not None:
-            classes = map(class_of, state.classes.rows.values())
-            allocator = Allocator([slice_of(shown)], classes, forgiving=True)
+            allocator = Allocator([shown], state.classes.rows.values(), forgiving=True)
             if allocator.selects(asked, (shown.driver, shown.pool, min(shown.devices))):
                 found.add(model.model)
     return found

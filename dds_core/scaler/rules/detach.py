@@ -19,7 +19,6 @@ from itertools import takewhile
 from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.policy import HOUR, MICROSECONDS
 from dds_core.lifecycle import DEVICE_DETACHING, IDLE, MARKED
-from dds_core.matching.records import claim_of
 from dds_core.matching.search import MOST_RESULTS
 from dds_core.model import BEING_ATTACHED, NO_NODE_FITS, ONLINE, AttachRequest, DeviceKey, FabricResource
 from dds_core.scaler import hold, idleness
@@ -415,12 +414,7 @@ def _could_be_taken(state: State, resource: FabricResource, faces: list[DeviceKe
         if len(known) < len(pod.claims):
             return True
         allocator, waiting = state.allocator(resource.node), [one for one in known if one.allocation is None]
-        if any(
-            not one.known or allocator.selects(claim_of(one, one.requests), key)
-            for one in waiting
-            for key in faces
-            if key in state.faces
-        ):
+        if any(not one.known or allocator.selects(one, key) for one in waiting for key in faces if key in state.faces):
             return True
     return False
 

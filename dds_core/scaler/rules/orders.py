@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 
 from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.policy import MICROSECONDS
-from dds_core.matching.nodes import Node, NodeSelector, Term, node_matches
+from dds_core.matching.nodes import NodeSelector, node_matches
 from dds_core.model import (
     GOING,
     OWNER,
@@ -23,7 +22,7 @@ from dds_core.model import (
     model_of_device,
 )
 from dds_core.scaler.events import SURPLUS, WITHDRAWN, AttachOrdered, CoolDownOver
-from dds_core.scaler.model import DEPARTED, ORDER_REFUSED, Cell, Pool, PoolKey
+from dds_core.scaler.model import DEPARTED, ORDER_REFUSED, Cell, PoolKey
 from dds_core.scaler.ordering import in_flight_cap, request_name
 from dds_core.scaler.rules.assignment import Assignment, models_for, ordered_not_made, size_wanted
 from dds_core.scaler.rules.devices import is_given_up, progress_due, staying_of
@@ -471,12 +470,11 @@ def _reached(state: State, node: str, model: Model) -> tuple[PoolKey, ...]:
         return ()
     labels = {**place.labels, f"{state.config.prefix}/{model.device}": "true"}
     pools = ((key, state.pools[key]) for key in sorted(state.pools_of_model[model.model]))
-    return tuple(key for key, pool in pools if pool.usable and _reaches(pool, node, labels))
-
-
-def _reaches(pool: Pool, name: str, labels: Mapping[str, str]) -> bool:
-    """Whether a node of this name and with these labels satisfies the pool's node selector."""
-    return not pool.selector or node_matches(NodeSelector((Term.of(pool.selector),)), Node(name, labels))
+    return tuple(
+        key
+        for key, pool in pools
+        if pool.usable and (not pool.selector or node_matches(NodeSelector.of(pool.selector), node, labels))
+    )
 
 
 def ask(work: Work, cell: CellPlan, reason: str, claims: tuple[str, ...] = ()) -> None:

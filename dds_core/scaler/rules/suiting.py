@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import msgspec
 
 from dds_core.kit.policy import MICROSECONDS
-from dds_core.matching.records import claim_of, differences
+from dds_core.matching.devices import differences
 from dds_core.matching.search import prevented
 from dds_core.model import Claim, DeviceKey, FabricResource, Model, Toleration
 from dds_core.scaler.model import MODEL_DIFFERS, ClaimLife
@@ -44,8 +44,7 @@ def known_otherwise(state: State, claim: Claim, model: Model) -> str:
     words = [(differ, node, key) for node, key in listed if (differ := promised_otherwise(state, model, key))]
     if not words or len(words) < len(listed):
         return ""
-    wanted = claim_of(claim, claim.requests)
-    refusals = [state.allocator(node).refusal(wanted, key) for _, node, key in words]
+    refusals = [state.allocator(node).refusal(claim, key) for _, node, key in words]
     return f"{refusals[0]}; its pool promises {words[0][0]}" if all(refusals) else ""
 
 
@@ -101,8 +100,7 @@ def _why_not(state: State, node: str, claim: Claim, keys: list[DeviceKey]) -> st
     whole = [key for key in keys if not state.face(key).part]
     if not whole:
         return _IN_PARTS
-    wanted = claim_of(claim, claim.requests)
-    refusals = [state.allocator(node).refusal(wanted, key) for key in whole]
+    refusals = [state.allocator(node).refusal(claim, key) for key in whole]
     return refusals[0] or "" if all(refusals) else ""
 
 
@@ -112,11 +110,11 @@ def unjudged(state: State, node: str, claim: Claim, model: Model) -> dict[str, s
     free = list(_free(state, node, model))
     if not free:  # usually; an allocator takes long to make
         return {}
-    found, wanted, allocator = dict[str, str](), claim_of(claim, claim.requests), state.allocator(node)
+    found, allocator = dict[str, str](), state.allocator(node)
     for resource in free:
         for key in sorted(state.names_of(resource)):
-            doubt = allocator.refusal(wanted, key, doubt=True)
-            if doubt and allocator.refusal(wanted, key) is None:
+            doubt = allocator.refusal(claim, key, doubt=True)
+            if doubt and allocator.refusal(claim, key) is None:
                 told = f"{resource.uuid} is there, and it cannot be told whether the claim may have it"
                 found.setdefault(resource.uid, f"{told}: {doubt}")
     return found
@@ -136,11 +134,11 @@ def verdict_stands(state: State, claim: Claim, life: ClaimLife) -> bool:
     basis, _ = life.verdict
     if not basis or basis != basis_of(state, claim):
         return False
-    wanted, models = claim_of(claim, claim.requests), {m.model for m in state.wanted_models(claim.allocation)}
+    models = {m.model for m in state.wanted_models(claim.allocation)}
     listed = (
         (one.node, key) for one in state.resources.rows.values() if one.model in models for key in state.names_of(one)
     )
-    return not any(state.allocator(node).refusal(wanted, key) is None for node, key in listed)
+    return not any(state.allocator(node).refusal(claim, key) is None for node, key in listed)
 
 
 def basis_of(state: State, claim: Claim) -> str:

@@ -20,11 +20,11 @@ from dds_adapters.autoscaler.provider import Away, Provider, ProviderError
 from dds_core.autoscaler.model import Group, GroupsView, NodeRef, Template
 from dds_core.autoscaler.records import DELETED_BY_CA, STARTING
 from dds_core.matching.allocator import Allocator, Gates, InUse, NodeSelector
-from dds_core.matching.claims import Claim
 from dds_core.matching.errors import AllocationError
-from dds_core.matching.nodes import Node, node_matches
-from dds_core.matching.objects import DeviceClass, Slice
+from dds_core.matching.nodes import node_matches
+from dds_core.matching.objects import read_claim, read_class, read_node, read_slice
 from dds_core.matching.quantities import NANO, parse
+from dds_core.model import Node
 from dds_lab.actors.objects import allocation_of, claim_statuses, results, tolerates
 from dds_lab.client import ApiError, Client, Object
 from dds_lab.time import MICROSECONDS, Time, Timer
@@ -396,7 +396,7 @@ class Simulation:
             room = room_of(node["status"].get("allocatable") or {})
             for pod in cluster.pods_on(name):
                 _take(room, asks_of(pod))
-            self._add(Node.from_object(node), node["spec"].get("taints") or [], room)
+            self._add(read_node(node), node["spec"].get("taints") or [], room)
         for group, number in upcoming:
             for each in range(number):
                 self._add_template(group, f"{group.id}-upcoming-{each}")
@@ -408,7 +408,7 @@ class Simulation:
         template: Template | None = group.template
         if template is not None:
             taints = [{"key": one.key, "value": one.value, "effect": one.effect} for one in template.taints]
-            self._add(Node(name, dict(template.labels)), taints, room_of(template.capacity))
+            self._add(Node("", name, dict(template.labels)), taints, room_of(template.capacity))
 
     def place(self, pod: Object, *, anew: bool = False) -> bool:
         """Place the pod on the first node that fits; False if none does. `anew`: allocate its claims again, elsewhere."""
@@ -458,16 +458,16 @@ class Simulation:
         for claim in claims:
             allocation = allocation_of(claim)
             if allocation is None or anew:
-                open_.append(Claim.from_object(claim))
+                open_.append(read_claim(claim))
             elif (selector := allocation.get("nodeSelector")) and not node_matches(
-                NodeSelector.from_object(selector), node
+                NodeSelector.from_object(selector), node.name, node.labels
             ):
                 return False
         if not open_:
             return True
         allocator = Allocator(
-            map(Slice.from_object, self._cluster.slices),
-            map(DeviceClass.from_object, self._cluster.classes),
+            map(read_slice, self._cluster.slices),
+            map(read_class, self._cluster.classes),
             self._in_use,
             Gates(),
             share_id=lambda: "simulated",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from dds_core.matching.allocator import Allocator, Claim, DeviceClass, Fit, Gates, InUse, Node, Slice, TaintRule
-from dds_core.model import DeviceKey
+from dds_core.matching.allocator import Allocator, Fit, Gates, InUse
+from dds_core.matching.objects import read_claim, read_class, read_slice
+from dds_core.model import Claim, DeviceClass, DeviceKey, Node, Slice, TaintRule
 
 Object = dict[str, Any]
 GPU = "gpu.example.com"
-NODE = Node("node0", {"zone": "a", "cores": "16"})
+NODE = Node("", "node0", {"zone": "a", "cores": "16"})
 
 
 def device(name: str, attributes: dict[str, Any] | None = None, capacity: Object | None = None, **more: Any) -> Object:
@@ -58,7 +59,7 @@ def slice_of(
     }
     if node is not None:
         spec["nodeName"] = node
-    return Slice.from_object({"metadata": {"name": name or f"{driver}-{pool}"}, "spec": spec})
+    return read_slice({"metadata": {"name": name or f"{driver}-{pool}"}, "spec": spec})
 
 
 def selecting(**labels: str) -> Object:
@@ -68,8 +69,12 @@ def selecting(**labels: str) -> Object:
 
 
 def class_of(name: str = "gpu", *expressions: str, **more: Any) -> DeviceClass:
+    return read_class(written_class(name, *expressions, **more))
+
+
+def written_class(name: str = "gpu", *expressions: str, **more: Any) -> Object:
     selectors = [{"cel": {"expression": each}} for each in expressions]
-    return DeviceClass.from_object({"metadata": {"name": name}, "spec": {"selectors": selectors, **more}})
+    return {"metadata": {"name": name}, "spec": {"selectors": selectors, **more}}
 
 
 def exactly(name: str = "gpu", *expressions: str, **more: Any) -> Object:
@@ -95,8 +100,12 @@ def asked(*expressions: str, device_class: str = "gpu", capacity: dict[str, str]
 
 def claim(*requests: Object, name: str = "claim", **more: Any) -> Claim:
     """A claim; without a request it asks for one device of class gpu."""
+    return read_claim(written_claim(*requests, name=name, **more))
+
+
+def written_claim(*requests: Object, name: str = "claim", **more: Any) -> Object:
     devices = {"requests": list(requests) or [exactly()], **more}
-    return Claim.from_object({"metadata": {"name": name, "namespace": "default"}, "spec": {"devices": devices}})
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": {"devices": devices}}
 
 
 def allocator(
@@ -126,7 +135,7 @@ def devices(fit: Fit, index: int = 0) -> list[str]:
 
 def keys(fit: Fit, index: int = 0) -> list[DeviceKey]:
     assert fit, fit.reason
-    return [result.device for result in fit.allocations[index].results]
+    return [result.key for result in fit.allocations[index].results]
 
 
 def holding(*taken: DeviceKey) -> InUse:

@@ -14,17 +14,8 @@ from typing import Any
 
 import pytest
 
-from dds_core.matching.allocator import (
-    AllocationError,
-    Allocator,
-    Claim,
-    DeviceClass,
-    Gates,
-    InUse,
-    Node,
-    Slice,
-    Tables,
-)
+from dds_core.matching.allocator import AllocationError, Allocator, Gates, InUse, Tables
+from dds_core.matching.objects import read_claim, read_class, read_node, read_slice
 from dds_core.matching.quantities import parsed
 
 Object = dict[str, Any]
@@ -72,21 +63,24 @@ def answers(*, faults: bool) -> Iterator[tuple[str, Object, Object]]:
 
 def ours(instance: Object, *, faults: bool) -> Iterator[Object]:
     allocator = Allocator(
-        map(Slice.from_object, instance["slices"]),
-        map(DeviceClass.from_object, instance["classes"]),
+        map(read_slice, instance["slices"]),
+        map(read_class, instance["classes"]),
         in_use(instance["state"]),
         Gates.read(lambda gate: gate in GATES and instance["features"][GATES[gate]], faults=faults),
         share_id=lambda: "share",
     )
-    claims = [Claim.from_object(claim) for claim in instance["claims"]]
+    claims = [read_claim(claim) for claim in instance["claims"]]
+    classes = {one["metadata"]["name"]: one for one in instance["classes"]}
     tables: Tables = {}
-    for node in map(Node.from_object, instance["nodes"]):
+    for node in map(read_node, instance["nodes"]):
         try:
             fit = allocator.allocate(node, claims, tables)
         except AllocationError as error:
             yield {"error": why(str(error))}
             continue
-        yield {"error": fit.reason == INVALID, "results": [comparable(each.to_object()) for each in fit.allocations]}
+        pairs = zip(fit.allocations, instance["claims"], strict=False)
+        results = [comparable(each.to_object(claim, classes)) for each, claim in pairs]
+        yield {"error": fit.reason == INVALID, "results": results}
 
 
 def in_use(state: Object) -> InUse:

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from dds_core.matching.allocator import Allocator, Gates, Node
+from dds_core.matching.allocator import Allocator, Gates
+from dds_core.model import Node
 from tests.core.matching.given import GPU, NODE, allocator, claim, device, devices, exactly, hold, slice_of
 
 
@@ -80,7 +81,7 @@ def test_devices_out_of_reach_draw_from_the_same_counters() -> None:
     there = slice_of(WHOLE, name="there", pool="fabric", slices=3, node="node1")
     chosen = allocator(counters("fabric", slices=3, node=None, allNodes=True), here, there)
     assert devices(chosen.allocate(NODE, [claim()])) == ["half-0"]
-    hold(chosen, chosen.allocate(Node("node1"), [claim()]))
+    hold(chosen, chosen.allocate(Node("", "node1"), [claim()]))
     assert not chosen.allocate(NODE, [claim()])
 
 

@@ -4,12 +4,10 @@ from typing import Any
 
 import pytest
 
-from dds_core.matching.allocator import Node, NodeSelector, node_matches
+from dds_core.matching.allocator import NodeSelector, node_matches
 from dds_core.matching.nodes import merged, only
 
-NODE = Node.from_object(
-    {"metadata": {"name": "node0", "labels": {"zone": "a", "cores": "16", "empty": "", "word": "x", "grouped": "1_0"}}}
-)
+NAME, LABELS = "node0", {"zone": "a", "cores": "16", "empty": "", "word": "x", "grouped": "1_0"}
 
 
 def selector(*terms: dict[str, Any]) -> NodeSelector:
@@ -63,20 +61,19 @@ def name(operator: str, *values: str, key: str = "metadata.name") -> dict[str, A
 )
 def test_one_requirement(term: dict[str, Any], meant: bool) -> None:
     """Kubernetes, apimachinery/pkg/labels: Gt and Lt read label and bound with strconv.ParseInt(value, 10, 64)."""
-    assert node_matches(selector(term), NODE) is meant
+    assert node_matches(selector(term), NAME, LABELS) is meant
 
 
 def test_all_requirements_of_one_term_or_another_term() -> None:
     both = label("zone", "In", "a") | name("In", "node1")
-    assert not node_matches(selector(both), NODE)
-    assert node_matches(selector(both, label("zone", "Exists")), NODE)
-    assert not node_matches(selector(), NODE)
+    assert not node_matches(selector(both), NAME, LABELS)
+    assert node_matches(selector(both, label("zone", "Exists")), NAME, LABELS)
+    assert not node_matches(selector(), NAME, LABELS)
 
 
 def test_a_node_without_labels() -> None:
-    bare = Node.from_object({"metadata": {"name": "node0"}})
-    assert node_matches(selector(label("zone", "DoesNotExist")), bare)
-    assert node_matches(only("node0"), bare) and not node_matches(only("node1"), bare)
+    assert node_matches(selector(label("zone", "DoesNotExist")), NAME, {})
+    assert node_matches(only(NAME), NAME, {}) and not node_matches(only("node1"), NAME, {})
 
 
 def test_selectors_become_one() -> None:

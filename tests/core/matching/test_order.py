@@ -2,7 +2,7 @@
 
 import pytest
 
-from dds_core.matching.allocator import Node
+from dds_core.model import Node
 from tests.core.matching.given import (
     GPU,
     NODE,
@@ -67,7 +67,7 @@ def test_requests_in_the_order_of_the_claim_and_claims_as_given() -> None:
     chosen = allocator(slice_of("d0", "d1", "d2", "d3"))
     both = [claim(exactly("b"), exactly("a", count=2), name="late"), claim(name="early")]
     fit = chosen.allocate(NODE, both)
-    assert [(r.request, r.device[2]) for r in fit.allocations[0].results] == [("b", "d0"), ("a", "d1"), ("a", "d2")]
+    assert [(r.request, r.device) for r in fit.allocations[0].results] == [("b", "d0"), ("a", "d1"), ("a", "d2")]
     assert devices(fit, 1) == ["d3"]
 
 
@@ -101,7 +101,7 @@ def test_the_same_device_name_in_two_pools_is_two_devices() -> None:
     assert keys(fit) == [("gpu.example.com", "node0", "gpu-0"), ("gpu.example.com", "other", "gpu-0")]
 
 
-@pytest.mark.parametrize("node", [Node("node1"), Node("node1", {"zone": "b"})])
+@pytest.mark.parametrize("node", [Node("", "node1"), Node("", "node1", {"zone": "b"})])
 def test_only_pools_that_the_node_reaches(node: Node) -> None:
     everywhere = slice_of("all", pool="all", node=None, allNodes=True)
     chosen = allocator(slice_of("own"), slice_of("zone", pool="zone", node=None, **ZONE), everywhere)
@@ -121,7 +121,7 @@ def test_devices_that_select_nodes_one_by_one() -> None:
     )
     chosen = allocator(mixed)
     assert devices(chosen.allocate(NODE, [claim(exactly(count=3))])) == ["zone", "here", "all"]
-    assert devices(chosen.allocate(Node("node1"), [claim()])) == ["all"]
+    assert devices(chosen.allocate(Node("", "node1"), [claim()])) == ["all"]
 
 
 def test_no_claims_need_no_devices() -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from dds_core.matching.allocator import AllocationError, Allocator, Node
+from dds_core.matching.allocator import AllocationError, Allocator
+from dds_core.model import Node
 from tests.core.matching.given import NODE, allocator, claim, device, devices, exactly, selecting, slice_of, waiting
 
 ALL = exactly(allocationMode="All")
@@ -110,7 +111,7 @@ def test_slices_come_change_and_go() -> None:
 
 def test_a_shared_slice_concerns_every_node() -> None:
     chosen = allocator(slice_of("own"), slice_of("other", node="node1"))
-    nodes = [NODE, Node("node1", {"zone": "a"})]
+    nodes = [NODE, Node("", "node1", {"zone": "a"})]
     assert [ask(chosen, 1, node) for node in nodes] == [["own"], ["other"]]
     chosen.put_slice(slice_of("far", pool="fabric", node=None, **selecting(zone="a")))
     assert [ask(chosen, 2, node) for node in nodes] == [["far", "own"], ["far", "other"]]
@@ -134,9 +135,9 @@ def test_a_pool_of_several_nodes_slices_is_seen_changed_by_all() -> None:
 
 def test_labels_that_change_open_and_close_pools() -> None:
     chosen = allocator(slice_of("far", pool="fabric", node=None, **selecting(zone="a")))
-    assert ask(chosen, 1, Node("n", {"zone": "a"})) == ["far"]
-    assert ask(chosen, 1, Node("n", {})) == "cannot allocate all claims"
-    assert ask(chosen, 1, Node("n", {"zone": "a", "more": "x"})) == ["far"]
+    assert ask(chosen, 1, Node("", "n", {"zone": "a"})) == ["far"]
+    assert ask(chosen, 1, Node("", "n", {})) == "cannot allocate all claims"
+    assert ask(chosen, 1, Node("", "n", {"zone": "a", "more": "x"})) == ["far"]
 
 
 def test_a_device_that_becomes_ready_moves_its_pool_forward() -> None:

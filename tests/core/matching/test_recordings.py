@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 
 from dds_adapters.kubernetes import read_recording
-from dds_core.matching.allocator import Allocator, Claim, DeviceClass, Node, Slice
+from dds_core.matching.allocator import Allocator
+from dds_core.matching.objects import read_claim, read_class, read_node, read_slice
 from dds_core.matching.quantities import parse
+from dds_core.model import Claim, Node
 
 Object = dict[str, Any]
 RECORDINGS = sorted((Path(__file__).parents[2] / "data" / "recordings").glob("*.jsonl.gz"))
@@ -41,6 +43,7 @@ class World:
     def __init__(self) -> None:
         self.allocator = Allocator(share_id=lambda: "share")
         self.nodes: dict[str, Node] = {}
+        self.classes: dict[str, Object] = {}
         self.allocations: dict[str, Object] = {}
 
     def see(self, resource: str, kind: str, thing: Object) -> Object | None:
@@ -49,11 +52,12 @@ class World:
         if resource == "resourceslices" and gone:
             self.allocator.remove_slice(name)
         elif resource == "resourceslices":
-            self.allocator.put_slice(Slice.from_object(thing))
+            self.allocator.put_slice(read_slice(thing))
         elif resource == "deviceclasses":
-            self.allocator.put_class(DeviceClass.from_object(thing))
+            self.classes[name] = thing
+            self.allocator.put_class(read_class(thing))
         elif resource == "nodes":
-            self.nodes[name] = Node.from_object(thing)
+            self.nodes[name] = read_node(thing)
         elif resource == "resourceclaims":
             return self._see_claim(thing, gone)
         return None
@@ -75,12 +79,12 @@ class World:
         in_use.remove(allocation)
         for each in overtaken:
             in_use.add(each)
-        fit = self.allocator.allocate(self.nodes[node_of(allocation)], [Claim.from_object(claim)])
+        fit = self.allocator.allocate(self.nodes[node_of(allocation)], [read_claim(claim)])
         for each in overtaken:
             in_use.remove(each)
         in_use.add(allocation)
         assert fit, fit.reason
-        return compared(fit.allocations[0].to_object())
+        return compared(fit.allocations[0].to_object(claim, self.classes))
 
 
 def node_of(allocation: Object) -> str:
@@ -152,14 +156,12 @@ def test_the_recorded_share_that_never_fits() -> None:
         thing = json.loads(event.raw)
         world.see(event.resource, event.type, thing)
         if event.resource == "resourceclaims" and event.type == "ADDED":
-            never += [each for each in [Claim.from_object(thing)] if _amount(each) == parse("11Gi").nanos]
+            never += [each for each in [read_claim(thing)] if _amount(each) == parse("11Gi").nanos]
         for claim in never:
             assert not any(world.allocator.allocate(node, [claim]) for node in world.nodes.values())
     assert len(never) == 1
 
 
 def _amount(claim: Claim) -> int:
-    amounts = [
-        amount.nanos for request in claim.requests for amount in (request.alternatives[0].capacity or {}).values()
-    ]
-    return max(amounts, default=0)
+    amounts = [amount for request in claim.requests for amount in request.alternatives[0].capacity.values()]
+    return max((parse(amount).nanos for amount in amounts), default=0)

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from dds_core.matching.allocator import AllocationError, DeviceClass, Gates
+from dds_core.matching.allocator import AllocationError, Gates
+from dds_core.matching.objects import read_class
+from dds_core.matching.results import written
 from tests.core.matching.given import (
     GPU,
     NODE,
@@ -102,7 +104,7 @@ def test_classes_come_change_and_go() -> None:
 
 def test_an_extended_resource_is_read() -> None:
     assert class_of("gpu", extendedResourceName="example.com/gpu").extended_resource == "example.com/gpu"
-    assert DeviceClass.from_object({"metadata": {"name": "bare"}}).selectors == ()
+    assert read_class({"metadata": {"name": "bare"}}).selectors == ()
 
 
 # -- how many ------------------------------------------------------------------------------------------------
@@ -173,7 +175,7 @@ def test_a_later_claim_makes_an_earlier_one_choose_anew() -> None:
 def test_the_first_alternative_that_is_to_be_had() -> None:
     wanted = claim(first_of("gpu", big=asked(BIG, count=2), small=asked(SMALL, count=2), any=asked()))
     fit = allocator(SIZES).allocate(NODE, [wanted])
-    assert [(result.request, result.device[2]) for result in fit.allocations[0].results] == [
+    assert [(result.request, result.device) for result in fit.allocations[0].results] == [
         ("gpu/small", "s0"),
         ("gpu/small", "s1"),
     ]
@@ -194,7 +196,7 @@ def test_the_score_is_the_sum_over_requests_with_alternatives() -> None:
 def test_an_earlier_request_takes_a_later_choice_when_the_next_needs_the_device() -> None:
     wanted = claim(first_of("x", big=asked(BIG), small=asked(SMALL)), exactly("y", BIG))
     fit = allocator(SIZES).allocate(NODE, [wanted])
-    assert [(r.request, r.device[2]) for r in fit.allocations[0].results] == [("x/small", "s0"), ("y", "b0")]
+    assert [(r.request, r.device) for r in fit.allocations[0].results] == [("x/small", "s0"), ("y", "b0")]
     assert fit.score == 7
 
 
@@ -326,7 +328,7 @@ def test_an_administrator_gets_devices_in_use_and_takes_none() -> None:
     chosen = allocator(slice_of("d0", "d1"), in_use=holding((GPU, "node0", "d0")))
     fit = chosen.allocate(NODE, [claim(exactly(adminAccess=True, **ALL))])
     assert devices(fit) == ["d0", "d1"]
-    assert all(result.to_object()["adminAccess"] is True for result in fit.allocations[0].results)
+    assert all(written(result, {})["adminAccess"] is True for result in fit.allocations[0].results)
     hold(chosen, fit)
     assert devices(chosen.allocate(NODE, [claim()])) == ["d1"]
 

@@ -4,7 +4,10 @@ from typing import Any
 
 import pytest
 
-from dds_core.matching.allocator import AllocationError, Allocator, Gates, Node, configuration
+from dds_core.matching.allocator import AllocationError, Allocator, Gates
+from dds_core.matching.objects import read_class
+from dds_core.matching.results import configuration
+from dds_core.model import Node
 from tests.core.matching.given import (
     GPU,
     NODE,
@@ -18,6 +21,8 @@ from tests.core.matching.given import (
     selecting,
     slice_of,
     waiting,
+    written_claim,
+    written_class,
 )
 
 THIS_NODE = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node0"]}]}]}
@@ -26,9 +31,12 @@ THIS_NODE = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "op
 def written(
     *slices: Any, requests: list[Any] | None = None, classes: Any = (), gates: Gates | None = None, **more: Any
 ) -> Any:
-    fit = allocator(*slices, classes=classes, gates=gates).allocate(NODE, [claim(*(requests or []), **more)])
+    """`classes`: as they are written, beside class gpu."""
+    asks = written_claim(*(requests or []), **more)
+    chosen = allocator(*slices, classes=map(read_class, classes), gates=gates)
+    fit = chosen.allocate(NODE, [claim(*(requests or []), **more)])
     assert fit, fit.reason
-    return fit.allocations[0].to_object()
+    return fit.allocations[0].to_object(asks, _by_name(classes))
 
 
 def test_a_device_of_the_node() -> None:
@@ -99,17 +107,18 @@ def config(**given: Any) -> list[tuple[str, str, list[str] | None]]:
     """(source, word, requests) of each configuration, which is the same when it is made anew from the results."""
     devices = written(slice_of("d0", "d1", "d2"), **given)["devices"]
     entries = devices.get("config", [])
-    asks = claim(*given["requests"], config=given.get("config") or [])
-    assert list(configuration(asks, {one["request"] for one in devices["results"]}, _classes(given))) == entries
+    asks = written_claim(*given["requests"], config=given.get("config") or [])
+    names = {one["request"] for one in devices["results"]}
+    assert configuration(asks, names, _by_name(given.get("classes", ()))) == entries
     return [(each["source"], each["opaque"]["parameters"]["word"], each.get("requests")) for each in entries]
 
 
-def _classes(given: dict[str, Any]) -> list[Any]:
-    return [class_of(), *given.get("classes", ())]
+def _by_name(classes: Any) -> dict[str, Any]:
+    return {one["metadata"]["name"]: one for one in (written_class(), *classes)}
 
 
 def test_configuration_of_the_class_then_of_the_claim() -> None:
-    tuned = class_of("tuned", config=[opaque("class-1"), opaque("class-2")])
+    tuned = written_class("tuned", config=[opaque("class-1"), opaque("class-2")])
     found = config(
         classes=[tuned], requests=[exactly("a", device_class="tuned"), exactly("b")], config=[opaque("claim")]
     )
@@ -121,13 +130,13 @@ def test_configuration_of_the_class_then_of_the_claim() -> None:
 
 
 def test_a_class_is_named_once_for_all_its_requests() -> None:
-    tuned = class_of("tuned", config=[opaque("class")])
+    tuned = written_class("tuned", config=[opaque("class")])
     requests = [exactly("a", device_class="tuned"), exactly("b"), exactly("c", device_class="tuned")]
     assert config(classes=[tuned], requests=requests) == [("FromClass", "class", ["a", "c"])]
 
 
 def test_requests_are_named_once_for_a_class_and_once_for_each_that_an_entry_of_the_claim_names() -> None:
-    tuned = class_of("tuned", config=[opaque("class")])
+    tuned = written_class("tuned", config=[opaque("class")])
     requests = [exactly("a", device_class="tuned"), exactly("b", device_class="tuned")]
     assert config(classes=[tuned], requests=requests, config=[opaque("both", "a", "b"), opaque("all")]) == [
         ("FromClass", "class", ["a", "b"]),
@@ -138,7 +147,7 @@ def test_requests_are_named_once_for_a_class_and_once_for_each_that_an_entry_of_
 
 
 def test_configuration_follows_the_alternative_that_was_chosen() -> None:
-    tuned = class_of("tuned", config=[opaque("class")])
+    tuned = written_class("tuned", config=[opaque("class")])
     requests = [first_of("x", many=asked(count=9), few=asked(device_class="tuned")), exactly("y")]
     entries = [opaque("many", "x/many"), opaque("few", "x/few"), opaque("any", "x"), opaque("other", "y")]
     assert config(classes=[tuned], requests=requests, config=entries) == [
@@ -151,11 +160,11 @@ def test_configuration_follows_the_alternative_that_was_chosen() -> None:
 
 @pytest.mark.parametrize("names", [(), ("x/many", "x/few"), ("x",)], ids=str)
 def test_no_configuration_can_be_made_for_results_that_do_not_fit_the_claim(names: tuple[str, ...]) -> None:
-    asks = claim(first_of("x", many=asked(count=9), few=asked()))
+    asks = written_claim(first_of("x", many=asked(count=9), few=asked()))
     with pytest.raises(AllocationError, match="of request x are chosen, and not one"):
-        configuration(asks, names, [class_of()])
+        configuration(asks, names, _by_name(()))
     with pytest.raises(AllocationError, match="device class gpu: not found"):
-        configuration(asks, ("x/few",), [])
+        configuration(asks, ("x/few",), {})
 
 
 # -- identifiers of shares -----------------------------------------------------------------------------------
@@ -174,8 +183,8 @@ def test_identifiers_are_drawn_for_what_is_given_and_not_for_what_was_tried() ->
     chosen = Allocator([slice_of(shared, "plain")], [class_of()], share_id=draw)
     wanted = claim(exactly("any"), exactly("shared", "device.allowMultipleAllocations"))
     fit = chosen.allocate(NODE, [wanted])
-    assert [(result.device[2], result.share) for result in fit.allocations[0].results] == [("plain", ""), ("s", "id-0")]
-    assert not chosen.allocate(Node("node9"), [wanted])
+    assert [(result.device, result.share) for result in fit.allocations[0].results] == [("plain", ""), ("s", "id-0")]
+    assert not chosen.allocate(Node("", "node9"), [wanted])
     assert drawn == ["id-0"]
 
 

@@ -4,9 +4,23 @@ from typing import Any
 
 import pytest
 
-from dds_core.matching.allocator import Gates, TaintRule
-from dds_core.model import Taint, Toleration
-from tests.core.matching.given import GPU, NODE, allocator, asked, claim, device, devices, exactly, first_of, slice_of
+from dds_core.matching.allocator import Gates
+from dds_core.matching.objects import read_rule
+from dds_core.model import Taint, TaintRule, Toleration
+from tests.core.matching.given import (
+    GPU,
+    NODE,
+    allocator,
+    asked,
+    claim,
+    device,
+    devices,
+    exactly,
+    first_of,
+    slice_of,
+    written_claim,
+    written_class,
+)
 
 OBEYED = Gates(device_taint_rules=True)
 
@@ -36,11 +50,12 @@ def test_which_effects_stop_an_allocation(effect: str, first: str) -> None:
     ],
 )
 def test_which_tolerations_accept_a_taint(toleration: dict[str, Any], accepted: bool) -> None:
-    wanted = [claim(exactly(tolerations=[toleration]))]
-    fit = allocator(slice_of(tainted("NoSchedule"))).allocate(NODE, wanted)
+    asks = exactly(tolerations=[toleration])
+    fit = allocator(slice_of(tainted("NoSchedule"))).allocate(NODE, [claim(asks)])
     assert bool(fit) is accepted
     if fit:
-        assert fit.allocations[0].to_object()["devices"]["results"][0]["tolerations"] == [toleration]
+        made = fit.allocations[0].to_object(written_claim(asks), {"gpu": written_class()})
+        assert made["devices"]["results"][0]["tolerations"] == [toleration]
 
 
 def test_an_unknown_operator_accepts_nothing() -> None:
@@ -69,7 +84,7 @@ def test_all_devices_cannot_be_had_when_one_is_tainted() -> None:
 
 def rule(effect: str = "NoSchedule", **selector: str) -> TaintRule:
     spec = {"deviceSelector": selector, "taint": {"key": "drain", "effect": effect}}
-    return TaintRule.from_object({"metadata": {"name": "drain"}, "spec": spec})
+    return read_rule({"metadata": {"name": "drain"}, "spec": spec})
 
 
 @pytest.mark.parametrize(
@@ -96,9 +111,7 @@ def test_what_a_rule_covers(selector: dict[str, str], left: list[str]) -> None:
 @pytest.mark.parametrize("bug", [True, False])
 def test_a_rule_without_a_selector_covers_all_up_to_1_37_0_and_then_nothing(bug: bool) -> None:
     """Kubernetes issue 141620, mended by pull 141648 (1.38) and 141998 (1.37.1)."""
-    bare = TaintRule.from_object(
-        {"metadata": {"name": "bare"}, "spec": {"taint": {"key": "k", "effect": "NoSchedule"}}}
-    )
+    bare = read_rule({"metadata": {"name": "bare"}, "spec": {"taint": {"key": "k", "effect": "NoSchedule"}}})
     gates = Gates(device_taint_rules=True, taint_without_selector=bug)
     assert bool(allocator(slice_of("d0"), rules=[bare], gates=gates).allocate(NODE, [claim()])) is not bug
 

@@ -16,18 +16,19 @@ from dds_adapters.kubernetes.doctor.context import ExaminationContext, instant_o
 from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, many, note, ok, several, unknown, warning
 from dds_adapters.kubernetes.doctor.server import pool_slices
 from dds_core.matching import cel
-from dds_core.matching.claims import Alternative, Claim
+from dds_core.matching.devices import differences, view_of
 from dds_core.matching.errors import SelectorError
-from dds_core.matching.objects import Device as PublishedDevice
-from dds_core.matching.objects import DeviceClass
-from dds_core.matching.records import differences
+from dds_core.matching.objects import read_claim, read_class, read_device
 from dds_core.model import (
     FAILED_CONDITION,
     OWNER,
     OWNER_LABEL,
     RESCHEDULE,
+    Alternative,
+    Claim,
     Config,
     Device,
+    DeviceClass,
     Node,
     Slice,
     is_of,
@@ -171,30 +172,30 @@ def classes(context: ExaminationContext) -> Iterator[Finding]:
     Kubernetes 1.36; D13)."""
     found = _classes(context)
     for model in context.pools_or_usual().models:
-        yield from _of_model(model, view_of(model), found)
+        yield from _of_model(model, _view(model), found)
 
 
 def claims(context: ExaminationContext) -> Iterator[Finding]:
     """The claims' own selectors, for the models that their class chooses."""
     check, models, found = "claims", context.pools_or_usual().models, _classes(context)
-    views = {model.model: view_of(model) for model in models}
+    views = {model.model: _view(model) for model in models}
     choosing = {name: {one.name for one in found if _surely(one.selectors, view)} for name, view in views.items()}
     wrong, apart = defaultdict[tuple[str, str], list[str]](list), defaultdict[tuple[str, str], list[str]](list)
     number = 0
     for raw in context.objects("resourceclaims"):
-        claim = Claim.from_object(msgspec.json.decode(raw))
+        claim = read_claim(msgspec.json.decode(raw))
         number += 1
-        for one in (choice for request in claim.requests for choice in request.alternatives):
+        for request, one in ((each.name, choice) for each in claim.requests for choice in each.alternatives):
             for name, view in views.items():
                 if one.device_class not in choosing[name]:
                     continue
                 if reason := _unsaid(one, view):
-                    wrong[name, reason].append(str(claim))
+                    wrong[name, reason].append(claim.path)
                 qualified = {
                     attribute if "/" in attribute else f"{view.driver}/{attribute}" for attribute in view.attributes
                 }
-                for attribute in _compared(claim, one) - qualified:
-                    apart[name, attribute].append(str(claim))
+                for attribute in _compared(claim, one.named(request)) - qualified:
+                    apart[name, attribute].append(claim.path)
     for (name, reason), some in sorted(wrong.items()):
         asked = f"a device of {name} is asked for what it does not say ({reason[:120]})"
         what = f"{asked} by {several(some)}: their pods are given up when they come to the pool"
@@ -208,14 +209,13 @@ def claims(context: ExaminationContext) -> Iterator[Finding]:
         yield ok(check, f"{many(number, 'claim')} looked at: none asks for what pool devices do not say")
 
 
-def _compared(claim: Claim, one: Alternative) -> set[str]:
-    """The attributes that constraints of the claim compare of its devices."""
-    concerned = (each for each in claim.constraints if not each.requests or {one.name, one.request} & each.requests)
-    return {each.match or each.distinct for each in concerned} - {""}
+def _compared(claim: Claim, result: str) -> set[str]:
+    """The attributes that constraints of the claim compare of the devices in results of this name."""
+    return {each.match or each.distinct for each in claim.constraints if each.concerns(result)} - {""}
 
 
 def _classes(context: ExaminationContext) -> list[DeviceClass]:
-    found = [DeviceClass.from_object(msgspec.json.decode(raw)) for raw in context.everything("deviceclasses")]
+    found = [read_class(msgspec.json.decode(raw)) for raw in context.everything("deviceclasses")]
     return sorted(found, key=lambda one: one.name)
 
 
@@ -265,11 +265,9 @@ def _failed(model: PoolModel, one: DeviceClass, problem: SelectorError) -> Findi
     return say(_CLASSES, what, "add it to attributes or capacity of the model in device-info, typed as the class asks")
 
 
-def view_of(model: PoolModel) -> cel.DeviceView:
+def _view(model: PoolModel) -> cel.DeviceView:
     """A device of the model for a selector."""
-    device = PublishedDevice.from_object(device_of(model, "example"))
-    amounts = {name: one.value for name, one in device.capacity.items()}
-    return cel.DeviceView(model.driver, device.attributes, amounts, device.shared)
+    return view_of(read_device(device_of(model, "example")), model.driver)
 
 
 # -- nodes -------------------------------------------------------------------------------------------------------------

@@ -35,8 +35,7 @@ from dds_adapters.kubernetes.write.live_object import (
 )
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result
 from dds_core.errors import InputError
-from dds_core.matching import allocator as matching
-from dds_core.matching.quantities import parsed
+from dds_core.matching.results import choices, chosen_of, configuration, written
 from dds_core.model import Allocation, Claim, Consumer, DeviceKey
 from dds_core.model import Result as Given
 from dds_core.scaler.events import Swap
@@ -101,10 +100,10 @@ class GuardDevices(Write):
     def _probing(self, probe: Live) -> Object:
         """An allocation of the first device, valid but for the guard. One write sets all keys, so one probe is enough."""
         driver, pool, device = self.devices[0]
-        asks = matching.Claim.from_object(msgspec.json.decode(probe.raw))
-        if len(asks.requests) != 1:
+        requests = list(choices(msgspec.json.decode(probe.raw)))
+        if len(requests) != 1:
             raise Ended(Declined(0, NOT_GUARDED, f"{probe.ref} is to have one request"))
-        result = matching.Result(asks.requests[0].name, (driver, pool, device)).to_object()
+        result = written(Given(requests[0][0].request, driver, pool, device), {})
         return {"status": {"allocation": allocation_of([result], [], self.node, self.until - BEFORE)}}
 
 
@@ -299,21 +298,21 @@ def _given(server: Server, live: Live, swap: Swap) -> tuple[list[Object], list[O
     alternatives = any("/" in one.request for one in swap.results)
     if decoding.config_digest(config) != swap.config and (swap.config or not alternatives):
         raise Ended(Obsolete(f"{live.ref}: its configuration is not the one that was decided on"))
-    asks = matching.Claim.from_object(msgspec.json.decode(live.raw))
-    asked = {one.name: one for request in asks.requests for one in request.alternatives}
+    asked = {one.name: one.asked for options in choices(msgspec.json.decode(live.raw)) for one in options}
     if not asked.keys() >= {one.request for one in swap.results}:
         raise Ended(Obsolete(f"{live.ref} does not ask for what it is to be given"))
-    return [_result(one, asked[one.request]) for one in swap.results], config
+    given = ((one, asked[one.request]) for one in swap.results)
+    return [written(structs.replace(one, admin=bool(asks.get("adminAccess"))), asks) for one, asks in given], config
 
 
 def _config(server: Server, live: Live, names: Collection[str]) -> list[Object]:
     """The configuration that the scheduler would write for results of these names (of requests, or request/alternative)."""
     try:
-        asks = matching.Claim.from_object(msgspec.json.decode(live.raw))
-        needed = dict.fromkeys(one.device_class for one in matching.chosen_of(asks, names))
-        found = [server.listed(Ref(CLASSES, name)) for name in needed]
-        classes = [matching.DeviceClass.from_object(msgspec.json.decode(one.raw)) for one in found if one is not None]
-        config = list(matching.configuration(asks, names, classes))
+        asks = msgspec.json.decode(live.raw)
+        needed = dict.fromkeys(one.asked.get("deviceClassName") or "" for one in chosen_of(asks, names))
+        found = {name: server.listed(Ref(CLASSES, name)) for name in needed}
+        classes = {name: msgspec.json.decode(one.raw) for name, one in found.items() if one is not None}
+        config = configuration(asks, names, classes)
         msgspec.json.encode(config)
         return config
     except InputError as error:
@@ -321,20 +320,6 @@ def _config(server: Server, live: Live, names: Collection[str]) -> list[Object]:
     except (ValueError, OverflowError):  # numbers that cannot be decoded or encoded
         why = ""
     raise Ended(Obsolete(f"{live.ref}: its configuration cannot be made anew{why}"))
-
-
-def _result(given: Given, asked: matching.Alternative) -> Object:
-    """As the allocator writes it: a result repeats some fields of its request."""
-    return matching.Result(
-        request=given.request,
-        device=given.key,
-        admin=asked.admin,
-        tolerations=asked.written_tolerations,
-        conditions=given.binding,
-        failures=given.failure,
-        share=given.share,
-        consumed={name: parsed(amount) for name, amount in given.consumed.items()},
-    ).to_object()
 
 
 def allocation_of(results: list[Object], config: list[Object], node: str, at: int | None) -> Object:

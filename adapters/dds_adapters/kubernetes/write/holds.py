@@ -16,8 +16,9 @@ from dds_adapters.kubernetes.write.conditions import CLAIMS
 from dds_adapters.kubernetes.write.exchange import LiftGuards, allocation_of
 from dds_adapters.kubernetes.write.live_object import Ref, Server, Write, decoded, live_of
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result
-from dds_core.matching import allocator as matching
+from dds_core.matching.results import written
 from dds_core.model import OWNER, OWNER_LABEL, DeviceKey
+from dds_core.model import Result as Given
 
 REQUEST = "device"
 LATE_WRITES = 2.0
@@ -41,7 +42,7 @@ class HoldDevice(Write):
         if found.hold != self.owner.uid or found.deleting:
             return Declined(409, "AlreadyExists", f"{self.claim} is there, and is no hold of {self.owner}")
         if found.allocation is None:
-            results = [matching.Result(REQUEST, device).to_object() for device in self.devices]
+            results = [written(Given(REQUEST, *device), {}) for device in self.devices]
             status = {
                 "allocation": allocation_of(results, [], self.node, None),
                 "reservedFor": [self._reserved(server)],

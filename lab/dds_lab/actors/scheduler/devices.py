@@ -11,15 +11,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from uuid import UUID
 
-from msgspec.structs import replace
-
-from dds_core.matching.allocator import Allocator, Claim, DeviceClass, Gates, InUse, Slice, Tables, TaintRule
-from dds_core.matching.claims import EXACT_COUNT
-from dds_core.matching.objects import Device
+from dds_core.matching.allocator import Allocator, Gates, InUse, Tables
+from dds_core.matching.objects import read_claim, read_class, read_device, read_rule, slice_with
 from dds_core.matching.pools import Pool
+from dds_core.model import Claim, Device, Slice
 from dds_lab.actors.objects import allocation_of, reservations
 from dds_lab.actors.scheduler.claims import (
     FAILED,
@@ -46,9 +45,10 @@ BARREN_KEPT = 65536
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wanted:
-    """A parsed claim to allocate. `kind`: equal for claims that ask for the same. `plain`: it asks only for counts of devices
-    without admin access, so a device in use cannot serve it."""
+    """A claim to allocate, as it is written and parsed. `kind`: equal for claims that ask for the same. `plain`: it asks only for
+    counts of devices without admin access, so a device in use cannot serve it."""
 
+    written: Object
     claim: Claim
     kind: str
     plain: bool
@@ -65,7 +65,7 @@ class Chosen:
 
 
 _NOTHING = Chosen(reason=NOTHING)
-_NO_DEVICE: tuple[Object, Device] = ({}, Device(""))
+_NO_DEVICE: tuple[Object, Device] = ({}, Device())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +87,7 @@ class Inventory:
             gates=Gates.read(gate, faults=True),
             share_id=lambda: str(UUID(int=random.getrandbits(128), version=4)),
         )
-        self._classes: set[str] = set()
+        self._classes: dict[str, Object] = {}
         self._devices: dict[str, dict[str, tuple[Object, Device]]] = {}  # slice → device → written, parsed
         self._wanted: dict[str, Wanted] = {}
         self._local_pools: dict[tuple[str, str], str] = {}
@@ -109,13 +109,12 @@ class Inventory:
         """Parse a slice. A device that is the same object as in the version before is not parsed again."""
         name, spec = obj["metadata"]["name"], obj["spec"]
         known = self._devices.get(name, {})
-        devices = []
+        devices = {}
         for each in spec.get("devices") or ():
             written, read = known.get(each["name"], _NO_DEVICE)
-            devices.append((each, read if written is each else Device.from_object(each)))
-        self._devices[name] = {each["name"]: (each, read) for each, read in devices}
-        bare = Slice.from_object({**obj, "spec": {**spec, "devices": ()}})
-        return replace(bare, devices=tuple(read for _, read in devices))
+            devices[each["name"]] = (each, read if written is each else read_device(each))
+        self._devices[name] = devices
+        return slice_with(obj, {device: read for device, (_, read) in devices.items()})
 
     def drop_slice(self, obj: Object) -> None:
         spec = obj["spec"]
@@ -124,12 +123,12 @@ class Inventory:
         self._slice_changed(spec["driver"], spec["pool"]["name"])
 
     def put_class(self, obj: Object) -> None:
-        self._classes.add(obj["metadata"]["name"])
-        self._allocator.put_class(DeviceClass.from_object(obj))
+        self._classes[obj["metadata"]["name"]] = obj
+        self._allocator.put_class(read_class(obj))
         self._gained_anywhere()
 
     def drop_class(self, name: str) -> None:
-        self._classes.discard(name)
+        self._classes.pop(name, None)
         self._allocator.remove_class(name)
         self._gained_anywhere()
 
@@ -137,7 +136,7 @@ class Inventory:
         return name in self._classes
 
     def put_rule(self, obj: Object) -> None:
-        self._allocator.put_rule(TaintRule.from_object(obj))
+        self._allocator.put_rule(read_rule(obj))
         self._gained_anywhere()
 
     def drop_rule(self, name: str) -> None:
@@ -156,10 +155,10 @@ class Inventory:
         uid = claim["metadata"].get("uid", "")
         found = self._wanted.get(uid)
         if found is None:
-            made = Claim.from_object(claim)
+            made = read_claim(claim)
             asked = [one for request in made.requests for one in request.alternatives]
-            plain = all(one.mode == EXACT_COUNT and not one.admin for one in asked)
-            found = Wanted(made, json.dumps(claim["spec"], sort_keys=True), plain)
+            plain = not any(one.all or one.admin for one in asked)
+            found = Wanted(claim, made, json.dumps(claim["spec"], sort_keys=True), plain)
             if uid:
                 self._wanted[uid] = found
         return found
@@ -177,7 +176,8 @@ class Inventory:
             return _NOTHING
         found = self._allocator.allocate(node.choice, [one.claim for one in wanted], tables)
         if found:
-            return Chosen(tuple(one.to_object for one in found.allocations), found.score)
+            pairs = zip(found.allocations, wanted, strict=True)
+            return Chosen(tuple(partial(one.to_object, of.written, self._classes) for one, of in pairs), found.score)
         if found.reason == NOTHING and all(one.plain for one in wanted):
             self._remember(kind, node, state)
         return Chosen(reason=found.reason)

@@ -12,7 +12,6 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from dds_core.matching.nodes import Node as MatchedNode
 from dds_core.matching.nodes import NodeSelector, node_matches
 from dds_lab.actors.objects import tolerates
 from dds_lab.actors.scheduler.nodes import Node, Nodes
@@ -287,4 +286,4 @@ def _left(used: int, have: int) -> int:
 
 def node_selects(selector: Object | None, name: str, labels: Mapping[str, str]) -> bool:
     """Whether one term of a node selector matches. None matches every node."""
-    return selector is None or node_matches(NodeSelector.from_object(selector), MatchedNode(name, labels))
+    return selector is None or node_matches(NodeSelector.from_object(selector), name, labels)

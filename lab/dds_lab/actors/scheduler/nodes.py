@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from dds_core.matching import nodes as matching
+from dds_core import model
 from dds_lab.actors.scheduler.pods import Pod, units
 from dds_lab.client import Object
 
@@ -37,7 +37,7 @@ class Node:
     def __init__(self, name: str) -> None:
         self.name = name
         self.obj: Object | None = None
-        self.choice = matching.Node(name)  # the node as the allocator sees it
+        self.choice = model.Node("", name)  # the node as the allocator sees it
         self.labels: Mapping[str, str] = {}
         self.taints: tuple[Object, ...] = ()
         self.unschedulable = False
@@ -54,7 +54,7 @@ class Node:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         self.obj = obj
         self.labels = obj["metadata"].get("labels") or {}
-        self.choice = matching.Node(self.name, self.labels)
+        self.choice = model.Node("", self.name, self.labels)
         self.taints = tuple(spec.get("taints") or ())
         self.unschedulable = bool(spec.get("unschedulable"))
         amounts = status.get("allocatable") or status.get("capacity") or {}

@@ -14,8 +14,10 @@ import yaml
 from dds_adapters.kubernetes.decode.config import entries, model, read_config
 from dds_adapters.kubernetes.publish.device_info import read_pool_config
 from dds_adapters.kubernetes.write.tasks import Done
-from dds_core.matching.allocator import Allocator, Claim, DeviceClass, Node, Slice
+from dds_core.matching.allocator import Allocator
+from dds_core.matching.objects import read_claim, read_class, read_slice
 from dds_core.matching.results import Allocation
+from dds_core.model import Node, Slice
 from dds_core.publisher.describe import device_of, pool_name
 from dds_core.publisher.model import PoolModel
 from tests.adapters.kubernetes.publish.booth import Booth, layouts, pool
@@ -57,17 +59,17 @@ def published(booth: Booth, model: PoolModel) -> Slice:
     name = pool_name(model.device, "1")
     assert booth.carry_out(pool(2, model=model, slices=layouts(2, model=model, pool=name))) == Done()
     (made,) = booth.slices()
-    return Slice.from_object(made)
+    return read_slice(made)
 
 
 def taken(slices: Slice, found: dict[str, Any], model: PoolModel, claims: int = 1) -> tuple[Allocation, ...]:
     """What so many claims of the example get on a node of the fabric; nothing when one gets none."""
-    node = Node("n1", {f"cohdi.io/{model.device}": "true", "cohdi.io/fabric": "1"})
+    node = Node("", "n1", {f"cohdi.io/{model.device}": "true", "cohdi.io/fabric": "1"})
     ids = iter(f"share-{number}" for number in range(100))
-    allocator = Allocator([slices], [DeviceClass.from_object(found["DeviceClass"])], share_id=lambda: next(ids))
+    allocator = Allocator([slices], [read_class(found["DeviceClass"])], share_id=lambda: next(ids))
     spec = found["ResourceClaimTemplate"]["spec"]["spec"]
     meta = {"namespace": "default"}
-    wanted = [Claim.from_object({"metadata": {"name": f"c{n}", **meta}, "spec": spec}) for n in range(claims)]
+    wanted = [read_claim({"metadata": {"name": f"c{n}", **meta}, "spec": spec}) for n in range(claims)]
     return allocator.allocate(node, wanted).allocations
 
 
@@ -78,8 +80,8 @@ def test_an_example_is_published_and_its_claim_gets_a_device(path: Path) -> None
     booth.admin.create("resourceclaimtemplates", found["ResourceClaimTemplate"])
     (allocation,) = taken(published(booth, model), found, model)
     (result,) = allocation.results
-    assert result.device == (model.driver, f"{model.device}-fabric1", f"{model.device}-0")
-    assert result.conditions == ("FabricDeviceReady",)
+    assert result.key == (model.driver, f"{model.device}-fabric1", f"{model.device}-0")
+    assert result.binding == ("FabricDeviceReady",)
 
 
 def test_memory_is_taken_in_steps_by_many_claims() -> None:
@@ -87,12 +89,12 @@ def test_memory_is_taken_in_steps_by_many_claims() -> None:
     found, model = documents(path), model_of(path)
     made = published(Booth(), model)
     allocations = taken(made, found, model, 16)  # eight of 63 Gi on each of the two devices
-    assert {str(one.results[0].consumed["memory"]) for one in allocations} == {"63Gi"}
-    assert sorted(one.results[0].device[2] for one in allocations) == ["cxl-512-0"] * 8 + ["cxl-512-1"] * 8
+    assert {one.results[0].consumed["memory"] for one in allocations} == {"63Gi"}
+    assert sorted(one.results[0].device for one in allocations) == ["cxl-512-0"] * 8 + ["cxl-512-1"] * 8
     asked = found["ResourceClaimTemplate"]["spec"]["spec"]["devices"]["requests"][0]["exactly"]
     for amount, gets in (("300Gi", None), ("256Gi", "256Gi"), (None, "16Gi")):
         asked["capacity"] = {"requests": {"memory": amount}} if amount else {}
-        got = [str(one.results[0].consumed["memory"]) for one in taken(made, found, model)]
+        got = [one.results[0].consumed["memory"] for one in taken(made, found, model)]
         assert got == ([gets] if gets else [])
 
 
