@@ -114,7 +114,7 @@ def list_wanted(state: State, uid: str) -> None:
 
 def listed(state: State, event: ClaimsListed, at: int) -> None:
     row = state.holds.get(event.resource)
-    if row is not None and event.started >= settled_due(state, row.since):
+    if row is not None and event.started >= settled_due(row.since):
         _to(state, event.resource, "listed", since=at)
 
 
@@ -288,4 +288,4 @@ def due(state: State, uid: str) -> Iterator[Deadline]:
     if row.stage not in (HELD, LOST, ENDING, ENDED):
         yield Deadline(row.until, DeadlineKind.HOLD, uid)
     if row.stage == LISTING and not row.wanted:
-        yield Deadline(settled_due(state, row.since), DeadlineKind.SETTLE, uid)
+        yield Deadline(settled_due(row.since), DeadlineKind.SETTLE, uid)

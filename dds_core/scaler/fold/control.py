@@ -48,11 +48,11 @@ def _synced(state: State, event: e.Synced, at: int) -> None:
 
 def _claims_listed(state: State, event: e.ClaimsListed, at: int) -> None:
     exchange = state.exchanges.get(event.resource)
-    if exchange is not None and exchange.stage == "listing" and event.started >= settled_due(state, exchange.since):
+    if exchange is not None and exchange.stage == "listing" and event.started >= settled_due(exchange.since):
         advance_stage(state, exchange.group, "listing", "listed", at)
     hold.listed(state, event, at)
     fence = state.fences.get(event.resource)
-    if fence is not None and event.started >= fence_due(state, fence):
+    if fence is not None and event.started >= fence_due(fence):
         state.fences.put(event.resource, replace(fence, confirmed=at))
         state.touch_device(event.resource)
 

@@ -205,11 +205,15 @@ def advance_stage(state: State, group: Iterable[str], before: Stage, after: Stag
             state.exchanges.put(uid, replace(row, stage=after, since=at, version=version or row.version, wanted=False))
 
 
-def fence_due(state: State, fence: Fence) -> int:
+FENCE_SETTLE = 30 * MICROSECONDS
+"""A fence without a hold stands so long before a LIST confirms it: longer than a scheduler takes from a choice to its write."""
+
+
+def fence_due(fence: Fence) -> int:
     """The instant from which a LIST confirms the fence. A held device is allocated, and was so before it was marked: no scheduler
     can give it away, so the LIST only has to begin later. Without a hold, what schedulers have chosen already must have been
     written."""
-    return fence.since if fence.held else fence.since + state.policy.fence_settle_seconds * MICROSECONDS
+    return fence.since if fence.held else fence.since + FENCE_SETTLE
 
 
 def _allocation_cleared(state: State, event: e.AllocationCleared, at: int) -> None:

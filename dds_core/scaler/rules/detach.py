@@ -4,7 +4,7 @@
    `choose_victim`, which begins a hold or, where devices cannot be held, marks at once.
 2. `check_hold`: where devices can be held, a claim of dds takes the device, so that no pod gets it.
 3. `VictimMarked` annotates the resource: from here on the device is a victim, and a fence stands around it. `check_fence`
-   requests a list of all claims after `fence_settle_seconds`; if none of them has the device, the fence is confirmed.
+   requests a list of all claims half a minute later; if none of them has the device, the fence is confirmed.
 4. `_lower` lowers the size of the request by the number of marked victims, and the operator detaches them.
 
 Every step checks again: a victim that is wanted is unmarked, and a person is alerted when the wrong device leaves. The operator
@@ -327,7 +327,7 @@ def check_fence(work: Work, uid: str, wanted: set[str]) -> None:
         broken = (_why_unmark if fence.named else _not_called_off)(work, resource, fence, wanted)
         if broken:
             _unmark(work, resource, fence, broken)
-        elif fence.named and not fence.wanted and work.has_come(fence_due(state, fence)):
+        elif fence.named and not fence.wanted and work.has_come(fence_due(fence)):
             work.emit_once(ClaimsListWanted(resource=uid, mode=state.mode, fenced=fence.since), uid)
     if state.reissue:
         _mark_again(work, uid)

@@ -42,6 +42,11 @@ from dds_core.scaler.rules.suiting import (
 from dds_core.scaler.state import State, Work
 
 NODE_LIMIT = "NodeLimit"
+ORDERS_IN_FLIGHT = 16
+"""Most attaches under way for models without a pool, until the fabric's pace is measured: a fabric attaches some at a time, and
+what it cannot begin in time fails its claim."""
+PREWARM_INTERVAL = 60 * MICROSECONDS
+"""Between two devices that are ordered ahead of demand: claims that wait now shall not queue behind them."""
 _SLUG = re.compile(r"[^a-z0-9]+")
 
 
@@ -467,7 +472,7 @@ def in_flight_cap(state: State) -> int:
     """The most attaches under way at once: what the fabric can finish within the attach budget at its measured pace."""
     rate = state.rates.get("")
     if rate is None or rate.count < 5 or rate.service <= 0:
-        return state.policy.orders_in_flight
+        return ORDERS_IN_FLIGHT
     return max(1, int(state.policy.attach_budget("") / MICROSECONDS / rate.service))
 
 
@@ -526,7 +531,6 @@ def prewarm(work: Work, node: str, assignments: list[Assignment]) -> None:
     """Order ahead of demand, one device at a time, up to the minimum of each cell. Not where another's request is in the way, nor
     for a model that claims wait for."""
     state = work.state
-    interval = state.policy.prewarm_interval_seconds * MICROSECONDS
     place = state.node(node)
     if not state.policy.prewarm or place is None or not place.takes(()):
         return
@@ -534,7 +538,7 @@ def prewarm(work: Work, node: str, assignments: list[Assignment]) -> None:
     for model in state.config.models:
         if model.model in wanted:
             continue
-        if work.at < (state.fired_deadlines.get((DeadlineKind.PREWARM, "")) or -interval) + interval:
+        if work.at < (state.fired_deadlines.get((DeadlineKind.PREWARM, "")) or -PREWARM_INTERVAL) + PREWARM_INTERVAL:
             return
         low, top = limits_of(state, node, model.model)
         cell = cell_of(state, node, model)
