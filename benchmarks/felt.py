@@ -1,4 +1,4 @@
-"""What people wait for: `dds replay --verify` and `dds timeline` on a log of a million events, each a process of its own,
+"""What people wait for: `dds log verify` and `dds timeline` on a log of a million events, each a process of its own,
 and starting on a log of five million with a checkpoint.
 
 The million comes from the engine itself on a fleet under churn (mode attach), so that it verifies. Of the five million only
@@ -120,7 +120,7 @@ def _million(url: str) -> list[Row]:
         claim, node = next(iter(writer.engine.state.lives)), writer.fleet.node_names()[0]
     on = f"{VERIFIED:,} events"
     return [
-        _row(f"`dds replay --verify`, {on}", _command("replay", "--verify", url)),
+        _row(f"`dds log verify`, {on}", _command("log", "verify", url)),
         _row(f"`dds timeline CLAIM`, {on}", _command("timeline", claim, url)),
         _row(f"`dds timeline NODE`, {on}", _command("timeline", node, url)),
     ]

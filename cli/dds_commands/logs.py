@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import shutil
 import sys
 import time
@@ -15,9 +16,10 @@ from typing import Any
 
 import click
 
-from dds_adapters.jsonl import JsonlLog, archive, export, redact_file
+from dds_adapters.jsonl import JsonlLog, archive, export, is_log_file, redact_file
 from dds_adapters.kubernetes import EVALUATOR
-from dds_adapters.sql import SqlLog, follow
+from dds_adapters.sql import Database, SqlLog, follow, upgrade
+from dds_adapters.sql.urls import as_url, is_url
 from dds_commands.parameters import (
     STANDARD,
     Place,
@@ -26,6 +28,7 @@ from dds_commands.parameters import (
     output_option,
     output_options,
     period,
+    policy_read,
     require_end,
     required_log,
     since_option,
@@ -33,18 +36,31 @@ from dds_commands.parameters import (
     strict_option,
     without_password,
 )
+from dds_commands.recorded import write_recording
 from dds_commands.running import FINE, VERIFICATION
 from dds_commands.screen import counted, note, position_bar, progress, show, show_json, show_jsonl, style
-from dds_commands.sources import Log, Opened
+from dds_commands.sources import Log, Opened, Recording
 from dds_core import __version__
 from dds_core.component import Component, component_of
 from dds_core.engine import EngineOf, checkpoint
 from dds_core.errors import InputError, NotALogFile, Unfoldable
 from dds_core.events import TYPES, LogRepaired
-from dds_core.log import LOG_OPENED, Anchor, ChainCheck, Envelope, EventSource, Head, JoinedSource, LeanEvent, checked
+from dds_core.log import (
+    LOG_OPENED,
+    Anchor,
+    ChainCheck,
+    ChainReport,
+    Envelope,
+    EventSource,
+    Head,
+    JoinedSource,
+    LeanEvent,
+    checked,
+)
 from dds_core.log.codec import BadLine, decode_anchor, encode_anchor
 from dds_core.replay import Span, VerifyReport, fold_log, verify
 from dds_core.scaler.component import SCALER
+from dds_core.scaler.policy import read_policy
 from dds_core.timeline.clock import rfc3339
 
 _NEWEST = 20
@@ -58,30 +74,63 @@ def log() -> None:
 @log.command("import")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--anchor", "anchor_file", metavar="FILE", help="File of anchors that the log must match.")
+@click.option("--policy", "policy_file", metavar="FILE", help="Policy under which the rules decide on a recording.")
+@click.option("--checkpoint", is_flag=True, help="Append a checkpoint to the log of a recording.")
 @log_option
-def log_import(files: tuple[str, ...], anchor_file: str | None, url: str | None, name: str | None) -> None:
-    """Import a log from an export, or from archives and the rest.
+def log_import(
+    files: tuple[str, ...],
+    anchor_file: str | None,
+    policy_file: str | None,
+    checkpoint: bool,
+    url: str | None,
+    name: str | None,
+) -> None:
+    """Import a log from an export, from archives and the rest, or from a recording.
 
-    Give archives oldest first. All of it is imported or nothing. For a recording use dds replay --log.
+    Give archives oldest first. All of it is imported or nothing. On a recording the rules decide in mode observe; its log takes
+    the recording's name or that of --name. A SQLite file that is not there is made.
     """
     where = required_log(url)
     with Opened() as opened:
-        source = JoinedSource([_log_file(opened.file(path)) for path in files])
-        if name is not None and name != source.name:
-            raise InputError(f"it holds log {source.name}, not {name}", where=files[0], fix="leave --name out")
-        first, last = source.span()
-        anchors = _anchors(opened, anchor_file)
-        with position_bar(last, "importing") as bar:
-            report = opened.database(where).import_log(source.read(first - 1), anchors=anchors, progress=bar)
+        paths = [opened.file(one) for one in files]
+        source = opened.source(paths, None) if len(paths) == 1 and not is_log_file(paths[0]) else None
+        if isinstance(source, Recording):
+            if anchor_file is not None:
+                raise InputError("a recording has no anchors", where=source.label, fix="leave --anchor out")
+            source.policy = policy_read(opened.file(policy_file) if policy_file else None, read_policy) or source.policy
+            report = write_recording(source, _database(opened, url), name, checkpoint=checkpoint)
+        else:
+            if policy_file is not None or checkpoint:
+                what = "--policy and --checkpoint are for a recording"
+                raise InputError(what, where=files[0], fix="leave them out")
+            report = _import(opened, paths, anchor_file, url, name)
     show(f"imported log {report.log}, positions {report.first} to {report.last}, into {without_password(where)}")
+
+
+def _import(
+    opened: Opened, paths: list[str], anchor_file: str | None, url: str | None, name: str | None
+) -> ChainReport:
+    source = JoinedSource(list(map(_log_file, paths)))
+    if name is not None and name != source.name:
+        raise InputError(f"it holds log {source.name}, not {name}", where=paths[0], fix="leave --name out")
+    first, last = source.span()
+    anchors = _anchors(opened, anchor_file)
+    with position_bar(last, "importing") as bar:
+        return _database(opened, url).import_log(source.read(first - 1), anchors=anchors, progress=bar)
+
+
+def _database(opened: Opened, url: str | None) -> Database:
+    """The database that is written to. A SQLite file that is not there is made."""
+    if url and not is_url(url) and not os.path.exists(url):
+        upgrade(as_url(url))
+    return opened.database(required_log(url))
 
 
 def _log_file(path: str) -> JsonlLog:
     try:
         return JsonlLog(path)
     except NotALogFile as error:
-        fix = "give an export or archive; write a recording into a log with dds replay RECORDING --log URL"
-        raise NotALogFile(error.what, where=path, fix=fix) from None
+        raise NotALogFile(error.what, where=path, fix="give an export, an archive, or one recording alone") from None
 
 
 @log.command("export")
@@ -121,7 +170,7 @@ def _log(opened: Opened, sources: tuple[str, ...], url: str | None, name: str | 
     """The log that the options name. Raises InputError for a recording."""
     source = opened.source(sources, url, name)
     if not isinstance(source, Log):
-        fix = "use dds replay on it, with --verify to check it, with --log URL to make a log of it"
+        fix = "use dds replay on it, or dds log import to make a log of it"
         raise InputError("a recording is no log", where=source.label, fix=fix)
     return source
 

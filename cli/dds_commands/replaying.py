@@ -1,15 +1,13 @@
 """`dds replay`: read a recording or a log from its start, and show changes, the state at an instant or differences between two,
-verify decisions, decide anew under another policy, or write a recording into a log.
+or decide anew under another policy.
 
 Each component has a `LogPrinter` that knows how to show its state and changes.
 """
 
 from __future__ import annotations
 
-import os
-import time
 from abc import ABC, abstractmethod
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
@@ -18,12 +16,9 @@ from typing import Any, Protocol
 import click
 from pydantic import BaseModel
 
-from dds_adapters.plugins import component_of
-from dds_adapters.sql import Database, random_salt, upgrade
-from dds_adapters.sql.urls import as_url, is_url
 from dds_commands.groups import GROUPS, group_rows, order_rows, waiting_rows
-from dds_commands.logs import verify_rows
 from dds_commands.parameters import (
+    LOG_VARIABLE,
     NAME_VARIABLE,
     Place,
     default_log,
@@ -33,13 +28,10 @@ from dds_commands.parameters import (
     period,
     policy_read,
     since_option,
-    strict_option,
-    without_password,
 )
 from dds_commands.pools import MACHINES, POOLS, chosen_pools, machine_rows
 from dds_commands.rows import readable, show_table
-from dds_commands.running import FINE
-from dds_commands.screen import counted, note, position_bar, show, show_json, show_jsonl, style, width
+from dds_commands.screen import counted, note, show, show_json, show_jsonl, style, width
 from dds_commands.sources import Log, Opened, Recording, Source, cut, folded
 from dds_commands.state import (
     CLAIMS,
@@ -52,16 +44,12 @@ from dds_commands.state import (
     of_kind,
 )
 from dds_commands.timelines import brief, require_path, show_text
-from dds_core import __version__
 from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.autoscaler.state import Fleet
-from dds_core.engine import Step, checkpoint
+from dds_core.engine import Step
 from dds_core.errors import InputError
 from dds_core.events import Decision, Event
 from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES
-from dds_core.log import ChainReport, Envelope, Group, fixed_salts
-from dds_core.log.chain import SaltSource, advanced, check_cluster, seal
-from dds_core.log.envelope import opening, unopened
 from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.events import PoolPublished, PoolWithdrawn
 from dds_core.publisher.state import PoolState
@@ -69,7 +57,6 @@ from dds_core.replay import OPEN_LOOP, re_decide
 from dds_core.replay.logged import of_steps
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.events import ClaimMoved, DeviceMoved
-from dds_core.scaler.folds import apply
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State
 from dds_core.timeline import LEGEND, Entry, Moment, Subject, as_data, path_diagram, render_lines
@@ -86,21 +73,14 @@ from dds_core.timeline.phrases import listed, spoken
 @click.option("--node", metavar="NODE", help="Only this node.")
 @click.option("--state", metavar="STATE", help="Only changes into this state; with --at only what is in it.")
 @click.option("--diff", nargs=2, metavar="A B", help="Show the differences between two instants.")
-@click.option("--verify", "verifying", is_flag=True, help="Verify the hash chain and every decision.")
-@strict_option
+@click.option("--verify", "verifying", is_flag=True, hidden=True)
 @click.option("--policy", "policy_file", metavar="FILE", help="Decide anew under this policy (YAML, TOML or JSON).")
-@click.option(
-    "--log",
-    "url",
-    metavar="URL",
-    help="With SOURCE: write the replayed recording to a new log in this database. Without: the log to read.",
-)
-@click.option("--checkpoint", is_flag=True, help="With SOURCE and --log: append a checkpoint to the log.")
+@click.option("--log", "url", metavar="URL", help=f"Log to read, without SOURCE; by default {LOG_VARIABLE}.")
 @click.option(
     "--name",
     metavar="CLUSTER/COMPONENT",
     envvar=NAME_VARIABLE,
-    help=f"Name of the log to read or write; by default {NAME_VARIABLE}.",
+    help=f"Name of the log, in a database that holds several; by default {NAME_VARIABLE}.",
 )
 @output_options("table", "json", "jsonl", "mermaid")
 def replay(
@@ -113,13 +93,11 @@ def replay(
     state: str | None,
     diff: tuple[str, str] | None,
     verifying: bool,
-    strict: bool,
     policy_file: str | None,
     url: str | None,
-    checkpoint: bool,
     name: str | None,
     form: str,
-) -> int:
+) -> None:
     """Show every change and decision of a recording or a log.
 
     The rules decide on a recording in mode observe; a log is shown as it was written. TIME is RFC 3339, a time of the
@@ -131,32 +109,18 @@ def replay(
     --policy decides everything anew. This is an open loop: the recorded events followed from other decisions, and do not
     react to these.
     """
-    target = url if sources else None
+    if verifying:
+        raise click.UsageError("a log is verified with dds log verify", click.get_current_context())
+    if sources and url:
+        raise click.UsageError("a recording is written to a log with dds log import", click.get_current_context())
     _require_together(
-        at=at,
-        diff=diff,
-        verify=verifying,
-        strict=strict,
-        log=target,
-        since=since,
-        until=until,
-        claim=claim,
-        node=node,
-        state=state,
-        policy=policy_file,
-        checkpoint=checkpoint,
+        at=at, diff=diff, since=since, until=until, claim=claim, node=node, state=state, policy=policy_file
     )
     with Opened() as opened:
-        source = opened.source(sources, url or default_log(), None if target else name)
+        source = opened.source(sources, url or default_log(), name)
         policy = _policy(source, opened.file(policy_file) if policy_file is not None else None)
-        if target is not None:
-            _write(opened, source, target, name, checkpoint=checkpoint)
-        elif verifying:
-            return _verify(source, policy, form, strict=strict)
-        else:
-            view = _view_of(source)(source, claim, node, state)
-            _show(source, policy, view, at, since, until, diff, form)
-    return FINE
+        view = _view_of(source)(source, claim, node, state)
+        _show(source, policy, view, at, since, until, diff, form)
 
 
 def _policy(source: Recording | Log, path: str | None) -> BaseModel | None:
@@ -172,8 +136,6 @@ _GOES_WITH: dict[str, frozenset[str]] = {
     "": _FILTERS | {"since", "until"},
     "at": _FILTERS | {"until"},
     "diff": _FILTERS,
-    "verify": frozenset({"policy", "strict"}),
-    "log": frozenset({"policy", "checkpoint"}),
 }
 """Options that choose what a replay does, each with the options that it can be combined with. Any other option is an error."""
 
@@ -188,76 +150,6 @@ def _require_together(**given: object) -> None:
         if not second:
             raise InputError(f"--{first} does nothing here", fix="see dds replay --help")
         raise InputError(f"--{first} and --{second} do not go together", fix="leave one of them out")
-
-
-# -- writing and verifying -----------------------------------------------------------------------------------------------
-
-
-def _write(opened: Opened, source: Recording | Log, target: str, name: str | None, *, checkpoint: bool) -> None:
-    if not isinstance(source, Recording):
-        raise InputError(
-            "only a recording is written with --log", where=source.label, fix="use dds log import for a log"
-        )
-    if name is not None and component_of(name) is not SCALER:
-        what = f"a recording is put to the rules of the scaler, and {name} would be a publisher's log"
-        raise InputError(what, where=source.label, fix="give --name CLUSTER/scaler")
-    if not is_url(target) and not os.path.exists(target):
-        upgrade(as_url(target))
-    report = write_recording(source, opened.database(as_url(target)), name, checkpoint=checkpoint)
-    show(f"wrote log {report.log}, positions {report.first} to {report.last}, to {without_password(as_url(target))}")
-
-
-def _verify(source: Recording | Log, policy: BaseModel | None, form: str, *, strict: bool) -> int:
-    if isinstance(source, Log):
-        if policy is not None:
-            raise InputError("a log is verified under its own policy", where=source.label, fix="leave --policy out")
-        rows = source.source.read(source.after)
-        return verify_rows(rows, source.length, source.label, form, component=source.component, strict=strict)
-    groups = (step.group(number) for number, step in enumerate(source.steps()))
-    whole = sealed(source.log_name, source.identity(), groups, 0, fixed_salts(b"replay"))
-    return verify_rows(whole, None, source.label, form)
-
-
-EPOCH = 1
-"""Epoch of every event that a replay writes: there is one writer."""
-
-
-def write_recording(recording: Recording, database: Database, name: str | None, *, checkpoint: bool) -> ChainReport:
-    """Replay the recording into a new log of the database. The recording's hash takes the place of the cluster's UID.
-
-    Raises ForeignLog if the log's name is used for another recording or cluster, LogExists if this recording was written before.
-    """
-    log = name if name is not None else recording.log_name
-    cluster = recording.identity()
-    for head in database.heads():
-        if head.log == log:
-            check_cluster(head, cluster)
-    steps = recording.steps()
-    groups = with_checkpoint(steps) if checkpoint else (step.group(n) for n, step in enumerate(steps))
-    now = time.time_ns() // 1000
-    with position_bar(0, "writing") as progress:
-        return database.import_log(sealed(log, cluster, groups, now, random_salt), progress=progress)
-
-
-def with_checkpoint(steps: Iterable[Step]) -> Iterator[Group]:
-    """The steps' groups, then a checkpoint of the final state, so that the events can be archived."""
-    state, ordinal = State(), 0
-    for ordinal, step in enumerate(steps, start=1):
-        for event in (step.fact, *(event for event, _ in step.caused)):
-            apply(state, event, step.at)
-        state.dirty.clear()
-        yield step.group(ordinal - 1)
-    yield checkpoint(SCALER, state, state.now, __version__).group(ordinal)
-
-
-def sealed(name: str, cluster: str, groups: Iterable[Group], recorded_at: int, salts: SaltSource) -> Iterator[Envelope]:
-    """The envelopes of a whole log, as one writer would have appended these groups."""
-    head, versions = unopened(name, cluster), defaultdict[str, int](int)
-    opened = ((0, opening(name, cluster, recorded_at)),)
-    for epoch, group in chain(opened, ((EPOCH, group) for group in groups)):
-        fresh = seal(head, epoch, [group], versions, recorded_at, salts)
-        head = advanced(head, fresh)
-        yield from fresh
 
 
 # -- output --------------------------------------------------------------------------------------------------------------

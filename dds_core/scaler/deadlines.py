@@ -16,6 +16,7 @@ from dds_core.scaler.rules.detach import call_off_due, idle_due
 from dds_core.scaler.rules.devices import progress_due
 from dds_core.scaler.rules.failures import budget_due, cools_with_fabric, definite_due, read_back_due, signal_due
 from dds_core.scaler.rules.nudges import nudge_due
+from dds_core.scaler.rules.orders import PREWARM_INTERVAL
 from dds_core.scaler.rules.reservations import reservation_due
 from dds_core.scaler.state import State
 
@@ -64,6 +65,10 @@ _OF_DEVICE = (
 )
 _OF_FLEET = ((DeadlineKind.DETACHES, "fleet"), (DeadlineKind.PREWARM, "fleet"))
 
+UNLISTED_GRACE = 300 * MICROSECONDS
+"""An attached device that is missing from its node's whole pools for so long is given up. A driver that starts again, or has to
+notice a new device, takes a minute or two; the claim that waits has a budget of nine."""
+
 
 def of_claim(state: State, uid: str) -> Iterator[Deadline]:
     claim, life = state.claims.get(uid), state.lives.get(uid)
@@ -93,7 +98,7 @@ def of_device(state: State, uid: str) -> Iterator[Deadline]:
     yield from hold.due(state, uid)
     unlisted, moving = state.unlisted.get(uid), progress_due(state, uid)
     if unlisted is not None:
-        yield Deadline(unlisted + state.policy.unlisted_grace_seconds * MICROSECONDS, DeadlineKind.UNLISTED, uid)
+        yield Deadline(unlisted + UNLISTED_GRACE, DeadlineKind.UNLISTED, uid)
     if moving is not None:
         yield Deadline(moving, DeadlineKind.PROGRESS, uid)
     definite, nudged, called_off = definite_due(state, uid), nudge_due(state, uid), call_off_due(state, uid)
@@ -113,7 +118,7 @@ def of_node(state: State, node: str) -> Iterator[Deadline]:
     for claim in state.failed_at[node]:
         failure = state.failures.rows[claim]
         if not failure.signalled and cools_with_fabric(state, node, failure.model):
-            yield Deadline(read_back_due(state, failure), DeadlineKind.PUBLISHER, claim)
+            yield Deadline(read_back_due(failure), DeadlineKind.PUBLISHER, claim)
 
 
 def of_fleet(state: State) -> Iterator[Deadline]:
@@ -122,7 +127,7 @@ def of_fleet(state: State) -> Iterator[Deadline]:
         yield Deadline(min(state.marks.rows.values()) + HOUR, DeadlineKind.DETACHES, "fleet")
     if policy.prewarm:
         last = state.fired_deadlines.get((DeadlineKind.PREWARM, "")) or state.synced_at
-        yield Deadline(last + policy.prewarm_interval_seconds * MICROSECONDS, DeadlineKind.PREWARM, "fleet")
+        yield Deadline(last + PREWARM_INTERVAL, DeadlineKind.PREWARM, "fleet")
 
 
 class DeadlineQueue(kit.DeadlineQueue[State]):

@@ -188,7 +188,7 @@ def list_wanted(state: State, claim: str) -> None:
 def listed(state: State, claim: str, started: int, at: int) -> None:
     """A list of all claims has come that began at `started`."""
     row = state.exchanges.get(claim)
-    if row is not None and row.stage == LISTING and started >= settled_due(state, row.since):
+    if row is not None and row.stage == LISTING and started >= settled_due(row.since):
         for uid in row.group:
             _to(state, uid, "listed", since=at, wanted=False)
 
@@ -562,4 +562,4 @@ def due(state: State, uid: str) -> Iterator[Deadline]:
         yield Deadline(min(guarded), DeadlineKind.GUARD, uid)
     row = state.exchanges.get(uid)
     if row is not None and row.stage == LISTING and row.group[0] == uid and not row.wanted:
-        yield Deadline(settled_due(state, row.since), DeadlineKind.SETTLE, uid)
+        yield Deadline(settled_due(row.since), DeadlineKind.SETTLE, uid)

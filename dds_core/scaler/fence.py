@@ -107,7 +107,7 @@ def list_wanted(state: State, uid: str) -> None:
 def listed(state: State, uid: str, started: int, at: int) -> None:
     """A list of all claims has come that began at `started`."""
     fence = state.fences.get(uid)
-    if fence is not None and fence.wanted and not fence.confirmed and started >= settled_due(state, fence):
+    if fence is not None and fence.wanted and not fence.confirmed and started >= settled_due(fence):
         _to(state, uid, "listed", confirmed=at)
         state.touch_device(uid)
 
@@ -151,17 +151,19 @@ def _is_lowered(state: State, name: str) -> bool:
     return request is not None and request.size < sum(not one.leaving for one in owned)
 
 
+FENCE_SETTLE = 30 * MICROSECONDS
+"""A fence without a hold stands so long before a LIST confirms it: longer than a scheduler takes from a choice to its write."""
 UNLISTED = 600 * MICROSECONDS
 """Microseconds after which a victim no longer holds up others: one that no slice lists, or whose size cannot be lowered."""
 
 # -- rules -------------------------------------------------------------------------------------------------------------
 
 
-def settled_due(state: State, fence: Fence) -> int:
+def settled_due(fence: Fence) -> int:
     """The instant from which a LIST confirms the fence. A held device is allocated, and was so before it was marked: no scheduler
     can give it away, so the LIST only has to begin later. Without a hold, what schedulers have chosen already must have been
     written."""
-    return fence.since if fence.held else fence.since + state.policy.fence_settle_seconds * MICROSECONDS
+    return fence.since if fence.held else fence.since + FENCE_SETTLE
 
 
 def mark(work: Work, resource: FabricResource, key: DeviceKey, reason: str) -> bool:
@@ -186,7 +188,7 @@ def mark(work: Work, resource: FabricResource, key: DeviceKey, reason: str) -> b
 
 def ask_for_list(work: Work, uid: str, fence: Fence) -> None:
     """Request the list that the fence waits for."""
-    if fence.named and not fence.wanted and work.has_come(settled_due(work.state, fence)):
+    if fence.named and not fence.wanted and work.has_come(settled_due(fence)):
         work.emit_once(ClaimsListWanted(resource=uid, mode=work.state.mode, fenced=fence.since), uid)
 
 
@@ -204,7 +206,7 @@ def due(state: State, uid: str) -> Iterator[Deadline]:
     if fence is None or not fence.named:
         return
     if not fence.wanted:
-        yield Deadline(settled_due(state, fence), DeadlineKind.FENCE, uid)
+        yield Deadline(settled_due(fence), DeadlineKind.FENCE, uid)
     if not fence.ordered:
         passed = state.fired_deadlines.get((DeadlineKind.STUCK, uid)) or 0
         dues = (fence.since + UNLISTED, fence.confirmed + UNLISTED if fence.held and fence.confirmed else 0)

@@ -115,7 +115,7 @@ def list_wanted(state: State, uid: str) -> None:
 def listed(state: State, uid: str, started: int, at: int) -> None:
     """A list of all claims has come that began at `started`."""
     row = state.holds.get(uid)
-    if row is not None and started >= settled_due(state, row.since):
+    if row is not None and started >= settled_due(row.since):
         _to(state, uid, "listed", since=at)
 
 
@@ -289,4 +289,4 @@ def due(state: State, uid: str) -> Iterator[Deadline]:
     if row.stage not in (HELD, LOST, ENDING, ENDED):
         yield Deadline(row.until, DeadlineKind.HOLD, uid)
     if row.stage == LISTING and not row.wanted:
-        yield Deadline(settled_due(state, row.since), DeadlineKind.SETTLE, uid)
+        yield Deadline(settled_due(row.since), DeadlineKind.SETTLE, uid)

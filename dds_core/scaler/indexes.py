@@ -229,9 +229,9 @@ class OwnIndexes(Tables):
 
     def fails(self, fabric: str, model: str) -> bool:
         """Whether the fabric has brought no device of the model to so many of its nodes, and to no node since, that the fabric
-        counts as failing: as many as the policy says, and a quarter of its nodes."""
-        failed, least = len(self.fabric_failed[fabric, model]), self.policy.pool_cool_down_nodes
-        return 0 < least <= failed and 4 * failed >= self.fabric_size[fabric]
+        counts as failing."""
+        failed = len(self.fabric_failed[fabric, model])
+        return failed >= POOL_COOL_DOWN_NODES and 4 * failed >= self.fabric_size[fabric]
 
     def is_given_back(self, key: DeviceKey) -> bool:
         """Whether the claim that has the device is between the two writes of an exchange."""
@@ -313,6 +313,8 @@ class OwnIndexes(Tables):
             self.fabric_turned |= self.fabric_failed[key]
 
 
+POOL_COOL_DOWN_NODES = 2
+"""So many failed nodes, a quarter of its fabric's at least, are the fabric's fault. One can be the node's own."""
 NO_CONFIG = Config(uid="")
 LAST_TO_TAINT_WITHOUT_SELECTOR = (1, 37, 0)
 """The last release whose scheduler takes a taint rule without a selector for one of all devices; one that is not known does."""

@@ -22,6 +22,11 @@ _UNHURRIED = 100 * MICROSECONDS
 """An order in vain that no claim wants stands for so long: the fabric may have mended by then, and nobody is kept waiting."""
 
 
+ORDERS_IN_FLIGHT = 16
+"""Most attaches under way for models without a pool, until the fabric's pace is measured: a fabric attaches some at a time, and
+what it cannot begin in time fails its claim."""
+
+
 @lru_cache(maxsize=8192)
 def request_name(node: str, type: str, model: str) -> str:
     """Name of dds's request for a cell: readable, stable, unique by a hash of (node, type, model)."""
@@ -34,7 +39,7 @@ def in_flight_cap(state: State) -> int:
     """The most attaches under way at once: what the fabric can finish within the attach budget at its measured pace."""
     rate = state.rates.get("")
     if rate is None or rate.count < 5 or rate.service <= 0:
-        return state.policy.orders_in_flight
+        return ORDERS_IN_FLIGHT
     return max(1, int(state.policy.attach_budget("") / MICROSECONDS / rate.service))
 
 

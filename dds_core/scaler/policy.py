@@ -16,6 +16,9 @@ from dds_core.kit.policy import HOUR, MICROSECONDS, Count, Mode, PositiveSeconds
 
 Cost = Annotated[float, Field(gt=0, le=1_000_000_000, allow_inf_nan=False)]
 
+HAND_OVER_MARGIN = 60 * MICROSECONDS
+"""Of the binding timeout, at most a quarter, for the hand-over: the pod has to go through the scheduler's queue once more."""
+
 
 class SchedulerPolicy(Strict):
     """What we know of one scheduler profile; its bindingTimeout can be read from no API."""
@@ -121,30 +124,10 @@ class Policy(Strict):
     )
     scheduler: SchedulerPolicy = Field(default=SchedulerPolicy(), description="For schedulers not in `schedulers`.")
     schedulers: dict[str, SchedulerPolicy] = Field(default={}, description="By schedulerName.")
-    hand_over_margin_seconds: Seconds = Field(
-        default=60, description="Part of the binding timeout kept for the hand-over; at most a quarter."
-    )
-    error_grace_seconds: Seconds = Field(
-        default=10,
-        description="After this time an attach error is definite and fails the claim.",
-    )
     cool_down_seconds: PositiveSeconds = Field(
         default=120,
         description="How long a model that failed a claim is kept from the scheduler on the node; longer when "
         "repeated.",
-    )
-    pool_cool_down_nodes: Count = counted(
-        2,
-        "nodes",
-        "Failed nodes of one fabric, at least a quarter of its nodes, from which on its pool cools down too; 0 = never.",
-    )
-    cool_down_read_back_seconds: Seconds = Field(
-        default=15,
-        description="Longest wait of a failure for the publisher to close the pool.",
-    )
-    unlisted_grace_seconds: PositiveSeconds = Field(
-        default=300,
-        description="How long an attached device may be missing from its node's whole pools before it is given up.",
     )
     device_ready: Literal["listed", "online"] = Field(
         default="listed",
@@ -156,9 +139,6 @@ class Policy(Strict):
         description="Whether an annotation of dds makes the operator look at a device when dds knows more, instead of at "
         "its next look (every 30 s).",
     )
-    fence_settle_seconds: PositiveSeconds = Field(
-        default=30, description="How long a fence without a hold must stand before a LIST confirms it."
-    )
     detaches_per_hour: Count = counted(60, "devices an hour", "Devices marked to go back in the fleet.")
     detach_without_fence: Literal["best_effort", "never"] = Field(
         default="best_effort",
@@ -167,11 +147,6 @@ class Policy(Strict):
     rebalance: bool = Field(
         default=True,
         description="When a claim waits and the pool is empty, free the longest-idle device elsewhere (mode `detach`).",
-    )
-    orders_in_flight: Annotated[int, Field(ge=1, le=10_000)] = counted(
-        16,
-        "attaches",
-        "Most attaches under way for models without a pool, until the fabric's rate is measured.",
     )
     hand_over: Literal["exchange", "clear"] = Field(
         default="exchange",
@@ -182,18 +157,10 @@ class Policy(Strict):
         default=60,
         description="Longest time that a device is guarded.",
     )
-    guard_settle_milliseconds: Annotated[int, Field(ge=0, le=10_000)] = counted(
-        500,
-        "milliseconds",
-        "Time until all API servers are taken to obey a guard that one obeys; 0 with only one.",
-    )
     adoption: Literal["none", "reference", "all"] = Field(
         default="reference", description="Requests that dds may resize: its own (`none`), the reference's too, or all."
     )
     prewarm: bool = Field(default=False, description="Order ahead of demand, up to the minimum of each node and model.")
-    prewarm_interval_seconds: PositiveSeconds = Field(
-        default=60, description="Interval between two devices ordered ahead of demand."
-    )
     limit: LimitPolicy = Field(default=LimitPolicy(), description="For models and nodes not in `limits`.")
     limits: dict[str, LimitPolicy] = Field(default={}, description="By model or `<node>/<model>`, which wins.")
     driver: DriverPolicy = Field(default=DriverPolicy(), description="For drivers not in `drivers`.")
@@ -239,17 +206,33 @@ class Policy(Strict):
         timeout = knobs.binding_timeout_seconds * MICROSECONDS
         if learned_timeout is not None:
             timeout = min(timeout, learned_timeout)
-        margin = min(self.hand_over_margin_seconds * MICROSECONDS, timeout // 4)
+        margin = min(HAND_OVER_MARGIN, timeout // 4)
         budget = timeout - margin
         if knobs.attach_budget_seconds is not None:
             budget = min(budget, knobs.attach_budget_seconds * MICROSECONDS)
         return budget
 
 
+FIXED = frozenset(
+    {
+        "cool_down_read_back_seconds",
+        "error_grace_seconds",
+        "fence_settle_seconds",
+        "guard_settle_milliseconds",
+        "hand_over_margin_seconds",
+        "orders_in_flight",
+        "pool_cool_down_nodes",
+        "prewarm_interval_seconds",
+        "unlisted_grace_seconds",
+    }
+)
+"""Fields of before: one value was right for all, which is a constant now."""
+
+
 def read_policy(written: Mapping[str, Any]) -> Policy:
     """A policy from what a person wrote. Raises PolicyError: one line naming each wrong field, what is wrong with it, and what
     it takes."""
-    return read(Policy, written)
+    return read(Policy, written, fixed=FIXED)
 
 
 _REFERENCE = {

@@ -3,8 +3,8 @@
     python examples/demo/run.py [FOLDER]        (by default demo.out)
 
 It starts a simulated cluster with a manager of its hardware (`dds lab up`), and scaler and publisher beside it (`dds serve
---publish`), tells what happens while it happens, ends both, and asks the logs what it was: `dds timeline`, `dds pools`, `dds
-replay --verify`. Nothing but the command `dds` is used, as a person would type it. Whatever comes, no process stays: Ctrl-C ends
+--publish`), tells what happens while it happens, ends both, and asks the logs what it was: `dds timeline`, `dds pools`, `dds log
+verify`. Nothing but the command `dds` is used, as a person would type it. Whatever comes, no process stays: Ctrl-C ends
 it with 130, something that does not happen in time with 1 and a line that says what. The folder keeps the logs and what the two
 programs said.
 """
@@ -201,7 +201,7 @@ def play(folder: Path) -> None:
     finished("timeline", "default/train-1", str(log))
     finished("pools", "--name", "demo/publisher", str(log))
     for name in ("demo/scaler", "demo/publisher"):
-        finished("replay", "--verify", "--name", name, str(log))
+        finished("log", "verify", "--name", name, str(log))
     print(f"\n{time.monotonic() - begun:.0f} seconds. {folder} keeps the logs of scaler and publisher; ask them more:")
     for more in MORE:
         print(f"  {typed(*more, str(log))}")

@@ -65,7 +65,7 @@ def test_beside_a_scalers_its_groups_follow(tmp_path: Path, yard: Yard) -> None:
 
 def test_it_is_verified_replayed_and_told(log: str, yard: Yard) -> None:
     assert "every decision is the one that the rules make" in fine("log", "verify", log)
-    assert "every decision is the one" in fine("replay", log, "--verify")
+    assert "every decision is the one" in fine("log", "verify", log)
     assert f"order a server for big as {yard.order()}" in fine("replay", log)
     assert "Cluster Autoscaler asks for 1 server more in big" in fine("timeline", "big", log)
     state = fine("replay", log, "--at", "2100-01-01T00:00:00Z")

@@ -16,7 +16,7 @@ from tests.support.commands import FIRST_ATTACH, TWO_CLAIMS, dds, fine, log_of, 
 
 READERS = (
     ("replay",),
-    ("replay", "--verify"),
+    ("log", "verify"),
     ("claims",),
     ("devices",),
     ("timeline", "default/train-1"),
@@ -66,7 +66,7 @@ def test_a_bad_recording_leaves_no_log_behind(tmp_path: Path) -> None:
     cut.write_bytes(packed[: len(packed) // 2])
     database = str(tmp_path / "log.db")
     fine("db", "upgrade", database)
-    refused("replay", str(cut), "--log", database)
+    refused("log", "import", str(cut), "--log", database)
     assert "it holds no log yet" in refused("log", "verify", database)
 
 
@@ -94,7 +94,7 @@ def test_a_changed_event_ends_with_2_and_its_position(export: Path) -> None:
     lines[number] = lines[number].replace(b"node0000", b"node9999", 1)
     export.write_bytes(b"".join(lines))
     assert f"position {number}: data and digest differ" in refused("log", "verify", str(export), code=2)
-    assert f"position {number}: " in refused("replay", str(export), "--verify", code=2)
+    assert f"position {number}: " in refused("log", "verify", str(export), code=2)
 
 
 def test_a_database_without_tables_or_of_somebody_else(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_database_of_a_newer_version(tmp_path: Path) -> None:
 def test_another_clusters_log_is_left_alone(tmp_path: Path) -> None:
     log = log_of(FIRST_ATTACH, tmp_path)
     before = fine("log", "anchor", "--log", log)
-    said = refused("replay", TWO_CLAIMS, "--log", log, "--name", "first_attach/scaler")
+    said = refused("log", "import", TWO_CLAIMS, "--log", log, "--name", "first_attach/scaler")
     assert "it belongs to the cluster" in said
     assert fine("log", "anchor", "--log", log) == before
 
@@ -130,7 +130,7 @@ def test_a_locked_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     holder = sqlite3.connect(log, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     try:
-        assert "another process holds the write lock" in refused("replay", TWO_CLAIMS, "--log", log)
+        assert "another process holds the write lock" in refused("log", "import", TWO_CLAIMS, "--log", log)
         fine("log", "verify", log)
     finally:
         holder.close()
@@ -140,7 +140,7 @@ def test_an_unreachable_server_keeps_the_password_to_itself() -> None:
     for args in (
         ("log", "verify", "postgresql://dds:hunter2@127.0.0.1:1/dds"),
         ("db", "upgrade", "postgresql://dds:hunter2@127.0.0.1:1/dds"),
-        ("replay", FIRST_ATTACH, "--log", "postgresql://dds:hunter2@127.0.0.1:1/dds"),
+        ("log", "import", FIRST_ATTACH, "--log", "postgresql://dds:hunter2@127.0.0.1:1/dds"),
         ("timeline", "default/train-1", "--log", "postgresql://dds:hunter2@127.0.0.1:1/dds"),
     ):
         said = refused(*args)

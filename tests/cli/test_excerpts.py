@@ -10,7 +10,7 @@ import pytest
 from dds_adapters.jsonl import JsonlLog
 from dds_adapters.sql import Database, upgrade
 from dds_commands.excerpts import Excerpt, found_claim
-from dds_commands.replaying import write_recording
+from dds_commands.recorded import write_recording
 from dds_commands.sources import Recording
 from dds_core.replay import moments
 from dds_core.scaler.component import SCALER

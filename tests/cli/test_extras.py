@@ -86,8 +86,7 @@ def test_the_others_need_none(tmp_path: Path) -> None:
     log = "log.sqlite3"
     commands = [
         ["db", "upgrade", log],
-        ["replay", FIRST_ATTACH, "--log", log],
-        ["replay", log, "--verify"],
+        ["log", "import", FIRST_ATTACH, "--log", log],
         ["log", "verify", log],
         ["log", "export", "log.jsonl", "--log", log],
         ["timeline", "default/train-1", log],

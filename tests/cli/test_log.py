@@ -132,7 +132,7 @@ def test_an_anchor_holds_the_log_to_its_word(log: str, tmp_path: Path) -> None:
 
 
 def test_a_database_with_several_logs_asks_which(log: str) -> None:
-    fine("replay", TWO_CLAIMS, "--log", log)
+    fine("log", "import", TWO_CLAIMS, "--log", log)
     assert "it holds 2 logs (first_attach/scaler, two_claims/scaler)" in refused("log", "verify", log)
     assert "every decision" in fine("log", "verify", log, "--name", "two_claims/scaler")
     assert "every decision" in fine("log", "verify", log, env={"DDS_LOG_NAME": "two_claims/scaler"})
@@ -140,9 +140,11 @@ def test_a_database_with_several_logs_asks_which(log: str) -> None:
 
 
 def test_a_recording_is_written_once_and_under_its_own_name(log: str) -> None:
-    assert "already" in refused("replay", FIRST_ATTACH, "--log", log)
-    assert "belongs to the cluster" in refused("replay", TWO_CLAIMS, "--log", log, "--name", "first_attach/scaler")
-    assert "is no name of a log" in refused("replay", TWO_CLAIMS, "--log", log, "--name", "Bad Name")
+    assert "already" in refused("log", "import", FIRST_ATTACH, "--log", log)
+    assert "belongs to the cluster" in refused(
+        "log", "import", TWO_CLAIMS, "--log", log, "--name", "first_attach/scaler"
+    )
+    assert "is no name of a log" in refused("log", "import", TWO_CLAIMS, "--log", log, "--name", "Bad Name")
 
 
 def test_a_log_that_nobody_names_is_the_one_of_dds_serve(tmp_path: Path) -> None:
@@ -150,14 +152,14 @@ def test_a_log_that_nobody_names_is_the_one_of_dds_serve(tmp_path: Path) -> None
     path = tmp_path / "state" / "dds" / "scaler.sqlite3"
     assert f"{path} was brought from nothing to" in fine("db", "upgrade", env=here)
     assert "which this version of dds uses" in fine("db", "check", env=here)
-    fine("replay", FIRST_ATTACH, "--log", str(path))
+    fine("log", "import", FIRST_ATTACH, "--log", str(path))
     for command in (["log", "tail"], ["log", "verify"], ["timeline", "default/train-1"], ["devices"], ["replay"]):
         assert fine(*command, env=here) == fine(*command, env={"DDS_LOG": str(path)})
 
 
 def test_a_recording_is_no_log(log: str, tmp_path: Path) -> None:
-    assert "dds replay RECORDING --log URL" in refused("log", "import", FIRST_ATTACH, "--log", log)
-    assert "with --verify to check it" in refused("log", "verify", FIRST_ATTACH)
+    assert "one recording alone" in refused("log", "import", FIRST_ATTACH, TWO_CLAIMS, "--log", log)
+    assert "dds log import to make a log of it" in refused("log", "verify", FIRST_ATTACH)
     assert "no source was named" in refused("log", "export", "x.jsonl", env={"XDG_STATE_HOME": str(tmp_path)})
 
 

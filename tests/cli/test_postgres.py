@@ -29,5 +29,5 @@ def test_a_log_goes_through_postgres_unchanged(postgres: Postgres, tmp_path: Pat
 def test_a_recording_is_written_into_postgres(postgres: Postgres) -> None:
     url = postgres.new_database()
     fine("db", "upgrade", url)
-    assert "wrote log first_attach/scaler" in fine("replay", FIRST_ATTACH, "--log", url)
+    assert "imported log first_attach/scaler" in fine("log", "import", FIRST_ATTACH, "--log", url)
     assert "every decision" in fine("log", "verify", url)

@@ -24,7 +24,7 @@ def test_the_demo_of_the_readme(tmp_path: Path) -> None:
     for args in (
         ("timeline", "default/train-1", FIRST_ATTACH),
         ("db", "upgrade", path),
-        ("replay", FIRST_ATTACH, "--log", path),
+        ("log", "import", FIRST_ATTACH, "--log", path),
         ("log", "verify", path),
     ):
         done = program(*args)

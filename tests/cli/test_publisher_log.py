@@ -98,7 +98,7 @@ def test_nothing_is_erased_from_a_log_that_was_not_named(both: str) -> None:
 
 
 def test_a_recording_is_no_publishers_log(log: str) -> None:
-    said = refused("replay", FIRST_ATTACH, "--log", log, *NAME)
+    said = refused("log", "import", FIRST_ATTACH, "--log", log, *NAME)
     assert "lab/publisher would be a publisher's log; give --name CLUSTER/scaler" in said
 
 
@@ -289,9 +289,9 @@ def test_the_status_of_a_publisher_says_what_is_wrong(tmp_path: Path) -> None:
 
 
 def test_it_is_verified_by_the_rules_of_the_publisher(log: str, both: str, tmp_path: Path) -> None:
-    for command in (("replay", log, "--verify"), ("log", "verify", log), ("log", "verify", both, *NAME)):
+    for command in (("log", "verify", log), ("log", "verify", both, *NAME)):
         assert "every decision is the one that the rules make" in fine(*command)
-    told = json.loads(fine("replay", log, "--verify", "--format", "json"))
+    told = json.loads(fine("log", "verify", log, "--format", "json"))
     assert (told["ok"], [span["same"] for span in told["spans"]]) == (True, [True])
 
 

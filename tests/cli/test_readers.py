@@ -11,7 +11,7 @@ import pytest
 
 from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES
 from tests.cli.test_reference import ALL
-from tests.support.commands import FIRST_ATTACH, RECORDINGS, TWO_CLAIMS, dds, fine, log_of, refused
+from tests.support.commands import FIRST_ATTACH, RECORDINGS, dds, fine, log_of, refused
 
 NO_SOURCE = {
     *(
@@ -206,13 +206,9 @@ def test_a_file_is_read_as_a_log_by_the_commands_of_a_log(log: str, tmp_path: Pa
     assert "a recording is no log; use dds replay" in refused("log", "tail", FIRST_ATTACH)
 
 
-def test_a_replay_writes_where_a_source_is_named_and_else_reads(log: str, tmp_path: Path) -> None:
+def test_a_replay_reads_a_log_where_no_source_is_named(log: str) -> None:
     assert fine("replay", "--log", log) == fine("replay", log)
     assert fine("replay", FIRST_ATTACH, env={"DDS_LOG": log}) == fine("replay", FIRST_ATTACH)
-    other = str(tmp_path / "other.sqlite3")
-    fine("db", "upgrade", other)
-    assert "wrote log two_claims/scaler" in fine("replay", TWO_CLAIMS, "--log", other, env={"DDS_LOG": log})
-    assert "--checkpoint does nothing here" in refused("replay", "--log", log, "--checkpoint")
 
 
 @pytest.mark.parametrize(("command", "first"), [("claims", "claim"), ("devices", "device")])

@@ -35,9 +35,9 @@ def test_a_log_tells_what_its_recording_told(log: str) -> None:
     assert fine("timeline", "default/train-1", log) == fine("timeline", "default/train-1", FIRST_ATTACH)
 
 
-def test_a_replay_makes_the_database_that_it_writes(tmp_path: Path) -> None:
+def test_an_import_makes_the_database_that_it_writes(tmp_path: Path) -> None:
     path = str(tmp_path / "new.sqlite3")
-    assert "wrote log first_attach/scaler" in fine("replay", FIRST_ATTACH, "--log", path)
+    assert "imported log first_attach/scaler" in fine("log", "import", FIRST_ATTACH, "--log", path)
     assert "every decision" in fine("log", "verify", path)
 
 
@@ -171,22 +171,15 @@ def test_another_policy_is_an_open_loop_and_says_so(tmp_path: Path, log: str) ->
     same = tmp_path / "same.json"
     same.write_text("{}")
     assert "open loop" not in dds("replay", log, "--policy", str(same)).stderr
-    assert "leave --policy out" in refused("replay", log, "--verify", "--policy", str(policy))
-
-
-def test_verify_replays_a_recording_and_checks_a_log(log: str) -> None:
-    assert "every decision is the one that the rules make" in fine("replay", FIRST_ATTACH, "--verify")
-    assert json.loads(fine("replay", log, "--verify", "--format", "json"))["ok"] is True
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--at", "02:11:20", "--verify"), "--at and --verify do not go together"),
-        (("--verify", "--claim", "default/train-1"), "--verify and --claim do not go together"),
+        (("--at", "02:11:20", "--diff", "02:11:10", "02:11:20"), "--at and --diff do not go together"),
         (("--diff", "02:11:10", "02:11:20", "--until", "9"), "--diff and --until do not go together"),
-        (("--log", "x.db", "--state", "Bound"), "--log and --state do not go together"),
-        (("--checkpoint",), "--checkpoint does nothing here"),
+        (("--verify",), "a log is verified with dds log verify"),
+        (("--log", "x.db"), "a recording is written to a log with dds log import"),
     ],
 )
 def test_an_option_that_says_nothing_here_is_refused(options: tuple[str, ...], said: str) -> None:
@@ -194,7 +187,6 @@ def test_an_option_that_says_nothing_here_is_refused(options: tuple[str, ...], s
 
 
 def test_sources_that_cannot_be_are_refused(log: str, tmp_path: Path) -> None:
-    assert "only a recording is written" in refused("replay", log, "--log", log)
     assert "no source was named" in refused("replay", env={"XDG_STATE_HOME": str(tmp_path)})
     assert "cannot be joined" in refused("replay", FIRST_ATTACH, log)
 

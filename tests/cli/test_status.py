@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from dds_adapters.sql import Database, upgrade
-from dds_commands.replaying import sealed, with_checkpoint
+from dds_commands.recorded import sealed, with_checkpoint
 from dds_commands.rows import readable
 from dds_commands.sources import Log, Recording, folded, silence
 from dds_commands.status import LogView, pools_status, show_status
@@ -197,7 +197,7 @@ def test_which_log(tmp_path: Path) -> None:
     path = log_of(FIRST_ATTACH, tmp_path)
     assert data_of(f"sqlite:///{path}")["log"] == "first_attach/scaler"
     assert json.loads(fine("status", "--json", env={"DDS_LOG": path}))["log"] == "first_attach/scaler"
-    fine("replay", TWO_CLAIMS, "--log", path)
+    fine("log", "import", TWO_CLAIMS, "--log", path)
     assert "it holds 2 logs" in refused("status", path)
     assert data_of("--name", "two_claims/scaler", path)["log"] == "two_claims/scaler"
 

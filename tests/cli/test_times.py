@@ -81,7 +81,7 @@ def test_the_newest_events_of_a_period(log: str) -> None:
         (("timeline", CLAIM, "--since", "02:11", "--at", "02:12"), "--since and --at do not go together"),
         (("replay", "--since", "02:11", "--at", "02:12"), "--at and --since do not go together"),
         (("replay", "--since", "02:12", "--until", "02:11:10"), "--since 02:12 is after --until 02:11:10"),
-        (("replay", "--verify", "--since", "02:12"), "--verify and --since do not go together"),
+        (("replay", "--at", "02:12", "--since", "02:12"), "--at and --since do not go together"),
         (("replay", "--until", "0"), "positions begin with 1"),
         (("devices", "--until", "noon"), "'noon' is no instant; write 2026-11-21T02:11:05.761Z"),
     ],

@@ -28,11 +28,10 @@ POLICIES: tuple[dict[str, Any], ...] = (
     {"hand_over": "clear", "adoption": "all"},
     {"hand_over": "clear", "adoption": "none", "detach_without_fence": "never"},
     {"limit": {"max": 2, "min": 1}, "prewarm": True},
-    {"detaches_per_hour": 1, "no_removal_seconds": 5, "fence_settle_seconds": 1},
-    {"orders_in_flight": 1, "scan_interval_seconds": 0, "error_grace_seconds": 0},
+    {"detaches_per_hour": 1, "no_removal_seconds": 5},
+    {"scan_interval_seconds": 0},
     {"scheduler": {"binding_timeout_seconds": 20}, "cool_down_seconds": 1, "no_allocation_seconds": 0},
     {"rebalance": False, "limits": {"node0/A100 40G": {"max": 1, "min": 1}}},
-    {"pool_cool_down_nodes": 1, "error_grace_seconds": 0, "cool_down_read_back_seconds": 20},
 )
 
 WRITTEN: tuple[type[e.Decision], ...] = (

@@ -137,7 +137,7 @@ class Fleet:
 @examples(60, 600)
 @given(story=stories)
 def test_no_gpu_goes_while_a_face_of_it_is_in_use_and_then_each_goes(story: list[tuple[str, int, int]]) -> None:
-    world = one_node("detach", 4, no_removal_seconds=60, fence_settle_seconds=5, scan_interval_seconds=0)
+    world = one_node("detach", 4, no_removal_seconds=60, scan_interval_seconds=0)
     world.request("ours", "node0", size=2, labels={"app.kubernetes.io/managed-by": "dds"})
     world.update(world.get(AttachRequest, "ours"), state="Running", acted_size=2)
     for gpu in GPUS:

@@ -42,7 +42,6 @@ POLICY: dict[str, Any] = {
     "mode": "detach",
     "scan_interval_seconds": 0,
     "detaches_per_hour": 100,
-    "guard_settle_milliseconds": 0,
 }
 
 

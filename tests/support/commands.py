@@ -69,5 +69,5 @@ def log_of(recording: str, folder: Path, *options: str, name: str = "log.sqlite3
     """The path of a SQLite log written from a recording."""
     path = str(folder / name)
     fine("db", "upgrade", path)
-    fine("replay", recording, "--log", path, *options)
+    fine("log", "import", recording, "--log", path, *options)
     return path

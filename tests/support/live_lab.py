@@ -32,9 +32,7 @@ QUICK = Policy(
     scan_interval_seconds=5,
     no_removal_seconds=4,
     no_allocation_seconds=10,
-    error_grace_seconds=2,
     cool_down_seconds=10,
-    fence_settle_seconds=2,
     scheduler=SchedulerPolicy(binding_timeout_seconds=45),
 )
 """Sooner than is good for a real cluster."""

@@ -62,7 +62,6 @@ def scaled(policy: Policy, speed: float) -> Policy:
     return policy.model_copy(
         update={
             **{name: shorter(getattr(policy, name)) for name in names},
-            "guard_settle_milliseconds": round(policy.guard_settle_milliseconds / speed),
             "scheduler": scheduler(policy.scheduler),
             "schedulers": {name: scheduler(one) for name, one in policy.schedulers.items()},
         }

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import BaseModel
 
-from tests.support.commands import PROGRAM, environment
+from tests.support.commands import environment
 from tests.support.live_lab import LiveLab, eventually
+from tests.support.sooner import dds_beside
 
 HERE = ("--health-probe-bind-address", "127.0.0.1:0", "--metrics-bind-address", "127.0.0.1:0")
 LEASE = ("--leader-elect", "--lease-duration", "4", "--lease-renew-deadline", "2.5", "--lease-retry-period", "0.4")
@@ -56,7 +57,9 @@ class Program:
         where = ("--kubeconfig", str(lab.kubeconfig))
         with self.said.open("w") as said:
             self.process = subprocess.Popen(
-                [*before, str(PROGRAM), command, *where, *settings, *HERE, *options], stderr=said, env=environment()
+                [*before, *dds_beside(), command, *where, *settings, *HERE, *options],
+                stderr=said,
+                env=environment(),
             )
 
     def __enter__(self) -> Self:

@@ -38,6 +38,7 @@ from dds_core.model import (
     Slice,
 )
 from dds_core.scaler import events as e
+from dds_core.scaler.settling import GUARD_SETTLE
 from tests.support.fed_engine import SECOND as SECOND
 from tests.support.fed_engine import START as START
 from tests.support.fed_engine import FedEngine
@@ -87,7 +88,7 @@ class World(FedEngine):
         self.prefix = prefix
         self._carried_out = 0
         self._made = 0
-        self.policy = {"mode": mode, **({"guard_settle_milliseconds": 0} if exchange else {}), **policy}
+        self.policy = {"mode": mode, **policy}
         self.feed(e.PolicyChanged(policy=self.policy))
         version, guards = ("1.36", "dds") if exchange else ("", "")
         self.feed(e.Capabilities(version=version, guards=guards))
@@ -359,8 +360,10 @@ class World(FedEngine):
                 pass
 
     def done(self, decision: e.Decision, version: str = "") -> None:
-        """The writer tells that it has carried the decision out."""
+        """The writer tells that it has carried the decision out; the time passes in which a guard settles."""
         self.feed(e.WriteDone(decision="", action=type(decision).__name__, target=decision.subject, version=version))
+        if isinstance(decision, e.ExchangeBegun | e.HoldBegun):
+            self.tick(GUARD_SETTLE / SECOND)
 
     def refused(self, decision: e.Decision, *, obsolete: bool = False, code: int = 403) -> None:
         """The writer tells that nothing came of the decision."""

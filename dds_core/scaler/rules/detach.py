@@ -4,7 +4,7 @@
    `choose_victim`, which begins a hold or, where devices cannot be held, marks at once.
 2. `check_hold`: where devices can be held, a claim of dds takes the device, so that no pod gets it.
 3. The resource is annotated: from here on the device is a victim, and a fence stands around it. `check_fence`
-   requests a list of all claims after `fence_settle_seconds`; if none of them has the device, the fence is confirmed.
+   requests a list of all claims half a minute later; if none of them has the device, the fence is confirmed.
 4. `_lower` lowers the size of the request by the number of marked victims, and the operator detaches them.
 
 Every step checks again: a victim that is wanted is unmarked, and a person is alerted when the wrong device leaves. The operator

@@ -19,6 +19,10 @@ from dds_core.scaler.state import State, Work
 
 LONGEST_COOL_DOWN = 600
 """Seconds. No doubled cool-down is longer: meanwhile no claim at all gets a device of the pool on the node."""
+ERROR_GRACE = 10 * MICROSECONDS
+"""An attach error that stands for so long is definite. The operator's first ten tries (5 ms, doubled) are over by then."""
+READ_BACK = 15 * MICROSECONDS
+"""Longest wait of a failure for the publisher to close the pool: its writes take a second or two, and it may be away."""
 
 
 def budget_due(state: State, claim: Claim, life: ClaimLife) -> int:
@@ -32,7 +36,7 @@ def budget_due(state: State, claim: Claim, life: ClaimLife) -> int:
 def definite_due(state: State, resource: str) -> int | None:
     """The instant from which a standing attach error is definite; None without an error."""
     since = state.erring.get(resource)
-    return since + state.policy.error_grace_seconds * MICROSECONDS if since is not None else None
+    return since + ERROR_GRACE if since is not None else None
 
 
 def fail_overdue(work: Work, claim: Claim, life: ClaimLife) -> None:
@@ -242,7 +246,7 @@ def _stands(work: Work, failure: Failure) -> bool:
         return False
     if not cools_with_fabric(state, failure.node, failure.model) or _closed(state, failure):
         return True
-    return work.has_come(read_back_due(state, failure))
+    return work.has_come(read_back_due(failure))
 
 
 def signal_due(state: State, failure: Failure, life: ClaimLife) -> int:
@@ -251,9 +255,9 @@ def signal_due(state: State, failure: Failure, life: ClaimLife) -> int:
     return failure.since + (pause << min(life.cycle - 2, 5) if life.cycle > 1 else 0)
 
 
-def read_back_due(state: State, failure: Failure) -> int:
+def read_back_due(failure: Failure) -> int:
     """The instant from which the failure no longer waits for the publisher."""
-    return failure.since + state.policy.cool_down_read_back_seconds * MICROSECONDS
+    return failure.since + READ_BACK
 
 
 def cools_with_fabric(state: State, node: str, model: str) -> bool:

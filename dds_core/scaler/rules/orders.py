@@ -39,6 +39,8 @@ from dds_core.scaler.rules.suiting import (
 from dds_core.scaler.state import State, Work
 
 NODE_LIMIT = "NodeLimit"
+PREWARM_INTERVAL = 60 * MICROSECONDS
+"""Between two devices that are ordered ahead of demand: claims that wait now shall not queue behind them."""
 
 
 def usable(state: State, request: AttachRequest) -> bool:
@@ -503,7 +505,6 @@ def prewarm(work: Work, node: str, assignments: list[Assignment]) -> None:
     """Order ahead of demand, one device at a time, up to the minimum of each cell. Not where another's request is in the way, nor
     for a model that claims wait for."""
     state = work.state
-    interval = state.policy.prewarm_interval_seconds * MICROSECONDS
     place = state.node(node)
     if place is None or not place.takes(()):
         return
@@ -511,7 +512,7 @@ def prewarm(work: Work, node: str, assignments: list[Assignment]) -> None:
     for model in state.config.models:
         if model.model in wanted:
             continue
-        if work.at < (state.fired_deadlines.get((DeadlineKind.PREWARM, "")) or -interval) + interval:
+        if work.at < (state.fired_deadlines.get((DeadlineKind.PREWARM, "")) or -PREWARM_INTERVAL) + PREWARM_INTERVAL:
             return
         low, top = limits_of(state, node, model.model)
         cell = cell_of(state, node, model)

@@ -16,6 +16,12 @@ class Draw:
     def __init__(self, seed: int | str) -> None:
         self._next = Random(seed).random
 
+    def after(self, passed: int) -> Draw:
+        """Itself, after so many numbers for which nothing is drawn any more: a seed goes on meaning the same."""
+        for _ in range(passed):
+            self._next()
+        return self
+
     def chance(self, likely: float) -> bool:
         return self._next() < likely
 

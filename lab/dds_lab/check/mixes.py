@@ -164,7 +164,6 @@ def policy_of(mix: Mix) -> Policy:
         no_removal_seconds=mix.idle,
         no_allocation_seconds=20,
         cool_down_seconds=20,
-        fence_settle_seconds=5,
         scheduler=SchedulerPolicy(binding_timeout_seconds=60),
     )
 

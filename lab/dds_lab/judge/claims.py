@@ -28,7 +28,7 @@ WRITTEN = 1 * MICROSECONDS
 """The operator records a device that came within this time, or never (microseconds)."""
 
 HIDDEN = 300 * MICROSECONDS
-"""Time for which an attached device that no driver lists still counts (microseconds; the policy's `unlisted_grace_seconds`)."""
+"""Time for which an attached device that no driver lists still counts (microseconds; the scaler's `UNLISTED_GRACE`)."""
 
 HANGS = 310 * MICROSECONDS
 """Time after the start of a detach for which the device does not count against the node's limit: the scaler's `SLOW` and some

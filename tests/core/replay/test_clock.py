@@ -10,7 +10,7 @@ from dds_core.replay import verify
 from dds_core.scaler.component import SCALER
 from tests.core.golden.replays import CODE, log_of, policy_of, recorded
 
-POLICY = {"mode": "detach", "hand_over": "clear", "no_removal_seconds": 1, "fence_settle_seconds": 1}
+POLICY = {"mode": "detach", "hand_over": "clear", "no_removal_seconds": 1}
 SECOND = 1_000_000
 
 

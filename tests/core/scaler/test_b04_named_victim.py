@@ -10,9 +10,7 @@ from tests.support.world import World, one_node
 
 
 def two_idle_one_used(prefix: str = "cohdi.io") -> World:
-    world = one_node(
-        "detach", 4, prefix=prefix, no_removal_seconds=100, fence_settle_seconds=3, scan_interval_seconds=0
-    )
+    world = one_node("detach", 4, prefix=prefix, no_removal_seconds=100, scan_interval_seconds=0)
     for name in ("a", "b", "c"):
         world.waits(name, "node0")
     world.settle()
@@ -32,7 +30,7 @@ def test_b04_the_victim_is_named_and_nothing_is_lowered_before_its_mark_is_read_
     world.tick(60)
     victim = world.only(e.VictimMarked)
     assert victim.resource == longest
-    world.tick(4)
+    world.tick(31)
     world.carry_out(e.ClaimsListWanted)
     assert not world.events(e.DetachOrdered), "the mark was not seen on the resource yet"
     world.resource(longest, "node0", marked=True)
@@ -52,7 +50,7 @@ def test_b04_a_device_that_leaves_in_the_victims_place_is_told() -> None:
     world.finish("a")
     world.tick(101)
     world.carry_out()
-    world.tick(4)
+    world.tick(31)
     world.carry_out(e.ClaimsListWanted)
     assert world.only(e.DetachOrdered).victims == (longest,)
     world.carry_out()

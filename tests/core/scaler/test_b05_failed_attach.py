@@ -8,7 +8,7 @@ from tests.support.world import A100, SECOND, World, one_node
 
 
 def waiting(mode: str = "attach") -> World:
-    world = one_node(mode, 4, error_grace_seconds=10, scan_interval_seconds=0)
+    world = one_node(mode, 4, scan_interval_seconds=0)
     world.waits("train", "node0")
     world.carry_out()
     return world

@@ -8,7 +8,7 @@ from tests.support.world import A100, H100, World
 
 
 def test_b12_an_idle_model_shrinks_beside_one_in_use() -> None:
-    world = World("detach", no_removal_seconds=100, fence_settle_seconds=3, scan_interval_seconds=0)
+    world = World("detach", no_removal_seconds=100, scan_interval_seconds=0)
     world.node("node0")
     for model in (A100, H100):
         world.pool(model, 4)
@@ -21,7 +21,7 @@ def test_b12_an_idle_model_shrinks_beside_one_in_use() -> None:
     world.finish(A100.device)
     world.tick(101)
     world.settle()
-    world.tick(4)
+    world.tick(31)
     world.settle()
     lowered = world.only(e.DetachOrdered)
     assert (lowered.model, lowered.size) == (A100.model, 0)

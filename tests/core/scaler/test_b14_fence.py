@@ -13,7 +13,7 @@ from tests.support.world import GPU, SECOND, World, asks, one_node
 
 def idle_device(**policy: Any) -> World:
     """Mode detach; the device `gpu-GPU-res` of the resource `res` is idle, its request adopted."""
-    world = one_node("detach", 4, no_removal_seconds=100, fence_settle_seconds=30, scan_interval_seconds=0, **policy)
+    world = one_node("detach", 4, no_removal_seconds=100, scan_interval_seconds=0, **policy)
     world.request("composability-x", "node0", generate_name="composability-", state="Running", acted_size=1)
     world.online("res", "node0", request="composability-x")
     return world

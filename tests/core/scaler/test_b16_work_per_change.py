@@ -52,7 +52,7 @@ def reads(world: World, change: Callable[[], None]) -> int:
 
 def fleet(nodes: int) -> World:
     """On each node one claim that waits and one that was handed its device, with what was decided for them."""
-    world = World("attach", scan_interval_seconds=0, orders_in_flight=1000)
+    world = World("attach", scan_interval_seconds=0)
     world.pool(A100, 2 * nodes + 10)
     for i in range(nodes):
         world.node(f"node{i}")

@@ -27,13 +27,12 @@ def failed_after(world: World, at_most: int = 1000) -> int:
     ("policy", "seconds"),
     [
         ({}, 540),
-        ({"hand_over_margin_seconds": 0}, 600),
         ({"scheduler": {"binding_timeout_seconds": 40}}, 30),
         ({"scheduler": {"attach_budget_seconds": 90}}, 90),
         ({"schedulers": {"default-scheduler": {"binding_timeout_seconds": 200}}}, 150),
         ({"schedulers": {"other": {"binding_timeout_seconds": 200}}}, 540),
     ],
-    ids=["default", "no margin", "a quarter at most", "an own budget", "by name", "another's name"],
+    ids=["default", "a quarter at most", "an own budget", "by name", "another's name"],
 )
 def test_the_budget_follows_the_scheduler_of_the_pod(policy: dict[str, Any], seconds: int) -> None:
     assert failed_after(waiting(**policy)) == seconds

@@ -23,7 +23,6 @@ def hanging(mode: str = "detach", *, slow: float = 0, **policy: Any) -> World:
     given: dict[str, Any] = {
         "no_removal_seconds": 3600,
         "scan_interval_seconds": 0,
-        "error_grace_seconds": 10,
         **policy,
     }
     world = one_node(mode, 8, **given)
@@ -110,7 +109,7 @@ def test_what_hangs_long_enough_for_nobody_is_taken_back() -> None:
 
 
 def test_after_it_the_idle_device_can_go() -> None:
-    world = hanging(no_removal_seconds=150, fence_settle_seconds=30)
+    world = hanging(no_removal_seconds=150)
     wait(world, SECOND_PAUSE[0])
     request = world.get(AttachRequest, "ours")
     world.update(request, size=1, acted_size=1, state="Running")
@@ -169,7 +168,7 @@ def test_what_hangs_without_a_word_is_taken_back_after_minutes(state: str, after
 
 
 def test_what_hangs_keeps_no_idle_device_of_its_request_beside_one_in_use() -> None:
-    world = hanging(no_removal_seconds=60, fence_settle_seconds=30)
+    world = hanging(no_removal_seconds=60)
     world.update(world.get(AttachRequest, "ours"), size=3, acted_size=3)
     world.online("busy", "node0", request="ours")
     world.holds("a", "node0", "gpu-GPU-busy")
@@ -184,7 +183,7 @@ def test_what_hangs_keeps_no_idle_device_of_its_request_beside_one_in_use() -> N
 
 
 def test_a_device_that_was_marked_already_may_go_in_its_place_once_it_is_known_to_be_free() -> None:
-    world = hanging(no_removal_seconds=110, fence_settle_seconds=30)
+    world = hanging(no_removal_seconds=110)
     wait(world, 120)
     assert world.only(e.VictimMarked).resource == "idle"
     assert called_off(world) == []
@@ -192,8 +191,9 @@ def test_a_device_that_was_marked_already_may_go_in_its_place_once_it_is_known_t
     assert [one.victims for one in called_off(world)] == [("vain",)]
 
 
-def test_what_is_known_to_be_free_between_two_pauses_waits_for_the_next() -> None:
-    world = hanging(no_removal_seconds=110, fence_settle_seconds=60)
+def test_what_is_known_to_be_free_between_two_pauses_waits_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dds_core.scaler.fence.FENCE_SETTLE", 60 * SECOND)
+    world = hanging(no_removal_seconds=110)
     wait(world, 165)
     assert world.state.fences.rows["idle"].confirmed == 0
     wait(world, 10)
@@ -414,7 +414,7 @@ def test_the_minimum_of_the_node_stays_ordered() -> None:
 
 
 def test_what_is_about_to_go_does_not_count_towards_the_minimum() -> None:
-    world = hanging(limit={"min": 1}, no_removal_seconds=5, fence_settle_seconds=5)
+    world = hanging(limit={"min": 1}, no_removal_seconds=5)
     wait(world, 6)
     assert world.device("idle") == "Marked"
     wait(world, 600)
@@ -458,7 +458,7 @@ def test_where_a_request_takes_as_long_as_the_longest_wait_nothing_is_called_off
 @pytest.mark.parametrize(("busy", "first"), [(True, 115), (False, 1341)])
 def test_what_the_operator_did_before_a_try_does_not_count_as_the_try(busy: bool, first: float) -> None:
     """It has one worker. What waited a minute while it attached another is refused within 100 ms, so its tries are known."""
-    world = one_node("detach", 8, no_removal_seconds=3600, error_grace_seconds=10)
+    world = one_node("detach", 8, no_removal_seconds=3600)
     labels = {"app.kubernetes.io/managed-by": "dds"}
     world.request("ours", "node0", size=2, acted_size=2, state="Updating", labels=labels)
     world.online("idle", "node0", request="ours")

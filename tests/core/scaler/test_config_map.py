@@ -31,7 +31,7 @@ def test_a_claim_that_waits_while_the_config_map_is_deleted_gets_its_device() ->
 
 
 def test_a_device_in_use_stays_and_an_idle_one_goes_back_without_a_config_map() -> None:
-    world = one_node("detach", no_removal_seconds=60, fence_settle_seconds=5)
+    world = one_node("detach", no_removal_seconds=60)
     for name in ("used", "idle"):
         world.request(name, "node0", labels={"app.kubernetes.io/managed-by": "dds"}, state="Running", acted_size=1)
         world.online(f"res-{name}", "node0", request=name)

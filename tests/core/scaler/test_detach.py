@@ -12,7 +12,7 @@ from tests.support.world import A100, H100, World, one_node
 
 def idle(count: int, mode: str = "detach", **policy: Any) -> World:
     """So many idle devices `res0`, `res1`, … under one request of ours on node0, each a minute younger than the last."""
-    given = {"no_removal_seconds": 3600, "fence_settle_seconds": 30, "scan_interval_seconds": 0, **policy}
+    given = {"no_removal_seconds": 3600, "scan_interval_seconds": 0, **policy}
     world = one_node(mode, 8, **given)
     world.request("ours", "node0", size=count, labels={"app.kubernetes.io/managed-by": "dds"})
     for number in range(count):

@@ -495,7 +495,7 @@ def test_nor_is_one_that_goes_in_the_gap() -> None:
 @pytest.mark.parametrize("given", [True, False])
 def test_what_the_claim_had_already_is_not_free_in_the_gap_though_its_driver_lists_it_no_more(given: bool) -> None:
     """Seed 44329: it was given to the claim again under a name that led to no device, counted as idle, and was detached."""
-    world = World("detach", exchange=True, scan_interval_seconds=0, no_removal_seconds=60, fence_settle_seconds=2)
+    world = World("detach", exchange=True, scan_interval_seconds=0, no_removal_seconds=60)
     world.node("node0")
     world.pool(A100, 4)
     world.request("ours", "node0", size=2, labels={"app.kubernetes.io/managed-by": "dds"})
@@ -767,8 +767,9 @@ def test_a_pod_that_runs_where_its_devices_are_not_is_told() -> None:
 
 
 def test_other_api_servers_are_given_time_to_know_of_a_guard() -> None:
-    world = ready(guard_settle_milliseconds=500)
-    world.done(world.only(e.ExchangeBegun))
+    world = ready()
+    begun = world.only(e.ExchangeBegun)
+    world.feed(e.WriteDone(decision="", action=type(begun).__name__, target=begun.subject))
     guarded = world.now
     assert not world.events(e.ClaimsListWanted)
     world.feed(e.ClaimsListed(resource=world.uid("train0"), started=guarded))

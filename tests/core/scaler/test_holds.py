@@ -129,7 +129,7 @@ def test_a_claim_that_waits_for_it_gets_it_once_the_hold_is_gone(step: type[e.De
 def test_a_held_device_goes_as_soon_as_a_list_has_begun_after_its_hold() -> None:
     """A scheduler that listed or heard of the hold counts its device as allocated; one that chose it before would have to write
     that against the guard, which stands until the hold is seen. So nothing that could be chosen is waited for."""
-    world = up_to(e.HoldBegun, fence_settle_seconds=600)
+    world = up_to(e.HoldBegun)
     (since,) = [life.idle_since for life in world.state.devices.rows.values()]
     for _ in range(6):
         world.carry_out()
@@ -541,7 +541,7 @@ def test_a_device_that_is_let_go_again_and_again_is_held_later_each_time_and_tol
     ended: list[int] = []
     for number in range(5):
         while len(world.events(e.HoldBegun)) == number:
-            world.tick(10)
+            world.tick(0.5)
         world.claim(f"maybe{number}", pod=f"maybe{number}")
         world.pod(f"maybe{number}", [f"maybe{number}"], nominated="node0")
         assert len(world.events(e.HoldEnded)) == number + 1

@@ -157,13 +157,13 @@ def test_after_a_restart_what_was_not_written_is_ordered_with_what_waited_for_it
 
 
 def test_nor_is_anything_ordered_ahead_of_demand_meanwhile() -> None:
-    world = one_node("attach", 8, prewarm=True, prewarm_interval_seconds=10, limit={"min": 2}, scan_interval_seconds=0)
-    world.tick(30)
+    world = one_node("attach", 8, prewarm=True, limit={"min": 2}, scan_interval_seconds=0)
+    world.tick(61)
     world.carry_out()
-    world.tick(60)
+    world.tick(120)
     assert sizes(world) == [1]
     world.make()
-    world.tick(20)
+    world.tick(61)
     assert sizes(world) == [1, 2]
 
 
@@ -206,7 +206,7 @@ def test_a_size_is_raised_to_what_was_made_for_it() -> None:
 
 
 def test_then_one_that_idles_goes_back_as_any_other_and_it_alone() -> None:
-    world = done(made_more(no_removal_seconds=60, fence_settle_seconds=3))
+    world = done(made_more(no_removal_seconds=60))
     for _ in range(6):
         world.settle()
         world.tick(30)
@@ -270,7 +270,7 @@ def test_that_of_somebody_else_is_left_alone() -> None:
 
 def lowered() -> World:
     """The size was lowered for the idle one of two devices, and written; the operator has not acted on it yet."""
-    world = one_node("detach", 8, no_removal_seconds=60, fence_settle_seconds=3, scan_interval_seconds=0)
+    world = one_node("detach", 8, no_removal_seconds=60, scan_interval_seconds=0)
     world.request("ours", "node0", size=2, state="Running", acted_size=2, labels=OURS)
     for number in range(2):
         world.online(f"res{number}", "node0", request="ours")

@@ -252,16 +252,20 @@ def test_no_order_for_a_node_that_is_gone() -> None:
 # --- pace --------------------------------------------------------------------------------------------------------------
 
 
-def test_what_the_pool_shows_is_ordered_at_once() -> None:
-    world = world_with_pools(orders_in_flight=2)
+def test_what_the_pool_shows_is_ordered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dds_core.scaler.ordering.ORDERS_IN_FLIGHT", 2)
+    world = world_with_pools()
     for number in range(8):
         world.node(f"n{number}")
         world.waits(f"train{number}", f"n{number}")
     assert len(world.events(e.AttachOrdered)) == 8
 
 
-def test_without_a_pool_orders_in_flight_are_capped_and_go_on_as_devices_arrive() -> None:
-    world = world_with_pools(pools=False, orders_in_flight=2)
+def test_without_a_pool_orders_in_flight_are_capped_and_go_on_as_devices_arrive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dds_core.scaler.ordering.ORDERS_IN_FLIGHT", 2)
+    world = world_with_pools(pools=False)
     for number in range(4):
         world.node(f"n{number}")
         world.waits(f"train{number}", f"n{number}", *pool_results(number))
@@ -274,8 +278,8 @@ def test_without_a_pool_orders_in_flight_are_capped_and_go_on_as_devices_arrive(
     assert [o.node for o in world.events(e.AttachOrdered)] == ["n0", "n1", "n2", "n3"]
 
 
-def test_the_measured_pace_replaces_the_policys_number() -> None:
-    world = world_with_pools(pools=False, orders_in_flight=1, schedulers={})
+def test_the_measured_pace_replaces_the_first_number() -> None:
+    world = world_with_pools(pools=False, schedulers={})
     for number in range(5):
         world.resource(f"res{number}", "node1", state="Attaching")
         world.tick(200)
@@ -423,13 +427,13 @@ def test_prewarm_is_off_unless_the_policy_says_so() -> None:
 
 
 def test_prewarm_fills_up_to_the_minimum_one_at_a_time() -> None:
-    world = World("attach", prewarm=True, prewarm_interval_seconds=30, scan_interval_seconds=0)
+    world = World("attach", prewarm=True, scan_interval_seconds=0)
     world.node("node0", labels={"cohdi.io/nvidia-a100-40-size-min": "2"})
     world.pool(A100, 8)
-    world.tick(29)
+    world.tick(59)
     for _ in range(5):
         world.settle()
-        world.tick(31)
+        world.tick(61)
     orders = world.events(e.AttachOrdered)
     assert [(o.size, o.reason, o.claims) for o in orders] == [(1, "prewarm", ()), (2, "prewarm", ())]
 
@@ -445,7 +449,7 @@ def test_prewarm_leaves_unusable_nodes_alone(why: str) -> None:
 
 def test_prewarm_counts_a_device_that_cannot_be_taken_off() -> None:
     world = one_leaves("compute processes are still running", scan_interval_seconds=0)
-    world.change_policy(prewarm=True, prewarm_interval_seconds=30, limit={"min": 1, "max": 1})
+    world.change_policy(prewarm=True, limit={"min": 1, "max": 1})
     world.tick(600)
     assert not world.events(e.AttachOrdered)
 

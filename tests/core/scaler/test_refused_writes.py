@@ -19,7 +19,7 @@ def ordered(**policy: Any) -> World:
 
 def marked() -> World:
     """A device has idled for as long as it may, and is to be marked."""
-    world = World("detach", no_removal_seconds=60, fence_settle_seconds=3, scan_interval_seconds=0)
+    world = World("detach", no_removal_seconds=60, scan_interval_seconds=0)
     world.node("node0")
     world.request("ours", "node0", labels={"app.kubernetes.io/managed-by": "dds"}, state="Running", acted_size=1)
     world.online("res", "node0", request="ours")
@@ -29,7 +29,7 @@ def marked() -> World:
 
 def order_the_detach(world: World) -> None:
     world.carry_out()
-    world.tick(4)
+    world.tick(31)
     world.carry_out(e.ClaimsListWanted)
     assert len(world.events(e.DetachOrdered)) == 1
 

@@ -15,13 +15,13 @@ def restart(world: World) -> list[e.Decision]:
 
 
 def waiting(mode: str = "attach") -> World:
-    world = one_node(mode, 8, no_removal_seconds=60, fence_settle_seconds=5, scan_interval_seconds=0)
+    world = one_node(mode, 8, no_removal_seconds=60, scan_interval_seconds=0)
     world.waits("train", "node0")
     return world
 
 
 def victim() -> World:
-    world = World("detach", no_removal_seconds=60, fence_settle_seconds=5, scan_interval_seconds=0)
+    world = World("detach", no_removal_seconds=60, scan_interval_seconds=0)
     world.node("node0")
     world.request("ours", "node0", labels={"app.kubernetes.io/managed-by": "dds"}, state="Running", acted_size=1)
     world.online("res", "node0", request="ours")
@@ -110,11 +110,11 @@ def test_a_mark_that_was_wanted_again_before_it_came_off_stays() -> None:
 def test_a_fence_that_nobody_watched_starts_anew() -> None:
     world = victim()
     world.carry_out()
-    world.tick(3)
+    world.tick(20)
     assert restart(world) == []
     since = world.state.fences.rows["res"].since
     assert since == world.now
-    world.tick(4)
+    world.tick(29)
     assert not world.events(e.ClaimsListWanted)
     world.tick(2)
     world.carry_out()
@@ -124,7 +124,7 @@ def test_a_fence_that_nobody_watched_starts_anew() -> None:
 def test_a_detach_that_never_arrived_is_fenced_again_first() -> None:
     world = victim()
     world.carry_out()
-    world.tick(6)
+    world.tick(31)
     world.carry_out(e.ClaimsListWanted)
     assert len(world.events(e.DetachOrdered)) == 1
     restart(world)

@@ -10,7 +10,7 @@ OURS = {"app.kubernetes.io/managed-by": "dds"}
 
 
 def idle_device(**policy: Any) -> World:
-    world = one_node("detach", 4, scan_interval_seconds=0, no_removal_seconds=60, fence_settle_seconds=5, **policy)
+    world = one_node("detach", 4, scan_interval_seconds=0, no_removal_seconds=60, **policy)
     world.request("own", "node0", labels=OURS, state="Running", acted_size=1)
     world.online("res", "node0", request="own")
     return world
@@ -30,7 +30,7 @@ def test_no_size_is_lowered_on_a_stale_view_though_the_fence_was_confirmed() -> 
     world = idle_device()
     world.tick(61)
     world.carry_out()
-    world.tick(5)
+    world.tick(30)
     request = world.get(AttachRequest, "own")
     world.update(request, state="Updating")
     world.carry_out()

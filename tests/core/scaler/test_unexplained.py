@@ -67,14 +67,14 @@ def test_it_does_not_count_towards_the_minimum() -> None:
     world = after_an_order()
     world.plug("node0", "gpu-lost", "GPU-lost")
     before = len(world.events(e.AttachOrdered))
-    world.change_policy(prewarm=True, prewarm_interval_seconds=10, limits={A100.model: {"min": 2, "max": 3}})
-    world.tick(30)
+    world.change_policy(prewarm=True, limits={A100.model: {"min": 2, "max": 3}})
+    world.tick(61)
     (more,) = world.events(e.AttachOrdered)[before:]
     assert (more.size, more.reason) == (2, "prewarm")
 
 
 def test_nor_does_it_let_an_idle_one_go_that_the_minimum_keeps() -> None:
-    world = after_an_order("detach", no_removal_seconds=5, fence_settle_seconds=3, limit={"min": 1})
+    world = after_an_order("detach", no_removal_seconds=5, limit={"min": 1})
     world.plug("node0", "gpu-lost", "GPU-lost")
     world.finish("old")
     for _ in range(10):
@@ -87,8 +87,8 @@ def test_it_leaves_no_room_for_one_ahead_of_demand_where_the_node_is_full() -> N
     world = after_an_order()
     world.plug("node0", "gpu-lost", "GPU-lost")
     before = len(world.events(e.AttachOrdered))
-    world.change_policy(prewarm=True, prewarm_interval_seconds=10, limits={A100.model: {"min": 2, "max": 2}})
-    world.tick(60)
+    world.change_policy(prewarm=True, limits={A100.model: {"min": 2, "max": 2}})
+    world.tick(121)
     assert len(world.events(e.AttachOrdered)) == before
 
 

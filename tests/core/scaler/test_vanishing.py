@@ -12,7 +12,7 @@ MODES = ["observe", "attach", "detach"]
 
 def in_state(state: str, mode: str) -> World:
     """The claim `train` on node0, as far as `state`."""
-    world = one_node(mode, 8, no_removal_seconds=60, fence_settle_seconds=3, scan_interval_seconds=60)
+    world = one_node(mode, 8, no_removal_seconds=60, scan_interval_seconds=60)
     world.claim("train")
     if state == "New":
         return world

@@ -14,7 +14,7 @@ from tests.support.world import World, one_node
 
 def served(mode: str = "detach") -> World:
     """A claim that got its device, used it, let go of it; and the device that went back."""
-    world = one_node(mode, 4, no_removal_seconds=20, fence_settle_seconds=5, scan_interval_seconds=0)
+    world = one_node(mode, 4, no_removal_seconds=20, scan_interval_seconds=0)
     world.waits("train", "node0")
     world.carry_out()
     world.operate()
@@ -131,7 +131,7 @@ def test_a_claim_that_lands_elsewhere_is_told_at_both_nodes() -> None:
 
 
 def test_a_failed_attach_is_told_with_the_fabrics_words() -> None:
-    world = one_node("attach", 4, error_grace_seconds=10, scan_interval_seconds=0)
+    world = one_node("attach", 4, scan_interval_seconds=0)
     world.waits("train", "node0")
     world.carry_out()
     request = world.only(e.AttachOrdered).request

@@ -12,7 +12,7 @@ from tests.support.world import A100, READY, World, one_node
 
 
 def waiting(mode: str = "attach") -> World:
-    world = one_node(mode, 4, scan_interval_seconds=0, error_grace_seconds=10)
+    world = one_node(mode, 4, scan_interval_seconds=0)
     world.waits("train", "node0")
     return world
 

@@ -186,7 +186,7 @@ def test_a_clock_that_steps_is_drawn_and_a_log_that_does_not_allow_for_it_is_fou
     steps = [[blow.which for blow in one.blows if blow.kind == "clock"] for one in fleets]
     assert [bool(one) for one in steps] == ["clock" in one.kinds for one in fleets]
     assert min(map(min, filter(None, steps))) < -60 and max(map(max, filter(None, steps))) > 0
-    quick = {"mode": "detach", "hand_over": "clear", "no_removal_seconds": 1, "fence_settle_seconds": 1}
+    quick = {"mode": "detach", "hand_over": "clear", "no_removal_seconds": 1}
     log = log_of(replayed("many_devices", policy=policy_of("many_devices").model_copy(update=quick)))
     at = [one.at for one in recorded("many_devices")][73]
 

@@ -86,7 +86,6 @@ def test_in_the_middle_of_a_burst(seed: int) -> None:
 
 KILLS = 10
 SLOW = OurTimes(watch=LogNormal(0.012, 0.8, 0.9), write=LogNormal(0.018, 0.8, 0.9), turn=0.009)
-SOONER = {"no_removal_seconds": 8, "fence_settle_seconds": 4}
 
 
 class Uneven(OurScaler):
@@ -104,7 +103,7 @@ class Uneven(OurScaler):
 
 def killed_at_random(seed: int, *, guarded: bool) -> Judge:
     random = Random(seed)
-    scenario, policy = hurried(told_to_us("burst"), 2.0), policy_for("burst", **SOONER)
+    scenario, policy = hurried(told_to_us("burst"), 2.0), policy_for("burst", no_removal_seconds=8)
     log = new_log(scenario)
     with Lab.virtual(scenario, seed=seed) as lab:
         if guarded:

@@ -54,7 +54,6 @@ def policy(mode: Mode) -> Policy:
         scan_interval_seconds=5,
         no_removal_seconds=15,
         no_allocation_seconds=5,
-        fence_settle_seconds=5,
     )
 
 

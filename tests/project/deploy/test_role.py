@@ -127,7 +127,6 @@ FEATURES: dict[str, Drive] = {
         DeviceHeld,
         HoldEnded,
         DetachOrdered,
-        fence_settle_seconds=20,
         hand_over="clear",
     ),
     "a mark by hand": partial(_scenario, "first_attach", VictimUnmarked, marked=20.0),

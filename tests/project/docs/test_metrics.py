@@ -71,7 +71,7 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     recording = str(ROOT / "examples/recordings/first_attach.jsonl.gz")
     for words in (
         ["db", "upgrade", url],
-        ["replay", recording, "--log", url, "--name", "prod-eu/scaler", "--checkpoint"],
+        ["log", "import", recording, "--log", url, "--name", "prod-eu/scaler", "--checkpoint"],
     ):
         outcome = CliRunner().invoke(main, words)
         assert outcome.exit_code == 0, outcome.output

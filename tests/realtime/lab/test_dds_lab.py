@@ -169,7 +169,7 @@ def test_run_writes_a_recording_that_every_command_takes(tmp_path: Path) -> None
     assert f"dds replay {path}" in told
     assert "claim default/train-1" in fine("timeline", "default/train-1", path)
     fine("db", "upgrade", log)
-    fine("replay", path, "--log", log)
+    fine("log", "import", path, "--log", log)
     assert "every decision is the one that the rules make" in fine("log", "verify", log)
 
 

@@ -26,7 +26,7 @@ SHOWN = {
     "dds timeline default/train-1": "Attached → Bound",
     "dds devices": "GPU-",
     "dds pools": "nvidia-a100-40-fabric1",
-    "dds replay --verify": "the chain holds, and every decision is the one that the rules make",
+    "dds log verify": "the chain holds, and every decision is the one that the rules make",
 }
 """What a command shows in the end, which a person waits for as well."""
 
@@ -149,7 +149,7 @@ def test_by_hand(tmp_path: Path) -> None:
     assert {shlex.join(words) for words in lines} > SHOWN.keys() - {"dds pools"}
     with terminals(tmp_path) as shell:
         for words in lines:
-            if words == ["dds", "replay", "--verify"]:
+            if words == ["dds", "log", "verify"]:
                 shell.show(["dds", "devices"], "none now; 1 ended: --all")
                 shell.end("serve")
             shell.type(words)

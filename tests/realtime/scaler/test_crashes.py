@@ -8,7 +8,7 @@ in `test_crash.py`; here it is a process, a socket and a database that end.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
@@ -20,16 +20,23 @@ from tests.support.ours import policy_for, told_to_us
 from tests.support.over_http import Scene, anchored, database_of, hurried
 from tests.support.postgres import Postgres
 from tests.support.serve_program import Program
+from tests.support.sooner import sooner
 
 KILLS = 10
 TIMES = 2.0
 """So many times faster than it was recorded is the burst."""
 REST = 3.0
-SOONER = {"no_removal_seconds": 8, "fence_settle_seconds": 4}
+SOONER = {"no_removal_seconds": 8}
 SOONEST, LATEST = 1.2, 6.0
 """Seconds after a start at which a process is killed: it takes one until it has read its own code."""
 
 Url = Callable[[], str]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def sooner_than_a_cluster() -> Iterator[None]:
+    with sooner(10):
+        yield
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -5,6 +5,7 @@ over; and two replicas of dds of which one stands still. All forty are bound eac
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -17,11 +18,18 @@ from tests.support.ours import policy_for, told_to_us
 from tests.support.over_http import LOG, Scene, database_of, hurried
 from tests.support.postgres import Postgres, pooled
 from tests.support.serve_program import LEASE, Program
+from tests.support.sooner import sooner
 
-SOONER = {"no_removal_seconds": 6, "fence_settle_seconds": 3}
+SOONER = {"no_removal_seconds": 6}
 PODS = 40
 BEYOND = frozenset({"beyond need"})
 """A device that was ordered before an outage of the log may arrive after its pod has ended."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def sooner_than_a_cluster() -> Iterator[None]:
+    with sooner(10):
+        yield
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,12 +27,19 @@ from tests.support.ours import policy_for, told_to_us
 from tests.support.over_http import Scene, database_of, hurried
 from tests.support.postgres import Postgres
 from tests.support.serve_program import LEASE, Program
+from tests.support.sooner import sooner
 
 LOG = "lab/scaler"
-SOONER = {"no_removal_seconds": 6, "fence_settle_seconds": 3}
+SOONER = {"no_removal_seconds": 6}
 MEASURE = Measure(news=16.0, lately=120.0, changes=12, beside=240.0)
 BEYOND = frozenset({"beyond need"})
 """What was ordered may come for nobody, as after any outage of the log."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def sooner_than_a_cluster() -> Iterator[None]:
+    with sooner(10):
+        yield
 
 
 class Replica:

@@ -25,6 +25,7 @@ from tests.support.ours import policy_for, told_to_us
 from tests.support.over_http import Scene, database_of, hurried
 from tests.support.postgres import Postgres
 from tests.support.serve_program import Program
+from tests.support.sooner import sooner
 
 DURATION, RENEW, RETRY = 4.0, 2.5, 0.4
 LEASE = (
@@ -33,8 +34,14 @@ LEASE = (
 FIRST, SECOND = "first", "second"
 SLACK = 4.0
 """Seconds that a loaded machine may take for what takes none."""
-SOONER = {"no_removal_seconds": 4, "fence_settle_seconds": 2}
+SOONER = {"no_removal_seconds": 4}
 REST = 3.0
+
+
+@pytest.fixture(autouse=True, scope="module")
+def sooner_than_a_cluster() -> Iterator[None]:
+    with sooner(10):
+        yield
 
 
 def with_users(scenario: Scenario) -> Scenario:

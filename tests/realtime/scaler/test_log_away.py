@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from tests.support.ours import policy_for, told_to_us
 from tests.support.over_http import Scene, database_of, hurried, proved
 from tests.support.postgres import Postgres
 from tests.support.serve_program import Program
+from tests.support.sooner import sooner
 
 AWAY = 8.0
 """Seconds for which the log takes nothing."""
@@ -32,10 +33,16 @@ FINISHING = 0.5
 """Seconds in which writes that had begun come in."""
 FULL = 8_192
 """Bytes: a disk on which no file may grow beyond."""
-SOONER = {"no_removal_seconds": 6, "fence_settle_seconds": 3}
+SOONER = {"no_removal_seconds": 6}
 TIMES = 3.0
 REST = 3.0
 ADMIN = "admin"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def sooner_than_a_cluster() -> Iterator[None]:
+    with sooner(10):
+        yield
 
 
 def without_log(it: Scene, ours: Program, gone: Callable[[], None], back: Callable[[], None]) -> None:
@@ -130,7 +137,7 @@ def test_after_a_lost_log_idle_devices_stay_for_a_whole_removal_period(
     tmp_path: Path, lose: Callable[[Path], None]
 ) -> None:
     file = tmp_path / "log.sqlite3"
-    policy = policy_for("first_attach", **{**SOONER, "no_removal_seconds": REMOVAL, "fence_settle_seconds": 1})
+    policy = policy_for("first_attach", no_removal_seconds=REMOVAL)
     with Scene(two_pods(), tmp_path, end=BOTH, policy=policy, rest=REST) as it:
         with Program(it.lab, str(file), tmp_path, it.policy, "--migrate") as before:
             eventually(lambda: it.lab.call(idles))

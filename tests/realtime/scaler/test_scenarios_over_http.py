@@ -10,7 +10,7 @@ the soak.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from tests.support.ours import told_to_us
 from tests.support.over_http import Scene, batches, database_of, opening
 from tests.support.postgres import Postgres
 from tests.support.serve_program import Program
+from tests.support.sooner import sooner
 
 SPEED = 5.0
 QUICKER = 8.0
@@ -37,6 +38,12 @@ NAMES = [
 STORES = ("sqlite", "postgres")
 
 Url = Callable[[str], str]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def sooner_than_a_cluster() -> Iterator[None]:
+    with sooner(SPEED):
+        yield
 
 
 @pytest.fixture

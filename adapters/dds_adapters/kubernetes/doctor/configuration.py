@@ -19,7 +19,7 @@ from dds_core.log import Head
 from dds_core.model import Config, Slice
 from dds_core.publisher.policy import PublishPolicy
 from dds_core.scaler.model import Timeout, model_of_pool
-from dds_core.scaler.policy import Policy
+from dds_core.scaler.policy import HAND_OVER_MARGIN, Policy
 from dds_core.scaler.state import State
 from dds_core.timeline.clock import duration, rfc3339
 
@@ -188,7 +188,7 @@ def _of_scheduler(policy: Policy, scheduler: str, seen: Timeout | None) -> Itera
         what = f"{name} gave up once after {seen.last // MICROSECONDS} s, the policy says {said} s"
         yield note(_TIMEOUT, what, "compare with bindingTimeout in the scheduler's configuration")
         return
-    margin = policy.hand_over_margin_seconds
+    margin = HAND_OVER_MARGIN // MICROSECONDS
     if margin > said // 4:
         what = f"{name}: a margin of {margin} s for the hand-over is cut to {said // 4} s, a quarter of {said} s"
         yield note(_TIMEOUT, what, "raise bindingTimeout in the scheduler and in the policy")

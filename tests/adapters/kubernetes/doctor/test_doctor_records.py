@@ -72,7 +72,7 @@ def test_what_a_recorded_cluster_taught() -> None:
     state = Recording(str(RECORDINGS / "binding_timeout.jsonl.gz")).state(None, None)
     (wrong,) = worst(configuration.timeouts(Policy(), state), "warning")
     assert wrong.startswith("scheduler default-scheduler gave up after 30 s twice, the policy says 600 s")
-    fitting = Policy(scheduler=SchedulerPolicy(binding_timeout_seconds=30), hand_over_margin_seconds=7)
+    fitting = Policy(scheduler=SchedulerPolicy(binding_timeout_seconds=30))
     assert worst(configuration.timeouts(fitting, state), "warning") == []
 
 

@@ -36,7 +36,7 @@ OURS = {"app.kubernetes.io/managed-by": "dds"}
 
 
 def world_of(mode: str = "detach", **given: Any) -> World:
-    told = {"no_removal_seconds": 600, "fence_settle_seconds": 30, "scan_interval_seconds": 0, **given}
+    told = {"no_removal_seconds": 600, "scan_interval_seconds": 0, **given}
     world = World(mode, **told)
     world.feed(e.Started(code="1", fingerprint="f", projection=1, epoch=7, mode=mode))
     world.feed(e.Synced())
@@ -204,7 +204,7 @@ def test_steering_that_was_overtaken_writes_nothing() -> None:
 
 
 def failed() -> tuple[World, Desk]:
-    world, desk = waiting(mode="attach", error_grace_seconds=10)
+    world, desk = waiting(mode="attach")
     world.carry_out()
     request = world.only(e.AttachOrdered).request
     world.resource("res", "node0", request=request, state="Attaching", error="E02 no such port")
