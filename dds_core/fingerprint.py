@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "ffd3766b50299bacec24a28d9f877a5a0d14361016e332d429e4070132a4eadf"
+FINGERPRINT = "1cb1020d9f3037c8331bca858ed594b15a2cddb74c3639d4b3ba99b95aa1ed2a"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "afa7826874b7ca1f232c1c900bbf3ea28935df301f9a4ecb1e60c56581ec89eb"
+PUBLISHER_FINGERPRINT = "0228a4bb5cfe88b73f2f4d4c81f1dc15b9924dba481e430b93f9cef93bdd9ccf"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "fa9a776a24cd3af39f93e6b5f81ffd1fd4fa457adff89e4af8df3df9433bfe41"
+AUTOSCALER_FINGERPRINT = "48a7ec90196bace5907266dce3d4370990104eae6df33b0beeafa2ea4b35516c"
 """That of the autoscaler."""

@@ -9,7 +9,10 @@ kinds of group cro.hpsys.ibm.ie.com are `AttachRequest` (ComposabilityRequest) a
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -433,6 +436,17 @@ class AttachRequest(Record, frozen=True):
     error: str = ""
     acted_size: int | None = None
     planned: tuple[str, ...] | None = None
+
+
+@lru_cache(maxsize=8192)
+def request_name(node: str, type: str, model: str) -> str:
+    """Name of dds's request for a cell: readable, stable, unique by a hash of (node, type, model)."""
+    digest = hashlib.sha256("\0".join((node, type, model)).encode()).hexdigest()[:10]
+    slug = _SLUG.sub("-", f"{node}-{model}".lower()).strip("-")[:45].strip("-")
+    return f"dds-{slug}-{digest}"
+
+
+_SLUG = re.compile(r"[^a-z0-9]+")
 
 
 ONLINE, RESOURCE_ATTACHING = "Online", "Attaching"

@@ -1,13 +1,10 @@
-"""What is known of orders without deciding anything: the name of a request, the most attaches at once, and between which tries an
-order that fails may be called off."""
+"""What is known of orders without deciding anything: the most attaches at once, and between which tries one that fails may be
+called off."""
 
 from __future__ import annotations
 
-import hashlib
 import math
-import re
 from collections.abc import Iterator
-from functools import lru_cache
 from itertools import takewhile
 
 from dds_core.kit.policy import MICROSECONDS
@@ -17,7 +14,6 @@ from dds_core.scaler.model import Look
 from dds_core.scaler.operator import WHOLE_REQUEST, pauses
 from dds_core.scaler.state import State
 
-_SLUG = re.compile(r"[^a-z0-9]+")
 _UNHURRIED = 100 * MICROSECONDS
 """An order in vain that no claim wants stands for so long: the fabric may have mended by then, and nobody is kept waiting."""
 
@@ -25,14 +21,6 @@ _UNHURRIED = 100 * MICROSECONDS
 ORDERS_IN_FLIGHT = 16
 """Most attaches under way for models without a pool, until the fabric's pace is measured: a fabric attaches some at a time, and
 what it cannot begin in time fails its claim."""
-
-
-@lru_cache(maxsize=8192)
-def request_name(node: str, type: str, model: str) -> str:
-    """Name of dds's request for a cell: readable, stable, unique by a hash of (node, type, model)."""
-    digest = hashlib.sha256("\0".join((node, type, model)).encode()).hexdigest()[:10]
-    slug = _SLUG.sub("-", f"{node}-{model}".lower()).strip("-")[:45].strip("-")
-    return f"dds-{slug}-{digest}"
 
 
 def in_flight_cap(state: State) -> int:

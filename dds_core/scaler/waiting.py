@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from dds_core.lifecycle import ATTACHED, WAITING
-from dds_core.model import Claim, FabricResource, Model
+from dds_core.model import Claim, FabricResource, Model, request_name
 from dds_core.scaler.events import AttachOrdered
 from dds_core.scaler.model import ClaimLife, Fence
 from dds_core.scaler.operator import TWO_CHECKS
-from dds_core.scaler.ordering import in_flight_cap, request_name
+from dds_core.scaler.ordering import in_flight_cap
 from dds_core.scaler.rules.assignment import Assignment, assign, undecided_because, unseen_because
 from dds_core.scaler.rules.devices import looked_at
 from dds_core.scaler.rules.handover import group_of

@@ -21,8 +21,8 @@ from dds_core.model import (
     Result,
     Slice,
     Toleration,
+    request_name,
 )
-from dds_core.scaler.ordering import request_name
 from tests.property import places
 from tests.property.cluster import (
     A100,

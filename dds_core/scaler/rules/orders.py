@@ -20,10 +20,11 @@ from dds_core.model import (
     FabricResource,
     Model,
     model_of_device,
+    request_name,
 )
 from dds_core.scaler.events import SURPLUS, WITHDRAWN, AttachOrdered, CoolDownOver
 from dds_core.scaler.model import DEPARTED, ORDER_REFUSED, Cell, PoolKey
-from dds_core.scaler.ordering import in_flight_cap, request_name
+from dds_core.scaler.ordering import in_flight_cap
 from dds_core.scaler.rules.assignment import Assignment, models_for, ordered_not_made, size_wanted
 from dds_core.scaler.rules.devices import is_given_up, progress_due, staying_of
 from dds_core.scaler.rules.failures import UNSCHEDULABLE, fail, fail_unschedulable, refused_order

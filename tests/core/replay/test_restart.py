@@ -28,10 +28,10 @@ from dds_adapters.kubernetes.recording import RecordedEvent
 from dds_core.engine import Step
 from dds_core.events import OBSERVED, Decision, Event, PolicyChanged, Started, Synced, encode
 from dds_core.log import MemoryLog
+from dds_core.model import request_name
 from dds_core.replay import fold_log, verify
 from dds_core.scaler.component import SCALER, Engine
 from dds_core.scaler.events import ReservedDevice
-from dds_core.scaler.ordering import request_name
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import PROJECTION, dump
 from tests.core.golden.replays import CLUSTER, CODE, LOG_NAME, RECORDED_AT, SALTS, SMALL, policy_of, recorded

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from dds_core.model import AttachRequest
+from dds_core.model import AttachRequest, request_name
 from dds_core.scaler import events as e
-from dds_core.scaler.ordering import request_name
 from tests.support.world import A100, World, one_node
 
 OURS = {"labels": {"app.kubernetes.io/managed-by": "dds"}}

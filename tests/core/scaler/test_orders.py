@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dds_core.model import AttachRequest, Claim, Model, Node, Result, Taint, Toleration
+from dds_core.model import AttachRequest, Claim, Model, Node, Result, Taint, Toleration, request_name
 from dds_core.scaler import events as e
-from dds_core.scaler.ordering import request_name
 from dds_core.scaler.rules.assignment import assign
 from tests.core.scaler.pools import pool_results
 from tests.support.world import A100, GPU, H100, World, one_node

@@ -37,11 +37,20 @@ from dds_adapters.kubernetes.write.requests import RESOURCES, LowerRequest, Rais
 from dds_adapters.kubernetes.write.tasks import Obsolete, Result, Task, Versions, Work
 from dds_core.events import Decision, Event
 from dds_core.kit.policy import MICROSECONDS
-from dds_core.model import OWNER, OWNER_LABEL, RESOURCE_ATTACHING, RESOURCE_DETACHING, Claim, DeviceKey, Node
+from dds_core.model import (
+    OWNER,
+    OWNER_LABEL,
+    RESOURCE_ATTACHING,
+    RESOURCE_DETACHING,
+    Claim,
+    DeviceKey,
+    Node,
+    request_name,
+)
 from dds_core.publisher.model import Host
 from dds_core.scaler import events as e
 from dds_core.scaler.events import Signal
-from dds_core.scaler.ordering import pause_end, request_name
+from dds_core.scaler.ordering import pause_end
 from dds_core.scaler.settling import LAST_MOMENT
 from dds_core.scaler.state import State
 
