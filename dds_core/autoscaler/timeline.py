@@ -70,17 +70,13 @@ class AutoscalerKnown(Known):
 
     guards = False
     deadlines = KINDS
+    tables = ("workers", "loads", "servers", "claims", "resources")
     kinds = Known.kinds | {Worker: ("node", _worker), Load: ("pod", _load), Server: ("server", _server)}
 
     def _learnt(self, fact: Event) -> Pair:
         if isinstance(fact, e.Checkpoint):
-            self.begin_with(load(fact.picture))
+            self.begin(load(fact.picture))
         return super()._learnt(fact)
-
-    def begin_with(self, state: Fleet) -> None:
-        for table in (state.workers, state.loads, state.servers, state.claims, state.resources):
-            for row in table.rows.values():
-                self._keep(row)
 
 
 # -- subjects ----------------------------------------------------------------------------------------------------------
@@ -114,12 +110,9 @@ class AutoscalerDirectory(Directory):
                 self._add(("group", event.group), event.subject)
             case e.ServerOrdered():
                 self._add(("order", event.order), event.subject)
-            case e.Checkpoint():
-                self._told.learn(event)
-                for row in self._told.objects.values():
-                    self._take(row)
             case _:
-                self._take(self._told.learn(event)[1])
+                for _, row in self._told.changes(event):
+                    self._take(row)
 
     def _take(self, row: Row | None) -> None:
         match row:
@@ -167,7 +160,7 @@ def scope_of(subject: Subject | None) -> Scope:
 def _teller(subject: Subject | None, state: Fleet | None) -> DecisionTeller[AutoscalerKnown]:
     known = AutoscalerKnown()
     if state is not None:
-        known.begin_with(state)
+        known.begin(state)
     return DecisionTeller(known, scope_of(subject))
 
 

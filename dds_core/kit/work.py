@@ -437,7 +437,8 @@ class Work(Generic[P]):
         key = (rule, of)
         taken = self._steps[key] = self._steps.get(key, 0) + 1
         if taken > _STEPS:
-            self._unsettled(taken, rule, subject or str(of))
+            if taken <= _REFUSED:  # a step that was refused has its alert
+                self._failed(rule, f"does not settle after {_STEPS} steps", subject or str(of))
             return
         changes, events, fault = len(self._journal.changes), len(self.emitted), ""
         rows: Sequence[Broken] = ()
@@ -455,10 +456,6 @@ class Work(Generic[P]):
                 self.guarded(rule, step, of, *rest, subject=subject)
         elif fault:
             self._failed(rule, fault, subject or str(of))
-
-    def _unsettled(self, taken: int, rule: str, whose: str) -> None:
-        if taken <= _REFUSED:
-            self._failed(rule, f"does not settle after {_STEPS} steps", whose)
 
     def _failed(self, rule: str, fault: str, whose: str) -> None:
         text = f"{rule} {fault} for {whose}; all else goes on; report this with the log"

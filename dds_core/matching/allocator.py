@@ -148,8 +148,10 @@ class Allocator:
         rules = tuple([one for one in self._rules.values() if one.selects or bare]) if obeyed else ()
         steps = steps if steps is not None else Steps(self._steps)
         search = Search(node, pools, plans, self.in_use, self.gates, self._selected, steps, rules, tables, among, apart)
-        if not all(self._give(search, one) for one in given):
-            return Fit(reason="a device that a claim keeps does not satisfy its constraints, or is not known")
+        for claim, name, key in given:
+            newest = max(self._inventory.named(key), key=lambda one: one.slice.generation, default=None)
+            if newest is None or not search.give(claim, name, newest):
+                return Fit(reason="a device that a claim keeps does not satisfy its constraints, or is not known")
         try:
             found = search.run()
         except OutOfSteps:
@@ -160,11 +162,6 @@ class Allocator:
             )
         allocations = tuple([allocation(taken, node.name, self.gates, self._share_id) for taken in search.taken])
         return Fit(allocations, score(plans, search.chosen))
-
-    def _give(self, search: Search, given: Given) -> bool:
-        claim, name, key = given
-        newest = max(self._inventory.named(key), key=lambda one: one.slice.generation, default=None)
-        return newest is not None and search.give(claim, name, newest)
 
     def reachable(self, node: Node) -> tuple[Pool, ...]:
         """The pools with devices for the node, in the order of choice. The same objects until their slices change."""
@@ -201,8 +198,10 @@ class Allocator:
     def _plans(self, claims: tuple[Claim, ...]) -> tuple[Plan, ...]:
         """The plans of the last claims are cached, since the caller asks for the same claims on many nodes."""
         if self._planned[0] != claims or not claims:
-            if self._numbers_used_up():
-                self._forget_selectors()
+            if len(self._selectors) >= SELECTORS_KEPT:  # a number in use must not be given to other selectors
+                self._selectors.clear()
+                for candidate in self._inventory.candidates():
+                    candidate.matches.clear()
             self._planned = (claims, tuple(self._plan(claim) for claim in claims))
         return self._planned[1]
 
@@ -244,14 +243,6 @@ class Allocator:
             self._numbers += 1
             found = self._selectors[of_class, own] = self._numbers
         return found
-
-    def _numbers_used_up(self) -> bool:
-        return len(self._selectors) >= SELECTORS_KEPT
-
-    def _forget_selectors(self) -> None:
-        self._selectors.clear()
-        for candidate in self._inventory.candidates():
-            candidate.matches.clear()
 
     def _selected(self, candidate: Candidate, wanted: Wanted, claim: Claim) -> bool:
         """Whether all selectors, first of the class and then of the request, select the device."""

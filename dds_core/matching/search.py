@@ -491,17 +491,15 @@ class Search:
         one. A request with admin access sees only the devices of its own claim."""
         if self._among is not None and candidate.key not in self._among:
             return True
-        if self._apart and any(self._is_promised(other) for other in self._apart.get(candidate.key, ())):
+        whole, shares = self._promised.devices, self._promised.shares
+        if self._apart and any(other in whole or other in shares for other in self._apart.get(candidate.key, ())):
             return True
-        promised = self._promised.devices.get(candidate.key, ())
+        promised = whole.get(candidate.key, ())
         if wanted.asked.admin:
             return claim in promised
         if candidate.key in self._in_use.devices or promised:
             return True
         return not self._is_shared(candidate) and candidate.key in self._in_use.shares
-
-    def _is_promised(self, key: DeviceKey) -> bool:
-        return key in self._promised.devices or key in self._promised.shares
 
     def _amounts(self, candidate: Candidate, wanted: Wanted) -> Amounts | None:
         """What the request takes of the device's capacities; None if the device cannot give it."""

@@ -30,6 +30,7 @@ from dds_core.timeline.telling import (
     Subject,
     Teller,
     Telling,
+    config_words,
     decision_words,
     either,
     fact_words,
@@ -73,11 +74,6 @@ def _with_uuids(row: PoolSlice, names: list[str]) -> str:
     return listed([f"{name} ({row.uuids[name]})" if row.uuids.get(name) else name for name in names])
 
 
-def _config(before: PoolConfig | None, config: PoolConfig, known: Known) -> Iterator[str]:
-    models = ", ".join(model.model for model in config.models) or "no model"
-    yield f"the ConfigMap knows {models}" + (f"; mode {config.mode}" if config.mode else "")
-
-
 FAILS = "fails"
 
 
@@ -92,10 +88,11 @@ class PublisherKnown(Known):
 
     guards = False
     deadlines = KINDS
+    tables = ("configs", "hosts", "slices", "claims", "resources")
     kinds = Known.kinds | {
         Host: ("node", _host),
         PoolSlice: ("slice", _slice),
-        PoolConfig: ("ConfigMap", _config),
+        PoolConfig: ("ConfigMap", config_words),
     }
 
     def __init__(self) -> None:
@@ -108,7 +105,7 @@ class PublisherKnown(Known):
     def _learnt(self, fact: Event) -> Pair:
         match fact:
             case e.Checkpoint():
-                self.begin_with(load(fact.picture))
+                self.begin(load(fact.picture))
                 return UNCHANGED
             case e.MachineObserved():
                 before, self.machines[fact.subject] = self.machines.get(fact.subject), fact.machine
@@ -128,11 +125,11 @@ class PublisherKnown(Known):
         elif isinstance(row, Host):
             self._hosts[row.name] = row.uid
 
-    def begin_with(self, state: PoolState) -> None:
-        """Begin in the middle of a log: the state holds everything before."""
-        for table in (state.configs, state.hosts, state.slices, state.claims, state.resources):
-            for row in table.rows.values():
-                self._keep(row)
+    def _rows(self) -> Iterable[Row]:
+        return [*super()._rows(), *self.machines.values()]
+
+    def begin(self, state: PoolState) -> None:
+        super().begin(state)
         self.machines = dict(state.machines_by_uuid.rows)
         self.stocks = {e.stock_stream(*key): stock for key, stock in state.stocks.rows.items()}
         self.states.update({question(of): (FAILS, 0) for of in state.failures})
@@ -180,11 +177,8 @@ class PublisherDirectory(Directory):
         if isinstance(event, e.OfPool):
             self._add(("pool", event.pool), event.subject, f"{event.driver}/{event.pool}")
             return
-        _, row = self._told.learn(event)
-        self._take(row)
-        if isinstance(event, e.Checkpoint):
-            for one in (*self._told.objects.values(), *self._told.machines.values()):
-                self._take(one)
+        for _, row in self._told.changes(event):
+            self._take(row)
 
     def _take(self, row: Row | None) -> None:
         match row:
@@ -434,7 +428,7 @@ def _which(before: Stock | None, stock: Stock) -> str:
 def _teller(subject: Subject | None, state: PoolState | None) -> PublisherTeller:
     known = PublisherKnown()
     if state is not None:
-        known.begin_with(state)
+        known.begin(state)
     return PublisherTeller(known, scope_of(subject, known))
 
 

@@ -8,7 +8,7 @@ and what it caused) after the other and makes the `Entry`s of the timeline. Its 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 from dds_core.errors import InputError
 from dds_core.events import (
     KIND_OF,
+    Checkpoint,
     Decision,
     Event,
     EventsLost,
@@ -192,23 +193,30 @@ def _resource(before: FabricResource | None, row: FabricResource, known: Known) 
         yield f"{name} is being deleted"
 
 
+def config_words(before: Row | None, config: Row, known: Known) -> Iterator[str]:
+    """For the ConfigMap, of which each component keeps a record of its own."""
+    models = ", ".join(model.model for model in config.models) or "no model"
+    yield f"the ConfigMap knows {models}" + (f"; mode {config.mode}" if config.mode else "")
+
+
 class Known:
     """The names of objects: a fold of the facts about objects, much lighter than the component's state.
 
     `objects` are the existing ones by uid, `gone` the names of deleted ones by uid. `states` has for each claim and device its
-    state and the instant at which it began. `kinds` has the noun and the words for each class of objects. For `guards` and
-    `deadlines` see `dds_core.events.Names`.
+    state and the instant at which it began. `kinds` has the noun and the words for each class of objects, `tables` the tables of
+    the component's state that hold objects. For `guards` and `deadlines` see `dds_core.events.Names`.
     """
 
     guards: ClassVar[bool] = True
     deadlines: ClassVar[Mapping[str, str]] = {}
+    tables: ClassVar[tuple[str, ...]] = ()
     kinds: ClassVar[dict[type[Any], tuple[str, Words]]] = {
         Claim: ("claim", _claim),
         FabricResource: ("resource", _resource),
     }
 
     def __init__(self) -> None:
-        self.objects: dict[str, Row] = {}
+        self.objects: MutableMapping[str, Row] = {}
         self.gone: dict[str, str] = {}
         self.states: dict[str, tuple[str, int]] = {}
         self._uuids: dict[str, str] = {}
@@ -221,9 +229,22 @@ class Known:
             self._last = (fact, self._learnt(fact))
         return self._last[1]
 
+    def changes(self, fact: Event) -> list[Pair]:
+        """Fold a fact and return its row before and after; for a checkpoint, each row that it brings."""
+        pair = self.learn(fact)
+        return [(None, row) for row in self._rows()] if isinstance(fact, Checkpoint) else [pair]
+
+    def _rows(self) -> Iterable[Row]:
+        return list(self.objects.values())
+
+    def begin(self, state: Any) -> None:
+        """Begin in the middle of a log, such as where an archive was cut off: the state holds everything before."""
+        for table in self.tables:
+            for row in getattr(state, table).rows.values():
+                self._keep(row)
+
     def _learnt(self, fact: Event) -> Pair:
-        kind = KIND_OF.get(type(fact))
-        if kind is None:
+        if type(fact) not in KIND_OF:
             return UNCHANGED
         change: Any = fact
         before = self.objects.get(change.uid)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
+from collections import ChainMap
 from collections.abc import Sequence
 from contextlib import suppress
 from threading import Lock
@@ -22,7 +23,6 @@ from dds_core.errors import InputError
 from dds_core.events import KIND_OF, Decision, Event, Transition
 from dds_core.lifecycle import GONE, RELEASED
 from dds_core.log.envelope import Envelope
-from dds_core.model import Observed
 from dds_core.scaler import events as e
 from dds_core.scaler.deadlines import KINDS
 from dds_core.scaler.state import State
@@ -40,9 +40,21 @@ MANY = 100
 
 
 class Naming(Known):
-    """Names of objects, from the component's state instead of copies of the objects."""
+    """What is known of objects, read in the tables of the component's state instead of folded once more."""
 
-    state: Any
+    def look(self, state: Any) -> None:
+        self.objects = ChainMap(*(getattr(state, table).rows for table in self.tables))
+
+    def name(self, uid: str) -> str:
+        row = self.objects.get(uid)
+        return (self.name_of(row) if row is not None else "") or self.fallback(uid)
+
+    def called(self, uid: str) -> str:
+        return self.name(uid)
+
+    def fallback(self, uid: str) -> str:
+        """The name of what has none in the tables."""
+        return uid
 
     def keep(self, move: Event) -> None:
         """Remember the name of the claim or device of a transition that is not logged."""
@@ -71,7 +83,7 @@ class EventLogger:
 
     def committed(self, steps: Sequence[Row], state: object) -> None:
         """Log the events. `state` may already be ahead of them."""
-        self._names.state = state
+        self._names.look(state)
         everything, moves = self._log.isEnabledFor(logging.DEBUG), self._log.isEnabledFor(logging.INFO)
         for one in steps:
             fact = one.step.fact
@@ -130,16 +142,18 @@ class _Names(Naming):
     may forget them earlier."""
 
     deadlines = KINDS
+    tables = ("claims", "resources", "pods", "nodes", "requests", "rules")
 
     def __init__(self) -> None:
         super().__init__()
         self.state: State = State()
         self._kept: dict[str, Fields] = {}
 
-    def name(self, uid: str) -> str:
-        row = self._row(uid)
-        if row is not None:
-            return self.name_of(row)
+    def look(self, state: State) -> None:
+        super().look(state)
+        self.state = state
+
+    def fallback(self, uid: str) -> str:
         kept = self._kept.get(uid, {})
         return str(kept.get("claim") or kept.get("device") or uid)
 
@@ -169,14 +183,6 @@ class _Names(Naming):
         if isinstance(event, e.ClaimMoved):
             return event.target == RELEASED and event.claim not in self.state.lives
         return isinstance(event, e.DeviceMoved) and event.target == GONE
-
-    def _row(self, uid: str) -> Observed | None:
-        state = self.state
-        for table in (state.claims, state.resources, state.pods, state.nodes, state.requests, state.rules):
-            row: Observed | None = table.get(uid)
-            if row is not None:
-                return row
-        return None
 
     def claim_fields(self, uid: str) -> Fields:
         claim, life = self.state.claims.get(uid), self.state.lives.get(uid)

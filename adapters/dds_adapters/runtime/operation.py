@@ -210,22 +210,7 @@ class PoolNames(Naming):
 
     guards = False
     deadlines = KINDS
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.state: PoolState = PoolState()
-
-    def name(self, uid: str) -> str:
-        state = self.state
-        for table in (state.slices, state.hosts, state.claims, state.resources):
-            row = table.get(uid)
-            if row is not None:
-                return self.name_of(row)
-        machine = state.machines_by_uuid.get(uid)
-        return machine.name or uid if machine is not None else uid
-
-    def called(self, uid: str) -> str:
-        return self.name(uid)
+    tables = ("slices", "hosts", "claims", "resources", "machines_by_uuid")
 
 
 _WEIGHT = ("machines", "stock", "limits", "entries")
@@ -310,21 +295,7 @@ class FleetNames(Naming):
 
     guards = False
     deadlines = AUTOSCALER_KINDS
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.state: Fleet = Fleet()
-
-    def name(self, uid: str) -> str:
-        state = self.state
-        for table in (state.workers, state.loads, state.claims, state.slices, state.resources):
-            row = table.get(uid)
-            if row is not None:
-                return self.name_of(row)
-        return uid
-
-    def called(self, uid: str) -> str:
-        return self.name(uid)
+    tables = ("workers", "loads", "claims", "slices", "resources")
 
 
 class AutoscalerOperation(Operation[Fleet]):

@@ -125,7 +125,7 @@ class Cycle:
     def _free_for(self, node: Node) -> Iterator[tuple[DeviceKey, Device]]:
         """The devices of the pools that reach the node, and those that may return to them; of shared ones also those in use."""
         for one in self._slices:
-            if not one.node and (one.all_nodes or _reaches(one, node)):
+            if not one.node and (one.all_nodes or node_matches(NodeSelector.of(one.selector), node.name, node.labels)):
                 for name, device in one.devices.items():
                     key = (one.driver, one.pool, name)
                     if device.shared or not self._state.holders[key]:
@@ -217,10 +217,6 @@ def _resources_of(state: Fleet, model: Model) -> Iterator[str]:
                     yield one.extended_resource
             except AllocationError:
                 continue
-
-
-def _reaches(one: Slice, node: Node) -> bool:
-    return bool(one.selector) and node_matches(NodeSelector.of(one.selector), node.name, node.labels)
 
 
 def _allocator(state: Fleet, slices: Iterable[Slice]) -> Allocator:

@@ -149,7 +149,9 @@ def _publish(work: Work, key: PoolKey, own: list[PoolSlice], wanted: Wanted) -> 
     digests = tuple(
         digest_of_pool(wanted.model, one.devices, wanted.taint, one.closed, wanted.prefix) for one in slices
     )
-    decided = row is not None and _is_decided(row, wanted, slices, digests)
+    decided = row is not None and (row.slices, row.digests, row.prefix, row.fabric) == (
+        slices, digests, wanted.prefix, wanted.fabric,
+    )  # fmt: skip
     if row is not None and decided:
         if not _again(work, key, row):
             return
@@ -178,17 +180,9 @@ def _publish(work: Work, key: PoolKey, own: list[PoolSlice], wanted: Wanted) -> 
             adopt=any(not one.owner for one in own),
             why=wanted.why,
         ),
-        at_once=_takes_away(state, key, row),
+        # The write under way may take a device from its claim: a correction must not wait for a pause.
+        at_once=row is not None and not row.void and not state.held(key).keys() <= set(row.names),
     )
-
-
-def _takes_away(state: PoolState, key: PoolKey, row: PoolRow | None) -> bool:
-    """Whether the write under way takes a device from its claim: a correction must not wait for a pause."""
-    return row is not None and not row.void and not state.held(key).keys() <= set(row.names)
-
-
-def _is_decided(row: PoolRow, wanted: Wanted, slices: tuple[SliceLayout, ...], digests: tuple[str, ...]) -> bool:
-    return (row.slices, row.digests, row.prefix, row.fabric) == (slices, digests, wanted.prefix, wanted.fabric)
 
 
 def _is_there(own: list[PoolSlice], wanted: Wanted, slices: tuple[SliceLayout, ...], digests: tuple[str, ...]) -> bool:

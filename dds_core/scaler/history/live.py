@@ -83,14 +83,10 @@ class Live:
         now, since = self._page.ms(self._now) or 0, self._page.ms(self.since) or 0
         return {"now": now, "since": since, "summary": self._summary}
 
-    def _sum_up(self) -> None:
+    def _changed(self) -> dict[str, Any]:
         history = self.history
         if history.first and history.now >= self._summed_up + _SUMMARY_EVERY:
             self._summary, self._summed_up = overview(history, self.since), history.now
-
-    def _changed(self) -> dict[str, Any]:
-        history = self.history
-        self._sum_up()
         claims = [one for one in history.claims.values() if self._moves(one.uid, one.ended, one.state)]
         devices = [one for one in history.devices.values() if self._moves(one.uid, one.gone, one.life)]
         patch = self._page.patch(history, claims, devices, history.alerts[self._alerted :])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from msgspec.structs import replace
-
 from dds_core.events import Decision, Event, Transition
 from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE
 from dds_core.log.envelope import LeanEvent
@@ -274,12 +272,10 @@ class Directory(telling.Directory):
         """Take in these moments; returns itself."""
         for moment in told:
             if moment.fact is not None:
-                _, row = self._known.learn(moment.fact)
-                restored = isinstance(moment.fact, e.Checkpoint)
-                for one in list(self._known.objects.values()) if restored else [row]:
-                    self._take(one)
+                for _, row in self._known.changes(moment.fact):
+                    self._take(row)
         for uid, resource in self._resources.items():
-            self._add(("device", resource.uuid or resource.name), uid, resource.name)
+            self._add(("device", self._known.called(uid)), uid, resource.name)
             self._stands_for(("request", resource.request), uid)
             self._stands_for(("model", resource.model), uid)
             self._stands_for(("fabric", self._known.fabric_of(resource.node)), uid)
@@ -302,9 +298,7 @@ class Directory(telling.Directory):
                 self._add(("claim", f"{row.namespace}/{row.name}"), row.uid, row.name)
                 self._claims.setdefault((row.namespace, row.name), set()).add(row.uid)
             case FabricResource():
-                former = self._resources.get(row.uid)
-                uuid = row.uuid or (former.uuid if former is not None else "")
-                self._resources[row.uid] = replace(row, uuid=uuid)
+                self._resources[row.uid] = row
             case Node():
                 self._add(("node", row.name), row.uid)
             case Pod():

@@ -96,11 +96,6 @@ def _node(before: Node | None, node: Node, known: telling.Known) -> Iterator[str
         yield f"node {node.name} is being deleted"
 
 
-def _config(before: Config | None, config: Config, known: telling.Known) -> Iterator[str]:
-    models = ", ".join(model.model for model in config.models) or "no model"
-    yield f"the ConfigMap knows {models}" + (f"; mode {config.mode}" if config.mode else "")
-
-
 def _rule(before: TaintRule | None, rule: TaintRule, known: telling.Known) -> Iterator[str]:
     what = "/".join(part or "*" for part in (rule.driver, rule.pool, rule.device))
     what = (
@@ -113,12 +108,13 @@ class Known(telling.Known):
     """Adds the ConfigMap, the policy, and the UUIDs of the devices that nodes list."""
 
     deadlines = KINDS
+    tables = ("claims", "pods", "nodes", "requests", "resources", "slices", "configs")
     kinds = telling.Known.kinds | {
         Pod: ("pod", _pod),
         AttachRequest: ("request", _request),
         Slice: ("slice", _slice),
         Node: ("node", _node),
-        Config: ("ConfigMap", _config),
+        Config: ("ConfigMap", telling.config_words),
         TaintRule: ("taint rule", _rule),
     }
 
@@ -151,13 +147,8 @@ class Known(telling.Known):
                     self.uuid_at[(row.driver, row.pool, name)] = uuid
 
     def begin(self, state: State) -> None:
-        """Begin in the middle of a log, such as where an archive was cut off: the state holds everything before."""
         self.policy = state.policy
-        for table in (state.claims, state.pods, state.nodes, state.requests, state.resources, state.slices):
-            for row in table.rows.values():
-                self._keep(row)
-        for config in state.configs.rows.values():
-            self._keep(config)
+        super().begin(state)
         for lives in (state.lives, state.devices):
             self.states.update({uid: (life.state, life.since) for uid, life in lives.rows.items()})
         for uid, life in state.lives.rows.items():
