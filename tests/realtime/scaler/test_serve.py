@@ -99,7 +99,7 @@ def test_a_first_installation_observes(lab: LiveLab, tmp_path: Path) -> None:
     with ours(lab, tmp_path) as running:
         eventually(lambda: "AttachOrdered" in running.types())
         assert "readyz check passed" in eventually(lambda: got(running.address("health") + "/readyz?verbose"))
-        assert 'dds_mode{mode="observe"} 1.0' in got(running.address("metrics") + "/metrics")
+        assert "dds_synced 1.0" in got(running.address("metrics") + "/metrics")
         said = json.loads(fine("status", "--json", running.log))
         assert said["log"] == "cluster/scaler"
         assert said["mode"]["effective"] == "observe"
