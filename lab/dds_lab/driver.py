@@ -142,7 +142,6 @@ class Rounds:
         self._next: Timer | None = None
         self.begun = self.rounds = 0
         """Numbers of rounds that began and ended."""
-        self.seconds = 0.0
         self.name, self.alive = "rounds", True
 
     def start(self) -> None:

@@ -149,7 +149,6 @@ class Site:
             version="lab",
             sources=sources_of(_process(ours)),
             ages=publisher.ages,
-            rounds=publisher.rounds,
         )
         listeners.append(metrics)
         target.look = lambda: metrics.look(publisher.state)

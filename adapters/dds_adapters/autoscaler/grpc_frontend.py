@@ -34,8 +34,8 @@ MOST_NODES = 1000
 MOST_WORDS = 1000
 """Bytes of an error text, which travels in a header, up to three times as long there, and clients limit headers."""
 SERVICE = wire.DESCRIPTOR.services_by_name["CloudProvider"]
-Observe = Callable[[str, float, str], None]
-"""Called with the name of each call, its seconds, and the name of its status code."""
+Observe = Callable[[str, str], None]
+"""Called with the name of each call, and the name of its status code."""
 INTERNAL = "an error inside dds, which its log tells of"
 
 
@@ -60,7 +60,7 @@ class GrpcFrontend:
         provider: Provider,
         *,
         patience: float = REFRESH_SECONDS,
-        observe: Observe = lambda method, seconds, code: None,
+        observe: Observe = lambda method, code: None,
     ) -> None:
         """`patience`: the longest wait for a refresh, in seconds; `observe` is called after each call."""
         self._provider = provider
@@ -231,9 +231,8 @@ def _answering(
             code, words = grpc.StatusCode.INTERNAL, INTERNAL
             LOG.error("%s failed with %s at %s", name, type(error).__name__, _place(error))
         finally:
-            seconds = time.monotonic() - begun
-            LOG.debug("%s: %s after %.3f s", name, code.name, seconds)
-            observe(name, seconds, code.name)
+            LOG.debug("%s: %s after %.3f s", name, code.name, time.monotonic() - begun)
+            observe(name, code.name)
         context.abort(code, words.encode()[:MOST_WORDS].decode(errors="ignore"))
 
     return answer

@@ -160,7 +160,7 @@ def make_autoscaler(
     *,
     config_namespace: str = config.NAMESPACE,
     interval: float = SERVERS_SECONDS,
-    observe: Observe = lambda method, seconds, code: None,
+    observe: Observe = lambda method, code: None,
 ) -> Make[Fleet]:
     """A function that makes the autoscaler with its threads. `code` is the version of dds; `observe` is called after each gRPC
     call. It listens only while it leads, so that calls reach the process that decides. The caller closes `machines` after the

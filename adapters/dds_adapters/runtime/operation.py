@@ -193,10 +193,7 @@ def sources_of(process: Process[Any]) -> Sources:
 
     return {
         c.WATCH_AGE: lambda: {(resource,): age for resource, age in process.arrivals.ages().items()},
-        c.QUEUE: lambda: {(): len(process.arrivals)},
-        c.OUTBOX: lambda: {("waiting",): process.writer.waiting, ("running",): process.writer.running},
         c.ATTEMPTS: lambda: {(action, outcome): n for (action, outcome), n in process.writer.counts.items()},
-        c.BEHIND: of_decider(lambda controller: controller.behind),
         c.LAG: of_decider(lag),
         c.AVAILABLE: of_decider(lambda controller: not controller.away, before=1.0),
     }
@@ -242,7 +239,6 @@ class PublisherOperation(Operation[PoolState]):
             version=__version__,
             sources=sources_of(process),
             ages=lambda: one.ages() if (one := publisher()) is not None else {},
-            rounds=lambda: one.rounds() if (one := publisher()) is not None else (0, 0.0),
         )
         return self._metrics
 

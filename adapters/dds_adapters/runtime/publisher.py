@@ -173,11 +173,6 @@ class Poller(Protocol):
 class Surveying(Poller, Protocol):
     """Surveys the fabric again and again."""
 
-    rounds: int
-    """Number of completed surveys."""
-    seconds: float
-    """Duration of the last survey."""
-
     def look_for(self, models: tuple[PoolModel, ...], machines: Iterable[Machine]) -> None:
         """Set the models to ask about and the known machines. A change of the models starts a new survey at once."""
 
@@ -289,11 +284,6 @@ class Publisher(Controller[PoolState]):
     def ages(self) -> Mapping[str, float]:
         """Question → seconds since the fabric last answered it."""
         return self.pollers.answers.ages() if self.pollers is not None and self._asking else {}
-
-    def rounds(self) -> tuple[int, float]:
-        """The number of surveys and the duration of the last one, in seconds."""
-        asked = self.pollers.fabric if self.pollers is not None and self._asking else None
-        return (asked.rounds, asked.seconds) if asked is not None else (0, 0.0)
 
     @property
     def probed(self) -> bool:

@@ -125,8 +125,6 @@ class FabricPoller(PollingThread):
         self._machines: tuple[Machine, ...] = ()
         self.rounds = 0
         """Number of completed surveys."""
-        self.seconds = 0.0
-        """Duration of the last survey."""
 
     def look_for(self, models: tuple[PoolModel, ...], machines: Iterable[Machine]) -> None:
         """Set the models to ask about and the known machines. A change of the models starts a new survey at once."""
@@ -160,7 +158,6 @@ class FabricPoller(PollingThread):
                 what = f"a round of questions ended with {type(error).__name__}"
                 self._on_error(DdsError(what, where="the fabric", fix="please report it; the next round goes on"))
             self.rounds += 1
-            self.seconds = time.monotonic() - began
             self._ended(models)
             self._rest(began + self._interval, models)
 

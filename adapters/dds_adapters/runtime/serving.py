@@ -159,13 +159,14 @@ def _autoscaler(
     check(given.address, tls)  # also on a standby, which listens once it leads
     machines = open_machines(given.machines)
     ends.callback(machines.close)
+    rpcs = c.counters(c.RPCS, endpoints.registry)
     make = make_autoscaler(
         __version__,
         machines,
         lambda face: Server(face, given.address, tls=tls),
         config_namespace=given.settings.config_namespace,
         interval=given.interval,
-        observe=Calls(endpoints.registry, c.RPCS, c.RPC).observe,
+        observe=lambda method, code: rpcs[(method, code)].inc(),
     )
     return _process(cluster, given, opener, make, AutoscalerOperation(endpoints, logger, component=component))
 

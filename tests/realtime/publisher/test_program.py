@@ -99,7 +99,6 @@ def test_a_first_installation_observes_and_says_what_it_would_publish(lab: LiveL
     with publishing(lab, log, tmp_path, policy=PublishPolicy()) as ours:
         eventually(lambda: types(log)["PoolPublished"])
         assert ours.seen_all() and pool_slices(lab) == []
-        assert ours.metric('dds_publisher_mode{mode="observe"}') == 1
         assert ours.end() == 0
     said = json.loads(fine("status", "--json", "--name", "lab/publisher", log))
     assert said["mode"]["effective"] == "observe" and said["stocks"] == [{"fabric": "3", "model": A100, "free": 4}]
@@ -115,7 +114,7 @@ def test_what_the_manager_has_free_is_published_and_follows_it(lab: LiveLab, log
         assert node["metadata"]["labels"]["cohdi.io/nvidia-a100-40-size-max"] == "3"
         eventually(lambda: ours.metric('dds_publisher_free_devices{fabric="3",model="A100 40G"}') == 4)
         key = f'driver="gpu.nvidia.com",pool="{POOL}"'
-        eventually(lambda: ours.metric(f"dds_publisher_pool_devices{{{key}}}") == 4)
+        eventually(lambda: ours.metric(f"dds_publisher_pool_tainted{{{key}}}") == 0)
         assert ours.metric('dds_publisher_fabric_calls_total{call="im.token",outcome="200"}') == 1
         age = ours.metric('dds_publisher_answer_age_seconds{fabric="3",model="A100 40G",question="stock"}')
         assert age is not None and age < 10
@@ -233,7 +232,7 @@ def test_scaler_and_publisher_in_one_program(
     with LiveLab(scenario(steps=steps), tmp_path, speed=4.0) as lab, both(lab, log, tmp_path) as ours:
         eventually(lambda: published(lab, *FOUR))
         eventually(lambda: bound(lab), 60)
-        eventually(lambda: ours.metric("dds_publisher_epoch") == 1 and ours.metric("dds_epoch") == 1)
+        eventually(lambda: ours.metric("dds_publisher_synced") == 1 and ours.metric("dds_synced") == 1)
         assert ours.metric('leader_election_master_status{name="dds-scaler"}') == 1
         assert ours.metric('leader_election_master_status{name="dds-publisher"}') == 1
         probe = ours.probe()

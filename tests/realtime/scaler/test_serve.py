@@ -64,7 +64,7 @@ def test_a_first_installation_observes(lab: LiveLab, tmp_path: Path) -> None:
     with started(lab, tmp_path) as ours:
         eventually(lambda: "AttachOrdered" in types(tmp_path))
         eventually(lambda: "readyz check passed" in ours.probe().text)
-        assert ours.metric('dds_mode{mode="observe"}') == 1
+        assert ours.metric("dds_synced") == 1
         said = status(tmp_path)
         assert said["log"] == f"{NAME}/scaler"
         assert said["mode"]["effective"] == "observe"

@@ -26,18 +26,10 @@ class Named(NamedTuple):
 
 _QUICK: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _WAITS: Final = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
-_LIVES: Final = (0.1, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0, 604_800.0)
 
 # -- claims -----------------------------------------------------------------------------------------------------------
 
 CLAIMS = Named("dds_claims", "gauge", "Claims by state.", ("state",))
-CLAIM_STATE = Named(
-    "dds_claim_state_seconds",
-    "histogram",
-    "Seconds that claims spent in a state, counted when they leave it.",
-    ("state",),
-    _LIVES,
-)
 STAGE = Named(
     "dds_claim_stage_seconds",
     "histogram",
@@ -79,16 +71,9 @@ ATTACH = Named(
     ("model",),
     _WAITS,
 )
-DEPARTURES = Named(
-    "dds_device_departures_total",
-    "counter",
-    "Devices that left their node: detached or lost.",
-    ("model", "how"),
-)
 
 # -- the hand-over ----------------------------------------------------------------------------------------------------
 
-HAND_OVERS = Named("dds_hand_overs_total", "counter", "Hand-overs decided.", ("steering", "mode"))
 LANDINGS = Named(
     "dds_hand_over_landings_total",
     "counter",
@@ -99,15 +84,7 @@ LANDINGS = Named(
 
 # -- what is decided, what comes of it --------------------------------------------------------------------------------
 
-FACTS = Named("dds_facts_total", "counter", "Facts logged.", ("type",))
 DECISIONS = Named("dds_decisions_total", "counter", "Decisions logged, by their mode.", ("type", "mode"))
-REISSUED = Named("dds_decisions_reissued_total", "counter", "Decisions made again after a start.", ("type",))
-WRITES = Named(
-    "dds_writes_total",
-    "counter",
-    "Outcomes of decisions that write: done, refused for good, superseded.",
-    ("action", "outcome"),
-)
 REFUSALS = Named("dds_write_refusals_total", "counter", "Writes refused for good, by HTTP status.", ("action", "code"))
 ATTEMPTS = Named(
     "dds_write_attempts_total",
@@ -124,9 +101,6 @@ BROKEN = Named(
     "Invariants that did not hold, or decisions refused because they would break one: a fault of dds.",
     ("invariant",),
 )
-ORDERS = Named("dds_orders_in_flight", "gauge", "Ordered request sizes that the cluster does not show yet.")
-RESERVATIONS = Named("dds_reservations", "gauge", "Reservations that stand, one for each claim or pod.")
-VICTIMS = Named("dds_victims", "gauge", "Devices marked for a detach; a fence keeps claims off them.")
 COOLING = Named("dds_cooling_cells", "gauge", "Models on nodes that cool down after a failure.")
 
 # -- how the scaler fares ---------------------------------------------------------------------------------------------
@@ -134,28 +108,18 @@ COOLING = Named("dds_cooling_cells", "gauge", "Models on nodes that cool down af
 BUILD = Named(
     "dds_build_info", "gauge", "Always 1: version of the code, fingerprint of the rules.", ("version", "fingerprint")
 )
-MODE = Named("dds_mode", "gauge", "1 for the effective mode, ConfigMap included.", ("mode",))
 LEADER = Named("leader_election_master_status", "gauge", "1 while this process leads; name of the Lease.", ("name",))
-EPOCH = Named("dds_epoch", "gauge", "The epoch of this process.")
 SYNCED = Named("dds_synced", "gauge", "1 once all resources were listed and decisions are taken.")
-STALE = Named("dds_stale_resources", "gauge", "Resources with a stale view; deadlines wait.")
 WATCH_AGE = Named(
     "dds_watch_age_seconds",
     "gauge",
     "Seconds since the API server last sent something about a resource.",
     ("resource",),
 )
-QUEUE = Named("dds_queue_objects", "gauge", "Objects from the API server that wait to be processed.")
-OUTBOX = Named("dds_outbox_tasks", "gauge", "Writes that wait or are being carried out.", ("state",))
-POSITION = Named("dds_log_position", "gauge", "Position of the last appended event.")
-BEHIND = Named("dds_log_groups_behind", "gauge", "Decided groups not in the log yet.")
 LAG = Named("dds_log_lag_seconds", "gauge", "Age of the oldest fact not in the log yet, or 0.")
 AVAILABLE = Named("dds_log_available", "gauge", "0 while the log cannot be written.")
 COMMIT = Named(
     "dds_commit_delay_seconds", "histogram", "Seconds from a fact's arrival until it is in the log.", (), _QUICK
-)
-LATENESS = Named(
-    "dds_deadline_lateness_seconds", "histogram", "Seconds from a deadline until it is in the log.", ("kind",), _QUICK
 )
 REQUESTS = Named(
     "rest_client_requests_total", "counter", "Requests to the API server; code 0: no answer.", ("method", "code")
@@ -186,7 +150,6 @@ FREE = Named(
     "Healthy devices that a fabric last reported free; of an inventory, all.",
     ("fabric", "model"),
 )
-MACHINES = Named("dds_publisher_machines", "gauge", "Machines by the fabric that reaches them.", ("fabric",))
 ANSWER_AGE = Named(
     "dds_publisher_answer_age_seconds",
     "gauge",
@@ -199,8 +162,6 @@ FAILING = Named(
     "Unanswered questions to the fabric: machines, stock, limits; entries: 1 while entries of answers cannot be read.",
     ("question",),
 )
-ROUNDS = Named("dds_publisher_rounds_total", "counter", "Completed rounds of questions to the fabric.")
-ROUND = Named("dds_publisher_round_seconds", "gauge", "Seconds of the last round.")
 CALLS = Named(
     "dds_publisher_fabric_calls_total",
     "counter",
@@ -211,8 +172,6 @@ CALL = Named("dds_publisher_fabric_call_duration_seconds", "histogram", "Seconds
 
 # -- the pools --------------------------------------------------------------------------------------------------------
 
-POOL_SLICES = Named("dds_publisher_pool_slices", "gauge", "The publisher's slices of a pool.", ("driver", "pool"))
-POOL_DEVICES = Named("dds_publisher_pool_devices", "gauge", "Listed devices of a pool.", ("driver", "pool"))
 POOL_HELD = Named("dds_publisher_pool_devices_held", "gauge", "Listed devices that claims hold.", ("driver", "pool"))
 POOL_TAINTED = Named(
     "dds_publisher_pool_tainted", "gauge", "1 while taints keep the scheduler from a pool.", ("driver", "pool")
@@ -225,8 +184,7 @@ KEPT = Named(
 )
 
 _OF_A_LOG: Final = (
-    FACTS, DECISIONS, REISSUED, WRITES, REFUSALS, ATTEMPTS, REJECTED, ALERTS, BROKEN, BUILD, MODE, EPOCH, SYNCED,
-    STALE, WATCH_AGE, QUEUE, OUTBOX, POSITION, BEHIND, LAG, AVAILABLE, COMMIT, LATENESS, SCRAPE_ERRORS,
+    DECISIONS, REFUSALS, ATTEMPTS, REJECTED, ALERTS, BROKEN, BUILD, SYNCED, WATCH_AGE, LAG, AVAILABLE, COMMIT, SCRAPE_ERRORS,
     UNCOUNTED,
 )  # fmt: skip
 
@@ -246,35 +204,6 @@ POOL_CATALOGUE: Final[tuple[Named, ...]] = (
 
 # -- the autoscaler ---------------------------------------------------------------------------------------------------
 
-GROUP_TARGET = Named(
-    "dds_autoscaler_group_target",
-    "gauge",
-    "Servers that a group has and gets, as shown to Cluster Autoscaler.",
-    ("group",),
-)
-GROUP_MAXIMUM = Named("dds_autoscaler_group_maximum", "gauge", "Maximum size of a group, as shown.", ("group",))
-GROUP_MEMBERS = Named("dds_autoscaler_group_members", "gauge", "Nodes of a group, as shown.", ("group",))
-GROUP_CLOSED = Named(
-    "dds_autoscaler_group_closed", "gauge", "1 while a group takes fewer servers because a device will do.", ("group",)
-)
-GROUP_SERVERS = Named(
-    "dds_autoscaler_servers",
-    "gauge",
-    "Servers reported by their provider: creating, running, deleting, failed.",
-    ("group", "state"),
-)
-GROUP_ORDERS = Named(
-    "dds_autoscaler_orders",
-    "gauge",
-    "Ordered servers without a node: creating, failed, returned.",
-    ("group", "state"),
-)
-PODS_WAITING = Named(
-    "dds_autoscaler_waiting_pods",
-    "gauge",
-    "Waiting pods by what would let them run: device, server, nothing.",
-    ("case",),
-)
 SERVERS_AGE = Named(
     "dds_autoscaler_servers_answer_age_seconds", "gauge", "Seconds since the provider's last complete answer."
 )
@@ -283,13 +212,6 @@ RPCS = Named(
     "counter",
     "Calls of Cluster Autoscaler by gRPC code.",
     ("method", "code"),
-)
-RPC = Named(
-    "dds_autoscaler_rpc_duration_seconds",
-    "histogram",
-    "Seconds to answer a call of Cluster Autoscaler.",
-    ("method",),
-    _CALLS,
 )
 
 GROUP_CATALOGUE: Final[tuple[Named, ...]] = (

@@ -22,7 +22,7 @@ from dds_core.engine import Step
 from dds_core.events import Decision, Event
 from dds_core.kit.policy import MODES
 from dds_core.kit.state import StateBase
-from dds_core.lifecycle import DEVICE_DETACHING, GONE, REQUESTED
+from dds_core.lifecycle import REQUESTED
 from dds_core.log.envelope import Envelope
 from dds_core.scaler import events as e
 from dds_core.scaler.state import State
@@ -91,8 +91,7 @@ class Row(Protocol):
 
 
 class Common:
-    """Metrics of one log of any component: facts, decisions, outcomes of writes, mode, epoch and lateness. `named` gives a
-    metric the name that it has for this component."""
+    """Metrics of one log of any component. `named` gives a metric the name that it has for this component."""
 
     def __init__(
         self,
@@ -100,41 +99,26 @@ class Common:
         *,
         version: str,
         fingerprint: str,
-        modes: Sequence[str],
         named: Callable[[Named], Named] = lambda one: one,
     ) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call] # they double the number of series
-        self._modes = modes
-        self._shown_mode = ""
-        self._facts = counters(named(c.FACTS), registry)
         self._decisions = counters(named(c.DECISIONS), registry)
-        self._reissued = counters(named(c.REISSUED), registry)
-        self._writes = counters(named(c.WRITES), registry)
         self._refusals = counters(named(c.REFUSALS), registry)
         self._rejected = counters(named(c.REJECTED), registry)
         self._alerts = counters(named(c.ALERTS), registry)
         self._broken = counters(named(c.BROKEN), registry)
-        self._lateness = histograms(named(c.LATENESS), registry)
         self._commit = histogram(named(c.COMMIT), registry)
-        self._mode = gauge(named(c.MODE), registry)
-        self._epoch = gauge(named(c.EPOCH), registry)
         self._synced = gauge(named(c.SYNCED), registry)
-        self._stale = gauge(named(c.STALE), registry)
-        self._position = gauge(named(c.POSITION), registry)
         self.uncounted = counter(named(c.UNCOUNTED), registry)
         gauge(named(c.BUILD), registry).labels(version, fingerprint).set(1)
         self._take: dict[type[Event], Callable[[Any], None]] = {
-            e.WriteDone: lambda fact: self._writes[(fact.action, "done")].inc(),
             e.WriteRefused: self._refused,
-            e.WriteObsolete: lambda fact: self._writes[(fact.action, "obsolete")].inc(),
-            e.Superseded: lambda fact: self._writes[(fact.action, "superseded")].inc(),
             e.Rejected: lambda fact: self._rejected[(fact.kind, fact.reason)].inc(),
             e.Alerted: lambda alert: self._alerts[(alert.reason,)].inc(),
         }
 
     def count(self, one: Row) -> None:
         step = one.step
-        self._facts[(type(step.fact).__name__,)].inc()
         self._follow(step.fact)
         for invariant in step.broken:
             self._broken[(invariant,)].inc()
@@ -143,22 +127,11 @@ class Common:
                 self._decided(event)
             self._follow(event)
         if one.envelopes:
-            recorded = one.envelopes[0].recorded_at
-            self._commit.observe(max(0, recorded - step.at) / SECOND)
-            if isinstance(step.fact, e.DeadlinePassed):
-                self._lateness[(step.fact.kind,)].observe(max(0, recorded - step.fact.due) / SECOND)
+            self._commit.observe(max(0, one.envelopes[0].recorded_at - step.at) / SECOND)
 
-    def show(self, steps: Sequence[Row], state: StateBase[Any]) -> None:
-        """Update the gauges after a commit."""
-        self._epoch.set(state.epoch)
+    def show(self, state: StateBase[Any]) -> None:
+        """Update the gauge after a commit."""
         self._synced.set(state.synced)
-        self._stale.set(len(state.stale))
-        if state.mode != self._shown_mode:
-            self._shown_mode = state.mode
-            for mode in self._modes:
-                self._mode.labels(mode).set(mode == state.mode)
-        if steps and steps[-1].envelopes:
-            self._position.set(steps[-1].envelopes[-1].position)
 
     def _follow(self, event: Event) -> None:
         take = self._take.get(type(event))
@@ -166,13 +139,9 @@ class Common:
             take(event)
 
     def _decided(self, decision: Decision) -> None:
-        name = type(decision).__name__
-        self._decisions[(name, decision.mode)].inc()
-        if decision.reissued:
-            self._reissued[(name,)].inc()
+        self._decisions[(type(decision).__name__, decision.mode)].inc()
 
     def _refused(self, fact: e.WriteRefused) -> None:
-        self._writes[(fact.action, "refused")].inc()
         self._refusals[(fact.action, str(fact.code))].inc()
 
 
@@ -204,18 +173,15 @@ class Metrics:
     def __init__(
         self, registry: CollectorRegistry, *, version: str, fingerprint: str, sources: Sources = MappingProxyType({})
     ) -> None:
-        self._common = Common(registry, version=version, fingerprint=fingerprint, modes=MODES)
+        self._common = Common(registry, version=version, fingerprint=fingerprint)
         self._state: State | None = None
         self._fleet = StateCounts(registry)
         self._stages = Stages(registry)
         self._transitions = counters(c.TRANSITIONS, registry)
-        self._states = histograms(c.CLAIM_STATE, registry)
         self._bound = counters(c.BOUND, registry)
         self._attaches = counters(c.ATTACHES, registry)
         self._attach = histograms(c.ATTACH, registry)
-        self._departures = counters(c.DEPARTURES, registry)
-        self._hand_overs = counters(c.HAND_OVERS, registry)
-        self._gauges = tuple((gauge(named, registry), read) for named, read in _FROM_STATE)
+        self._cooling = gauge(c.COOLING, registry)
         SourceCollector(sources, registry)
         self._take: dict[type[Event], Callable[[Any, int, State], None]] = {
             e.ClaimObserved: lambda fact, at, state: self._stages.observed(fact, at),
@@ -238,9 +204,8 @@ class Metrics:
                 self._fleet.recount(state)
             if steps:
                 self._fleet.spent(state, steps[-1].step.at)
-        for instrument, read in self._gauges:
-            instrument.set(read(state))
-        self._common.show(steps, state)
+        self._cooling.set(len(state.cooling))
+        self._common.show(state)
 
     def _counted(self, one: Row, state: State) -> None:
         """An error here must not stop the thread that decides; the group is not fully counted."""
@@ -265,7 +230,6 @@ class Metrics:
             take(event, at, state)
 
     def _handed_over(self, decision: e.HandOver, at: int, state: State) -> None:
-        self._hand_overs[(decision.steering, decision.mode)].inc()
         if decision.mode != MODES[0]:
             self._stages.handed_over(decision)
 
@@ -275,10 +239,6 @@ class Metrics:
 
     def _claim_moved(self, move: e.ClaimMoved, at: int, state: State) -> None:
         self._transitions[("claim", move.trigger)].inc()
-        if move.source and move.source != move.target:
-            known = self._fleet.claim(move.claim)
-            if known is not None and known.state == move.source:
-                self._states[(move.source,)].observe((at - known.since) / SECOND)
         if move.trigger == "pod_bound":
             self._count_bound(move.claim, state)
         self._stages.moved(move, at)
@@ -305,14 +265,3 @@ class Metrics:
             self._attaches[(model,)].inc()
             if known is not None:
                 self._attach[(model,)].observe((at - known.since) / SECOND)
-        elif move.target == GONE and move.source != REQUESTED:
-            self._departures[(model, "detached" if move.source == DEVICE_DETACHING else "lost")].inc()
-
-
-_FROM_STATE: tuple[tuple[c.Named, Callable[[State], float]], ...] = (
-    (c.ORDERS, lambda state: len(state.orders)),
-    (c.RESERVATIONS, lambda state: len(state.reservations)),
-    (c.VICTIMS, lambda state: len(state.fences)),
-    (c.COOLING, lambda state: len(state.cooling)),
-)
-"""Gauges read from the state after each commit."""

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.metrics_core import CounterMetricFamily, Metric
 
 from dds_adapters.runtime.metrics import catalogue as p
 from dds_adapters.runtime.metrics.catalogue import Named
 from dds_adapters.runtime.metrics.metrics import Sources
 from dds_adapters.runtime.metrics.shown import ShownMetrics, Values
 from dds_core.publisher.component import PUBLISHER
-from dds_core.publisher.policy import PUBLISH_MODES
 from dds_core.publisher.state import PoolState
 
 
 class PoolMetrics(ShownMetrics[PoolState]):
-    """All metrics of a publisher. `ages` returns the seconds since each question was last answered (`Answers.ages`), `rounds`
-    the number of surveys and the duration of the last one in seconds."""
+    """All metrics of a publisher. `ages` returns the seconds since each question was last answered (`Answers.ages`)."""
 
     gauges = (
-        p.FREE, p.MACHINES, p.FAILING, p.POOL_SLICES, p.POOL_DEVICES, p.POOL_HELD, p.POOL_TAINTED, p.KEPT, p.ANSWER_AGE, p.ROUND,
+        p.FREE, p.FAILING, p.POOL_HELD, p.POOL_TAINTED, p.KEPT, p.ANSWER_AGE,
     )  # fmt: skip
 
     def __init__(
@@ -33,25 +30,15 @@ class PoolMetrics(ShownMetrics[PoolState]):
         version: str,
         sources: Sources = MappingProxyType({}),
         ages: Callable[[], Mapping[str, float]] = dict,
-        rounds: Callable[[], tuple[int, float]] = lambda: (0, 0.0),
     ) -> None:
         self._ages = ages
-        self._rounds = rounds
-        super().__init__(registry, PUBLISHER, PUBLISH_MODES, version=version, sources=sources)
+        super().__init__(registry, PUBLISHER, version=version, sources=sources)
 
     def numbers(self, state: PoolState) -> Mapping[Named, Values]:
         return _numbers(state)
 
     def now(self) -> Mapping[Named, Values]:
-        return {p.ANSWER_AGE: _ages(self._ages()), p.ROUND: {(): self._rounds()[1]}}
-
-    def describe(self) -> Iterator[Metric]:
-        yield from super().describe()
-        yield CounterMetricFamily(p.ROUNDS.name, p.ROUNDS.help)
-
-    def collect(self) -> Iterator[Metric]:
-        yield CounterMetricFamily(p.ROUNDS.name, p.ROUNDS.help, value=self._rounds()[0])
-        yield from super().collect()
+        return {p.ANSWER_AGE: _ages(self._ages())}
 
 
 def _numbers(state: PoolState) -> dict[Named, Values]:
@@ -64,7 +51,6 @@ def _numbers(state: PoolState) -> dict[Named, Values]:
     kept = state.capabilities
     return {
         p.FREE: free,
-        p.MACHINES: {(fabric,): len(uuids) for fabric, uuids in state.machines_in.items()},
         p.FAILING: {(kind,): failing[kind] for kind in ("machines", "stock", "limits", "entries")},
         p.KEPT: {
             ("binding_conditions",): kept.binding_conditions,
@@ -76,12 +62,10 @@ def _numbers(state: PoolState) -> dict[Named, Values]:
 
 
 def _of_pools(state: PoolState) -> dict[Named, Values]:
-    found: dict[Named, Values] = {one: {} for one in (p.POOL_SLICES, p.POOL_DEVICES, p.POOL_HELD, p.POOL_TAINTED)}
+    found: dict[Named, Values] = {one: {} for one in (p.POOL_HELD, p.POOL_TAINTED)}
     for key in state.slices_of:
         own = state.own_slices(key)
         if own:
-            found[p.POOL_SLICES][key] = len(own)
-            found[p.POOL_DEVICES][key] = sum(len(one.devices) for one in own)
             found[p.POOL_HELD][key] = len(state.held_in[key])
             found[p.POOL_TAINTED][key] = any(one.taints for one in own)
     return found

@@ -37,13 +37,12 @@ class ShownMetrics(Collector, ABC, Generic[P]):
         self,
         registry: CollectorRegistry,
         component: Component[P],
-        modes: Sequence[str],
         *,
         version: str,
         sources: Sources = MappingProxyType({}),
     ) -> None:
         named = named_for(component.name)
-        self._common = Common(registry, version=version, fingerprint=component.fingerprint, modes=modes, named=named)
+        self._common = Common(registry, version=version, fingerprint=component.fingerprint, named=named)
         SourceCollector(sources, registry, named)
         self._seen: Mapping[Named, Values] = {}
         self._changed = True
@@ -67,7 +66,7 @@ class ShownMetrics(Collector, ABC, Generic[P]):
             except Exception as error:  # must not stop the thread that decides; the group is not fully counted
                 self._common.uncounted.inc()
                 LOG.error("a group cannot be counted (%s); please report it", type(error).__name__)
-        self._common.show(steps, state)
+        self._common.show(state)
 
     def look(self, state: P) -> None:
         """Compute the values from the state, if anything was committed since the last time."""
@@ -90,11 +89,11 @@ class ShownMetrics(Collector, ABC, Generic[P]):
 
 
 class Calls:
-    """Metrics of calls: of a fabric's API, or of Cluster Autoscaler. `observe` is called for each attempt, from any thread."""
+    """Metrics of calls of a fabric's API. `observe` is called for each attempt, from any thread."""
 
-    def __init__(self, registry: CollectorRegistry, calls: Named = c.CALLS, seconds: Named = c.CALL) -> None:
-        self._calls = counters(calls, registry)
-        self._seconds = histograms(seconds, registry)
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._calls = counters(c.CALLS, registry)
+        self._seconds = histograms(c.CALL, registry)
 
     def observe(self, call: str, seconds: float, outcome: str) -> None:
         self._calls[(call, outcome)].inc()
