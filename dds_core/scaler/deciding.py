@@ -23,6 +23,7 @@ from dds_core.scaler.rules.orders import (
     fit_surplus,
     order,
     prewarm,
+    prewarms,
     tell_refused,
     who_waited_for,
     withdraw,
@@ -117,7 +118,7 @@ def for_node(work: Work, node: str) -> None:
             work.guarded("rules.detach.rebalance", rebalance, node, assignments)
         if detach.something_may_go(state, node):
             _give_back(work, node, assignments)
-        if state.policy.prewarm:
+        if prewarms(state):
             work.guarded("rules.orders.prewarm", prewarm, node, assignments)
         if state.cooling_at[node]:
             work.guarded("rules.orders.end_cool_downs", end_cool_downs, node)
