@@ -116,7 +116,7 @@ def for_node(work: Work, node: str) -> None:
                 work.guarded("rules.handover.hand_over", hand_over, assignment.claim.uid, node)
         if missing and state.policy.rebalance and state.mode != "attach":
             work.guarded("rules.detach.rebalance", rebalance, node, assignments)
-        if detach.something_may_go(state, node):
+        if state.something_may_go(node):
             _give_back(work, node, assignments)
         if prewarms(state):
             work.guarded("rules.orders.prewarm", prewarm, node, assignments)

@@ -62,6 +62,17 @@ class State(Indexes):
         """Whether a claim may be waiting for a device on the node."""
         return bool(self.waiting_at[node] or self.claims_on[""])
 
+    def something_may_go(self, node: str) -> bool:
+        """Whether anything on the node idles, is held, fenced or marked, fails, or is late. Else there is nothing to unmark, to
+        check or to detach, but for what a request asks for in vain: that is looked at in level passes."""
+        if self.idle_at[node] or self.holds_at[node] or (self.requests_at[node] and self.now == self.level_at):
+            return True
+        fences, erring, late, rows = self.fences, self.erring, self.fired_deadlines, self.resources.rows
+        return any(
+            rows[uid].marked or uid in fences or uid in erring or (DeadlineKind.PROGRESS, uid) in late
+            for uid in self.resources_at[node]
+        )
+
     def model_of_result(self, result: Result) -> Model | None:
         """The model of a pool device that the scheduler waits for; None if dds does not manage it."""
         found = self.model_of_pool((result.driver, result.pool))

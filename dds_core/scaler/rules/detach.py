@@ -188,18 +188,6 @@ def _hangs(work: Work, resource: FabricResource) -> bool:
     return late is not None and work.has_come(late)
 
 
-def something_may_go(state: State, node: str) -> bool:
-    """Whether anything on the node idles, is held, fenced or marked, fails, or is late. Else there is nothing to unmark, to check
-    or to detach, but for what a request asks for in vain: that is looked at in level passes."""
-    if state.idle_at[node] or state.holds_at[node] or (state.requests_at[node] and state.now == state.level_at):
-        return True
-    fences, erring, late, rows = state.fences, state.erring, state.fired_deadlines, state.resources.rows
-    return any(
-        rows[uid].marked or uid in fences or uid in erring or (DeadlineKind.PROGRESS, uid) in late
-        for uid in state.resources_at[node]
-    )
-
-
 # -- detach ------------------------------------------------------------------------------------------------------------
 
 
