@@ -529,6 +529,8 @@ class Reader:
 
 def _first_choice(request: ClaimRequest) -> tuple[str, int, bool]:
     """Class and number of a request's first alternative, and whether the request says nothing else."""
+    if not request.alternatives:  # a log from before 2026-11
+        return next(iter(request.classes), ""), max(1, request.count), len(request.classes) == 1 and not request.all
     one = request.alternatives[0]
     plain = not (one.all or one.admin or one.capacity or one.selectors or len(request.alternatives) > 1)
     return one.device_class, max(1, one.count), plain
