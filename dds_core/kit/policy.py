@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -42,9 +42,9 @@ def lower(mode: str, other: str) -> Mode:
     return min((m for m in MODES if m in ranked), key=MODES.index)
 
 
-def read(model: type[M], written: Mapping[str, Any], whose: str = "the policy", fixed: Set[str] = frozenset()) -> M:
+def read(model: type[M], written: Mapping[str, Any], whose: str = "the policy") -> M:
     """The policy that a person wrote. Raises PolicyError: one line that begins with `whose` and names each wrong field, what is
-    wrong with it, and what it takes. `fixed`: fields that were there before, and are constants now."""
+    wrong with it, and what it takes."""
     try:
         return model.model_validate_json(msgspec.json.encode(written))
     except TypeError as error:
@@ -52,8 +52,6 @@ def read(model: type[M], written: Mapping[str, Any], whose: str = "the policy", 
         raise PolicyError(f"{whose} holds a value that is not plain data: {error}; {fix}") from None
     except ValidationError as error:
         faults = "; ".join(
-            f"{'.'.join(str(part) for part in e['loc']) or 'policy'}: "
-            + ("dds fixes this now, leave it out" if e["loc"] and e["loc"][0] in fixed else e["msg"])
-            for e in error.errors()
+            f"{'.'.join(str(part) for part in e['loc']) or 'policy'}: {e['msg']}" for e in error.errors()
         )
         raise PolicyError(f"{whose} is not valid: {faults}; see docs/policy.md for every field") from None

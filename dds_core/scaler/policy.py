@@ -213,26 +213,10 @@ class Policy(Strict):
         return budget
 
 
-FIXED = frozenset(
-    {
-        "cool_down_read_back_seconds",
-        "error_grace_seconds",
-        "fence_settle_seconds",
-        "guard_settle_milliseconds",
-        "hand_over_margin_seconds",
-        "orders_in_flight",
-        "pool_cool_down_nodes",
-        "prewarm_interval_seconds",
-        "unlisted_grace_seconds",
-    }
-)
-"""Fields of before: one value was right for all, which is a constant now."""
-
-
 def read_policy(written: Mapping[str, Any]) -> Policy:
     """A policy from what a person wrote. Raises PolicyError: one line naming each wrong field, what is wrong with it, and what
     it takes."""
-    return read(Policy, written, fixed=FIXED)
+    return read(Policy, written)
 
 
 _REFERENCE = {

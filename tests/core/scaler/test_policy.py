@@ -101,7 +101,6 @@ def test_a_choice_takes_its_words_and_no_other(name: str) -> None:
     ("policy", "word"),
     [
         ({"no_such_knob": 1}, "no_such_knob: Extra inputs"),
-        ({"fence_settle_seconds": 30}, "fence_settle_seconds: dds fixes this now, leave it out"),
         ({"limit": {"max": 1, "min": 2}}, "min must not be above max"),
         ({"limits": {"A100": {"max": 1, "min": 2}}}, "limits.A100"),
         (

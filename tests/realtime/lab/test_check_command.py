@@ -18,7 +18,7 @@ WRITES = ("dies-before:3", "dies-after:3", "answer-lost:3", "too-late:3")
 @pytest.fixture(scope="module")
 def serve(tmp_path_factory: pytest.TempPathFactory) -> str:
     policy = tmp_path_factory.mktemp("policy") / "policy.yaml"
-    policy.write_text("{mode: detach, no_removal_seconds: 8, fence_settle_seconds: 3}")
+    policy.write_text("{mode: detach, no_removal_seconds: 8}")
     dds = shlex.quote(str(Path(sys.executable).with_name("dds")))
     addresses = "--health-probe-bind-address 0 --metrics-bind-address 0"
     return f"exec {dds} serve --migrate --log sqlite:///$RUN/dds.db --policy {shlex.quote(str(policy))} {addresses}"
