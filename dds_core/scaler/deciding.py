@@ -1,6 +1,6 @@
 """`decide`: which transitions and decisions follow from the fact that was folded last.
 
-The rules look at devices, then claims, then taint rules, then nodes, and again until nothing is dirty. Every event that they emit
+The rules look at devices, then claims, then nodes, and again until nothing is dirty. Every event that they emit
 is folded at once, so that the next rule sees it.
 """
 
@@ -86,45 +86,56 @@ def _round(work: Work) -> None:
 
 def for_node(work: Work, node: str) -> None:
     """All decisions for one node: the devices of waiting claims, orders, hand-overs, detaches. Each is a step of its own: an
-    error in one stops no other, least of all the one that unmarks a victim."""
+    error in one stops no other, least of all the one that unmarks a victim. What a step emits is folded at once, so the order of
+    the steps counts."""
     state, assignments = work.state, list[Assignment]()
     if node:  # a claim without a node can only fail
+        # First, what is promised to nobody any more, so that others can be assigned it.
         if state.reservations_at[node]:
             work.guarded("rules.reservations.drop_overdue", drop_overdue, node)
+        # Which device for which claim: all steps below go by this one answer.
         if state.somebody_waits(node):
             work.guarded("rules.assignment.assign", _assign, node, assignments)
+        # The claims' own steps: only one that is Attached, with a reservation, may be handed over below.
         for assignment in assignments:
             work.guarded("rules.advance", _advance, assignment.claim.uid, assignment, node)
             if claims.is_slow(work, assignment.claim.uid):
                 work.guarded("rules.claims.tell_hidden", claims.tell_hidden, assignment.claim.uid, assignment, node)
-        assignments = [
-            one for one in assignments if state.lives.rows[one.claim.uid].state in WAITING
-        ]  # some may just have failed
+        # A claim that has just failed wants no device here.
+        assignments = [one for one in assignments if state.lives.rows[one.claim.uid].state in WAITING]
+        # Sizes before orders: the operator takes off what it has made beyond a size, and what nobody waits for is taken back.
         requests = (state.requests.rows[uid] for uid in state.requests_at[node])
         if any(one.size < len(one.planned or ()) for one in requests):
             work.guarded("rules.orders.fit_surplus", fit_surplus, node)
         if state.orders:
             work.guarded("rules.orders.withdraw", withdraw, node, assignments)
+        # Then an order for what no device on the node, and none on its way, covers.
         missing = any(one.missing for one in assignments)
         if missing:
             work.guarded("rules.orders.order", order, node, assignments)
         if state.refusals:
             for assignment in assignments:
                 work.guarded("rules.orders.tell_refused", tell_refused, assignment.claim.uid, assignment, node)
+        # A pod's claims are handed over together, which needs the steps of all of them above.
         for assignment in assignments:
             if assignment.complete:
                 work.guarded("rules.handover.hand_over", hand_over, assignment.claim.uid, node)
+        # Where the pool is empty, an idle device of another node is taken back for who still waits.
         if missing and state.policy.rebalance and state.mode != "attach":
             work.guarded("rules.detach.rebalance", rebalance, node, assignments)
+        # Only now is it known which devices nobody here waits for: they may go.
         if state.something_may_go(node):
             _give_back(work, node, assignments)
+        # Ahead of demand last: claims that wait now come first.
         if prewarms(state):
             work.guarded("rules.orders.prewarm", prewarm, node, assignments)
+        # The labels tell schedulers the outcome of all that.
         if state.cooling_at[node]:
             work.guarded("rules.orders.end_cool_downs", end_cool_downs, node)
         work.guarded("rules.labels.label", label, node, assignments)
     if state.unexplained:
         work.guarded("rules.devices.tell_unexplained", devices.tell_unexplained, node)
+    # After the labels: a failure is signalled once the node's cool-down was read back.
     if state.failed_at[node]:
         work.guarded("rules.failures.tell_failures", tell_failures, node)
 

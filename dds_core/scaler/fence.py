@@ -140,7 +140,7 @@ def restarted(state: State, unseen: set[Key], at: int) -> None:
         trigger = "found_lowered" if lowered else "restarted"
         _to(state, uid, trigger, since=at, wanted=False, confirmed=0, ordered=lowered)
         unseen.add((ClaimsListWanted.__name__, uid))
-        if not resource.marked:
+        if not resource.marked and (resource.uuid or resource.fabric_id):  # an order in vain was called off without
             unseen.add((VictimMarked.__name__, uid))
 
 

@@ -74,6 +74,8 @@ def _why_not_bound(state: State, life: ClaimLife, uid: str) -> str:
         steered = ", nominated and cleared" if row.steered else ""
         return f"handed over to the scheduler for {row.node} ({row.steering}{steered})"
     exchange, claim = state.exchanges.get(uid), state.claims.get(uid)
+    if exchange is not None and exchange.stage == "left":
+        return "its devices are there, the scheduler allocates it anew: its exchange ended between its two writes"
     if exchange is not None:
         return f"its devices are there, they are put into its allocation for {exchange.node} (exchange)"
     if claim is not None and state.waits_for_devices(claim):

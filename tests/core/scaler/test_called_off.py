@@ -10,6 +10,7 @@ from dds_core.events import DeadlinePassed, Stale
 from dds_core.model import AttachRequest
 from dds_core.scaler import events as e
 from dds_core.scaler.operator import WHOLE_REQUEST, pauses
+from tests.core.scaler.test_restart import restart
 from tests.support.world import H100, SECOND, START, World, one_node
 
 WORDS = "no free resource"
@@ -528,3 +529,13 @@ def test_a_detach_whose_predecessor_is_told_late_stays_under_way() -> None:
     world.feed(e.Superseded("id", "DetachOrdered", "ours"))
     assert world.state.fences.rows["idle"].ordered
     assert not world.events(e.VictimUnmarked)
+
+
+def test_what_hangs_is_not_marked_after_a_restart_either() -> None:
+    """The mark was never written. It was "written again", declined, and with it was forgotten that the size is lowered for it."""
+    world = hanging()
+    wait(world, SECOND_PAUSE[0])
+    assert len(called_off(world)) == 1
+    restart(world)
+    assert not world.decisions(e.VictimMarked)
+    assert world.state.fences.rows["vain"].ordered

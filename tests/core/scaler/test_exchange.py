@@ -11,6 +11,7 @@ from dds_core.events import NodeLabelled
 from dds_core.model import Claim, Consumer, Node, Pod, Result
 from dds_core.scaler import events as e
 from dds_core.scaler.model import ANY_VERSION
+from dds_core.scaler.waiting import waiting_rows
 from tests.core.scaler.pools import pool_results
 from tests.core.scaler.test_restart import restart
 from tests.support.world import A100, GPU, H100, SECOND, START, World, asks
@@ -449,6 +450,9 @@ def test_where_the_guard_is_refused_after_a_restart_all_that_are_cleared_are_lef
     world.refused(world.events(e.ExchangeBegun)[-1])
     told = [(one.subject, one.reason) for one in world.events(e.Alerted)]
     assert told == [(world.uid(f"train{number}"), "ExchangeLeft") for number in range(2)]
+    assert {row.why for row in waiting_rows(world.state)} == {
+        "its devices are there, the scheduler allocates it anew: its exchange ended between its two writes"
+    }
 
 
 def test_a_device_that_somebody_took_in_the_gap_is_not_given_twice() -> None:
