@@ -47,19 +47,19 @@ GUARDING, LISTING, LISTED = "guarding", "listing", "listed"
 AGAIN_GUARDING, AGAIN_LISTING, AGAIN_LISTED = "again_guarding", "again_listing", "again_listed"
 CLEARING, CLEARED, GIVING, GIVEN, LEFT = "clearing", "cleared", "giving", "given", "left"
 _AGAIN = {GUARDING: AGAIN_GUARDING, LISTING: AGAIN_LISTING, LISTED: AGAIN_LISTED}
-_NOT_CLEARED = (GUARDING, LISTING, LISTED)
-_GOES_ON = (CLEARED, *_AGAIN.values())
-_OPEN = (CLEARING, *_GOES_ON, GIVING, GIVEN)
-_ANY = (*_NOT_CLEARED, *_OPEN, LEFT)
+_BEFORE_CLEAR = (GUARDING, LISTING, LISTED)
+_CLEARED_NOT_GIVEN = (CLEARED, *_AGAIN.values())
+_CLEAR_BEGUN = (CLEARING, *_CLEARED_NOT_GIVEN, GIVING, GIVEN)
+_ANY = (*_BEFORE_CLEAR, *_CLEAR_BEGUN, LEFT)
 
 EXCHANGE = Stages(
     "exchange",
     (
         Edge("begun", NONE, GUARDING, "All claims of the pod have reserved devices: these are being guarded."),
-        *each("begun", _NOT_CLEARED, GUARDING, "Another claim of the pod became ready: the group begins anew."),
+        *each("begun", _BEFORE_CLEAR, GUARDING, "Another claim of the pod became ready: the group begins anew."),
         *each(
             "begun",
-            _GOES_ON,
+            _CLEARED_NOT_GIVEN,
             AGAIN_GUARDING,
             "The guard is over, the process restarted, or the group's first claim left: guarded again.",
         ),
@@ -75,12 +75,22 @@ EXCHANGE = Stages(
         Edge("given", GIVING, GIVEN, "The second write is done; the watch has yet to show it, if it was not faster."),
         *each("done", _ANY, NONE, "The claim has devices, or none is wanted."),
         *each("ended", _ANY, NONE, "Something speaks against it, or the mode."),
-        Edge("guard_refused", GUARDING, NONE, "The guard was not written: the claim is handed over in another way."),
+        Edge("guard_refused", GUARDING, NONE, "The guard was not written: the scheduler makes the hand-over."),
         Edge("guard_refused", AGAIN_GUARDING, LEFT, "The guard was not written: the scheduler allocates the claim."),
-        Edge("clear_refused", CLEARING, NONE, "The claim was not cleared: it is handed over in another way."),
+        Edge("clear_refused", CLEARING, NONE, "The claim was not cleared: the scheduler makes the hand-over."),
         Edge("give_refused", GIVING, LEFT, "The devices were not given: the scheduler allocates the claim."),
-        *each("went_on", _OPEN, CLEARED, "A new process finds the claim without an allocation: guarded again."),
-        *each("restarted", (*_NOT_CLEARED, *_OPEN, LEFT), NONE, "A new process finds the claim gone, or allocated."),
+        *each(
+            "went_on",
+            _CLEAR_BEGUN,
+            CLEARED,
+            "A new process finds the claim without an allocation: it will be guarded again.",
+        ),
+        *each(
+            "restarted",
+            (*_BEFORE_CLEAR, *_CLEAR_BEGUN, LEFT),
+            NONE,
+            "A new process finds the claim gone, or allocated.",
+        ),
     ),
     decided=("begun", "clear", "give", "ended"),
 )
@@ -107,7 +117,8 @@ QUIET = 30 * MICROSECONDS
 
 
 def stage_of(row: Exchange | None) -> str:
-    """The stage in the table: the row of a cleared claim that is guarded again has the same stage as before."""
+    """The stage in the table. A row has `guarding`, `listing` or `listed` also for a cleared claim that is guarded again: this
+    function, not `row.stage`, tells the stages again_*."""
     if row is None:
         return NONE
     return _AGAIN.get(row.stage, row.stage) if row.version else row.stage
@@ -241,7 +252,7 @@ def restarted(state: State, unseen: set[Key], at: int) -> None:
             unseen.add((GuardLifted.__name__, guard.claim))
     for uid, row in list(state.exchanges.rows.items()):
         claim = state.claims.get(uid)
-        if claim is None or claim.allocation is not None or not row.open:
+        if claim is None or claim.allocation is not None or not row.clear_begun:
             _to(state, uid, "restarted")
             unseen |= {(ExchangeBegun.__name__, uid), (GuardLifted.__name__, uid)}
         elif row.stage != LEFT:
@@ -401,7 +412,7 @@ def _step(work: Work, row: Exchange, claim: Claim, served: Served) -> None:
 def _begin_anew(work: Work, row: Exchange, claim: Claim) -> None:
     """The first claim of the group has left the exchange. The guard and the list were for all, and their outcomes are reported
     under the first claim, so the others begin again."""
-    if not row.open:
+    if not row.clear_begun:
         reason = "the first claim of its group went another way"
         work.emit_once(ExchangeEnded(claim=claim.uid, mode=work.state.mode, reason=reason))
     elif claim.allocation is None:
@@ -435,7 +446,7 @@ def _clear(work: Work, row: Exchange, claim: Claim, served: Served) -> None:
     """The first of the two writes, unless something is against it by now. Then the claims that are not cleared yet leave the
     exchange unharmed and are handed over in another way."""
     mode, rows = work.state.mode, work.state.exchanges.rows
-    whole = [uid for uid in row.group if uid in rows and not rows[uid].open]
+    whole = [uid for uid in row.group if uid in rows and not rows[uid].clear_begun]
     why = _in_the_way(work, row, whole, served(row.node))
     if why:
         for uid in whole:
@@ -513,7 +524,7 @@ def _guard_again(work: Work, row: Exchange, claim: Claim) -> None:
         _leave(work, claim, "its node went, or nobody waits for it any more")
         return
     rows = [work.state.exchanges.rows[uid] for uid in row.group if uid in work.state.exchanges]
-    swaps = tuple(one.swap for one in rows if stage_of(one) in _GOES_ON)
+    swaps = tuple(one.swap for one in rows if stage_of(one) in _CLEARED_NOT_GIVEN)
     until = work.at + work.state.policy.guard_seconds * MICROSECONDS
     cause = "it goes on where it was left"
     work.emit_once(

@@ -2,7 +2,7 @@
 
 A device with a hold is allocated, so no scheduler can give it away. For one without, what schedulers have chosen already must
 have been written: the fence settles first. Then all claims are listed, and if none has the device, its detach may be ordered.
-What is taken back before a device came, and a device that no node lists, has a fence without a name: nothing is listed for it.
+An order that is called off before its device came, and a device that no node lists, have a fence without a name: no list is made.
 
 Below: the table of its stages, the folds that take it from one to the next, and the steps that it takes by itself. Whether the
 device may go at all, and when the size of its request is lowered, is for the rules of detaches to say.
@@ -107,7 +107,7 @@ def list_wanted(state: State, uid: str) -> None:
 def listed(state: State, uid: str, started: int, at: int) -> None:
     """A list of all claims has come that began at `started`."""
     fence = state.fences.get(uid)
-    if fence is not None and fence.wanted and not fence.confirmed and started >= settled_due(fence):
+    if fence is not None and fence.wanted and not fence.confirmed and started >= list_due(fence):
         _to(state, uid, "listed", confirmed=at)
         state.touch_device(uid)
 
@@ -153,13 +153,13 @@ def _is_lowered(state: State, name: str) -> bool:
 
 FENCE_SETTLE = 30 * MICROSECONDS
 """A fence without a hold stands so long before a LIST confirms it: longer than a scheduler takes from a choice to its write."""
-UNLISTED = 600 * MICROSECONDS
+VICTIM_STUCK = 600 * MICROSECONDS
 """Microseconds after which a victim no longer holds up others: one that no slice lists, or whose size cannot be lowered."""
 
 # -- rules -------------------------------------------------------------------------------------------------------------
 
 
-def settled_due(fence: Fence) -> int:
+def list_due(fence: Fence) -> int:
     """The instant from which a LIST confirms the fence. A held device is allocated, and was so before it was marked: no scheduler
     can give it away, so the LIST only has to begin later. Without a hold, what schedulers have chosen already must have been
     written."""
@@ -188,7 +188,7 @@ def mark(work: Work, resource: FabricResource, key: DeviceKey, reason: str) -> b
 
 def ask_for_list(work: Work, uid: str, fence: Fence) -> None:
     """Request the list that the fence waits for."""
-    if fence.named and not fence.wanted and work.has_come(settled_due(fence)):
+    if fence.named and not fence.wanted and work.has_come(list_due(fence)):
         work.emit_once(ClaimsListWanted(resource=uid, mode=work.state.mode, fenced=fence.since), uid)
 
 
@@ -206,9 +206,9 @@ def due(state: State, uid: str) -> Iterator[Deadline]:
     if fence is None or not fence.named:
         return
     if not fence.wanted:
-        yield Deadline(settled_due(fence), DeadlineKind.FENCE, uid)
+        yield Deadline(list_due(fence), DeadlineKind.FENCE, uid)
     if not fence.ordered:
         passed = state.fired_deadlines.get((DeadlineKind.STUCK, uid)) or 0
-        dues = (fence.since + UNLISTED, fence.confirmed + UNLISTED if fence.held and fence.confirmed else 0)
+        dues = (fence.since + VICTIM_STUCK, fence.confirmed + VICTIM_STUCK if fence.held and fence.confirmed else 0)
         if stuck := next((due for due in dues if due > passed), None):
             yield Deadline(stuck, DeadlineKind.STUCK, uid)

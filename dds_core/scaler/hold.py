@@ -43,7 +43,7 @@ HOLD = Stages(
         Edge("taken", LISTED, HOLDING, "No claim has the device: dds's own claim is being allocated all its names."),
         Edge("seen", HOLDING, HELD, "The claim is there with all names: the device can be marked."),
         Edge("missed", HELD, LOST, "The claim is gone, is being deleted, or lacks a name."),
-        Edge("guard_refused", GUARDING, LOST, "The guard was not written: what is left of it has to be removed."),
+        Edge("guard_refused", GUARDING, LOST, "The guard was refused; it may stand in part, so it is lifted."),
         Edge("take_refused", HOLDING, LOST, "The claim was not allocated: it has to be removed, and the guard lifted."),
         Edge("removal_refused", ENDING, LOST, "The claim was not removed: that is tried again."),
         *each(

@@ -175,14 +175,14 @@ class Exchange(Record, frozen=True):
     wanted: bool = False
 
     @property
-    def open(self) -> bool:
-        """Whether the claim has no allocation because dds cleared it."""
+    def clear_begun(self) -> bool:
+        """Whether dds is clearing the claim's allocation, or has cleared it."""
         return bool(self.version) or self.stage == "clearing"
 
     @property
     def between_writes(self) -> bool:
         """Whether dds clears the claim, or has cleared it, and is going to give it devices."""
-        return self.open and self.stage != "left"
+        return self.clear_begun and self.stage != "left"
 
 
 class Guarded(Record, frozen=True):

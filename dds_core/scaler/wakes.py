@@ -4,10 +4,14 @@
 a change amounts to: `regathered`, `fewer_coming`, `fabric_turned`). A pass over everything after any group finds nothing that
 these rows have not woken (`tests/support/passes.py`).
 
-Folds make some marks by hand, since no change of a table says the same: everything at a start, a policy, a ConfigMap, another
-answer about guards, a learned timeout and a level pass; where somebody waits, for another release; what a deadline is for, when
-it passes; what a write was about that failed, or that succeeded after a refusal; a device whose mark or unmarking was decided, or
-whose list has come; the other devices, by what the operator's looks, the driver's lists and another idle time say of them.
+Where no change of a table says the same, the fold of a fact wakes:
+
+- everything: a start, a policy, a ConfigMap, another answer about guards, a learned timeout, a level pass;
+- the nodes where somebody waits: another release of the API server;
+- what a deadline is for, when it passes;
+- what a write was about that failed, or that succeeded after a refusal;
+- a device whose mark or unmarking was decided, or whose list has come;
+- other devices of the node, by the operator's looks, the driver's lists, or another idle time.
 """
 
 from __future__ import annotations
@@ -325,7 +329,13 @@ WAKES: tuple[Wake, ...] = (
         its_resources_node,
     ),
     Wake("reservations", "A device is kept for a claim, or is free.", its_claims, nodes=its_nodes_or_none),
-    Wake("exchanges", "A step of it; its group at its end.", group_at_the_end, given_and_taken, its_nodes_or_none),
+    Wake(
+        "exchanges",
+        "Each stage wakes its claim; the end wakes all claims of its group.",
+        group_at_the_end,
+        given_and_taken,
+        its_nodes_or_none,
+    ),
     Wake("guarded", "Its claim; where a guard ends, a hold may begin.", its_claims, nodes=unguarded_node),
     Wake("failures", "The node cools down; what idles there may be wanted again.", None, idle_there, its_nodes_or_none),
     Wake("failures", "Whether an order that fails may be called off.", devices=all_that_err),

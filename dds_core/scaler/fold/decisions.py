@@ -163,7 +163,7 @@ _NO_RIGHTS = (403, 404)
 """HTTP status of a write that cannot succeed before a policy is installed or a right is granted."""
 _DENIED = (400, 422, *_NO_RIGHTS)
 """And of one that an admission policy or webhook denies."""
-_REFUSED_TO_ALL = {
+_BLOCKS_ALL_FOR_A_WHILE = {
     e.ExchangeBegun.__name__: (UNGUARDED, _NO_RIGHTS),
     e.DevicesGiven.__name__: (UNGUARDED, _NO_RIGHTS),
     e.HoldBegun.__name__: (UNHELD, _DENIED),
@@ -321,8 +321,8 @@ def _write_failed(state: State, event: e.WriteRefused | e.WriteObsolete, at: int
     before = state.refusals.get((event.action, event.target))
     ordered = (cell for cell, order in state.orders.rows.items() if order.request == event.target)
     kit.try_later(state, event, at, next(ordered, (before.node, before.model) if before is not None else ("", "")))
-    if isinstance(event, e.WriteRefused) and event.code in _REFUSED_TO_ALL.get(event.action, ("", ()))[1]:
-        state.fired_deadlines.put(_REFUSED_TO_ALL[event.action][0], at)
+    if isinstance(event, e.WriteRefused) and event.code in _BLOCKS_ALL_FOR_A_WHILE.get(event.action, ("", ()))[1]:
+        state.fired_deadlines.put(_BLOCKS_ALL_FOR_A_WHILE[event.action][0], at)
     if isinstance(event, e.WriteRefused) and event.action == e.DevicesGiven.__name__:
         # the claim must not be cleared for it again either
         kit.try_later(state, replace(event, action=e.AllocationCleared.__name__), at)

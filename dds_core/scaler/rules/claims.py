@@ -1,4 +1,4 @@
-"""The steps of a claim's life that follow from the claim, its pods and its devices; the others are in `rules.for_node`."""
+"""The steps of a claim's life that follow from the claim, its pods and its devices; the others are in `deciding.for_node`."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 1. `_mark_idle` chooses a device that has idled long enough; `rebalance` one that a claim on another node needs. Both call
    `choose_victim`, which begins a hold or, where devices cannot be held, marks at once.
 2. `check_hold`: where devices can be held, a claim of dds takes the device, so that no pod gets it.
-3. The resource is annotated: from here on the device is a victim, and a fence stands around it. `check_fence`
-   requests a list of all claims half a minute later; if none of them has the device, the fence is confirmed.
+3. The resource is annotated: from here on the device is a victim, and a fence stands around it. `check_fence` requests a list of
+   all claims, at once if a hold has the device, else half a minute later; if none of them has it, the fence is confirmed.
 4. `_lower` lowers the size of the request by the number of marked victims, and the operator detaches them.
 
 Every step checks again: a victim that is wanted is unmarked, and a person is alerted when the wrong device leaves. The operator
@@ -26,7 +26,7 @@ from dds_core.scaler.events import (
     DetachOrdered,
     VictimUnmarked,
 )
-from dds_core.scaler.fence import UNLISTED, ask_for_list, mark, mark_again
+from dds_core.scaler.fence import VICTIM_STUCK, ask_for_list, mark, mark_again
 from dds_core.scaler.model import NO_DEVICE, DeviceLife, Fence, Hold
 from dds_core.scaler.operator import RARE, verdict
 from dds_core.scaler.ordering import quiet_times
@@ -307,7 +307,7 @@ def _why_unmark(work: Work, resource: FabricResource, fence: Fence, wanted: set[
         return "its name on the node has changed"
     if not faces and not fence.ordered and _is_maybe_had(state, resource):
         return "a claim has a device of its node that may be this one in another form"
-    if not faces and not fence.ordered and work.has_come(fence.since + UNLISTED):
+    if not faces and not fence.ordered and work.has_come(fence.since + VICTIM_STUCK):
         return "the node has not listed it for long, and others of its request wait for it"
     hold = state.holds.get(resource.uid)
     lost = fence.held and (hold is None or hold.stage != "held")
@@ -315,7 +315,7 @@ def _why_unmark(work: Work, resource: FabricResource, fence: Fence, wanted: set[
         return "its hold was taken away"
     if fence.held and hold is not None and not set(faces) <= set(hold.devices):
         return "it has got another name on the node"
-    if fence.held and not fence.ordered and fence.confirmed and work.has_come(fence.confirmed + UNLISTED):
+    if fence.held and not fence.ordered and fence.confirmed and work.has_come(fence.confirmed + VICTIM_STUCK):
         return "its size could not be lowered for long"
     if not fence.held and not fence.ordered and state.policy.detach_without_fence == "never":
         return "nothing holds it"
