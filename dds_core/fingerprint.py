@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "16c97204f0cdf273850d4d03d9aeb8dcdb7f612537fae5f50a5d1d95af7c95d3"
+FINGERPRINT = "718de91869c357cbb183a738d1f41173dc7998689494a5703df74f72dddba919"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "da50e06374f78cf4971c6f33c5fa278282f346de34286de8d52fd45b9dafd5b4"
+PUBLISHER_FINGERPRINT = "1c91551e4684dc988947f0cc88bc85f5ba14708f15bfe7b4d8e3221ce3a06217"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "973edb7cd94580d897339738844f52949f028a896766ee5085434c9ff5811cac"
+AUTOSCALER_FINGERPRINT = "02401dbd0d5fddfbd2fb7558b456a0d4c93944a54ca59d30225c88c1e24ff4dd"
 """That of the autoscaler."""

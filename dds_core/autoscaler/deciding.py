@@ -24,11 +24,11 @@ def _run(work: Work) -> None:
     if state.synced:
         work.check_config(state.config.uid)
         for asked in dirty.asked:
-            work.guarded("asks.answer", asks.answer, asked, subject=asked.subject)
+            work.isolated("asks.answer", asks.answer, asked, subject=asked.subject)
         for order in sorted(dirty.orders):
-            work.guarded("servers.follow", servers.follow, order)
+            work.isolated("servers.follow", servers.follow, order)
         for server in sorted(dirty.servers):
-            work.guarded("servers.give_back", servers.give_back, server)
+            work.isolated("servers.give_back", servers.give_back, server)
         for node in sorted(dirty.nodes):
-            work.guarded("servers.remove_startup_taint", servers.remove_startup_taint, node)
+            work.isolated("servers.remove_startup_taint", servers.remove_startup_taint, node)
         work.touched.add(state.dirty.take())

@@ -429,7 +429,7 @@ class Work(Generic[P]):
         if alert.key not in self.state.last_emitted:
             self.emit_once(alert)
 
-    def guarded(self, rule: str, step: Callable[..., None], of: Of, *rest: Any, subject: str = "") -> None:
+    def isolated(self, rule: str, step: Callable[..., None], of: Of, *rest: Any, subject: str = "") -> None:
         """Run `step(self, of, *rest)`; guarded steps do not nest. An error stops the decisions for this object, with an alert;
         all others go on. What the step emitted before the error stays, since each event is folded whole; the rest is decided when
         the object changes, or at the next level pass. A step that breaks an invariant is undone. A step that is taken too often
@@ -453,7 +453,7 @@ class Work(Generic[P]):
             if self._is_refused(rows, rule, subject or str(of)):
                 self._steps[key] = _REFUSED
             else:
-                self.guarded(rule, step, of, *rest, subject=subject)
+                self.isolated(rule, step, of, *rest, subject=subject)
         elif fault:
             self._failed(rule, fault, subject or str(of))
 

@@ -24,7 +24,7 @@ def _run(work: Work) -> None:
     if state.synced:
         work.check_config(state.config.uid if state.config is not None else "")
         for key in sorted(dirty.pools):
-            work.guarded("pools.step", pools.step, key, subject=stream_of(key))
+            work.isolated("pools.step", pools.step, key, subject=stream_of(key))
         for name in sorted(dirty.hosts):
-            work.guarded("labels.step", labels.step, name)
+            work.isolated("labels.step", labels.step, name)
         work.touched.add(state.dirty.take())

@@ -62,18 +62,18 @@ def _round(work: Work) -> None:
         uids, dirty.devices = dirty.devices, set()
         touched.devices |= uids
         for uid in sorted(uids):
-            work.guarded("rules.devices.step", devices.step, uid)
+            work.isolated("rules.devices.step", devices.step, uid)
             if (life := state.devices.get(uid)) is not None and life.state == DEVICE_DETACHING:
-                work.guarded("rules.detach.check_departures", detach.check_departures, uid)
-            work.guarded("rules.devices.check_health", devices.check_health, uid)
-            work.guarded("rules.devices.check_progress", devices.check_progress, uid)
+                work.isolated("rules.detach.check_departures", detach.check_departures, uid)
+            work.isolated("rules.devices.check_health", devices.check_health, uid)
+            work.isolated("rules.devices.check_progress", devices.check_progress, uid)
             if uid in state.looks:
-                work.guarded("rules.nudges.nudge", nudge, uid)
+                work.isolated("rules.nudges.nudge", nudge, uid)
     elif dirty.claims:
         uids, dirty.claims = dirty.claims, set()
         touched.claims |= uids
         for uid in sorted(uids):
-            work.guarded("rules.claims.step", claims.step, uid)
+            work.isolated("rules.claims.step", claims.step, uid)
     else:
         if dirty.freed:
             freed, dirty.freed = dirty.freed, set()
@@ -92,52 +92,52 @@ def for_node(work: Work, node: str) -> None:
     if node:  # a claim without a node can only fail
         # First, what is promised to nobody any more, so that others can be assigned it.
         if state.reservations_at[node]:
-            work.guarded("rules.reservations.drop_overdue", drop_overdue, node)
+            work.isolated("rules.reservations.drop_overdue", drop_overdue, node)
         # Which device for which claim: all steps below go by this one answer.
         if state.somebody_waits(node):
-            work.guarded("rules.assignment.assign", _assign, node, assignments)
+            work.isolated("rules.assignment.assign", _assign, node, assignments)
         # The claims' own steps: only one that is Attached, with a reservation, may be handed over below.
         for assignment in assignments:
-            work.guarded("rules.advance", _advance, assignment.claim.uid, assignment, node)
+            work.isolated("rules.advance", _advance, assignment.claim.uid, assignment, node)
             if claims.is_slow(work, assignment.claim.uid):
-                work.guarded("rules.claims.tell_hidden", claims.tell_hidden, assignment.claim.uid, assignment, node)
+                work.isolated("rules.claims.tell_hidden", claims.tell_hidden, assignment.claim.uid, assignment, node)
         # A claim that has just failed wants no device here.
         assignments = [one for one in assignments if state.lives.rows[one.claim.uid].state in WAITING]
         # Sizes before orders: the operator takes off what it has made beyond a size, and what nobody waits for is taken back.
         requests = (state.requests.rows[uid] for uid in state.requests_at[node])
         if any(one.size < len(one.planned or ()) for one in requests):
-            work.guarded("rules.orders.fit_surplus", fit_surplus, node)
+            work.isolated("rules.orders.fit_surplus", fit_surplus, node)
         if state.orders:
-            work.guarded("rules.orders.withdraw", withdraw, node, assignments)
+            work.isolated("rules.orders.withdraw", withdraw, node, assignments)
         # Then an order for what no device on the node, and none on its way, covers.
         missing = any(one.missing for one in assignments)
         if missing:
-            work.guarded("rules.orders.order", order, node, assignments)
+            work.isolated("rules.orders.order", order, node, assignments)
         if state.refusals:
             for assignment in assignments:
-                work.guarded("rules.orders.tell_refused", tell_refused, assignment.claim.uid, assignment, node)
+                work.isolated("rules.orders.tell_refused", tell_refused, assignment.claim.uid, assignment, node)
         # A pod's claims are handed over together, which needs the steps of all of them above.
         for assignment in assignments:
             if assignment.complete:
-                work.guarded("rules.handover.hand_over", hand_over, assignment.claim.uid, node)
+                work.isolated("rules.handover.hand_over", hand_over, assignment.claim.uid, node)
         # Where the pool is empty, an idle device of another node is taken back for who still waits.
         if missing and state.policy.rebalance and state.mode != "attach":
-            work.guarded("rules.detach.rebalance", rebalance, node, assignments)
+            work.isolated("rules.detach.rebalance", rebalance, node, assignments)
         # Only now is it known which devices nobody here waits for: they may go.
         if state.something_may_go(node):
             _give_back(work, node, assignments)
         # Ahead of demand last: claims that wait now come first.
         if prewarms(state):
-            work.guarded("rules.orders.prewarm", prewarm, node, assignments)
+            work.isolated("rules.orders.prewarm", prewarm, node, assignments)
         # The labels tell schedulers the outcome of all that.
         if state.cooling_at[node]:
-            work.guarded("rules.orders.end_cool_downs", end_cool_downs, node)
-        work.guarded("rules.labels.label", label, node, assignments)
+            work.isolated("rules.orders.end_cool_downs", end_cool_downs, node)
+        work.isolated("rules.labels.label", label, node, assignments)
     if state.unexplained:
-        work.guarded("rules.devices.tell_unexplained", devices.tell_unexplained, node)
+        work.isolated("rules.devices.tell_unexplained", devices.tell_unexplained, node)
     # After the labels: a failure is signalled once the node's cool-down was read back.
     if state.failed_at[node]:
-        work.guarded("rules.failures.tell_failures", tell_failures, node)
+        work.isolated("rules.failures.tell_failures", tell_failures, node)
 
 
 def _assign(work: Work, node: str, assignments: list[Assignment]) -> None:
@@ -151,13 +151,13 @@ def _give_back(work: Work, node: str, assignments: list[Assignment]) -> None:
     for one in assignments:
         for name in dict.fromkeys(one.missing):
             wanted |= unjudged(state, node, one.claim, state.models[name]).keys()
-    work.guarded("rules.detach.unmark", detach.unmark, node)
+    work.isolated("rules.detach.unmark", detach.unmark, node)
     fenced = sorted(uid for uid in state.resources_at[node] if uid in state.fences) if state.fences else ()
     for uid in fenced:
-        work.guarded("rules.detach.check_fence", detach.check_fence, uid, wanted)
+        work.isolated("rules.detach.check_fence", detach.check_fence, uid, wanted)
     for uid in sorted(state.holds_at[node]):
-        work.guarded("rules.detach.check_hold", detach.check_hold, uid, wanted)
-    work.guarded("rules.detach.detach", detach.detach, node, assignments, wanted)
+        work.isolated("rules.detach.check_hold", detach.check_hold, uid, wanted)
+    work.isolated("rules.detach.detach", detach.detach, node, assignments, wanted)
 
 
 def _advance(work: Work, uid: str, assignment: Assignment, node: str) -> None:

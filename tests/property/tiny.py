@@ -404,7 +404,9 @@ def _is_between(world: World, name: str) -> bool:
     """Whether a claim is between the two writes of an exchange: its pod waits on."""
     claim = world.cluster.named(Claim, name)
     row = world.engine.state.exchanges.get(claim.uid) if claim is not None else None
-    return claim is not None and claim.allocation is None and row is not None and row.stage != "left" and row.open
+    return (
+        claim is not None and claim.allocation is None and row is not None and row.stage != "left" and row.clear_begun
+    )
 
 
 # -- the beginning -----------------------------------------------------------------------------------------------------

@@ -151,7 +151,7 @@ def _run(work: work.Work[Waiting]) -> None:
     work.touched.add(dirty)
     if state.synced:
         for uid in sorted(state.since if dirty.everything else dirty.claims):
-            work.guarded("patience.tell", _tell, uid)
+            work.isolated("patience.tell", _tell, uid)
         work.touched.add(state.dirty.take())
 
 
