@@ -381,7 +381,12 @@ class Work(Generic[P]):
         stream = event.subject
         if type(event) in self._invariants.of_decisions:
             self._against = (*self._against, *self._invariants.against(self.state, event))
-        self._apply(self.state, event, self.at)
+        changes = len(self._journal.changes)
+        try:
+            self._apply(self.state, event, self.at)
+        except Exception:
+            self._journal.undo(changes)  # not half of a fold without its event
+            raise
         self.emitted.append((event, self._newest.get(stream, 0)))
         if self._chained:
             self._newest[stream] = len(self.emitted)

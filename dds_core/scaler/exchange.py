@@ -56,7 +56,12 @@ EXCHANGE = Stages(
     "exchange",
     (
         Edge("begun", NONE, GUARDING, "All claims of the pod have reserved devices: these are being guarded."),
-        *each("begun", _BEFORE_CLEAR, GUARDING, "Another claim of the pod became ready: the group begins anew."),
+        *each(
+            "begun",
+            (LISTING, LISTED),
+            GUARDING,
+            "Another claim of the pod became ready: the group begins anew, once no guard is being written.",
+        ),
         *each(
             "begun",
             _CLEARED_NOT_GIVEN,
@@ -523,7 +528,10 @@ def _guard_again(work: Work, row: Exchange, claim: Claim) -> None:
     if not _still_waits(work.state, row):
         _leave(work, claim, "its node went, or nobody waits for it any more")
         return
-    rows = [work.state.exchanges.rows[uid] for uid in row.group if uid in work.state.exchanges]
+    found = work.state.exchanges
+    rows = [found.rows[uid] for uid in row.group if uid in found]
+    # Not a guard that is being written, unless nobody will hear of it: its outcome is reported under the first of its group.
+    rows = [one for one in rows if not one.awaits_guard or one.group[0] not in found]
     swaps = tuple(one.swap for one in rows if stage_of(one) in _CLEARED_NOT_GIVEN)
     until = work.at + work.state.policy.guard_seconds * MICROSECONDS
     cause = "it goes on where it was left"

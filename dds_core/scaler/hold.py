@@ -102,7 +102,9 @@ def _ended(state: State, event: HoldEnded, at: int) -> None:
     if device is not None and device.idle_since and not event.reissued:
         state.fired_deadlines.put((LET_GO, event.resource), at)
         rounds = device.rounds + (row.stage != LOST)  # a refused step has its own pauses
-        state.devices.put(event.resource, replace(device, idle_since=at, rounds=rounds))
+        # Where no hold is possible, it leaves without one as soon as it may.
+        since = at if are_possible(state, at) else device.idle_since
+        state.devices.put(event.resource, replace(device, idle_since=since, rounds=rounds))
 
 
 FOLDS: dict[type[Event], Fold] = {HoldBegun: _begun, DeviceHeld: _taken, HoldEnded: _ended}
@@ -122,6 +124,8 @@ def listed(state: State, uid: str, started: int, at: int) -> None:
 def written(state: State, event: WriteDone, at: int) -> None:
     if event.action == HoldBegun.__name__:
         _to(state, event.target, "guarded", since=at)
+    elif event.action == DeviceHeld.__name__:
+        state.clear_alert(event.target, HOLD_REFUSED)
     elif event.action == HoldEnded.__name__:
         _to(state, event.target, "removed", since=at)
         if not state.claims_holding[event.target]:

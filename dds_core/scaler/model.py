@@ -180,6 +180,11 @@ class Exchange(Record, frozen=True):
         return bool(self.version) or self.stage == "clearing"
 
     @property
+    def awaits_guard(self) -> bool:
+        """Whether the guard is being written: its outcome names only the first claim, and must not count for another guard."""
+        return self.stage == "guarding"
+
+    @property
     def between_writes(self) -> bool:
         """Whether dds clears the claim, or has cleared it, and is going to give it devices."""
         return self.clear_begun and self.stage != "left"

@@ -11,7 +11,7 @@ GUARD_SETTLE = 500 * (MICROSECONDS // 1000)
 LAST_MOMENT = 10 * MICROSECONDS
 """What is written under a guard does not begin when the guard ends sooner than this."""
 AFTER_REFUSAL = 600 * MICROSECONDS
-"""For so long after a refusal for lack of rights nothing is begun that needs the same rights."""
+"""For so long after a refusal for lack of rights (of a hold: after a policy denied it, too) nothing is begun that needs them."""
 
 
 def settled_due(since: int) -> int:

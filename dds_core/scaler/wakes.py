@@ -11,7 +11,7 @@ Where no change of a table says the same, the fold of a fact wakes:
 - what a deadline is for, when it passes;
 - what a write was about that failed, or that succeeded after a refusal;
 - a device whose mark or unmarking was decided, or whose list has come;
-- other devices of the node, by the operator's looks, the driver's lists, or another idle time.
+- other devices, of the node, the fabric or the fleet: the operator's looks, the driver's lists, another idle time.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from random import Random
 from typing import Any, NamedTuple
+from unittest import mock
 
 from dds_core.engine import Step
 from dds_core.events import Event
@@ -61,7 +62,10 @@ def left_undone(engine: Engine) -> list[Event]:
     if not state.synced or state.stale or engine.due(state.now) is not None:
         return []
     state.touch_everything()
-    left = [event for event, _ in decide(state, state.now).emitted]
+    with mock.patch.object(
+        State, "something_may_go", lambda state, node: True
+    ):  # its precondition is to be proven, too
+        left = [event for event, _ in decide(state, state.now).emitted]
     state.dirty.clear()
     allowed = [one for one in ALLOWED if any(one.is_it(state, event) for event in left)]
     return [

@@ -31,9 +31,11 @@ Synchronous = Literal["FULL", "EXTRA", "NORMAL"]
 LOCK_SECONDS = 10.0
 """How long a writer waits for the lock before it gives up."""
 STILL_SECONDS = 3.0
-"""PostgreSQL ends a session that is idle in a transaction for so long. Otherwise a frozen leader would keep the lock on the
-head row, and no other process could take over. Shorter than any lease, so a takeover never waits for it; who was merely slow
-writes again. SQLite has no such limit: let only one process write its file."""
+"""PostgreSQL ends a session that is idle in a transaction for so long. Otherwise a leader that is frozen between two statements
+would keep the lock on the head row, and no other process could take over. Shorter than the default lease, so a takeover does not
+wait for it; who was merely slow writes again. SQLite has no such limit: let only one process write its file."""
+PATIENT_SECONDS = 600.0
+"""The same where nobody waits for the lock: a whole log is imported, the schema is upgraded."""
 
 
 def engine_for(
@@ -66,14 +68,15 @@ def reading(engine: Engine) -> Iterator[Connection]:
 
 
 @contextmanager
-def writing(engine: Engine) -> Iterator[Connection]:
-    """A connection in a writing transaction, committed at the end. Errors of the driver are raised as errors of dds.
+def writing(engine: Engine, still_seconds: float | None = None) -> Iterator[Connection]:
+    """A connection in a writing transaction, committed at the end. Errors of the driver are raised as errors of dds. PostgreSQL
+    ends it when there is no statement for `still_seconds` (STILL_SECONDS by default).
 
     After an error nothing is written, except after `LogUnreachable`: when the connection is lost during the commit, the outcome
     is unknown.
     """
     with translated_errors(where_of(engine)), engine.connect() as connection:
-        connection = connection.execution_options(dds_writes=True)
+        connection = connection.execution_options(dds_writes=still_seconds or STILL_SECONDS)
         with connection.begin():
             yield connection
 
@@ -152,17 +155,15 @@ def _postgres_engine(url: URL, lock_seconds: float) -> Engine:
         what = "the driver for PostgreSQL is not installed"
         raise InputError(what, where=urls.shown(url), fix=install_hint("postgres")) from None
 
-    settings = {
-        "synchronous_commit": "on",
-        "lock_timeout": int(lock_seconds * 1000),
-        "idle_in_transaction_session_timeout": int(STILL_SECONDS * 1000),
-    }
-    durable = "; ".join(f"SET LOCAL {name} = {value}" for name, value in settings.items())
-
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        if connection.get_execution_options().get("dds_writes"):
-            connection.exec_driver_sql(durable)
+        if still := connection.get_execution_options().get("dds_writes"):
+            settings = {
+                "synchronous_commit": "on",
+                "lock_timeout": int(lock_seconds * 1000),
+                "idle_in_transaction_session_timeout": int(still * 1000),
+            }
+            connection.exec_driver_sql("; ".join(f"SET LOCAL {name} = {value}" for name, value in settings.items()))
 
     @event.listens_for(engine, "do_connect")
     def connect(_dialect: Any, _record: Any, _arguments: Any, given: dict[str, Any]) -> None:

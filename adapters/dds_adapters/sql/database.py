@@ -12,7 +12,15 @@ import msgspec
 from sqlalchemy import Engine, select
 from sqlalchemy.exc import IntegrityError
 
-from dds_adapters.sql.connection import LOCK_SECONDS, Synchronous, engine_for, reading, where_of, writing
+from dds_adapters.sql.connection import (
+    LOCK_SECONDS,
+    PATIENT_SECONDS,
+    Synchronous,
+    engine_for,
+    reading,
+    where_of,
+    writing,
+)
 from dds_adapters.sql.log import SqlLog
 from dds_adapters.sql.schema import require_current
 from dds_adapters.sql.statements import find_head, head_of, statements_for, store_head
@@ -53,7 +61,7 @@ def import_envelopes(
     first = next(stream, None)
     head = _empty_head(first, where_of(engine))
     statements = statements_for(engine)
-    with writing(engine) as connection:
+    with writing(engine, PATIENT_SECONDS) as connection:
         there = find_head(connection, head.log)
         if there is not None:
             raise LogExists(

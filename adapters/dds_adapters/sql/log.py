@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 from sqlalchemy import ColumnElement, Connection, Engine, delete, func, select, text, update
 
-from dds_adapters.sql.connection import reading, where_of, writing
+from dds_adapters.sql.connection import STILL_SECONDS, reading, where_of, writing
 from dds_adapters.sql.failures import translated_errors
 from dds_adapters.sql.statements import Row, head_of, quoted, statements_for, store_head
 from dds_adapters.sql.tables import archived_streams, events
@@ -185,14 +185,19 @@ class SqlLog:
             try:
                 return self._append(groups, epoch, recorded_at, expected)
             except LogUnreachable:
-                self._engine.dispose()
-                return self._append(groups, epoch, recorded_at, expected)
+                self._engine.dispose()  # it may have been too slow for the first
+                return self._append(groups, epoch, recorded_at, expected, 10 * STILL_SECONDS)
 
     def _append(
-        self, groups: Sequence[Group], epoch: int, recorded_at: int, expected: Mapping[str, int] | None
+        self,
+        groups: Sequence[Group],
+        epoch: int,
+        recorded_at: int,
+        expected: Mapping[str, int] | None,
+        still_seconds: float | None = None,
     ) -> list[Envelope]:
         versions, self._versions = self._versions, {}  # after a failed append the cached versions are not valid
-        with writing(self._engine) as connection:
+        with writing(self._engine, still_seconds) as connection:
             head = self._locked_head(connection)
             self._check_goes_on(connection, head)
             check_epoch(head, epoch)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, inspect
 
 import dds_migrations
 import dds_migrations.reading
-from dds_adapters.sql.connection import LOCK_SECONDS, engine_for, reading, where_of, writing
+from dds_adapters.sql.connection import LOCK_SECONDS, PATIENT_SECONDS, engine_for, reading, where_of, writing
 from dds_core.errors import NotADatabase, SchemaMissing, SchemaNewer, SchemaOlder
 from dds_migrations import Status
 
@@ -30,7 +30,7 @@ def upgrade(url: str, *, lock_seconds: float = LOCK_SECONDS) -> tuple[str | None
         if engine.dialect.name == "sqlite":
             with reading(engine) as connection:
                 connection.connection.cursor().execute("PRAGMA journal_mode = WAL").close()
-        with writing(engine) as connection:
+        with writing(engine, PATIENT_SECONDS) as connection:
             if engine.dialect.name == "postgresql":
                 connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (_UPGRADE_LOCK,))
             before = dds_migrations.current(connection)

@@ -245,7 +245,8 @@ def _victim_marked(state: State, event: e.VictimMarked, at: int) -> None:
 
 def _mark_void(state: State, resource: str) -> None:
     fence.mark_refused(state, resource)
-    hold.give_up(state, resource)
+    if resource not in state.fences:
+        hold.give_up(state, resource)
     state.touch_device(resource)
 
 

@@ -27,8 +27,9 @@ def hand_over(work: Work, uid: str, node: str) -> None:
     if isinstance(group, str):
         return
     pods, claims = group
-    if any(row is not None and row.between_writes for row in map(state.exchanges.get, (one.uid for one in claims))):
-        return  # its guard must not begin anew while a write is on its way
+    under_way = [row for one in claims if (row := state.exchanges.get(one.uid)) is not None]
+    if any(row.awaits_guard or row.between_writes for row in under_way):
+        return  # nothing begins anew while a write is on its way
     why = begin(work, pods, claims, node)
     if not why:
         return

@@ -217,6 +217,16 @@ def test_b14_a_mark_that_is_written_again_after_a_restart_forgets_no_order() -> 
     assert not world.events(e.VictimUnmarked)
 
 
+def test_b14_a_mark_that_is_refused_while_its_detach_is_ordered_forgets_no_order_either() -> None:
+    world = lowered()
+    world.carry_out(e.DetachOrdered)
+    world.resource("res", "node0", marked=False)
+    restart(world)
+    world.refused(world.events(e.VictimMarked)[-1])
+    world.holds("train", "node0", "gpu-GPU-res")
+    assert world.events(e.AttachOrdered)[-1].size == 1
+
+
 def test_b14_a_list_that_nobody_asked_for_confirms_nothing_and_moves_nothing_on() -> None:
     world = marked()
     settled = world.state.fences.rows["res"].since + 31 * SECOND

@@ -814,3 +814,27 @@ def test_a_claim_that_is_being_given_its_devices_is_not_guarded_again_with_the_o
     assert world.events(e.ExchangeBegun)[-1].for_claims() == (world.uid("train1"),)
     world.settle()
     assert [devices(world, name) for name in ("train0", "train1")] == [["gpu-GPU-res0"], ["gpu-GPU-res1"]]
+
+
+def test_a_guard_whose_outcome_is_awaited_is_not_begun_anew() -> None:
+    """An outcome names only its target: that of the first guard counted for the second, whose refusal then came too late, and a
+    device was given that nothing guarded."""
+    world = World("attach", exchange=True, synced=False, scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 8)
+    for name in ("train0", "train1"):
+        world.claim(name, pod="train0")
+    world.allocate("train1", "node0", *pool_results(1))
+    world.sync()
+    world.carry_out()
+    world.online("res1", "node0", request=world.events(e.AttachOrdered)[-1].request)
+    first = world.only(e.ExchangeBegun)
+    world.allocate("train0", "node0", *pool_results(0))
+    world.online("res0", "node0", request=world.events(e.AttachOrdered)[-1].request)
+    assert world.state_of("train0") == "Attached"
+    assert world.only(e.ExchangeBegun) == first, "its guard is being written"
+    world.done(first)
+    assert len(world.events(e.ExchangeBegun)[-1].for_claims()) == 2
+    world.refused(world.events(e.ExchangeBegun)[-1])
+    assert not world.state.exchanges.rows
+    assert not world.events(e.AllocationCleared)

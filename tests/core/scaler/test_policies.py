@@ -48,23 +48,39 @@ def test_once_it_is_taken_nothing_is_said_of_it() -> None:
     assert world.only(e.ClaimFailed).reason == "AttachTimeout"
 
 
+@pytest.mark.parametrize("idle", [60, 600])
 @pytest.mark.parametrize("code", [400, 403, 422])
-def test_a_device_whose_hold_is_denied_goes_without_one(code: int) -> None:
-    world = World(
-        "detach", exchange=True, detach_without_fence="best_effort", no_removal_seconds=60, scan_interval_seconds=0
-    )
+def test_a_device_whose_hold_is_denied_goes_without_one(code: int, idle: int) -> None:
+    """Half a minute later: if it had to idle anew, holds would be tried again by then, and denied again, for ever."""
+    world = World("detach", exchange=True, no_removal_seconds=idle, scan_interval_seconds=0)
     world.node("node0")
     world.request("ours", "node0", labels={"app.kubernetes.io/managed-by": "dds"}, state="Running", acted_size=1)
     world.online("res", "node0", request="ours")
-    world.tick(61)
+    world.tick(idle + 1)
     hold = world.only(e.HoldBegun)
     denied(world, hold, hold.resource, code)
     (told,) = alerts(world, "HoldRefused")
     assert told.of == hold.resource and WORDS in told.text
     assert WORDS in world.only(e.HoldEnded).reason
     world.carry_out(e.HoldEnded)
-    world.tick(62)
+    world.tick(32)
     assert world.only(e.VictimMarked).resource == hold.resource
+
+
+def test_once_a_hold_is_taken_its_denial_is_told_no_more() -> None:
+    world = World("detach", exchange=True, detach_without_fence="never", no_removal_seconds=60)
+    world.node("node0")
+    world.request("ours", "node0", labels={"app.kubernetes.io/managed-by": "dds"}, state="Running", acted_size=1)
+    world.online("res", "node0", request="ours")
+    world.tick(61)
+    denied(world, world.only(e.HoldBegun), "res", 422)
+    world.carry_out(e.HoldEnded)
+    assert world.state.is_alerted("res", "HoldRefused")
+    world.tick(700)
+    for _ in range(6):
+        world.carry_out()
+    assert world.device("res") == "Marked"
+    assert not world.state.is_alerted("res", "HoldRefused")
 
 
 def labelled() -> World:
