@@ -73,7 +73,7 @@ from dds_core.timeline.phrases import listed, spoken
 @click.option("--node", metavar="NODE", help="Only this node.")
 @click.option("--state", metavar="STATE", help="Only changes into this state; with --at only what is in it.")
 @click.option("--diff", nargs=2, metavar="A B", help="Show the differences between two instants.")
-@click.option("--verify", "verifying", is_flag=True, hidden=True)
+@click.option("--verify", "verifying", is_flag=True, help="Refused: dds log verify verifies a log.")
 @click.option("--policy", "policy_file", metavar="FILE", help="Decide anew under this policy (YAML, TOML or JSON).")
 @click.option("--log", "url", metavar="URL", help=f"Log to read, without SOURCE; by default {LOG_VARIABLE}.")
 @click.option(

@@ -16,7 +16,6 @@ from dds_core.matching.nodes import NodeSelector, node_matches
 from dds_lab.actors.objects import tolerates
 from dds_lab.actors.scheduler.nodes import Node, Nodes
 from dds_lab.actors.scheduler.pods import Object, Pod
-from dds_lab.api.selectors import selects
 
 UNSCHEDULABLE_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -228,7 +227,7 @@ def _matches(term: Object, owner: Pod, pod: Pod) -> bool:
     namespaces = term.get("namespaces") or ([] if term.get("namespaceSelector") else [owner.namespace])
     everywhere = term.get("namespaceSelector") == {}
     selector = term.get("labelSelector")
-    return (everywhere or pod.namespace in namespaces) and selector is not None and selects(selector, pod.labels)
+    return (everywhere or pod.namespace in namespaces) and selector is not None and _selects(selector, pod.labels)
 
 
 def score(pod: Pod, nodes: list[Node]) -> list[int]:
@@ -282,6 +281,24 @@ def _balance(used_cpu: int, cpu: int, used_memory: int, memory: int, best_effort
 
 def _left(used: int, have: int) -> int:
     return (have - used) * 100 // have if have and used <= have else 0
+
+
+def _selects(selector: Object, labels: Mapping[str, str]) -> bool:
+    """Whether a label selector matches; an empty one matches everything."""
+    wanted = selector.get("matchLabels") or {}
+    if any(labels.get(key) != value for key, value in wanted.items()):
+        return False
+    return all(_meets(one, labels) for one in selector.get("matchExpressions") or ())
+
+
+def _meets(requirement: Object, labels: Mapping[str, str]) -> bool:
+    value, operator = labels.get(requirement["key"]), requirement["operator"]
+    values = requirement.get("values") or ()
+    if operator == "In":
+        return value is not None and value in values
+    if operator == "NotIn":
+        return value not in values
+    return (value is not None) is (operator == "Exists")
 
 
 def node_selects(selector: Object | None, name: str, labels: Mapping[str, str]) -> bool:
