@@ -3,8 +3,8 @@
     python examples/custom_controller.py KUBECONFIG LOG.sqlite3 [ROUNDS]
 
 Try it against `dds lab up`. It does not say whether devices can be guarded (`Capabilities`) and lists no claims on request
-(`ClaimsListed`), so there is no exchange, no hold and no detach. `dds serve` does; it also watches in the place of listing, writes
-in several threads, and elects a leader.
+(`ClaimsListed`), so there is no exchange, no hold and no detach. `dds serve` does; it also watches in the place of listing,
+writes in several threads, and elects a leader.
 """
 
 import sys
