@@ -1,6 +1,6 @@
 """dds beside a lab that is faster than a cluster: what the scaler's constants measure passes sooner too.
 
-with sooner(10): ...    # in this process, and in the programs of `dds_beside()` that are started meanwhile
+with sooner(10, "FENCE_SETTLE"): ...    # in this process, and in the programs of `dds_beside()` that are started meanwhile
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ CONSTANTS = (
 
 
 @contextmanager
-def sooner(times: float) -> Iterator[None]:
-    """Meanwhile each of these constants is so many times shorter."""
+def sooner(times: float, *only: str) -> Iterator[None]:
+    """Meanwhile each of these constants (all, or `only` those) is so many times shorter."""
     before = [getattr(module, name) for module, name in CONSTANTS]
-    os.environ[TIMES] = str(times)
-    _set([round(value / times) for value in before])
+    os.environ[TIMES] = " ".join((str(times), *only))
+    names = [name for _, name in CONSTANTS]
+    _set(
+        [round(value / times) if not only or name in only else value for name, value in zip(names, before, strict=True)]
+    )
     try:
         yield
     finally:
@@ -50,5 +53,6 @@ def _set(values: list[int]) -> None:
 if __name__ == "__main__":
     from dds_commands import main
 
-    with sooner(float(os.environ[TIMES])):
+    times, *only = os.environ[TIMES].split()
+    with sooner(float(times), *only):
         sys.exit(main())

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from dds_lab.check.campaign import Case, Found, faults_of_calm, perturbation_of, play
+from tests.support.commands import REPOSITORY
+from tests.support.sooner import TIMES, dds_beside, sooner
 
 POINTS = ("dies:12", "unseen:10", "stale:8:5", "stale-start:9:1", "late:12:5")
 WRITES = ("dies-before:3", "dies-after:3", "answer-lost:3", "too-late:3")
@@ -19,7 +20,9 @@ WRITES = ("dies-before:3", "dies-after:3", "answer-lost:3", "too-late:3")
 def serve(tmp_path_factory: pytest.TempPathFactory) -> str:
     policy = tmp_path_factory.mktemp("policy") / "policy.yaml"
     policy.write_text("{mode: detach, no_removal_seconds: 8}")
-    dds = shlex.quote(str(Path(sys.executable).with_name("dds")))
+    with sooner(10, "FENCE_SETTLE"):
+        times, program = os.environ[TIMES], shlex.join(dds_beside())
+    dds = f"env {TIMES}={shlex.quote(times)} PYTHONPATH={shlex.quote(str(REPOSITORY))} {program}"
     addresses = "--health-probe-bind-address 0 --metrics-bind-address 0"
     return f"exec {dds} serve --migrate --log sqlite:///$RUN/dds.db --policy {shlex.quote(str(policy))} {addresses}"
 
