@@ -184,9 +184,9 @@ class Scene(Lasting):
         assert self.lab.lab.steps.failures == [], self.lab.lab.steps.failures
         assert set(self.judge.rules) <= self.end.found | found, self.judge.findings
         attaches = self.lab.lab.ledger.count("attach", "done")
-        elsewhere = self.elsewhere.devices
-        assert attaches <= self.end.attaches[1] + elsewhere, (
-            f"{attaches} attaches, {elsewhere} for what landed elsewhere"
+        elsewhere, beyond = self.elsewhere.devices, sum(self.judge.rules[rule] for rule in found)
+        assert attaches <= self.end.attaches[1] + elsewhere + beyond, (
+            f"{attaches} attaches, {elsewhere} for what landed elsewhere, {beyond} ordered before an outage"
         )
         proved(log, anchors)
 
