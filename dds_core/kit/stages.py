@@ -6,10 +6,15 @@ triggers too: one that the table does not have is refused. Outcomes and observat
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from dds_core.errors import IllegalTransition
+from dds_core.kit.state import Table
 from dds_core.lifecycle import NEW, Edge
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 NONE = NEW
 """The stage of what has not begun, or is over."""
@@ -38,3 +43,22 @@ class Stages:
         if target is None and trigger in self.decided:
             raise IllegalTransition(f"{self.name} of {of}: {trigger} does not start from {stage or 'nothing'}")
         return target
+
+    def take(
+        self,
+        rows: Table[K, V],
+        key: K,
+        trigger: str,
+        stage_of: Callable[[V | None], str],
+        at: Callable[[V, str], V],
+        begun: V | None = None,
+    ) -> None:
+        """Take a row to the next stage, or drop it at the end; nothing changes where the table names none. `at`: the row at a
+        stage; `begun`: a new row in its place."""
+        found = rows.get(key)
+        target = self.target(trigger, stage_of(found), str(key))
+        row = begun if begun is not None else found
+        if target == NONE:
+            rows.drop(key)
+        elif target is not None and row is not None:
+            rows.put(key, at(row, target))

@@ -47,10 +47,9 @@ GUARDING, LISTING, LISTED = "guarding", "listing", "listed"
 AGAIN_GUARDING, AGAIN_LISTING, AGAIN_LISTED = "again_guarding", "again_listing", "again_listed"
 CLEARING, CLEARED, GIVING, GIVEN, LEFT = "clearing", "cleared", "giving", "given", "left"
 _AGAIN = {GUARDING: AGAIN_GUARDING, LISTING: AGAIN_LISTING, LISTED: AGAIN_LISTED}
-_BEFORE_CLEAR = (GUARDING, LISTING, LISTED)
 _CLEARED_NOT_GIVEN = (CLEARED, *_AGAIN.values())
 _CLEAR_BEGUN = (CLEARING, *_CLEARED_NOT_GIVEN, GIVING, GIVEN)
-_ANY = (*_BEFORE_CLEAR, *_CLEAR_BEGUN, LEFT)
+_ANY = (GUARDING, LISTING, LISTED, *_CLEAR_BEGUN, LEFT)
 
 EXCHANGE = Stages(
     "exchange",
@@ -70,8 +69,8 @@ EXCHANGE = Stages(
         ),
         Edge("guarded", GUARDING, LISTING, "The guard is written; all claims are listed once every API server obeys."),
         Edge("guarded", AGAIN_GUARDING, AGAIN_LISTING, "The same, for a cleared claim."),
-        *each("list_wanted", (LISTING,), LISTING, "The guard has settled, and the list is requested."),
-        *each("list_wanted", (AGAIN_LISTING,), AGAIN_LISTING, "The same, for a cleared claim."),
+        Edge("list_wanted", LISTING, LISTING, "The guard has settled, and the list is requested."),
+        Edge("list_wanted", AGAIN_LISTING, AGAIN_LISTING, "The same, for a cleared claim."),
         Edge("listed", LISTING, LISTED, "A list that began after the settling has come."),
         Edge("listed", AGAIN_LISTING, AGAIN_LISTED, "The same, for a cleared claim."),
         Edge("clear", LISTED, CLEARING, "Nothing speaks against it: the allocation is being cleared."),
@@ -90,12 +89,7 @@ EXCHANGE = Stages(
             CLEARED,
             "A new process finds the claim without an allocation: it will be guarded again.",
         ),
-        *each(
-            "restarted",
-            (*_BEFORE_CLEAR, *_CLEAR_BEGUN, LEFT),
-            NONE,
-            "A new process finds the claim gone, or allocated.",
-        ),
+        *each("restarted", _ANY, NONE, "A new process finds the claim gone, or allocated."),
     ),
     decided=("begun", "clear", "give", "ended"),
 )
@@ -129,15 +123,13 @@ def stage_of(row: Exchange | None) -> str:
     return _AGAIN.get(row.stage, row.stage) if row.version else row.stage
 
 
-def _to(state: State, uid: str, trigger: str, row: Exchange | None = None, **changes: Any) -> None:
-    """Take the claim's exchange to the next stage; `row` is a new one."""
-    found = state.exchanges.get(uid)
-    target = EXCHANGE.target(trigger, stage_of(found), uid)
-    row = row or found
-    if target == NONE:
-        state.exchanges.drop(uid)
-    elif target is not None and row is not None:
-        state.exchanges.put(uid, replace(row, stage=target.removeprefix("again_"), **changes))
+def _to(state: State, uid: str, trigger: str, begun: Exchange | None = None, **changes: Any) -> None:
+    """Take the claim's exchange to the next stage; `begun` is a new one."""
+
+    def at(row: Exchange, stage: str) -> Exchange:
+        return replace(row, stage=stage.removeprefix("again_"), **changes)
+
+    EXCHANGE.take(state.exchanges, uid, trigger, stage_of, at, begun)
 
 
 def _begun(state: State, event: ExchangeBegun, at: int) -> None:
@@ -166,15 +158,14 @@ def _ended(state: State, event: ExchangeEnded, at: int) -> None:
     _to(state, event.claim, "ended")
 
 
-def _guard_to(state: State, key: DeviceKey, trigger: str, row: Guarded | None = None) -> None:
-    found = state.guarded.get(key)
-    stage = NONE if found is None else LIFTING if found.lifting else STANDING
-    target = GUARD.target(trigger, stage, key[2])
-    row = row or found
-    if target == NONE:
-        state.guarded.drop(key)
-    elif target is not None and row is not None:
-        state.guarded.put(key, replace(row, lifting=target == LIFTING))
+def _guard_stage_of(row: Guarded | None) -> str:
+    return NONE if row is None else LIFTING if row.lifting else STANDING
+
+
+def _guard_to(state: State, key: DeviceKey, trigger: str, begun: Guarded | None = None) -> None:
+    GUARD.take(
+        state.guarded, key, trigger, _guard_stage_of, lambda row, stage: replace(row, lifting=stage == LIFTING), begun
+    )
 
 
 def _guard_lifted(state: State, event: GuardLifted, at: int) -> None:

@@ -69,16 +69,9 @@ def stage_of(fence: Fence | None) -> str:
     return ORDERED if fence.ordered else CONFIRMED if fence.confirmed else LISTING if fence.wanted else FENCED
 
 
-def _to(state: State, uid: str, trigger: str, row: Fence | None = None, **changes: Any) -> bool:
-    """Take the device's fence to the next stage, if the table names one; `row` is a new one."""
-    found = state.fences.get(uid)
-    target = FENCE.target(trigger, stage_of(found), uid)
-    row = row or found
-    if target == NONE:
-        state.fences.drop(uid)
-    elif target is not None and row is not None:
-        state.fences.put(uid, replace(row, **changes))
-    return target is not None
+def _to(state: State, uid: str, trigger: str, begun: Fence | None = None, **changes: Any) -> None:
+    """Take the device's fence to the next stage, which its fields say; `begun` is a new one."""
+    FENCE.take(state.fences, uid, trigger, stage_of, lambda row, stage: replace(row, **changes), begun)
 
 
 def marked(state: State, event: VictimMarked, at: int) -> None:
@@ -152,12 +145,12 @@ def _is_lowered(state: State, name: str) -> bool:
     return request is not None and request.size < sum(not one.leaving for one in owned)
 
 
+# -- rules -------------------------------------------------------------------------------------------------------------
+
 FENCE_SETTLE = 30 * MICROSECONDS
 """A fence without a hold stands so long before a LIST confirms it: longer than a scheduler takes from a choice to its write."""
 VICTIM_STUCK = 600 * MICROSECONDS
 """Microseconds after which a victim no longer holds up others: one that no slice lists, or whose size cannot be lowered."""
-
-# -- rules -------------------------------------------------------------------------------------------------------------
 
 
 def list_due(fence: Fence) -> int:

@@ -74,15 +74,13 @@ HOLD = Stages(
 # -- folds -------------------------------------------------------------------------------------------------------------
 
 
-def _to(state: State, uid: str, trigger: str, row: Hold | None = None, **changes: Any) -> None:
-    """Take the device's hold to the next stage; `row` is a new one."""
-    found = state.holds.get(uid)
-    target = HOLD.target(trigger, found.stage if found is not None else NONE, uid)
-    row = row or found
-    if target == NONE:
-        state.holds.drop(uid)
-    elif target is not None and row is not None:
-        state.holds.put(uid, replace(row, stage=target, **changes))
+def _stage_of(row: Hold | None) -> str:
+    return row.stage if row is not None else NONE
+
+
+def _to(state: State, uid: str, trigger: str, begun: Hold | None = None, **changes: Any) -> None:
+    """Take the device's hold to the next stage; `begun` is a new one."""
+    HOLD.take(state.holds, uid, trigger, _stage_of, lambda row, stage: replace(row, stage=stage, **changes), begun)
 
 
 def _begun(state: State, event: HoldBegun, at: int) -> None:
