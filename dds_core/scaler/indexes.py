@@ -332,12 +332,13 @@ def shape_of(pool: Pool | None) -> tuple[object, ...]:
 
 
 class Regathered(NamedTuple):
-    """A pool after one of its slices has changed. `uuids`: of the node's own devices that changed; `names_held`: whether a claim
-    has a name that came or went; `others`: whether the node's own devices are others."""
+    """A pool after one of its slices has changed, and whether it is `changed` itself. `uuids`: of the node's own devices that
+    changed; `names_held`: whether a claim has a name that came or went; `others`: whether the node's own devices are others."""
 
     key: PoolKey
     before: Pool | None
     after: Pool | None
+    changed: bool = False
     uuids: Collection[str] = ()
     names_held: bool = False
     others: bool = False
@@ -652,7 +653,7 @@ class Indexes(OwnIndexes):
                     self.keys_of.add(uuid, full)
                     uuids.add(uuid)
         held = any((*key, name) in self.holders for name in old.keys() ^ new.keys())
-        return Regathered(key, before, after, uuids, held, old != new)
+        return Regathered(key, before, after, True, uuids, held, old != new)
 
     def _config_changed(self, uid: str, old: Config | None, new: Config | None) -> None:
         self.rebuild()

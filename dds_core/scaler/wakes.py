@@ -46,8 +46,8 @@ Select = Callable[[Indexes, Any, Any, Any], Iterable[Any]]
 
 
 class Wake(NamedTuple):
-    """A change of the table wakes these claims (uids), devices (uids) and nodes (names). `freed`: cells for which fewer devices
-    are on their way; who waited for that is found when all else is settled."""
+    """A change of the table wakes these claims (uids), devices (uids) and nodes (names); with `their_nodes`, also those of the
+    claims. `freed`: cells for which fewer devices are on their way; who waited for that is found when all else is settled."""
 
     table: str
     why: str
@@ -55,6 +55,7 @@ class Wake(NamedTuple):
     devices: Select | None = None
     nodes: Select | None = None
     freed: Select | None = None
+    their_nodes: bool = False
 
 
 # -- selectors ---------------------------------------------------------------------------------------------------------
@@ -184,12 +185,8 @@ def claims_of_pod(state: Indexes, uid: str, old: Pod | None, new: Pod | None) ->
     return state.claims_for[uid] | {claim for name in names if (claim := state.claim_named.get(name)) is not None}
 
 
-def nodes_of_pod(state: Indexes, uid: str, old: Pod | None, new: Pod | None) -> Iterable[str]:
-    """Its nominated nodes, and those of its claims."""
-    found = {one.nominated for one in (old, new) if one is not None and one.nominated}
-    for claim in claims_of_pod(state, uid, old, new):
-        found.update(state.nodes_of_claim(claim))
-    return found
+def nominated_nodes(state: Indexes, uid: str, old: Pod | None, new: Pod | None) -> Iterable[str]:
+    return {one.nominated for one in (old, new) if one is not None and one.nominated}
 
 
 # -- nodes, slices, rules, requests, resources
@@ -220,7 +217,7 @@ def _waiting(state: Indexes, pool: Regathered) -> set[str]:
 
 
 def _changed_pools(state: Indexes) -> list[Regathered]:
-    return [one for one in state.regathered if one.before != one.after]
+    return [one for one in state.regathered if one.changed]
 
 
 def waiting_for_pool(state: Indexes, uid: str, old: Any, new: Any) -> Iterable[str]:
@@ -240,14 +237,12 @@ def faces_changed(state: Indexes, uid: str, old: Any, new: Any) -> Iterable[str]
 
 
 def nodes_of_pool(state: Indexes, uid: str, old: Any, new: Any) -> Iterable[str]:
-    """The node that lists the pool, even if the pool is equal; those of the claims that it concerns; of the failed claims that
-    wait until it is closed; and of the devices that leave, which have left where another node lists them."""
+    """The node that lists the pool, even if the pool is equal; those of the failed claims that wait until it is closed; and of
+    the devices that leave, which have left where another node lists them."""
     found = {
         pool.node for one in state.regathered for pool in (one.before, one.after) if pool is not None and pool.node
     }
     for one in _changed_pools(state):
-        for claim in _waiting(state, one):
-            found.update(state.nodes_of_claim(claim))
         found |= {state.failures.rows[uid].node for uid in state.failures.rows.keys() & state.claims_in_pool[one.key]}
         named = (state.resources.rows[uid] for uuid in one.uuids for uid in state.resources_of_uuid[uuid])
         found |= {resource.node for resource in named if resource.leaving}
@@ -275,7 +270,7 @@ def returning_of_request(
     return {claim for row in rows for one in state.resources_of_request[row.name] for claim in state.returning[one]}
 
 
-def _counts(one: FabricResource | None) -> tuple[object, ...]:
+def _counted_as(one: FabricResource | None) -> tuple[object, ...]:
     """Where a resource counts among those of its model."""
     return (one.node, one.model, one.deleting) if one is not None else ()
 
@@ -284,7 +279,7 @@ def returning_siblings(
     state: Indexes, uid: str, old: FabricResource | None, new: FabricResource | None
 ) -> Iterable[str]:
     """Whether the policy keeps a device depends on how many of its model the node has."""
-    if not state.returning or _counts(old) == _counts(new):
+    if not state.returning or _counted_as(old) == _counted_as(new):
         return ()
     rows, cells = state.resources.rows, {(one.node, one.model) for one in (old, new) if one is not None}
     siblings = (one for node, model in cells for one in state.resources_at[node] if rows[one].model == model)
@@ -301,10 +296,17 @@ WAKES: tuple[Wake, ...] = (
         allocated_devices,
         allocated_nodes,
     ),
-    Wake("pods", "Who waits, where, and for which claims.", claims_of_pod, nodes=nodes_of_pod),
+    Wake("pods", "Who waits, where, and for which claims.", claims_of_pod, nodes=nominated_nodes, their_nodes=True),
     Wake("nodes", "Labels, taints, limits; whether it is there at all.", returning_there, nodes=its_name),
     Wake("nodes", "Its fabric begins or ceases to count as failing.", nodes=nodes_of_its_fabric),
-    Wake("slices", "What is free, and which names a device has.", waiting_for_pool, faces_changed, nodes_of_pool),
+    Wake(
+        "slices",
+        "What is free, and which names a device has.",
+        waiting_for_pool,
+        faces_changed,
+        nodes_of_pool,
+        their_nodes=True,
+    ),
     Wake("classes", "Other devices may satisfy claims.", nodes=where_somebody_waits),
     Wake("rules", "Other devices may satisfy claims; a rule may be for what comes.", nodes=where_somebody_waits),
     Wake("rules", "The devices of its pool are tainted or not any more.", nodes=where_the_rule_is_for),
@@ -360,14 +362,18 @@ def watch(state: Indexes) -> None:
 
 
 def _watch(state: Indexes, name: str, wakes: list[Wake]) -> None:
-    columns = ("claims", "devices", "nodes", "freed")
-    chosen = [(one, tuple(row for wake in wakes if (row := getattr(wake, one)) is not None)) for one in columns]
-    claims, devices, nodes, freed = (selects for _, selects in chosen)
+    claims = [(one.claims, one.their_nodes) for one in wakes if one.claims is not None]
+    devices = [one.devices for one in wakes if one.devices is not None]
+    nodes = [one.nodes for one in wakes if one.nodes is not None]
+    freed = [one.freed for one in wakes if one.freed is not None]
 
     def changed(key: Any, old: Any, new: Any) -> None:
         dirty = state.dirty
-        for select in claims:
-            dirty.claims.update(select(state, key, old, new))
+        for select, their_nodes in claims:
+            found = select(state, key, old, new)
+            dirty.claims.update(found)
+            for uid in found if their_nodes else ():
+                dirty.nodes.update(state.nodes_of_claim(uid))
         for select in devices:
             dirty.devices.update(select(state, key, old, new))
         for select in nodes:

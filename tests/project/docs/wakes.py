@@ -7,7 +7,17 @@ from tests.project.docs.markdown import table
 
 
 def wakes_table() -> str:
-    rows = [(f"`{one.table}`", one.why, *map(_words, (one.claims, one.devices, one.nodes, one.freed))) for one in WAKES]
+    rows = [
+        (
+            f"`{one.table}`",
+            one.why,
+            _words(one.claims),
+            _words(one.devices),
+            _words(one.nodes) + ", those of the claims" * one.their_nodes,
+            _words(one.freed),
+        )
+        for one in WAKES
+    ]
     return table(("change of", "why", "claims", "devices", "nodes", "cells"), rows)
 
 
