@@ -300,7 +300,7 @@ def _run(told: Told) -> int:
         with ServedLogs(
             place.log or default_path(), place.cluster_name, migrate=place.migrate, say=logger.info
         ) as served:
-            # first the log: without one that can be used nothing starts, and nobody waits for the cluster to learn it
+            # first the log: if it cannot be used, the process ends at once, before it waits for the API server
             served.prepare()
             # then the page, a process of its own, which shows the log also while the cluster cannot be reached
             with _page(told), closing(Cluster(place.kube.kubeconfig, place.kube.context)) as cluster:

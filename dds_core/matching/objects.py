@@ -1,6 +1,6 @@
 """The records that the choice of devices reads (`dds_core.model`), from objects of the API as decoded JSON.
 
-For whoever has the objects of a cluster instead of a state: the lab, what-if, and checks of what is published. An allocation
+Callers that have a cluster's objects instead of a state use it: the lab, what-if, and checks of published slices. An allocation
 also copies what no choice depends on (configuration, tolerations): `results` takes that from the objects themselves.
 """
 

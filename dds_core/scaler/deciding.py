@@ -90,7 +90,7 @@ def for_node(work: Work, node: str) -> None:
     the steps counts."""
     state, assignments = work.state, list[Assignment]()
     if node:  # a claim without a node can only fail
-        # First, what is promised to nobody any more, so that others can be assigned it.
+        # Overdue reservations are dropped first, so that their devices can be assigned to other claims.
         if state.reservations_at[node]:
             work.isolated("rules.reservations.drop_overdue", drop_overdue, node)
         # Which device for which claim: all steps below go by this one answer.
@@ -103,7 +103,7 @@ def for_node(work: Work, node: str) -> None:
                 work.isolated("rules.claims.tell_hidden", claims.tell_hidden, assignment.claim.uid, assignment, node)
         # A claim that has just failed wants no device here.
         assignments = [one for one in assignments if state.lives.rows[one.claim.uid].state in WAITING]
-        # Sizes before orders: the operator takes off what it has made beyond a size, and what nobody waits for is taken back.
+        # Sizes are corrected before new orders: raised to what the operator has made, lowered by orders that no claim waits for.
         requests = (state.requests.rows[uid] for uid in state.requests_at[node])
         if any(one.size < len(one.planned or ()) for one in requests):
             work.isolated("rules.orders.fit_surplus", fit_surplus, node)
@@ -123,7 +123,7 @@ def for_node(work: Work, node: str) -> None:
         # Where the pool is empty, an idle device of another node is taken back for who still waits.
         if missing and state.policy.rebalance and state.mode != "attach":
             work.isolated("rules.detach.rebalance", rebalance, node, assignments)
-        # Only now is it known which devices nobody here waits for: they may go.
+        # All claims of the node have their devices assigned by now: idle devices that none of them wants may be detached.
         if state.something_may_go(node):
             _give_back(work, node, assignments)
         # Ahead of demand last: claims that wait now come first.

@@ -35,7 +35,7 @@ STILL_SECONDS = 3.0
 would keep the lock on the head row, and no other process could take over. Shorter than the default lease, so a takeover does not
 wait for it; who was merely slow writes again. SQLite has no such limit: let only one process write its file."""
 PATIENT_SECONDS = 600.0
-"""The same where nobody waits for the lock: a whole log is imported, the schema is upgraded."""
+"""The same limit for the import of a whole log and for an upgrade of the schema: no standby waits for their locks."""
 
 
 def engine_for(
