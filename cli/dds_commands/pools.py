@@ -69,21 +69,10 @@ def _decided(row: Row, ages: Ages) -> str:
     return f"{row['wanted']} at {rfc3339(row['since'])[:19]}Z" + ("" if row["as_decided"] else ", not seen yet")
 
 
-POOLS = Table(
-    (
-        "pool",
-        "driver",
-        ("owner", field("owner", "-")),
-        "generation",
-        "slices",
-        "devices",
-        "held",
-        "free",
-        ("in stock", field("stock")),
-        ("tainted", field("tainted", "-")),
-        ("decided", _decided),
-    )
-)
+OWNER = ("owner", field("owner", "-"))
+COUNTS = ("slices", "devices", "held", "free", ("in stock", field("stock")), ("tainted", field("tainted", "-")))
+"""Columns of a status, too."""
+POOLS = Table(("pool", "driver", OWNER, "generation", *COUNTS, ("decided", _decided)))
 MACHINES = Table(
     (
         "machine",

@@ -13,7 +13,7 @@ from dds_adapters.sql import SqlLog
 from dds_commands.groups import GROUPS, group_rows, order_rows
 from dds_commands.groups import waiting_rows as pods_waiting
 from dds_commands.parameters import output_options, require_end, source_arguments
-from dds_commands.pools import pool_rows
+from dds_commands.pools import COUNTS, OWNER, pool_rows
 from dds_commands.rows import Ages, Row, Table, field, readable, show_table, show_tables, since, titled, until
 from dds_commands.running import FINE, VERIFICATION
 from dds_commands.screen import counted, note, progress, show, show_json, show_jsonl, style, width
@@ -211,21 +211,7 @@ def _decided(row: Row, ages: Ages) -> str:
 
 
 _POOL_TABLES = (
-    Table(
-        (
-            "pool",
-            ("owner", field("owner", "-")),
-            "slices",
-            "devices",
-            "held",
-            "free",
-            ("in stock", field("stock")),
-            ("tainted", field("tainted", "-")),
-            ("decided", _decided),
-        ),
-        "pools",
-        "pools",
-    ),
+    Table(("pool", OWNER, *COUNTS, ("decided", _decided)), "pools", "pools"),
     *COMMON,
 )
 
