@@ -212,3 +212,19 @@ def test_a_victim_that_somebody_takes_off_already_lowers_no_size() -> None:
     run.play([Move("submit"), Move("work", 3, 1), Move("finish"), Move("wait", 6), Move("submit"), Move("wait", 3)])
     run.play([Move("resource state", 0, 5), Move("work", 1)])
     assert not [one for step in run.steps for one in step.decisions if isinstance(one, e.DetachOrdered)]
+
+
+def test_an_exchange_that_a_second_pod_makes_impossible_ends_in_the_same_hand_over_with_and_without_a_restart() -> None:
+    opening = [Move("submit"), Move("work", 3, 1), Move("work", 3, 1), *[Move("submit")] * 9, Move("submit", 4, 0, 6)]
+    given = []
+    for restarted in (False, True):
+        run = Run("attach", 5)
+        run.play(opening)
+        assert [row.stage for row in run.state.exchanges.rows.values()] == ["listing"]
+        if restarted:
+            run.restart()
+            run.feed(e.Synced())
+        run.play([Move("work", 3, 1)] * 2)
+        given.append([one for step in run.steps for one in step.decisions if isinstance(one, e.HandOver)])
+    assert given[0] == given[1] != []
+    assert "not reserved for every pod" in given[0][0].why

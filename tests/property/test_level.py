@@ -360,7 +360,8 @@ def _nothing_missed(run: Run) -> None:
     ours that an earlier process left. A mark that never arrived is void. What was ordered and is not wanted any more is not
     ordered again, and room may follow from that; what was ordered before the mode was lowered is only shown. A size that the
     operator makes nothing for is lowered at a level pass only, and a start is one. An order that nobody has seen does not stand,
-    and the one in its place has what was wanted since."""
+    and the one in its place has what was wanted since. An exchange begins again, unless something is against it by now: then its
+    pod is handed over in another way, as without the restart at the exchange's next step."""
     engine = restarted(run)
     step = engine.feed(e.Synced(), run.now)
     again = {uid for one in step.decisions if isinstance(one, e.AttachOrdered) and one.reissued for uid in one.claims}
@@ -369,6 +370,8 @@ def _nothing_missed(run: Run) -> None:
     assert moved == []
     new = [one for one in step.decisions if not one.reissued]
     new = [one for one in new if not (isinstance(one, e.DetachOrdered) and not one.victims)]
+    exchanging = {row.pod for row in run.state.exchanges.rows.values()}
+    new = [one for one in new if not (isinstance(one, e.HandOver) and one.pod in exchanging and one.why)]
     void = run.state.orders.rows.keys() - engine.state.orders.rows.keys()
     if not void and (run.state.live or not any(invariants.intents(run.state).values())):
         assert new == [], "a restart decides something new"
