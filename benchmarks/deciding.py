@@ -42,7 +42,7 @@ class Running:
         for _ in range(self.fleet.nodes):
             for _ in self.engine.run(self.fleet.turn()):
                 pass
-        assert len(self.engine.state.lives) >= self.claims
+        assert len(self.engine.state.lifecycle.lives) >= self.claims
 
     @contextmanager
     def prepared(self) -> Iterator[Work]:
@@ -69,7 +69,7 @@ def _bytes_a_claim(claims: int) -> int:
     gc.collect()
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    return held // len(engine.state.lives)
+    return held // len(engine.state.lifecycle.lives)
 
 
 def measure(rounds: int) -> list[Row]:

@@ -108,7 +108,7 @@ def _start(database: Database) -> None:
     now = engine.state.now
     engine.feed(Started("benchmark", "", PROJECTION, log.take_epoch(now), "attach"), now)
     engine.feed(Synced(), now)
-    assert len(engine.state.lives) >= CLAIMS
+    assert len(engine.state.lifecycle.lives) >= CLAIMS
 
 
 def _million(url: str) -> list[Row]:
@@ -117,7 +117,7 @@ def _million(url: str) -> list[Row]:
         writer = Writer(database.open_log(LOG, cluster=CLUSTER, recorded_at=0))
         writer.begin()
         writer.churn(VERIFIED)
-        claim, node = next(iter(writer.engine.state.lives)), writer.fleet.node_names()[0]
+        claim, node = next(iter(writer.engine.state.lifecycle.lives)), writer.fleet.node_names()[0]
     on = f"{VERIFIED:,} events"
     return [
         _row(f"`dds log verify`, {on}", _command("log", "verify", url)),

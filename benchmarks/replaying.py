@@ -65,7 +65,7 @@ def _stepped(source: EventSource, claims: int) -> int:
 
 def _loaded(source: EventSource, claims: int) -> int:
     state = fold_log(source.read_lean(), SCALER)
-    assert len(state.lives) == claims
+    assert len(state.lifecycle.lives) == claims
     return claims * EVENTS_A_CLAIM
 
 

@@ -21,7 +21,7 @@ def told(committed: Committed, state: State) -> None:
     for moved in committed.step.transitions:
         if not isinstance(moved, ClaimMoved) or moved.source == moved.target:
             continue
-        life, at = state.lives.get(moved.claim), committed.step.at
+        life, at = state.lifecycle.lives.get(moved.claim), committed.step.at
         name = f"{life.namespace}/{life.name}" if life is not None else moved.claim
         print(f"claim {name} is {moved.target}: {moved.cause}", flush=True)
         if moved.target == "Pending":

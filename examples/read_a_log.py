@@ -19,9 +19,9 @@ from dds_core.timeline import render_text
 def tell_state(log: EventLog) -> list[str]:
     """The claims as they stand, from a fold of the log; gives their names."""
     state = fold_log(log.read_lean(), SCALER)
-    for life in state.lives.rows.values():
+    for life in state.lifecycle.lives.rows.values():
         print(f"{life.namespace}/{life.name} is {life.state}, cycle {life.cycle}, attempt {life.attempt}")
-    return sorted(f"{life.namespace}/{life.name}" for life in state.lives.rows.values())
+    return sorted(f"{life.namespace}/{life.name}" for life in state.lifecycle.lives.rows.values())
 
 
 def tell_names(log: EventLog) -> list[str]:

@@ -302,19 +302,19 @@ def chosen_devices(state: State, wanted: Filter = EVERYTHING) -> list[Row]:
 
 
 def _claim_concerns(state: State, row: Row) -> Concerns:
-    claim = state.claims.get(row["uid"])
+    claim = state.demand.claims.get(row["uid"])
     results = claim.allocation.results if claim is not None and claim.allocation is not None else ()
     had = [resource for one in results if (resource := state.resource_of(one.key)) is not None]
-    asked = (found for one in results if (found := state.model_of_result(one)) is not None)
+    asked = (found for one in results if (found := state.inventory.model_of_result(one)) is not None)
     models = {*(one.model for one in had), *(one.model for one in asked)}
-    devices, fabric = {*row["devices"], *(one.uid for one in had)}, state.fabric_of.get(row["node"], "")
+    devices, fabric = {*row["devices"], *(one.uid for one in had)}, state.failing.fabric_of.get(row["node"], "")
     return Concerns((row["uid"],), devices, (row["node"],), models, (fabric,))
 
 
 def _device_concerns(state: State, row: Row) -> Concerns:
     parts = (one.partition("/") for one in row["claims"])
-    claims = {uid for namespace, _, name in parts if (uid := state.claim_named.get((namespace, name))) is not None}
-    devices, fabric = (row["uid"], row["device"], row["resource"]), state.fabric_of.get(row["node"], "")
+    claims = {uid for namespace, _, name in parts if (uid := state.demand.claim_named(namespace, name)) is not None}
+    devices, fabric = (row["uid"], row["device"], row["resource"]), state.failing.fabric_of.get(row["node"], "")
     return Concerns(claims, devices, (row["node"],), (row["model"],), (fabric,))
 
 
@@ -398,11 +398,11 @@ def show_past_devices(past: list[DeviceHistory], history: History) -> None:
 def claim_rows(state: State) -> list[Row]:
     """Every claim that has a life, by name; `devices` by UUID or name."""
     rows = []
-    for uid, life in state.lives.rows.items():
-        claim = state.claims.get(uid)
+    for uid, life in state.lifecycle.lives.rows.items():
+        claim = state.demand.claims.get(uid)
         results = claim.allocation.results if claim is not None and claim.allocation is not None else ()
-        devices = [state.face(result.key).uuid or result.device for result in results]
-        pods = state.pods_of(claim) if claim is not None else []
+        devices = [state.inventory.face(result.key).uuid or result.device for result in results]
+        pods = state.demand.pods_of(claim) if claim is not None else []
         rows.append(
             {
                 "claim": f"{life.namespace}/{life.name}",
@@ -422,13 +422,13 @@ def claim_rows(state: State) -> list[Row]:
 def device_rows(state: State) -> list[Row]:
     """Every composable device, by node and name; `claims` hold it, `idle_since` is 0 while it is in use."""
     rows = []
-    for uid, life in state.devices.rows.items():
-        resource = state.resources.get(uid)
-        keys = set(state.keys_of[resource.uuid]) if resource is not None and resource.uuid else set()
+    for uid, life in state.lifecycle.devices.rows.items():
+        resource = state.fleet.resources.get(uid)
+        keys = set(state.inventory.keys_of[resource.uuid]) if resource is not None and resource.uuid else set()
         if life.key is not None:
             keys.add(life.key)
-        holders = {holder for key in keys for holder in state.having[key]}
-        claims = {f"{c.namespace}/{c.name}" for holder in holders if (c := state.claims.get(holder)) is not None}
+        holders = {holder for key in keys for holder in state.demand.having[key]}
+        claims = {f"{c.namespace}/{c.name}" for holder in holders if (c := state.demand.claims.get(holder)) is not None}
         rows.append(
             {
                 "device": resource.uuid if resource is not None and resource.uuid else "(not known yet)",

@@ -174,10 +174,10 @@ def _pool(row: Row) -> dict[str, Any]:
 
 def _name(state: Any, uid: str, *tables: str) -> str:
     for name in tables:
-        row = getattr(state, name).get(uid)
+        row = state.tables[name].get(uid)
         if row is not None:
             return f"{row.namespace}/{row.name}" if hasattr(row, "namespace") else str(row.name)
-    return "the ConfigMap" if uid in state.configs else uid
+    return "the ConfigMap" if uid in state.tables["configs"] else uid
 
 
 _POOLS = ("slices", "hosts", "claims", "resources")

@@ -29,17 +29,17 @@ def status_data(head: Head, state: State, most: int) -> dict[str, Any]:
     waiting = waiting_rows(state)
     return {
         **log_data(head, state.now),
-        "mode": {"effective": state.mode, "policy": state.policy.mode, "config": state.config.mode or None},
+        "mode": {"effective": state.mode, "policy": state.policy.mode, "config": state.settings.config.mode or None},
         "hand_over": state.policy.hand_over,
-        "config_seen": bool(state.config.uid),
-        "models": [model.model for model in state.config.models],
+        "config_seen": bool(state.settings.config.uid),
+        "models": [model.model for model in state.settings.config.models],
         "synced": state.synced,
         "synced_at": state.synced_at,
         "stale": sorted(state.stale),
         "claims": _counted(CLAIM_STATES, [row["state"] for row in claim_rows(state)]),
         "waiting_count": len(waiting),
         "waiting": [row._asdict() for row in waiting[:most]],
-        "attaches_under_way": state.units_coming,
+        "attaches_under_way": state.fleet.units_coming,
         "attaches_at_most": in_flight_cap(state),
         "orders": _orders(state),
         "hand_overs": _hand_overs(state),
@@ -98,16 +98,23 @@ def trouble_data(state: Any, alerts: Iterable[Alerted], name: Callable[[str], st
 
 def name_of(state: State, uid: str) -> str:
     """The name of an object, with its namespace; the uid if the state does not have the object."""
-    tables = (state.claims, state.pods, state.nodes, state.resources, state.requests, state.rules)
-    for table in (*tables, state.slices, state.classes):
+    tables = (
+        state.demand.claims,
+        state.demand.pods,
+        state.fleet.nodes,
+        state.fleet.resources,
+        state.fleet.requests,
+        state.inventory.rules,
+    )
+    for table in (*tables, state.inventory.slices, state.inventory.classes):
         row: Observed | None = table.get(uid)
         if row is not None:
             namespace = getattr(row, "namespace", "")
             return f"{namespace}/{getattr(row, 'name', uid)}" if namespace else getattr(row, "name", uid)
-    life = state.lives.get(uid)
+    life = state.lifecycle.lives.get(uid)
     if life is not None:
         return f"{life.namespace}/{life.name}"
-    return "the ConfigMap" if uid in state.configs else uid
+    return "the ConfigMap" if uid in state.settings.configs else uid
 
 
 def _counted(states: tuple[str, ...], found: list[str]) -> dict[str, int]:
@@ -120,7 +127,7 @@ def _orders(state: State) -> list[dict[str, Any]]:
     """Orders that the requests do not show yet."""
     return [
         {"node": node, "model": model, "request": row.request, "size": row.size, "since": row.since}
-        for (node, model), row in sorted(state.orders.rows.items(), key=lambda item: (item[1].since, item[0]))
+        for (node, model), row in sorted(state.fleet.orders.rows.items(), key=lambda item: (item[1].since, item[0]))
     ]
 
 
@@ -135,20 +142,20 @@ def _hand_overs(state: State) -> list[dict[str, Any]]:
             "steered": row.steered,
             "since": row.since,
         }
-        for uid, row in sorted(state.hand_overs.rows.items(), key=lambda item: (item[1].since, item[0]))
+        for uid, row in sorted(state.hand_over.hand_overs.rows.items(), key=lambda item: (item[1].since, item[0]))
     ]
 
 
 def _devices(state: State) -> list[dict[str, Any]]:
     """For each model the number of devices by state, and the number that the pools list as free."""
     rows = device_rows(state)
-    names = sorted({*state.models, *(row["model"] for row in rows)})
-    nodes = {node for node, _ in state.unexplained.rows.values()}
+    names = sorted({*state.settings.models, *(row["model"] for row in rows)})
+    nodes = {node for node, _ in state.health.unexplained.rows.values()}
     return [
         {
             "model": name,
             "states": _counted(DEVICE_STATES, [row["state"] for row in rows if row["model"] == name]),
-            "free": sum(state.pools[key].free for key in state.pools_of_model[name]),
+            "free": sum(state.inventory.pools[key].free for key in state.inventory.pools_of_model[name]),
             "unexplained": sum(len(state.unexplained_at(node, name)) for node in nodes),
         }
         for name in names
@@ -157,8 +164,8 @@ def _devices(state: State) -> list[dict[str, Any]]:
 
 def _fences(state: State) -> list[dict[str, Any]]:
     found = []
-    for uid, fence in sorted(state.fences.rows.items(), key=lambda item: (item[1].since, item[0])):
-        resource = state.resources.get(uid)
+    for uid, fence in sorted(state.give_back.fences.rows.items(), key=lambda item: (item[1].since, item[0])):
+        resource = state.fleet.resources.get(uid)
         found.append(
             {
                 "device": (resource.uuid or resource.name) if resource is not None else uid,
@@ -174,7 +181,7 @@ def _fences(state: State) -> list[dict[str, Any]]:
 def _cool_downs(state: State) -> list[dict[str, Any]]:
     return [
         {"node": node, "model": model, "until": row.until, "reason": row.reason}
-        for (node, model), row in sorted(state.cooling.rows.items())
+        for (node, model), row in sorted(state.failing.cooling.rows.items())
     ]
 
 

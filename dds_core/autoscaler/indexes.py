@@ -65,6 +65,19 @@ class Indexes(StateBase[Any]):
     advice: Table[str, Advice]
     counters: Table[str, int]
 
+    observed = {
+        Config: "configs",
+        Worker: "workers",
+        Load: "loads",
+        Claim: "claims",
+        Slice: "slices",
+        DeviceClass: "classes",
+        TaintRule: "rules",
+        AttachRequest: "requests",
+        FabricResource: "resources",
+        Server: "servers",
+    }
+
     policy: AutoscalePolicy
     dirty: Dirty
 
@@ -82,20 +95,6 @@ class Indexes(StateBase[Any]):
         self.slices_on: Index[str, str] = Index()
         self.requests_at: Index[str, str] = Index()
         self.resources_at: Index[str, str] = Index()
-        self._observe(
-            {
-                Config: self.configs,
-                Worker: self.workers,
-                Load: self.loads,
-                Claim: self.claims,
-                Slice: self.slices,
-                DeviceClass: self.classes,
-                TaintRule: self.rules,
-                AttachRequest: self.requests,
-                FabricResource: self.resources,
-                Server: self.servers,
-            }
-        )
         self.workers.watch(self._worker_changed)
         self.servers.watch(self._server_changed)
         self.claims.watch(self._claim_changed)

@@ -1,8 +1,8 @@
 """The base of every component's state: tables of rows with a journal that can undo changes, and the state as plain data.
 
-A state class declares its tables as annotations (`claims: Table[str, Claim]`). The tables and the form of a checkpoint follow
-from these annotations. Every change goes through `put` or `drop` of a table. Hooks of the tables keep indexes up to date; indexes
-are never stored, a load rebuilds them from the rows.
+A state class declares its tables as annotations (`claims: Table[str, Claim]`), itself or in rooms (`fleet: Fleet`). The tables
+and the form of a checkpoint follow from these annotations. Every change goes through `put` or `drop` of a table. Hooks of the
+tables keep indexes up to date; indexes are never stored, a load rebuilds them from the rows.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -145,13 +145,33 @@ class Refusal(Record, frozen=True):
     undone: bool = False
 
 
-class StateBase(Generic[Kind]):
-    """The tables that every component has. `labelled`: by (node, label) the value that dds decided and has not observed yet.
-    `left_labels`: by node the labels of dds under an earlier label-prefix. `refusals`: failed writes, by decision.
-    `last_emitted`: what was shown already (decisions in mode observe, and alerts). `fired_deadlines`: by (kind, of) the `due` of
-    deadlines that have passed, and other instants to remember. `reissue`: decisions to make again after a restart. `rejections`:
-    rejected fields that are facts already. `Kind` is the union of the observed object kinds. `dirty` is what the fold of the
-    current group touched, in a class of the component (with `everything`, `add`, `take`, `clear`; true when not empty)."""
+class Room:
+    """A part of a state: tables of what belongs together, with their indexes. `scalars`: attributes that a checkpoint holds
+    beside the tables, with their types. `observed`: the tables of observed objects by kind."""
+
+    scalars: ClassVar[dict[str, Any]] = {}
+    observed: ClassVar[dict[type[Any], str]] = {}
+
+    def __init__(self, state: StateBase[Any]) -> None:
+        """Make the tables; the names of observed objects are indexed before any other hook is called."""
+        kind: Any = type(self)
+        kinds = {name: one for one, name in self.observed.items()}
+        for name in tables_of(kind):
+            table: Table[Any, Any] = Table(state.journal)
+            setattr(self, name, table)
+            state.tables[name] = table
+            if name in kinds:
+                state.observe(kinds[name], table)
+
+
+class StateBase(Room, Generic[Kind]):
+    """What every component has. `tables`: all tables of the state, its rooms' too, by name. `labelled`: by (node, label) the
+    value that dds decided and has not observed yet. `left_labels`: by node the labels of dds under an earlier label-prefix.
+    `refusals`: failed writes, by decision. `last_emitted`: what was shown already (decisions in mode observe, and alerts).
+    `fired_deadlines`: by (kind, of) the `due` of deadlines that have passed, and other instants to remember. `reissue`: decisions
+    to make again after a restart. `rejections`: rejected fields that are facts already. `Kind` is the union of the observed
+    object kinds. `dirty` is what the fold of the current group touched, in a class of the component (with `everything`, `add`,
+    `take`, `clear`; true when not empty)."""
 
     labelled: Table[tuple[str, str], str]
     left_labels: Table[str, tuple[str, ...]]
@@ -169,11 +189,9 @@ class StateBase(Generic[Kind]):
         "epoch": int,
         "restarted": bool,
     }
-    """Attributes that a checkpoint holds beside the tables, with their types."""
 
     dirty: Any
     policy: Any
-    _tables: dict[type[Kind], Table[str, Any]]
 
     if TYPE_CHECKING:
 
@@ -187,9 +205,10 @@ class StateBase(Generic[Kind]):
 
     def __init__(self) -> None:
         self.journal = Journal()
-        kind: Any = type(self)
-        for name in tables_of(kind):
-            setattr(self, name, Table(self.journal))
+        self.tables: dict[str, Table[Any, Any]] = {}
+        self.named: dict[tuple[type[Kind], str, str], str] = {}
+        self._observed: dict[type[Kind], Table[str, Any]] = {}
+        super().__init__(self)
         self.now = 0
         self.synced = False
         self.synced_at = 0
@@ -197,17 +216,15 @@ class StateBase(Generic[Kind]):
         self.stale: set[str] = set()
         self.epoch = 0
         self.restarted = False
-        self.named: dict[tuple[type[Kind], str, str], str] = {}
         self.alerts_of: Index[str, Key] = Index()
         self.rejections_of: Index[str, tuple[str, str, str]] = Index()
         self.last_emitted.watch(self._emitted_changed)
         self.rejections.watch(self._rejection_changed)
 
-    def _observe(self, tables: dict[type[Kind], Table[str, Any]]) -> None:
-        """Register the tables of observed objects, and index these objects by name."""
-        self._tables = tables
-        for kind, table in tables.items():
-            table.watch(self._naming(kind))
+    def observe(self, kind: type[Kind], table: Table[str, Any]) -> None:
+        """Register the table of a kind of observed objects, and index these by name."""
+        self._observed[kind] = table
+        table.watch(self._naming(kind))
 
     def _naming(self, kind: type[Kind]) -> Hook[str, Any]:
         named = self.named
@@ -234,11 +251,11 @@ class StateBase(Generic[Kind]):
         """After a load: recompute what is derived from several rows at once."""
 
     def table(self, kind: type[Kind]) -> Table[str, Any]:
-        return self._tables[kind]
+        return self._observed[kind]
 
     def object(self, kind: type[Kind], uid: str) -> Any:
         """The object as last observed; None if unknown."""
-        return self._tables[kind].get(uid)
+        return self._observed[kind].get(uid)
 
     def uid_of(self, kind: type[Any], namespace: str, name: str) -> str | None:
         """The uid of the object of that name; None if unknown."""
@@ -275,10 +292,32 @@ class StateBase(Generic[Kind]):
 
 
 @cache
-def tables_of(state: Any) -> dict[str, tuple[Any, Any]]:
-    """The tables that a state class declares: by name the types of key and row."""
-    hints = get_type_hints(state)
+def tables_of(room: Any) -> dict[str, tuple[Any, Any]]:
+    """The tables that a room, or a state outside its rooms, declares: by name the types of key and row."""
+    hints = get_type_hints(room)
     return {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Table}
+
+
+def rooms_of(state: Any) -> dict[str, Any]:
+    """The rooms of a state class by name; the state itself, as far as it is one, is ""."""
+    hints = get_type_hints(state).items()
+    return {"": state} | {name: hint for name, hint in hints if isinstance(hint, type) and issubclass(hint, Room)}
+
+
+class Scalar(NamedTuple):
+    """An attribute that a checkpoint holds beside the tables: in which room, and its type."""
+
+    room: str
+    type: Any
+
+    def owner(self, state: Any) -> Any:
+        return getattr(state, self.room) if self.room else state
+
+
+def scalars_of(state: type[Any]) -> dict[str, Scalar]:
+    """The scalars of all rooms by name."""
+    rooms = rooms_of(state).items()
+    return {name: Scalar(room, type) for room, kind in rooms for name, type in kind.scalars.items()}
 
 
 # -- plain data --------------------------------------------------------------------------------------------------------
@@ -291,14 +330,22 @@ _KEPT_OTHERWISE = ("last_emitted", "rejections", "reissue")
 class Form(Generic[S]):
     """Converts a state to plain data and back, for checkpoints and comparisons. A table whose keys are texts becomes a mapping,
     any other a list of (key, row), both sorted by key. `projection` is the version of this form: a change to what a state
-    declares needs a new number and an upcasting step for `Checkpoint`."""
+    declares needs a new number and an upcasting step for `Checkpoint`. `order`: the names of all tables in the order in which a
+    checkpoint has them; without it, that in which they are declared."""
 
-    def __init__(self, state: Callable[[], S], projection: int, policy: Callable[[dict[str, Any]], Any]) -> None:
+    def __init__(
+        self,
+        state: Callable[[], S],
+        projection: int,
+        policy: Callable[[dict[str, Any]], Any],
+        order: tuple[str, ...] = (),
+    ) -> None:
         kind: Any = state
         self.projection = projection
         self._state, self._policy = state, policy
-        self._scalars: dict[str, Any] = kind.scalars
-        tables = {name: types for name, types in tables_of(kind).items() if name not in _KEPT_OTHERWISE}
+        self._scalars = scalars_of(kind)
+        declared = {name: types for room in rooms_of(kind).values() for name, types in tables_of(room).items()}
+        tables = {name: declared[name] for name in order or declared if name not in _KEPT_OTHERWISE}
         self._by_text = [name for name, (key, _) in tables.items() if key is str]
         self._by_pair = [name for name in tables if name not in self._by_text]
         rows: dict[str, Any] = {}
@@ -307,7 +354,7 @@ class Form(Generic[S]):
         rows |= {"shown": tuple[tuple[Key, str], ...], "rejections": tuple[tuple[str, str, str], ...]}
         rows |= {"policy": dict[str, Any], "stale": tuple[str, ...]}
         empty = state()
-        fields = [(name, type, getattr(empty, name)) for name, type in self._scalars.items()]
+        fields = [(name, one.type, getattr(one.owner(empty), name)) for name, one in self._scalars.items()]
         fields += [(name, type, {} if get_origin(type) is dict else ()) for name, type in rows.items()]
         self._struct = msgspec.defstruct("Snapshot", fields, bases=(Record,), frozen=True)
 
@@ -321,12 +368,12 @@ class Form(Generic[S]):
         return bool(self._snapshot(one) == self._snapshot(other))
 
     def _snapshot(self, state: S) -> Any:
-        fields: dict[str, Any] = {name: getattr(state, name) for name in self._scalars}
+        fields: dict[str, Any] = {name: getattr(one.owner(state), name) for name, one in self._scalars.items()}
         for name in self._by_text:
-            rows = getattr(state, name).rows
+            rows = state.tables[name].rows
             fields[name] = {key: rows[key] for key in sorted(rows)}
         for name in self._by_pair:
-            fields[name] = tuple(sorted(getattr(state, name).rows.items(), key=lambda pair: pair[0]))
+            fields[name] = tuple(sorted(state.tables[name].rows.items(), key=lambda pair: pair[0]))
         fields["shown"] = tuple((key, state.last_emitted.rows[key].decode()) for key in sorted(state.last_emitted))
         fields["policy"] = state.policy.model_dump(mode="json")
         fields["stale"] = tuple(sorted(state.stale))
@@ -342,14 +389,13 @@ class Form(Generic[S]):
             raise InputError(what) from None
         state = self._state()
         state.policy = self._policy(snapshot.policy)
-        for name in self._scalars:
-            setattr(state, name, getattr(snapshot, name))
+        for name, one in self._scalars.items():
+            setattr(one.owner(state), name, getattr(snapshot, name))
         state.stale = set(snapshot.stale)
         for name in (*self._by_text, *self._by_pair):
-            table: Table[Any, Any] = getattr(state, name)
             rows = getattr(snapshot, name)
             for key, row in rows.items() if isinstance(rows, dict) else rows:
-                table.put(key, row)
+                state.tables[name].put(key, row)
         for told in snapshot.rejections:
             state.rejections.put(told, True)
         for key, text in snapshot.shown:

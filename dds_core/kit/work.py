@@ -48,8 +48,9 @@ CONFIG_MISSING = "ConfigMissing"
 def config_observed(state: Any, event: Any, at: int) -> None:
     """There is only one ConfigMap: a new one replaces one that was deleted."""
     observed(state, event, at)
-    for uid in [uid for uid in state.configs if uid != event.uid]:
-        state.configs.drop(uid)
+    configs = state.tables["configs"]
+    for uid in [uid for uid in configs if uid != event.uid]:
+        configs.drop(uid)
         forget_words(state, uid)
     state.fired_deadlines.drop((CONFIG_MISSING, ""))
     state.clear_alert(event.uid, CONFIG_MISSING)
@@ -58,7 +59,7 @@ def config_observed(state: Any, event: Any, at: int) -> None:
 def config_missing(state: Any, event: e.ConfigMissing, at: int) -> None:
     """Keep the last ConfigMap in force: its devices are in use, and the deletion may be a mistake or precede a new one."""
     state.fired_deadlines.put((CONFIG_MISSING, ""), at)
-    if event.uid not in state.configs:
+    if event.uid not in state.tables["configs"]:
         forget_rejections(state, event.uid)
 
 

@@ -62,6 +62,8 @@ class Indexes(StateBase[Any]):
     absent: Table[str, Absent]
     pools: Table[PoolKey, PoolRow]
 
+    observed = {PoolConfig: "configs", Host: "hosts", PoolSlice: "slices", Claim: "claims", FabricResource: "resources"}
+
     scalars = StateBase.scalars | {"capabilities": Capabilities, "listed_at": int}
 
     policy: PublishPolicy
@@ -85,15 +87,6 @@ class Indexes(StateBase[Any]):
         self.machines_in: Index[str, str] = Index()
         self.pools_in: Index[str, PoolKey] = Index()
         self.labels_of: Index[str, tuple[str, str]] = Index()
-        self._observe(
-            {
-                PoolConfig: self.configs,
-                Host: self.hosts,
-                PoolSlice: self.slices,
-                Claim: self.claims,
-                FabricResource: self.resources,
-            }
-        )
         self.slices.watch(self._slice_changed)
         self.claims.watch(self._claim_changed)
         self.resources.watch(self._resource_changed)

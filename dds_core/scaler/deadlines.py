@@ -9,8 +9,8 @@ from dds_core.kit.deadlines import Deadline, DeadlineKind, Name
 from dds_core.kit.policy import HOUR, MICROSECONDS
 from dds_core.lifecycle import ATTACHING, IDLE, PENDING
 from dds_core.scaler import exchange, fence, hold
-from dds_core.scaler.indexes import Dirty
 from dds_core.scaler.operator import TWO_CHECKS
+from dds_core.scaler.rooms import Dirty
 from dds_core.scaler.rules.claims import slow_due
 from dds_core.scaler.rules.detach import call_off_due, idle_due
 from dds_core.scaler.rules.devices import progress_due
@@ -71,32 +71,37 @@ notice a new device, takes a minute or two; the claim that waits has a budget of
 
 
 def of_claim(state: State, uid: str) -> Iterator[Deadline]:
-    claim, life = state.claims.get(uid), state.lives.get(uid)
-    waits = life is not None and life.state in (PENDING, ATTACHING) and uid not in state.failures
-    if waits and claim is not None and life is not None and state.wanted_models(life.allocation):
+    claim, life = state.demand.claims.get(uid), state.lifecycle.lives.get(uid)
+    waits = life is not None and life.state in (PENDING, ATTACHING) and uid not in state.failing.failures
+    if waits and claim is not None and life is not None and state.inventory.wanted_models(life.allocation):
         yield Deadline(budget_due(state, claim, life), DeadlineKind.BUDGET, uid)
     slow = slow_due(life) if waits and life is not None else None
     if slow is not None:
         yield Deadline(slow, DeadlineKind.SLOW, uid)
-    if uid in state.exchanges or state.guarded_for[uid]:
+    if uid in state.hand_over.exchanges or state.hand_over.guarded_for[uid]:
         yield from exchange.due(state, uid)
-    failure = state.failures.get(uid)
+    failure = state.failing.failures.get(uid)
     if failure is not None and life is not None and not failure.model and not failure.signalled:
         yield Deadline(signal_due(state, failure, life), DeadlineKind.TELL, uid)
-    kept = state.reservations_for[uid]
+    kept = state.hand_over.reservations_for[uid]
     if kept:
         yield Deadline(min(reservation_due(state, key) for key in kept), DeadlineKind.RESERVATION, uid)
 
 
 def of_device(state: State, uid: str) -> Iterator[Deadline]:
-    if uid not in state.resources:
+    if uid not in state.fleet.resources:
         return
-    life = state.devices.get(uid)
-    if life is not None and life.state == IDLE and uid not in state.fences and uid not in state.holds:
+    life = state.lifecycle.devices.get(uid)
+    if (
+        life is not None
+        and life.state == IDLE
+        and uid not in state.give_back.fences
+        and uid not in state.give_back.holds
+    ):
         yield Deadline(idle_due(state, uid), DeadlineKind.IDLE, uid)
     yield from fence.due(state, uid)
     yield from hold.due(state, uid)
-    unlisted, moving = state.unlisted.get(uid), progress_due(state, uid)
+    unlisted, moving = state.health.unlisted.get(uid), progress_due(state, uid)
     if unlisted is not None:
         yield Deadline(unlisted + UNLISTED_GRACE, DeadlineKind.UNLISTED, uid)
     if moving is not None:
@@ -108,23 +113,23 @@ def of_device(state: State, uid: str) -> Iterator[Deadline]:
         yield Deadline(called_off, DeadlineKind.CALL_OFF, uid)
     if nudged is not None:
         yield Deadline(nudged, DeadlineKind.NUDGE, uid)
-    if uid in state.sick:
-        yield Deadline(state.sick.rows[uid] + TWO_CHECKS, DeadlineKind.SICK, uid)
+    if uid in state.health.sick:
+        yield Deadline(state.health.sick.rows[uid] + TWO_CHECKS, DeadlineKind.SICK, uid)
 
 
 def of_node(state: State, node: str) -> Iterator[Deadline]:
-    for cell in state.cooling_at[node]:
-        yield Deadline(state.cooling.rows[cell].until, DeadlineKind.COOLING, "/".join(cell))
-    for claim in state.failed_at[node]:
-        failure = state.failures.rows[claim]
+    for cell in state.failing.cooling_at[node]:
+        yield Deadline(state.failing.cooling.rows[cell].until, DeadlineKind.COOLING, "/".join(cell))
+    for claim in state.failing.failed_at[node]:
+        failure = state.failing.failures.rows[claim]
         if not failure.signalled and cools_with_fabric(state, node, failure.model):
             yield Deadline(read_back_due(failure), DeadlineKind.PUBLISHER, claim)
 
 
 def of_fleet(state: State) -> Iterator[Deadline]:
     policy = state.policy
-    if len(state.marks) >= policy.detaches_per_hour and state.marks.rows:
-        yield Deadline(min(state.marks.rows.values()) + HOUR, DeadlineKind.DETACHES, "fleet")
+    if len(state.give_back.marks) >= policy.detaches_per_hour and state.give_back.marks.rows:
+        yield Deadline(min(state.give_back.marks.rows.values()) + HOUR, DeadlineKind.DETACHES, "fleet")
     if policy.prewarm:
         last = state.fired_deadlines.get((DeadlineKind.PREWARM, "")) or state.synced_at
         yield Deadline(last + PREWARM_INTERVAL, DeadlineKind.PREWARM, "fleet")
@@ -134,21 +139,21 @@ class DeadlineQueue(kit.DeadlineQueue[State]):
     def rebuild(self) -> None:
         super().rebuild()
         self._of_nodes: dict[str, list[Name]] = {}
-        for node in self._state.cooling_at:
+        for node in self._state.failing.cooling_at:
             self._of_nodes[node] = [(one.kind, one.of) for one in of_node(self._state, node)]
 
     @classmethod
     def found(cls, state: State) -> Iterator[Deadline]:
         yield from of_fleet(state)
         for uid in {
-            *state.lives,
-            *(row.claim for row in state.reservations.rows.values()),
-            *state.guarded_for,
+            *state.lifecycle.lives,
+            *(row.claim for row in state.hand_over.reservations.rows.values()),
+            *state.hand_over.guarded_for,
         }:
             yield from of_claim(state, uid)
-        for uid in state.resources:
+        for uid in state.fleet.resources:
             yield from of_device(state, uid)
-        for node in state.cooling_at:
+        for node in state.failing.cooling_at:
             yield from of_node(state, node)
 
     def look(self, touched: Dirty) -> None:

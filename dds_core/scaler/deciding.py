@@ -45,7 +45,7 @@ def _run(work: Work) -> None:
     if not state.synced:
         work.touched.add(state.dirty.take())
     else:
-        work.check_config(state.config.uid)
+        work.check_config(state.settings.config.uid)
     while state.dirty:
         _round(work)
 
@@ -63,11 +63,11 @@ def _round(work: Work) -> None:
         touched.devices |= uids
         for uid in sorted(uids):
             work.isolated("rules.devices.step", devices.step, uid)
-            if (life := state.devices.get(uid)) is not None and life.state == DEVICE_DETACHING:
+            if (life := state.lifecycle.devices.get(uid)) is not None and life.state == DEVICE_DETACHING:
                 work.isolated("rules.detach.check_departures", detach.check_departures, uid)
             work.isolated("rules.devices.check_health", devices.check_health, uid)
             work.isolated("rules.devices.check_progress", devices.check_progress, uid)
-            if uid in state.looks:
+            if uid in state.health.looks:
                 work.isolated("rules.nudges.nudge", nudge, uid)
     elif dirty.claims:
         uids, dirty.claims = dirty.claims, set()
@@ -91,7 +91,7 @@ def for_node(work: Work, node: str) -> None:
     state, assignments = work.state, list[Assignment]()
     if node:  # a claim without a node can only fail
         # Overdue reservations are dropped first, so that their devices can be assigned to other claims.
-        if state.reservations_at[node]:
+        if state.hand_over.reservations_at[node]:
             work.isolated("rules.reservations.drop_overdue", drop_overdue, node)
         # Which device for which claim: all steps below go by this one answer.
         if state.somebody_waits(node):
@@ -102,12 +102,12 @@ def for_node(work: Work, node: str) -> None:
             if claims.is_slow(work, assignment.claim.uid):
                 work.isolated("rules.claims.tell_hidden", claims.tell_hidden, assignment.claim.uid, assignment, node)
         # A claim that has just failed wants no device here.
-        assignments = [one for one in assignments if state.lives.rows[one.claim.uid].state in WAITING]
+        assignments = [one for one in assignments if state.lifecycle.lives.rows[one.claim.uid].state in WAITING]
         # Sizes are corrected before new orders: raised to what the operator has made, lowered by orders that no claim waits for.
-        requests = (state.requests.rows[uid] for uid in state.requests_at[node])
+        requests = (state.fleet.requests.rows[uid] for uid in state.fleet.requests_at[node])
         if any(one.size < len(one.planned or ()) for one in requests):
             work.isolated("rules.orders.fit_surplus", fit_surplus, node)
-        if state.orders:
+        if state.fleet.orders:
             work.isolated("rules.orders.withdraw", withdraw, node, assignments)
         # Then an order for what no device on the node, and none on its way, covers.
         missing = any(one.missing for one in assignments)
@@ -130,13 +130,13 @@ def for_node(work: Work, node: str) -> None:
         if prewarms(state):
             work.isolated("rules.orders.prewarm", prewarm, node, assignments)
         # The labels tell schedulers the outcome of all that.
-        if state.cooling_at[node]:
+        if state.failing.cooling_at[node]:
             work.isolated("rules.orders.end_cool_downs", end_cool_downs, node)
         work.isolated("rules.labels.label", label, node, assignments)
-    if state.unexplained:
+    if state.health.unexplained:
         work.isolated("rules.devices.tell_unexplained", devices.tell_unexplained, node)
     # After the labels: a failure is signalled once the node's cool-down was read back.
-    if state.failed_at[node]:
+    if state.failing.failed_at[node]:
         work.isolated("rules.failures.tell_failures", tell_failures, node)
 
 
@@ -150,12 +150,16 @@ def _give_back(work: Work, node: str, assignments: list[Assignment]) -> None:
     wanted = {uid for one in assignments for uid in one.resources}
     for one in assignments:
         for name in dict.fromkeys(one.missing):
-            wanted |= unjudged(state, node, one.claim, state.models[name]).keys()
+            wanted |= unjudged(state, node, one.claim, state.settings.models[name]).keys()
     work.isolated("rules.detach.unmark", detach.unmark, node)
-    fenced = sorted(uid for uid in state.resources_at[node] if uid in state.fences) if state.fences else ()
+    fenced = (
+        sorted(uid for uid in state.fleet.resources_at[node] if uid in state.give_back.fences)
+        if state.give_back.fences
+        else ()
+    )
     for uid in fenced:
         work.isolated("rules.detach.check_fence", detach.check_fence, uid, wanted)
-    for uid in sorted(state.holds_at[node]):
+    for uid in sorted(state.give_back.holds_at[node]):
         work.isolated("rules.detach.check_hold", detach.check_hold, uid, wanted)
     work.isolated("rules.detach.detach", detach.detach, node, assignments, wanted)
 
@@ -163,7 +167,7 @@ def _give_back(work: Work, node: str, assignments: list[Assignment]) -> None:
 def _advance(work: Work, uid: str, assignment: Assignment, node: str) -> None:
     """`device_ready` when every unit has its device (in live modes only with a reservation), `ordered` when every unit is
     ordered, `failed` when an attach error is definite."""
-    life = work.state.lives.rows[assignment.claim.uid]
+    life = work.state.lifecycle.lives.rows[assignment.claim.uid]
     if assignment.complete:
         if reserve(work, assignment, life, node) or not work.state.live:
             _advanced(work, assignment, "device_ready", _ready_cause(assignment), ready_devices_of(assignment))
@@ -175,8 +179,8 @@ def _advance(work: Work, uid: str, assignment: Assignment, node: str) -> None:
     for model, uid in assignment.erring:
         due = definite_due(work.state, uid)
         if due is not None and work.has_come(due):
-            resource = work.state.resources.rows[uid]
-            life = work.state.lives.rows[assignment.claim.uid]
+            resource = work.state.fleet.resources.rows[uid]
+            life = work.state.lifecycle.lives.rows[assignment.claim.uid]
             fail(work, assignment.claim, life, "AttachFailed", resource.error, model, observed=True)
             return
 
@@ -195,8 +199,8 @@ def _ready_cause(assignment: Assignment) -> str:
 
 
 def _asked_cause(work: Work, assignment: Assignment, node: str) -> str:
-    models = {model.model for model in work.state.wanted_models(assignment.claim.allocation)}
-    rows = (work.state.requests.rows[uid] for uid in sorted(work.state.requests_at[node]))
+    models = {model.model for model in work.state.inventory.wanted_models(assignment.claim.allocation)}
+    rows = (work.state.fleet.requests.rows[uid] for uid in sorted(work.state.fleet.requests_at[node]))
     named = [f"request {r.name} asks for {r.size} of {r.model}" for r in rows if r.model in models and not r.deleting]
     return "; ".join(named) or "our order covers it"
 
@@ -206,7 +210,7 @@ def _advanced(
 ) -> None:
     uid = assignment.claim.uid
     step = ClaimMoved.of(
-        uid, work.state.lives.rows[uid], trigger, cause, devices=assignment.resources, promises=promises
+        uid, work.state.lifecycle.lives.rows[uid], trigger, cause, devices=assignment.resources, promises=promises
     )
     if step is not None:
         work.emit(step)

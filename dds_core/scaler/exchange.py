@@ -129,13 +129,13 @@ def _to(state: State, uid: str, trigger: str, begun: Exchange | None = None, **c
     def at(row: Exchange, stage: str) -> Exchange:
         return replace(row, stage=stage.removeprefix("again_"), **changes)
 
-    EXCHANGE.take(state.exchanges, uid, trigger, stage_of, at, begun)
+    EXCHANGE.take(state.hand_over.exchanges, uid, trigger, stage_of, at, begun)
 
 
 def _begun(state: State, event: ExchangeBegun, at: int) -> None:
     group = event.for_claims()
     for swap in event.swaps:
-        life, before = state.lives.get(swap.claim), state.exchanges.get(swap.claim)
+        life, before = state.lifecycle.lives.get(swap.claim), state.hand_over.exchanges.get(swap.claim)
         attempt = life.attempt if life is not None else 0
         version = before.version if before is not None else ""
         row = Exchange(event.pod, event.node, attempt, swap, group, event.until, at, version=version)
@@ -151,7 +151,7 @@ def _clear_decided(state: State, event: AllocationCleared, at: int) -> None:
 
 def _give_decided(state: State, event: DevicesGiven, at: int) -> None:
     _to(state, event.claim, "give", since=at, wanted=False)
-    state.counters.put("hand-over/exchange", (state.counters.get("hand-over/exchange") or 0) + 1)
+    state.lifecycle.counters.put("hand-over/exchange", (state.lifecycle.counters.get("hand-over/exchange") or 0) + 1)
 
 
 def _ended(state: State, event: ExchangeEnded, at: int) -> None:
@@ -164,7 +164,12 @@ def _guard_stage_of(row: Guarded | None) -> str:
 
 def _guard_to(state: State, key: DeviceKey, trigger: str, begun: Guarded | None = None) -> None:
     GUARD.take(
-        state.guarded, key, trigger, _guard_stage_of, lambda row, stage: replace(row, lifting=stage == LIFTING), begun
+        state.hand_over.guarded,
+        key,
+        trigger,
+        _guard_stage_of,
+        lambda row, stage: replace(row, lifting=stage == LIFTING),
+        begun,
     )
 
 
@@ -194,7 +199,7 @@ def list_wanted(state: State, claim: str) -> None:
 
 def listed(state: State, claim: str, started: int, at: int) -> None:
     """A list of all claims has come that began at `started`."""
-    row = state.exchanges.get(claim)
+    row = state.hand_over.exchanges.get(claim)
     if row is not None and row.stage == LISTING and started >= settled_due(row.since):
         for uid in row.group:
             _to(state, uid, "listed", since=at, wanted=False)
@@ -202,10 +207,10 @@ def listed(state: State, claim: str, started: int, at: int) -> None:
 
 def written(state: State, event: WriteDone, at: int) -> None:
     uid = event.target
-    row = state.exchanges.get(uid)
+    row = state.hand_over.exchanges.get(uid)
     match event.action:
         case GuardLifted.__name__:
-            for key in sorted(state.guarded_for[uid]):
+            for key in sorted(state.hand_over.guarded_for[uid]):
                 _guard_to(state, key, "off")
         case ExchangeBegun.__name__ if row is not None:
             for one in row.group:
@@ -217,15 +222,17 @@ def written(state: State, event: WriteDone, at: int) -> None:
 
 
 def _guard_refused(state: State, claim: str) -> None:
-    row = state.exchanges.get(claim)
+    row = state.hand_over.exchanges.get(claim)
     for uid in row.group if row is not None else ():
         _to(state, uid, "guard_refused")
 
 
 def _removal_refused(state: State, claim: str) -> None:
     """The removal of the guard is not confirmed: try again, unless the guard has ended by itself or no guard is possible now."""
-    for key in sorted(state.guarded_for[claim]):
-        over = state.guarded.rows[key].until <= state.now or not (state.guards or state.unanswered)
+    for key in sorted(state.hand_over.guarded_for[claim]):
+        over = state.hand_over.guarded.rows[key].until <= state.now or not (
+            state.settings.guards or state.settings.unanswered
+        )
         _guard_to(state, key, "over" if over else "refused")
 
 
@@ -242,12 +249,12 @@ def restarted(state: State, unseen: set[Key], at: int) -> None:
     """After a restart, an exchange that has not cleared its claim begins again. One that has is guarded again and goes on: with
     the version that the clear left, or with any if the process ended before it knew it. It does not matter who cleared the claim:
     without allocation and reservation no pod uses it, and a scheduler that gave up on it finds the devices allocated."""
-    for key, guard in [*state.guarded.rows.items()]:
+    for key, guard in [*state.hand_over.guarded.rows.items()]:
         if guard.lifting:  # even if its time is over: its key would stay
             _guard_to(state, key, "restarted")
             unseen.add((GuardLifted.__name__, guard.claim))
-    for uid, row in list(state.exchanges.rows.items()):
-        claim = state.claims.get(uid)
+    for uid, row in list(state.hand_over.exchanges.rows.items()):
+        claim = state.demand.claims.get(uid)
         if claim is None or claim.allocation is not None or not row.clear_begun:
             _to(state, uid, "restarted")
             unseen |= {(ExchangeBegun.__name__, uid), (GuardLifted.__name__, uid)}
@@ -268,7 +275,7 @@ def begin(work: Work, pods: list[Pod], claims: list[Claim], node: str) -> str:
     swaps = tuple(_swap(state, claim) for claim in claims)
     if any(len(swap.results) > MOST_RESULTS for swap in swaps):
         return f"a claim would have more than {MOST_RESULTS} devices"
-    life = state.lives.rows[claims[0].uid]
+    life = state.lifecycle.lives.rows[claims[0].uid]
     work.emit_once(
         ExchangeBegun(
             pod=pods[0].uid,
@@ -290,14 +297,14 @@ def _against(state: State, pods: list[Pod], claims: list[Claim], node: str, at: 
 def _objections(state: State, pods: list[Pod], claims: list[Claim], node: str, at: int) -> Iterator[str]:
     for name in sorted({pod.scheduler for pod in pods}):
         yield _against_scheduler(state, name)
-    if not state.guards:
-        yield f"devices cannot be guarded: {state.unguarded or 'nothing is known of a guard'}"
+    if not state.settings.guards:
+        yield f"devices cannot be guarded: {state.settings.unguarded or 'nothing is known of a guard'}"
     refused, relisted = state.fired_deadlines.get(UNGUARDED), state.fired_deadlines.get(RELISTED)
     if refused is not None and at < refused + AFTER_REFUSAL:
         yield "a step of an exchange was refused lately"
     if relisted is not None and at < relisted + QUIET:
         yield "the watch of claims began anew lately"
-    place = state.node(node)
+    place = state.fleet.node(node)
     if place is None or place.deleting:
         yield "the node is going"
     if not pods:
@@ -313,12 +320,12 @@ def _against_scheduler(state: State, name: str) -> str:
     if said is None and name not in KUBE_SCHEDULER:
         return f"it is not known whether the scheduler {name} looks at its claims anew"
     if not looks_anew(state):
-        return f"the scheduler is of version {state.version or 'unknown'}"
+        return f"the scheduler is of version {state.settings.version or 'unknown'}"
     return ""
 
 
 def looks_anew(state: State) -> bool:
-    return release_of(state.version) >= LOOKS_ANEW
+    return release_of(state.settings.version) >= LOOKS_ANEW
 
 
 def _against_claim(state: State, claim: Claim, pods: list[Pod], node: str) -> str:
@@ -331,15 +338,15 @@ def _against_claim(state: State, claim: Claim, pods: list[Pod], node: str) -> st
         return f"{name} is going" if claim.deleting else f"{name} lacks the finalizer of an allocated claim"
     if any((step.__name__, claim.uid) in state.refusals for step in (ExchangeBegun, AllocationCleared)):
         return f"an exchange of {name} came to nothing"
-    consumers, its = {one.uid for one in claim.consumers}, state.pods_of(claim)
+    consumers, its = {one.uid for one in claim.consumers}, state.demand.pods_of(claim)
     waiting = {pod.uid for pod in pods if pod in its}
     over = {pod.uid for pod in its if pod.over}
     if not waiting <= consumers <= waiting | over or any(one.resource != "pods" for one in claim.consumers):
         return f"{name} is not reserved for every pod that refers to it, and for no other"
-    has = (state.resource_of(result.key) for result in state.local_results(allocation) if not result.admin)
+    has = (state.resource_of(result.key) for result in state.inventory.local_results(allocation) if not result.admin)
     if any(resource is not None and resource.leaving for resource in has):
         return f"a device that {name} has leaves the node"
-    going = {result.key for _, result, _ in state.pool_results(allocation)}
+    going = {result.key for _, result, _ in state.inventory.pool_results(allocation)}
     if not going.issuperset(claim.told):
         return f"somebody else keeps a status of a device of {name}"
     return ""
@@ -348,7 +355,7 @@ def _against_claim(state: State, claim: Claim, pods: list[Pod], node: str) -> st
 def _swap(state: State, claim: Claim) -> Swap:
     assert claim.allocation is not None
     promises = {one.result: one for one in state.reserved_devices_of(claim)}
-    waiting = {place for place, _, _ in state.pool_results(claim.allocation)}
+    waiting = {place for place, _, _ in state.inventory.pool_results(claim.allocation)}
     results: list[Result] = []
     for place, result in enumerate(claim.allocation.results):
         promise = promises.pop(place, None)
@@ -376,18 +383,20 @@ Served = Callable[[str], set[str]]
 def next_step(work: Work, uid: str, served: Served) -> None:
     """The next step of the claim's exchange, and the removal of guards that are no longer needed."""
     state = work.state
-    row, claim = state.exchanges.get(uid), state.claims.get(uid)
+    row, claim = state.hand_over.exchanges.get(uid), state.demand.claims.get(uid)
     if row is not None and not state.live:
-        work.emit_once(ExchangeEnded(claim=uid, mode=state.undoing_mode, reason=f"mode is {state.mode}"))
+        work.emit_once(ExchangeEnded(claim=uid, mode=state.settings.undoing_mode, reason=f"mode is {state.mode}"))
     elif row is not None and claim is not None:
         _step(work, row, claim, served)
-    if state.guarded_for[uid]:
+    if state.hand_over.guarded_for[uid]:
         _lift(work, uid)
 
 
 def _step(work: Work, row: Exchange, claim: Claim, served: Served) -> None:
     match stage_of(row):
-        case "guarding" | "listing" | "again_guarding" | "again_listing" if row.group[0] not in work.state.exchanges:
+        case "guarding" | "listing" | "again_guarding" | "again_listing" if (
+            row.group[0] not in work.state.hand_over.exchanges
+        ):
             _begin_anew(work, row, claim)
         case "listing" | "again_listing" if row.group[0] == claim.uid and not row.wanted:
             list_when_settled(work, claim.uid, row.since)
@@ -417,8 +426,8 @@ def _begin_anew(work: Work, row: Exchange, claim: Claim) -> None:
 
 def _still_waits(state: State, row: Exchange) -> bool:
     """Whether the node is there, and a pod that waits. (The claim controller removes reservations of pods that are gone.)"""
-    node = state.node(row.node)
-    pods = (state.pods.get(one.uid) for one in row.swap.consumers)
+    node = state.fleet.node(row.node)
+    pods = (state.demand.pods.get(one.uid) for one in row.swap.consumers)
     return node is not None and not node.deleting and any(pod is not None and _may_run(pod, row.node) for pod in pods)
 
 
@@ -441,7 +450,7 @@ def _tell_left(work: Work, claim: Claim) -> None:
 def _clear(work: Work, row: Exchange, claim: Claim, served: Served) -> None:
     """The first of the two writes, unless something is against it by now. Then the claims that are not cleared yet leave the
     exchange unharmed and are handed over in another way."""
-    mode, rows = work.state.mode, work.state.exchanges.rows
+    mode, rows = work.state.mode, work.state.hand_over.exchanges.rows
     whole = [uid for uid in row.group if uid in rows and not rows[uid].clear_begun]
     why = _in_the_way(work, row, whole, served(row.node))
     if why:
@@ -456,9 +465,9 @@ def _in_the_way(work: Work, row: Exchange, whole: list[str], served: set[str]) -
     state = work.state
     if work.at > row.until - LAST_MOMENT:
         return "its guard is about to end"
-    claims = [claim for uid in whole if (claim := state.claims.get(uid)) is not None]
+    claims = [claim for uid in whole if (claim := state.demand.claims.get(uid)) is not None]
     for claim in claims:
-        swap = state.exchanges.rows[claim.uid].swap
+        swap = state.hand_over.exchanges.rows[claim.uid].swap
         rival = next(iter(_rivals(state, swap)), None)
         if rival is not None:
             return f"claim {rival.namespace}/{rival.name} has one of the devices"
@@ -466,7 +475,7 @@ def _in_the_way(work: Work, row: Exchange, whole: list[str], served: set[str]) -
             return "the devices are not promised to it any more"
         if claim.uid not in served:
             return "the devices do not satisfy it any more"
-    its = (pod for claim in claims for pod in state.pods_of(claim) if _may_run(pod, row.node))
+    its = (pod for claim in claims for pod in state.demand.pods_of(claim) if _may_run(pod, row.node))
     pods = list({pod.uid: pod for pod in its}.values())
     return _against(state, pods, claims, row.node, work.at)
 
@@ -474,12 +483,12 @@ def _in_the_way(work: Work, row: Exchange, whole: list[str], served: set[str]) -
 def _rivals(state: State, swap: Swap) -> Iterable[Claim]:
     """Other claims that have a device of the swap as a whole."""
     whole = [one.key for one in swap.results if one.whole]
-    others = {uid for key in whole for uid in state.claims_naming(key)} - {swap.claim}
-    return [state.claims.rows[uid] for uid in sorted(others)]
+    others = {uid for key in whole for uid in state.demand.claims_naming(key)} - {swap.claim}
+    return [state.demand.claims.rows[uid] for uid in sorted(others)]
 
 
 def _give(work: Work, row: Exchange, claim: Claim) -> None:
-    life = work.state.lives.get(claim.uid)
+    life = work.state.lifecycle.lives.get(claim.uid)
     before = life.allocation.results if life is not None and life.allocation is not None else ()
     why = _lost(work.state, row.swap, {one.key for one in before})
     if why:
@@ -510,7 +519,7 @@ def _lost(state: State, swap: Swap, had: set[DeviceKey]) -> str:
 
 def _is_gone(state: State, key: DeviceKey) -> bool:
     """Whether the driver no longer lists the device. An incomplete pool, of which slices are still to come, does not say so."""
-    pool = state.pools.get(key[:2])
+    pool = state.inventory.pools.get(key[:2])
     return pool is None or (pool.usable and key[2] not in pool.devices)
 
 
@@ -519,7 +528,7 @@ def _guard_again(work: Work, row: Exchange, claim: Claim) -> None:
     if not _still_waits(work.state, row):
         _leave(work, claim, "its node went, or nobody waits for it any more")
         return
-    found = work.state.exchanges
+    found = work.state.hand_over.exchanges
     rows = [found.rows[uid] for uid in row.group if uid in found]
     # Not a guard that is being written, unless nobody will hear of it: its outcome is reported under the first of its group.
     rows = [one for one in rows if not one.awaits_guard or one.group[0] not in found]
@@ -535,20 +544,24 @@ def _lift(work: Work, uid: str) -> None:
     """Remove a guard when its claim lets go of the device or never got it, at the end of its time, and when dds no longer writes:
     a free device is never kept from all. Not before it is known where guards are (`unanswered`)."""
     state = work.state
-    if state.unanswered:
+    if state.settings.unanswered:
         return
-    claim, row = state.claims.get(uid), state.exchanges.get(uid)
+    claim, row = state.demand.claims.get(uid), state.hand_over.exchanges.get(uid)
     if row is not None and row.stage != LEFT:
         return
     held = (
         {one.key for one in claim.allocation.results} if claim is not None and claim.allocation is not None else set()
     )
-    keys = sorted(state.guarded_for[uid])
-    if any(state.guarded.rows[key].lifting for key in keys):
+    keys = sorted(state.hand_over.guarded_for[uid])
+    if any(state.hand_over.guarded.rows[key].lifting for key in keys):
         return  # one write at a time, so that each outcome concerns its own keys
-    over = [key for key in keys if key not in held or not state.live or work.has_come(state.guarded.rows[key].until)]
+    over = [
+        key
+        for key in keys
+        if key not in held or not state.live or work.has_come(state.hand_over.guarded.rows[key].until)
+    ]
     if over:
-        work.emit_once(GuardLifted(claim=uid, devices=tuple(over), mode=state.undoing_mode))
+        work.emit_once(GuardLifted(claim=uid, devices=tuple(over), mode=state.settings.undoing_mode))
 
 
 # -- words -------------------------------------------------------------------------------------------------------------
@@ -556,7 +569,7 @@ def _lift(work: Work, uid: str) -> None:
 
 def exchanged(state: State, claim: Claim) -> str:
     """Which devices were exchanged, in words, if the claim's allocation is what an exchange of dds gave it; else ""."""
-    row, life = state.exchanges.get(claim.uid), state.lives.get(claim.uid)
+    row, life = state.hand_over.exchanges.get(claim.uid), state.lifecycle.lives.get(claim.uid)
     if row is None or claim.allocation is None or claim.allocation.results != row.swap.results:
         return ""
     before = life.allocation.results if life is not None and life.allocation is not None else ()
@@ -567,9 +580,9 @@ def exchanged(state: State, claim: Claim) -> str:
 
 def due(state: State, uid: str) -> Iterator[Deadline]:
     """When something is to be done about the claim's exchange, or the guard of its devices."""
-    guards = (state.guarded.rows[key] for key in state.guarded_for[uid])
+    guards = (state.hand_over.guarded.rows[key] for key in state.hand_over.guarded_for[uid])
     if guarded := [guard.until for guard in guards if not guard.lifting]:
         yield Deadline(min(guarded), DeadlineKind.GUARD, uid)
-    row = state.exchanges.get(uid)
+    row = state.hand_over.exchanges.get(uid)
     if row is not None and row.stage == LISTING and row.group[0] == uid and not row.wanted:
         yield Deadline(settled_due(row.since), DeadlineKind.SETTLE, uid)

@@ -71,12 +71,12 @@ def stage_of(fence: Fence | None) -> str:
 
 def _to(state: State, uid: str, trigger: str, begun: Fence | None = None, **changes: Any) -> None:
     """Take the device's fence to the next stage, which its fields say; `begun` is a new one."""
-    FENCE.take(state.fences, uid, trigger, stage_of, lambda row, stage: replace(row, **changes), begun)
+    FENCE.take(state.give_back.fences, uid, trigger, stage_of, lambda row, stage: replace(row, **changes), begun)
 
 
 def marked(state: State, event: VictimMarked, at: int) -> None:
-    resource, key = state.resources.get(event.resource), (event.driver, event.pool, event.device)
-    found, held = state.fences.get(event.resource), event.resource in state.holds
+    resource, key = state.fleet.resources.get(event.resource), (event.driver, event.pool, event.device)
+    found, held = state.give_back.fences.get(event.resource), event.resource in state.give_back.holds
     lowered = found is not None and found.ordered
     row = Fence(at, key, resource.request if resource else "", ordered=lowered, held=held)
     _to(state, event.resource, "marked", row)
@@ -100,7 +100,7 @@ def list_wanted(state: State, uid: str) -> None:
 
 def listed(state: State, uid: str, started: int, at: int) -> None:
     """A list of all claims has come that began at `started`."""
-    fence = state.fences.get(uid)
+    fence = state.give_back.fences.get(uid)
     if fence is not None and fence.wanted and not fence.confirmed and started >= list_due(fence):
         _to(state, uid, "listed", confirmed=at)
         state.touch_device(uid)
@@ -108,7 +108,7 @@ def listed(state: State, uid: str, started: int, at: int) -> None:
 
 def ordered(state: State, event: DetachOrdered, at: int) -> None:
     for uid in event.victims:
-        if uid in state.fences:
+        if uid in state.give_back.fences:
             _to(state, uid, "ordered", ordered=True)
         elif event.unattached:
             _to(state, uid, "ordered", Fence(at, NO_DEVICE, event.request, ordered=True))
@@ -116,7 +116,7 @@ def ordered(state: State, event: DetachOrdered, at: int) -> None:
 
 def voided(state: State, request: str) -> None:
     """The size of the request was not lowered."""
-    for uid, fence in list(state.fences.rows.items()):
+    for uid, fence in list(state.give_back.fences.rows.items()):
         if fence.request == request and fence.ordered:
             trigger = "voided" if fence.confirmed else "voided_listing" if fence.wanted else "voided_unlisted"
             _to(state, uid, trigger, ordered=False)
@@ -125,8 +125,8 @@ def voided(state: State, request: str) -> None:
 def restarted(state: State, unseen: set[Key], at: int) -> None:
     """After a restart, fences start again, because the process that watched them is gone; missing marks are written again. An
     ordered detach stays ordered while the size is lowered: the device can only go, or be kept by a larger size."""
-    for uid, fence in list(state.fences.rows.items()):
-        resource = state.resources.get(uid)
+    for uid, fence in list(state.give_back.fences.rows.items()):
+        resource = state.fleet.resources.get(uid)
         if resource is None:
             gone(state, uid)
             continue
@@ -140,8 +140,8 @@ def restarted(state: State, unseen: set[Key], at: int) -> None:
 
 def _is_lowered(state: State, name: str) -> bool:
     """Whether the request asks for less than the number of its resources that stay: the operator may detach one at any moment."""
-    request = state.requests.get(state.request_named.get(name, ""))
-    owned = (state.resources.rows[uid] for uid in state.resources_of_request[name])
+    request = state.fleet.request_named(name)
+    owned = (state.fleet.resources.rows[uid] for uid in state.fleet.resources_of_request[name])
     return request is not None and request.size < sum(not one.leaving for one in owned)
 
 
@@ -174,7 +174,7 @@ def mark(work: Work, resource: FabricResource, key: DeviceKey, reason: str) -> b
             pool=key[1],
             device=key[2],
             reason=reason,
-            idle_since=work.state.devices.rows[resource.uid].idle_since,
+            idle_since=work.state.lifecycle.devices.rows[resource.uid].idle_since,
         ),
         resource.uid,
     )
@@ -189,14 +189,14 @@ def ask_for_list(work: Work, uid: str, fence: Fence) -> None:
 def mark_again(work: Work, uid: str) -> None:
     """After a restart: mark a victim whose fence stands and whose mark was not written."""
     state = work.state
-    resource, fence = state.resources.rows[uid], state.fences.get(uid)
+    resource, fence = state.fleet.resources.rows[uid], state.give_back.fences.get(uid)
     if (VictimMarked.__name__, uid) in state.reissue and fence is not None and not resource.marked:
         mark(work, resource, fence.key, "it was marked before the restart")
 
 
 def due(state: State, uid: str) -> Iterator[Deadline]:
     """When a list confirms the fence of a device, and when a victim that could not go for long is let go of."""
-    fence = state.fences.get(uid)
+    fence = state.give_back.fences.get(uid)
     if fence is None or not fence.named:
         return
     if not fence.wanted:

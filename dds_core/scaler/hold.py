@@ -80,7 +80,9 @@ def _stage_of(row: Hold | None) -> str:
 
 def _to(state: State, uid: str, trigger: str, begun: Hold | None = None, **changes: Any) -> None:
     """Take the device's hold to the next stage; `begun` is a new one."""
-    HOLD.take(state.holds, uid, trigger, _stage_of, lambda row, stage: replace(row, stage=stage, **changes), begun)
+    HOLD.take(
+        state.give_back.holds, uid, trigger, _stage_of, lambda row, stage: replace(row, stage=stage, **changes), begun
+    )
 
 
 def _begun(state: State, event: HoldBegun, at: int) -> None:
@@ -93,16 +95,16 @@ def _taken(state: State, event: DeviceHeld, at: int) -> None:
 
 
 def _ended(state: State, event: HoldEnded, at: int) -> None:
-    row = state.holds.get(event.resource) or Hold(event.node, event.devices, 0, at, event.reason)
+    row = state.give_back.holds.get(event.resource) or Hold(event.node, event.devices, 0, at, event.reason)
     _to(state, event.resource, "ended", row, since=at)
     state.fired_deadlines.drop((DeadlineKind.HOLD, event.resource))
-    device = state.devices.get(event.resource)
+    device = state.lifecycle.devices.get(event.resource)
     if device is not None and device.idle_since and not event.reissued:
         state.fired_deadlines.put((LET_GO, event.resource), at)
         rounds = device.rounds + (row.stage != LOST)  # a refused step has its own pauses
         # Where no hold is possible, it leaves without one as soon as it may.
         since = at if are_possible(state, at) else device.idle_since
-        state.devices.put(event.resource, replace(device, idle_since=since, rounds=rounds))
+        state.lifecycle.devices.put(event.resource, replace(device, idle_since=since, rounds=rounds))
 
 
 FOLDS: dict[type[Event], Fold] = {HoldBegun: _begun, DeviceHeld: _taken, HoldEnded: _ended}
@@ -114,7 +116,7 @@ def list_wanted(state: State, uid: str) -> None:
 
 def listed(state: State, uid: str, started: int, at: int) -> None:
     """A list of all claims has come that began at `started`."""
-    row = state.holds.get(uid)
+    row = state.give_back.holds.get(uid)
     if row is not None and started >= settled_due(row.since):
         _to(state, uid, "listed", since=at)
 
@@ -126,17 +128,17 @@ def written(state: State, event: WriteDone, at: int) -> None:
         state.clear_alert(event.target, HOLD_REFUSED)
     elif event.action == HoldEnded.__name__:
         _to(state, event.target, "removed", since=at)
-        if not state.claims_holding[event.target]:
+        if not state.demand.claims_holding[event.target]:
             _to(state, event.target, "gone")
 
 
 def seen(state: State, uid: str, at: int) -> None:
     """Take in what is observed of the claim that holds the device."""
-    row = state.holds.get(uid)
+    row = state.give_back.holds.get(uid)
     if row is None:
         return
     _to(state, uid, "seen" if _is_whole(state, uid, row) else "missed", since=at)
-    if not state.claims_holding[uid]:
+    if not state.demand.claims_holding[uid]:
         _to(state, uid, "gone")
 
 
@@ -160,8 +162,8 @@ VOIDS = {
 
 def restarted(state: State, unseen: set[Key]) -> None:
     """After a restart, a hold that is not seen whole is given up, and may begin again."""
-    for uid, row in list(state.holds.rows.items()):
-        if row.stage == ENDED and not state.claims_holding[uid]:
+    for uid, row in list(state.give_back.holds.rows.items()):
+        if row.stage == ENDED and not state.demand.claims_holding[uid]:
             _to(state, uid, "gone")
         elif row.stage in (HOLDING, HELD) and _is_whole(state, uid, row):
             _to(state, uid, "found")
@@ -171,7 +173,7 @@ def restarted(state: State, unseen: set[Key]) -> None:
 
 
 def _is_whole(state: State, uid: str, row: Hold) -> bool:
-    claims = [state.claims.rows[claim] for claim in state.claims_holding[uid]]
+    claims = [state.demand.claims.rows[claim] for claim in state.demand.claims_holding[uid]]
     held = {one.key for claim in claims if claim.allocation is not None for one in claim.allocation.results}
     return held.issuperset(row.devices) and not any(claim.deleting for claim in claims)
 
@@ -191,12 +193,12 @@ def are_possible(state: State, at: int) -> bool:
     """Whether devices can be held. After a denial, for lack of rights or by a policy, none is for some time. After any other
     refusal only this one hold is tried again: a device that is detached without a hold may be taken meanwhile."""
     refused = state.fired_deadlines.get(UNHELD)
-    return bool(state.guards) and (refused is None or at >= refused + AFTER_REFUSAL)
+    return bool(state.settings.guards) and (refused is None or at >= refused + AFTER_REFUSAL)
 
 
 def pause_due(state: State, uid: str) -> int:
     """The instant from which a device may be held again: later each time that it was let go since it idles."""
-    let_go, life = state.fired_deadlines.get((LET_GO, uid)), state.devices.get(uid)
+    let_go, life = state.fired_deadlines.get((LET_GO, uid)), state.lifecycle.devices.get(uid)
     rounds = min(life.rounds, _MOST_PAUSES) if life is not None else 0
     return let_go + (_PAUSE << max(0, rounds - 1)) if let_go is not None else 0
 
@@ -207,7 +209,7 @@ def begin(work: Work, resource: FabricResource, faces: Sequence[DeviceKey], reas
     refusals = (state.refusals.get((step, resource.uid)) for step in _STEPS)
     if any(one is not None and work.at < one.until for one in refusals):
         return False
-    if resource.uid in state.holds or any(key in state.guarded for key in faces):
+    if resource.uid in state.give_back.holds or any(key in state.hand_over.guarded for key in faces):
         return False
     if work.at < pause_due(state, resource.uid):
         return False
@@ -238,7 +240,7 @@ def next_step(work: Work, uid: str, row: Hold, why: str) -> None:
     if row.stage in (ENDING, ENDED):
         return
     if row.stage == LOST:
-        refused, resource = _refusal(work.state, uid), work.state.resources.get(uid)
+        refused, resource = _refusal(work.state, uid), work.state.fleet.resources.get(uid)
         if refused and resource is not None:
             text = f"{resource.name} cannot be held before it leaves {row.node}, so it leaves later: {refused}"
             work.alert(uid, HOLD_REFUSED, text)
@@ -249,7 +251,7 @@ def next_step(work: Work, uid: str, row: Hold, why: str) -> None:
     elif row.stage == LISTING and not row.wanted:
         list_when_settled(work, uid, row.since)
     elif row.stage == LISTED:
-        name = work.state.resources.rows[uid].name
+        name = work.state.fleet.resources.rows[uid].name
         hold = hold_name(name)
         work.emit_once(
             DeviceHeld(resource=uid, mode=work.state.mode, hold=hold, name=name, node=row.node, devices=row.devices)
@@ -259,10 +261,15 @@ def next_step(work: Work, uid: str, row: Hold, why: str) -> None:
 def end_stray(work: Work, claim: Claim) -> None:
     """End a hold that this log does not know, such as that of a scaler whose log is lost: it would keep its device for ever. Not
     while its device is about to go."""
-    state, resource = work.state, work.state.resources.get(claim.hold)
+    state, resource = work.state, work.state.fleet.resources.get(claim.hold)
     if resource is not None and (resource.leaving or resource.marked):
         return
-    if claim.hold in state.holds or not state.live or claim.namespace != state.guards or claim.allocation is None:
+    if (
+        claim.hold in state.give_back.holds
+        or not state.live
+        or claim.namespace != state.settings.guards
+        or claim.allocation is None
+    ):
         return
     devices = tuple(one.key for one in claim.allocation.results)
     _end(work, claim.hold, claim.allocation.node, devices, "this log does not say why it is held")
@@ -270,14 +277,14 @@ def end_stray(work: Work, claim: Claim) -> None:
 
 def _end(work: Work, uid: str, node: str, devices: tuple[DeviceKey, ...], reason: str) -> None:
     state = work.state
-    hold = next((state.claims.rows[claim].name for claim in sorted(state.claims_holding[uid])), "")
-    resource = state.resources.get(uid)
+    hold = next((state.demand.claims.rows[claim].name for claim in sorted(state.demand.claims_holding[uid])), "")
+    resource = state.fleet.resources.get(uid)
     if not hold and resource is not None:
         hold = hold_name(resource.name)
     work.emit_once(
-        HoldEnded(resource=uid, mode=state.undoing_mode, hold=hold, node=node, devices=devices, reason=reason)
+        HoldEnded(resource=uid, mode=state.settings.undoing_mode, hold=hold, node=node, devices=devices, reason=reason)
     )
-    life = state.devices.get(uid)
+    life = state.lifecycle.devices.get(uid)
     if life is not None and resource is not None and life.rounds >= _TOLD_FROM:
         text = f"{resource.name} on {node} is about to go back and is let go again and again, lately because {reason}"
         work.alert(uid, HELD_IN_VAIN, f"{text}; it is tried again later each time")
@@ -285,7 +292,7 @@ def _end(work: Work, uid: str, node: str, devices: tuple[DeviceKey, ...], reason
 
 def due(state: State, uid: str) -> Iterator[Deadline]:
     """When something is to be done about the hold of a device."""
-    row = state.holds.get(uid)
+    row = state.give_back.holds.get(uid)
     if row is None:
         return
     if row.stage not in (HELD, LOST, ENDING, ENDED):

@@ -16,10 +16,10 @@ from dds_core.scaler.state import State
 def _promised_free(state: State, event: e.Reserved) -> str:
     """What is reserved for a claim that has not got it yet is neither leaving nor another claim's."""
     for one in [promise for promise in event.promises if not promise.admin]:
-        resource = state.resource_with(one.uuid, event.node) if one.uuid else None
+        resource = state.fleet.resource_with(one.uuid, event.node) if one.uuid else None
         if resource is not None and resource.leaving:
             return f"{one.identity}, which leaves its node, is promised to {event.claim}"
-        others = state.having[one.key]
+        others = state.demand.having[one.key]
         if others and event.claim not in others and not _is_shared(state, one):
             return f"{one.identity}, which {_any(others)} has, is promised to {event.claim}"
     return ""
@@ -28,10 +28,10 @@ def _promised_free(state: State, event: e.Reserved) -> str:
 def _given_unheld(state: State, event: e.HandOver | e.ExchangeBegun) -> str:
     """A claim is let to a device that it has not got yet only if no hold, and no lasting guard of another claim, keeps it."""
     for uid in event.for_claims():
-        for key in state.reservations_for[uid]:
-            for one in state.reservations.rows[key].promises:
-                guard = state.guarded.get(one.key)
-                if one.admin or uid in state.having[one.key]:
+        for key in state.hand_over.reservations_for[uid]:
+            for one in state.hand_over.reservations.rows[key].promises:
+                guard = state.hand_over.guarded.get(one.key)
+                if one.admin or uid in state.demand.having[one.key]:
                     continue
                 if state.is_held(one.key):
                     return f"{uid} is let to {one.identity}, which is held"
@@ -43,10 +43,10 @@ def _given_unheld(state: State, event: e.HandOver | e.ExchangeBegun) -> str:
 def _ready_when_told(state: State, event: e.HandOver) -> str:
     """A claim is signalled only if it is attached and, in live modes, has a reservation."""
     for signal in event.signals:
-        life = state.lives.get(signal.claim)
+        life = state.lifecycle.lives.get(signal.claim)
         if life is None or life.state != ATTACHED:
             return f"{signal.claim} is told to give way and is {life.state if life is not None else 'unknown'}"
-        if event.mode != "observe" and not state.reservations_for[signal.claim]:
+        if event.mode != "observe" and not state.hand_over.reservations_for[signal.claim]:
             return f"{signal.claim} is told to give way and nothing is promised to it"
     return ""
 
@@ -58,7 +58,7 @@ def _had_by_nobody_else(state: State, event: e.DeviceHeld | e.DevicesGiven) -> s
     else:
         keys, own = [one.key for one in event.swap.results if one.whole], event.claim
     for key in keys:
-        others = (state.having[key] | state.held_by[key]) - {own}
+        others = (state.demand.having[key] | state.demand.held_by[key]) - {own}
         if others:
             return f"{key[2]} of {key[1]} is given away and {_any(others)} has it"
     return ""
@@ -66,18 +66,22 @@ def _had_by_nobody_else(state: State, event: e.DeviceHeld | e.DevicesGiven) -> s
 
 def _chosen_is_free(state: State, event: e.VictimMarked | e.HoldBegun) -> str:
     """A device that is chosen to go is had by no claim and reserved for none."""
-    resource = state.resources.get(event.resource)
+    resource = state.fleet.resources.get(event.resource)
     return _not_free(state, resource) if resource is not None else f"{event.resource} is chosen to go and unknown"
 
 
 def _victims_are_free(state: State, event: e.DetachOrdered) -> str:
     """Victims are had by no claim and reserved for none, and are of that node and model; the size falls by their number. Without
     victims the size becomes the number of the request's resources."""
-    fits = len(state.resources_of_request[event.request]) if not event.victims else event.previous - len(event.victims)
+    fits = (
+        len(state.fleet.resources_of_request[event.request])
+        if not event.victims
+        else event.previous - len(event.victims)
+    )
     if event.size != fits or event.size < 0:
         return f"{event.request} is lowered from {event.previous} to {event.size} for {len(event.victims)}"
     for uid in event.victims:
-        resource = state.resources.get(uid)
+        resource = state.fleet.resources.get(uid)
         if resource is None or (resource.node, resource.model) != (event.node, event.model):
             return f"{uid} is to leave and is no {event.model} on {event.node}"
         why = _not_free(state, resource)
@@ -87,7 +91,7 @@ def _victims_are_free(state: State, event: e.DetachOrdered) -> str:
 
 
 def _not_free(state: State, resource: FabricResource) -> str:
-    had = {uid for key in state.names_of(resource) for uid in state.having[key]}
+    had = {uid for key in state.names_of(resource) for uid in state.demand.having[key]}
     promised = state.promised(resource.uuid) if resource.uuid else ()
     if had or promised:
         how = f"{_any(had)} has" if had else f"is promised to {_any(promised)}"
@@ -97,11 +101,11 @@ def _not_free(state: State, resource: FabricResource) -> str:
 
 def limits(state: State, node: str, model: str) -> tuple[int, int]:
     """(min, max) devices of the model on the node, as policy and labels say."""
-    policy, found = state.policy, state.node(node)
+    policy, found = state.policy, state.fleet.node(node)
     limit = policy.limits.get(f"{node}/{model}") or policy.limits.get(model) or policy.limit
-    device = next((one.device for one in state.config.models if one.model == model), "")
+    device = next((one.device for one in state.settings.config.models if one.model == model), "")
     labels = found.labels if found is not None else {}
-    low, high = (labels.get(f"{state.config.prefix}/{device}-size-{end}", "") for end in ("min", "max"))
+    low, high = (labels.get(f"{state.settings.config.prefix}/{device}-size-{end}", "") for end in ("min", "max"))
     top = int(high) if _is_number(high) else limit.max
     return min(int(low) if _is_number(low) else limit.min, top), top
 
@@ -114,7 +118,7 @@ def _within_maximum(state: State, event: e.AttachOrdered) -> str:
     """An order raises the size, and not beyond the node's maximum. Exception: a size that is raised again to keep a victim in
     use, or to what the operator has made; a lower maximum is no reason to take that away. An order that replaces a lower size not
     written yet may leave the request as it is; one that withdraws an order does not go below the request."""
-    standing = state.orders.get((event.node, event.model))
+    standing = state.fleet.orders.get((event.node, event.model))
     if event.reason == e.WITHDRAWN:
         fits = standing is not None and (event.previous or 0) <= event.size < standing.size
         return "" if fits else f"{event.request} is to have {event.size}, and nothing more is ordered"
@@ -132,8 +136,8 @@ def _within_maximum(state: State, event: e.AttachOrdered) -> str:
 def _within_minimum(state: State, event: e.DetachOrdered) -> str:
     """The node keeps its minimum, counted with devices of other requests, and of none. What its driver has not listed for long,
     or the manager cannot find, is of no use to the node and does not count."""
-    requests = [state.requests.rows[uid] for uid in state.requests_at[event.node]]
-    there = [state.resources.rows[uid] for uid in state.resources_at[event.node]]
+    requests = [state.fleet.requests.rows[uid] for uid in state.fleet.requests_at[event.node]]
+    there = [state.fleet.resources.rows[uid] for uid in state.fleet.resources_at[event.node]]
     known = {one.name for one in requests}
     others = sum(one.size for one in requests if one.model == event.model and one.name != event.request)
     others += sum(one.model == event.model and one.request not in known for one in there)
@@ -151,7 +155,7 @@ def _promised_once(state: State, identity: str) -> str:
     holders = state.promised(identity)
     if len(holders) < 2:
         return ""
-    rows = (state.reservations.get(key) if state.live else state.lives.get(key) for key in holders)
+    rows = (state.hand_over.reservations.get(key) if state.live else state.lifecycle.lives.get(key) for key in holders)
     promises = [one for row in rows if row is not None for one in row.promises if one.identity == identity]
     if len(promises) < 2 or any(_is_shared(state, one) for one in promises):
         return ""
@@ -160,41 +164,47 @@ def _promised_once(state: State, identity: str) -> str:
 
 def _life_agrees(state: State, uid: str) -> str:
     """A waiting claim is in the index of its node; a released one has no reservation, exchange or hand-over."""
-    life = state.lives.get(uid)
+    life = state.lifecycle.lives.get(uid)
     if life is None:
         return ""
     standing = life.state
-    if (uid in state.waiting_at[life.node]) is not (standing in WAITING):
+    if (uid in state.lifecycle.waiting_at[life.node]) is not (standing in WAITING):
         return f"{uid} is {standing}, which the index of those that wait on {life.node} does not say"
     if standing == RELEASED:
-        kept = [one for one in ("reservations", "exchanges", "hand_overs") if uid in getattr(state, one)]
+        kept = [one for one in ("reservations", "exchanges", "hand_overs") if uid in state.tables[one]]
         return f"{uid} has given all back and is left among {', '.join(kept)}" if kept else ""
     return ""
 
 
 def _device_agrees(state: State, uid: str) -> str:
     """An idle device is had by no claim, its clock runs, and its node's index has it; every life or fence has a resource."""
-    life, resource = state.devices.get(uid), state.resources.get(uid)
+    life, resource = state.lifecycle.devices.get(uid), state.fleet.resources.get(uid)
     if life is None or resource is None:
-        left = "its life" if life is not None else "its fence" if uid in state.fences else ""
+        left = "its life" if life is not None else "its fence" if uid in state.give_back.fences else ""
         return f"{uid} is gone and {left} is left" if left else ""
     idle = life.state == IDLE
-    if (uid in state.idle_at[life.node]) is not idle or uid not in state.resources_at[resource.node]:
+    if (uid in state.lifecycle.idle_at[life.node]) is not idle or uid not in state.fleet.resources_at[resource.node]:
         return f"{uid} is {life.state} on {life.node}, which an index of that node does not say"
     if not idle:
         return ""
-    had = [claim for key in state.names_of(resource) if key in state.having for claim in state.having[key]]
+    had = [
+        claim for key in state.names_of(resource) if key in state.demand.having for claim in state.demand.having[key]
+    ]
     if had or not life.idle_since:
         return f"{uid} idles and {f'{_any(had)} has it' if had else 'its clock stands'}"
     return ""
 
 
 def _exchange_is_whose(state: State, uid: str) -> str:
-    return f"{uid} is exchanged and unknown" if uid in state.exchanges and uid not in state.lives else ""
+    return (
+        f"{uid} is exchanged and unknown"
+        if uid in state.hand_over.exchanges and uid not in state.lifecycle.lives
+        else ""
+    )
 
 
 def _is_shared(state: State, promise: e.ReservedDevice) -> bool:
-    device = state.device(promise.key)
+    device = state.inventory.device(promise.key)
     return bool(promise.share) or (device is not None and device.shared)
 
 
@@ -221,22 +231,25 @@ INVARIANTS: Invariants[State] = Invariants(
                 e.ClaimMoved: lambda event: event.promises and [one.identity for one in event.promises],
             },
             _promised_once,
-            lambda state: [*(state.reserved_for if state.live else state.ready_for)],
+            lambda state: [*(state.hand_over.reserved_for if state.live else state.lifecycle.ready_for)],
         ),
         OfState(
-            "life-agrees", {e.ClaimMoved: lambda event: (event.claim,)}, _life_agrees, lambda state: [*state.lives]
+            "life-agrees",
+            {e.ClaimMoved: lambda event: (event.claim,)},
+            _life_agrees,
+            lambda state: [*state.lifecycle.lives],
         ),
         OfState(
             "device-agrees",
             {e.DeviceMoved: lambda event: (event.resource,)},
             _device_agrees,
-            lambda state: {*state.devices, *state.fences},
+            lambda state: {*state.lifecycle.devices, *state.give_back.fences},
         ),
         OfState(
             "exchange-is-whose",
             {e.ExchangeBegun: lambda event: event.for_claims()},
             _exchange_is_whose,
-            lambda state: [*state.exchanges],
+            lambda state: [*state.hand_over.exchanges],
         ),
     ),
 )

@@ -25,7 +25,7 @@ what it cannot begin in time fails its claim."""
 
 def in_flight_cap(state: State) -> int:
     """The most attaches under way at once: what the fabric can finish within the attach budget at its measured pace."""
-    rate = state.rates.get("")
+    rate = state.fleet.rates.get("")
     if rate is None or rate.count < 5 or rate.service <= 0:
         return ORDERS_IN_FLIGHT
     return max(1, int(state.policy.attach_budget("") / MICROSECONDS / rate.service))
@@ -36,13 +36,16 @@ def quiet_times(state: State, resource: FabricResource) -> Iterator[tuple[int, i
     carried out, and the device would have no resource. A try that is due waits for the operator's one worker: in all not longer
     than it was at work since, and at each turn for one try of each that fails. If no claim wants the model, there is time for
     more tries."""
-    rate = state.rates.get("")
+    rate = state.fleet.rates.get("")
     request = max(WHOLE_REQUEST, 2 * round(rate.service * MICROSECONDS) if rate is not None else 0)
-    wanted = any(failure.model == resource.model for failure in state.failures.rows.values())
-    look = state.looks.get(resource.uid) or Look(0)
-    since = max(state.erring.rows[resource.uid], look.erred)
-    took = 2 * sum(row.took for row in state.looks.rows.values())
-    busy, works_since = (state.counters.get(BUSY) or 0) - look.busy, state.counters.get(BUSY_SINCE) or 0
+    wanted = any(failure.model == resource.model for failure in state.failing.failures.rows.values())
+    look = state.health.looks.get(resource.uid) or Look(0)
+    since = max(state.health.erring.rows[resource.uid], look.erred)
+    took = 2 * sum(row.took for row in state.health.looks.rows.values())
+    busy, works_since = (
+        (state.lifecycle.counters.get(BUSY) or 0) - look.busy,
+        state.lifecycle.counters.get(BUSY_SINCE) or 0,
+    )
     least = since if wanted else since + _UNHURRIED
     for first, last, certain in pauses(since, request, took):
         if certain:
@@ -55,7 +58,7 @@ def quiet_times(state: State, resource: FabricResource) -> Iterator[tuple[int, i
 
 def pause_end(state: State, uid: str, at: int) -> float:
     """Until when an order that fails may be called off, if it may be `at` this instant; without end if it reports no error."""
-    if uid not in state.erring or uid not in state.resources:
+    if uid not in state.health.erring or uid not in state.fleet.resources:
         return math.inf
-    found = takewhile(lambda pause: pause[0] <= at, quiet_times(state, state.resources.rows[uid]))
+    found = takewhile(lambda pause: pause[0] <= at, quiet_times(state, state.fleet.resources.rows[uid]))
     return max((last for _, last in found), default=at)

@@ -6,8 +6,8 @@ from typing import Any
 
 from dds_core import lifecycle
 from dds_core.kit.work import Fold
-from dds_core.scaler.indexes import Tables
 from dds_core.scaler.model import Spending
+from dds_core.scaler.state import State
 
 ATTACHING = "attaching"
 IDLE = "idle"
@@ -36,7 +36,7 @@ def state_of(life: str, error: str) -> str:
 def counting(fold: Fold, field: str = "uid") -> Fold:
     """The fold of an event that may change to which state a device's time counts; `field` of the event names the resource."""
 
-    def folded(state: Tables, event: Any, at: int) -> None:
+    def folded(state: State, event: Any, at: int) -> None:
         uid = getattr(event, field)
         before = _spends(state, uid)
         fold(state, event, at)
@@ -48,15 +48,15 @@ def counting(fold: Fold, field: str = "uid") -> Fold:
     return folded
 
 
-def _spends(state: Tables, uid: str) -> tuple[str, str] | None:
+def _spends(state: State, uid: str) -> tuple[str, str] | None:
     """(state, model); None for an unknown device."""
-    device, resource = state.devices.get(uid), state.resources.get(uid)
+    device, resource = state.lifecycle.devices.get(uid), state.fleet.resources.get(uid)
     if device is None:
         return None
     return state_of(device.state, resource.error if resource is not None else ""), device.model
 
 
-def _change(state: Tables, key: tuple[str, str] | None, devices: int, at: int) -> None:
+def _change(state: State, key: tuple[str, str] | None, devices: int, at: int) -> None:
     if key is not None:
-        old = state.spending.get(key) or Spending()
-        state.spending.put(key, Spending(old.devices + devices, old.offset - devices * at))
+        old = state.lifecycle.spending.get(key) or Spending()
+        state.lifecycle.spending.put(key, Spending(old.devices + devices, old.offset - devices * at))

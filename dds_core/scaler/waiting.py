@@ -38,9 +38,9 @@ def waiting_rows(state: State) -> list[WaitingRow]:
     """Every waiting claim with a sentence that says what it waits for, longest wait first."""
     assignments = {one.claim.uid: one for node in sorted(_nodes(state)) for one in assign(state, node)}
     rows = []
-    for uid, life in state.lives.rows.items():
+    for uid, life in state.lifecycle.lives.rows.items():
         if life.state in WAITING:
-            models = tuple(dict.fromkeys(model.model for _, _, model in state.pool_results(life.allocation)))
+            models = tuple(dict.fromkeys(model.model for _, _, model in state.inventory.pool_results(life.allocation)))
             name = f"{life.namespace}/{life.name}"
             why = _why(state, life, uid, assignments.get(uid))
             rows.append(WaitingRow(name, uid, life.state, life.began, life.node, models, why))
@@ -48,11 +48,11 @@ def waiting_rows(state: State) -> list[WaitingRow]:
 
 
 def _nodes(state: State) -> set[str]:
-    return {life.node for life in state.lives.rows.values() if life.node and life.state in WAITING}
+    return {life.node for life in state.lifecycle.lives.rows.values() if life.node and life.state in WAITING}
 
 
 def _why(state: State, life: ClaimLife, uid: str, assignment: Assignment | None) -> str:
-    failure = state.failures.get(uid)
+    failure = state.failing.failures.get(uid)
     if failure is not None:
         told = (
             "the scheduler is told" if failure.signalled else "the scheduler is told after the node's label is visible"
@@ -60,7 +60,7 @@ def _why(state: State, life: ClaimLife, uid: str, assignment: Assignment | None)
         return f"failed: {failure.reason}: {failure.message}; {told}"
     if life.state == ATTACHED:
         return _why_not_bound(state, life, uid)
-    claim = state.claims.get(uid)
+    claim = state.demand.claims.get(uid)
     if claim is None or claim.allocation is None:
         return "its allocation was cleared, the scheduler chooses anew"
     if assignment is None:
@@ -69,16 +69,16 @@ def _why(state: State, life: ClaimLife, uid: str, assignment: Assignment | None)
 
 
 def _why_not_bound(state: State, life: ClaimLife, uid: str) -> str:
-    row = state.hand_overs.get(uid)
+    row = state.hand_over.hand_overs.get(uid)
     if row is not None:
         steered = ", nominated and cleared" if row.steered else ""
         return f"handed over to the scheduler for {row.node} ({row.steering}{steered})"
-    exchange, claim = state.exchanges.get(uid), state.claims.get(uid)
+    exchange, claim = state.hand_over.exchanges.get(uid), state.demand.claims.get(uid)
     if exchange is not None and exchange.stage == "left":
         return "its devices are there, the scheduler allocates it anew: its exchange ended between its two writes"
     if exchange is not None:
         return f"its devices are there, they are put into its allocation for {exchange.node} (exchange)"
-    if claim is not None and state.waits_for_devices(claim):
+    if claim is not None and state.inventory.waits_for_devices(claim):
         why = group_of(state, claim)
         return f"its devices are there, {why if isinstance(why, str) else 'its hand-over is about to begin'}"
     return "its devices are there, its pod is not bound yet"
@@ -91,14 +91,14 @@ def _steps(state: State, assignment: Assignment, node: str) -> Iterator[str]:
     if assignment.unseen:
         yield unseen_because(assignment, node)
     for _, uid in assignment.erring:
-        resource = state.resources.rows[uid]
+        resource = state.fleet.resources.rows[uid]
         yield f"{resource.name}: {resource.error}"
     for name in dict.fromkeys(assignment.missing):
-        yield _why_not_ordered(state, assignment.claim, node, state.models[name])
+        yield _why_not_ordered(state, assignment.claim, node, state.settings.models[name])
     for name in dict.fromkeys(assignment.ordered):
         yield _why_not_made(state, node, name)
     for _, uid in assignment.attaching:
-        yield _on_its_way(state, state.resources.rows[uid])
+        yield _on_its_way(state, state.fleet.resources.rows[uid])
     if assignment.sharing:
         yield "shares a device that is not ordered yet"
 
@@ -107,7 +107,7 @@ def _on_its_way(state: State, resource: FabricResource) -> str:
     """What a device that is being attached waits for."""
     says = f"{resource.name} is {resource.state or 'new'}"
     if resource.error:
-        sick = state.sick.get(resource.uid)
+        sick = state.health.sick.get(resource.uid)
         until = f" until {rfc3339(sick + TWO_CHECKS)}" if sick is not None else ""
         return f"{says} with an error that may pass, waited for{until}: {resource.error}"
     if not resource.uuid:
@@ -121,8 +121,8 @@ def _on_its_way(state: State, resource: FabricResource) -> str:
 
 def _why_not_made(state: State, node: str, model: str) -> str:
     """Why an order has not led to a resource yet."""
-    for uid in sorted(state.requests_at[node]):
-        request = state.requests.rows[uid]
+    for uid in sorted(state.fleet.requests_at[node]):
+        request = state.fleet.requests.rows[uid]
         if request.model == model:
             return f"{request.name} is {request.state or 'new'}" + (f": {request.error}" if request.error else "")
     return f"{model} is ordered"
@@ -134,21 +134,22 @@ def _why_not_ordered(state: State, claim: Claim, node: str, model: Model) -> str
 
 def _obstacles(state: State, claim: Claim, node: str, model: Model) -> Iterator[str]:
     name = model.model
-    place = state.node(node)
+    place = state.fleet.node(node)
     if not state.synced or state.stale:
         yield "the view of the cluster is not complete"
     if place is None:
         yield f"node {node} is not known"
         return
     yield from unjudged(state, node, claim, model).values()
-    if not all(place.takes(pod.tolerations) for pod in state.pods_of(claim) if not pod.node):
+    if not all(place.takes(pod.tolerations) for pod in state.demand.pods_of(claim) if not pod.node):
         yield f"{node} is cordoned, tainted or being deleted"
-    cooling = state.cooling.get((node, name))
+    cooling = state.failing.cooling.get((node, name))
     if cooling is not None:
         yield f"{name} cools down on {node} until {rfc3339(cooling.until)} after {cooling.reason}"
-    fabric = state.fabric_of.get(node, "")
-    if state.fails(fabric, name):
-        yield f"{name} cools down in fabric {fabric}, which brought none to {len(state.fabric_failed[fabric, name])} nodes"
+    fabric = state.failing.fabric_of.get(node, "")
+    if state.failing.fails(fabric, name):
+        nodes = len(state.failing.fabric_failed[fabric, name])
+        yield f"{name} cools down in fabric {fabric}, which brought none to {nodes} nodes"
     rival = conflicting_model(state, node, model, claim)
     if rival:
         yield f"{name} may not share {node} with {rival}"
@@ -161,8 +162,8 @@ def _obstacles(state: State, claim: Claim, node: str, model: Model) -> Iterator[
     free = published_free(state, node, model)
     if free is None:
         yield f"no whole pool of {name} reaches {node}"
-        if not state.pools_of_model[name] and state.units_coming >= (cap := in_flight_cap(state)):
-            yield f"{state.units_coming} attaches are under way, the most without a pool are {cap}"
+        if not state.inventory.pools_of_model[name] and state.fleet.units_coming >= (cap := in_flight_cap(state)):
+            yield f"{state.fleet.units_coming} attaches are under way, the most without a pool are {cap}"
     elif free == 0:
         yield f"the pool has no {name} left"
     if not state.live:

@@ -1,6 +1,6 @@
 """What wakes what: which claims, devices and nodes the rules look at again when a row of a table changes.
 
-`WAKES` is the one table of it. The indexes are up to date when it is read (hooks of `dds_core.scaler.indexes` keep them, and what
+`WAKES` is the one table of it. The indexes are up to date when it is read (hooks of `dds_core.scaler.rooms` keep them, and what
 a change amounts to: `regathered`, `fewer_coming`, `fabric_turned`). A pass over everything after any group finds nothing that
 these rows have not woken (`tests/support/passes.py`).
 
@@ -29,7 +29,6 @@ from dds_core.model import (
     Pod,
     TaintRule,
 )
-from dds_core.scaler.indexes import Indexes, Regathered, shape_of
 from dds_core.scaler.model import (
     DEPARTED,
     Cell,
@@ -40,8 +39,9 @@ from dds_core.scaler.model import (
     Look,
     Reservation,
 )
+from dds_core.scaler.rooms import Regathered, Rooms, shape_of
 
-Select = Callable[[Indexes, Any, Any, Any], Iterable[Any]]
+Select = Callable[[Rooms, Any, Any, Any], Iterable[Any]]
 """Of the state, a row's key, the row before and the row now (None where there is none): who is woken."""
 
 
@@ -61,103 +61,109 @@ class Wake(NamedTuple):
 # -- selectors ---------------------------------------------------------------------------------------------------------
 
 
-def itself(state: Indexes, key: str, old: Any, new: Any) -> Iterable[str]:
+def itself(state: Rooms, key: str, old: Any, new: Any) -> Iterable[str]:
     return (key,)
 
 
-def its_nodes(state: Indexes, key: Any, old: Any, new: Any) -> Iterable[str]:
+def its_nodes(state: Rooms, key: Any, old: Any, new: Any) -> Iterable[str]:
     """The nodes of the row before and now."""
     return {row.node for row in (old, new) if row is not None and row.node}
 
 
-def its_nodes_or_none(state: Indexes, key: Any, old: Any, new: Any) -> Iterable[str]:
+def its_nodes_or_none(state: Rooms, key: Any, old: Any, new: Any) -> Iterable[str]:
     """Also "": a claim without a node can only fail, and that is told there."""
     return {row.node for row in (old, new) if row is not None}
 
 
 def its_claims(
-    state: Indexes, key: Any, old: Reservation | Guarded | None, new: Reservation | Guarded | None
+    state: Rooms, key: Any, old: Reservation | Guarded | None, new: Reservation | Guarded | None
 ) -> Iterable[str]:
     return {row.claim for row in (old, new) if row is not None}
 
 
-def its_cell(state: Indexes, cell: Cell, old: Any, new: Any) -> Iterable[str]:
+def its_cell(state: Rooms, cell: Cell, old: Any, new: Any) -> Iterable[str]:
     return (cell[0],)
 
 
-def its_resources_node(state: Indexes, uid: str, old: Any, new: Any) -> Iterable[str]:
-    resource = state.resources.get(uid)
+def its_resources_node(state: Rooms, uid: str, old: Any, new: Any) -> Iterable[str]:
+    resource = state.fleet.resources.get(uid)
     return (resource.node,) if resource is not None else ()
 
 
-def all_that_err(state: Indexes, key: Any, old: Any, new: Any) -> Iterable[str]:
-    return state.erring.rows
+def all_that_err(state: Rooms, key: Any, old: Any, new: Any) -> Iterable[str]:
+    return state.health.erring.rows
 
 
-def those_returning(state: Indexes, uid: str, old: DeviceLife | None, new: DeviceLife | None) -> Iterable[str]:
-    return state.returning[uid]
+def those_returning(state: Rooms, uid: str, old: DeviceLife | None, new: DeviceLife | None) -> Iterable[str]:
+    return state.lifecycle.returning[uid]
 
 
-def erring_beside(state: Indexes, uid: str, old: Look | None, new: Look | None) -> Iterable[str]:
+def erring_beside(state: Rooms, uid: str, old: Look | None, new: Look | None) -> Iterable[str]:
     took = (old.took if old is not None else 0) != (new.took if new is not None else 0)
-    return state.erring.rows if took else ()
+    return state.health.erring.rows if took else ()
 
 
-def group_at_the_end(state: Indexes, claim: str, old: Exchange | None, new: Exchange | None) -> Iterable[str]:
+def group_at_the_end(state: Rooms, claim: str, old: Exchange | None, new: Exchange | None) -> Iterable[str]:
     return (claim, *old.group) if old is not None and new is None else (claim,)
 
 
-def given_and_taken(state: Indexes, claim: str, old: Exchange | None, new: Exchange | None) -> Iterable[str]:
+def given_and_taken(state: Rooms, claim: str, old: Exchange | None, new: Exchange | None) -> Iterable[str]:
     results = (one for row in (old, new) if row is not None for one in row.swap.results)
-    return {uid for one in results for uid in state.taken_as[one.key]}
+    return {uid for one in results for uid in state.lifecycle.taken_as[one.key]}
 
 
-def unguarded_node(state: Indexes, key: DeviceKey, old: Guarded | None, new: Guarded | None) -> Iterable[str]:
+def unguarded_node(state: Rooms, key: DeviceKey, old: Guarded | None, new: Guarded | None) -> Iterable[str]:
     return (old.node,) if old is not None and new is None and old.node else ()
 
 
-def idle_there(state: Indexes, claim: str, old: Failure | None, new: Failure | None) -> Iterable[str]:
-    return {uid for row in (old, new) if row is not None for uid in state.idle_at[row.node]}
+def idle_there(state: Rooms, claim: str, old: Failure | None, new: Failure | None) -> Iterable[str]:
+    return {uid for row in (old, new) if row is not None for uid in state.lifecycle.idle_at[row.node]}
 
 
-def nodes_of_its_fabric(state: Indexes, key: Any, old: Any, new: Any) -> Iterable[str]:
-    return state.fabric_turned
+def nodes_of_its_fabric(state: Rooms, key: Any, old: Any, new: Any) -> Iterable[str]:
+    return state.failing.fabric_turned
 
 
-def where_fewer_come(state: Indexes, key: Any, old: Any, new: Any) -> Iterable[Cell]:
-    return state.fewer_coming
+def where_fewer_come(state: Rooms, key: Any, old: Any, new: Any) -> Iterable[Cell]:
+    return state.fleet.fewer_coming
 
 
 def where_unexplained(
-    state: Indexes, uuid: str, old: tuple[str, int] | None, new: tuple[str, int] | None
+    state: Rooms, uuid: str, old: tuple[str, int] | None, new: tuple[str, int] | None
 ) -> Iterable[str]:
     return ((new or old or ("", 0))[0],)
 
 
-def where_listed(state: Indexes, key: tuple[str, str], old: int | None, new: int | None) -> Iterable[str]:
+def where_listed(state: Rooms, key: tuple[str, str], old: int | None, new: int | None) -> Iterable[str]:
     """The nodes that list a device which departed, or is named again."""
-    return {state.pools[one[:2]].node for one in state.keys_of[key[1]]} if key[0] == DEPARTED else ()
+    return (
+        {state.inventory.pools[one[:2]].node for one in state.inventory.keys_of[key[1]]} if key[0] == DEPARTED else ()
+    )
 
 
 # -- claims and pods
 
 
-def _resulted(state: Indexes, old: Claim | None, new: Claim | None) -> Iterable[Claim]:
+def _resulted(state: Rooms, old: Claim | None, new: Claim | None) -> Iterable[Claim]:
     """The claim before and now if what it is allocated has changed; holds apart."""
     stays = old is not None and new is not None and (old.allocation, old.hold) == (new.allocation, new.hold)
     return () if stays else (one for one in (old, new) if one is not None and one.allocation is not None)
 
 
-def itself_and_who_has_what_it_holds(state: Indexes, uid: str, old: Claim | None, new: Claim | None) -> Iterable[str]:
+def itself_and_who_has_what_it_holds(state: Rooms, uid: str, old: Claim | None, new: Claim | None) -> Iterable[str]:
     """The claim; of a hold, those that have its devices."""
     rows = (one for one in (old, new) if one is not None and one.hold and one.allocation is not None)
     found = {
-        one for row in rows if row.allocation for result in row.allocation.results for one in state.holders[result.key]
+        one
+        for row in rows
+        if row.allocation
+        for result in row.allocation.results
+        for one in state.demand.holders[result.key]
     }
     return {uid} | found
 
 
-def allocated_devices(state: Indexes, uid: str, old: Claim | None, new: Claim | None) -> Iterable[str]:
+def allocated_devices(state: Rooms, uid: str, old: Claim | None, new: Claim | None) -> Iterable[str]:
     found = set[str]()
     for claim in _resulted(state, old, new):
         for result in claim.allocation.results if claim.allocation is not None and not claim.hold else ():
@@ -165,109 +171,121 @@ def allocated_devices(state: Indexes, uid: str, old: Claim | None, new: Claim | 
     return found
 
 
-def allocated_nodes(state: Indexes, uid: str, old: Claim | None, new: Claim | None) -> Iterable[str]:
+def allocated_nodes(state: Rooms, uid: str, old: Claim | None, new: Claim | None) -> Iterable[str]:
     """The nodes of the allocation before and now; and that of a device which is unexplained on another node."""
     found = set[str]()
     for claim in (one for one in (old, new) if one is not None):
         if claim.allocation is not None:
-            found.add(claim.allocation.node or (state.node_of(claim) if not claim.hold else ""))
-    for claim in _resulted(state, old, new) if state.unexplained else ():
+            found.add(claim.allocation.node or (state.demand.node_of(claim) if not claim.hold else ""))
+    for claim in _resulted(state, old, new) if state.health.unexplained else ():
         results = claim.allocation.results if claim.allocation is not None and not claim.hold else ()
-        rows = (state.unexplained.get(uuid) for one in results for uuid in state.face(one.key).uuids)
+        rows = (state.health.unexplained.get(uuid) for one in results for uuid in state.inventory.face(one.key).uuids)
         found |= {row[0] for row in rows if row is not None}
     return found
 
 
-def claims_of_pod(state: Indexes, uid: str, old: Pod | None, new: Pod | None) -> Iterable[str]:
+def claims_of_pod(state: Rooms, uid: str, old: Pod | None, new: Pod | None) -> Iterable[str]:
     """The claims that the pod names before and now, and those that are reserved for it."""
     pods = [one for one in (old, new) if one is not None]
     names = ((pod.namespace, name) for pod in pods for name in (*pod.claims, pod.extended_claim) if name)
-    return state.claims_for[uid] | {claim for name in names if (claim := state.claim_named.get(name)) is not None}
+    named = (state.demand.claim_named(*name) for name in names)
+    return state.demand.claims_for[uid] | {claim for claim in named if claim is not None}
 
 
-def nominated_nodes(state: Indexes, uid: str, old: Pod | None, new: Pod | None) -> Iterable[str]:
+def nominated_nodes(state: Rooms, uid: str, old: Pod | None, new: Pod | None) -> Iterable[str]:
     return {one.nominated for one in (old, new) if one is not None and one.nominated}
 
 
 # -- nodes, slices, rules, requests, resources
 
 
-def its_name(state: Indexes, uid: str, old: Node | None, new: Node | None) -> Iterable[str]:
+def its_name(state: Rooms, uid: str, old: Node | None, new: Node | None) -> Iterable[str]:
     return {one.name for one in (old, new) if one is not None}
 
 
-def returning_there(state: Indexes, uid: str, old: Node | None, new: Node | None) -> Iterable[str]:
+def returning_there(state: Rooms, uid: str, old: Node | None, new: Node | None) -> Iterable[str]:
     names = its_name(state, uid, old, new)
-    return {claim for name in names for one in state.resources_at[name] for claim in state.returning[one]}
+    return {
+        claim for name in names for one in state.fleet.resources_at[name] for claim in state.lifecycle.returning[one]
+    }
 
 
-def _waiting(state: Indexes, pool: Regathered) -> set[str]:
+def _waiting(state: Rooms, pool: Regathered) -> set[str]:
     """The waiting claims that a change of a pool concerns: those with a device of any pool of the model if more may be available;
     else those whose own device changed."""
     before, after = pool.before, pool.after
     if before is None or after is None or shape_of(before) != shape_of(after) or after.free > before.free:
-        model = state.model_of_pool(pool.key)
-        pools = {pool.key} | state.pools_of_model[model.model] if model is not None else {pool.key}
-        found = {uid for key in pools for uid in state.claims_in_pool[key]}
+        model = state.inventory.model_of_pool(pool.key)
+        pools = {pool.key} | state.inventory.pools_of_model[model.model] if model is not None else {pool.key}
+        found = {uid for key in pools for uid in state.demand.claims_in_pool[key]}
     else:
         names = before.devices.keys() | after.devices.keys()
         changed = (name for name in names if before.devices.get(name) is not after.devices.get(name))
-        found = {uid for name in changed for uid in state.holders[(*pool.key, name)]}
-    return {uid for uid in found if (life := state.lives.get(uid)) is not None and life.state in WAITING}
+        found = {uid for name in changed for uid in state.demand.holders[(*pool.key, name)]}
+    return {uid for uid in found if (life := state.lifecycle.lives.get(uid)) is not None and life.state in WAITING}
 
 
-def _changed_pools(state: Indexes) -> list[Regathered]:
-    return [one for one in state.regathered if one.changed]
+def _changed_pools(state: Rooms) -> list[Regathered]:
+    return [one for one in state.inventory.regathered if one.changed]
 
 
-def waiting_for_pool(state: Indexes, uid: str, old: Any, new: Any) -> Iterable[str]:
+def waiting_for_pool(state: Rooms, uid: str, old: Any, new: Any) -> Iterable[str]:
     return {claim for pool in _changed_pools(state) for claim in _waiting(state, pool)}
 
 
-def faces_changed(state: Indexes, uid: str, old: Any, new: Any) -> Iterable[str]:
+def faces_changed(state: Rooms, uid: str, old: Any, new: Any) -> Iterable[str]:
     """The devices whose names have changed, and those that may have one of these names."""
     found = set[str]()
     for pool in _changed_pools(state):
-        found.update(one for uuid in pool.uuids for one in state.resources_of_uuid[uuid])
+        found.update(one for uuid in pool.uuids for one in state.fleet.resources_of_uuid[uuid])
         if pool.names_held:
-            found |= state.taken_in[pool.key]
+            found |= state.lifecycle.taken_in[pool.key]
         if pool.others:
             found.update(state.forms_at(pool.key))
     return found
 
 
-def nodes_of_pool(state: Indexes, uid: str, old: Any, new: Any) -> Iterable[str]:
+def nodes_of_pool(state: Rooms, uid: str, old: Any, new: Any) -> Iterable[str]:
     """The node that lists the pool, even if the pool is equal; those of the failed claims that wait until it is closed; and of
     the devices that leave, which have left where another node lists them."""
     found = {
-        pool.node for one in state.regathered for pool in (one.before, one.after) if pool is not None and pool.node
+        pool.node
+        for one in state.inventory.regathered
+        for pool in (one.before, one.after)
+        if pool is not None and pool.node
     }
     for one in _changed_pools(state):
-        found |= {state.failures.rows[uid].node for uid in state.failures.rows.keys() & state.claims_in_pool[one.key]}
-        named = (state.resources.rows[uid] for uuid in one.uuids for uid in state.resources_of_uuid[uuid])
+        found |= {
+            state.failing.failures.rows[uid].node
+            for uid in state.failing.failures.rows.keys() & state.demand.claims_in_pool[one.key]
+        }
+        named = (state.fleet.resources.rows[uid] for uuid in one.uuids for uid in state.fleet.resources_of_uuid[uuid])
         found |= {resource.node for resource in named if resource.leaving}
     return found
 
 
-def where_somebody_waits(state: Indexes, uid: str, old: Any, new: Any) -> Iterable[str]:
-    return state.waiting_at.keys() | state.pods_nominated.keys()
+def where_somebody_waits(state: Rooms, uid: str, old: Any, new: Any) -> Iterable[str]:
+    return state.lifecycle.waiting_at.keys() | state.demand.pods_nominated.keys()
 
 
-def where_the_rule_is_for(state: Indexes, uid: str, old: TaintRule | None, new: TaintRule | None) -> Iterable[str]:
+def where_the_rule_is_for(state: Rooms, uid: str, old: TaintRule | None, new: TaintRule | None) -> Iterable[str]:
     found = set[str]()
     for rule in (one for one in (old, new) if one is not None):
         if not (rule.driver and rule.pool):
-            found |= state.pools_at.keys()
-        elif (pool := state.pools.get((rule.driver, rule.pool))) is not None and pool.node:
+            found |= state.inventory.pools_at.keys()
+        elif (pool := state.inventory.pools.get((rule.driver, rule.pool))) is not None and pool.node:
             found.add(pool.node)
     return found
 
 
-def returning_of_request(
-    state: Indexes, uid: str, old: AttachRequest | None, new: AttachRequest | None
-) -> Iterable[str]:
+def returning_of_request(state: Rooms, uid: str, old: AttachRequest | None, new: AttachRequest | None) -> Iterable[str]:
     rows = (one for one in (old, new) if one is not None)
-    return {claim for row in rows for one in state.resources_of_request[row.name] for claim in state.returning[one]}
+    return {
+        claim
+        for row in rows
+        for one in state.fleet.resources_of_request[row.name]
+        for claim in state.lifecycle.returning[one]
+    }
 
 
 def _counted_as(one: FabricResource | None) -> tuple[object, ...]:
@@ -275,15 +293,13 @@ def _counted_as(one: FabricResource | None) -> tuple[object, ...]:
     return (one.node, one.model, one.deleting) if one is not None else ()
 
 
-def returning_siblings(
-    state: Indexes, uid: str, old: FabricResource | None, new: FabricResource | None
-) -> Iterable[str]:
+def returning_siblings(state: Rooms, uid: str, old: FabricResource | None, new: FabricResource | None) -> Iterable[str]:
     """Whether the policy keeps a device depends on how many of its model the node has."""
-    if not state.returning or _counted_as(old) == _counted_as(new):
+    if not state.lifecycle.returning or _counted_as(old) == _counted_as(new):
         return ()
-    rows, cells = state.resources.rows, {(one.node, one.model) for one in (old, new) if one is not None}
-    siblings = (one for node, model in cells for one in state.resources_at[node] if rows[one].model == model)
-    return {claim for one in siblings for claim in state.returning[one]}
+    rows, cells = state.fleet.resources.rows, {(one.node, one.model) for one in (old, new) if one is not None}
+    siblings = (one for node, model in cells for one in state.fleet.resources_at[node] if rows[one].model == model)
+    return {claim for one in siblings for claim in state.lifecycle.returning[one]}
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------
@@ -355,13 +371,13 @@ WAKES: tuple[Wake, ...] = (
 )
 
 
-def watch(state: Indexes) -> None:
+def watch(state: Rooms) -> None:
     """Let the tables of a state wake what `WAKES` says. Call it when all its indexes watch."""
     for name in dict.fromkeys(one.table for one in WAKES):
         _watch(state, name, [one for one in WAKES if one.table == name])
 
 
-def _watch(state: Indexes, name: str, wakes: list[Wake]) -> None:
+def _watch(state: Rooms, name: str, wakes: list[Wake]) -> None:
     claims = [(one.claims, one.their_nodes) for one in wakes if one.claims is not None]
     devices = [one.devices for one in wakes if one.devices is not None]
     nodes = [one.nodes for one in wakes if one.nodes is not None]
@@ -381,4 +397,4 @@ def _watch(state: Indexes, name: str, wakes: list[Wake]) -> None:
         for select in freed:
             dirty.freed.update(select(state, key, old, new))
 
-    getattr(state, name).watch(changed)
+    state.tables[name].watch(changed)

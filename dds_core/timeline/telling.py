@@ -240,7 +240,7 @@ class Known:
     def begin(self, state: Any) -> None:
         """Begin in the middle of a log, such as where an archive was cut off: the state holds everything before."""
         for table in self.tables:
-            for row in getattr(state, table).rows.values():
+            for row in state.tables[table].rows.values():
                 self._keep(row)
 
     def _learnt(self, fact: Event) -> Pair:

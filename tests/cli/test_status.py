@@ -221,7 +221,7 @@ def test_what_is_no_log(tmp_path: Path) -> None:
 
 
 def test_why_a_claim_waits_in_mode_observe() -> None:
-    state = at_first("burst", lambda p: "Pending" in {life.state for life in p.lives.rows.values()})
+    state = at_first("burst", lambda p: "Pending" in {life.state for life in p.lifecycle.lives.rows.values()})
     assert {row.why for row in waiting_rows(state)} <= {
         "mode observe: dds orders no A100 40G",
         "mode observe: dds orders no H100 80G",
@@ -232,8 +232,8 @@ def test_why_a_claim_waits_in_mode_observe() -> None:
 
 
 def test_an_order_of_ours_and_one_of_somebody_else() -> None:
-    state = at_first("burst", lambda p: bool(p.orders.rows), "detach")
-    ((node, model), order) = next(iter(state.orders.rows.items()))
+    state = at_first("burst", lambda p: bool(p.fleet.orders.rows), "detach")
+    ((node, model), order) = next(iter(state.fleet.orders.rows.items()))
     row = next(row for row in waiting_rows(state) if row.node == node)
     assert row.why == f"{model} is ordered"
     said = status_data(_head(), state, 20)
@@ -241,21 +241,21 @@ def test_an_order_of_ours_and_one_of_somebody_else() -> None:
         {"node": node, "model": model, "request": order.request, "size": order.size, "since": order.since}
     ]
     assert said["attaches_under_way"] == 1
-    state = at_first("attach_failure", lambda p: bool(p.requests.rows))
+    state = at_first("attach_failure", lambda p: bool(p.fleet.requests.rows))
     assert waiting_rows(state)[0].why.startswith("composability-")
 
 
 def test_the_words_of_the_fabric() -> None:
-    state = at_first("attach_failure", lambda p: any(r.error for r in p.resources.rows.values()))
+    state = at_first("attach_failure", lambda p: any(r.error for r in p.fleet.resources.rows.values()))
     row = waiting(state, "default/unlucky")
-    resource = next(iter(state.resources.rows.values()))
+    resource = next(iter(state.fleet.resources.rows.values()))
     assert row.why == f"{resource.name}: {resource.error}"
 
 
 def test_a_claim_that_was_failed_and_the_cool_down() -> None:
-    state = at_first("node_limit", lambda p: bool(p.failures.rows) and bool(p.cooling.rows), "attach")
-    uid, failure = next(iter(state.failures.rows.items()))
-    life = state.lives.rows[uid]
+    state = at_first("node_limit", lambda p: bool(p.failing.failures.rows) and bool(p.failing.cooling.rows), "attach")
+    uid, failure = next(iter(state.failing.failures.rows.items()))
+    life = state.lifecycle.lives.rows[uid]
     said = status_data(_head(), state, 20)
     if life.state in ("Pending", ATTACHING):
         assert waiting(state, f"{life.namespace}/{life.name}").why.startswith(f"failed: {failure.reason}: ")
@@ -263,7 +263,7 @@ def test_a_claim_that_was_failed_and_the_cool_down() -> None:
 
 
 def test_hand_overs() -> None:
-    state = at_first("burst", lambda p: bool(p.hand_overs.rows), "detach")
+    state = at_first("burst", lambda p: bool(p.hand_over.hand_overs.rows), "detach")
     said = status_data(_head(), state, 20)["hand_overs"]
     row = waiting(state, said[0]["claim"])
     assert row.state == ATTACHED
@@ -272,10 +272,10 @@ def test_hand_overs() -> None:
 
 
 def test_what_is_wrong_is_said() -> None:
-    state = at_first("burst", lambda p: bool(p.orders.rows) and bool(p.resources.rows), "detach")
-    (node, model), order = next(iter(state.orders.rows.items()))
-    claim = next(iter(state.lives.rows))
-    resource = next(iter(state.resources.rows.values()))
+    state = at_first("burst", lambda p: bool(p.fleet.orders.rows) and bool(p.fleet.resources.rows), "detach")
+    (node, model), order = next(iter(state.fleet.orders.rows.items()))
+    claim = next(iter(state.lifecycle.lives.rows))
+    resource = next(iter(state.fleet.resources.rows.values()))
     now = state.now
     apply(state, CoolDown(node=node, model=model, mode="detach", until=now + 60_000_000, reason="Late"), now)
     apply(state, WriteRefused("1", "AttachOrdered", order.request, 403, "Forbidden"), now)
@@ -284,7 +284,7 @@ def test_what_is_wrong_is_said() -> None:
     apply(state, _marked(resource.uid, resource.name, node, model), now)
     apply(state, Stale("resourceslices", 90), now)
     said = status_data(_head(), state, 20)
-    life = state.lives.rows[claim]
+    life = state.lifecycle.lives.rows[claim]
     name = f"{life.namespace}/{life.name}"
     assert said["stale"] == ["resourceslices"]
     assert said["cool_downs"] == [{"node": node, "model": model, "until": now + 60_000_000, "reason": "Late"}]
@@ -297,7 +297,7 @@ def test_what_is_wrong_is_said() -> None:
 
 
 def test_a_table_has_so_many_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    state = at_first("first_attach", lambda p: bool(p.config.models))
+    state = at_first("first_attach", lambda p: bool(p.settings.config.models))
     for number in range(5):
         apply(state, Rejected("ResourceClaim", f"c{number}", "n", "spec", "is odd"), state.now)
     show_status(status_data(_head(), state, 2), state.now, 2)
@@ -307,17 +307,17 @@ def test_a_table_has_so_many_rows(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_cluster_without_models_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    state = at_first("first_attach", lambda p: bool(p.config.models))
-    apply(state, ConfigGone(state.config.uid), state.now)
+    state = at_first("first_attach", lambda p: bool(p.settings.config.models))
+    apply(state, ConfigGone(state.settings.config.uid), state.now)
     show_status(status_data(_head(), state, 20), state.now, 20)
     assert "the ConfigMap of the fabric is not there: no device is known as ours" in capsys.readouterr().out
 
 
 def test_what_keeps_an_order_back_is_said_before_the_mode() -> None:
-    state = at_first("burst", lambda p: "Pending" in {life.state for life in p.lives.rows.values()})
+    state = at_first("burst", lambda p: "Pending" in {life.state for life in p.lifecycle.lives.rows.values()})
     row = waiting_rows(state)[0]
     apply(state, CoolDown(node=row.node, model=row.models[0], mode="attach", until=0, reason="Late"), state.now)
-    node = state.node(row.node)
+    node = state.fleet.node(row.node)
     assert node is not None
     cordoned = difference(node, replace(node, unschedulable=True))
     assert cordoned is not None
@@ -339,7 +339,7 @@ def test_a_fabric_that_fails_and_a_closed_pool_are_said() -> None:
         apply(
             world.state, CoolDown(f"node{i}", A100.model, "attach", world.now + 60_000_000, "AttachFailed"), world.now
         )
-    pool = world.state.slices.rows[f"pool-{A100.device}-fabric1"]
+    pool = world.state.inventory.slices.rows[f"pool-{A100.device}-fabric1"]
     closed = {name: replace(device, taints=(Taint("t", "", "NoSchedule"),)) for name, device in pool.devices.items()}
     world.update(pool, devices=closed)
     world.waits("train", "node2")

@@ -99,12 +99,11 @@ class Case:
     def state(self) -> State:
         state = State()
         state.policy = POLICIES[self.live]
-        state.configs.put("config", CONFIG)
-        state.nodes.put("node", Node("node", NODE))
+        state.settings.configs.put("config", CONFIG)
+        state.fleet.nodes.put("node", Node("node", NODE))
         for name, rows in self.tables.items():
-            table: Any = getattr(state, name)
             for key, row in rows.items():
-                table.put(key, row)
+                state.tables[name].put(key, row)
         return state
 
     def __str__(self) -> str:
@@ -333,9 +332,9 @@ class Maker:
             key = self.pick(keys)
             assert state is not None
             resource, result = state.resource_of(key), self._result(key)
-            if state.face(key).part or (self.devices[key].shared and not result.share):
+            if state.inventory.face(key).part or (self.devices[key].shared and not result.share):
                 continue  # what we never promise
-            uuid = resource.uuid if resource is not None else state.face(key).uuid
+            uuid = resource.uuid if resource is not None else state.inventory.face(key).uuid
             promise = ReservedDevice(0, uuid, *key, "r0", result.share, result.consumed)
             uid = f"o{number}"
             if self.case.live:

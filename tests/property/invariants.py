@@ -6,9 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from dds_core.engine import Step
-from dds_core.kit.state import Index
+from dds_core.kit.state import Index, rooms_of
 from dds_core.kit.work import FAULTS
 from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE
+from dds_core.model import Config
 from dds_core.scaler import events as e
 from dds_core.scaler.component import Engine
 from dds_core.scaler.deadlines import DeadlineQueue, deadlines
@@ -29,20 +30,26 @@ _DEVICE_ROWS = {(row.trigger, row.source, row.target) for row in DEVICE_TABLE}
 MEMOS = ("limits", "reach", "spoken_for")
 """What was found out once: other rules may ask for more of it, or for less."""
 
-_INDEXES = (
-    *(n for n, v in vars(State()).items() if isinstance(v, (Index, dict)) and n not in MEMOS and not n.startswith("_")),
-    *("drivers", "config", "mode", "live", "under_way", "units_coming"),
-)
+_OF_STATE = ("alerts_of", "rejections_of", "named", "mode", "live")
+_NO_INDEXES = (*MEMOS, "fewer_coming", "fabric_turned")
 
 
 def intents(state: State) -> dict[str, dict[Any, Any]]:
-    return {name: dict(getattr(state, name).rows) for name in INTENTS}
+    return {name: dict(state.tables[name].rows) for name in INTENTS}
 
 
 def indexes(state: State) -> dict[str, Any]:
     """Every index, as plain data."""
-    found = {name: getattr(state, name) for name in _INDEXES}
+    found = {name: getattr(state, name) for name in _OF_STATE}
+    for room in rooms_of(State):
+        parts = vars(getattr(state, room)) if room else {}
+        found |= {name: one for name, one in parts.items() if _is_index(name, one)}
     return {name: _plain(value) for name, value in found.items()}
+
+
+def _is_index(name: str, value: Any) -> bool:
+    is_one = isinstance(value, dict | set | frozenset | Config) or name in ("prioritized", "units_coming")
+    return is_one and not (name.startswith("_") or name in _NO_INDEXES)
 
 
 def _plain(value: Any) -> Any:
@@ -79,10 +86,10 @@ def check_rebuilt(engine: Engine) -> None:
     kept, built = indexes(state), indexes(again)
     different = {name: (kept[name], built[name]) for name in kept if kept[name] != built[name]}
     assert not different, f"kept and rebuilt indexes differ: {different}"
-    for cell, limits in state.limits.items():
+    for cell, limits in state.fleet.limits.items():
         assert limits == limits_of(state, *cell), f"the limits kept of {cell} are old"
-    for key, model in state._pool_models.items():
-        assert model == model_of_pool(state.config, *key), f"the model kept of pool {key} is old"
+    for key, model in state.inventory._pool_models.items():
+        assert model == model_of_pool(state.settings.config, *key), f"the model kept of pool {key} is old"
     due = {(one.kind, one.of): one.due for one in deadlines(state)}
     assert isinstance(engine.deadline_queue, DeadlineQueue)
     kept_due = engine.deadline_queue._due
@@ -110,8 +117,8 @@ def _nothing_folded_in_observe(state: State, step: Step, before: dict[str, dict[
     """What a decision of mode observe would put is not there; facts and transitions may only take away."""
     if state.mode == "observe":
         for name in INTENTS:
-            added = getattr(state, name).rows.keys() - before[name].keys()
+            added = state.tables[name].rows.keys() - before[name].keys()
             assert not added, f"{name} of {added} in mode observe, after {step.fact}"
     for decision in step.decisions:
         undoes = isinstance(decision, e.HoldEnded | e.GuardLifted | e.ExchangeEnded)
-        assert getattr(decision, "mode", state.mode) == (state.undoing_mode if undoes else state.mode)
+        assert getattr(decision, "mode", state.mode) == (state.settings.undoing_mode if undoes else state.mode)

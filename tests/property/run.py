@@ -108,8 +108,8 @@ class Run:
         step = self.engine.feed(fact, at)
         self.steps.append(step)
         self.streams.add(fact.subject)
-        self.streams.update(node.name for node in self.state.nodes.rows.values())
-        self.streams.update(self.state.keys_of)  # a fact about a slice is about its devices
+        self.streams.update(node.name for node in self.state.fleet.nodes.rows.values())
+        self.streams.update(self.state.inventory.keys_of)  # a fact about a slice is about its devices
         self._follow(step)
         self.outbox += [
             one for one in step.decisions if isinstance(one, WRITTEN) and getattr(one, "mode", "") != "observe"

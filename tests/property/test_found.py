@@ -123,7 +123,7 @@ def test_a_device_that_is_online_before_it_is_listed_is_no_reason_for_another() 
         run.move(Move(verb))
     ordered = [one for step in run.steps for one in step.decisions if isinstance(one, e.AttachOrdered)]
     assert [one.size for one in ordered] == [1]
-    assert [life.state for life in run.state.lives.rows.values()] == ["Attached"]
+    assert [life.state for life in run.state.lifecycle.lives.rows.values()] == ["Attached"]
 
 
 def test_observe_repeats_nothing_that_was_ordered_in_a_live_mode() -> None:
@@ -171,11 +171,11 @@ def test_nothing_is_reserved_for_a_pod_that_is_gone() -> None:
     run = Run("attach")
     opening = [Move("local device"), Move("claim", 4), Move("pod", 0, 0, 1), Move("allocate from the pool")]
     run.play(opening)
-    assert list(run.state.reservations) == ["pod:pod0"]
+    assert list(run.state.hand_over.reservations) == ["pod:pod0"]
     run.move(Move("pod gone"))
-    assert "pod:pod0" not in run.state.reservations
+    assert "pod:pod0" not in run.state.hand_over.reservations
     run.move(Move("claim gone"))
-    assert not run.state.reservations.rows
+    assert not run.state.hand_over.reservations.rows
 
 
 def test_a_claim_is_looked_at_when_the_pod_that_it_is_reserved_for_changes() -> None:
@@ -184,7 +184,7 @@ def test_a_claim_is_looked_at_when_the_pod_that_it_is_reserved_for_changes() -> 
     run.play([Move("claim"), Move("pod", 0, 1, 1), Move("allocate from the pool"), Move("consumers")])
     run.move(Move("condition"))  # that for which the scheduler waits
     run.move(Move("bind"))
-    assert [life.state for life in run.state.lives.rows.values()] == ["Bound"]
+    assert [life.state for life in run.state.lifecycle.lives.rows.values()] == ["Bound"]
 
 
 def test_a_device_that_the_minimum_keeps_is_not_marked_for_a_claim_elsewhere_again_and_again() -> None:
@@ -220,7 +220,7 @@ def test_an_exchange_that_a_second_pod_makes_impossible_ends_in_the_same_hand_ov
     for restarted in (False, True):
         run = Run("attach", 5)
         run.play(opening)
-        assert [row.stage for row in run.state.exchanges.rows.values()] == ["listing"]
+        assert [row.stage for row in run.state.hand_over.exchanges.rows.values()] == ["listing"]
         if restarted:
             run.restart()
             run.feed(e.Synced())

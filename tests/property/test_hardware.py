@@ -72,7 +72,7 @@ class Fleet:
 
     def list(self, *, complete: bool = True) -> None:
         """The driver lists all that is still there, in one slice; one of two when it is not complete."""
-        there = [gpu for gpu in GPUS if gpu in self.world.state.resources]
+        there = [gpu for gpu in GPUS if gpu in self.world.state.fleet.resources]
         devices = {name: device for gpu in there for name, device in self.faces(gpu).items()}
         self.serial += 1
         own = Slice(OWN, OWN, GPU, "node0", node="node0")
@@ -82,16 +82,16 @@ class Fleet:
     def _partition(self, which: int, how: int) -> None:
         gpu = GPUS[which % 2]
         in_use = any(gpu == other for other, _ in self.held.values())  # what is in use cannot be partitioned anew
-        if gpu in self.world.state.resources and not in_use:
+        if gpu in self.world.state.fleet.resources and not in_use:
             self.parts[gpu] = how
             self.list()
 
     def _take(self, which: int, how: int) -> None:
         """The scheduler gives somebody a name that is listed and free, unless it is fenced."""
-        fenced = {fence.key[2] for fence in self.world.state.fences.rows.values()}
+        fenced = {fence.key[2] for fence in self.world.state.give_back.fences.rows.values()}
         taken = {name for _, name in self.held.values()} | fenced
         gpu = GPUS[which % 2]
-        there = self.names(gpu) if gpu in self.world.state.resources else []
+        there = self.names(gpu) if gpu in self.world.state.fleet.resources else []
         free = [name for name in there if name not in taken and self.is_listed(name)]
         if free:
             self.serial += 1
@@ -100,7 +100,7 @@ class Fleet:
             self.world.holds(claim, "node0", self.held[claim][1])
 
     def is_listed(self, name: str) -> bool:
-        pool = self.world.state.pools.get((GPU, "node0"))
+        pool = self.world.state.inventory.pools.get((GPU, "node0"))
         return pool is not None and pool.usable and name in pool.devices
 
     def _release(self, which: int, how: int) -> None:
@@ -110,8 +110,8 @@ class Fleet:
             self.world.finish(claim)
 
     def _hide(self, which: int, how: int) -> None:
-        if OWN in self.world.state.slices:
-            self.world.gone(self.world.state.slices.rows[OWN])
+        if OWN in self.world.state.inventory.slices:
+            self.world.gone(self.world.state.inventory.slices.rows[OWN])
 
     def _half(self, which: int, how: int) -> None:
         self.list(complete=False)

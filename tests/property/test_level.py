@@ -272,14 +272,14 @@ def outcome(told: list[e.Event], *, scarce: bool = False) -> tuple[Any, ...]:
     state = engine.state
     objects = {kind: state.table(kind).rows for kind in get_args(Observed)}
     vague = {"Pending": "waits", "Attaching": "waits"} if scarce else {}
-    lives = state.lives.rows.items()
+    lives = state.lifecycle.lives.rows.items()
     states = Counter((life.node, _cell(state, uid), vague.get(life.state, life.state)) for uid, life in lives)
-    devices = {uid: (life.state, life.key) for uid, life in state.devices.rows.items()}
+    devices = {uid: (life.state, life.key) for uid, life in state.lifecycle.devices.rows.items()}
     return objects, states, devices, _decided_now(state)
 
 
 def _cell(state: State, uid: str) -> str:
-    allocation = state.lives.rows[uid].allocation
+    allocation = state.lifecycle.lives.rows[uid].allocation
     return ", ".join(f"{r.driver}/{r.pool}" for r in allocation.results) if allocation is not None else ""
 
 
@@ -370,9 +370,9 @@ def _nothing_missed(run: Run) -> None:
     assert moved == []
     new = [one for one in step.decisions if not one.reissued]
     new = [one for one in new if not (isinstance(one, e.DetachOrdered) and not one.victims)]
-    exchanging = {row.pod for row in run.state.exchanges.rows.values()}
+    exchanging = {row.pod for row in run.state.hand_over.exchanges.rows.values()}
     new = [one for one in new if not (isinstance(one, e.HandOver) and one.pod in exchanging and one.why)]
-    void = run.state.orders.rows.keys() - engine.state.orders.rows.keys()
+    void = run.state.fleet.orders.rows.keys() - engine.state.fleet.orders.rows.keys()
     if not void and (run.state.live or not any(invariants.intents(run.state).values())):
         assert new == [], "a restart decides something new"
     before, after = dump(run.state), dump(engine.state)
@@ -391,7 +391,7 @@ def _follows(one: e.Transition, again: set[str]) -> bool:
 
 
 def _promises(state: State) -> dict[str, Any]:
-    return {key: row.promises for key, row in state.reservations.rows.items()}
+    return {key: row.promises for key, row in state.hand_over.reservations.rows.items()}
 
 
 def _something_missed(run: Run, missed: list[Move]) -> None:
@@ -405,12 +405,12 @@ def _something_missed(run: Run, missed: list[Move]) -> None:
         engine.feed(fact, run.now)
     engine.feed(e.Synced(), run.now)
     old, new = run.state, engine.state
-    for key, row in old.reservations.rows.items():
-        claim = new.claims.get(row.claim)
-        same = claim is not None and claim == old.claims.get(row.claim)
+    for key, row in old.hand_over.reservations.rows.items():
+        claim = new.demand.claims.get(row.claim)
+        same = claim is not None and claim == old.demand.claims.get(row.claim)
         promised = {promise.uuid for promise in row.promises}
         if same and new.live and not _touched(known, cluster):
-            kept = new.reservations.get(key)
+            kept = new.hand_over.reservations.get(key)
             assert kept is not None and {p.uuid for p in kept.promises} == promised, (
                 f"the promise to {key} was not kept"
             )

@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dds_core.engine import Step
-from dds_core.kit.state import Table, tables_of
+from dds_core.kit.state import scalars_of
 from dds_core.kit.work import FAULTS
 from dds_core.model import AttachRequest, Claim, Config, Device, FabricResource, Node, Pod, Slice
 from dds_core.scaler import events as e
 from dds_core.scaler.component import Engine
 from dds_core.scaler.deadlines import KINDS
 from dds_core.scaler.invariants import INVARIANTS
-from dds_core.scaler.state import State
+from dds_core.scaler.state import ORDER, State
 from tests.property import actors
 from tests.property.cluster import A100, NODES, NVIDIA, PREFIX, SECOND, START, Cluster, Kind
 from tests.property.places import VERBS as PLACES
@@ -88,23 +88,23 @@ class Tiny(Cluster):
 
 # -- the core, taken apart and put together ----------------------------------------------------------------------------
 
-_TABLES = tuple(tables_of(State))
-_SCALARS = (*State.scalars, "stale")
+_SCALARS = scalars_of(State)
 
 
 def _parts(state: State) -> dict[str, Any]:
-    parts: dict[str, Any] = {name: dict(getattr(state, name).rows) for name in _TABLES}
-    return parts | {name: getattr(state, name) for name in State.scalars} | {"stale": frozenset(state.stale)}
+    parts: dict[str, Any] = {name: dict(table.rows) for name, table in state.tables.items()}
+    scalars = {name: getattr(one.owner(state), name) for name, one in _SCALARS.items()}
+    return parts | scalars | {"stale": frozenset(state.stale)}
 
 
 def _engine(parts: dict[str, Any], policy: Any) -> Engine:
     state = State()
     state.policy = policy
-    for name in State.scalars:
-        setattr(state, name, parts[name])
+    for name, one in _SCALARS.items():
+        setattr(one.owner(state), name, parts[name])
     state.stale = set(parts["stale"])
-    for name in ("configs", *_TABLES):
-        table: Table[Any, Any] = getattr(state, name)
+    for name in ("configs", *ORDER):
+        table = state.tables[name]
         for key, row in parts[name].items():
             if key not in table:
                 table.put(key, row)
@@ -403,7 +403,7 @@ def _places(world: World) -> int:
 def _is_between(world: World, name: str) -> bool:
     """Whether a claim is between the two writes of an exchange: its pod waits on."""
     claim = world.cluster.named(Claim, name)
-    row = world.engine.state.exchanges.get(claim.uid) if claim is not None else None
+    row = world.engine.state.hand_over.exchanges.get(claim.uid) if claim is not None else None
     return (
         claim is not None and claim.allocation is None and row is not None and row.stage != "left" and row.clear_begun
     )
@@ -640,4 +640,4 @@ def _is_clean(world: World) -> bool:
     if any(request.size for request in cluster.all(AttachRequest)):
         return False
     tables = ("reservations", "orders", "hand_overs", "exchanges", "guarded", "failures", "cooling", "holds", "fences")
-    return not any(getattr(state, name).rows for name in tables)
+    return not any(state.tables[name].rows for name in tables)

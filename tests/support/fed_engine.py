@@ -90,18 +90,18 @@ class FedEngine:
 
     def state_of(self, claim: str) -> str:
         """The state of the claim; "" when it has no life (any more)."""
-        life = self.state.lives.get(self.uid(claim))
+        life = self.state.lifecycle.lives.get(self.uid(claim))
         return life.state if life is not None else ""
 
     def uid(self, claim: str) -> str:
         """The uid of the claim, also of one that was deleted."""
         namespace, _, plain = claim.rpartition("/")
-        found = self.state.claim_named.get((namespace or "default", plain))
+        found = self.state.demand.claim_named(namespace or "default", plain)
         return found or f"uid-{namespace or 'default'}-{plain}"
 
     def device(self, resource: str) -> str:
         """The state of the resource's device; "" when it is gone."""
-        life = self.state.devices.get(resource)
+        life = self.state.lifecycle.devices.get(resource)
         return life.state if life is not None else ""
 
     def decided_at(self, decision: e.Decision) -> float:
@@ -141,5 +141,8 @@ class FedEngine:
 
     def reserved(self, claim: str) -> list[str]:
         """The UUIDs that are promised to the claim."""
-        rows = (self.state.reservations.rows[key] for key in self.state.reservations_for[self.uid(claim)])
+        rows = (
+            self.state.hand_over.reservations.rows[key]
+            for key in self.state.hand_over.reservations_for[self.uid(claim)]
+        )
         return [promise.uuid for row in rows for promise in row.promises]

@@ -110,7 +110,7 @@ class World(FedEngine):
 
     def node(self, name: str, *, fabric: int = 1, labels: Mapping[str, str] = {}, **fields: Any) -> None:
         """A node of a fabric whose pools are open to it."""
-        known = {f"{self.prefix}/{model.device}": "true" for model in self.state.config.models}
+        known = {f"{self.prefix}/{model.device}": "true" for model in self.state.settings.config.models}
         found = {f"{self.prefix}/fabric": str(fabric), **known, **labels}
         self.observe(Node(f"node-{name}", name, labels=found, **fields))
 
@@ -140,7 +140,7 @@ class World(FedEngine):
     ) -> None:
         """The vendor's driver lists a device in the node's own slice; `more` are attributes beside those of its model."""
         uid = f"local-{node}-{model.driver}"
-        known = self.state.slices.get(uid)
+        known = self.state.inventory.slices.get(uid)
         one = known or Slice(uid, f"{node}-{model.driver}", model.driver, node, 0, 1, node=node)
         attribute = self.state.policy.driver_of(model.driver).uuid_attribute
         attributes: dict[str, str | int | bool] = {**model.attributes, attribute: uuid, **more}
@@ -148,7 +148,7 @@ class World(FedEngine):
         self.update(one, devices=devices, generation=one.generation + 1)
 
     def unplug(self, node: str, name: str, driver: str = GPU) -> None:
-        one = self.state.slices.rows[f"local-{node}-{driver}"]
+        one = self.state.inventory.slices.rows[f"local-{node}-{driver}"]
         rest = {key: device for key, device in one.devices.items() if key != name}
         self.update(one, devices=rest, generation=one.generation + 1)
 
@@ -172,7 +172,7 @@ class World(FedEngine):
         """A pending pod that refers to these claims (also to those it referred to before)."""
         namespace, _, plain = name.rpartition("/")
         namespace = namespace or "default"
-        known = self.state.pods.get(f"pod-{namespace}-{plain}")
+        known = self.state.demand.pods.get(f"pod-{namespace}-{plain}")
         one = known or Pod(f"pod-{namespace}-{plain}", namespace, plain, phase="Pending", scheduler="default-scheduler")
         self.update(one, claims=(*one.claims, *claims), **fields)
 
@@ -194,7 +194,7 @@ class World(FedEngine):
         """Requests that these results satisfy: of the class of the model that a pool device is of, else of any device."""
         found: dict[str, ClaimRequest] = {}
         for result in results:
-            model = self.state.model_of_result(result)
+            model = self.state.inventory.model_of_result(result)
             before = found.get(result.request)
             count = before.alternatives[0].count + 1 if before is not None else 1
             name = model.device if model is not None and result.binding else "gpu"
@@ -239,7 +239,7 @@ class World(FedEngine):
     def bind(self, pod: str, node: str = "") -> None:
         """The pod has a node (that of its claims) and runs."""
         one = self.get(Pod, pod)
-        places = [claim.allocation.node for claim in self.state.claims_of(one) if claim.allocation is not None]
+        places = [claim.allocation.node for claim in self.state.demand.claims_of(one) if claim.allocation is not None]
         self.update(one, node=node or places[0], phase="Running", nominated="", waiting="")
 
     def finish(self, *names: str) -> None:
@@ -250,7 +250,7 @@ class World(FedEngine):
             self.gone(self.get(Claim, name))
 
     def _consumers(self, claim: Claim) -> tuple[Consumer, ...]:
-        return tuple(Consumer(pod.uid, pod.name) for pod in self.state.pods_of(claim)[:1])
+        return tuple(Consumer(pod.uid, pod.name) for pod in self.state.demand.pods_of(claim)[:1])
 
     def _results(self, claim: Claim, node: str, wants: Iterable[tuple[Model, int] | Result]) -> list[Result]:
         labels = self.get(Node, node).labels
@@ -262,9 +262,9 @@ class World(FedEngine):
             model, count = want
             pool = f"{model.device}-fabric{labels[f'{self.prefix}/fabric']}"
             taken = {r.key for r in results}
-            for name, device in self.state.pools[model.driver, pool].devices.items():
+            for name, device in self.state.inventory.pools[model.driver, pool].devices.items():
                 result = Result(f"r{len(results)}", model.driver, pool, name, device.binding, device.failure)
-                held = self.state.holders[result.key] - {claim.uid}
+                held = self.state.demand.holders[result.key] - {claim.uid}
                 if count and result.key not in taken and not held:
                     results.append(result)
                     count -= 1
@@ -281,7 +281,7 @@ class World(FedEngine):
 
     def resource(self, name: str, node: str, model: Model = A100, **fields: Any) -> None:
         """A ComposableResource as the operator makes it, or with these fields changed. Its uid is its name."""
-        known = self.state.resources.get(name)
+        known = self.state.fleet.resources.get(name)
         if known is not None:
             self.update(known, **fields)
         else:
@@ -316,11 +316,11 @@ class World(FedEngine):
                 one = AttachRequest(
                     f"request-{name}", name, "", labels, type=decision.type, model=decision.model, node=node
                 )
-                known = self.state.requests.rows[uid] if uid else one
+                known = self.state.fleet.requests.rows[uid] if uid else one
                 if size:
                     self.update(known, size=max(known.size, size))
             case e.DetachOrdered(uid=uid, size=size):
-                self.update(self.state.requests.rows[uid], size=size)
+                self.update(self.state.fleet.requests.rows[uid], size=size)
             case e.NodeLabelled(node=name, labels=changed):
                 self.relabel(name, changed)
             case e.HandOver(signals=signals):
@@ -329,11 +329,11 @@ class World(FedEngine):
             case e.FailureSignalled(signal=signal):
                 self._apply(signal)
             case e.Steered(pod=pod, node=name, claims=claims):
-                self.update(self.state.pods.rows[pod], nominated=name)
+                self.update(self.state.demand.pods.rows[pod], nominated=name)
                 for uid in claims:
-                    self.update(self.state.claims.rows[uid], allocation=None, consumers=(), conditions=())
+                    self.update(self.state.demand.claims.rows[uid], allocation=None, consumers=(), conditions=())
             case e.VictimMarked(resource=uid) | e.VictimUnmarked(resource=uid):
-                self.update(self.state.resources.rows[uid], marked=isinstance(decision, e.VictimMarked))
+                self.update(self.state.fleet.resources.rows[uid], marked=isinstance(decision, e.VictimMarked))
             case e.ExchangeBegun() | e.GuardLifted() | e.HoldBegun():
                 self.done(decision)
             case e.DeviceHeld(resource=uid, node=name, devices=keys):
@@ -341,17 +341,19 @@ class World(FedEngine):
                 self.observe(Claim(f"hold-{uid}", "dds", decision.hold, allocation=allocation, hold=uid))
                 self.done(decision)
             case e.HoldEnded(resource=uid):
-                for claim in [self.state.claims.rows[one] for one in sorted(self.state.claims_holding[uid])]:
+                for claim in [
+                    self.state.demand.claims.rows[one] for one in sorted(self.state.demand.claims_holding[uid])
+                ]:
                     self.update(claim, allocation=None)
                     self.gone(claim)
                 self.done(decision)
             case e.AllocationCleared(claim=uid):
                 cleared = {"allocation": None, "consumers": (), "conditions": (), "told": (), "config": ""}
-                self.update(self.state.claims.rows[uid], **cleared)
+                self.update(self.state.demand.claims.rows[uid], **cleared)
                 self.done(decision, version=f"{self.now}")
             case e.DevicesGiven(claim=uid, node=name, swap=swap):
                 allocation = Allocation(swap.results, name, timestamp=swap.timestamp)
-                claim = self.state.claims.rows[uid]
+                claim = self.state.demand.claims.rows[uid]
                 self.update(claim, allocation=allocation, consumers=swap.consumers, config=swap.config)
                 self.done(decision)
             case e.ClaimsListWanted(resource=uid):
@@ -375,27 +377,27 @@ class World(FedEngine):
             Condition(one.driver, one.pool, one.device, one.condition, "True", one.share, one.reason)
             for one in signal.entries
         )
-        self.update(self.state.claims.rows[signal.claim], conditions=told)
+        self.update(self.state.demand.claims.rows[signal.claim], conditions=told)
 
     def make(self) -> None:
         """Play the operator up to its orders: every request has as many resources as its size, the new ones attaching."""
-        for request in list(self.state.requests.rows.values()):
-            model = self.state.model(request.model)
+        for request in list(self.state.fleet.requests.rows.values()):
+            model = self.state.settings.model(request.model)
             assert model is not None
-            for place in range(len(self.state.resources_of_request[request.name]), request.size):
+            for place in range(len(self.state.fleet.resources_of_request[request.name]), request.size):
                 name = f"{request.name}-{place}-{self._number()}"
                 self.resource(name, request.node, model, request=request.name, state="Attaching")
 
     def operate(self) -> int:
         """Play the operator and the fabric: every request gets its devices, marked ones go; how many requests changed."""
-        unlike = [r for r in self.state.requests.rows.values() if r.acted_size != r.size or r.state != "Running"]
+        unlike = [r for r in self.state.fleet.requests.rows.values() if r.acted_size != r.size or r.state != "Running"]
         for request in unlike:
-            made = sorted(self.state.resources_of_request[request.name])
+            made = sorted(self.state.fleet.resources_of_request[request.name])
             for place in range(len(made), request.size):
-                model = self.state.model(request.model)
+                model = self.state.settings.model(request.model)
                 assert model is not None
                 self.online(f"{request.name}-{place}-{self._number()}", request.node, model, request=request.name)
-            leaving = sorted(made, key=lambda uid: not self.state.resources.rows[uid].marked)
+            leaving = sorted(made, key=lambda uid: not self.state.fleet.resources.rows[uid].marked)
             for uid in leaving[: max(0, len(made) - request.size)]:
                 self.take_away(uid)
             self.update(request, state="Running", acted_size=request.size)
@@ -403,9 +405,9 @@ class World(FedEngine):
 
     def take_away(self, name: str) -> None:
         """The device leaves its node, then its slice, then its resource is gone."""
-        one = self.state.resources.rows[name]
+        one = self.state.fleet.resources.rows[name]
         self.update(one, state="Detaching", deleting=True)
-        for driver, pool, device in sorted(self.state.keys_of[one.uuid]):
+        for driver, pool, device in sorted(self.state.inventory.keys_of[one.uuid]):
             self.unplug(pool, device, driver)
         self.gone(one)
 

@@ -43,7 +43,7 @@ class Naming(Known):
     """What is known of objects, read in the tables of the component's state instead of folded once more."""
 
     def look(self, state: Any) -> None:
-        self.objects = ChainMap(*(getattr(state, table).rows for table in self.tables))
+        self.objects = ChainMap(*(state.tables[table].rows for table in self.tables))
 
     def name(self, uid: str) -> str:
         row = self.objects.get(uid)
@@ -158,7 +158,7 @@ class _Names(Naming):
         return str(kept.get("claim") or kept.get("device") or uid)
 
     def called(self, uid: str) -> str:
-        return self.name(uid) if uid not in self.state.resources else str(self.device_fields(uid)["device"])
+        return self.name(uid) if uid not in self.state.fleet.resources else str(self.device_fields(uid)["device"])
 
     def keep(self, move: Event) -> None:
         with suppress(Exception):  # a missing name must not stop the process
@@ -169,9 +169,9 @@ class _Names(Naming):
 
     def remember(self) -> None:
         """Remember all names: objects deleted while no process ran leave the state before their line is logged."""
-        for uid in self.state.lives.rows:
+        for uid in self.state.lifecycle.lives.rows:
             self.claim_fields(uid)
-        for uid in self.state.resources.rows:
+        for uid in self.state.fleet.resources.rows:
             self.device_fields(uid)
 
     def let_go(self, one: Row) -> None:
@@ -181,11 +181,11 @@ class _Names(Naming):
 
     def _ended(self, event: Transition) -> bool:
         if isinstance(event, e.ClaimMoved):
-            return event.target == RELEASED and event.claim not in self.state.lives
+            return event.target == RELEASED and event.claim not in self.state.lifecycle.lives
         return isinstance(event, e.DeviceMoved) and event.target == GONE
 
     def claim_fields(self, uid: str) -> Fields:
-        claim, life = self.state.claims.get(uid), self.state.lives.get(uid)
+        claim, life = self.state.demand.claims.get(uid), self.state.lifecycle.lives.get(uid)
         known = claim if claim is not None else life if life is not None and life.name else None
         if known is not None:
             node = life.node if life is not None else ""
@@ -193,7 +193,7 @@ class _Names(Naming):
         return dict(self._kept.get(uid) or {"claim": uid})
 
     def device_fields(self, uid: str) -> Fields:
-        row = self.state.resources.get(uid)
+        row = self.state.fleet.resources.get(uid)
         if row is not None:
             before = str(self._kept.get(uid, {}).get("device", ""))
             name = row.uuid or (before if before != row.name else "") or row.name

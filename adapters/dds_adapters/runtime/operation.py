@@ -172,11 +172,11 @@ class ScalerOperation(Operation[State]):
         )
 
     def seen(self, state: State) -> str:
-        claims, nodes, requests = state.claims.rows, state.nodes.rows, state.requests.rows
+        claims, nodes, requests = state.demand.claims.rows, state.fleet.nodes.rows, state.fleet.requests.rows
         return f"{len(claims)} claims, {len(nodes)} nodes, {len(requests)} requests"
 
     def configured_mode(self, state: State) -> str:
-        return state.config.mode
+        return state.settings.config.mode
 
 
 def sources_of(process: Process[Any]) -> Sources:

@@ -18,7 +18,10 @@ def preflight(state: State, where: str, namespace: str) -> list[DdsError]:
     """What a scaler lacks. `where` is the API server's address, `namespace` that of the ConfigMap."""
     nothing = "no device is known as one of a fabric and nothing is attached"
     found = _of_config(
-        bool(state.config.uid), bool(state.config.models), f"{where} ConfigMap {namespace}/{NAME}", nothing
+        bool(state.settings.config.uid),
+        bool(state.settings.config.models),
+        f"{where} ConfigMap {namespace}/{NAME}",
+        nothing,
     )
     bare = _without_conditions(state)
     if bare:
@@ -55,6 +58,10 @@ def _of_config(there: bool, models: bool, where: str, nothing: str) -> list[DdsE
 
 def _without_conditions(state: State) -> str:
     """The first published slice of a pool of dds without binding conditions, because the API server dropped them; "" for none."""
-    pools = (one for one in state.slices.rows.values() if model_of_pool(state.config, one.driver, one.pool) is not None)
+    pools = (
+        one
+        for one in state.inventory.slices.rows.values()
+        if model_of_pool(state.settings.config, one.driver, one.pool) is not None
+    )
     bare = (one.name for one in pools if one.devices and not any(device.binding for device in one.devices.values()))
     return min(bare, default="")

@@ -47,16 +47,16 @@ class PodQuestions:
 
     def before(self, fact: Event, state: State) -> None:
         """Call before a fact is folded."""
-        if isinstance(fact, ClaimGone) and (claim := state.claims.get(fact.uid)) is not None:
+        if isinstance(fact, ClaimGone) and (claim := state.demand.claims.get(fact.uid)) is not None:
             self._naming[fact.uid] = [pod.uid for pod in _pods_naming(state, claim)]
 
     def at_start(self, state: State) -> list[Task]:
         """Tasks for the pods that may have changed while no process ran: known pods that have a node and no reservation, and
         unknown pods for which a claim is reserved."""
         self._naming.clear()
-        absent = [pod for pod in state.pods.rows.values() if pod.node and not _reserves(state, pod)]
+        absent = [pod for pod in state.demand.pods.rows.values() if pod.node and not _reserves(state, pod)]
         asked = [self._ask(pod.namespace, pod.name, pod.uid) for pod in absent]
-        for claim in state.claims.rows.values():
+        for claim in state.demand.claims.rows.values():
             asked.extend(self._strangers(state, claim))
         return [task for task in asked if task is not None]
 
@@ -71,7 +71,7 @@ class PodQuestions:
         consumers: object = fact.changes.consumers
         if consumers is UNSET:
             return []
-        claim = state.claims.get(fact.uid)
+        claim = state.demand.claims.get(fact.uid)
         if claim is None:
             return []
         gone = (pod for pod in _pods_naming(state, claim) if pod.node and not _reserves(state, pod))
@@ -81,13 +81,13 @@ class PodQuestions:
 
     def _without_claims(self, fact: ObjectGone, state: State) -> None:
         for uid in self._naming.pop(fact.uid, ()):
-            pod = state.pods.get(uid)
-            if pod is not None and pod.node and not state.claims_of(pod) and self._outlet is not None:
+            pod = state.demand.pods.get(uid)
+            if pod is not None and pod.node and not state.demand.claims_of(pod) and self._outlet is not None:
                 tell_gone(pod.namespace, pod.name, pod.uid, self._outlet)
 
     def _strangers(self, state: State, claim: Claim) -> Iterator[Task | None]:
         for consumer in claim.consumers:
-            if consumer.resource == "pods" and consumer.uid not in state.pods:
+            if consumer.resource == "pods" and consumer.uid not in state.demand.pods:
                 yield self._ask(claim.namespace, consumer.name, consumer.uid)
 
     def _ask(self, namespace: str, name: str, uid: str) -> Task | None:
@@ -99,12 +99,12 @@ class PodQuestions:
 
 
 def _pods_naming(state: State, claim: Claim) -> Iterable[Pod]:
-    uids = state.pods_naming[(claim.namespace, claim.name)]
-    return [pod for uid in sorted(uids) if (pod := state.pods.get(uid)) is not None]
+    uids = state.demand.pods_naming[(claim.namespace, claim.name)]
+    return [pod for uid in sorted(uids) if (pod := state.demand.pods.get(uid)) is not None]
 
 
 def _reserves(state: State, pod: Pod) -> bool:
-    return any(consumer.uid == pod.uid for claim in state.claims_of(pod) for consumer in claim.consumers)
+    return any(consumer.uid == pod.uid for claim in state.demand.claims_of(pod) for consumer in claim.consumers)
 
 
 class Heard(NamedTuple):

@@ -18,10 +18,10 @@ from dds_core.scaler.state import State
 
 def _policy(state: State, event: e.PolicyChanged, at: int) -> None:
     before, state.policy = state.policy, read_policy(event.policy)
-    for name in list(state.timeouts):  # the scheduler's own setting may be new too
+    for name in list(state.lifecycle.timeouts):  # the scheduler's own setting may be new too
         said, says = (one.scheduler_of(name).binding_timeout_seconds for one in (before, state.policy))
         if said != says:
-            state.timeouts.drop(name)
+            state.lifecycle.timeouts.drop(name)
     if not state.policy.learns_idle or before.longest_idle != state.policy.longest_idle:
         reuse.forget(state)
     state.rebuild()
@@ -29,16 +29,20 @@ def _policy(state: State, event: e.PolicyChanged, at: int) -> None:
 
 
 def _capabilities(state: State, event: e.Capabilities, at: int) -> None:
-    changed = (state.guards, state.unanswered) != (event.guards, event.unanswered)
+    changed = (state.settings.guards, state.settings.unanswered) != (event.guards, event.unanswered)
     state.dirty.everything = changed or state.dirty.everything
     state.release_is(event.version)
-    state.guards, state.unguarded, state.unanswered = event.guards, event.unguarded, event.unanswered
+    state.settings.guards, state.settings.unguarded, state.settings.unanswered = (
+        event.guards,
+        event.unguarded,
+        event.unanswered,
+    )
 
 
 def _synced(state: State, event: e.Synced, at: int) -> None:
     if FIXED not in state.fired_deadlines:
         note_fixed(state, at)
-    state.counters.drop(UNANSWERED)
+    state.lifecycle.counters.drop(UNANSWERED)
     kit.synced(state, at, void_unseen)
     state.dirty.everything = True
 
@@ -71,7 +75,7 @@ def _deadline(state: State, event: e.DeadlinePassed, at: int) -> None:
             | DeadlineKind.CALL_OFF
         ):
             state.touch_device(event.of)
-        case DeadlineKind.SETTLE if event.of in state.holds:
+        case DeadlineKind.SETTLE if event.of in state.give_back.holds:
             state.touch_device(event.of)
         case DeadlineKind.COOLING:
             state.dirty.nodes.add(event.of.partition("/")[0])
@@ -85,15 +89,17 @@ def _deadline(state: State, event: e.DeadlinePassed, at: int) -> None:
         case DeadlineKind.DETACHES | DeadlineKind.PREWARM:
             state.dirty.everything = True
         case DeadlineKind.PUBLISHER:
-            failure = state.failures.get(event.of)
+            failure = state.failing.failures.get(event.of)
             if failure is not None:
                 state.dirty.nodes.add(failure.node)
         case DeadlineKind.RESERVATION:
             state.dirty.claims.add(event.of)
-            state.dirty.nodes |= {state.reservations.rows[key].node for key in state.reservations_for[event.of]}
+            state.dirty.nodes |= {
+                state.hand_over.reservations.rows[key].node for key in state.hand_over.reservations_for[event.of]
+            }
         case _:
             state.dirty.claims.add(event.of)
-            life = state.lives.get(event.of)
+            life = state.lifecycle.lives.get(event.of)
             if life is not None and life.node:
                 state.dirty.nodes.add(life.node)
 

@@ -35,7 +35,7 @@ from dds_core.scaler.state import State
 
 def note_ordered(state: State, node: str, at: int) -> None:
     """From now on a device of the node that no resource names may be one of the operator's."""
-    known = node in state.node_named or not state.synced
+    known = state.fleet.node(node) is not None or not state.synced
     if node and known and (ORDERED, node) not in state.fired_deadlines:
         state.fired_deadlines.put((ORDERED, node), at)
 
@@ -43,44 +43,44 @@ def note_ordered(state: State, node: str, at: int) -> None:
 def _attach_ordered(state: State, event: e.AttachOrdered, at: int) -> None:
     more = max(0, event.size - (event.previous or 0))
     if not event.size:  # taken back before there was a request
-        state.orders.drop((event.node, event.model))
+        state.fleet.orders.drop((event.node, event.model))
         return
-    state.orders.put((event.node, event.model), Order(event.request, event.size, at, more))
+    state.fleet.orders.put((event.node, event.model), Order(event.request, event.size, at, more))
     note_ordered(state, event.node, at)
     for uid in event.claims if event.reason == "demand" else ():
-        life = state.lives.get(uid)
+        life = state.lifecycle.lives.get(uid)
         if life is not None and not (event.reissued and event.model in life.ordered):
-            state.lives.put(uid, replace(life, ordered=(*life.ordered, event.model)))
+            state.lifecycle.lives.put(uid, replace(life, ordered=(*life.ordered, event.model)))
     if event.reason == "prewarm":
         state.fired_deadlines.put((DeadlineKind.PREWARM, ""), at)
 
 
 def _detach_ordered(state: State, event: e.DetachOrdered, at: int) -> None:
-    state.orders.put((event.node, event.model), Order(event.request, event.size, at))
+    state.fleet.orders.put((event.node, event.model), Order(event.request, event.size, at))
     fence.ordered(state, event, at)
 
 
 def order_met(state: State, request: AttachRequest) -> None:
     """The order is fulfilled when the request has the size that was ordered last."""
     cell = (request.node, request.model)
-    order = state.orders.get(cell)
+    order = state.fleet.orders.get(cell)
     if order is not None and order.request == request.name and order.size == request.size:
-        state.orders.drop(cell)
+        state.fleet.orders.drop(cell)
 
 
 def _forget_fruitless_order(state: State, request: AttachRequest) -> None:
     """The size was raised again without having been lowered: the request is larger, and would never show this order's size."""
     cell = (request.node, request.model)
-    order = state.orders.get(cell)
-    lowered = any(row.ordered for row in state.fences.rows.values() if row.request == request.name)
+    order = state.fleet.orders.get(cell)
+    lowered = any(row.ordered for row in state.give_back.fences.rows.values() if row.request == request.name)
     if order is not None and order.request == request.name and order.size < request.size and not lowered:
-        state.orders.drop(cell)
+        state.fleet.orders.drop(cell)
 
 
 def _order_void(state: State, request: str) -> None:
-    for cell, order in list(state.orders.rows.items()):
+    for cell, order in list(state.fleet.orders.rows.items()):
         if order.request == request:
-            state.orders.drop(cell)
+            state.fleet.orders.drop(cell)
 
 
 def _lowering_void(state: State, request: str) -> None:
@@ -92,8 +92,8 @@ _ORDERS = (e.AttachOrdered.__name__, e.DetachOrdered.__name__)
 
 
 def _orders_unseen(state: State, unseen: set[Key]) -> None:
-    for cell in list(state.orders):
-        state.orders.drop(cell)
+    for cell in list(state.fleet.orders):
+        state.fleet.orders.drop(cell)
         unseen |= {(action, "/".join(cell)) for action in _ORDERS}
 
 
@@ -103,59 +103,65 @@ def _orders_unseen(state: State, unseen: set[Key]) -> None:
 def _reserved(state: State, event: e.Reserved, at: int) -> None:
     key = f"pod:{event.pod}" if event.pod else event.claim
     if event.pod:
-        state.reservations.drop(event.claim)  # made before the pod was seen
-    state.reservations.put(key, Reservation(event.claim, event.node, event.attempt, event.promises, at, event.pod))
+        state.hand_over.reservations.drop(event.claim)  # made before the pod was seen
+    state.hand_over.reservations.put(
+        key, Reservation(event.claim, event.node, event.attempt, event.promises, at, event.pod)
+    )
 
 
 def _reservation_dropped(state: State, event: e.ReservationDropped, at: int) -> None:
-    for key in sorted(state.reservations_for[event.claim]):  # also the pod's, whose claim may be gone
-        state.reservations.drop(key)
+    for key in sorted(state.hand_over.reservations_for[event.claim]):  # also the pod's, whose claim may be gone
+        state.hand_over.reservations.drop(key)
 
 
 def _hand_over(state: State, event: e.HandOver, at: int) -> None:
     for signal in event.signals:
         uid = signal.claim
-        life = state.lives.get(uid)
-        state.hand_overs.put(uid, HandOverRow(event.pod, event.node, event.steering, life.attempt if life else 0, at))
+        life = state.lifecycle.lives.get(uid)
+        state.hand_over.hand_overs.put(
+            uid, HandOverRow(event.pod, event.node, event.steering, life.attempt if life else 0, at)
+        )
         for key in (uid, f"pod:{event.pod}"):
-            row = state.reservations.get(key)
+            row = state.hand_over.reservations.get(key)
             if row is not None:
-                state.reservations.put(key, replace(row, signalled=at))
-    state.counters.put(f"hand-over/{event.steering}", (state.counters.get(f"hand-over/{event.steering}") or 0) + 1)
+                state.hand_over.reservations.put(key, replace(row, signalled=at))
+    state.lifecycle.counters.put(
+        f"hand-over/{event.steering}", (state.lifecycle.counters.get(f"hand-over/{event.steering}") or 0) + 1
+    )
 
 
 def _hand_over_void(state: State, claim: str) -> None:
     """No claim of the group was signalled: one write has the signals of all."""
-    first = state.hand_overs.get(claim)
+    first = state.hand_over.hand_overs.get(claim)
     together = [claim]
     if first is not None:
-        rows = state.hand_overs.rows.items()
+        rows = state.hand_over.hand_overs.rows.items()
         together = [uid for uid, row in rows if (row.pod, row.node, row.since) == (first.pod, first.node, first.since)]
     for uid in together:
-        state.hand_overs.drop(uid)
+        state.hand_over.hand_overs.drop(uid)
         state.dirty.claims.add(uid)
 
 
 def _steered(state: State, event: e.Steered, at: int) -> None:
     for uid in event.claims:
-        row = state.hand_overs.get(uid)
+        row = state.hand_over.hand_overs.get(uid)
         if row is not None:
-            state.hand_overs.put(uid, replace(row, steered=True))
+            state.hand_over.hand_overs.put(uid, replace(row, steered=True))
 
 
 def _steering_void(state: State, pod: str) -> None:
-    for uid, row in list(state.hand_overs.rows.items()):
+    for uid, row in list(state.hand_over.hand_overs.rows.items()):
         if row.pod == pod:
-            state.hand_overs.put(uid, replace(row, steered=False))
+            state.hand_over.hand_overs.put(uid, replace(row, steered=False))
 
 
 def _hand_overs_unseen(state: State, unseen: set[Key]) -> None:
-    for uid, row in list(state.hand_overs.rows.items()):
-        if not state.has_true_condition(uid, RESCHEDULE):
-            state.hand_overs.drop(uid)
+    for uid, row in list(state.hand_over.hand_overs.rows.items()):
+        if not state.demand.has_true_condition(uid, RESCHEDULE):
+            state.hand_over.hand_overs.drop(uid)
             unseen.add((e.HandOver.__name__, uid))
         elif row.steered:
-            state.hand_overs.put(uid, replace(row, steered=False))
+            state.hand_over.hand_overs.put(uid, replace(row, steered=False))
             unseen.add((e.Steered.__name__, row.pod))
 
 
@@ -173,32 +179,34 @@ _BLOCKS_ALL_FOR_A_WHILE = {
 
 
 def _claim_failed(state: State, event: e.ClaimFailed, at: int) -> None:
-    state.failures.put(event.claim, Failure(event.attempt, event.reason, event.message, event.node, event.model, at))
-    life = state.lives.get(event.claim)
+    state.failing.failures.put(
+        event.claim, Failure(event.attempt, event.reason, event.message, event.node, event.model, at)
+    )
+    life = state.lifecycle.lives.get(event.claim)
     if life is not None and event.device and event.device not in life.unsuited:
         life = replace(life, unsuited=(*life.unsuited, event.device))
     if life is not None and event.basis:
         life = replace(life, verdict=(event.basis, event.message))
-    if life is not None and life != state.lives.get(event.claim):
-        state.lives.put(event.claim, life)
+    if life is not None and life != state.lifecycle.lives.get(event.claim):
+        state.lifecycle.lives.put(event.claim, life)
 
 
 def _failure_signalled(state: State, event: e.FailureSignalled, at: int) -> None:
-    failure = state.failures.get(event.claim)
+    failure = state.failing.failures.get(event.claim)
     if failure is not None:
-        state.failures.put(event.claim, replace(failure, signalled=True, on=event.signal.claim))
+        state.failing.failures.put(event.claim, replace(failure, signalled=True, on=event.signal.claim))
 
 
 def _failure_void(state: State, claim: str) -> None:
-    failure = state.failures.get(claim)
+    failure = state.failing.failures.get(claim)
     if failure is not None:
-        state.failures.put(claim, replace(failure, signalled=False))
+        state.failing.failures.put(claim, replace(failure, signalled=False))
 
 
 def _failures_unseen(state: State, unseen: set[Key]) -> None:
-    for uid, row in list(state.failures.rows.items()):
-        if row.signalled and not state.has_true_condition(row.on, FAILED_CONDITION):
-            state.failures.put(uid, replace(row, signalled=False))
+    for uid, row in list(state.failing.failures.rows.items()):
+        if row.signalled and not state.demand.has_true_condition(row.on, FAILED_CONDITION):
+            state.failing.failures.put(uid, replace(row, signalled=False))
             unseen.add((e.FailureSignalled.__name__, uid))
 
 
@@ -207,13 +215,13 @@ def _failures_unseen(state: State, unseen: set[Key]) -> None:
 
 def _cool_down(state: State, event: e.CoolDown, at: int) -> None:
     row = Cooling(event.until, event.reason, event.times, event.alone, event.needs)
-    state.cooling.put((event.node, event.model), row)
+    state.failing.cooling.put((event.node, event.model), row)
     if not row.of_fabric:
-        state.cooled.put((event.node, event.model), row)
+        state.failing.cooled.put((event.node, event.model), row)
 
 
 def _cool_down_over(state: State, event: e.CoolDownOver, at: int) -> None:
-    state.cooling.drop((event.node, event.model))
+    state.failing.cooling.drop((event.node, event.model))
     state.fired_deadlines.drop((DeadlineKind.COOLING, f"{event.node}/{event.model}"))
 
 
@@ -238,14 +246,14 @@ def _labels_unseen(state: State, unseen: set[Key]) -> None:
 
 def _victim_marked(state: State, event: e.VictimMarked, at: int) -> None:
     fence.marked(state, event, at)
-    state.unmarked.drop(event.resource)
+    state.give_back.unmarked.drop(event.resource)
     if event.device:
         reuse.count_detach(state, event.resource, at)
 
 
 def _mark_void(state: State, resource: str) -> None:
     fence.mark_refused(state, resource)
-    if resource not in state.fences:
+    if resource not in state.give_back.fences:
         hold.give_up(state, resource)
     state.touch_device(resource)
 
@@ -255,17 +263,17 @@ def _victim_unmarked(state: State, event: e.VictimUnmarked, at: int) -> None:
     hold.give_up(state, event.resource)
     state.fired_deadlines.drop((DeadlineKind.FENCE, event.resource))
     state.fired_deadlines.drop((DeadlineKind.STUCK, event.resource))
-    state.unmarked.put(event.resource, at)
+    state.give_back.unmarked.put(event.resource, at)
     state.touch_device(event.resource)
 
 
 def _unmark_void(state: State, resource: str) -> None:
-    if resource in state.unmarked:
-        state.unmarked.put(resource, 0)
+    if resource in state.give_back.unmarked:
+        state.give_back.unmarked.put(resource, 0)
 
 
 def _claims_list_wanted(state: State, event: e.ClaimsListWanted, at: int) -> None:
-    if event.resource in state.fences:
+    if event.resource in state.give_back.fences:
         fence.list_wanted(state, event.resource)
     else:
         hold.list_wanted(state, event.resource)
@@ -284,7 +292,7 @@ def void_unseen(state: State, at: int) -> set[Key]:
     _failures_unseen(state, unseen)
     _labels_unseen(state, unseen)
     fence.restarted(state, unseen, at)
-    unseen |= {(e.VictimUnmarked.__name__, uid) for uid in state.unmarked}
+    unseen |= {(e.VictimUnmarked.__name__, uid) for uid in state.give_back.unmarked}
     hold.restarted(state, unseen)
     return unseen
 
@@ -311,7 +319,7 @@ def _write_done(state: State, event: e.WriteDone, at: int) -> None:
     kit.write_done(state, event)
     exchange.written(state, event, at)
     hold.written(state, event, at)
-    request = state.requests.get(state.request_named.get(event.target, ""))
+    request = state.fleet.request_named(event.target)
     if request is not None and event.action in _ORDERS:
         order_met(state, request)
         _forget_fruitless_order(state, request)
@@ -320,7 +328,7 @@ def _write_done(state: State, event: e.WriteDone, at: int) -> None:
 def _write_failed(state: State, event: e.WriteRefused | e.WriteObsolete, at: int) -> None:
     """The intent is void; what follows from that is decided after a pause."""
     before = state.refusals.get((event.action, event.target))
-    ordered = (cell for cell, order in state.orders.rows.items() if order.request == event.target)
+    ordered = (cell for cell, order in state.fleet.orders.rows.items() if order.request == event.target)
     kit.try_later(state, event, at, next(ordered, (before.node, before.model) if before is not None else ("", "")))
     if isinstance(event, e.WriteRefused) and event.code in _BLOCKS_ALL_FOR_A_WHILE.get(event.action, ("", ()))[1]:
         state.fired_deadlines.put(_BLOCKS_ALL_FOR_A_WHILE[event.action][0], at)
@@ -335,8 +343,8 @@ def _write_failed(state: State, event: e.WriteRefused | e.WriteObsolete, at: int
 def _superseded(state: State, event: e.Superseded, at: int) -> None:
     """A newer decision carries the intent now. If that raises a request instead of lowering it, the victims go later. If it
     lowers it too, the size of this one was seen before."""
-    request = state.requests.get(state.request_named.get(event.target, ""))
-    order = state.orders.get((request.node, request.model)) if request is not None else None
+    request = state.fleet.request_named(event.target)
+    order = state.fleet.orders.get((request.node, request.model)) if request is not None else None
     lowers = request is not None and order is not None and order.size < request.size
     if event.action == e.DetachOrdered.__name__ and not lowers:
         fence.voided(state, event.target)

@@ -40,31 +40,33 @@ def _claim_moved(state: State, event: e.ClaimMoved, at: int) -> None:
         raise IllegalTransition(
             f"claim {event.claim}: {event.trigger} does not take {event.source or 'New'} to {event.target}"
         )
-    old = state.lives.get(event.claim)
+    old = state.lifecycle.lives.get(event.claim)
     source = old.state if old is not None else ""
     if source != event.source:
         raise IllegalTransition(
             f"claim {event.claim}: {event.trigger} starts from {event.source or 'New'} but the claim is {source or 'New'}"
         )
-    claim = state.claims.get(event.claim)
+    claim = state.demand.claims.get(event.claim)
     if event.landed:
-        state.counters.put(f"landed/{event.landed}", (state.counters.get(f"landed/{event.landed}") or 0) + 1)
+        state.lifecycle.counters.put(
+            f"landed/{event.landed}", (state.lifecycle.counters.get(f"landed/{event.landed}") or 0) + 1
+        )
     if event.trigger == "reservation_lost" and old is not None:
         _learn_timeout(state, claim, old, at)
     life = _next_life(state, event, old, claim, at)
-    state.lives.put(event.claim, life)
+    state.lifecycle.lives.put(event.claim, life)
     if old is not None and old.promises and not life.promises:
         _restart_idle_clocks(state, old, at)
     if event.trigger in ("cleared", "released"):
         _may_be_taken(state, event.claim, at)
     if event.trigger in ("allocated_pool", "allocated_local", "pod_bound", "released", "failed"):
-        state.hand_overs.drop(event.claim)
-        if event.claim in state.exchanges:
+        state.hand_over.hand_overs.drop(event.claim)
+        if event.claim in state.hand_over.exchanges:
             exchange.done(state, event.claim)
         if not _made_again(state, event, claim):
             _drop_reservation(state, event.claim)
     if event.trigger in ("allocated_pool", "allocated_local", "released"):
-        state.failures.drop(event.claim)
+        state.failing.failures.drop(event.claim)
     if event.trigger == "reserved":
         _must_be_told_again(state, event.claim)
     if event.source == ATTACHING != event.target:
@@ -77,7 +79,7 @@ def _claim_moved(state: State, event: e.ClaimMoved, at: int) -> None:
 
 
 def forget_claim(state: State, uid: str) -> None:
-    state.lives.drop(uid)
+    state.lifecycle.lives.drop(uid)
     for name in _WITH_CLAIM:
         state.last_emitted.drop((name, uid))
     for kind in (
@@ -95,24 +97,24 @@ def forget_claim(state: State, uid: str) -> None:
 
 def _must_be_told_again(state: State, uid: str) -> None:
     """A pod is about to wait for a claim that failed, but the claim with the signal was cleared: signal the failure again."""
-    failure = state.failures.get(uid)
-    if failure is not None and failure.signalled and not state.has_true_condition(failure.on, FAILED_CONDITION):
-        state.failures.put(uid, replace(failure, signalled=False))
+    failure = state.failing.failures.get(uid)
+    if failure is not None and failure.signalled and not state.demand.has_true_condition(failure.on, FAILED_CONDITION):
+        state.failing.failures.put(uid, replace(failure, signalled=False))
 
 
 def _may_be_taken(state: State, claim: str, at: int) -> None:
     """A signalled claim was cleared: only from now on can it take what was handed over to it, and the time for that begins."""
-    for key in sorted(state.reservations_for[claim]):
-        row = state.reservations.rows[key]
-        if row.signalled or claim in state.hand_overs:
-            state.reservations.put(key, replace(row, signalled=at))
+    for key in sorted(state.hand_over.reservations_for[claim]):
+        row = state.hand_over.reservations.rows[key]
+        if row.signalled or claim in state.hand_over.hand_overs:
+            state.hand_over.reservations.put(key, replace(row, signalled=at))
 
 
 def _drop_reservation(state: State, claim_uid: str) -> None:
-    state.reservations.drop(claim_uid)
-    claim = state.claims.get(claim_uid)
+    state.hand_over.reservations.drop(claim_uid)
+    claim = state.demand.claims.get(claim_uid)
     if claim is not None and claim.extended and claim.owner:
-        state.reservations.drop(f"pod:{claim.owner}")
+        state.hand_over.reservations.drop(f"pod:{claim.owner}")
 
 
 def _made_again(state: State, event: e.ClaimMoved, claim: Claim | None) -> bool:
@@ -120,17 +122,17 @@ def _made_again(state: State, event: e.ClaimMoved, claim: Claim | None) -> bool:
     reserved for the pod still is."""
     if claim is None or not claim.extended or (event.trigger, event.source) != ("allocated_pool", ""):
         return False
-    row = state.reservations.get(f"pod:{claim.owner}")
-    return row is not None and row.node == state.node_of(claim)
+    row = state.hand_over.reservations.get(f"pod:{claim.owner}")
+    return row is not None and row.node == state.demand.node_of(claim)
 
 
 def _restart_idle_clocks(state: State, life: ClaimLife, at: int) -> None:
     """Devices that stood ready for a claim that went another way idle from here on."""
     for promise in life.promises:
-        resource = state.resource_with(promise.uuid, life.node) if promise.uuid else None
-        device = state.devices.get(resource.uid) if resource is not None else None
+        resource = state.fleet.resource_with(promise.uuid, life.node) if promise.uuid else None
+        device = state.lifecycle.devices.get(resource.uid) if resource is not None else None
         if resource is not None and device is not None and device.state == "Idle":
-            state.devices.put(resource.uid, replace(device, idle_since=at))
+            state.lifecycle.devices.put(resource.uid, replace(device, idle_since=at))
 
 
 def _next_life(state: State, event: e.ClaimMoved, old: ClaimLife | None, claim: Claim | None, at: int) -> ClaimLife:
@@ -159,7 +161,9 @@ def _next_life(state: State, event: e.ClaimMoved, old: ClaimLife | None, claim: 
         life = replace(life, excluded=(*old.excluded, *event.excluded), vain=vain, robbed=old.robbed)
     match event.trigger:
         case "allocated_pool" | "allocated_local" if claim is not None:
-            return replace(life, allocation=claim.allocation, node=state.node_of(claim), reserved=bool(claim.consumers))
+            return replace(
+                life, allocation=claim.allocation, node=state.demand.node_of(claim), reserved=bool(claim.consumers)
+            )
         case "cleared" | "released":
             return replace(life, allocation=None, reserved=False, devices=event.devices)
         case "reserved" | "reservation_lost":
@@ -176,14 +180,14 @@ def _learn_timeout(state: State, claim: Claim | None, life: ClaimLife, at: int) 
     waited = at - life.began
     if claim is None or life.state not in ("Pending", "Attaching") or waited < _LEAST_WAIT:
         return
-    pods = state.pods_of(claim)
+    pods = state.demand.pods_of(claim)
     if not any(pod.pending for pod in pods):
         return
-    told = [claim, *(one for pod in pods for one in state.claims_of(pod))]
+    told = [claim, *(one for pod in pods for one in state.demand.claims_of(pod))]
     if any(c.status == "True" for one in told for c in one.conditions):
         return
-    scheduler = state.scheduler_of(claim)
-    before = state.timeouts.get(scheduler) or Timeout(0)
+    scheduler = state.demand.scheduler_of(claim)
+    before = state.lifecycle.timeouts.get(scheduler) or Timeout(0)
     if life.began < before.ended:
         return
     agree = before.last > 0 and abs(waited - before.last) <= max(2 * MICROSECONDS, before.last // 20)
@@ -192,7 +196,7 @@ def _learn_timeout(state: State, claim: Claim | None, life: ClaimLife, at: int) 
         learned = min(learned, before.learned)
     if learned and learned != before.learned:
         state.dirty.everything = True
-    state.timeouts.put(scheduler, Timeout(waited, learned or before.learned, at))
+    state.lifecycle.timeouts.put(scheduler, Timeout(waited, learned or before.learned, at))
 
 
 def _device_moved(state: State, event: e.DeviceMoved, at: int) -> None:
@@ -200,7 +204,7 @@ def _device_moved(state: State, event: e.DeviceMoved, at: int) -> None:
         raise IllegalTransition(
             f"device {event.resource}: {event.trigger} does not take {event.source or 'New'} to {event.target}"
         )
-    old = state.devices.get(event.resource)
+    old = state.lifecycle.devices.get(event.resource)
     source = old.state if old is not None else ""
     if source != event.source:
         raise IllegalTransition(
@@ -220,60 +224,60 @@ def _device_moved(state: State, event: e.DeviceMoved, at: int) -> None:
         _no_longer_returning(state, event.resource)
         _note_robbed(state, event.resource, event.key)
     key = event.key if event.trigger == "taken" else old.key if old is not None and event.target == "Used" else None
-    resource = state.resources.get(event.resource)
+    resource = state.fleet.resources.get(event.resource)
     node = resource.node if resource is not None else old.node if old is not None else ""
     model = resource.model if resource is not None else old.model if old is not None else ""
     rounds = old.rounds if old is not None and event.trigger in ("marked", "unmarked") else 0
     hardware, forms = (old.hardware, old.forms) if old is not None else ((), ())
     made = DeviceLife(event.target, at, node, model, idle, key, rounds=rounds, hardware=hardware, forms=forms)
     life = reuse.moved(state, old, made, at)
-    state.devices.put(event.resource, life)
+    state.lifecycle.devices.put(event.resource, life)
     if not rounds:
         state.clear_alert(event.resource, HELD_IN_VAIN)
 
 
 def _note_brought(state: State, uid: str) -> None:
     """The fabric has brought a device of the model: it is not to blame for nodes that got none until now."""
-    resource = state.resources.get(uid)
+    resource = state.fleet.resources.get(uid)
     if resource is None:
         return
-    for node in sorted(state.fabric_failed[state.fabric_of.get(resource.node, ""), resource.model]):
+    for node in sorted(state.failing.fabric_failed[state.failing.fabric_of.get(resource.node, ""), resource.model]):
         cell = node, resource.model
-        state.cooling.put(cell, replace(state.cooling.rows[cell], alone=True))
+        state.failing.cooling.put(cell, replace(state.failing.cooling.rows[cell], alone=True))
 
 
 def _note_robbed(state: State, uid: str, key: DeviceKey | None) -> None:
     """If a claim took a device that was not reserved for it, another claim has lost the device: the one for which it was
     reserved, or, if it was reserved for none, the oldest claim that waits for such a device on the node."""
-    resource = state.resources.get(uid)
+    resource = state.fleet.resources.get(uid)
     if resource is None or key is None:
         return
-    takers = state.having[key]
-    meant = {state.reservations.rows[one].claim for one in state.reserved_for[resource.uuid]}
+    takers = state.demand.having[key]
+    meant = {state.hand_over.reservations.rows[one].claim for one in state.hand_over.reserved_for[resource.uuid]}
     if meant & takers:
         return
-    waiting = (state.claims.get(uid) for uid in (meant or state.waiting_at[resource.node]) - takers)
+    waiting = (state.demand.claims.get(uid) for uid in (meant or state.lifecycle.waiting_at[resource.node]) - takers)
     wanting = [
         one
         for one in waiting
-        if one is not None and any(m.model == resource.model for m in state.wanted_models(one.allocation))
+        if one is not None and any(m.model == resource.model for m in state.inventory.wanted_models(one.allocation))
     ]
     loser = min(wanting, key=lambda one: (one.created, one.namespace, one.name, one.uid), default=None)
-    if loser is not None and loser.uid in state.lives:
-        state.lives.put(loser.uid, replace(state.lives.rows[loser.uid], robbed=True))
+    if loser is not None and loser.uid in state.lifecycle.lives:
+        state.lifecycle.lives.put(loser.uid, replace(state.lifecycle.lives.rows[loser.uid], robbed=True))
 
 
 def _no_longer_returning(state: State, uid: str) -> None:
     """Another claim took the device: those that released it are done with it. The last one stays, to say why they settled."""
-    for claim in sorted(state.returning[uid]):
-        life = state.lives.rows[claim]
+    for claim in sorted(state.lifecycle.returning[uid]):
+        life = state.lifecycle.lives.rows[claim]
         others = tuple(device for device in life.devices if device != uid)
         if others:
-            state.lives.put(claim, replace(life, devices=others))
+            state.lifecycle.lives.put(claim, replace(life, devices=others))
 
 
 def _forget_device(state: State, uid: str) -> None:
-    state.devices.drop(uid)
+    state.lifecycle.devices.drop(uid)
     fence.gone(state, uid)
     for kind in (
         DeadlineKind.IDLE,
@@ -295,11 +299,11 @@ def _forget_device(state: State, uid: str) -> None:
 
 def _measure(state: State, took: int) -> None:
     """An attach took so long (microseconds) beside the others under way; its share of that is the fabric's own time for it."""
-    beside = len(state.under_way) or 1
+    beside = len(state.lifecycle.under_way) or 1
     share = took / MICROSECONDS / beside
-    rate = state.rates.get("") or Rate()
+    rate = state.fleet.rates.get("") or Rate()
     service = share if not rate.count else 0.7 * rate.service + 0.3 * share
-    state.rates.put("", Rate(round(service, 6), min(rate.count + 1, 1000)))
+    state.fleet.rates.put("", Rate(round(service, 6), min(rate.count + 1, 1000)))
 
 
 FOLDS: dict[type[Event], Fold] = {

@@ -64,14 +64,14 @@ _FAR_AHEAD = 600 * MICROSECONDS
 
 
 def _slice_observed(state: State, event: Any, at: int) -> None:
-    old = state.slices.get(event.uid)
+    old = state.inventory.slices.get(event.uid)
     before = _uuids(state, old or Slice(uid=event.uid), event.devices)
     observed(state, event, at)
-    new = state.slices.rows[event.uid]
+    new = state.inventory.slices.rows[event.uid]
     if new != old:
         _after_slice(state, new, before, at)
     if old is not None and _promises(old) != _promises(new):
-        model = state.model_of_pool((new.driver, new.pool))
+        model = state.inventory.model_of_pool((new.driver, new.pool))
         state.clear_alert(model.model if model is not None else "", MODEL_DIFFERS)
 
 
@@ -82,7 +82,7 @@ def _promises(slice: Slice) -> tuple[object, object]:
 
 
 def _slice_gone(state: State, event: e.ObjectGone, at: int) -> None:
-    old = state.slices.get(event.uid)
+    old = state.inventory.slices.get(event.uid)
     before = _uuids(state, old, old.devices) if old is not None else set()
     gone(state, event, at)
     if old is not None:
@@ -93,7 +93,7 @@ def _after_slice(state: State, slice: Slice, before: set[str], at: int) -> None:
     """What follows from a changed slice, or one that is gone. `before`: the UUIDs that its changed devices had."""
     _note_hardware(state, slice.node)
     _note_unlisted(state, slice.node, at)
-    if state.synced and slice.node in state.node_named:
+    if state.synced and state.fleet.node(slice.node) is not None:
         slice_looked_at(state, slice, at)
     if slice.node:
         _note_unnamed(state, slice, at)
@@ -105,87 +105,101 @@ def _note_unnamed(state: State, slice: Slice, at: int) -> None:
     """Note which listed devices no resource names. Before the first order on the node they belong to the machine; one that is
     first listed after it is unexplained: the operator may have attached it and lost the answer."""
     key = (slice.driver, slice.pool)
-    pool = state.pools.get(key)
-    if slice.driver not in state.drivers or FIXED not in state.fired_deadlines:
+    pool = state.inventory.pools.get(key)
+    if slice.driver not in state.settings.drivers or FIXED not in state.fired_deadlines:
         return
     late = (ORDERED, slice.node) in state.fired_deadlines
     for name in pool.devices if pool is not None else ():
         for uuid in _unnamed_of(state, (*key, name), slice.node):
             if _unnamed_at(state, uuid) != slice.node and _is_unnamed(state, uuid, slice.node):
-                state.fixed.drop(uuid)
-                (state.unexplained if late else state.fixed).put(uuid, (slice.node, at))
-    for uuid in [one for one, row in state.unexplained.rows.items() if row[0] == slice.node and not state.keys_of[one]]:
+                state.health.fixed.drop(uuid)
+                (state.health.unexplained if late else state.health.fixed).put(uuid, (slice.node, at))
+    for uuid in [
+        one
+        for one, row in state.health.unexplained.rows.items()
+        if row[0] == slice.node and not state.inventory.keys_of[one]
+    ]:
         state.explain(uuid)
     fix_by_policy(state)
 
 
 def _unnamed_of(state: State, key: DeviceKey, node: str) -> tuple[str, ...]:
     """The UUIDs of a listed device that may be no resource's; none where its hardware is a resource's, under another UUID."""
-    here = (state.resources.rows[uid] for uid in state.resources_at[node])
-    uuids = state.face(key).uuids
-    named = any(state.resources.rows[uid].node == node for uuid in uuids for uid in state.resources_of_uuid[uuid])
-    return () if named or any(key in state.names_of(one) for one in here if not state.keys_of[one.uuid]) else uuids
+    here = (state.fleet.resources.rows[uid] for uid in state.fleet.resources_at[node])
+    uuids = state.inventory.face(key).uuids
+    named = any(
+        state.fleet.resources.rows[uid].node == node for uuid in uuids for uid in state.fleet.resources_of_uuid[uuid]
+    )
+    return (
+        ()
+        if named or any(key in state.names_of(one) for one in here if not state.inventory.keys_of[one.uuid])
+        else uuids
+    )
 
 
 def _unnamed_at(state: State, uuid: str) -> str:
     """The node where the device was last noted as named by no resource, "" if it was not."""
-    row = state.fixed.get(uuid) or state.unexplained.get(uuid)
+    row = state.health.fixed.get(uuid) or state.health.unexplained.get(uuid)
     return row[0] if row is not None else ""
 
 
 def _is_unnamed(state: State, uuid: str, node: str) -> bool:
-    named = any(state.resources.rows[uid].node == node for uid in state.resources_of_uuid[uuid])
+    named = any(state.fleet.resources.rows[uid].node == node for uid in state.fleet.resources_of_uuid[uuid])
     return not named and (DEPARTED, uuid) not in state.fired_deadlines
 
 
 def fix_by_policy(state: State) -> None:
     """As many unexplained devices belong to the machine as the policy says, the first ones first."""
-    for uuid, (node, at) in sorted(state.unexplained.rows.items(), key=lambda one: (one[1], one[0])):
-        model = state.model_of_uuid(uuid)
+    for uuid, (node, at) in sorted(state.health.unexplained.rows.items(), key=lambda one: (one[1], one[0])):
+        model = state.inventory.model_of_uuid(uuid)
         most = state.policy.limit_of(node, model.model).fixed if model is not None else 0
-        here = [one for one, row in state.fixed.rows.items() if row[0] == node] if most else []
-        if sum(state.model_of_uuid(one) == model for one in here) < most:
+        here = [one for one, row in state.health.fixed.rows.items() if row[0] == node] if most else []
+        if sum(state.inventory.model_of_uuid(one) == model for one in here) < most:
             state.explain(uuid)
-            state.fixed.put(uuid, (node, at))
+            state.health.fixed.put(uuid, (node, at))
 
 
 def note_fixed(state: State, at: int) -> None:
     """What is listed when dds first sees a node's driver, and named by no resource, is taken to belong to the machine."""
     state.fired_deadlines.put(FIXED, at)
-    for key in sorted(state.faces):
-        node = state.pools[key[:2]].node
-        for uuid in _unnamed_of(state, key, node) if key[0] in state.drivers else ():
+    for key in sorted(state.inventory.faces):
+        node = state.inventory.pools[key[:2]].node
+        for uuid in _unnamed_of(state, key, node) if key[0] in state.settings.drivers else ():
             if _unnamed_at(state, uuid) != node and _is_unnamed(state, uuid, node):
-                state.fixed.put(uuid, (node, at))
+                state.health.fixed.put(uuid, (node, at))
 
 
 def _note_hardware(state: State, node: str) -> None:
     """Note what tells the hardware of the node's attached devices, while their UUIDs are listed. (Names of counter sets are used
     again for other devices.)"""
-    for uid in state.resources_at[node] if node else ():
-        resource, life = state.resources.rows[uid], state.devices.get(uid)
-        keys = state.keys_of[resource.uuid] if resource.uuid and life is not None else ()
-        tokens = {token for key in keys for token in state.tokens_of(key)} - {resource.uuid}
+    for uid in state.fleet.resources_at[node] if node else ():
+        resource, life = state.fleet.resources.rows[uid], state.lifecycle.devices.get(uid)
+        keys = state.inventory.keys_of[resource.uuid] if resource.uuid and life is not None else ()
+        tokens = {token for key in keys for token in state.inventory.tokens_of(key)} - {resource.uuid}
         told = tuple(sorted(token for token in tokens if not token.startswith("counters/")))
         if life is not None and told:
-            whole = {key for key in keys if state.pools[key[:2]].node == node and not state.face(key).part}
+            whole = {
+                key
+                for key in keys
+                if state.inventory.pools[key[:2]].node == node and not state.inventory.face(key).part
+            }
             is_so_still = whole & set(life.forms) and tokens & set(life.hardware)
             forms = tuple(sorted(whole)) if len(whole) > 1 else life.forms if is_so_still else ()
             if (told, forms) != (life.hardware, life.forms):
-                state.devices.put(uid, replace(life, hardware=told, forms=forms))
+                state.lifecycle.devices.put(uid, replace(life, hardware=told, forms=forms))
 
 
 def _note_unlisted(state: State, node: str, at: int) -> None:
     """Note since when attached devices of the node are in no slice, although all pools of their driver there are complete."""
-    for uid in state.resources_at[node] if node else ():
-        resource, known = state.resources.rows[uid], uid in state.unlisted
+    for uid in state.fleet.resources_at[node] if node else ():
+        resource, known = state.fleet.resources.rows[uid], uid in state.health.unlisted
         is_so = _is_unlisted(state, resource)
         if is_so and not known:
-            state.unlisted.put(uid, at)
+            state.health.unlisted.put(uid, at)
         elif is_so:
             state.touch_device(uid)  # whether the driver lists others may have changed
         elif known:
-            state.unlisted.drop(uid)
+            state.health.unlisted.drop(uid)
             state.fired_deadlines.drop((DeadlineKind.UNLISTED, uid))
             state.clear_alert(uid, DEVICE_UNLISTED)
 
@@ -193,43 +207,47 @@ def _note_unlisted(state: State, node: str, at: int) -> None:
 def _is_unlisted(state: State, resource: FabricResource) -> bool:
     if not resource.uuid or state.names_of(resource) or resource.state != "Online" or resource.deleting:
         return False
-    model = state.model(resource.model)
-    pools = [state.pools[key] for key in state.pools_at[resource.node] if model and key[0] == model.driver]
+    model = state.settings.model(resource.model)
+    pools = [
+        state.inventory.pools[key]
+        for key in state.inventory.pools_at[resource.node]
+        if model and key[0] == model.driver
+    ]
     return bool(pools) and all(pool.usable for pool in pools)
 
 
 def _tell_taints_again(state: State, uuids: set[str]) -> None:
-    for uid in {uid for uuid in uuids for uid in state.resources_of_uuid[uuid]}:
-        if not state.taints_of(state.resources.rows[uid]):
+    for uid in {uid for uuid in uuids for uid in state.fleet.resources_of_uuid[uuid]}:
+        if not state.inventory.taints_of(state.fleet.resources.rows[uid]):
             state.clear_alert(uid, DEVICE_TAINTED)
 
 
 def _uuids(state: State, slice: Slice, names: Iterable[str]) -> set[str]:
-    return {uuid for name in names for uuid in state.face((slice.driver, slice.pool, name)).uuids}
+    return {uuid for name in names for uuid in state.inventory.face((slice.driver, slice.pool, name)).uuids}
 
 
 def _forget_departed(state: State, uuids: set[str]) -> None:
     """Forget departed devices that no slice shows any more."""
     for uuid in uuids:
-        if not state.keys_of[uuid]:
+        if not state.inventory.keys_of[uuid]:
             state.fired_deadlines.drop((DEPARTED, uuid))
 
 
 def _config_observed(state: State, event: e.ObjectObserved, at: int) -> None:
-    before = state.config
+    before = state.settings.config
     config_observed(state, event, at)
     if state.synced:
         note_fixed(state, at)
-    if before.uid and before.prefix != state.config.prefix:
+    if before.uid and before.prefix != state.settings.config.prefix:
         ours = _labels_of(before)
-        for node in state.nodes.rows.values():
-            leave_labels(state, node.name, node.labels, ours, state.config.prefix)
+        for node in state.fleet.nodes.rows.values():
+            leave_labels(state, node.name, node.labels, ours, state.settings.config.prefix)
 
 
 def _claim_observed(state: State, event: e.ObjectObserved, at: int) -> None:
-    before = state.claims.get(event.uid)
+    before = state.demand.claims.get(event.uid)
     observed(state, event, at)
-    claim = state.claims.rows[event.uid]
+    claim = state.demand.claims.rows[event.uid]
     for held in {claim.hold, before.hold if before is not None else ""} - {""}:
         hold.seen(state, held, at)
     if claim.hold:
@@ -238,7 +256,7 @@ def _claim_observed(state: State, event: e.ObjectObserved, at: int) -> None:
     if claim.allocation != was:
         state.clear_alert(event.uid, DEVICE_TWICE)
         state.clear_alert(event.uid, DEVICE_UNEXPLAINED)
-        if claim.allocation is not None and event.uid not in state.exchanges:
+        if claim.allocation is not None and event.uid not in state.hand_over.exchanges:
             _measure_skew(state, claim.allocation, at)
 
 
@@ -249,31 +267,31 @@ def _measure_skew(state: State, allocation: Allocation, at: int) -> None:
     if allocation.timestamp is None or (not state.synced and allocation.timestamp <= at):
         return
     seen = at - allocation.timestamp
-    if state.skew is None or seen < state.skew or state.skew < -_FAR_AHEAD:
-        state.skew = seen
+    if state.settings.skew is None or seen < state.settings.skew or state.settings.skew < -_FAR_AHEAD:
+        state.settings.skew = seen
 
 
 def _claim_gone(state: State, event: e.ObjectGone, at: int) -> None:
-    claim = state.claims.get(event.uid)
-    state.claims.drop(event.uid)
+    claim = state.demand.claims.get(event.uid)
+    state.demand.claims.drop(event.uid)
     if claim is not None and claim.hold:
         hold.seen(state, claim.hold, at)
-    life = state.lives.get(event.uid)
+    life = state.lifecycle.lives.get(event.uid)
     if life is None or life.state == "Released":
         forget_claim(state, event.uid)
 
 
 def _pod_gone(state: State, event: e.ObjectGone, at: int) -> None:
-    state.pods.drop(event.uid)
-    state.reservations.drop(f"pod:{event.uid}")
+    state.demand.pods.drop(event.uid)
+    state.hand_over.reservations.drop(f"pod:{event.uid}")
     for name in _WITH_POD:
         state.last_emitted.drop((name, event.uid))
 
 
 def _node_observed(state: State, event: e.ObjectObserved, at: int) -> None:
-    before = state.nodes.get(event.uid)
+    before = state.fleet.nodes.get(event.uid)
     observed(state, event, at)
-    node = state.nodes.rows[event.uid]
+    node = state.fleet.nodes.rows[event.uid]
     touch(state, node.name)
     labelled = state.labelled
     if state.synced and state.live and before is not None and _is_undone(state, node.name, before.labels, node.labels):
@@ -286,7 +304,7 @@ def _node_observed(state: State, event: e.ObjectObserved, at: int) -> None:
 
 def _is_undone(state: State, node: str, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
     """Whether another client has changed a label that dds alone writes. A write of dds that is observed now is no such change."""
-    changed = (key for key in _labels_of(state.config) if before.get(key, "") != after.get(key, ""))
+    changed = (key for key in _labels_of(state.settings.config) if before.get(key, "") != after.get(key, ""))
     return any((node, key) not in state.labelled for key in changed)
 
 
@@ -296,21 +314,21 @@ def _labels_of(config: Config) -> list[str]:
 
 
 def _node_gone(state: State, event: e.ObjectGone, at: int) -> None:
-    node = state.nodes.get(event.uid)
-    state.nodes.drop(event.uid)
+    node = state.fleet.nodes.get(event.uid)
+    state.fleet.nodes.drop(event.uid)
     if node is not None:
-        for cell in sorted(state.cooling_at[node.name]):
-            state.cooling.drop(cell)
-        state.cooled.drop_where(lambda cell: cell[0] == node.name)
+        for cell in sorted(state.failing.cooling_at[node.name]):
+            state.failing.cooling.drop(cell)
+        state.failing.cooled.drop_where(lambda cell: cell[0] == node.name)
         state.labelled.drop_where(lambda key: key[0] == node.name)
         state.left_labels.drop(node.name)
-        state.orders.drop_where(lambda cell: cell[0] == node.name)
+        state.fleet.orders.drop_where(lambda cell: cell[0] == node.name)
         listings_end(state, node.name)
-        unexplained = any(row[0] == node.name for row in state.unexplained.rows.values())
+        unexplained = any(row[0] == node.name for row in state.health.unexplained.rows.values())
         # A machine that had devices of the operator may register again with one that no resource names by then.
-        if state.synced and not unexplained and not state.resources_at[node.name]:
+        if state.synced and not unexplained and not state.fleet.resources_at[node.name]:
             state.fired_deadlines.drop((ORDERED, node.name))
-            state.fixed.drop_where(lambda uuid: state.fixed.rows[uuid][0] == node.name)
+            state.health.fixed.drop_where(lambda uuid: state.health.fixed.rows[uuid][0] == node.name)
         _forget_shown(state, node.name)
 
 
@@ -319,15 +337,15 @@ def _forget_shown(state: State, node: str) -> None:
     for name in _WITH_NODE:
         state.last_emitted.drop((name, node))
         state.last_emitted.drop((name, f"{node}:ready"))
-    for model in state.models:
+    for model in state.settings.models:
         for name in _WITH_CELL:
             state.last_emitted.drop((name, f"{node}/{model}"))
 
 
 def _request_observed(state: State, event: e.ObjectObserved, at: int) -> None:
-    old = state.requests.get(event.uid)
+    old = state.fleet.requests.get(event.uid)
     observed(state, event, at)
-    request = state.requests.rows[event.uid]
+    request = state.fleet.requests.rows[event.uid]
     if request.size:
         note_ordered(state, request.node, at)
     order_met(state, request)
@@ -336,42 +354,42 @@ def _request_observed(state: State, event: e.ObjectObserved, at: int) -> None:
 
 def _order_overtaken(state: State, request: AttachRequest, before: int) -> None:
     """Another client took the size beyond what was ordered: the intent is void, or the next order would undo that."""
-    order = state.orders.get((request.node, request.model))
+    order = state.fleet.orders.get((request.node, request.model))
     if order is None or order.request != request.name:
         return
     if request.size > max(order.size, before) or request.size < order.size <= before:
-        state.orders.drop((request.node, request.model))
+        state.fleet.orders.drop((request.node, request.model))
         fence.voided(state, request.name)
 
 
 def _request_gone(state: State, event: e.ObjectGone, at: int) -> None:
-    request = state.requests.get(event.uid)
-    state.requests.drop(event.uid)
+    request = state.fleet.requests.get(event.uid)
+    state.fleet.requests.drop(event.uid)
     if request is not None:
-        order = state.orders.get((request.node, request.model))
+        order = state.fleet.orders.get((request.node, request.model))
         if order is not None and order.request == request.name:
-            state.orders.drop((request.node, request.model))
+            state.fleet.orders.drop((request.node, request.model))
 
 
 def _resource_observed(state: State, event: e.ObjectObserved, at: int) -> None:
     """An attach error stands from its first text until the text is removed, or until the device has an id: the operator removes
     the text of an earlier try only with Online, and from then on an error is the node's."""
-    old, failed = state.resources.get(event.uid), state.manager_fails
+    old, failed = state.fleet.resources.get(event.uid), state.manager_fails
     observed(state, event, at)
-    resource = state.resources.rows[event.uid]
+    resource = state.fleet.resources.rows[event.uid]
     if resource.uuid:
         state.fired_deadlines.drop((DEPARTED, resource.uuid))
     else:
         _departed(state, old, at)
     if not resource.marked:
-        state.unmarked.drop(event.uid)
+        state.give_back.unmarked.drop(event.uid)
     if not resource.error or verdict(resource.error) not in ("", verdict(old.error if old is not None else "")):
         state.clear_alert(event.uid, DEVICE_ERROR)
     _note_sick(state, resource, failed, at)
     resource_looked_at(state, old, resource, at)
     touch(state, resource.node)
     if resource.uuid and _unnamed_at(state, resource.uuid) == resource.node:
-        state.fixed.drop(resource.uuid)
+        state.health.fixed.drop(resource.uuid)
         state.explain(resource.uuid)
     note_ordered(state, resource.node, at)
     if old is not None and old.state != resource.state:
@@ -379,9 +397,9 @@ def _resource_observed(state: State, event: e.ObjectObserved, at: int) -> None:
     _note_hardware(state, resource.node)
     _note_unlisted(state, resource.node, at)
     if not resource.error or resource.state not in ("", RESOURCE_ATTACHING) or resource.uuid:
-        state.erring.drop(event.uid)
-    elif event.uid not in state.erring:
-        state.erring.put(event.uid, at)
+        state.health.erring.drop(event.uid)
+    elif event.uid not in state.health.erring:
+        state.health.erring.put(event.uid, at)
 
 
 def _note_sick(state: State, resource: FabricResource, failed: bool, at: int) -> None:
@@ -394,43 +412,43 @@ def _note_sick(state: State, resource: FabricResource, failed: bool, at: int) ->
         state.fired_deadlines.drop((CONDEMNED, resource.uid))
     if not resource.error or not resource.uuid or found or resource.leaving:
         _is_not_sick(state, resource.uid)
-    elif resource.uid not in state.sick:
-        state.sick.put(resource.uid, at)
+    elif resource.uid not in state.health.sick:
+        state.health.sick.put(resource.uid, at)
     _manager_answers(state, failed, at)
 
 
 def _manager_answers(state: State, failed: bool, at: int) -> None:
     if failed and not state.manager_fails:
         state.clear_alert(MANAGER, MANAGER_ERROR)
-        for other in list(state.sick):
+        for other in list(state.health.sick):
             _is_not_sick(state, other)
-            state.sick.put(other, at)
+            state.health.sick.put(other, at)
 
 
 def _is_not_sick(state: State, uid: str) -> None:
-    state.sick.drop(uid)
+    state.health.sick.drop(uid)
     state.fired_deadlines.drop((DeadlineKind.SICK, uid))
 
 
 def _departed(state: State, old: FabricResource | None, at: int) -> None:
     """The fabric has the device back, but a slice may still show it: watches of two kinds need not keep step, and without a
     resource the device would pass for a built-in one. Before `Synced`, lists come in any order."""
-    if state.synced and old is not None and old.uuid and state.keys_of[old.uuid]:
+    if state.synced and old is not None and old.uuid and state.inventory.keys_of[old.uuid]:
         state.fired_deadlines.put((DEPARTED, old.uuid), at)
 
 
 def _resource_gone(state: State, event: e.ObjectGone, at: int) -> None:
-    old, failed = state.resources.get(event.uid), state.manager_fails
+    old, failed = state.fleet.resources.get(event.uid), state.manager_fails
     _departed(state, old, at)
-    state.resources.drop(event.uid)
-    state.unmarked.drop(event.uid)
-    state.erring.drop(event.uid)
+    state.fleet.resources.drop(event.uid)
+    state.give_back.unmarked.drop(event.uid)
+    state.health.erring.drop(event.uid)
     _is_not_sick(state, event.uid)
     state.fired_deadlines.drop((CONDEMNED, event.uid))
     _manager_answers(state, failed, at)
     looks_end(state, event.uid, at, old)
     touch(state, old.node if old is not None else "")
-    state.unlisted.drop(event.uid)
+    state.health.unlisted.drop(event.uid)
     state.fired_deadlines.drop((DeadlineKind.UNLISTED, event.uid))
 
 

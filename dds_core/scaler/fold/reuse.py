@@ -13,14 +13,14 @@ from dds_core.scaler.state import State
 
 def chosen(state: State, uid: str, at: int) -> None:
     """The device was chosen for a detach. One that goes sooner than by its own idle time teaches nothing."""
-    life = state.devices.get(uid)
+    life = state.lifecycle.devices.get(uid)
     if not state.policy.learns_idle or life is None or life.state != IDLE:
         return
     worth, idled = state.policy.longest_idle, at - life.idle_since
     row = _without_stake(state, life)
     by_itself = idled >= row.keep
     _put(state, life, idleness.staked(row, worth, life.idle_since, idled) if by_itself else row)
-    state.devices.put(uid, replace(life, chosen=at if by_itself else 0))
+    state.lifecycle.devices.put(uid, replace(life, chosen=at if by_itself else 0))
 
 
 def moved(state: State, old: DeviceLife | None, new: DeviceLife, at: int) -> DeviceLife:
@@ -43,14 +43,16 @@ def moved(state: State, old: DeviceLife | None, new: DeviceLife, at: int) -> Dev
 
 def forget(state: State) -> None:
     """Forget what was learned and staked: an attach is worth another time now."""
-    state.reuse.drop_where(lambda place: True)
-    for uid, life in list(state.devices.rows.items()):
+    state.lifecycle.reuse.drop_where(lambda place: True)
+    for uid, life in list(state.lifecycle.devices.rows.items()):
         if life.chosen:
-            state.devices.put(uid, replace(life, chosen=0))
+            state.lifecycle.devices.put(uid, replace(life, chosen=0))
 
 
 def _row(state: State, life: DeviceLife) -> Reuse:
-    return state.reuse.get(state.place(life.node, life.model)) or idleness.begun(state.policy.longest_idle)
+    return state.lifecycle.reuse.get(state.failing.place(life.node, life.model)) or idleness.begun(
+        state.policy.longest_idle
+    )
 
 
 def _without_stake(state: State, life: DeviceLife) -> Reuse:
@@ -63,17 +65,17 @@ def _without_stake(state: State, life: DeviceLife) -> Reuse:
 
 def _put(state: State, life: DeviceLife, row: Reuse) -> None:
     before = state.idle_time(life.node, life.model)
-    place = state.place(life.node, life.model)
-    state.reuse.put(place, row)
+    place = state.failing.place(life.node, life.model)
+    state.lifecycle.reuse.put(place, row)
     if row.keep != before:
-        for uid in state.idle_of_model[life.model]:
-            if state.place(state.devices.rows[uid].node, life.model) == place:
+        for uid in state.lifecycle.idle_of_model[life.model]:
+            if state.failing.place(state.lifecycle.devices.rows[uid].node, life.model) == place:
                 state.touch_device(uid)
 
 
 def count_detach(state: State, resource: str, at: int) -> None:
     """A device was chosen for a detach: it counts for the policy's limit of detaches in an hour."""
-    state.marks.drop_where(lambda uid: state.marks.rows[uid] <= at - HOUR)
-    state.marks.put(resource, at)
+    state.give_back.marks.drop_where(lambda uid: state.give_back.marks.rows[uid] <= at - HOUR)
+    state.give_back.marks.put(resource, at)
     chosen(state, resource, at)
     state.touch_device(resource)

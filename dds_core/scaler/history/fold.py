@@ -281,31 +281,31 @@ class History:
     def _begin(self, state: State, at: int) -> None:
         """Begin with the present attempt or use, as the state has it. What devices were before counts with the earlier log."""
         self._known.begin(state)
-        for uid, device in state.devices.rows.items():
-            resource = state.resources.get(uid)
+        for uid, device in state.lifecycle.devices.rows.items():
+            resource = state.fleet.resources.get(uid)
             if resource is not None:
                 named = device.since if device.state != REQUESTED else 0
                 self.devices[uid] = DeviceHistory(uid, device.since, named=named, life=device.state)
                 self._resource(resource, at)
                 if device.key is not None:
                     self._faces(uid, device.key)
-        for claim in state.claims.rows.values():
+        for claim in state.demand.claims.rows.values():
             self._claim(None, claim, at)
         for uid, history in self.claims.items():
-            life = state.lives.get(uid)
+            life = state.lifecycle.lives.get(uid)
             history.early, history.state = True, life.state if life is not None else ""
-        for pod in state.pods.rows.values():
+        for pod in state.demand.pods.rows.values():
             self._pod(None, pod, at, gone=False)
         for uid, history in self.claims.items():
-            life = state.lives.get(uid)
+            life = state.lifecycle.lives.get(uid)
             if life is not None:
                 self._goes_on(history, life, state)
 
     def _goes_on(self, history: ClaimHistory, life: ClaimLife, state: State) -> None:
-        failure = state.failures.get(history.uid)
+        failure = state.failing.failures.get(history.uid)
         failing = (failure.reason, failure.message) if failure is not None else ("", "")
         history.begin(life, self._models(life.allocation), failing)
-        exchange = state.exchanges.get(history.uid)
+        exchange = state.hand_over.exchanges.get(history.uid)
         if exchange is not None:
             history.exchanging(max(exchange.since, life.since))
         if life.state in (PENDING, ATTACHING):

@@ -43,9 +43,9 @@ from dds_core.model import (
 )
 from dds_core.scaler.events import ReservedDevice
 from dds_core.scaler.hardware import Face
-from dds_core.scaler.indexes import Answer
 from dds_core.scaler.model import DEPARTED
 from dds_core.scaler.operator import LEAVES, verdict
+from dds_core.scaler.rooms import Answer
 from dds_core.scaler.rules.devices import is_given_up, is_marked
 from dds_core.scaler.state import State
 
@@ -110,7 +110,7 @@ class Supply:
     """The devices of one model that are on their way to a node, given out unit by unit."""
 
     def __init__(self, state: State, node: str, model: Model) -> None:
-        here = (state.resources.rows[uid] for uid in state.resources_at[node])
+        here = (state.fleet.resources.rows[uid] for uid in state.fleet.resources_at[node])
         under_way = sorted((r for r in here if r.model == model.model), key=lambda r: (r.created, r.name))
         coming = [r for r in under_way if _coming(state, r)]
         unlisted = [r for r in under_way if _unlisted(state, r)]
@@ -155,7 +155,7 @@ def assign(state: State, node: str) -> list[Assignment]:
     supplies: dict[str, Supply] = {}
     assignments: dict[str, Assignment] = {}
     for group in _groups(state, waiting):
-        using = [claim for claim in group if state.wanted_models(claim.allocation)]
+        using = [claim for claim in group if state.inventory.wanted_models(claim.allocation)]
         chosen = stock.choose(using) if stock is not None and using else NOTHING
         for claim in group:
             current = assignments[claim.uid] = Assignment(claim, chosen.given.get(claim.uid, []))
@@ -176,23 +176,23 @@ def _groups(state: State, waiting: list[Claim]) -> Iterator[list[Claim]]:
             continue
         group = [left.pop(claim.uid)]
         for one in group:
-            for pod in state.pods_of(one) if left else ():
+            for pod in state.demand.pods_of(one) if left else ():
                 if len(pod.claims) + bool(pod.extended_claim) > 1:
-                    group += [left.pop(more.uid) for more in state.claims_of(pod) if more.uid in left]
+                    group += [left.pop(more.uid) for more in state.demand.claims_of(pod) if more.uid in left]
         yield group
 
 
 def _look(state: State, node: str, current: Assignment) -> None:
     """Requests with admin access get the node's own devices, in use or not, each once; a request for all of them as many as there
     are. Nothing is ordered for them, and nothing kept from others."""
-    waiting = {one.request for _, one, _ in state.pool_results(current.claim.allocation) if one.admin}
+    waiting = {one.request for _, one, _ in state.inventory.pool_results(current.claim.allocation) if one.admin}
     if not waiting:
         return
     current.looks, current.unseen = True, sorted(waiting)
     wish = wish_of(state, current.claim, looks=True)
     if wish is None:
         return
-    has = {one.key: one.request for one in state.local_results(current.claim.allocation)}
+    has = {one.key: one.request for one in state.inventory.local_results(current.claim.allocation)}
     using = has.keys() | {found.key for _, found in current.ready}
     there = FreeOnNode(state, node, [found for found in _seen(state, node) if found.key not in using])
     try:
@@ -216,7 +216,7 @@ def _assign_the_rest(state: State, node: str, supplies: dict[str, Supply], curre
     there = {promise.result for promise, _ in current.ready}
     promises = {promise.result: promise.identity for promise in state.reserved_devices_of(current.claim)}
     seen: set[DeviceKey] = set()
-    for place, result, model in state.pool_results(current.claim.allocation):
+    for place, result, model in state.inventory.pool_results(current.claim.allocation):
         supply = supplies.get(model.model)
         if supply is None:
             supply = supplies[model.model] = Supply(state, node, model)
@@ -244,14 +244,16 @@ def _assign_unit(current: Assignment, supply: Supply, model: str, result: Result
 def waiting_claims(state: State, node: str) -> list[Claim]:
     """The claims whose current attempt waits for pool devices on `node`, in the order in which they are served."""
     found = []
-    for uid in {*state.waiting_at[node], *state.claims_on[""]}:
-        claim, life = state.claims.get(uid), state.lives.get(uid)
+    for uid in {*state.lifecycle.waiting_at[node], *state.demand.claims_on[""]}:
+        claim, life = state.demand.claims.get(uid), state.lifecycle.lives.get(uid)
         if claim is None or life is None or life.state not in WAITING or life.allocation is None:
             continue
-        if claim.allocation != life.allocation or uid in state.failures or state.node_of(claim) != node:
+        if claim.allocation != life.allocation or uid in state.failing.failures or state.demand.node_of(claim) != node:
             continue
-        if state.waits_for_devices(claim):  # else the scheduler binds, and dds has nothing to do
-            priority = max((pod.priority for pod in state.pods_of(claim)), default=0) if state.prioritized else 0
+        if state.inventory.waits_for_devices(claim):  # else the scheduler binds, and dds has nothing to do
+            priority = (
+                max((pod.priority for pod in state.demand.pods_of(claim)), default=0) if state.demand.prioritized else 0
+            )
             order = (
                 life.state != ATTACHED,
                 not life.robbed,
@@ -268,7 +270,7 @@ def waiting_claims(state: State, node: str) -> list[Claim]:
 
 def _coming(state: State, resource: FabricResource) -> bool:
     """Whether the device is still being attached. An error after its id is the node's, and may pass by itself."""
-    life = state.devices.get(resource.uid)
+    life = state.lifecycle.devices.get(resource.uid)
     on_its_way = resource.state in BEING_ATTACHED and not resource.leaving and not (life and life.state == USED)
     return on_its_way and not state.is_arrived(resource) and not (resource.uuid and state.is_sick(resource))
 
@@ -278,13 +280,13 @@ def _unlisted(state: State, resource: FabricResource) -> bool:
     again; or it has an error that may pass, or a name that the operator keeps from pods; or its detach was ordered and may still
     be called off; or it was attached again before its old resource is gone. It counts as on its way to a claim, so that no other
     is ordered."""
-    life = state.devices.get(resource.uid)
+    life = state.lifecycle.devices.get(resource.uid)
     if life is not None and life.state in (USED, DEVICE_DETACHING):
         return False
     if not state.is_arrived(resource) or state.is_sick(resource) or resource.leaving or state.is_lost(resource.uid):
         return False
-    fence = state.fences.get(resource.uid)
-    if fence is not None or state.is_taken_off(resource):
+    fence = state.give_back.fences.get(resource.uid)
+    if fence is not None or state.fleet.is_taken_off(resource):
         return fence is None or (fence.ordered and not is_given_up(state, resource))
     return not state.is_listed(resource) or not state.may_serve(resource) or _has_a_name_that_leaves(state, resource)
 
@@ -293,30 +295,30 @@ def _has_a_name_that_leaves(state: State, resource: FabricResource) -> bool:
     """Whether the operator's taint rule for another device, which leaves the node, has the name that the driver has given to this
     one. Its value is the UUID of that device."""
     names = state.names_of(resource)
-    rules = (rule for rule in state.rules.rows.values() if (rule.driver, rule.pool, rule.device) in names)
+    rules = (rule for rule in state.inventory.rules.rows.values() if (rule.driver, rule.pool, rule.device) in names)
     return any(rule.taint.key == LEAVES and rule.taint.value != resource.uuid for rule in rules)
 
 
 def ordered_not_made(state: State, node: str, model: Model) -> int:
     """Units that requests, and dds's standing order, ask for and for which the operator has made no resource yet."""
     total = 0
-    kind = state.request_type(model)
-    for uid in state.requests_at[node]:
-        request = state.requests.rows[uid]
+    kind = state.settings.request_type(model)
+    for uid in state.fleet.requests_at[node]:
+        request = state.fleet.requests.rows[uid]
         if request.model != model.model or request.type != kind or request.deleting:
             continue
-        owned = (state.resources.rows[uid] for uid in state.resources_of_request[request.name])
+        owned = (state.fleet.resources.rows[uid] for uid in state.fleet.resources_of_request[request.name])
         made = sum(one.node == node and one.model == model.model and not one.leaving for one in owned)
         total += max(0, size_wanted(state, node, model.model, request.name, request.size) - made)
-    order = state.orders.get((node, model.model))
-    if order is not None and order.request not in state.request_named:
+    order = state.fleet.orders.get((node, model.model))
+    if order is not None and state.fleet.request_named(order.request) is None:
         total += order.size
     return total
 
 
 def size_wanted(state: State, node: str, model: str, request: str, size: int) -> int:
     """The size of a request once dds's standing order is carried out."""
-    order = state.orders.get((node, model))
+    order = state.fleet.orders.get((node, model))
     return order.size if order is not None and order.request == request else size
 
 
@@ -444,7 +446,7 @@ class FreeOnNode:
         """The devices that the group may have, those reserved for it first; and the reserved ones alone. Without devices on which
         a hand-over to one of these claims has ended in vain."""
         state = self._state
-        lives = [life for claim in claims if (life := state.lives.get(claim.uid)) is not None]
+        lives = [life for claim in claims if (life := state.lifecycle.lives.get(claim.uid)) is not None]
         vain = {identity for life in lives for identity in life.excluded}
         promised = {(promise.key, promise.uuid) for owner, promise in self._promised if owner in group}
         mine: list[DeviceKey] = []
@@ -471,9 +473,9 @@ class FreeOnNode:
     def _count_holders(self) -> None:
         """Count what claims have of the node's devices, and the reserved shares; only if the allocator is asked at all."""
         self._counted, state = True, self._state
-        for pool in state.pools_at[self._node]:
-            for uid in state.claims_in_pool[pool]:
-                allocation = state.claims.rows[uid].allocation
+        for pool in state.inventory.pools_at[self._node]:
+            for uid in state.demand.claims_in_pool[pool]:
+                allocation = state.demand.claims.rows[uid].allocation
                 for result in allocation.results if allocation is not None else ():
                     if result.key[:2] == pool and not result.admin:
                         self._in_use.count(result.key, result.consumed if result.share else None)
@@ -494,7 +496,7 @@ class FreeOnNode:
         that it depends on: most changes do not concern it. The allocator goes, with its answers, when devices or classes change.
         """
         of = tuple(wish.claim.uid for wish in wishes)
-        known = self._state.answers(self._node)
+        known = self._state.inventory.answers(self._node)
         if of in known and known[of][0] == self._question(wishes, among, promised, whole):
             return known[of][1]
         steps = Steps(MOST_STEPS)
@@ -542,7 +544,7 @@ class FreeOnNode:
             return self._ask(wishes, promised, steps)
         of = tuple(wish.claim.uid for wish, _ in wishes)
         asked = ([wish.claim.allocation for wish, _ in wishes], promised)
-        known = self._state.fits(self._node)
+        known = self._state.inventory.fits(self._node)
         if of not in known or known[of][:2] != asked:
             known[of] = (*asked, self._ask(wishes, promised, steps))
         return known[of][2]
@@ -551,7 +553,7 @@ class FreeOnNode:
         self, wishes: list[tuple[Wish, list[ClaimRequest]]], among: Sequence[DeviceKey], steps: Steps
     ) -> Fit | None:
         """The allocator's answer; None if nothing fits. Raises OutOfSteps."""
-        allocator = self._state.allocator(self._node)
+        allocator = self._state.inventory.allocator(self._node)
         if not self._counted:
             self._count_holders()
         allocator.in_use = self._in_use
@@ -604,7 +606,7 @@ def wish_of(state: State, claim: Claim, *, looks: bool = False) -> Wish | None:
     if not claim.known or allocation is None:
         return None
     wish = Wish(claim)
-    pool = {place: result for place, result, _ in state.pool_results(allocation)}
+    pool = {place: result for place, result, _ in state.inventory.pool_results(allocation)}
     waiting = {place: result for place, result in pool.items() if result.admin == looks}
     for request in claim.requests:
         mine = [place for place, one in enumerate(allocation.results) if one.request.partition("/")[0] == request.name]
@@ -645,7 +647,7 @@ def free_devices(state: State, node: str) -> list[Found]:
 def _seen(state: State, node: str) -> Iterator[Found]:
     """Devices that a claim with admin access could have now, in use or not: those that stay on the node."""
     for found in _listed(state, node, used=True):
-        fence = state.fences.get(found.resource.uid) if found.resource is not None else None
+        fence = state.give_back.fences.get(found.resource.uid) if found.resource is not None else None
         if found.resource is None or not (found.resource.leaving or (fence is not None and fence.ordered)):
             yield found
 
@@ -654,15 +656,15 @@ def _listed(state: State, node: str, *, used: bool = False) -> Iterator[Found]:
     """Devices of dds's drivers in the node's own slices, without those that a claim has as a whole (unless `used`): most, so they
     are left out first. An incomplete pool has none; a part is never given for a whole; a device with binding conditions is not
     there yet."""
-    for key in state.pools_at[node]:
-        pool = state.pools[key]
-        if key[0] not in state.drivers or not pool.usable:
+    for key in state.inventory.pools_at[node]:
+        pool = state.inventory.pools[key]
+        if key[0] not in state.settings.drivers or not pool.usable:
             continue
         for name, device in pool.devices.items():
             full = (*key, name)
-            if device.binding or (not used and not device.shared and state.having[full]):
+            if device.binding or (not used and not device.shared and state.demand.having[full]):
                 continue
-            face = state.face(full)
+            face = state.inventory.face(full)
             if face.part:
                 continue
             resource = state.resource_of(full)
@@ -672,12 +674,12 @@ def _listed(state: State, node: str, *, used: bool = False) -> Iterator[Found]:
 
 def _is_free(state: State, found: Found) -> bool:
     """Whether no claim has it under an older name, or as another face of its hardware."""
-    if any(state.having[key] for key in found.others):
+    if any(state.demand.having[key] for key in found.others):
         return False
     if found.device.shared:
         return True
-    life = state.devices.get(found.resource.uid) if found.resource is not None else None
-    return life is None or life.key is None or not state.having[life.key]
+    life = state.lifecycle.devices.get(found.resource.uid) if found.resource is not None else None
+    return life is None or life.key is None or not state.demand.having[life.key]
 
 
 def _is_there(state: State, node: str, found: Found) -> bool:
@@ -685,27 +687,27 @@ def _is_there(state: State, node: str, found: Found) -> bool:
     and if it did not come after an order on the node: then the operator may take it off at any time."""
     resource = found.resource
     if resource is None:
-        going = (DEPARTED, found.uuid) in state.fired_deadlines or found.uuid in state.unexplained
+        going = (DEPARTED, found.uuid) in state.fired_deadlines or found.uuid in state.health.unexplained
         return not going and not _may_be_coming(state, node, found)
-    life, fence = state.devices.get(resource.uid), state.fences.get(resource.uid)
+    life, fence = state.lifecycle.devices.get(resource.uid), state.give_back.fences.get(resource.uid)
     if fence is not None and fence.ordered:
         return False  # the operator may be detaching it now; it is free again once the size is raised back
     there = state.is_arrived(resource) and state.may_serve(resource) and not resource.leaving
-    there = there and not state.is_taken_off(resource)
+    there = there and not state.fleet.is_taken_off(resource)
     return there and (life is None or life.state != DEVICE_DETACHING)
 
 
 def _may_be_coming(state: State, node: str, found: Found) -> bool:
-    model = model_of_device(state.config, found.key[0], found.device)
-    here = (state.resources.rows[uid] for uid in state.resources_at[node])
+    model = model_of_device(state.settings.config, found.key[0], found.device)
+    here = (state.fleet.resources.rows[uid] for uid in state.fleet.resources_at[node])
     coming = [one for one in here if not one.uuid and one.state in BEING_ATTACHED and not one.deleting]
-    named = [state.model(one.model) for one in coming]
+    named = [state.settings.model(one.model) for one in coming]
     return any(one == model or (model is None and one.driver == found.key[0]) for one in named if one is not None)
 
 
 def _is_marked(state: State, found: Found) -> bool:
     resource = found.resource
-    return resource is not None and (resource.uid in state.holds or is_marked(state, resource.uid, resource))
+    return resource is not None and (resource.uid in state.give_back.holds or is_marked(state, resource.uid, resource))
 
 
 def _has_warning(found: Found) -> bool:
@@ -726,21 +728,25 @@ def _identities(found: Found) -> Iterator[str]:
 def _pledges(state: State, node: str) -> Iterator[tuple[str, ReservedDevice]]:
     """What is reserved on the node, and for whom."""
     if state.live:
-        for key in state.reservations_at[node]:
-            yield from ((key, promise) for promise in state.reservations.rows[key].promises)
+        for key in state.hand_over.reservations_at[node]:
+            yield from ((key, promise) for promise in state.hand_over.reservations.rows[key].promises)
     else:
-        for uid in state.waiting_at[node]:
-            yield from ((uid, promise) for promise in state.lives.rows[uid].promises)
+        for uid in state.lifecycle.waiting_at[node]:
+            yield from ((uid, promise) for promise in state.lifecycle.lives.rows[uid].promises)
 
 
 def models_for(state: State, claim: Claim, request: ClaimRequest) -> set[str]:
     """The models whose pools show a device that satisfies the request, or that cannot be judged."""
     asked, found = replace(claim, requests=(request,)), set[str]()
-    for model in state.config.models:
-        slices = (state.slices.rows[uid] for key in state.pools_of_model[model.model] for uid in state.slices_of[key])
+    for model in state.settings.config.models:
+        slices = (
+            state.inventory.slices.rows[uid]
+            for key in state.inventory.pools_of_model[model.model]
+            for uid in state.inventory.slices_of[key]
+        )
         shown = min((one for one in slices if one.devices), key=lambda one: one.uid, default=None)
         if shown is not None:
-            allocator = Allocator([shown], state.classes.rows.values(), forgiving=True)
+            allocator = Allocator([shown], state.inventory.classes.rows.values(), forgiving=True)
             if allocator.selects(asked, (shown.driver, shown.pool, min(shown.devices))):
                 found.add(model.model)
     return found

@@ -33,7 +33,7 @@ _MOST_IN_VAIN = 2
 
 def step(work: Work, uid: str) -> None:
     """Take every step that is due for the claim; then look at its exchange, its budget and its steering."""
-    claim = work.state.claims.get(uid)
+    claim = work.state.demand.claims.get(uid)
     if claim is not None and claim.hold:
         hold.end_stray(work, claim)
         if claim.allocation is not None:
@@ -48,9 +48,9 @@ def step(work: Work, uid: str) -> None:
         if move.excluded:
             text = f"the scheduler took a pool device again although {', '.join(move.excluded)} was handed over and is free"
             work.alert(uid, "HandOverInVain", f"{text}; it is not handed over to this claim again")
-    if uid in work.state.exchanges or work.state.guarded_for[uid]:
+    if uid in work.state.hand_over.exchanges or work.state.hand_over.guarded_for[uid]:
         next_step(work, uid, lambda node: {one.claim.uid for one in assign(work.state, node) if one.complete})
-    claim, life = work.state.claims.get(uid), work.state.lives.get(uid)
+    claim, life = work.state.demand.claims.get(uid), work.state.lifecycle.lives.get(uid)
     if claim is not None and claim.allocation is not None:
         _tell_doubles(work, claim, claim.allocation)
         _tell_elsewhere(work, claim, claim.allocation)
@@ -70,7 +70,7 @@ def step(work: Work, uid: str) -> None:
 def _tell_elsewhere(work: Work, claim: Claim, allocation: Allocation) -> None:
     """Alert about a pod that runs on another node than its claim's devices: if a claim was cleared and given devices in between,
     the scheduler compares neither node nor reservation."""
-    for pod in work.state.pods_of(claim):
+    for pod in work.state.demand.pods_of(claim):
         if allocation.node and pod.node and pod.node != allocation.node and pod.phase not in FINISHED:
             whose = f"pod {pod.namespace}/{pod.name} runs on {pod.node} with claim {claim.namespace}/{claim.name}"
             work.alert(claim.uid, "PodElsewhere", f"{whose}, whose devices are on {allocation.node}: delete the pod")
@@ -81,10 +81,10 @@ def _tell_doubles(work: Work, claim: Claim, allocation: Allocation) -> None:
     ends, the scheduler gives the device to a third."""
     state = work.state
     for result in allocation.results:
-        if len(state.claims_naming(result.key)) < 2 or not result.whole:
+        if len(state.demand.claims_naming(result.key)) < 2 or not result.whole:
             continue
-        for uid in sorted(state.claims_naming(result.key) - {claim.uid}):
-            other = state.claims.rows[uid]
+        for uid in sorted(state.demand.claims_naming(result.key) - {claim.uid}):
+            other = state.demand.claims.rows[uid]
             results = other.allocation.results if other.allocation is not None else ()
             if any(one.key == result.key and one.whole for one in results):
                 names = sorted(f"{one.namespace}/{one.name}" for one in (claim, other))
@@ -101,14 +101,14 @@ def slow_due(life: ClaimLife) -> int | None:
 
 def is_slow(work: Work, uid: str) -> bool:
     """Whether the claim has waited long for its order."""
-    due = slow_due(work.state.lives.rows[uid])
+    due = slow_due(work.state.lifecycle.lives.rows[uid])
     return due is not None and work.has_come(due) and work.state.live
 
 
 def tell_hidden(work: Work, uid: str, assignment: Assignment, node: str) -> None:
     """Alert about an order without visible effect, not even an error. Slow resources and unlisted devices have other alerts."""
     state, claim = work.state, assignment.claim
-    hidden = [_not_made(state, node, name) for name in assignment.ordered if (node, name) not in state.orders]
+    hidden = [_not_made(state, node, name) for name in assignment.ordered if (node, name) not in state.fleet.orders]
     hidden += [_not_shown(state, uid) for _, uid in assignment.attaching]
     why = next(filter(None, hidden), "")
     if why:
@@ -117,9 +117,9 @@ def tell_hidden(work: Work, uid: str, assignment: Assignment, node: str) -> None
 
 def _not_made(state: State, node: str, model: str) -> str:
     """What the requests show of a device that was ordered and has no resource."""
-    requests = (state.requests.rows[uid] for uid in sorted(state.requests_at[node]))
+    requests = (state.fleet.requests.rows[uid] for uid in sorted(state.fleet.requests_at[node]))
     told = (
-        f"{one.name} asks for {one.size} and has {len(state.resources_of_request[one.name])}"
+        f"{one.name} asks for {one.size} and has {len(state.fleet.resources_of_request[one.name])}"
         for one in requests
         if one.model == model
     )
@@ -128,15 +128,15 @@ def _not_made(state: State, node: str, model: str) -> str:
 
 def _not_shown(state: State, uid: str) -> str:
     """Why a resource is Online and no slice shows its device; "" for other resources, and if another alert says so."""
-    resource = state.resources.rows[uid]
-    if resource.state != "Online" or (uid in state.unlisted and state.lists_others(uid)):
+    resource = state.fleet.resources.rows[uid]
+    if resource.state != "Online" or (uid in state.health.unlisted and state.lists_others(uid)):
         return ""
     where = f"no driver lists {resource.uuid}" if resource.uuid else "the operator does not say which device it is"
     return f"{resource.name} is Online, and {where}"
 
 
 def next_move(state: State, uid: str, at: int) -> ClaimMoved | None:
-    claim, life = state.claims.get(uid), state.lives.get(uid)
+    claim, life = state.demand.claims.get(uid), state.lifecycle.lives.get(uid)
     allocation = claim.allocation if claim is not None else None
     if claim is not None and allocation is not None and (life is None or life.allocation != allocation):
         return _allocated(state, claim, allocation, life, at)
@@ -153,7 +153,7 @@ def _allocated(
 ) -> ClaimMoved | None:
     """Another allocation than the one last seen: a new attempt, or a new cycle if the last has ended."""
     source = life.state if life is not None else NEW
-    waits, local = state.pool_results(allocation), state.local_results(allocation)
+    waits, local = state.inventory.pool_results(allocation), state.inventory.local_results(allocation)
     if not waits and not local:
         ours = life is not None and source not in ("Released", CLAIM_DETACHING)
         return _release(state, claim.uid, life, "allocated on devices that are none of ours") if ours and life else None
@@ -164,7 +164,7 @@ def _allocated(
     fresh = life is None or source in ("Released", FAILED, CLAIM_DETACHING)
     cycle = (life.cycle if life is not None else 0) + (1 if fresh else 0)
     attempt = 1 if fresh or life is None else life.attempt + 1
-    node = state.node_of(claim)
+    node = state.demand.node_of(claim)
     names = ", ".join(r.device for r in ([r for _, r, _ in waits] or local))
     chosen = f"the scheduler chose {names} {'from the pool for' if waits else 'on'} {node or 'no single node'}"
     landed = _landing(life, node, bool(waits)) if _was_told(state, claim) else ""
@@ -175,18 +175,20 @@ def _allocated(
         target=target,
         cycle=cycle,
         attempt=attempt,
-        cause=(claim.uid in state.exchanges and exchanged(state, claim)) or chosen,
+        cause=(claim.uid in state.hand_over.exchanges and exchanged(state, claim)) or chosen,
         devices=_resources_of(state, allocation),
         began=_began(state, allocation, at),
         landed=landed,
-        excluded=_not_taken(state, claim, life) if landed == "pool" and claim.uid not in state.exchanges else (),
+        excluded=_not_taken(state, claim, life)
+        if landed == "pool" and claim.uid not in state.hand_over.exchanges
+        else (),
     )
 
 
 def _was_told(state: State, claim: Claim) -> bool:
     """Whether a hand-over of the claim has begun. In observe that is not known, so yes."""
-    rows = (state.reservations.rows[key] for key in state.reservations_for[claim.uid])
-    begun = claim.uid in state.hand_overs or claim.uid in state.exchanges
+    rows = (state.hand_over.reservations.rows[key] for key in state.hand_over.reservations_for[claim.uid])
+    begun = claim.uid in state.hand_over.hand_overs or claim.uid in state.hand_over.exchanges
     return begun or not state.live or any(row.signalled for row in rows)
 
 
@@ -203,16 +205,16 @@ def _not_taken(state: State, claim: Claim, life: ClaimLife | None) -> tuple[str,
     if life is None:
         return ()
     mine = {claim.uid, f"pod:{claim.owner}"}
-    there = [one for one in life.promises if state.device(one.key) and not state.having[one.key]]
+    there = [one for one in life.promises if state.inventory.device(one.key) and not state.demand.having[one.key]]
     stayed = [one for one in there if _stayed_free(state, claim, life, one)]
     return tuple(one.identity for one in stayed if mine.issuperset(state.promised(one.identity)))
 
 
 def _stayed_free(state: State, claim: Claim, life: ClaimLife, promise: ReservedDevice) -> bool:
     resource = state.resource_of(promise.key)
-    device = state.devices.get(resource.uid) if resource is not None else None
+    device = state.lifecycle.devices.get(resource.uid) if resource is not None else None
     if device is None:  # a fixed one: known only while it is reserved for the claim
-        return bool(state.reservations_for[claim.uid])
+        return bool(state.hand_over.reservations_for[claim.uid])
     return 0 < device.idle_since <= life.since
 
 
@@ -221,9 +223,9 @@ def _began(state: State, allocation: Allocation, at: int) -> int:
     this clock and the scheduler's was measured."""
     if at != state.synced_at and at != state.level_at:
         return 0
-    if allocation.timestamp is None or state.skew is None:
+    if allocation.timestamp is None or state.settings.skew is None:
         return 0
-    return min(at, allocation.timestamp + state.skew)
+    return min(at, allocation.timestamp + state.settings.skew)
 
 
 def _resources_of(state: State, allocation: Allocation) -> tuple[str, ...]:
@@ -237,8 +239,8 @@ def _unallocated(state: State, claim: Claim | None, life: ClaimLife, uid: str) -
         return ClaimMoved.of(uid, life, "settled", why) if why else None
     if life.state == "Released":
         return None
-    waiting = claim is not None and any(pod.pending for pod in state.pods_of(claim))
-    exchange = state.exchanges.get(uid)
+    waiting = claim is not None and any(pod.pending for pod in state.demand.pods_of(claim))
+    exchange = state.hand_over.exchanges.get(uid)
     if waiting and exchange is not None and exchange.between_writes:
         return None
     if life.state != BOUND and waiting:
@@ -257,14 +259,14 @@ def _release(state: State, uid: str, life: ClaimLife | None, cause: str) -> Clai
 
 def _devices_left_by(state: State, uid: str, life: ClaimLife) -> tuple[str, ...]:
     """The resources that the claim had, or that are still coming for it and for no other claim."""
-    had = [d for d in life.devices if (resource := state.resources.get(d)) is not None and not resource.deleting]
+    had = [d for d in life.devices if (resource := state.fleet.resources.get(d)) is not None and not resource.deleting]
     if life.allocation is not None:
         keys = {result.key for result in life.allocation.results if not result.admin}
         had += [r.uid for key in sorted(keys) if (r := state.resource_of(key)) is not None]
         on_node = (
             u
-            for u in state.resources_at[life.node]
-            if (d := state.devices.get(u)) and d.state == USED and d.key in keys
+            for u in state.fleet.resources_at[life.node]
+            if (d := state.lifecycle.devices.get(u)) and d.state == USED and d.key in keys
         )
         had += sorted(on_node)
     if life.state in (PENDING, ATTACHING) and not had:
@@ -275,11 +277,11 @@ def _devices_left_by(state: State, uid: str, life: ClaimLife) -> tuple[str, ...]
 def _still_coming(state: State, uid: str, life: ClaimLife) -> list[str]:
     others = (one for one in assign(state, life.node) if one.claim.uid != uid)
     taken = {resource for one in others for resource in one.resources}
-    models = [model.model for model in state.wanted_models(life.allocation)]
+    models = [model.model for model in state.inventory.wanted_models(life.allocation)]
     coming = [
         resource
-        for name in state.resources_at[life.node]
-        if (resource := state.resources.rows[name]).model in models
+        for name in state.fleet.resources_at[life.node]
+        if (resource := state.fleet.resources.rows[name]).model in models
         and name not in taken
         and not resource.deleting
         and resource.state in BEING_ATTACHED
@@ -290,10 +292,10 @@ def _still_coming(state: State, uid: str, life: ClaimLife) -> list[str]:
 
 def _order_stands(state: State, life: ClaimLife) -> bool:
     """Whether a request on the claim's node still asks for a model of its last allocation."""
-    if life.state != ATTACHING or state.node(life.node) is None:
+    if life.state != ATTACHING or state.fleet.node(life.node) is None:
         return False
-    models = {model.model for model in state.wanted_models(life.allocation)}
-    requests = (state.requests.rows[uid] for uid in state.requests_at[life.node])
+    models = {model.model for model in state.inventory.wanted_models(life.allocation)}
+    requests = (state.fleet.requests.rows[uid] for uid in state.fleet.requests_at[life.node])
     return any(request.model in models and request.size > 0 and not request.deleting for request in requests)
 
 
@@ -309,10 +311,10 @@ def settled_because(state: State, uid: str, life: ClaimLife) -> str:
 
 
 def _device_settled(state: State, uid: str) -> str:
-    life, resource = state.devices.get(uid), state.resources.get(uid)
+    life, resource = state.lifecycle.devices.get(uid), state.fleet.resources.get(uid)
     if resource is None:
         return "its device went back"
-    if state.node(resource.node) is None:
+    if state.fleet.node(resource.node) is None:
         return "its node is gone"
     if life is not None and life.state == USED:
         return "its device was taken by another claim"
@@ -325,13 +327,14 @@ def kept_by_policy(state: State, uid: str) -> bool:
     """Whether dds will never detach this idle device: because of the mode, another's request, or the node's minimum."""
     if state.mode == "attach":
         return True
-    resource = state.resources.rows[uid]
-    request_uid = state.request_named.get(resource.request)
-    request = state.requests.get(request_uid) if request_uid is not None else None
+    resource = state.fleet.resources.rows[uid]
+    request = state.fleet.request_named(resource.request)
     if request is not None and not usable(state, request):
         return True
     here = [
-        r for other in state.resources_at[resource.node] if (r := state.resources.rows[other]).model == resource.model
+        r
+        for other in state.fleet.resources_at[resource.node]
+        if (r := state.fleet.resources.rows[other]).model == resource.model
     ]
     return len([r for r in here if not r.deleting]) <= limits_of(state, resource.node, resource.model)[0]
 
@@ -344,7 +347,7 @@ def _condition_move(state: State, claim: Claim, allocation: Allocation, life: Cl
             return ClaimMoved.of(claim.uid, life, told[0], told[1])
         # No pod uses the claim while a binding condition of any driver is not True.
         consumers = set() if claim.waits_for(allocation.results) else {c.uid for c in claim.consumers}
-        for pod in state.pods_of(claim):
+        for pod in state.demand.pods_of(claim):
             if pod.uid in consumers and pod.node and pod.phase not in FINISHED:
                 return ClaimMoved.of(claim.uid, life, "pod_bound", f"pod {pod.namespace}/{pod.name} runs on {pod.node}")
     if bool(claim.consumers) != life.reserved:
@@ -356,7 +359,7 @@ def _condition_move(state: State, claim: Claim, allocation: Allocation, life: Cl
 
 def trigger_of_conditions(state: State, claim: Claim) -> tuple[str, str] | None:
     """(trigger, cause) of the conditions on dds's results, None when they say nothing."""
-    waits = state.pool_results(claim.allocation)
+    waits = state.inventory.pool_results(claim.allocation)
     true = claim.true_conditions
     if not true:
         return None

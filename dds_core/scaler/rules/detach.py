@@ -46,7 +46,7 @@ TAKEN_SOON = "a pod nominated to the node could take it"
 
 def unmark(work: Work, node: str) -> None:
     """Remove marks that stand without a reason. A mark with a fence is never touched."""
-    if work.state.unmarked:
+    if work.state.give_back.unmarked:
         _unmark_again(work, node)
     _unmark_strange(work, node)
 
@@ -54,10 +54,10 @@ def unmark(work: Work, node: str) -> None:
 def _unmark_again(work: Work, node: str) -> None:
     """Marks whose removal was decided and that are still there, after a restart or a failed write."""
     state = work.state
-    for uid in sorted(uid for uid in state.resources_at[node] if uid in state.unmarked):
-        resource = state.resources.rows[uid]
+    for uid in sorted(uid for uid in state.fleet.resources_at[node] if uid in state.give_back.unmarked):
+        resource = state.fleet.resources.rows[uid]
         restarted = (VictimUnmarked.__name__, uid) in state.reissue
-        if resource.marked and (restarted or (state.live and not state.unmarked.rows[uid])):
+        if resource.marked and (restarted or (state.live and not state.give_back.unmarked.rows[uid])):
             why = "the mark was to come off before the restart" if restarted else "the mark was to come off before"
             work.emit_once(VictimUnmarked(resource=uid, mode=state.mode, name=resource.name, reason=why), uid)
 
@@ -70,12 +70,14 @@ def _unmark_strange(work: Work, node: str) -> None:
     state = work.state
     strange = sorted(
         uid
-        for uid in state.resources_at[node]
-        if state.resources.rows[uid].marked and uid not in state.fences and uid not in state.unmarked
+        for uid in state.fleet.resources_at[node]
+        if state.fleet.resources.rows[uid].marked
+        and uid not in state.give_back.fences
+        and uid not in state.give_back.unmarked
     )
     for uid in strange if state.live else ():
-        resource = state.resources.rows[uid]
-        model = state.model(resource.model)
+        resource = state.fleet.resources.rows[uid]
+        model = state.settings.model(resource.model)
         own = cell_of(state, node, model).own if model is not None else None
         if own is None or own.name != resource.request or resource.leaving:
             continue
@@ -86,7 +88,7 @@ def _unmark_strange(work: Work, node: str) -> None:
 
 
 def _is_ordered(state: State, uid: str) -> bool:
-    fence = state.fences.get(uid)
+    fence = state.give_back.fences.get(uid)
     return fence is not None and fence.ordered
 
 
@@ -95,9 +97,11 @@ def _is_ordered(state: State, uid: str) -> bool:
 
 def models_unfulfillable(state: State, node: str) -> set[str]:
     """The models on a node for which the fabric reports an error, or of which a device has made no progress for long."""
-    here, late = state.resources_at[node], state.fired_deadlines
+    here, late = state.fleet.resources_at[node], state.fired_deadlines
     return {
-        state.resources.rows[uid].model for uid in here if uid in state.erring or (DeadlineKind.PROGRESS, uid) in late
+        state.fleet.resources.rows[uid].model
+        for uid in here
+        if uid in state.health.erring or (DeadlineKind.PROGRESS, uid) in late
     }
 
 
@@ -110,7 +114,11 @@ def call_off(work: Work, cell: CellPlan, own: AttachRequest, assignments: list[A
         return
     staying = staying_of(state, own)
     hanging = sorted((r for r in staying if r.state in BEING_ATTACHED), key=lambda r: r.name)
-    going = [r for r in staying if r not in hanging and (r.marked or r.uid in state.fences or r.uid in state.holds)]
+    going = [
+        r
+        for r in staying
+        if r not in hanging and (r.marked or r.uid in state.give_back.fences or r.uid in state.give_back.holds)
+    ]
     if not all(_hangs(work, r) for r in hanging) or not cell.size == own.size == own.acted_size == len(staying):
         return
     low = limits_of(state, cell.node, cell.model.model)[0]
@@ -125,14 +133,16 @@ def call_off_due(state: State, uid: str) -> int | None:
     if definite is None:
         hung = _hung_due(state, uid)
         return hung if hung is not None and hung > passed else None
-    firsts = (max(first, definite) for first, last in quiet_times(state, state.resources.rows[uid]) if last > definite)
+    firsts = (
+        max(first, definite) for first, last in quiet_times(state, state.fleet.resources.rows[uid]) if last > definite
+    )
     return next((first for first in firsts if first > passed), None)
 
 
 def _hung_due(state: State, uid: str) -> int | None:
     """From when an order without an error may be called off. One that the operator has begun may be under way at any time, or
     wait for its turn."""
-    resource, look = state.resources.get(uid), state.looks.get(uid)
+    resource, look = state.fleet.resources.get(uid), state.health.looks.get(uid)
     if resource is None or resource.uuid or resource.state not in BEING_ATTACHED:
         return None
     return look.since + RARE if look is not None else progress_due(state, uid)
@@ -144,11 +154,13 @@ def _models_unmade(state: State, node: str) -> set[str]:
     progress for long; the writer checks again."""
     level, late = state.now == state.level_at, state.fired_deadlines
     slow = {
-        state.resources.rows[uid].request for uid in state.resources_at[node] if (DeadlineKind.PROGRESS, uid) in late
+        state.fleet.resources.rows[uid].request
+        for uid in state.fleet.resources_at[node]
+        if (DeadlineKind.PROGRESS, uid) in late
     }
-    requests = (state.requests.rows[uid] for uid in state.requests_at[node])
+    requests = (state.fleet.requests.rows[uid] for uid in state.fleet.requests_at[node])
     asked = (one for one in requests if (level or one.name in slow) and _is_done(one))
-    return {one.model for one in asked if one.size > len(state.resources_of_request[one.name])}
+    return {one.model for one in asked if one.size > len(state.fleet.resources_of_request[one.name])}
 
 
 def _fit_size(work: Work, cell: CellPlan, own: AttachRequest, assignments: list[Assignment]) -> None:
@@ -159,20 +171,20 @@ def _fit_size(work: Work, cell: CellPlan, own: AttachRequest, assignments: list[
     owned, low = staying_of(state, own), limits_of(state, cell.node, cell.model.model)[0]
     if state.stale or _somebody_waits(state, assignments, cell.model.model) or not _is_done(own):
         return
-    settled = len(owned) == len(state.resources_of_request[own.name])
+    settled = len(owned) == len(state.fleet.resources_of_request[own.name])
     if settled and len(owned) < own.size == cell.size and len(owned) + cell.others >= low:
         lower_size(work, cell, own, [], len(owned))
 
 
 def _may_go(state: State, going: list[FabricResource]) -> bool:
     """Whether each of these has a confirmed fence, so that it may go at any moment."""
-    fences = [state.fences.get(one.uid) for one in going]
+    fences = [state.give_back.fences.get(one.uid) for one in going]
     return all(fence is not None and fence.confirmed for fence in fences)
 
 
 def _somebody_waits(state: State, assignments: list[Assignment], model: str) -> bool:
     """Whether a claim on the node waits for a device of the model."""
-    return any(m.model == model for one in assignments for m in state.wanted_models(one.claim.allocation))
+    return any(m.model == model for one in assignments for m in state.inventory.wanted_models(one.claim.allocation))
 
 
 def _hangs(work: Work, resource: FabricResource) -> bool:
@@ -198,12 +210,16 @@ def detach(work: Work, node: str, assignments: list[Assignment], wanted: set[str
     if state.mode == "attach":
         return
     vain = models_unfulfillable(state, node)
-    models = {state.devices.rows[uid].model for uid in state.idle_at[node]} | vain
-    if state.fences:
-        models |= {state.resources.rows[uid].model for uid in state.resources_at[node] if uid in state.fences}
+    models = {state.lifecycle.devices.rows[uid].model for uid in state.lifecycle.idle_at[node]} | vain
+    if state.give_back.fences:
+        models |= {
+            state.fleet.resources.rows[uid].model
+            for uid in state.fleet.resources_at[node]
+            if uid in state.give_back.fences
+        }
     unmade = _models_unmade(state, node)
     for name in sorted(models | unmade):
-        model = state.model(name)
+        model = state.settings.model(name)
         if model is not None:
             cell = cell_of(state, node, model)
             if cell.own is not None:
@@ -221,8 +237,8 @@ def detach(work: Work, node: str, assignments: list[Assignment], wanted: set[str
 def check_hold(work: Work, uid: str, wanted: set[str]) -> None:
     """Go on until the device is held, then mark it; from there on its fence decides."""
     state = work.state
-    row = state.holds.rows[uid]
-    fence, resource = state.fences.get(uid), state.resources.get(uid)
+    row = state.give_back.holds.rows[uid]
+    fence, resource = state.give_back.fences.get(uid), state.fleet.resources.get(uid)
     leaving = resource is not None and resource.leaving and row.stage == "held"
     if leaving and resource is not None and any(_is_of_another(state, resource, key) for key in row.devices):
         hold.next_step(work, uid, row, "another device has its name by now")
@@ -242,7 +258,7 @@ def _is_of_another(state: State, leaving: FabricResource, key: DeviceKey) -> boo
 
 
 def _against_hold(work: Work, resource: FabricResource, row: Hold, wanted: set[str]) -> str:
-    state, life = work.state, work.state.devices.get(resource.uid)
+    state, life = work.state, work.state.lifecycle.devices.get(resource.uid)
     why = _against_detach(work, resource, list(row.devices), wanted)
     if why:
         return why
@@ -262,7 +278,7 @@ def _against_detach(work: Work, resource: FabricResource, faces: list[DeviceKey]
     state = work.state
     if state.mode != "detach":
         return f"mode is {state.mode}"
-    if any(state.having[key] for key in faces) or held_key(state, resource.uid, resource) is not None:
+    if any(state.demand.having[key] for key in faces) or held_key(state, resource.uid, resource) is not None:
         return "a claim holds it"
     if resource.uid in wanted or (resource.uuid and state.promised(resource.uuid)):
         return "a claim waits for it"
@@ -272,8 +288,8 @@ def _against_detach(work: Work, resource: FabricResource, faces: list[DeviceKey]
 def _held_for_another(state: State, uid: str, faces: list[DeviceKey]) -> bool:
     """Whether the hold of a leaving device still has a name that this device has got since: when the first of two with one name
     goes, the name is free for all claims."""
-    ours = state.claims_holding[uid]
-    return any(state.held_as[key] - {uid} or state.held_by[key] - ours for key in faces)
+    ours = state.demand.claims_holding[uid]
+    return any(state.give_back.held_as[key] - {uid} or state.demand.held_by[key] - ours for key in faces)
 
 
 # --- fence -------------------------------------------------------------------------------------------------------------
@@ -282,7 +298,11 @@ def _held_for_another(state: State, uid: str, faces: list[DeviceKey]) -> bool:
 def check_fence(work: Work, uid: str, wanted: set[str]) -> None:
     """Unmark a victim that may not go after all; else request the list that its fence waits for."""
     state = work.state
-    resource, row, life = state.resources.rows[uid], state.fences.rows[uid], state.devices.get(uid)
+    resource, row, life = (
+        state.fleet.resources.rows[uid],
+        state.give_back.fences.rows[uid],
+        state.lifecycle.devices.get(uid),
+    )
     if life is None or (life.state != DEVICE_DETACHING and not is_given_up(state, resource)):
         broken = (_why_unmark if row.named else _not_called_off)(work, resource, row, wanted)
         if broken:
@@ -309,9 +329,9 @@ def _why_unmark(work: Work, resource: FabricResource, fence: Fence, wanted: set[
         return "a claim has a device of its node that may be this one in another form"
     if not faces and not fence.ordered and work.has_come(fence.since + VICTIM_STUCK):
         return "the node has not listed it for long, and others of its request wait for it"
-    hold = state.holds.get(resource.uid)
+    hold = state.give_back.holds.get(resource.uid)
     lost = fence.held and (hold is None or hold.stage != "held")
-    if lost and not (fence.ordered and not state.claims_holding[resource.uid]):
+    if lost and not (fence.ordered and not state.demand.claims_holding[resource.uid]):
         return "its hold was taken away"
     if fence.held and hold is not None and not set(faces) <= set(hold.devices):
         return "it has got another name on the node"
@@ -341,21 +361,21 @@ def _not_called_off(work: Work, resource: FabricResource, fence: Fence, wanted: 
 def _is_kept(state: State, resource: FabricResource, more: int = 0) -> bool:
     """Whether the node would have less than its minimum without the chosen devices and `more` others. The minimum, or the number
     of devices, may have changed since they were chosen."""
-    model = state.model(resource.model)
+    model = state.settings.model(resource.model)
     if model is None or state.is_useless(resource.uid):
         return False
     cell = cell_of(state, resource.node, model)
-    here = (state.resources.rows[uid] for uid in state.resources_at[resource.node] if _is_going(state, uid))
+    here = (state.fleet.resources.rows[uid] for uid in state.fleet.resources_at[resource.node] if _is_going(state, uid))
     going = sum(one.model == resource.model for one in here)
     return cell.size + cell.others - going - more < limits_of(state, resource.node, model.model)[0]
 
 
 def _is_going(state: State, uid: str) -> bool:
     """Whether it was chosen to go, and the size is not lowered for it yet."""
-    if state.resources.rows[uid].leaving:
+    if state.fleet.resources.rows[uid].leaving:
         return False
-    fence = state.fences.get(uid)
-    return not fence.ordered if fence is not None else uid in state.holds
+    fence = state.give_back.fences.get(uid)
+    return not fence.ordered if fence is not None else uid in state.give_back.holds
 
 
 def _faces_of(state: State, resource: FabricResource) -> list[DeviceKey]:
@@ -363,30 +383,30 @@ def _faces_of(state: State, resource: FabricResource) -> list[DeviceKey]:
     its node does not list it."""
     names = state.names_of(resource)
     names |= state.hidden_forms_of(resource) if names else set()
-    return sorted(names, key=lambda key: (key not in state.faces, state.face(key).part, key))
+    return sorted(names, key=lambda key: (key not in state.inventory.faces, state.inventory.face(key).part, key))
 
 
 def _is_nowhere(state: State, resource: FabricResource) -> bool:
     """Whether no node lists the device, its own for too long unless the manager cannot find it either, and no other resource is
     the same device."""
-    alone = not state.keys_of[resource.uuid] and len(state.resources_of_uuid[resource.uuid]) == 1
+    alone = not state.inventory.keys_of[resource.uuid] and len(state.fleet.resources_of_uuid[resource.uuid]) == 1
     return alone and state.is_useless(resource.uid) and not _is_maybe_had(state, resource)
 
 
 def _is_maybe_had(state: State, resource: FabricResource) -> bool:
     """Whether a claim has a device of the node's driver that may be this one in another form, of whose hardware nothing is known:
     it is neither another resource's nor one that was there before this one came."""
-    model = state.model(resource.model)
-    for pool in state.pools_at[resource.node]:
+    model = state.settings.model(resource.model)
+    for pool in state.inventory.pools_at[resource.node]:
         if model is None or pool[0] != model.driver:
             continue
-        for key in {(*pool, name) for name in state.pools[pool].devices} | held_and_unlisted(state, pool):
-            uuids = state.face(key).uuids
-            other = any(state.resources_of_uuid[uuid] - {resource.uid} for uuid in uuids)
+        for key in {(*pool, name) for name in state.inventory.pools[pool].devices} | held_and_unlisted(state, pool):
+            uuids = state.inventory.face(key).uuids
+            other = any(state.fleet.resources_of_uuid[uuid] - {resource.uid} for uuid in uuids)
             other = other or any(
-                uuid in state.fixed and state.fixed.rows[uuid][1] <= resource.created for uuid in uuids
+                uuid in state.health.fixed and state.health.fixed.rows[uuid][1] <= resource.created for uuid in uuids
             )
-            if state.having[key] and not other:
+            if state.demand.having[key] and not other:
                 return True
     return False
 
@@ -394,15 +414,20 @@ def _is_maybe_had(state: State, resource: FabricResource) -> bool:
 def _could_be_taken(state: State, resource: FabricResource, faces: list[DeviceKey]) -> bool:
     """Whether a pending pod nominated to the node has an unallocated claim that the device, or a part of it, could satisfy. Not a
     pod for which the scheduler has found no node although the device is there: its node lacks something else, such as CPU."""
-    for uid in state.pods_nominated[resource.node]:
-        pod = state.pods.rows[uid]
+    for uid in state.demand.pods_nominated[resource.node]:
+        pod = state.demand.pods.rows[uid]
         if pod.node or pod.deleting or pod.waiting == NO_NODE_FITS:
             continue
-        known = state.claims_of(pod)
+        known = state.demand.claims_of(pod)
         if len(known) < len(pod.claims):
             return True
-        allocator, waiting = state.allocator(resource.node), [one for one in known if one.allocation is None]
-        if any(not one.known or allocator.selects(one, key) for one in waiting for key in faces if key in state.faces):
+        allocator, waiting = state.inventory.allocator(resource.node), [one for one in known if one.allocation is None]
+        if any(
+            not one.known or allocator.selects(one, key)
+            for one in waiting
+            for key in faces
+            if key in state.inventory.faces
+        ):
             return True
     return False
 
@@ -411,7 +436,7 @@ def _unmark(work: Work, resource: FabricResource, fence: Fence, why: str) -> Non
     """Remove the mark. If the size was lowered for it, raise the size first: an operator that has one device too many and finds
     none marked takes another, which may be in use."""
     state = work.state
-    model = state.model(resource.model)
+    model = state.settings.model(resource.model)
     if fence.ordered and model is not None:
         cell = cell_of(state, resource.node, model)
         if cell.own is not None:
@@ -429,7 +454,7 @@ def _unmark(work: Work, resource: FabricResource, fence: Fence, why: str) -> Non
 
 def _called_off(state: State, resource: FabricResource) -> bool:
     """Whether the size that was lowered for a victim was raised again."""
-    model = state.model(resource.model)
+    model = state.settings.model(resource.model)
     cell = cell_of(state, resource.node, model) if model is not None else None
     return cell is not None and cell.own is not None and cell.size >= len(staying_of(state, cell.own))
 
@@ -440,7 +465,7 @@ def _called_off(state: State, resource: FabricResource) -> bool:
 def idle_due(state: State, uid: str) -> int:
     """The instant from which an idle device may go: when it has idled long enough and no pause for its claims is left; at once if
     the manager cannot find it."""
-    life, resource = state.devices.rows[uid], state.resources.get(uid)
+    life, resource = state.lifecycle.devices.rows[uid], state.fleet.resources.get(uid)
     if resource is not None and verdict(resource.error) == "gone":
         return life.idle_since
     idled = life.idle_since + state.idle_time(life.node, life.model)
@@ -451,7 +476,10 @@ def _next_attempt_due(state: State, life: DeviceLife) -> int:
     """The instant by which a claim for which such devices came too late has had another attempt, 0 without one. Otherwise a claim
     for several devices would start from nothing each time, on a fabric that attaches one after the other. If the claim has
     several requests, a device of this model may have come while another model was late."""
-    failures = ((state.claims.get(claim), state.failures.rows[claim]) for claim in state.failed_at[life.node])
+    failures = (
+        (state.demand.claims.get(claim), state.failing.failures.rows[claim])
+        for claim in state.failing.failed_at[life.node]
+    )
     late = (
         one.since
         for claim, one in failures
@@ -463,13 +491,13 @@ def _next_attempt_due(state: State, life: DeviceLife) -> int:
 
 def _mark_idle(work: Work, cell: CellPlan, own: AttachRequest, wanted: set[str]) -> None:
     state = work.state
-    here = [state.resources.rows[uid] for uid in state.idle_at[cell.node] - wanted]
+    here = [state.fleet.resources.rows[uid] for uid in state.lifecycle.idle_at[cell.node] - wanted]
     idle = [r for r in here if r.request == own.name and _is_idle(state, r) and work.has_come(idle_due(state, r.uid))]
     if not idle:
         return
-    idle.sort(key=lambda r: (state.devices.rows[r.uid].idle_since, r.name))
+    idle.sort(key=lambda r: (state.lifecycle.devices.rows[r.uid].idle_since, r.name))
     low = limits_of(state, cell.node, cell.model.model)[0]
-    marked = sum(_is_marked(state, r.uid) or r.uid in state.holds for r in staying_of(state, own))
+    marked = sum(_is_marked(state, r.uid) or r.uid in state.give_back.holds for r in staying_of(state, own))
     useless = [r for r in idle if state.is_useless(r.uid)]  # the minimum counts only devices that can be used
     spare = cell.size + cell.others - marked - low - len(useless)
     for resource in [*useless, *[r for r in idle if r not in useless][: max(0, spare)]]:
@@ -480,7 +508,7 @@ def _mark_idle(work: Work, cell: CellPlan, own: AttachRequest, wanted: set[str])
 
 def _idle_reason(state: State, cell: CellPlan) -> str:
     name = cell.model.model
-    row = state.reuse.get(state.place(cell.node, name)) if state.policy.learns_idle else None
+    row = state.lifecycle.reuse.get(state.failing.place(cell.node, name)) if state.policy.learns_idle else None
     learned = idleness.why(row, state.policy.longest_idle) if row is not None else ""
     seconds = state.idle_time(cell.node, name) // MICROSECONDS
     return f"idle for {seconds} s{'; ' + learned if learned else ''}"
@@ -491,7 +519,7 @@ def choose_victim(work: Work, resource: FabricResource, reason: str) -> bool:
     held. A device that its node has not listed for long has no name by which it could be held or taken, so it needs none."""
     state = work.state
     faces = _faces_of(state, resource)
-    life = state.devices.get(resource.uid)
+    life = state.lifecycle.devices.get(resource.uid)
     if life is None or not may_mark(state, work.at):
         return False
     if _is_nowhere(state, resource):
@@ -511,25 +539,25 @@ def may_mark(state: State, at: int) -> bool:
     the policy lets them go without."""
     if state.stale or not (hold.are_possible(state, at) or _may_go_unheld(state)):
         return False
-    recent = sum(marked > at - HOUR for marked in state.marks.rows.values())
+    recent = sum(marked > at - HOUR for marked in state.give_back.marks.rows.values())
     return recent < state.policy.detaches_per_hour
 
 
 def _may_go_unheld(state: State) -> bool:
     """Not before it is known whether devices can be held: a scheduler would take the device before this answer comes."""
-    return state.policy.detach_without_fence == "best_effort" and not state.unanswered
+    return state.policy.detach_without_fence == "best_effort" and not state.settings.unanswered
 
 
 def _is_idle(state: State, resource: FabricResource) -> bool:
     """Idle, not chosen to go, and meant for no claim."""
-    life = state.devices.get(resource.uid)
-    chosen = resource.uid in state.fences or resource.uid in state.holds
+    life = state.lifecycle.devices.get(resource.uid)
+    chosen = resource.uid in state.give_back.fences or resource.uid in state.give_back.holds
     free = life is not None and life.state == IDLE and not chosen and resource.state == ONLINE
     return free and not state.promised(resource.uuid)
 
 
 def _is_marked(state: State, uid: str) -> bool:
-    life = state.devices.get(uid)
+    life = state.lifecycle.devices.get(uid)
     return life is not None and life.state == MARKED
 
 
@@ -537,15 +565,15 @@ def _lower(work: Work, cell: CellPlan, own: AttachRequest) -> None:
     """Lower the size by exactly the number of marked victims, if the operator could take no other device in their place. A device
     that another client detaches is no victim: the operator replaces it, and a lower size would cost another device."""
     state = work.state
-    owned = [state.resources.rows[uid] for uid in state.resources_of_request[own.name]]
-    victims = [r for r in owned if r.uid in state.fences and _is_marked(state, r.uid)]
+    owned = [state.fleet.resources.rows[uid] for uid in state.fleet.resources_of_request[own.name]]
+    victims = [r for r in owned if r.uid in state.give_back.fences and _is_marked(state, r.uid)]
     if state.stale or not victims or not all(_may_leave(state, r) for r in victims):
         return
-    if any(state.fences.rows[r.uid].ordered for r in victims) or not all(r.marked for r in victims):
+    if any(state.give_back.fences.rows[r.uid].ordered for r in victims) or not all(r.marked for r in victims):
         return
     if cell.size != own.size or not _at_rest(state, own, owned):
         return
-    if any(r.marked and not r.leaving and r.uid not in state.fences for r in owned):
+    if any(r.marked and not r.leaving and r.uid not in state.give_back.fences for r in owned):
         return
     lower_size(work, cell, own, victims, own.size - len(victims))
 
@@ -578,7 +606,7 @@ def lower_size(
 
 def _may_leave(state: State, resource: FabricResource) -> bool:
     """Whether the fence is confirmed and a slice lists the device. A gap in the slices proves nothing."""
-    fence = state.fences.rows[resource.uid]
+    fence = state.give_back.fences.rows[resource.uid]
     if not fence.named:
         return _is_nowhere(state, resource)
     return bool(fence.confirmed) and fence.key in _faces_of(state, resource)
@@ -597,11 +625,15 @@ def _is_done(own: AttachRequest) -> bool:
 def check_departures(work: Work, uid: str) -> None:
     """Alert if a device leaves while another was marked, or while a claim has it."""
     state = work.state
-    resource, life = state.resources.get(uid), state.devices.get(uid)
+    resource, life = state.fleet.resources.get(uid), state.lifecycle.devices.get(uid)
     if resource is None or life is None:
         return
-    fence = state.fences.get(uid)
-    others = [o for o in state.resources_of_request[resource.request] if (f := state.fences.get(o)) and f.ordered]
+    fence = state.give_back.fences.get(uid)
+    others = [
+        o
+        for o in state.fleet.resources_of_request[resource.request]
+        if (f := state.give_back.fences.get(o)) and f.ordered
+    ]
     if fence is None and others:
         work.alert(
             uid, "WrongVictim", f"{resource.name} leaves {resource.node} although another device was marked to go"
@@ -609,8 +641,8 @@ def check_departures(work: Work, uid: str) -> None:
     known = [life.key] if life.key is not None else []
     if fence is not None:
         known = [] if _is_of_another(state, resource, fence.key) else [fence.key]
-    key = next((key for key in (*known, *_faces_of(state, resource)) if state.having[key]), None)
-    if key is not None and state.node(resource.node) is None:
+    key = next((key for key in (*known, *_faces_of(state, resource)) if state.demand.having[key]), None)
+    if key is not None and state.fleet.node(resource.node) is None:
         tell_lost(work, key, resource.node)
     elif key is not None:
         work.alert(
@@ -629,8 +661,8 @@ def rebalance(work: Work, node: str, assignments: list[Assignment]) -> None:
     state = work.state
     for assignment in assignments:
         for name in dict.fromkeys(assignment.missing):
-            model = state.model(name)
-            if model is None or state.fails(state.fabric_of.get(node, ""), name):
+            model = state.settings.model(name)
+            if model is None or state.failing.fails(state.failing.fabric_of.get(node, ""), name):
                 continue
             if published_free(state, node, model) == 0:  # None: no complete pool
                 _free_elsewhere(work, node, name, assignment.missing.count(name))
@@ -639,26 +671,26 @@ def rebalance(work: Work, node: str, assignments: list[Assignment]) -> None:
 def _free_elsewhere(work: Work, node: str, model: str, count: int) -> None:
     """A device goes back to the pool of its own fabric, so only those of the node's fabric help, or are on the way."""
     state = work.state
-    fabric = state.fabric_of.get(node)
+    fabric = state.failing.fabric_of.get(node)
     on_the_way = [
         uid
-        for uid in state.fences.rows.keys() | state.holds.rows.keys()
-        if (r := state.resources.get(uid))
+        for uid in state.give_back.fences.rows.keys() | state.give_back.holds.rows.keys()
+        if (r := state.fleet.resources.get(uid))
         and r.model == model
         and r.node != node
-        and state.fabric_of.get(r.node) == fabric
+        and state.failing.fabric_of.get(r.node) == fabric
     ]
     candidates = []
-    for uid in state.idle_of_model[model]:
-        resource = state.resources.get(uid)
-        if resource is None or resource.node == node or state.fabric_of.get(resource.node) != fabric:
+    for uid in state.lifecycle.idle_of_model[model]:
+        resource = state.fleet.resources.get(uid)
+        if resource is None or resource.node == node or state.failing.fabric_of.get(resource.node) != fabric:
             continue
         if not _is_idle(state, resource):
             continue
-        named = state.model(model)
+        named = state.settings.model(model)
         cell = cell_of(state, resource.node, named) if named is not None else None
         if cell is not None and cell.own is not None and cell.own.name == resource.request:
-            candidates.append((state.devices.rows[uid].idle_since, resource.name, resource))
+            candidates.append((state.lifecycle.devices.rows[uid].idle_since, resource.name, resource))
     candidates.sort(key=lambda row: row[:2])
     left = count - len(on_the_way)
     for _, _, resource in candidates:

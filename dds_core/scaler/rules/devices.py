@@ -32,19 +32,19 @@ def step(work: Work, uid: str) -> None:
         if move is None:
             work.state.dirty.devices.discard(uid)  # its own steps marked it, and were looked at
             return
-        life = work.state.devices.get(uid)
+        life = work.state.lifecycle.devices.get(uid)
         work.emit(move)
         if move.trigger == "gone" and move.source == USED and life is not None and life.key is not None:
             tell_lost(work, life.key, life.node)
         if move.trigger == "freed":
-            resource = work.state.resources.get(uid)
+            resource = work.state.fleet.resources.get(uid)
             if resource is not None:
                 work.emit_once(UsedStamped(resource=uid, mode=work.state.mode, name=resource.name, at=work.at), uid)
 
 
 def next_move(state: State, uid: str) -> DeviceMoved | None:
-    resource = state.resources.get(uid)
-    life = state.devices.get(uid)
+    resource = state.fleet.resources.get(uid)
+    life = state.lifecycle.devices.get(uid)
     source = life.state if life is not None else NEW
     if resource is None:
         return _move(uid, "gone", source, "its resource was deleted") if life is not None else None
@@ -62,7 +62,7 @@ def next_move(state: State, uid: str) -> DeviceMoved | None:
     key = held_key(state, uid, resource)
     if key is not None:
         if source != USED:
-            claim = state.claims.get(min(state.having[key]))
+            claim = state.demand.claims.get(min(state.demand.having[key]))
             who = f"claim {claim.namespace}/{claim.name}" if claim is not None else "a claim"
             return _move(uid, "taken", source, f"{who} holds {key[2]} of {key[1]}", key)
         return None
@@ -84,9 +84,9 @@ def next_move(state: State, uid: str) -> DeviceMoved | None:
 def tell_lost(work: Work, key: DeviceKey, node: str) -> None:
     """Alert about a device that is gone under the claims that have it, most often with its node."""
     state = work.state
-    how = f"with node {node}" if state.node(node) is None else f"on node {node}, whose ComposableResource is gone"
-    for uid in sorted(state.having[key]):
-        claim = state.claims.rows[uid]
+    how = f"with node {node}" if state.fleet.node(node) is None else f"on node {node}, whose ComposableResource is gone"
+    for uid in sorted(state.demand.having[key]):
+        claim = state.demand.claims.rows[uid]
         name = f"{claim.namespace}/{claim.name}"
         work.alert(
             uid, DEVICE_LOST, f"claim {name} has lost its device {key[2]} {how}: delete its pod if it is still there"
@@ -103,13 +103,13 @@ def held_key(state: State, uid: str, resource: FabricResource) -> DeviceKey | No
     """The name under which a claim has the device or a part of it; None when no claim has. The name under which the claim took it
     still counts if its slice is gone, if the name has moved to another UUID, and between the two writes of an exchange. A name on
     the node that a claim has and no slice lists may be that of any device in use."""
-    life = state.devices.get(uid)
+    life = state.lifecycle.devices.get(uid)
     keys = state.names_of(resource) | state.hidden_forms_of(resource)
     if life is not None and life.key is not None:
         keys.add(life.key)
-    held = [key for key in keys if state.having[key]]
+    held = [key for key in keys if state.demand.having[key]]
     if not held and life is not None and life.state == USED and life.key is not None:
-        if state.is_given_back(life.key):
+        if state.hand_over.is_given_back(life.key):
             return life.key
         held = sorted(held_and_unlisted(state, life.key[:2]))
     return min(held) if held else None
@@ -117,16 +117,18 @@ def held_key(state: State, uid: str, resource: FabricResource) -> DeviceKey | No
 
 def held_and_unlisted(state: State, pool: PoolKey) -> set[DeviceKey]:
     """The devices of a node's pool that claims have and no slice lists."""
-    claims = (state.claims.rows[uid] for uid in state.claims_in_pool[pool])
+    claims = (state.demand.claims.rows[uid] for uid in state.demand.claims_in_pool[pool])
     results = (one for claim in claims if claim.allocation is not None for one in claim.allocation.results)
-    return {one.key for one in results if one.key[:2] == pool and one.key not in state.faces and not one.admin}
+    return {
+        one.key for one in results if one.key[:2] == pool and one.key not in state.inventory.faces and not one.admin
+    }
 
 
 def check_health(work: Work, uid: str) -> None:
     """Alert about a device that is sick, or not to be used for another reason: no claim gets it, one that has it keeps it. An
     error of all devices at once is the manager's."""
     state = work.state
-    resource = state.resources.get(uid)
+    resource = state.fleet.resources.get(uid)
     if resource is None or resource.leaving or not (resource.state == ONLINE or resource.uuid):
         return
     whose = f"{resource.name} ({resource.uuid}) on {resource.node}"
@@ -136,7 +138,7 @@ def check_health(work: Work, uid: str) -> None:
     elif verdict(resource.error) == "warning":
         work.alert(uid, DEVICE_ERROR, f"{whose} is assigned only where nothing better is there: {resource.error}")
     elif (DeadlineKind.SICK, uid) in state.fired_deadlines and state.manager_fails:
-        text = f"the operator can ask nothing about any of {len(state.online)} devices, which are used as before"
+        text = f"the operator can ask nothing about any of {len(state.fleet.online)} devices, which are used as before"
         work.alert(MANAGER, MANAGER_ERROR, f"{text}: {resource.error}")
     if resource.state != ONLINE:
         return
@@ -144,7 +146,7 @@ def check_health(work: Work, uid: str) -> None:
     if state.is_lost(uid):
         text = f"{whose} is not listed by its node's driver, which lists others; another is ordered for who waits"
         work.alert(uid, DEVICE_UNLISTED, text)
-    taints = sorted(taint.key for taint in state.taints_of(resource))
+    taints = sorted(taint.key for taint in state.inventory.taints_of(resource))
     if taints:
         work.alert(
             uid, DEVICE_TAINTED, f"{whose} is tainted by its driver and will not be assigned: {', '.join(taints)}"
@@ -154,9 +156,11 @@ def check_health(work: Work, uid: str) -> None:
 def _tell_promises(work: Work, resource: FabricResource) -> None:
     """Alert, once a model, about a description that promises other values than the driver lists: who asks for a promised value is
     allocated from the pool, and gets no device that comes."""
-    state, model = work.state, work.state.model(resource.model)
-    named = (key for key in state.names_of(resource) if state.face(key).uuid == resource.uuid)  # in no other form
-    keys = sorted(key for key in named if not state.face(key).part)
+    state, model = work.state, work.state.settings.model(resource.model)
+    named = (
+        key for key in state.names_of(resource) if state.inventory.face(key).uuid == resource.uuid
+    )  # in no other form
+    keys = sorted(key for key in named if not state.inventory.face(key).part)
     differ = promised_otherwise(state, model, keys[0]) if model is not None and keys else ""
     if differ:
         text = f"the pools of {resource.model} promise {differ}: write in device-info what the driver lists"
@@ -171,14 +175,14 @@ def tell_unexplained(work: Work, node: str) -> None:
     """Alert about devices that no resource names although they came after an order: the answer to it was lost, or another client
     attached them. No claim of dds gets one; the claim of another client that has one loses it."""
     state = work.state
-    for uuid in sorted(one for model in state.models for one in state.unexplained_at(node, model)):
-        off = time_of_day(state.unexplained.rows[uuid][1] + _SYNCER)
+    for uuid in sorted(one for model in state.settings.models for one in state.unexplained_at(node, model)):
+        off = time_of_day(state.health.unexplained.rows[uuid][1] + _SYNCER)
         what = f"{uuid} on {node} is attached, and no ComposableResource names it"
         work.alert(
             uuid, DEVICE_UNEXPLAINED, f"{what}: no claim gets it, and the operator takes it off soon after {off}"
         )
-        for claim in sorted({one for key in state.keys_of[uuid] for one in state.having[key]}):
-            name = f"{state.claims.rows[claim].namespace}/{state.claims.rows[claim].name}"
+        for claim in sorted({one for key in state.inventory.keys_of[uuid] for one in state.demand.having[key]}):
+            name = f"{state.demand.claims.rows[claim].namespace}/{state.demand.claims.rows[claim].name}"
             text = f"claim {name} has it: delete the pod, since the operator takes it off soon after {off}"
             work.alert(claim, DEVICE_UNEXPLAINED, f"{what}; {text}")
 
@@ -188,7 +192,7 @@ SLOW = 300 * MICROSECONDS
 
 def progress_due(state: State, uid: str) -> int | None:
     """The instant from which a device on its way in or out has made no progress for long; None if it is not on its way."""
-    life, fence = state.devices.get(uid), state.fences.get(uid)
+    life, fence = state.lifecycle.devices.get(uid), state.give_back.fences.get(uid)
     if life is None or life.state not in (REQUESTED, MARKED, DEVICE_DETACHING):
         return None
     if life.state == MARKED and fence is not None and not fence.confirmed:
@@ -199,10 +203,10 @@ def progress_due(state: State, uid: str) -> int | None:
 def check_progress(work: Work, uid: str) -> None:
     """Alert about a device that makes no progress, with what the operator says and what is waited for."""
     state, due = work.state, progress_due(work.state, uid)
-    resource, life = state.resources.get(uid), state.devices.get(uid)
+    resource, life = state.fleet.resources.get(uid), state.lifecycle.devices.get(uid)
     if resource is None or life is None or due is None or not work.has_come(due) or not state.live:
         return
-    fence = state.fences.get(uid)
+    fence = state.give_back.fences.get(uid)
     says = f"the operator says {resource.state or 'nothing'}{f', {resource.error}' if resource.error else ''}"
     if life.state == REQUESTED:
         text = f"{resource.name} is being attached to {resource.node} for long; {says}"
@@ -218,30 +222,30 @@ def check_progress(work: Work, uid: str) -> None:
 
 def looked_at(state: State, uid: str) -> str:
     """Words on the claims that look at the device (admin access), whose processes may keep it on its node; "" without any."""
-    resource, fence = state.resources.get(uid), state.fences.get(uid)
+    resource, fence = state.fleet.resources.get(uid), state.give_back.fences.get(uid)
     keys = state.names_of(resource) if resource is not None else set()
     keys |= {fence.key} if fence is not None else set()
-    claims = sorted({one for key in keys for one in state.holders[key] - state.having[key]})
-    names = [f"{one.namespace}/{one.name}" for uid in claims if (one := state.claims.get(uid)) is not None]
+    claims = sorted({one for key in keys for one in state.demand.holders[key] - state.demand.having[key]})
+    names = [f"{one.namespace}/{one.name}" for uid in claims if (one := state.demand.claims.get(uid)) is not None]
     return f"; looked at (adminAccess) by {', '.join(names)}" if names else ""
 
 
 def is_marked(state: State, uid: str, resource: FabricResource) -> bool:
     """Marked by dds, or by another client's annotation whose removal was not decided."""
-    return uid in state.fences or (resource.marked and uid not in state.unmarked)
+    return uid in state.give_back.fences or (resource.marked and uid not in state.give_back.unmarked)
 
 
 def staying_of(state: State, own: AttachRequest) -> list[FabricResource]:
     """The resources of a request that are not leaving, with or without a device yet; unordered."""
-    owned = (state.resources.rows[uid] for uid in state.resources_of_request[own.name])
+    owned = (state.fleet.resources.rows[uid] for uid in state.fleet.resources_of_request[own.name])
     return [r for r in owned if not r.leaving]
 
 
 def is_given_up(state: State, resource: FabricResource) -> bool:
     """Whether the operator reports that it has acted on the smaller size for which this device was to go: it keeps resources by
     name. A larger size would no longer keep it, even if its resource is not seen to leave yet: that news may come later."""
-    fence = state.fences.get(resource.uid)
-    request = state.requests.get(state.request_named.get(resource.request, ""))
+    fence = state.give_back.fences.get(resource.uid)
+    request = state.fleet.request_named(resource.request)
     if fence is None or not fence.ordered or request is None:
         return False
     if request.planned is not None:

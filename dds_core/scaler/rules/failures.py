@@ -27,24 +27,28 @@ READ_BACK = 15 * MICROSECONDS
 
 def budget_due(state: State, claim: Claim, life: ClaimLife) -> int:
     """The instant at which this attempt fails with AttachTimeout."""
-    scheduler = state.scheduler_of(claim)
-    timeout = state.timeouts.get(scheduler)
+    scheduler = state.demand.scheduler_of(claim)
+    timeout = state.lifecycle.timeouts.get(scheduler)
     learned = timeout.learned if timeout is not None and timeout.learned else None
     return life.began + state.policy.attach_budget(scheduler, learned)
 
 
 def definite_due(state: State, resource: str) -> int | None:
     """The instant from which a standing attach error is definite; None without an error."""
-    since = state.erring.get(resource)
+    since = state.health.erring.get(resource)
     return since + ERROR_GRACE if since is not None else None
 
 
 def fail_overdue(work: Work, claim: Claim, life: ClaimLife) -> None:
     """Fail the attempt when its budget is used up. Alert if the claim has no node."""
     state = work.state
-    if life.allocation is None or not state.wanted_models(life.allocation) or claim.uid in state.failures:
+    if (
+        life.allocation is None
+        or not state.inventory.wanted_models(life.allocation)
+        or claim.uid in state.failing.failures
+    ):
         return
-    if claim.allocation is not None and not state.node_of(claim):
+    if claim.allocation is not None and not state.demand.node_of(claim):
         work.alert(
             claim.uid,
             "NoNode",
@@ -53,7 +57,7 @@ def fail_overdue(work: Work, claim: Claim, life: ClaimLife) -> None:
     due = budget_due(state, claim, life)
     if life.state != ATTACHED and work.has_come(due) and not _is_unjudged(state, claim):
         seconds, late = (due - life.began) // MICROSECONDS, _late(state, claim)
-        refused = refused_order(state, state.node_of(claim), late)
+        refused = refused_order(state, state.demand.node_of(claim), late)
         if refused:  # on any node, and by no fault of the fabric
             fail(work, claim, life, ORDER_REFUSED, f"no device within {seconds} s: {refused}", anywhere=True)
         else:
@@ -69,16 +73,16 @@ def refused_order(state: State, node: str, model: str) -> str:
 def _is_unjudged(state: State, claim: Claim) -> bool:
     """Whether dds cannot tell if a free device on the node is for the claim: then the attempt does not time out, and the
     scheduler chooses again when its binding timeout ends."""
-    node, models = state.node_of(claim), {m.model: m for m in state.wanted_models(claim.allocation)}
+    node, models = state.demand.node_of(claim), {m.model: m for m in state.inventory.wanted_models(claim.allocation)}
     return bool(node) and any(unjudged(state, node, claim, model) for model in models.values())
 
 
 def _late(state: State, claim: Claim) -> str:
     """The first model of which the claim has no device yet; the others are not to blame."""
-    node = state.node_of(claim)
+    node = state.demand.node_of(claim)
     assignments = assign(state, node) if node else []
     there = {promise.result for one in assignments if one.claim.uid == claim.uid for promise, _ in one.ready}
-    waiting = state.pool_results(claim.allocation)
+    waiting = state.inventory.pool_results(claim.allocation)
     return next((m.model for place, one, m in waiting if place not in there and not one.admin), "")
 
 
@@ -101,8 +105,8 @@ def fail(
     state = work.state
     if not (state.live or observed) and _was_shown(state, claim, life):
         return
-    node = state.node_of(claim) or life.node
-    models = [m.model for m in state.wanted_models(claim.allocation)]
+    node = state.demand.node_of(claim) or life.node
+    models = [m.model for m in state.inventory.wanted_models(claim.allocation)]
     model = model or (models[0] if models and not anywhere else "")
     decision = ClaimFailed(
         claim=claim.uid,
@@ -121,7 +125,7 @@ def fail(
     failed = ClaimMoved.of(claim.uid, life, "failed", f"{reason}: {message}", devices=life.devices)
     if (state.live or observed) and failed is not None:
         work.emit(failed)
-    if node and model and (node, model) not in state.cooling:
+    if node and model and (node, model) not in state.failing.cooling:
         times = _times_in_a_row(work, (node, model), reason)
         until = work.at + _cool_down(state, times)
         alone = reason == "AttachFailed" and is_of_node(message)
@@ -135,7 +139,7 @@ def _times_in_a_row(work: Work, cell: Cell, reason: str) -> int:
     """How often in a row the cell failed for this reason of the node's own. After LONGEST_COOL_DOWN without a cool-down the count
     starts again: a claim that goes round among so many nodes could not be kept from all of them. Failures of the fabric are not
     counted: it may recover at any time, and until then the pool is closed."""
-    last = work.state.cooled.get(cell)
+    last = work.state.failing.cooled.get(cell)
     if last is None or last.reason != reason or work.at >= last.until + LONGEST_COOL_DOWN * MICROSECONDS:
         return 1
     return last.times + 1
@@ -165,7 +169,7 @@ def fail_unschedulable(work: Work, claims: Iterable[Claim], pods: Iterable[Pod],
     why = next(filter(None, (place.against(pod.tolerations, passing=False) for pod in pods)), "")
     for claim in claims if why else ():
         text = f"{why}, and takes no pod of {claim.namespace}/{claim.name} any more"
-        fail(work, claim, work.state.lives.rows[claim.uid], UNSCHEDULABLE, text)
+        fail(work, claim, work.state.lifecycle.lives.rows[claim.uid], UNSCHEDULABLE, text)
     return not all(place.takes(pod.tolerations) for pod in pods)
 
 
@@ -173,8 +177,12 @@ def tell_failures(work: Work, node: str) -> None:
     """Set the failure condition on claims whose cool-down was read back. If it is no longer seen there, set it again, and then on
     the claim itself: if another claim of the pod were cleared each time, its device would have to be attached again."""
     state = work.state
-    for uid in sorted(state.failed_at[node]):
-        failure, claim, life = state.failures.rows[uid], state.claims.get(uid), state.lives.get(uid)
+    for uid in sorted(state.failing.failed_at[node]):
+        failure, claim, life = (
+            state.failing.failures.rows[uid],
+            state.demand.claims.get(uid),
+            state.lifecycle.lives.get(uid),
+        )
         if failure.signalled or claim is None or claim.allocation is None:  # the scheduler has cleared what failed
             continue
         if life is None or claim.allocation != life.allocation:
@@ -193,8 +201,10 @@ def _may_be_told(work: Work, failure: Failure, life: ClaimLife) -> bool:
 def failure_signal(state: State, claim: Claim, reason: str, message: str) -> Signal | None:
     """The failure where the scheduler looks first: on the first claim of the pod, in pod order, that is not ready. It would not
     see one on a later claim (Kubernetes 1.36.2, dynamicresources.go, isPodReadyForBinding)."""
-    waiting = [pod for pod in state.pods_of(claim) if not pod.node and not pod.deleting]
-    in_order = [one for pod in waiting[:1] for one in state.claims_of(pod) if claim in state.claims_of(pod)]
+    waiting = [pod for pod in state.demand.pods_of(claim) if not pod.node and not pod.deleting]
+    in_order = [
+        one for pod in waiting[:1] for one in state.demand.claims_of(pod) if claim in state.demand.claims_of(pod)
+    ]
     for one in in_order or [claim]:
         entry = failure_entry(state, one, reason, message)
         if entry is not None:
@@ -204,12 +214,12 @@ def failure_signal(state: State, claim: Claim, reason: str, message: str) -> Sig
 
 def standing_entries(state: State, claim: Claim, beside: Entry) -> tuple[Entry, ...]:
     """What dds set on the claim's other devices: a server-side apply replaces all that its manager applied before."""
-    if claim.uid not in state.hand_overs:
+    if claim.uid not in state.hand_over.hand_overs:
         return ()
     true = claim.true_conditions
     return tuple(
         reschedule_entry(result)
-        for _, result, _ in state.pool_results(claim.allocation)
+        for _, result, _ in state.inventory.pool_results(claim.allocation)
         if (*result.key, RESCHEDULE) in true and result.device != beside.device
     )
 
@@ -222,15 +232,15 @@ def reschedule_entry(result: Result) -> Entry:
 
 def withdrawn(state: State, node: str, model: str) -> bool:
     """Whether the scheduler can no longer choose the model from the pool on the node: its pool label was seen gone."""
-    found, named = state.node(node), state.model(model)
+    found, named = state.fleet.node(node), state.settings.model(model)
     if found is None or named is None:
         return True
-    return found.labels.get(f"{state.config.prefix}/{named.device}") != "true"
+    return found.labels.get(f"{state.settings.config.prefix}/{named.device}") != "true"
 
 
 def failure_entry(state: State, claim: Claim, reason: str, message: str) -> Entry | None:
     """The failure on the first result of dds that is not ready: the scheduler looks no further."""
-    for _, result, _ in state.pool_results(claim.allocation):
+    for _, result, _ in state.inventory.pool_results(claim.allocation):
         if not claim.waits_for([result]):
             continue
         names = [name for name in result.failure if name == FAILED_CONDITION] or list(result.failure)
@@ -262,22 +272,22 @@ def read_back_due(failure: Failure) -> int:
 
 def cools_with_fabric(state: State, node: str, model: str) -> bool:
     """Whether the model cools down on the node because the fabric fails, not because of the node."""
-    fabric = state.fabric_of.get(node, "")
-    return state.fails(fabric, model) and node in state.fabric_failed[fabric, model]
+    fabric = state.failing.fabric_of.get(node, "")
+    return state.failing.fails(fabric, model) and node in state.failing.fabric_failed[fabric, model]
 
 
 def _closed(state: State, failure: Failure) -> bool:
     """Whether the scheduler can choose no device of the fabric's pool: each is tainted for the cool-down, or a claim has it. Only
     the publisher of dds knows the label, so another's pool is not waited for."""
-    named = state.model(failure.model)
+    named = state.settings.model(failure.model)
     if named is None:
         return True
-    key = (named.driver, f"{named.device}-fabric{state.fabric_of[failure.node]}")
-    pool = state.pools.get(key)
+    key = (named.driver, f"{named.device}-fabric{state.failing.fabric_of[failure.node]}")
+    pool = state.inventory.pools.get(key)
     if pool is None or pool.owner != PUBLISHER:
         return True
-    taint = f"{state.config.prefix}/cooling"
+    taint = f"{state.settings.config.prefix}/cooling"
     return pool.usable and all(
-        (*key, name) in state.having or any(t.key == taint and t.effect in BLOCKING for t in device.taints)
+        (*key, name) in state.demand.having or any(t.key == taint and t.effect in BLOCKING for t in device.taints)
         for name, device in pool.devices.items()
     )

@@ -20,14 +20,19 @@ from dds_core.scaler.state import State, Work
 def hand_over(work: Work, uid: str, node: str) -> None:
     """Hand over the claim's whole group, once all its claims and pods can be."""
     state = work.state
-    life, claim = state.lives.rows[uid], state.claims.rows[uid]
-    if life.state != ATTACHED or uid in state.hand_overs or uid in state.exchanges or is_signalled(state, claim):
+    life, claim = state.lifecycle.lives.rows[uid], state.demand.claims.rows[uid]
+    if (
+        life.state != ATTACHED
+        or uid in state.hand_over.hand_overs
+        or uid in state.hand_over.exchanges
+        or is_signalled(state, claim)
+    ):
         return
     group = group_of(state, claim)
     if isinstance(group, str):
         return
     pods, claims = group
-    under_way = [row for one in claims if (row := state.exchanges.get(one.uid)) is not None]
+    under_way = [row for one in claims if (row := state.hand_over.exchanges.get(one.uid)) is not None]
     if any(row.awaits_guard or row.between_writes for row in under_way):
         return  # nothing begins anew while a write is on its way
     why = begin(work, pods, claims, node)
@@ -35,14 +40,14 @@ def hand_over(work: Work, uid: str, node: str) -> None:
         return
     placed = next((pod for pod in pods if pod.node), None)
     if placed is not None:
-        shared = next(one for one in claims if placed in state.pods_of(one))
+        shared = next(one for one in claims if placed in state.demand.pods_of(one))
         _tell_placed(work, shared, placed, f"its devices cannot be exchanged: {why}")
         return
     if any(_looks_at_all(state, one) for one in claims):
         text = f"{claim.namespace}/{claim.name} is to look at all devices, those of the pool too if the scheduler chose anew"
         work.alert(uid, "NoWayToHandOver", f"{text}, and they cannot be exchanged: {why}")
         return
-    place = state.node(node)
+    place = state.fleet.node(node)
     if place is None or fail_unschedulable(work, claims, pods, place):
         return
     signals = tuple(signal for one in claims if (signal := _signal(work, one)) is not None)
@@ -63,13 +68,13 @@ def hand_over(work: Work, uid: str, node: str) -> None:
 
 def _looks_at_all(state: State, claim: Claim) -> bool:
     """Whether the claim waits to look at all devices (admin access)."""
-    waits = {result.request for _, result, _ in state.pool_results(claim.allocation) if result.admin}
+    waits = {result.request for _, result, _ in state.inventory.pool_results(claim.allocation) if result.admin}
     return any(one.name in waits and one.alternatives[0].all for one in claim.requests if one.alternatives)
 
 
 def _is_kept(state: State, key: DeviceKey, claim: Claim) -> bool:
     """Whether a hold keeps the device from the claim, or another claim's guard that is not being removed."""
-    guard = state.guarded.get(key)
+    guard = state.hand_over.guarded.get(key)
     return state.is_held(key) or (guard is not None and guard.claim != claim.uid and not guard.lifting)
 
 
@@ -78,7 +83,7 @@ def is_signalled(state: State, claim: Claim) -> bool:
     and conditions that the scheduler does not read, do not count."""
     read = {
         (*result.key, name)
-        for _, result, _ in state.pool_results(claim.allocation)
+        for _, result, _ in state.inventory.pool_results(claim.allocation)
         for name in (*result.binding, *result.failure)
     }
     return not read.isdisjoint(claim.true_conditions)
@@ -88,8 +93,8 @@ def tell_kept(work: Work, claim: Claim) -> None:
     """Alert about a pod that keeps the claim from being allocated anew, as the scheduler was told: it has its node, so its
     reservation stays, and neither the scheduler nor dds clears the claim under it."""
     state, consumers = work.state, {one.uid for one in claim.consumers}
-    if is_signalled(state, claim) and state.waits_for_devices(claim):
-        pods = [pod for pod in state.pods_of(claim) if pod.uid in consumers and pod.node and not pod.over]
+    if is_signalled(state, claim) and state.inventory.waits_for_devices(claim):
+        pods = [pod for pod in state.demand.pods_of(claim) if pod.uid in consumers and pod.node and not pod.over]
         for pod in pods[:1]:
             _tell_placed(
                 work, claim, pod, "the scheduler was told to choose anew, which the pod's reservation prevents"
@@ -110,24 +115,24 @@ def group_of(state: State, claim: Claim) -> tuple[list[Pod], list[Claim]] | str:
     queue = [claim]
     while queue:
         one = queue.pop(0)
-        for pod in state.pods_of(one):
+        for pod in state.demand.pods_of(one):
             if pod.uid in pods or pod.over:
                 continue
             if pod.node and (one.allocation is None or pod.node != one.allocation.node):
                 return f"pod {pod.namespace}/{pod.name}, which shares it, is on {pod.node} already"
             pods[pod.uid] = pod
-            for other in state.claims_of(pod):
-                if other.uid not in claims and state.waits_for_devices(other):
+            for other in state.demand.claims_of(pod):
+                if other.uid not in claims and state.inventory.waits_for_devices(other):
                     claims[other.uid] = other
                     queue.append(other)
     waiting = [one for one in _in_pod_order(state, pods, claims) if one.uid in claims]
-    if not pods and any(pod.over for pod in state.pods_of(claim)):
+    if not pods and any(pod.over for pod in state.demand.pods_of(claim)):
         return "no pod waits for it any more"
     for one in waiting:
-        life = state.lives.get(one.uid)
+        life = state.lifecycle.lives.get(one.uid)
         if life is None or life.state != ATTACHED or life.allocation != one.allocation:
             return f"the devices of {one.namespace}/{one.name}, which a pod has with it, are not all there"
-        if not (state.reservations_for[one.uid] if state.live else life.promises):
+        if not (state.hand_over.reservations_for[one.uid] if state.live else life.promises):
             return f"nothing is promised to {one.namespace}/{one.name} yet"
         used = (promise.key for promise in state.reserved_devices_of(one) if not promise.admin)
         if any(_is_kept(state, key, one) for key in used):
@@ -136,14 +141,14 @@ def group_of(state: State, claim: Claim) -> tuple[list[Pod], list[Claim]] | str:
 
 
 def _in_pod_order(state: State, pods: dict[str, Pod], claims: dict[str, Claim]) -> list[Claim]:
-    ordered = {one.uid: one for pod in pods.values() for one in state.claims_of(pod)}
+    ordered = {one.uid: one for pod in pods.values() for one in state.demand.claims_of(pod)}
     return list({**ordered, **claims}.values())
 
 
 def _signal(work: Work, claim: Claim) -> Signal | None:
     """All entries of dds on the claim; None, and an alert, if a device does not have the condition for it."""
     entries = []
-    for _, result, _ in work.state.pool_results(claim.allocation):
+    for _, result, _ in work.state.inventory.pool_results(claim.allocation):
         if RESCHEDULE not in result.failure:
             text = f"device {result.device} of pool {result.pool} does not list {RESCHEDULE}; its claim cannot be handed over"
             work.alert(claim.uid, "NoWayToHandOver", text)
@@ -158,18 +163,18 @@ def steer(work: Work, claim: Claim, life: ClaimLife) -> None:
     state = work.state
     if life.allocation is None:
         return
-    for pod in state.pods_of(claim):
+    for pod in state.demand.pods_of(claim):
         if pod.waiting != "SchedulerError" or pod.nominated or pod.node or pod.deleting:
             continue
-        signalled = [one for one in state.claims_of(pod) if _given_way(state, one)]
+        signalled = [one for one in state.demand.claims_of(pod) if _given_way(state, one)]
         if claim not in signalled or any(one.consumers for one in signalled):
             continue
-        rows = [state.hand_overs.get(one.uid) for one in signalled]
+        rows = [state.hand_over.hand_overs.get(one.uid) for one in signalled]
         if state.live and (not all(rows) or any(row is not None and row.steered for row in rows)):
             continue
         if not _may_clear(state, pod, signalled):
             continue
-        place = state.node(life.node)
+        place = state.fleet.node(life.node)
         if place is None or not place.takes(pod.tolerations):
             continue
         uids = tuple(one.uid for one in signalled)
@@ -182,10 +187,10 @@ def _may_clear(state: State, pod: Pod, claims: list[Claim]) -> bool:
     137371), and Volcano loses its claims (its issue 5812): there the scheduler has to clear them itself."""
     if pod.scheduler == "volcano":
         return False
-    old = state.version and not looks_anew(state) and pod.scheduler in KUBE_SCHEDULER
+    old = state.settings.version and not looks_anew(state) and pod.scheduler in KUBE_SCHEDULER
     return not old or all(claim.owner == pod.uid for claim in claims)
 
 
 def _given_way(state: State, claim: Claim) -> bool:
-    signals = {(*result.key, RESCHEDULE) for _, result, _ in state.pool_results(claim.allocation)}
+    signals = {(*result.key, RESCHEDULE) for _, result, _ in state.inventory.pool_results(claim.allocation)}
     return not signals.isdisjoint(claim.true_conditions)

@@ -27,7 +27,7 @@ def label(work: Work, name: str, assignments: list[Assignment]) -> None:
 def _label(work: Work, name: str, assignments: list[Assignment]) -> bool:
     """True if labels of the node have to change."""
     state = work.state
-    node, config = state.node(name), state.config
+    node, config = state.fleet.node(name), state.settings.config
     if node is None or not config.models or f"{config.prefix}/fabric" not in node.labels:
         return False
     at_most = _at_most(state, name)
@@ -69,9 +69,9 @@ def _compare(
 
 
 def _ask_publisher(state: State, node: Node, model: Model, changes: dict[str, str | None], reasons: list[str]) -> None:
-    key = f"{state.config.prefix}/{model.device}{COOLING}"
+    key = f"{state.settings.config.prefix}/{model.device}{COOLING}"
     cools = cools_with_fabric(state, node.name, model.model)
-    until = state.cooling.rows[node.name, model.model].until if cools else 0
+    until = state.failing.cooling.rows[node.name, model.model].until if cools else 0
     _compare(state, node, key, str(-(-until // MICROSECONDS)) if cools else "", changes, reasons, "")
     if key in changes:
         reasons.append(
@@ -81,7 +81,7 @@ def _ask_publisher(state: State, node: Node, model: Model, changes: dict[str, st
 
 def reason_against(state: State, node: Node, model: Model, at_most: int, assignments: list[Assignment]) -> str:
     """Why the scheduler should not choose the model from the pool here, "" when it may; no model has more than `at_most`."""
-    cooling = state.cooling.get((node.name, model.model))
+    cooling = state.failing.cooling.get((node.name, model.model))
     if cooling is not None:
         return f"{model.model} is cooling down after {cooling.reason}"
     rival = conflicting_model(state, node.name, model)
@@ -91,9 +91,9 @@ def reason_against(state: State, node: Node, model: Model, at_most: int, assignm
     if at_most < top:
         return ""
     cell = cell_of(state, node.name, model)
-    here = (state.resources.rows[uid] for uid in state.idle_at[node.name])
+    here = (state.fleet.resources.rows[uid] for uid in state.lifecycle.idle_at[node.name])
     idle = sum(one.model == model.model and not state.is_kept_for_one_cleared(one) for one in here)
-    waiting = sum(m is model for one in assignments for m in state.wanted_models(one.claim.allocation))
+    waiting = sum(m is model for one in assignments for m in state.inventory.wanted_models(one.claim.allocation))
     if cell.filled >= top and idle <= waiting:
         return f"the node has its {top} of {model.model}"
     return ""
@@ -101,14 +101,14 @@ def reason_against(state: State, node: Node, model: Model, at_most: int, assignm
 
 def _at_most(state: State, node: str) -> int:
     """An upper bound of the devices of any one model on the node, or ordered for it; cheaper than counting each model."""
-    asked = sum(state.requests.rows[uid].size for uid in state.requests_at[node])
-    meant = sum(row.size for name in state.models if (row := state.orders.get((node, name))))
-    return asked + meant + len(state.resources_at[node])
+    asked = sum(state.fleet.requests.rows[uid].size for uid in state.fleet.requests_at[node])
+    meant = sum(row.size for name in state.settings.models if (row := state.fleet.orders.get((node, name))))
+    return asked + meant + len(state.fleet.resources_at[node])
 
 
 def _remove_stale(state: State, node: Node, changes: dict[str, str | None], reasons: list[str]) -> None:
     """Remove pool labels of models that are no longer configured, and the labels that older versions put beside them."""
-    config = state.config
+    config = state.settings.config
     known = {model.device for model in config.models}
     ours = [
         key

@@ -34,17 +34,17 @@ def nudge(work: Work, uid: str) -> None:
     due = nudge_due(state, uid)
     if due is None or not work.has_come(due):
         return
-    resource = state.resources.rows[uid]
+    resource = state.fleet.resources.rows[uid]
     why = _why(state, resource)
     work.emit_once(OperatorNudged(resource=uid, mode=state.mode, name=resource.name, node=resource.node, why=why), uid)
 
 
 def nudge_due(state: State, uid: str) -> int | None:
     """The instant at which the operator is to look at the resource; None if it is left alone."""
-    resource, row = state.resources.get(uid), state.looks.get(uid)
+    resource, row = state.fleet.resources.get(uid), state.health.looks.get(uid)
     if resource is None or row is None or state.policy.operator_nudge == "off" or not row.nudges < _MOST:
         return None
-    if (state.counters.get(UNANSWERED) or 0) >= _UNANSWERED:
+    if (state.lifecycle.counters.get(UNANSWERED) or 0) >= _UNANSWERED:
         return None
     why, due = _why(state, resource), None
     match why:
@@ -53,7 +53,7 @@ def nudge_due(state: State, uid: str) -> int | None:
         case "list":
             due = _list_due(state, resource)
         case "attach" | "detach" as what if not resource.error:
-            pace = state.paces.get((what, state.fabric_of.get(resource.node, ""), resource.model))
+            pace = state.health.paces.get((what, state.failing.fabric_of.get(resource.node, ""), resource.model))
             due = _done_due(row, pace) if pace is not None else None
     if due is not None and row.nudges:
         due = max(due, row.last + (_BACK_OFF << row.nudges - 1 if due <= row.last else _PAUSE))
@@ -74,17 +74,17 @@ def _why(state: State, resource: FabricResource) -> str:
 
 
 def _listing(state: State, resource: FabricResource) -> Listing:
-    return state.listings.get(state.place_listed(resource)) or Listing()
+    return state.health.listings.get(state.place_listed(resource)) or Listing()
 
 
 def _list_due(state: State, resource: FabricResource) -> int | None:
     """When a look at the oldest unlisted resource of the node's driver restarts the plugin, and not between its start and its
     list. Of an unknown model nothing is known."""
     place = state.place_listed(resource)
-    here = (state.resources.rows[uid] for uid in state.resources_at[resource.node] if place[1])
-    known = ((one.uid, state.looks.get(one.uid)) for one in here if state.place_listed(one) == place)
+    here = (state.fleet.resources.rows[uid] for uid in state.fleet.resources_at[resource.node] if place[1])
+    known = ((one.uid, state.health.looks.get(one.uid)) for one in here if state.place_listed(one) == place)
     rows = {uid: row for uid, row in known if row is not None and row.named}
-    waiting = [uid for uid in rows if rows[uid].nudges < _MOST and not state.is_listed(state.resources.rows[uid])]
+    waiting = [uid for uid in rows if rows[uid].nudges < _MOST and not state.is_listed(state.fleet.resources.rows[uid])]
     if resource.uid != min(waiting, key=lambda uid: (rows[uid].named, uid), default=""):
         return None
     listing, last = _listing(state, resource), max(row.last for row in rows.values())

@@ -64,17 +64,17 @@ def usable(state: State, request: AttachRequest) -> bool:
 def limits_of(state: State, node: str, model: str) -> tuple[int, int]:
     """(min, max) devices of the model on the node. Labels of the node win over the policy; one that is no number is ignored."""
     cell = (node, model)
-    known = state.limits.get(cell)
+    known = state.fleet.limits.get(cell)
     if known is None:
-        known = state.limits[cell] = _read_limits(state, node, model)
+        known = state.fleet.limits[cell] = _read_limits(state, node, model)
     return known
 
 
 def _read_limits(state: State, node: str, model: str) -> tuple[int, int]:
     limit = state.policy.limit_of(node, model)
-    found, named = state.node(node), state.model(model)
+    found, named = state.fleet.node(node), state.settings.model(model)
     labels = found.labels if found is not None else {}
-    stem = f"{state.config.prefix}/{named.device if named is not None else ''}"
+    stem = f"{state.settings.config.prefix}/{named.device if named is not None else ''}"
     low, high = (_number(labels.get(f"{stem}-size-{end}", "")) for end in ("min", "max"))
     top = limit.max if high is None else high
     return min(limit.min if low is None else low, top), top
@@ -109,8 +109,8 @@ class CellPlan:
 
 
 def cell_of(state: State, node: str, model: Model) -> CellPlan:
-    cell = CellPlan(node, model, state.request_type(model))
-    requests = [state.requests.rows[uid] for uid in state.requests_at[node]]
+    cell = CellPlan(node, model, state.settings.request_type(model))
+    requests = [state.fleet.requests.rows[uid] for uid in state.fleet.requests_at[node]]
     for request in sorted(requests, key=lambda r: (r.created, r.name)):
         if request.model != model.model:
             continue
@@ -126,10 +126,10 @@ def cell_of(state: State, node: str, model: Model) -> CellPlan:
     mine = cell.own.name if cell.own is not None else request_name(node, cell.type, model.model)
     cell.size = size_wanted(state, node, model.model, mine, cell.own.size if cell.own is not None else 0)
     requests_here = {request.name for request in requests}
-    here = [r for uid in state.resources_at[node] if (r := state.resources.rows[uid]).model == model.model]
+    here = [r for uid in state.fleet.resources_at[node] if (r := state.fleet.resources.rows[uid]).model == model.model]
     cell.others += sum(r.request not in requests_here and not r.deleting for r in here)
     cell.stuck = sum(_is_stuck(state, r) for r in here)
-    cell.stuck += len(state.unexplained_at(node, model.model)) if state.unexplained else 0
+    cell.stuck += len(state.unexplained_at(node, model.model)) if state.health.unexplained else 0
     return cell
 
 
@@ -137,9 +137,9 @@ def fit_surplus(work: Work, node: str) -> None:
     """Raise the size of a request to the number of resources that the operator has made for it. Else it would take off those
     beyond the size, in use or not, as soon as the size changes."""
     state = work.state
-    for uid in () if state.stale else sorted(state.requests_at[node]):
-        own = state.requests.rows[uid]
-        model = state.model(own.model)
+    for uid in () if state.stale else sorted(state.fleet.requests_at[node]):
+        own = state.fleet.requests.rows[uid]
+        model = state.settings.model(own.model)
         if model is None or own.size >= len(own.planned or ()):
             continue
         cell, made = cell_of(state, node, model), sum(one.name in (own.planned or ()) for one in staying_of(state, own))
@@ -155,7 +155,7 @@ def order(work: Work, node: str, assignments: list[Assignment]) -> None:
     cells: dict[str, CellPlan] = {}
     blocked: set[str] = set()
     for assignment in assignments:
-        models = {m.model: m for m in state.wanted_models(assignment.claim.allocation)}
+        models = {m.model: m for m in state.inventory.wanted_models(assignment.claim.allocation)}
         for name in models:
             if name not in cells:
                 cells[name] = cell_of(state, node, models[name])
@@ -179,8 +179,8 @@ def withdraw(work: Work, node: str, assignments: list[Assignment]) -> None:
     """Take back what was ordered, is not written yet, and no claim waits for any more: the newer order replaces the older. If the
     older was written at this very moment, its device comes and idles."""
     state = work.state
-    for name, model in sorted(state.models.items()):
-        order = state.orders.get((node, name))
+    for name, model in sorted(state.settings.models.items()):
+        order = state.fleet.orders.get((node, name))
         if order is None or not order.more:
             continue
         cell = cell_of(state, node, model)
@@ -194,9 +194,9 @@ def withdraw(work: Work, node: str, assignments: list[Assignment]) -> None:
 
 def _grant(work: Work, node: str, assignment: Assignment, cells: dict[str, CellPlan], blocked: set[str]) -> None:
     state, claim = work.state, assignment.claim
-    life = state.lives.rows[claim.uid]
-    place = state.node(node)
-    waiting = [pod for pod in state.pods_of(claim) if not pod.node]
+    life = state.lifecycle.lives.rows[claim.uid]
+    place = state.fleet.node(node)
+    waiting = [pod for pod in state.demand.pods_of(claim) if not pod.node]
     if place is not None and fail_unschedulable(work, [claim], waiting, place):
         return
     never = _never_together(state, claim)
@@ -253,17 +253,17 @@ def _grant(work: Work, node: str, assignment: Assignment, cells: dict[str, CellP
 def _fits_nowhere(state: State, model: str, count: int) -> bool:
     """Whether a claim wants more of the model than any node may have, though nodes may have some: cool-downs would only keep
     others out."""
-    tops = [limits_of(state, node, model)[1] for node in state.node_named]
+    tops = [limits_of(state, node, model)[1] for node in state.fleet.node_names()]
     return 0 < max(tops, default=0) < count
 
 
 def end_cool_downs(work: Work, node: str) -> None:
     """End cool-downs whose time is over, those of a node that took no pods when it takes them again, and those of a full node
     when it has room for what was refused."""
-    state, place = work.state, work.state.node(node)
+    state, place = work.state, work.state.fleet.node(node)
     open_again = place is not None and place.takes(())
-    for cell in sorted(state.cooling_at[node]):
-        row, model = state.cooling.rows[cell], state.model(cell[1])
+    for cell in sorted(state.failing.cooling_at[node]):
+        row, model = state.failing.cooling.rows[cell], state.settings.model(cell[1])
         filled = cell_of(state, node, model).filled if row.needs and model is not None else None
         room = filled is not None and filled + row.needs <= limits_of(state, *cell)[1]
         if work.has_come(row.until) or room or (open_again and row.reason == UNSCHEDULABLE):
@@ -273,7 +273,9 @@ def end_cool_downs(work: Work, node: str) -> None:
 def _has_what_leaves(state: State, claim: Claim) -> bool:
     """Whether a device that the claim already has on the node is leaving. The fabric could attach this very device to the node
     again, and the operator would detach it once more."""
-    has = (state.resource_of(result.key) for result in state.local_results(claim.allocation) if not result.admin)
+    has = (
+        state.resource_of(result.key) for result in state.inventory.local_results(claim.allocation) if not result.admin
+    )
     return any(one is not None and one.leaving for one in has)
 
 
@@ -288,7 +290,7 @@ def _refusal(
             f"ComposabilityRequest {cell.foreign.name} holds {cell.model.model} on {node} and is not ours",
         )
     rival = conflicting_model(state, node, cell.model, claim, leaving=False)
-    rival = rival or min(granted & state.rivals.get(cell.model.model, frozenset()), default="")
+    rival = rival or min(granted & state.settings.rivals.get(cell.model.model, frozenset()), default="")
     if rival:
         return "Coexistence", f"{cell.model.model} may not share {node} with {rival}"
     top = limits_of(state, node, cell.model.model)[1]
@@ -301,15 +303,17 @@ def _never_together(state: State, claim: Claim) -> str:
     """Words on two models that may not share a node and that the claim, or its pod with its other claims, both needs; "" if there
     are none. A request that is not allocated yet counts too: whatever it gets will be a rival. A request that has its device on
     the node needs none of a pool."""
-    if not any(state.rivals.get(model.model) for model in state.wanted_models(claim.allocation)):
+    if not any(state.settings.rivals.get(model.model) for model in state.inventory.wanted_models(claim.allocation)):
         return ""
-    together = {one.uid: one for pod in state.pods_of(claim) for one in state.claims_of(pod)} | {claim.uid: claim}
+    together = {one.uid: one for pod in state.demand.pods_of(claim) for one in state.demand.claims_of(pod)} | {
+        claim.uid: claim
+    }
     asked = [
         (one, request) for one in together.values() for request in one.requests if not _is_there(state, one, request)
     ]
     ways = [models_for(state, one, request) for one, request in asked] if len(asked) > 1 else []
     for first, second in combinations(filter(None, ways), 2):
-        if all(other in state.rivals[model] for model in first for other in second):
+        if all(other in state.settings.rivals[model] for model in first for other in second):
             return f"{min(first)} and {min(second)} may not share a node, and its pod wants both"
     return ""
 
@@ -318,7 +322,7 @@ def _is_there(state: State, claim: Claim, request: ClaimRequest) -> bool:
     """Whether all that the claim was allocated for the request is on a node."""
     results = claim.allocation.results if claim.allocation is not None else ()
     named = [one for one in results if one.request.partition("/")[0] == request.name]
-    return bool(named) and all(state.model_of_pool((one.driver, one.pool)) is None for one in named)
+    return bool(named) and all(state.inventory.model_of_pool((one.driver, one.pool)) is None for one in named)
 
 
 def conflicting_model(
@@ -326,35 +330,37 @@ def conflicting_model(
 ) -> str:
     """A model on the node, or ordered for it, that may not share it with `model`; "" if none. The claim's own other models count
     too, and devices that are being detached only with `leaving`."""
-    rivals = state.rivals.get(model.model)
+    rivals = state.settings.rivals.get(model.model)
     if not rivals:
         return ""
     there = installed_models(state, node, leaving=leaving)
     if claim is not None:
-        there |= {m.model for m in state.wanted_models(claim.allocation)}
+        there |= {m.model for m in state.inventory.wanted_models(claim.allocation)}
     return min(there & rivals, default="")
 
 
 def installed_models(state: State, node: str, *, leaving: bool = True) -> set[str]:
     """Models with a device on the node, or a request for one."""
-    there = [r for uid in state.resources_at[node] if not state.has_left(r := state.resources.rows[uid])]
+    there = [r for uid in state.fleet.resources_at[node] if not state.has_left(r := state.fleet.resources.rows[uid])]
     models = {r.model for r in there if leaving or not r.leaving} | _fixed_models(state, node)
-    requests = (state.requests.rows[uid] for uid in state.requests_at[node])
+    requests = (state.fleet.requests.rows[uid] for uid in state.fleet.requests_at[node])
     models |= {request.model for request in requests if request.size > 0}
-    return models | {name for name in state.models if (row := state.orders.get((node, name))) and row.size > 0}
+    return models | {
+        name for name in state.settings.models if (row := state.fleet.orders.get((node, name))) and row.size > 0
+    }
 
 
 def _fixed_models(state: State, node: str) -> set[str]:
     """Models of devices that the node lists and that no ComposableResource of the node names: built in, or lost by the
     operator."""
     found = set()
-    for key in state.pools_at[node]:
-        for name, device in state.pools[key].devices.items():
+    for key in state.inventory.pools_at[node]:
+        for name, device in state.inventory.pools[key].devices.items():
             full = (*key, name)
-            gone = any((DEPARTED, uuid) in state.fired_deadlines for uuid in state.face(full).uuids)
+            gone = any((DEPARTED, uuid) in state.fired_deadlines for uuid in state.inventory.face(full).uuids)
             resource = state.resource_of(full)
             if not gone and (resource is None or resource.node != node):
-                model = model_of_device(state.config, key[0], device)
+                model = model_of_device(state.settings.config, key[0], device)
                 found |= {model.model} if model is not None else set()
     return found
 
@@ -370,15 +376,15 @@ def _there_is(state: State, node: str, cell: CellPlan, count: int) -> bool:
         return False
     shown = published_free(state, node, cell.model)
     if shown is None:
-        known = state.pools_of_model[cell.model.model]
-        return not known and state.units_coming + len(cell.granted) < in_flight_cap(state)
+        known = state.inventory.pools_of_model[cell.model.model]
+        return not known and state.fleet.units_coming + len(cell.granted) < in_flight_cap(state)
     return shown >= count + _still_shown(state, node, cell)
 
 
 def is_making(state: State, cell: CellPlan) -> bool:
     """Whether the operator has still to make resources for the size that was ordered last. If the size changes between its plan
     and its making them, it makes those of both sizes."""
-    order, own = state.orders.get((cell.node, cell.model.model)), cell.own
+    order, own = state.fleet.orders.get((cell.node, cell.model.model)), cell.own
     if order is not None and order.more:
         return True
     if own is None or own.error or (own.state == "Running" and own.acted_size == own.size):
@@ -389,7 +395,7 @@ def is_making(state: State, cell: CellPlan) -> bool:
 def _counts_what_goes(state: State, own: AttachRequest) -> bool:
     """Whether a resource is being deleted that the operator still counts by its state. The operator would not replace it for a
     size that is raised now, nor once it is gone: only another size makes it look again."""
-    owned = (state.resources.rows[uid] for uid in state.resources_of_request[own.name])
+    owned = (state.fleet.resources.rows[uid] for uid in state.fleet.resources_of_request[own.name])
     return any(one.deleting and one.state not in GOING for one in owned)
 
 
@@ -398,8 +404,8 @@ def _is_being_taken_off(state: State, node: str, model: Model) -> bool:
     same node again. But the operator waits until no slice shows the device and then asks the fabric where it is: it would detach
     it once more, and the new resource would be attaching for ever. A device whose detach fails while the node lists it, or takes
     very long, is not waited for."""
-    rows = state.resources.rows
-    here = [rows[uid] for uid in state.resources_at[node] if rows[uid].model == model.model and rows[uid].uuid]
+    rows = state.fleet.resources.rows
+    here = [rows[uid] for uid in state.fleet.resources_at[node] if rows[uid].model == model.model and rows[uid].uuid]
     return any(_goes(state, one) and (DeadlineKind.PROGRESS, one.uid) not in state.fired_deadlines for one in here)
 
 
@@ -424,30 +430,30 @@ def _still_shown(state: State, node: str, cell: CellPlan) -> int:
     everywhere = sum(
         units for (model, pools), units in coming if model == cell.model.model and not mine.isdisjoint(pools)
     )
-    return max(0, cell.size - there) + everywhere - state.coming.get((node, cell.model.model), 0)
+    return max(0, cell.size - there) + everywhere - state.fleet.coming.get((node, cell.model.model), 0)
 
 
 def _spoken_for(state: State) -> Counter[tuple[str, tuple[PoolKey, ...]]]:
     """How many devices are ordered and not attached yet, by model and by the pools that their nodes reach."""
-    if state.spoken_for is None:
+    if state.fleet.spoken_for is None:
         found: Counter[tuple[str, tuple[PoolKey, ...]]] = Counter()
-        for (node, name), units in state.coming.items():
-            model = state.model(name)
+        for (node, name), units in state.fleet.coming.items():
+            model = state.settings.model(name)
             if model is not None:
                 found[name, pools_for(state, node, model)] += units
-        state.spoken_for = found
-    return state.spoken_for
+        state.fleet.spoken_for = found
+    return state.fleet.spoken_for
 
 
 def who_waited_for(state: State, freed: set[Cell]) -> set[str]:
     """The nodes whose waiting claims may be served now that fewer devices are on their way for these cells: devices in the same
     pools are no longer taken, or the fabric has room."""
-    models = {name: model for _, name in freed if (model := state.model(name)) is not None}
+    models = {name: model for _, name in freed if (model := state.settings.model(name)) is not None}
     pools = {(name, key) for node, name in freed if name in models for key in pools_for(state, node, models[name])}
-    blind = [model for model in state.config.models if not state.pools_of_model[model.model]]
+    blind = [model for model in state.settings.config.models if not state.inventory.pools_of_model[model.model]]
     return {
         node
-        for node in state.pending_at
+        for node in state.lifecycle.pending_at
         if blind or any((name, key) in pools for name, model in models.items() for key in pools_for(state, node, model))
     }
 
@@ -455,24 +461,24 @@ def who_waited_for(state: State, freed: set[Cell]) -> set[str]:
 def published_free(state: State, node: str, model: Model) -> int | None:
     """The free devices of the model in the pools that the node reaches, without tainted ones; None without a complete pool."""
     whole = pools_for(state, node, model)
-    return sum(state.pools[key].free for key in whole) if whole else None
+    return sum(state.inventory.pools[key].free for key in whole) if whole else None
 
 
 def pools_for(state: State, node: str, model: Model) -> tuple[PoolKey, ...]:
     """The complete pools of the model that the node reaches, as if no cool-down kept them from it."""
     cell = (node, model.model)
-    known = state.reach.get(cell)
+    known = state.fleet.reach.get(cell)
     if known is None:
-        known = state.reach[cell] = _reached(state, node, model)
+        known = state.fleet.reach[cell] = _reached(state, node, model)
     return known
 
 
 def _reached(state: State, node: str, model: Model) -> tuple[PoolKey, ...]:
-    place = state.node(node)
+    place = state.fleet.node(node)
     if place is None:
         return ()
-    labels = {**place.labels, f"{state.config.prefix}/{model.device}": "true"}
-    pools = ((key, state.pools[key]) for key in sorted(state.pools_of_model[model.model]))
+    labels = {**place.labels, f"{state.settings.config.prefix}/{model.device}": "true"}
+    pools = ((key, state.inventory.pools[key]) for key in sorted(state.inventory.pools_of_model[model.model]))
     return tuple(
         key
         for key, pool in pools
@@ -510,11 +516,11 @@ def prewarm(work: Work, node: str, assignments: list[Assignment]) -> None:
     """Order ahead of demand, one device at a time, up to the minimum of each cell. Not where another's request is in the way, nor
     for a model that claims wait for."""
     state = work.state
-    place = state.node(node)
+    place = state.fleet.node(node)
     if place is None or not place.takes(()):
         return
-    wanted = {model.model for one in assignments for model in state.wanted_models(one.claim.allocation)}
-    for model in state.config.models:
+    wanted = {model.model for one in assignments for model in state.inventory.wanted_models(one.claim.allocation)}
+    for model in state.settings.config.models:
         if model.model in wanted:
             continue
         if work.at < (state.fired_deadlines.get((DeadlineKind.PREWARM, "")) or -PREWARM_INTERVAL) + PREWARM_INTERVAL:

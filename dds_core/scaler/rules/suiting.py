@@ -26,7 +26,7 @@ _IN_PARTS = "the node lists parts of it only"
 def tainted_there(state: State, node: str, claim: Claim, model: Model) -> str:
     """A standing rule that taints all devices of the model's driver on the node, and that the claim does not tolerate; or ""."""
     tolerated = _tolerations(claim)
-    for rule in state.rules.rows.values():
+    for rule in state.inventory.rules.rows.values():
         here = rule.driver in ("", model.driver) and rule.pool == node and not rule.device and not rule.deleting
         if here and prevented((rule.taint,), tolerated):
             return f"the DeviceTaintRule {rule.name} taints what comes to {node}: {rule.taint.key}:{rule.taint.effect}"
@@ -38,18 +38,20 @@ def known_otherwise(state: State, claim: Claim, model: Model) -> str:
     model, so that the claim could have none of them; or ""."""
     if not state.is_alerted(model.model, MODEL_DIFFERS):
         return ""
-    there = [one for one in state.resources.rows.values() if one.model == model.model]
-    named = [(one, key) for one in there for key in sorted(state.names_of(one)) if state.face(key).uuid == one.uuid]
-    listed = [(one.node, key) for one, key in named if not state.face(key).part]
+    there = [one for one in state.fleet.resources.rows.values() if one.model == model.model]
+    named = [
+        (one, key) for one in there for key in sorted(state.names_of(one)) if state.inventory.face(key).uuid == one.uuid
+    ]
+    listed = [(one.node, key) for one, key in named if not state.inventory.face(key).part]
     words = [(differ, node, key) for node, key in listed if (differ := promised_otherwise(state, model, key))]
     if not words or len(words) < len(listed):
         return ""
-    refusals = [state.allocator(node).refusal(claim, key) for _, node, key in words]
+    refusals = [state.inventory.allocator(node).refusal(claim, key) for _, node, key in words]
     return f"{refusals[0]}; its pool promises {words[0][0]}" if all(refusals) else ""
 
 
 def _free(state: State, node: str, model: Model) -> Iterator[FabricResource]:
-    here = (state.resources.rows[uid] for uid in sorted(state.idle_at[node]))
+    here = (state.fleet.resources.rows[uid] for uid in sorted(state.lifecycle.idle_at[node]))
     return (one for one in here if one.model == model.model and not state.promised(one.uuid))
 
 
@@ -57,7 +59,7 @@ def arrived_unsuitable(state: State, node: str, claim: Claim, model: Model) -> t
     """(UUID, words, whether others of the model would be refused too) of a free device that came while the claim waits here and
     that does not satisfy it. A device from before is no reason against another order, unless the claim has already failed for it.
     Nor is the first device that came in parts, with an error or with a taint: the next may be whole and well."""
-    life = state.lives.rows[claim.uid]
+    life = state.lifecycle.lives.rows[claim.uid]
     replaced, cut = life.ordered.count(model.model) > 1, False
     for resource in _free(state, node, model):
         if resource.created + MICROSECONDS <= life.began and resource.uuid not in life.unsuited:
@@ -83,8 +85,10 @@ def _ails(state: State, claim: Claim, resource: FabricResource) -> str:
     if state.is_lost(resource.uid):
         return "its driver does not list it"
     names, tolerated = state.names_of(resource), _tolerations(claim)
-    taints = [taint for key in sorted(names) if (device := state.device(key)) is not None for taint in device.taints]
-    rules = (one for one in state.rules.rows.values() if (one.driver, one.pool, one.device) in names)
+    taints = [
+        taint for key in sorted(names) if (device := state.inventory.device(key)) is not None for taint in device.taints
+    ]
+    rules = (one for one in state.inventory.rules.rows.values() if (one.driver, one.pool, one.device) in names)
     taints += [one.taint for one in rules if one.taint.key != LEAVES]  # that is of a device which had the name before
     return next((f"it has the taint {one.key}:{one.effect}" for one in taints if prevented((one,), tolerated)), "")
 
@@ -95,12 +99,12 @@ def _tolerations(claim: Claim) -> list[Toleration]:
 
 def _why_not(state: State, node: str, claim: Claim, keys: list[DeviceKey]) -> str:
     """Why a free device cannot be given to the claim under any of its names; "" when it can, or when that is not certain."""
-    if not keys or not all(state.pools[key[:2]].usable for key in keys):
+    if not keys or not all(state.inventory.pools[key[:2]].usable for key in keys):
         return ""
-    whole = [key for key in keys if not state.face(key).part]
+    whole = [key for key in keys if not state.inventory.face(key).part]
     if not whole:
         return _IN_PARTS
-    refusals = [state.allocator(node).refusal(claim, key) for key in whole]
+    refusals = [state.inventory.allocator(node).refusal(claim, key) for key in whole]
     return refusals[0] or "" if all(refusals) else ""
 
 
@@ -110,7 +114,7 @@ def unjudged(state: State, node: str, claim: Claim, model: Model) -> dict[str, s
     free = list(_free(state, node, model))
     if not free:  # usually; an allocator takes long to make
         return {}
-    found, allocator = dict[str, str](), state.allocator(node)
+    found, allocator = dict[str, str](), state.inventory.allocator(node)
     for resource in free:
         for key in sorted(state.names_of(resource)):
             doubt = allocator.refusal(claim, key, doubt=True)
@@ -122,9 +126,13 @@ def unjudged(state: State, node: str, claim: Claim, model: Model) -> dict[str, s
 
 def promised_otherwise(state: State, model: Model, key: DeviceKey) -> str:
     """What the model's pool promises and the driver lists otherwise; "" if nothing."""
-    slices = (state.slices.rows[uid] for pool in state.pools_of_model[model.model] for uid in state.slices_of[pool])
+    slices = (
+        state.inventory.slices.rows[uid]
+        for pool in state.inventory.pools_of_model[model.model]
+        for uid in state.inventory.slices_of[pool]
+    )
     promised = next((one for each in slices for _, one in sorted(each.devices.items())), None)
-    listed = state.device(key)
+    listed = state.inventory.device(key)
     return "; ".join(differences(promised, listed)) if promised is not None and listed is not None else ""
 
 
@@ -134,24 +142,27 @@ def verdict_stands(state: State, claim: Claim, life: ClaimLife) -> bool:
     basis, _ = life.verdict
     if not basis or basis != basis_of(state, claim):
         return False
-    models = {m.model for m in state.wanted_models(claim.allocation)}
+    models = {m.model for m in state.inventory.wanted_models(claim.allocation)}
     listed = (
-        (one.node, key) for one in state.resources.rows.values() if one.model in models for key in state.names_of(one)
+        (one.node, key)
+        for one in state.fleet.resources.rows.values()
+        if one.model in models
+        for key in state.names_of(one)
     )
-    return not any(state.allocator(node).refusal(claim, key) is None for node, key in listed)
+    return not any(state.inventory.allocator(node).refusal(claim, key) is None for node, key in listed)
 
 
 def basis_of(state: State, claim: Claim) -> str:
     """A digest of what the choice of a device for the claim depends on, but for the devices of nodes. The order
     of mappings does not count: it is another one after a restart."""
     named = {asked.device_class for request in claim.requests for asked in request.alternatives}
-    models = {model.model for model in state.wanted_models(claim.allocation)}
-    keys = (key for name in models for key in state.pools_of_model[name])
-    pools = [state.slices.rows[uid] for key in keys for uid in state.slices_of[key]]
-    rules = (one for one in state.rules.rows.values() if not one.device)
+    models = {model.model for model in state.inventory.wanted_models(claim.allocation)}
+    keys = (key for name in models for key in state.inventory.pools_of_model[name])
+    pools = [state.inventory.slices.rows[uid] for key in keys for uid in state.inventory.slices_of[key]]
+    rules = (one for one in state.inventory.rules.rows.values() if not one.device)
     told = (
         [_written((claim.requests, claim.constraints))],
-        {_written((one.name, one.selectors)) for one in state.classes.rows.values() if one.name in named},
+        {_written((one.name, one.selectors)) for one in state.inventory.classes.rows.values() if one.name in named},
         {_written(name) for name in models},
         {_written((one.attributes, one.capacity)) for each in pools for one in each.devices.values()},
         {_written(one) for one in rules},

@@ -149,9 +149,9 @@ class Known(telling.Known):
     def begin(self, state: State) -> None:
         self.policy = state.policy
         super().begin(state)
-        for lives in (state.lives, state.devices):
+        for lives in (state.lifecycle.lives, state.lifecycle.devices):
             self.states.update({uid: (life.state, life.since) for uid, life in lives.rows.items()})
-        for uid, life in state.lives.rows.items():
+        for uid, life in state.lifecycle.lives.rows.items():
             if uid not in self.objects:
                 self.gone[uid] = f"{life.namespace}/{life.name}"
 

@@ -110,7 +110,7 @@ def test_every_line_is_about_names_and_not_uids() -> None:
 def test_who_went_before_a_start_has_its_name_still() -> None:
     engine, stream = Engine(), io.StringIO()
     attach = PolicyChanged(Policy(mode="attach").model_dump(mode="json"))
-    lives = engine.state.lives.rows
+    lives = engine.state.lifecycle.lives.rows
     for _ in replay_recording(RECORDINGS / "first_attach.jsonl.gz", Policy(mode="detach"), engine=engine):
         if any(life.state == CLAIM_DETACHING for life in lives.values()):
             break

@@ -69,7 +69,7 @@ class Played:
 
     def take(self, one: Committed) -> None:
         self.steps.append(one)
-        self.models.update({uid: device.model for uid, device in self.state.devices.rows.items()})
+        self.models.update({uid: device.model for uid, device in self.state.lifecycle.devices.rows.items()})
         self.metrics.committed([one], self.state)
 
     def samples(self) -> Samples:
@@ -97,9 +97,9 @@ def test_at_every_step_the_states_are_those_of_the_picture(name: str) -> None:
         if number % 7:
             continue
         samples = scraped(registry)
-        claims = Counter(life.state for life in engine.state.lives.rows.values())
+        claims = Counter(life.state for life in engine.state.lifecycle.lives.rows.values())
         assert {dict(key)["state"]: n for key, n in samples["dds_claims"].items() if n} == claims
-        devices = Counter((d.state, d.model, d.node) for d in engine.state.devices.rows.values())
+        devices = Counter((d.state, d.model, d.node) for d in engine.state.lifecycle.devices.rows.values())
         told = {
             tuple(dict(key)[k] for k in ("state", "model", "node")): n
             for key, n in samples.get("dds_devices", {}).items()
@@ -228,7 +228,7 @@ def test_a_picture_folded_anew_is_counted_through(burst: Played) -> None:
     other = Played("node_limit")
     metrics.committed([], other.state)
     samples = played.samples()
-    claims = Counter(life.state for life in other.state.lives.rows.values())
+    claims = Counter(life.state for life in other.state.lifecycle.lives.rows.values())
     assert {dict(key)["state"]: n for key, n in samples["dds_claims"].items() if n} == claims
 
 
@@ -371,12 +371,12 @@ def test_after_a_start_what_was_there_before_is_counted(burst: Played) -> None:
     rows = [row for one in burst.steps[:middle] for row in one.envelopes]
     engine = Engine(fold_log(rows, SCALER))
     at = engine.state.now
-    idle = {(d.model, d.node) for d in engine.state.devices.rows.values() if d.state == "Idle"}
+    idle = {(d.model, d.node) for d in engine.state.lifecycle.devices.rows.values() if d.state == "Idle"}
     started = Started(code="x", fingerprint="f", projection=1, epoch=2, mode="observe")
     for one in commits([engine.feed(started, at)]):
         metrics.committed([one], engine.state)
     samples = scraped(registry)
-    claims = Counter(life.state for life in engine.state.lives.rows.values())
+    claims = Counter(life.state for life in engine.state.lifecycle.lives.rows.values())
     assert claims
     assert {dict(key)["state"]: n for key, n in samples["dds_claims"].items() if n} == claims
     told = {
@@ -389,7 +389,7 @@ def test_after_a_start_what_was_there_before_is_counted(burst: Played) -> None:
 def test_a_node_that_is_gone_is_told_of_no_longer() -> None:
     played = Played("first_attach")
     assert played.samples()["dds_device_idle_seconds_total"]
-    gone = [NodeGone(uid=uid) for uid in list(played.state.nodes.rows)]
+    gone = [NodeGone(uid=uid) for uid in list(played.state.fleet.nodes.rows)]
     for one in commits([played.engine.feed(fact, played.state.now) for fact in gone]):
         played.take(one)
     assert not played.samples().get("dds_device_idle_seconds_total")

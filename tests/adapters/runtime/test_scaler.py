@@ -108,7 +108,7 @@ def test_a_claim_like_a_hold_is_one_where_dds_is_installed(namespace: str, hold:
     owner = {"kind": "ComposableResource", "name": "res", "uid": "r-1"}
     meta = {"name": "c", "namespace": namespace, "uid": "u", "labels": {"app.kubernetes.io/managed-by": "dds"}}
     run.turn(run.see("resourceclaims", ADDED, metadata={**meta, "ownerReferences": [owner]}))
-    assert run.scaler.state.claims.rows["u"].hold == hold
+    assert run.scaler.state.demand.claims.rows["u"].hold == hold
 
 
 def test_nothing_is_decided_before_every_resource_was_listed() -> None:
@@ -213,7 +213,7 @@ def test_an_object_that_cannot_be_taken_in_is_told_and_stops_nothing(monkeypatch
 
     monkeypatch.setattr(EngineOf, "feed", fails_for_one)
     run.turn(*(run.see("nodes", ADDED, **node(name)) for name in ("one", "bad", "two")))
-    assert set(run.scaler.state.node_named) == {"one", "two"}, "memory is the log's again"
+    assert run.scaler.state.fleet.node_names() == {"one", "two"}, "memory is the log's again"
     assert [error.where for error in run.told] == ["nodes bad"]
     assert verify(run.log.read(), SCALER).ok
     run.turn(run.see("nodes", MODIFIED, metadata={"name": "two", "uid": "uid-two", "labels": {"a": "b"}}))
@@ -263,7 +263,7 @@ def test_whether_devices_can_be_guarded_is_a_fact_when_it_changes() -> None:
         run.turn()
         told.append(run.types().count("Capabilities"))
     assert told == [1, 2, 2, 3]
-    assert run.scaler.state.guards == "composable-dra"
+    assert run.scaler.state.settings.guards == "composable-dra"
 
 
 def test_nothing_is_decided_before_it_is_known_whether_devices_can_be_guarded() -> None:
@@ -298,7 +298,7 @@ def test_a_checkpoint_is_where_the_next_start_begins() -> None:
     run.log.asked.clear()
     again = Run(log=run.log)
     assert run.log.asked == [run.scaler.position - 1]
-    assert again.scaler.epoch == 2 and set(again.scaler.state.node_named) == {"n0"}
+    assert again.scaler.epoch == 2 and again.scaler.state.fleet.node_names() == {"n0"}
     assert verify(run.log.read(), SCALER).ok
 
 

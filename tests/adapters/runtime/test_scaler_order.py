@@ -57,7 +57,7 @@ def test_what_the_one_before_appended_last_is_known_to_the_next() -> None:
     log.last = lambda: first.turn(first.see("nodes", ADDED, **node("n0")))
     second = Scaler(log, Policy(mode="attach"), code="t")
     second.open(first.now)
-    assert set(second.state.node_named) == {"n0"}
+    assert second.state.fleet.node_names() == {"n0"}
     assert dump(second.state) == dump(fold_log(log.read(), SCALER))
     assert second.position == log.head().position
     with pytest.raises(Fenced):
@@ -170,7 +170,7 @@ def test_a_deadline_that_cannot_be_taken_in_is_told_and_stops_nothing(monkeypatc
     monkeypatch.setattr(EngineOf, "feed", fails_for_one)
     run.now += 12 * SECOND
     run.turn(run.see("nodes", ADDED, **node("n0")))
-    assert set(run.scaler.state.node_named) == {"n0"}
+    assert run.scaler.state.fleet.node_names() == {"n0"}
     assert len(run.told) == 1 and "DeadlinePassed level" in run.told[0].where
     assert not run.waits() or run.scaler.due() > run.now  # type: ignore[operator]
     run.turn()
@@ -206,7 +206,7 @@ def test_while_the_log_cannot_be_read_anew_nothing_may_be_written(monkeypatch: p
     lost[0] = False
     run.turn()
     run.turn()
-    assert not run.away() and set(run.scaler.state.node_named) == {"n0"}
+    assert not run.away() and run.scaler.state.fleet.node_names() == {"n0"}
     assert verify(run.log.read(), SCALER).ok
 
 
@@ -233,7 +233,7 @@ def test_what_arrives_is_not_lost_with_a_deadline_before_it_while_the_log_is_awa
     monkeypatch.setattr(Shaky, "read_lean", read_lean)
     run.turn()
     run.turn()
-    assert set(run.scaler.state.node_named) == {"n0"}
+    assert run.scaler.state.fleet.node_names() == {"n0"}
 
 
 def test_what_arrived_while_the_log_was_away_comes_before_the_deadlines_of_that_time() -> None:

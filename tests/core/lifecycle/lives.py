@@ -12,7 +12,7 @@ def new() -> World:
     world = World()
     world.node("node0")
     world.node("node1")
-    world.pool(world.state.config.models[0], 4)
+    world.pool(world.state.settings.config.models[0], 4)
     world.claim("train")
     return world
 

@@ -7,7 +7,6 @@ import pytest
 from msgspec.structs import replace
 
 from dds_core.errors import IllegalTransition
-from dds_core.kit.state import Table
 from dds_core.lifecycle import CLAIM_STATES, CLAIM_TABLE, NEW, claim_edge_exists, claim_target
 from dds_core.model import AttachRequest, Claim, Node, Pod, Result
 from dds_core.scaler import events as e
@@ -122,7 +121,7 @@ def its_pod_is_bound(world: World) -> None:
 
 def its_pod_is_bound_to_what_is_not_ours(world: World) -> None:
     """The model is configured no more: dds waits for nothing of it."""
-    world.observe(replace(world.state.config, models=()))
+    world.observe(replace(world.state.settings.config, models=()))
     world.condition("train", READY)
     world.bind("train")
 
@@ -196,18 +195,18 @@ def test_row_is_reached_by_facts(row: Row) -> None:
 
 def test_a_cycle_runs_to_released_or_failed_and_each_allocation_is_an_attempt() -> None:
     world = pending()
-    life = world.state.lives.rows[world.uid("train")]
+    life = world.state.lifecycle.lives.rows[world.uid("train")]
     assert (life.cycle, life.attempt) == (1, 1)
     world.allocate("train", "node1")
-    assert world.state.lives.rows[world.uid("train")].attempt == 2
+    assert world.state.lifecycle.lives.rows[world.uid("train")].attempt == 2
     world.clear("train")
     world.allocate("train", "node1")
-    life = world.state.lives.rows[world.uid("train")]
+    life = world.state.lifecycle.lives.rows[world.uid("train")]
     assert (life.cycle, life.attempt) == (1, 3)
     world.condition("train", FAILED)
     world.clear("train")
     world.allocate("train", "node1")
-    life = world.state.lives.rows[world.uid("train")]
+    life = world.state.lifecycle.lives.rows[world.uid("train")]
     assert (life.cycle, life.attempt) == (2, 1)
 
 
@@ -217,7 +216,7 @@ def test_the_same_allocation_after_null_is_a_new_attempt() -> None:
     claim = world.get(Claim, "train")
     world.clear("train")
     world.observe(claim)
-    assert world.state.lives.rows[claim.uid].attempt == 2
+    assert world.state.lifecycle.lives.rows[claim.uid].attempt == 2
 
 
 def test_an_equal_allocation_with_another_timestamp_is_a_new_attempt() -> None:
@@ -256,23 +255,23 @@ def test_a_new_cycle_forgets_what_ended() -> None:
     world.pod("train2", ["train"])
     world.allocate("train", "node0")
     assert world.state_of("train") == "Pending"
-    assert world.state.lives.rows[world.uid("train")].cycle == 2
+    assert world.state.lifecycle.lives.rows[world.uid("train")].cycle == 2
 
 
 @pytest.mark.parametrize("state", [s for s in PREPARED if s])
 def test_a_claim_deleted_in_any_state_ends_released_or_gives_its_devices_back(state: str) -> None:
     world = PREPARED[state]()
     uid = world.uid("train")
-    for pod in list(world.state.pods.rows.values()):
+    for pod in list(world.state.demand.pods.rows.values()):
         world.gone(pod)
     world.gone(world.get(Claim, "train"))
-    for resource in list(world.state.resources):
+    for resource in list(world.state.fleet.resources):
         world.take_away(resource)
-    for request in list(world.state.requests.rows.values()):
+    for request in list(world.state.fleet.requests.rows.values()):
         world.gone(request)
     assert world.state_of("train") == "", "its life is forgotten once it is over"
-    assert uid not in world.state.reservations
-    assert not world.state.holders
+    assert uid not in world.state.hand_over.reservations
+    assert not world.state.demand.holders
 
 
 def test_node_gone_settles_a_claim_that_gave_its_device_back() -> None:
@@ -306,7 +305,7 @@ def test_an_unnamed_trigger_leads_nowhere(trigger: str, state: str) -> None:
 
 def contents(state: State) -> dict[str, Any]:
     """Everything that the state holds, indexes and dirt aside."""
-    tables = {name: dict(table.rows) for name, table in vars(state).items() if isinstance(table, Table)}
+    tables = {name: dict(table.rows) for name, table in state.tables.items()}
     return {**tables, "now": state.now, "synced": state.synced, "level_at": state.level_at}
 
 
@@ -350,11 +349,11 @@ def test_facts_of_triggers_that_a_state_does_not_name_move_nothing(
     prepare: Callable[[], World], happens: Callable[[World], None]
 ) -> None:
     world = prepare()
-    before = world.state.lives.rows[world.uid("train")]
+    before = world.state.lifecycle.lives.rows[world.uid("train")]
     moves = world.moves("train")
     happens(world)
     assert world.moves("train") == moves
-    assert world.state.lives.rows[world.uid("train")] == before
+    assert world.state.lifecycle.lives.rows[world.uid("train")] == before
 
 
 def test_a_bound_pod_that_only_refers_to_the_claim_does_not_bind_it() -> None:

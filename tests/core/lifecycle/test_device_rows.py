@@ -96,7 +96,7 @@ def it_is_taken_away(world: World) -> None:
 
 
 def its_resource_vanishes(world: World) -> None:
-    world.gone(world.state.resources.rows["res"])
+    world.gone(world.state.fleet.resources.rows["res"])
 
 
 STORIES: dict[Row, tuple[Callable[[], World], Callable[[World], None]]] = {
@@ -149,11 +149,11 @@ UNNAMED = [
 def test_an_unnamed_trigger_leads_nowhere_and_its_fold_raises_and_changes_nothing(trigger: str, state: str) -> None:
     assert device_target(trigger, state) is None
     world = PREPARED[state]()
-    before = dict(world.state.devices.rows), world.state.now
+    before = dict(world.state.lifecycle.devices.rows), world.state.now
     for target in DEVICE_STATES:
         with pytest.raises(IllegalTransition, match=trigger):
             apply(world.state, e.DeviceMoved("res", trigger, state, target), world.now + 1)
-    assert (dict(world.state.devices.rows), world.state.now) == before
+    assert (dict(world.state.lifecycle.devices.rows), world.state.now) == before
 
 
 def test_a_transition_from_a_state_that_the_device_is_not_in_raises() -> None:
@@ -178,7 +178,7 @@ def test_a_device_that_leaves_is_past_saving() -> None:
 def test_a_gone_device_leaves_nothing_behind() -> None:
     world = marked()
     its_resource_vanishes(world)
-    assert not world.state.devices.rows
-    assert not world.state.fences.rows
-    assert not world.state.resources_at
-    assert not world.state.idle_of_model
+    assert not world.state.lifecycle.devices.rows
+    assert not world.state.give_back.fences.rows
+    assert not world.state.fleet.resources_at
+    assert not world.state.lifecycle.idle_of_model

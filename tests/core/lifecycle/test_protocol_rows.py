@@ -61,15 +61,15 @@ def with_hold(stage: str, trigger: str) -> World:
     if trigger in WITH_CLAIM or (trigger, stage) == ("restarted", hold.ENDED):
         allocation = Allocation((Result("device", *FACE),), "node0")
         world.observe(Claim("hold-res0", "dds", "dds-hold-res0", allocation=allocation, hold=UID))
-    world.state.holds.drop(UID)
+    world.state.give_back.holds.drop(UID)
     if stage != NONE:
         row = Hold("node0", (FACE,), world.now + LATER, world.now, "idle", stage=stage)  # type: ignore[arg-type]
-        world.state.holds.put(UID, row)
+        world.state.give_back.holds.put(UID, row)
     return world
 
 
 def stage_of_hold(world: World) -> str:
-    row = world.state.holds.get(UID)
+    row = world.state.give_back.holds.get(UID)
     return row.stage if row is not None else NONE
 
 
@@ -110,19 +110,19 @@ def begun(world: World) -> e.ExchangeBegun:
 def with_exchange(stage: str, trigger: str) -> World:
     """A claim whose exchange is at this stage; it has an allocation unless a new process finds none."""
     world = up_to(e.ExchangeBegun)
-    row = world.state.exchanges.rows[CLAIM]
+    row = world.state.hand_over.exchanges.rows[CLAIM]
     cleared = stage not in (NONE, exchange.GUARDING, exchange.LISTING, exchange.LISTED, exchange.CLEARING)
     if trigger == "went_on":
         world.clear("train0")
-    world.state.exchanges.drop(CLAIM)
+    world.state.hand_over.exchanges.drop(CLAIM)
     if stage != NONE:
         stored: Any = stage.removeprefix("again_")
-        world.state.exchanges.put(CLAIM, replace(row, stage=stored, version="7" if cleared else ""))
+        world.state.hand_over.exchanges.put(CLAIM, replace(row, stage=stored, version="7" if cleared else ""))
     return world
 
 
 def stage_of_exchange(world: World) -> str:
-    return exchange.stage_of(world.state.exchanges.get(CLAIM))
+    return exchange.stage_of(world.state.hand_over.exchanges.get(CLAIM))
 
 
 OF_CLAIM: dict[str, Any] = {"claim": CLAIM, "mode": "attach"}
@@ -148,7 +148,7 @@ EXCHANGE_EVENTS: dict[str, Callable[[World], Event]] = {
 
 
 def moved(world: World, trigger: str) -> Event:
-    step = e.ClaimMoved.of(CLAIM, world.state.lives.rows[CLAIM], trigger, "its pod is gone")
+    step = e.ClaimMoved.of(CLAIM, world.state.lifecycle.lives.rows[CLAIM], trigger, "its pod is gone")
     assert step is not None
     return step
 
@@ -157,16 +157,16 @@ def with_guard(stage: str, trigger: str) -> World:
     """A device whose guard is at this stage; its time is over where its end is asked for."""
     world = up_to(e.ExchangeBegun)
     until = world.now if trigger == "over" else world.now + LATER
-    world.state.guarded.drop(FACE)
+    world.state.hand_over.guarded.drop(FACE)
     if trigger == "begun":
-        world.state.exchanges.drop(CLAIM)
+        world.state.hand_over.exchanges.drop(CLAIM)
     if stage != NONE:
-        world.state.guarded.put(FACE, Guarded(CLAIM, until, "node0", lifting=stage == exchange.LIFTING))
+        world.state.hand_over.guarded.put(FACE, Guarded(CLAIM, until, "node0", lifting=stage == exchange.LIFTING))
     return world
 
 
 def stage_of_guard(world: World) -> str:
-    row = world.state.guarded.get(FACE)
+    row = world.state.hand_over.guarded.get(FACE)
     return NONE if row is None else exchange.LIFTING if row.lifting else exchange.STANDING
 
 
@@ -190,9 +190,9 @@ def with_fence(stage: str, trigger: str) -> World:
     world = one_node("detach", 4, scan_interval_seconds=0)
     world.request(REQUEST, "node0", size=0 if trigger == "found_lowered" else 1)
     world.online(UID, "node0", request=REQUEST)
-    world.state.fences.drop(UID)
+    world.state.give_back.fences.drop(UID)
     if stage != NONE:
-        world.state.fences.put(UID, fence_at(stage, trigger, world.now))
+        world.state.give_back.fences.put(UID, fence_at(stage, trigger, world.now))
     return world
 
 
@@ -205,11 +205,11 @@ def fence_at(stage: str, trigger: str, at: int) -> Fence:
 
 
 def stage_of_fence(world: World) -> str:
-    return fence.stage_of(world.state.fences.get(UID))
+    return fence.stage_of(world.state.give_back.fences.get(UID))
 
 
 def gone(world: World) -> Event:
-    life = world.state.devices.rows[UID]
+    life = world.state.lifecycle.devices.rows[UID]
     return e.DeviceMoved(resource=UID, trigger="gone", source=life.state, target="Gone")
 
 

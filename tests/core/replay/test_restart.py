@@ -216,7 +216,7 @@ def restarted(events: list[RecordedEvent], run: Run, place: Killed) -> Run:
 
 
 def promises(run: Run) -> dict[str, tuple[ReservedDevice, ...]]:
-    return {key: row.promises for key, row in run.engine.state.reservations.rows.items()}
+    return {key: row.promises for key, row in run.engine.state.hand_over.reservations.rows.items()}
 
 
 def finish(events: list[RecordedEvent], again: Run, place: Killed) -> None:
@@ -297,8 +297,8 @@ def states(run: Run) -> dict[str, list[str]]:
     """What claims and devices amount to."""
     state = run.engine.state
     return {
-        "claims": sorted(f"{uid} {life.state}" for uid, life in state.lives.rows.items()),
-        "devices": sorted(f"{uid} {life.state}" for uid, life in state.devices.rows.items()),
+        "claims": sorted(f"{uid} {life.state}" for uid, life in state.lifecycle.lives.rows.items()),
+        "devices": sorted(f"{uid} {life.state}" for uid, life in state.lifecycle.devices.rows.items()),
     }
 
 

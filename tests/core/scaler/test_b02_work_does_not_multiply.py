@@ -4,7 +4,6 @@ Here one deadline covers the fleet, and what is deleted leaves no deadline and n
 """
 
 from dds_core import events as e
-from dds_core.kit.state import Table
 from dds_core.model import AttachRequest, Node
 from dds_core.scaler.deadlines import deadlines
 from tests.support.world import World, one_node
@@ -38,9 +37,9 @@ def test_b02_what_is_deleted_leaves_no_deadline_and_no_row() -> None:
     for i in range(8):
         world.bind(f"train{i}")
         world.finish(f"train{i}")
-    for name in list(world.state.resources):
+    for name in list(world.state.fleet.resources):
         world.take_away(name)
-    for request in list(world.state.requests.rows.values()):
+    for request in list(world.state.fleet.requests.rows.values()):
         world.gone(world.get(AttachRequest, request.name))
     assert _rows(world) == {**kept, "listings": 1, "fired_deadlines": kept["fired_deadlines"] + 1}, "of the node"
     assert deadlines(world.state) == set()
@@ -52,5 +51,5 @@ def test_b02_what_is_deleted_leaves_no_deadline_and_no_row() -> None:
 def _rows(world: World) -> dict[str, int]:
     """How many rows each table has, but for counts of what was and what is measured of a fabric."""
     told = ("slices", "counters", "rates", "spending", "paces")
-    tables = {name: len(table) for name, table in vars(world.state).items() if isinstance(table, Table)}
+    tables = {name: len(table) for name, table in world.state.tables.items()}
     return {name: rows for name, rows in tables.items() if name not in told}

@@ -119,7 +119,7 @@ def test_b03_devices_of_another_request_type_count_for_the_limit() -> None:
     world.pool(A100, 4)
     world.waits("first", "node0")
     world.settle()
-    config = world.state.config
+    config = world.state.settings.config
     world.update(config, models=(replace(A100, type="cxlmemory"),))
     world.waits(
         "second", "node0", Result("r0", GPU, f"{A100.device}-fabric1", f"{A100.device}-3", (READY,), (RESCHEDULE,))

@@ -14,7 +14,7 @@ def two_idle_one_used(prefix: str = "cohdi.io") -> World:
     for name in ("a", "b", "c"):
         world.waits(name, "node0")
     world.settle()
-    for name, key in zip(("a", "b", "c"), sorted(world.state.faces), strict=True):
+    for name, key in zip(("a", "b", "c"), sorted(world.state.inventory.faces), strict=True):
         world.allocate_local(name, "node0", key[2])
         world.bind(name)
     return world
@@ -23,7 +23,7 @@ def two_idle_one_used(prefix: str = "cohdi.io") -> World:
 @pytest.mark.parametrize("prefix", ["cohdi.io", "dra.example.com"])
 def test_b04_the_victim_is_named_and_nothing_is_lowered_before_its_mark_is_read_back(prefix: str) -> None:
     world = two_idle_one_used(prefix)
-    longest, _, _ = sorted(world.state.resources)
+    longest, _, _ = sorted(world.state.fleet.resources)
     world.finish("a")
     world.tick(50)
     world.finish("b")
@@ -46,7 +46,7 @@ def test_b04_an_allocated_device_is_never_the_victim() -> None:
 
 def test_b04_a_device_that_leaves_in_the_victims_place_is_told() -> None:
     world = two_idle_one_used()
-    longest, _, kept = sorted(world.state.resources)
+    longest, _, kept = sorted(world.state.fleet.resources)
     world.finish("a")
     world.tick(101)
     world.carry_out()

@@ -112,9 +112,9 @@ def test_b05_another_allocation_after_the_failure_starts_the_next_cycle() -> Non
     world.clear("train")
     world.allocate("train", "node1")
     assert world.state_of("train") == "Attaching"
-    life = world.state.lives.rows[world.uid("train")]
+    life = world.state.lifecycle.lives.rows[world.uid("train")]
     assert (life.cycle, life.attempt, life.node) == (2, 1, "node1")
-    assert world.uid("train") not in world.state.failures
+    assert world.uid("train") not in world.state.failing.failures
 
 
 def test_b05_observe_shows_the_failure_once_and_leaves_the_claim_alone() -> None:

@@ -55,7 +55,7 @@ def test_b09_a_restart_honours_the_promise() -> None:
         for event, _ in step.caused:
             apply(loaded, event, step.at)
     engine = Engine(loaded)
-    assert [row.promises[0].uuid for row in loaded.reservations.rows.values()] == ["GPU-res"]
+    assert [row.promises[0].uuid for row in loaded.hand_over.reservations.rows.values()] == ["GPU-res"]
     engine.feed(e.Started("1", "f", 1, 2, "attach"), world.now)
     step = engine.feed(e.Synced(), world.now)
     assert not [d for d in step.decisions if isinstance(d, e.Reserved)]
@@ -162,8 +162,10 @@ def test_a_device_that_another_claim_of_the_pod_gets_by_now_is_promised_to_one_o
         world.allocate(f"train{number}", "node0", *pool_results(number))
     for number in range(2):
         world.online(f"res{number}", "node0")
-    first, second = (world.state.reservations.rows[world.uid(f"train{number}")].promises for number in range(2))
+    first, second = (
+        world.state.hand_over.reservations.rows[world.uid(f"train{number}")].promises for number in range(2)
+    )
     world.unplug("node0", first[0].device)
-    promised = [row.promises[0].uuid for row in world.state.reservations.rows.values()]
+    promised = [row.promises[0].uuid for row in world.state.hand_over.reservations.rows.values()]
     assert second[0].uuid in promised
     assert len(promised) == len(set(promised))

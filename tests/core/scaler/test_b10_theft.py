@@ -53,10 +53,13 @@ def test_b10_where_a_hand_over_landed_is_counted() -> None:
         world.waits(name, "node0")
         world.settle()
         world.clear(name)
-    device = world.state.reservations.rows[world.uid("stays")].promises[0].device
+    device = world.state.hand_over.reservations.rows[world.uid("stays")].promises[0].device
     world.allocate_local("stays", "node0", device)
     world.allocate("strays", "node1")
     landed = {m.claim: m.landed for m in world.events(e.ClaimMoved) if m.landed}
     assert landed == {world.uid("stays"): "here", world.uid("strays"): "elsewhere"}
-    assert (world.state.counters.get("landed/here"), world.state.counters.get("landed/elsewhere")) == (1, 1)
+    assert (
+        world.state.lifecycle.counters.get("landed/here"),
+        world.state.lifecycle.counters.get("landed/elsewhere"),
+    ) == (1, 1)
     assert world.moves("strays")[-2] == ("allocated_pool", "Attached", "Pending")

@@ -41,7 +41,7 @@ def test_b11_a_gap_in_the_nodes_own_slices_does_not_free_a_device() -> None:
     world.online("res", "node0", request="composability-x")
     world.holds("train", "node0", "gpu-GPU-res")
     world.bind("train")
-    world.gone(world.state.slices.rows["local-node0-gpu.nvidia.com"])
+    world.gone(world.state.inventory.slices.rows["local-node0-gpu.nvidia.com"])
     world.tick(3600)
     assert world.device("res") == "Used"
     assert not world.events(e.VictimMarked)

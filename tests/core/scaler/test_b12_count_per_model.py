@@ -15,7 +15,7 @@ def test_b12_an_idle_model_shrinks_beside_one_in_use() -> None:
         world.claim(model.device)
         world.allocate(model.device, "node0", (model, 1))
         world.settle()
-        device = world.state.reservations.rows[world.uid(model.device)].promises[0].device
+        device = world.state.hand_over.reservations.rows[world.uid(model.device)].promises[0].device
         world.allocate_local(model.device, "node0", device)
         world.bind(model.device)
     world.finish(A100.device)
@@ -25,4 +25,4 @@ def test_b12_an_idle_model_shrinks_beside_one_in_use() -> None:
     world.settle()
     lowered = world.only(e.DetachOrdered)
     assert (lowered.model, lowered.size) == (A100.model, 0)
-    assert [r.model for r in world.state.resources.rows.values()] == [H100.model]
+    assert [r.model for r in world.state.fleet.resources.rows.values()] == [H100.model]

@@ -37,7 +37,7 @@ def lowered() -> World:
 
 def test_b14_nothing_is_lowered_before_the_fence_settled_and_a_list_confirmed_it() -> None:
     world = marked()
-    fenced = world.state.fences.rows["res"].since
+    fenced = world.state.give_back.fences.rows["res"].since
     world.tick(28)
     assert not world.events(e.ClaimsListWanted)
     world.tick(3)
@@ -50,7 +50,7 @@ def test_b14_nothing_is_lowered_before_the_fence_settled_and_a_list_confirmed_it
 def test_b14_a_list_made_before_the_fence_had_settled_confirms_nothing() -> None:
     world = marked()
     world.tick(31)
-    early = world.state.fences.rows["res"].since + 1
+    early = world.state.give_back.fences.rows["res"].since + 1
     world.feed(e.ClaimsListed("res", early))
     assert not world.events(e.DetachOrdered)
 
@@ -229,12 +229,12 @@ def test_b14_a_mark_that_is_refused_while_its_detach_is_ordered_forgets_no_order
 
 def test_b14_a_list_that_nobody_asked_for_confirms_nothing_and_moves_nothing_on() -> None:
     world = marked()
-    settled = world.state.fences.rows["res"].since + 31 * SECOND
+    settled = world.state.give_back.fences.rows["res"].since + 31 * SECOND
     world.feed(e.ClaimsListed("res", settled))
-    assert not world.state.fences.rows["res"].confirmed
+    assert not world.state.give_back.fences.rows["res"].confirmed
     world.tick(31)
     world.feed(e.ClaimsListed("res", world.now))
-    confirmed = world.state.fences.rows["res"].confirmed
+    confirmed = world.state.give_back.fences.rows["res"].confirmed
     world.tick(5)
     world.feed(e.ClaimsListed("res", world.now))
-    assert world.state.fences.rows["res"].confirmed == confirmed
+    assert world.state.give_back.fences.rows["res"].confirmed == confirmed

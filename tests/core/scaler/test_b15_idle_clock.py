@@ -33,7 +33,7 @@ def test_b15_it_is_written_once_at_the_release_and_never_while_in_use() -> None:
     world.finish("train")
     world.tick(300)
     stamp = world.only(e.UsedStamped)
-    life = world.state.devices.rows["res"]
+    life = world.state.lifecycle.devices.rows["res"]
     assert (stamp.resource, stamp.at) == ("res", life.idle_since)
 
 
@@ -56,7 +56,7 @@ def test_b15_with_an_empty_log_idle_clocks_start_at_synced() -> None:
     world.tick(3600)
     assert not world.events(e.Event)
     world.feed(e.Synced())
-    assert world.state.devices.rows["res"].idle_since == world.now
+    assert world.state.lifecycle.devices.rows["res"].idle_since == world.now
     world.tick(599)
     assert not world.events(e.VictimMarked)
     world.tick(2)
@@ -75,4 +75,4 @@ def test_b15_a_diverted_claims_old_device_idles_from_the_diversion() -> None:
     world.clear("stray")
     world.allocate("stray", "node1")
     assert world.reserved("stray") == []
-    assert world.state.devices.rows["other"].idle_since == world.now
+    assert world.state.lifecycle.devices.rows["other"].idle_since == world.now

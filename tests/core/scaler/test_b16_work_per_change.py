@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from dds_core.kit.state import Table
 from dds_core.model import Claim, Node
 from tests.support.world import A100, World
 
@@ -41,8 +40,8 @@ class Counted(dict[Any, Any]):
 
 
 def reads(world: World, change: Callable[[], None]) -> int:
-    for table in vars(world.state).values():
-        if isinstance(table, Table) and not isinstance(table.rows, Counted):
+    for table in world.state.tables.values():
+        if not isinstance(table.rows, Counted):
             table.rows = Counted(table.rows)
             table.get = partial(dict.get, table.rows)  # else it would ask the rows as they were
     Counted.reads = 0

@@ -194,7 +194,7 @@ def test_b22_two_nodes_do_not_take_each_others_devices_in_turn() -> None:
             f"ours-{node}", node, labels={"app.kubernetes.io/managed-by": "dds"}, state="Running", acted_size=1
         )
         world.online(f"res-{node}", node, request=f"ours-{node}")
-        world.update(world.state.slices.rows[f"local-{node}-{A100.driver}"], slices=2)
+        world.update(world.state.inventory.slices.rows[f"local-{node}-{A100.driver}"], slices=2)
     world.pool(A100, 0)
     for i, node in enumerate(("node0", "node1", "node0", "node1")):
         world.waits(f"train{i}", node, *pool_results(i))

@@ -81,7 +81,7 @@ def test_b23_the_model_that_did_not_come_cools_down_and_not_the_one_that_did() -
     world.claim("train", 2)
     world.allocate("train", "node0", (A100, 1), (H100, 1))
     world.carry_out(e.AttachOrdered)
-    request = next(r.name for r in world.state.requests.rows.values() if r.model == A100.model)
+    request = next(r.name for r in world.state.fleet.requests.rows.values() if r.model == A100.model)
     world.online("res", "node0", request=request)
     world.tick(600)
     assert world.only(e.ClaimFailed).model == H100.model
@@ -138,4 +138,4 @@ def test_b23_a_cool_down_that_is_longer_by_policy_stays_as_it_is() -> None:
 def test_b23_a_node_that_is_gone_is_forgotten() -> None:
     world = turned_away()
     world.gone(world.get(Node, "node0"))
-    assert not list(world.state.cooled)
+    assert not list(world.state.failing.cooled)

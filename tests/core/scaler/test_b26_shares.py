@@ -94,7 +94,7 @@ def test_b26_a_shared_device_is_idle_only_when_the_last_share_is_given_back() ->
     assert world.device("res") == "Used"
     world.finish("two")
     assert world.device("res") == "Idle"
-    assert world.state.devices.rows["res"].idle_since == world.now - 100_000, (
+    assert world.state.lifecycle.devices.rows["res"].idle_since == world.now - 100_000, (
         "the pod, the allocation, the claim went in turn"
     )
 

@@ -20,7 +20,7 @@ def failed_after(world: World, at_most: int = 1000) -> int:
     """Whole seconds from the start of the attempt to its failure."""
     world.tick(at_most)
     failed = next(s for s in world.steps if any(isinstance(d, e.ClaimFailed) for d in s.decisions))
-    return (failed.at - world.state.lives.rows[world.uid("train")].began) // SECOND
+    return (failed.at - world.state.lifecycle.lives.rows[world.uid("train")].began) // SECOND
 
 
 @pytest.mark.parametrize(
@@ -49,14 +49,14 @@ def gives_up(world: World, claim: str, seconds: float) -> None:
 def test_two_waits_that_end_alike_tell_the_binding_timeout() -> None:
     world = waiting()
     gives_up(world, "a", 120)
-    assert not world.state.timeouts.rows["default-scheduler"].learned
+    assert not world.state.lifecycle.timeouts.rows["default-scheduler"].learned
     gives_up(world, "b", 121)
-    assert world.state.timeouts.rows["default-scheduler"].learned == 120 * SECOND
+    assert world.state.lifecycle.timeouts.rows["default-scheduler"].learned == 120 * SECOND
     assert world.state_of("train") == "Failed", "the new budget holds for those that wait already"
     world.claim("next")
     world.node("node1")
     world.allocate("next", "node1")
-    life = world.state.lives.rows[world.uid("next")]
+    life = world.state.lifecycle.lives.rows[world.uid("next")]
     world.tick(91)
     assert world.events(e.ClaimFailed)[-1].claim == world.uid("next")
     assert "90 s" in world.events(e.ClaimFailed)[-1].message
@@ -67,12 +67,12 @@ def test_waits_that_differ_tell_nothing() -> None:
     world = waiting()
     for name, seconds in (("a", 20), ("b", 80), ("c", 140)):
         gives_up(world, name, seconds)
-    assert not world.state.timeouts.rows["default-scheduler"].learned
+    assert not world.state.lifecycle.timeouts.rows["default-scheduler"].learned
     assert world.state_of("train") == "Attaching"
 
 
 def nothing_learned(world: World) -> bool:
-    found = world.state.timeouts.rows.get("default-scheduler")
+    found = world.state.lifecycle.timeouts.rows.get("default-scheduler")
     return found is None or not found.learned
 
 
@@ -129,7 +129,7 @@ def test_another_timeout_in_the_policy_is_believed_until_it_proves_wrong() -> No
     assert nothing_learned(world)
     gives_up(world, "c", 200)
     gives_up(world, "d", 201)
-    assert world.state.timeouts.rows["default-scheduler"].learned == 200 * SECOND
+    assert world.state.lifecycle.timeouts.rows["default-scheduler"].learned == 200 * SECOND
 
 
 def test_a_wait_that_a_condition_ended_tells_nothing() -> None:
@@ -140,7 +140,7 @@ def test_a_wait_that_a_condition_ended_tells_nothing() -> None:
         world.condition(name, FAILED)
         world.unreserve(name)
         world.finish(name)
-    assert not world.state.timeouts.rows
+    assert not world.state.lifecycle.timeouts.rows
 
 
 def test_the_budget_counts_from_the_observation_and_not_from_the_timestamp() -> None:
@@ -162,7 +162,7 @@ def test_what_a_start_finds_is_as_old_as_its_timestamp_once_the_skew_is_known() 
     world.allocate("found", "node0")
     world.tick(300)
     world.feed(e.Synced())
-    life = world.state.lives.rows[world.uid("found")]
+    life = world.state.lifecycle.lives.rows[world.uid("found")]
     assert (world.now - life.began) / SECOND == pytest.approx(300, abs=1)
     world.tick(250)
     assert world.uid("found") in {f.claim for f in world.events(e.ClaimFailed)}
@@ -182,7 +182,7 @@ def test_one_odd_timestamp_does_not_count_for_ever(ahead: int) -> None:
     world.feed(e.Started("1", "f", 1, 2, "attach"))
     world.allocate("found", "node0")
     world.feed(e.Synced())
-    assert world.now - world.state.lives.rows[world.uid("found")].began < 2 * SECOND
+    assert world.now - world.state.lifecycle.lives.rows[world.uid("found")].began < 2 * SECOND
 
 
 def test_the_clock_of_a_scheduler_that_is_far_ahead_is_known_all_the_same() -> None:
@@ -193,7 +193,7 @@ def test_the_clock_of_a_scheduler_that_is_far_ahead_is_known_all_the_same() -> N
         claim = world.get(Claim, name)
         assert claim.allocation is not None
         world.update(claim, allocation=replace(claim.allocation, timestamp=world.now + 3_600 * SECOND))
-    assert world.state.skew is not None and world.state.skew < -3_590 * SECOND
+    assert world.state.settings.skew is not None and world.state.settings.skew < -3_590 * SECOND
 
 
 def test_a_clock_that_is_ahead_is_known_from_what_a_start_finds() -> None:
@@ -204,7 +204,7 @@ def test_a_clock_that_is_ahead_is_known_from_what_a_start_finds() -> None:
     assert claim.allocation is not None
     world.update(claim, allocation=replace(claim.allocation, timestamp=world.now + 600 * SECOND))
     world.feed(e.Synced())
-    assert world.state.skew is not None and world.state.skew < -599 * SECOND
+    assert world.state.settings.skew is not None and world.state.settings.skew < -599 * SECOND
 
 
 def test_no_deadline_passes_while_a_view_is_stale() -> None:

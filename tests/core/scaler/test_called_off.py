@@ -196,9 +196,9 @@ def test_what_is_known_to_be_free_between_two_pauses_waits_for_the_next(monkeypa
     monkeypatch.setattr("dds_core.scaler.fence.FENCE_SETTLE", 60 * SECOND)
     world = hanging(no_removal_seconds=110)
     wait(world, 165)
-    assert world.state.fences.rows["idle"].confirmed == 0
+    assert world.state.give_back.fences.rows["idle"].confirmed == 0
     wait(world, 10)
-    assert world.state.fences.rows["idle"].confirmed
+    assert world.state.give_back.fences.rows["idle"].confirmed
     assert called_off(world) == [], "the operator may be ordering again"
     wait(world, 25)
     assert [one.victims for one in called_off(world)] == [("vain",)]
@@ -252,7 +252,7 @@ def test_a_claim_that_failed_for_another_model_hastens_nothing() -> None:
 
 def test_where_an_order_takes_long_the_pause_is_twice_as_long_after_the_try() -> None:
     world = hanging(slow=40)
-    since, service = (world.now - START) / SECOND, world.state.rates.rows[""].service
+    since, service = (world.now - START) / SECOND, world.state.fleet.rates.rows[""].service
     assert service > 28, "seven tenths of 40 s, and the idle one"
     wait(world, 400)
     (one,) = called_off(world)
@@ -316,7 +316,7 @@ def test_a_device_that_comes_the_moment_it_is_taken_back_is_asked_back_and_kept(
     back = world.events(e.AttachOrdered)[-1]
     assert (back.size, back.previous) == (2, 1)
     world.carry_out(e.AttachOrdered)
-    assert world.device("vain") == "Idle" and not world.state.fences
+    assert world.device("vain") == "Idle" and not world.state.give_back.fences
     world.claim("a", 2)
     world.allocate("a", "node0")
     assert came in world.reserved("a")
@@ -342,7 +342,7 @@ def test_what_was_never_lowered_and_is_asked_back_in_part_goes_like_any_other() 
     for _ in range(4):
         wait(world, 100)
     assert world.events(e.DetachOrdered)[-1].size == 0
-    assert not world.state.orders.rows
+    assert not world.state.fleet.orders.rows
 
 
 def test_until_it_is_asked_back_nobody_is_given_it() -> None:
@@ -361,7 +361,7 @@ def test_one_that_the_operator_takes_off_all_the_same_is_gone_and_leaves_nothing
     world.take_away("vain")
     world.update(world.get(AttachRequest, "ours"), acted_size=1, state="Running")
     world.tick(60)
-    assert not world.state.fences.rows and not world.state.orders.rows
+    assert not world.state.give_back.fences.rows and not world.state.fleet.orders.rows
     assert not world.events(e.AttachOrdered)
     assert world.device("idle") == "Idle"
 
@@ -527,7 +527,7 @@ def test_a_detach_whose_predecessor_is_told_late_stays_under_way() -> None:
     world.update(world.get(AttachRequest, "ours"), size=1, acted_size=1, state="Running")
     assert [one.victims for one in world.events(e.DetachOrdered)] == [("vain",), ("idle",)]
     world.feed(e.Superseded("id", "DetachOrdered", "ours"))
-    assert world.state.fences.rows["idle"].ordered
+    assert world.state.give_back.fences.rows["idle"].ordered
     assert not world.events(e.VictimUnmarked)
 
 
@@ -538,4 +538,4 @@ def test_what_hangs_is_not_marked_after_a_restart_either() -> None:
     assert len(called_off(world)) == 1
     restart(world)
     assert not world.decisions(e.VictimMarked)
-    assert world.state.fences.rows["vain"].ordered
+    assert world.state.give_back.fences.rows["vain"].ordered

@@ -75,7 +75,7 @@ def refused_and_gone() -> World:
     arrives(world, "40Gi")
     world.tick(60)
     world.settle()
-    assert not world.state.resources.rows and world.only(e.DetachOrdered).size == 0
+    assert not world.state.fleet.resources.rows and world.only(e.DetachOrdered).size == 0
     again(world)
     return world
 

@@ -16,7 +16,7 @@ BUS = {"resource.kubernetes.io/pciBusID": "0000:19:00.0"}
 def waits_for(world: World, name: str, *requests: Any, pod: str = "", **fields: Any) -> None:
     """A claim that waits on node0 for as many devices as it asks for."""
     count = sum(one.alternatives[0].count for one in requests)
-    before = sum(len(one.allocation.results) for one in world.state.claims.rows.values() if one.allocation)
+    before = sum(len(one.allocation.results) for one in world.state.demand.claims.rows.values() if one.allocation)
     names = [one.name for one in requests for _ in range(one.alternatives[0].count)]
     results = pool_results(*range(before, before + count))
     world.claim(name, pod=pod or None, requests=requests, **fields)
@@ -54,7 +54,7 @@ def test_a_device_is_given_once_the_counters_on_which_it_draws_are_listed() -> N
     world = one_node("attach", scan_interval_seconds=0)
     waits_for(world, "train", asks("r0", A100.device))
     world.carry_out()
-    (request,) = world.state.requests.rows.values()
+    (request,) = world.state.fleet.requests.rows.values()
     memory = {"gpu-0": {"memory": "40Gi"}}
     own = {"gpu-0": Device({**A100.attributes, "uuid": "GPU-0"}, consumes=memory)}
     counters = Slice("counters", "counters", GPU, "node0", 1, 2, node="node0")
@@ -183,7 +183,7 @@ def test_what_a_claim_keeps_is_as_the_newest_generation_shows_it() -> None:
     world = one_node("attach", scan_interval_seconds=0)
     world.plug("node0", "gpu-0", "GPU-0", more={"root": "a"})
     world.plug("node0", "gpu-1", "GPU-1", more={"root": "a"})
-    own = next(one for one in world.state.slices.rows.values() if one.node)
+    own = next(one for one in world.state.inventory.slices.rows.values() if one.node)
     old = {"gpu-0": Device({**A100.attributes, "root": "b"})}
     world.observe(replace(own, uid="old", name="z-old", generation=own.generation - 1, devices=old))
     constraints = (Constraint(match=f"{GPU}/root"),)

@@ -6,7 +6,7 @@ from tests.support.world import A100, H100, World, one_node
 
 
 def config(world: World) -> Config:
-    return next(iter(world.state.configs.rows.values()))
+    return next(iter(world.state.settings.configs.rows.values()))
 
 
 def delete(world: World) -> None:
@@ -47,7 +47,9 @@ def test_one_that_is_made_again_takes_the_place_of_the_last_and_a_second_deletio
     world.tick(3600)
     assert alerts(world) == ["ConfigMissing"], "told once"
     world.observe(Config("another", models=(H100,)))
-    assert [one.model for one in world.state.config.models] == [H100.model] and len(world.state.configs) == 1
+    assert [one.model for one in world.state.settings.config.models] == [H100.model] and len(
+        world.state.settings.configs
+    ) == 1
     delete(world)
     assert alerts(world) == ["ConfigMissing"] * 2
 

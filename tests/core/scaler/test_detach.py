@@ -263,7 +263,7 @@ def test_observe_shows_what_would_go_and_changes_nothing() -> None:
     world.tick(36_000)
     assert [v.resource for v in world.events(e.VictimMarked)] == ["res0", "res1"]
     assert world.device("res0") == "Idle"
-    assert not world.state.fences.rows
+    assert not world.state.give_back.fences.rows
 
 
 def test_a_device_promised_to_a_claim_is_no_victim() -> None:

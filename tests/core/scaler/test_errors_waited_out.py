@@ -238,12 +238,12 @@ def many(count: int = 20) -> World:
 
 def fail(world: World, names: list[str], text: str = FAILS) -> None:
     for name in names:
-        world.resource(name, world.state.resources.rows[name].node, error=text)
+        world.resource(name, world.state.fleet.resources.rows[name].node, error=text)
 
 
 def test_an_error_of_all_devices_is_the_managers_and_told_once() -> None:
     world = many()
-    names = sorted(world.state.resources.rows)
+    names = sorted(world.state.fleet.resources.rows)
     fail(world, names)
     world.tick(600)
     told = world.only(e.Alerted)
@@ -254,7 +254,7 @@ def test_an_error_of_all_devices_is_the_managers_and_told_once() -> None:
 
 def test_devices_are_used_as_before_meanwhile() -> None:
     world = many()
-    fail(world, sorted(world.state.resources.rows))
+    fail(world, sorted(world.state.fleet.resources.rows))
     world.waits("train", "node1")
     assert len(world.reserved("train")) == 1
     world.tick(100)
@@ -266,7 +266,7 @@ def test_devices_are_used_as_before_meanwhile() -> None:
 def test_they_are_cleared_one_by_one_without_a_word_of_the_others() -> None:
     """Each goes at the operator's next check of that device, up to 30 s after the first."""
     world = many()
-    names = sorted(world.state.resources.rows)
+    names = sorted(world.state.fleet.resources.rows)
     fail(world, names)
     world.tick(100)
     for name in names:
@@ -274,7 +274,7 @@ def test_they_are_cleared_one_by_one_without_a_word_of_the_others() -> None:
         world.tick(1.3)
     world.tick(200)
     assert [one.reason for one in world.events(e.Alerted)] == ["ManagerError"]
-    assert not world.state.sick
+    assert not world.state.health.sick
     fail(world, names)
     world.tick(70)
     assert [one.reason for one in world.events(e.Alerted)] == ["ManagerError", "ManagerError"], "it is told again"
@@ -282,7 +282,7 @@ def test_they_are_cleared_one_by_one_without_a_word_of_the_others() -> None:
 
 def test_one_whose_error_stays_when_the_manager_answers_again_is_told_after_two_checks_more() -> None:
     world = many()
-    names = sorted(world.state.resources.rows)
+    names = sorted(world.state.fleet.resources.rows)
     fail(world, names)
     world.tick(100)
     fail(world, names[1:], "")
@@ -308,11 +308,11 @@ def test_what_is_leaving_says_nothing_of_the_manager() -> None:
 def test_only_the_end_of_the_managers_failure_begins_anything_anew() -> None:
     """One of the devices that fail goes; the others are told when they were to be."""
     world = many(4)
-    fail(world, sorted(world.state.resources.rows))
+    fail(world, sorted(world.state.fleet.resources.rows))
     since = world.now
     world.tick(40)
     world.resource("res03", "node3", deleting=True, state="Detaching")
-    world.gone(world.state.resources.rows["res03"])
+    world.gone(world.state.fleet.resources.rows["res03"])
     world.tick(66 - (world.now - since) / MICROSECONDS)
     assert [one.reason for one in world.events(e.Alerted)] == ["ManagerError"]
 
@@ -329,7 +329,7 @@ def test_one_whose_error_goes_while_the_manager_answers_begins_nothing_anew() ->
 
 def test_a_device_that_comes_without_an_error_is_the_end_of_it_too() -> None:
     world = many(3)
-    fail(world, sorted(world.state.resources.rows))
+    fail(world, sorted(world.state.fleet.resources.rows))
     world.tick(100)
     world.online("new", "node4", request="theirs")
     world.tick(60)
@@ -426,7 +426,7 @@ def test_a_verdict_stands_while_the_manager_is_away() -> None:
     world.resource("res", "node0", error=CRITICAL)
     for name in ("well", "res"):
         world.resource(name, "node0", error=FAILS)
-    assert world.state.manager_fails and world.state.is_sick(world.state.resources.rows["res"])
+    assert world.state.manager_fails and world.state.is_sick(world.state.fleet.resources.rows["res"])
     world.waits("train", "node0")
     assert world.reserved("train") == []
     world.resource("res", "node0", error="")

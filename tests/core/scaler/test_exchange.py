@@ -322,7 +322,7 @@ def test_when_the_first_claim_of_a_group_goes_another_way_the_others_begin_anew(
     assert devices(world, "train1") == ["gpu-GPU-res1"]
     world.tick(100)
     world.settle()
-    assert not world.state.exchanges.rows and not world.state.guarded.rows
+    assert not world.state.hand_over.exchanges.rows and not world.state.hand_over.guarded.rows
 
 
 def test_one_that_is_cleared_by_then_is_guarded_alone() -> None:
@@ -364,7 +364,7 @@ def test_a_guard_that_is_refused_is_none_for_any_claim_of_the_pod() -> None:
     world = ready(2)
     world.refused(world.only(e.ExchangeBegun), code=0)
     assert {one.claim for one in world.events(e.HandOver)[-1].signals} == {world.uid("train0"), world.uid("train1")}
-    assert not world.state.exchanges.rows
+    assert not world.state.hand_over.exchanges.rows
 
 
 @pytest.mark.parametrize(
@@ -419,7 +419,7 @@ def test_a_scheduler_that_allocates_afresh_in_the_gap_has_its_way() -> None:
     assert world.moves("train0")[-1][0] == "ordered"
     assert world.only(e.GuardLifted).claim == world.uid("train0")
     assert not world.events(e.Alerted)
-    assert not world.state.lives.rows[world.uid("train0")].vain
+    assert not world.state.lifecycle.lives.rows[world.uid("train0")].vain
 
 
 def test_a_pod_that_is_deleted_in_the_gap_leaves_nothing_behind() -> None:
@@ -429,7 +429,7 @@ def test_a_pod_that_is_deleted_in_the_gap_leaves_nothing_behind() -> None:
     assert not world.events(e.DevicesGiven)
     assert world.state_of("train0") == "Released"
     assert world.only(e.GuardLifted).claim == world.uid("train0")
-    assert not world.state.exchanges.rows
+    assert not world.state.hand_over.exchanges.rows
 
 
 def test_a_step_that_comes_to_nothing_in_the_gap_is_told() -> None:
@@ -544,7 +544,7 @@ def test_the_guard_goes_at_the_end_of_its_time() -> None:
     world.tick(61)
     world.settle()
     assert world.only(e.GuardLifted).devices == ((GPU, "node0", "gpu-GPU-res0"),)
-    assert world.now > until and not world.state.guarded.rows
+    assert world.now > until and not world.state.hand_over.guarded.rows
 
 
 def test_it_goes_at_once_when_the_claim_lets_go_of_the_device() -> None:
@@ -564,11 +564,11 @@ def test_a_guard_whose_end_was_not_written_yet_is_taken_off_after_a_crash(away: 
     world.bind("train0")
     world.finish("train0")
     world.tick(away)
-    assert len(world.events(e.GuardLifted)) == 1 and world.state.guarded.rows
+    assert len(world.events(e.GuardLifted)) == 1 and world.state.hand_over.guarded.rows
     restart(world)
     assert len(world.events(e.GuardLifted)) == 2
     world.carry_out()
-    assert not world.state.guarded.rows
+    assert not world.state.hand_over.guarded.rows
 
 
 # -- after a crash ------------------------------------------------------------------------------------------------------
@@ -591,7 +591,7 @@ def test_whichever_step_a_process_ends_at_the_next_one_goes_on(
     world.bind("train0")
     world.tick(100)
     world.settle()
-    assert not world.state.exchanges.rows and not world.state.guarded.rows
+    assert not world.state.hand_over.exchanges.rows and not world.state.hand_over.guarded.rows
 
 
 def test_what_is_cleared_is_guarded_and_listed_again_before_it_goes_on() -> None:
@@ -623,7 +623,7 @@ def test_where_the_pods_node_went_while_the_process_was_away_the_claim_is_left_a
     world.settle()
     assert world.only(e.Alerted).reason == "ExchangeLeft"
     assert len(world.events(e.DevicesGiven)) == 1
-    assert not world.state.exchanges.rows and not world.state.guarded.rows
+    assert not world.state.hand_over.exchanges.rows and not world.state.hand_over.guarded.rows
 
 
 def test_where_one_of_two_pods_went_the_other_gets_the_devices() -> None:
@@ -650,12 +650,12 @@ def test_where_the_pod_is_being_deleted_one_that_came_later_is_left_to_the_sched
     world.settle()
     assert world.only(e.Alerted).reason == "ExchangeLeft"
     assert len(world.events(e.DevicesGiven)) == 1
-    assert not world.state.exchanges.rows and not world.state.guarded.rows
+    assert not world.state.hand_over.exchanges.rows and not world.state.hand_over.guarded.rows
 
 
 def test_a_pool_that_is_being_published_anew_in_the_gap_has_lost_nothing() -> None:
     world = up_to(e.AllocationCleared)
-    one = world.state.slices.rows[f"local-node0-{GPU}"]
+    one = world.state.inventory.slices.rows[f"local-node0-{GPU}"]
     world.update(one, devices={}, generation=one.generation + 1, slices=2)
     world.carry_out()
     world.settle()
@@ -697,7 +697,7 @@ def test_a_guard_that_cannot_be_taken_off_is_forgotten_when_it_has_ended() -> No
         world.refused(world.events(e.GuardLifted)[-1])
         world.tick(700)
     assert len(world.events(e.GuardLifted)) <= 2
-    assert not world.state.guarded.rows
+    assert not world.state.hand_over.guarded.rows
 
 
 def test_a_guard_is_taken_off_once_it_is_known_where_it_stands() -> None:
@@ -709,7 +709,7 @@ def test_a_guard_is_taken_off_once_it_is_known_where_it_stands() -> None:
     lifted = world.only(e.GuardLifted)
     world.feed(e.Capabilities(version="1.36", unguarded="not answered yet", unanswered=True))
     world.refused(lifted, obsolete=True)
-    assert world.state.guarded.rows
+    assert world.state.hand_over.guarded.rows
     world.feed(e.Capabilities(version="1.36", guards="dds"))
     world.tick(60)
     assert len(world.events(e.GuardLifted)) == 2
@@ -726,7 +726,7 @@ def test_a_guard_that_ended_while_no_process_ran_is_taken_off_once_it_is_known_w
     world.feed(e.Capabilities(version="1.36", guards="dds"))
     assert world.only(e.GuardLifted).devices == ((GPU, "node0", "gpu-GPU-res0"),)
     world.carry_out()
-    assert not world.state.guarded.rows
+    assert not world.state.hand_over.guarded.rows
 
 
 def test_the_next_claim_gets_a_device_once_the_guard_of_the_one_before_is_off() -> None:
@@ -735,7 +735,7 @@ def test_the_next_claim_gets_a_device_once_the_guard_of_the_one_before_is_off() 
     world.bind("train0")
     world.finish("train0")
     world.refused(world.only(e.GuardLifted))
-    assert world.state.guarded.rows, "the admission policy still keeps the device for the first claim"
+    assert world.state.hand_over.guarded.rows, "the admission policy still keeps the device for the first claim"
     world.waits("late", "node0")
     world.carry_out()
     assert world.state_of("late") == "Attached", "the device is free, and promised to it"
@@ -755,8 +755,8 @@ def test_lowering_the_mode_takes_the_guards_away(step: type[e.Decision], carried
     world.change_policy(mode="observe")
     assert [lifted.mode for lifted in world.events(e.GuardLifted)] == ["attach"], "written whatever the mode is by now"
     world.carry_out()
-    assert not world.state.guarded.rows
-    assert not world.state.exchanges.rows
+    assert not world.state.hand_over.guarded.rows
+    assert not world.state.hand_over.exchanges.rows
 
 
 def test_a_pod_that_runs_where_its_devices_are_not_is_told() -> None:
@@ -836,5 +836,5 @@ def test_a_guard_whose_outcome_is_awaited_is_not_begun_anew() -> None:
     world.done(first)
     assert len(world.events(e.ExchangeBegun)[-1].for_claims()) == 2
     world.refused(world.events(e.ExchangeBegun)[-1])
-    assert not world.state.exchanges.rows
+    assert not world.state.hand_over.exchanges.rows
     assert not world.events(e.AllocationCleared)

@@ -28,9 +28,9 @@ def handed_over(mode: str = "attach") -> tuple[World, str]:
 def test_the_reservation_is_the_pods_and_survives_the_claim() -> None:
     world, name = handed_over()
     assert world.only(e.Reserved).pod == POD
-    promised = world.state.reservations.rows[f"pod:{POD}"].promises[0].uuid
+    promised = world.state.hand_over.reservations.rows[f"pod:{POD}"].promises[0].uuid
     world.gone(world.get(Claim, name))
-    assert f"pod:{POD}" in world.state.reservations
+    assert f"pod:{POD}" in world.state.hand_over.reservations
     world.waits("rival", "node0")
     assert world.reserved("rival") == [], "the device is still for the pod"
     again = made(world, 2)
@@ -42,11 +42,11 @@ def test_the_reservation_is_the_pods_and_survives_the_claim() -> None:
 def test_landing_on_the_device_keeps_the_promise_and_settles_the_first_claim() -> None:
     world, name = handed_over()
     uid = world.uid(name)
-    device = world.state.reservations.rows[f"pod:{POD}"].promises[0].device
+    device = world.state.hand_over.reservations.rows[f"pod:{POD}"].promises[0].device
     world.gone(world.get(Claim, name))
     again = made(world, 2)
     world.allocate_local(again, "node0", device)
-    assert f"pod:{POD}" not in world.state.reservations
+    assert f"pod:{POD}" not in world.state.hand_over.reservations
     steps = [(m.trigger, m.target) for m in world.events(e.ClaimMoved) if m.claim == uid]
     assert steps[-2:] == [("released", "Detaching"), ("settled", "Released")]
     world.bind("web")
@@ -56,8 +56,8 @@ def test_landing_on_the_device_keeps_the_promise_and_settles_the_first_claim() -
 def test_the_promise_ends_with_the_pod() -> None:
     world, name = handed_over()
     world.gone(world.get(Claim, name))
-    world.gone(world.state.pods.rows[POD])
-    assert not world.state.reservations.rows
+    world.gone(world.state.demand.pods.rows[POD])
+    assert not world.state.hand_over.reservations.rows
     world.waits("next", "node0")
     assert world.reserved("next") != []
 
@@ -67,4 +67,4 @@ def test_a_promise_that_is_not_kept_in_time_expires_though_the_claim_is_gone() -
     world.gone(world.get(Claim, name))
     world.tick(120)
     assert len(world.events(e.ReservationDropped)) == 1
-    assert not world.state.reservations.rows
+    assert not world.state.hand_over.reservations.rows

@@ -145,7 +145,7 @@ def test_an_admin_result_is_no_use_of_the_device() -> None:
     world.plug("node0", "gpu-0", "GPU-fixed")
     world.waits("monitor", "node0", Result("r0", A100.driver, "node0", "gpu-0", admin=True))
     assert world.state_of("monitor") == "Attached"
-    assert world.state.lives.rows[world.uid("monitor")].devices == ()
+    assert world.state.lifecycle.lives.rows[world.uid("monitor")].devices == ()
 
 
 def test_the_same_pool_device_twice_without_shares_is_one_device() -> None:
@@ -159,7 +159,7 @@ def test_the_same_pool_device_twice_without_shares_is_one_device() -> None:
 def test_other_results_of_a_claim_are_remembered() -> None:
     world = one_node("attach", 8)
     world.waits("train", "node0", NIC, (A100, 1))
-    life = world.state.lives.rows[world.uid("train")]
+    life = world.state.lifecycle.lives.rows[world.uid("train")]
     assert life.allocation is not None
     assert NIC in life.allocation.results
 
@@ -187,6 +187,6 @@ def test_decide_tells_what_follows_and_leaves_no_trace() -> None:
     again = decide(world.state, world.now).emitted
     assert [type(event) for event, _ in first] == [e.ClaimMoved, e.AttachOrdered, e.ClaimMoved]
     assert first == again
-    assert not world.state.lives.rows
-    assert not world.state.orders.rows
-    assert world.state.units_coming == 0
+    assert not world.state.lifecycle.lives.rows
+    assert not world.state.fleet.orders.rows
+    assert world.state.fleet.units_coming == 0

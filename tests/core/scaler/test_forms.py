@@ -51,7 +51,7 @@ def test_so_it_is_when_the_claim_is_heard_of_after_the_name_has_gone() -> None:
     assert world.device("res") == "Used"
     world.tick(3600)
     assert not world.events(e.VictimMarked) and alerts(world) == set()
-    world.gone(next(one for one in world.state.claims.rows.values() if one.name == "vm"))
+    world.gone(next(one for one in world.state.demand.claims.rows.values() if one.name == "vm"))
     assert world.device("res") == "Idle"
 
 
@@ -71,7 +71,7 @@ def test_a_form_that_comes_back_while_its_device_is_held_is_held_with_it() -> No
     world.holds("train", "node0", "gpu-1")
     world.unplug("node0", "gpu-vfio-1")
     world.tick(60)
-    world.gone(next(one for one in world.state.claims.rows.values() if one.name == "train"))
+    world.gone(next(one for one in world.state.demand.claims.rows.values() if one.name == "train"))
     world.tick(60)
     (begun,) = world.events(e.HoldBegun)
     assert [key[2] for key in begun.devices] == ["gpu-1", "gpu-vfio-1"]
@@ -126,7 +126,7 @@ def test_a_device_that_was_never_seen_listed_does_not_go_while_it_may_be_what_a_
     world.tick(3600)
     assert bool(world.events(e.VictimMarked)) is not held
     if held:
-        world.gone(next(one for one in world.state.claims.rows.values() if one.name == "vm"))
+        world.gone(next(one for one in world.state.demand.claims.rows.values() if one.name == "vm"))
         world.tick(3600)
         assert world.events(e.VictimMarked)
 

@@ -140,7 +140,7 @@ def test_one_that_somebody_took_meanwhile_is_not_held_against_it(given_back: boo
         world.finish("thief")
     world.allocate("train", "node0")
     assert not world.events(e.Alerted)
-    assert not world.state.lives.rows[world.uid("train")].excluded
+    assert not world.state.lifecycle.lives.rows[world.uid("train")].excluded
 
 
 def test_what_nobody_was_told_of_was_not_left() -> None:
@@ -160,7 +160,7 @@ def test_what_nobody_was_told_of_was_not_left() -> None:
     for name in ("train", "other"):
         world.allocate(name, "node0")
     assert world.reserved("train") == ["GPU-res0"]
-    assert not world.events(e.Alerted) and not world.state.lives.rows[world.uid("train")].excluded
+    assert not world.events(e.Alerted) and not world.state.lifecycle.lives.rows[world.uid("train")].excluded
 
 
 @pytest.mark.parametrize("told", [RESCHEDULE, READY])
@@ -206,7 +206,7 @@ def test_a_device_under_somebodys_taint_rule_is_not_handed_over() -> None:
     world.plug("node0", "gpu-0", "GPU-fixed")
     world.waits("train", "node0")
     assert world.state_of("train") == "Attaching"
-    world.gone(world.state.rules.rows["rule"])
+    world.gone(world.state.inventory.rules.rows["rule"])
     assert world.reserved("train") == ["GPU-fixed"]
 
 
@@ -343,8 +343,8 @@ def test_each_hand_over_is_counted_with_its_mode_and_where_it_landed() -> None:
     world.clear("train")
     world.plug("node1", "gpu-fixed", "GPU-fixed")
     world.allocate_local("train", "node1", "gpu-fixed")
-    assert world.state.counters.get("hand-over/clear") == 1
-    assert world.state.counters.get("landed/elsewhere") == 1
+    assert world.state.lifecycle.counters.get("hand-over/clear") == 1
+    assert world.state.lifecycle.counters.get("landed/elsewhere") == 1
 
 
 def test_a_taint_rule_that_goes_is_noticed_whatever_the_node_calls_its_pool() -> None:

@@ -270,7 +270,7 @@ def ordered() -> World:
         world.waits(name, "node0")
     world.sync()
     world.carry_out()
-    (own,) = world.state.requests.rows.values()
+    (own,) = world.state.fleet.requests.rows.values()
     world.update(own, state="Running", acted_size=2)
     world.online("res0", "node0", request=own.name)
     return world
@@ -294,7 +294,7 @@ def test_a_device_that_is_online_and_that_nobody_shows_is_told(uuid: str) -> Non
     world = one_node("attach", 4, scan_interval_seconds=0)
     world.waits("train", "node0")
     world.carry_out()
-    (own,) = world.state.requests.rows.values()
+    (own,) = world.state.fleet.requests.rows.values()
     world.resource("res0", "node0", request=own.name, state="Online", uuid=uuid)
     world.tick(310)
     alert = world.only(e.Alerted)
@@ -305,7 +305,7 @@ def test_a_device_that_is_online_and_that_nobody_shows_is_told(uuid: str) -> Non
 def test_one_that_comes_in_time_is_not_told() -> None:
     world = ordered()
     world.tick(250)
-    (own,) = world.state.requests.rows.values()
+    (own,) = world.state.fleet.requests.rows.values()
     world.online("res1", "node0", request=own.name)
     world.tick(200)
     assert not told(world)

@@ -73,9 +73,9 @@ def test_a_device_is_guarded_listed_and_held_before_it_is_marked_and_let_go_of_w
     ]
     assert world.only(e.HoldBegun).devices == (FACE,)
     assert world.only(e.DeviceHeld).hold == "dds-hold-res0"
-    assert "res0" not in world.state.resources
-    assert not world.state.holds.rows
-    assert not world.state.claims_holding["res0"]
+    assert "res0" not in world.state.fleet.resources
+    assert not world.state.give_back.holds.rows
+    assert not world.state.demand.claims_holding["res0"]
     assert not world.events(e.Alerted)
 
 
@@ -100,7 +100,7 @@ def test_what_a_claim_names_is_not_held() -> None:
     assert world.only(e.HoldEnded).reason == "a claim holds it"
     go_on(world)
     assert not world.events(e.DeviceHeld)
-    assert not world.state.holds.rows
+    assert not world.state.give_back.holds.rows
     assert world.device("res0") == "Used"
 
 
@@ -130,7 +130,7 @@ def test_a_held_device_goes_as_soon_as_a_list_has_begun_after_its_hold() -> None
     """A scheduler that listed or heard of the hold counts its device as allocated; one that chose it before would have to write
     that against the guard, which stands until the hold is seen. So nothing that could be chosen is waited for."""
     world = up_to(e.HoldBegun)
-    (since,) = [life.idle_since for life in world.state.devices.rows.values()]
+    (since,) = [life.idle_since for life in world.state.lifecycle.devices.rows.values()]
     for _ in range(6):
         world.carry_out()
         world.tick(0.2)
@@ -205,7 +205,7 @@ def test_nothing_is_held_by_a_name_under_which_another_one_leaves() -> None:
     assert [one.resource for one in world.events(e.HoldBegun)] == ["res0"]
     world.carry_out()
     world.tick(1)
-    assert not world.state.claims_holding["res0"]
+    assert not world.state.demand.claims_holding["res0"]
     assert [one.resource for one in world.events(e.HoldBegun)] == ["res0", "res1"]
 
 
@@ -265,7 +265,7 @@ def test_a_device_that_two_resources_name_does_not_go_as_one_while_a_claim_waits
     world.settle()
     assert world.reserved("train") == ["GPU-res0"]
     assert world.events(e.HoldEnded)[-1].resource == "res0"
-    assert not world.state.holds.rows and not world.events(e.DetachOrdered)
+    assert not world.state.give_back.holds.rows and not world.events(e.DetachOrdered)
     assert len(world.events(e.VictimMarked)) == len(world.events(e.VictimUnmarked))
 
 
@@ -288,8 +288,8 @@ def test_lowering_the_mode_takes_hold_and_guard_away(step: type[e.Decision], mod
     assert ended.mode != "observe", "it is written whatever the mode is by now"
     for _ in range(3):
         world.carry_out()
-    assert not world.state.claims_holding["res0"]
-    assert not world.state.holds.rows
+    assert not world.state.demand.claims_holding["res0"]
+    assert not world.state.give_back.holds.rows
 
 
 def test_one_that_is_held_while_it_leaves_for_long_keeps_no_other_from_going() -> None:
@@ -301,7 +301,7 @@ def test_one_that_is_held_while_it_leaves_for_long_keeps_no_other_from_going() -
     world.online("res1", "node0", request="ours")
     world.update(world.get(AttachRequest, "ours"), size=1, acted_size=1)
     world.tick(IDLE + 1)
-    assert world.state.holds.rows["res0"].stage == "held"
+    assert world.state.give_back.holds.rows["res0"].stage == "held"
     assert world.events(e.HoldBegun)[-1].resource == "res1"
 
 
@@ -310,17 +310,17 @@ def test_a_device_whose_detach_is_ordered_is_held_until_it_is_gone() -> None:
     world.carry_out()
     world.change_policy(mode="observe")
     world.carry_out()
-    assert world.state.claims_holding["res0"]
+    assert world.state.demand.claims_holding["res0"]
     world.operate()
     world.carry_out()
-    assert not world.state.claims_holding["res0"]
+    assert not world.state.demand.claims_holding["res0"]
 
 
 @pytest.mark.parametrize("deleted", [True, False])
 def test_a_hold_that_somebody_takes_away_keeps_the_device_from_going(deleted: bool) -> None:
     world = up_to(e.VictimMarked)
     world.carry_out(e.VictimMarked)
-    hold = world.state.claims.rows["hold-res0"]
+    hold = world.state.demand.claims.rows["hold-res0"]
     if deleted:
         world.gone(hold)
     else:
@@ -331,22 +331,22 @@ def test_a_hold_that_somebody_takes_away_keeps_the_device_from_going(deleted: bo
     world.tick(IDLE)
     go_on(world)
     assert len(world.events(e.DeviceHeld)) == 2, "it begins anew"
-    assert "res0" not in world.state.resources
+    assert "res0" not in world.state.fleet.resources
 
 
 def test_a_hold_that_the_garbage_collector_takes_is_no_reason_to_call_the_detach_off() -> None:
     """Its resource was gone, and that was heard a moment later: both devices of the node were ordered anew, and never used."""
     world = up_to(e.DetachOrdered)
-    world.gone(world.state.claims.rows["hold-res0"])
+    world.gone(world.state.demand.claims.rows["hold-res0"])
     assert not world.events(e.VictimUnmarked) and not world.events(e.AttachOrdered)
     go_on(world)
-    assert "res0" not in world.state.resources and not world.state.holds.rows
+    assert "res0" not in world.state.fleet.resources and not world.state.give_back.holds.rows
     assert not world.events(e.AttachOrdered)
 
 
 def test_nor_is_the_device_taken_from_who_got_it_since() -> None:
     world = up_to(e.DetachOrdered)
-    world.gone(world.state.claims.rows["hold-res0"])
+    world.gone(world.state.demand.claims.rows["hold-res0"])
     world.holds("quick", "node0", FACE[2])
     assert [one.size for one in world.events(e.AttachOrdered)] == [1]
 
@@ -374,7 +374,7 @@ def test_a_guard_that_is_not_seen_to_act_in_time_is_tried_again_and_nothing_goes
     assert not world.events(e.VictimMarked)
     assert len(world.events(e.HoldBegun)) == 4
     go_on(world)
-    assert "res0" not in world.state.resources
+    assert "res0" not in world.state.fleet.resources
 
 
 @pytest.mark.parametrize("step", [e.HoldBegun, e.ClaimsListWanted, e.DeviceHeld, e.VictimMarked, e.DetachOrdered])
@@ -387,9 +387,9 @@ def test_after_a_crash_it_goes_on_or_begins_anew_and_nothing_is_left_over(
         world.carry_out(step)
     restart(world)
     go_on(world)
-    assert "res0" not in world.state.resources
-    assert not world.state.claims_holding["res0"]
-    assert not world.state.holds.rows
+    assert "res0" not in world.state.fleet.resources
+    assert not world.state.demand.claims_holding["res0"]
+    assert not world.state.give_back.holds.rows
 
 
 def test_a_hold_of_a_lost_log_is_taken_away() -> None:
@@ -398,7 +398,7 @@ def test_a_hold_of_a_lost_log_is_taken_away() -> None:
     world.observe(Claim("hold-res0", "dds", "dds-hold-res0", allocation=allocation, hold="res0"))
     assert world.only(e.HoldEnded).reason == "this log does not say why it is held"
     world.carry_out()
-    assert not world.state.holds.rows
+    assert not world.state.give_back.holds.rows
     elsewhere = Claim("other", "elsewhere", "dds-hold-res0", allocation=allocation, hold="res0")
     world.observe(elsewhere)
     assert len(world.events(e.HoldEnded)) == 1, "only what is in our namespace is ours"
@@ -410,12 +410,12 @@ def test_the_guard_is_taken_off_after_a_crash_though_the_hold_went_with_its_reso
     world.carry_out()
     world.gone(world.get(FabricResource, "res0"))
     assert world.only(e.HoldEnded).devices == (FACE,)
-    world.gone(next(world.state.claims.rows[uid] for uid in world.state.claims_holding["res0"]))
-    assert world.state.holds.rows, "the guard may still be there"
+    world.gone(next(world.state.demand.claims.rows[uid] for uid in world.state.demand.claims_holding["res0"]))
+    assert world.state.give_back.holds.rows, "the guard may still be there"
     (again,) = [one for one in restart(world) if isinstance(one, e.HoldEnded)]
     assert again.devices == (FACE,)
     world.carry_out()
-    assert not world.state.holds.rows
+    assert not world.state.give_back.holds.rows
 
 
 def test_a_claim_beside_a_hold_is_told() -> None:
@@ -466,21 +466,21 @@ def test_after_a_restart_a_lowered_size_takes_nothing_that_is_in_use(then: str) 
         world.change_policy(mode=then)
     for _ in range(4):
         world.carry_out()
-    assert then != "observe" or world.state.claims_holding["res1"], "held until it is gone"
+    assert then != "observe" or world.state.demand.claims_holding["res1"], "held until it is gone"
     world.operate()
-    assert "res0" in world.state.resources
+    assert "res0" in world.state.fleet.resources
     assert not [alert for alert in world.events(e.Alerted) if alert.reason == "DetachedInUse"]
 
 
 def test_a_hold_that_somebody_makes_an_ordinary_claim_has_the_device() -> None:
     world = up_to(e.VictimMarked)
     world.carry_out()
-    world.update(world.state.claims.rows["hold-res0"], hold="")
+    world.update(world.state.demand.claims.rows["hold-res0"], hold="")
     assert world.device("res0") == "Used"
     world.waits("train", "node0")
     go_on(world)
     assert not [one for one in world.events(e.ExchangeBegun) if FACE in one.guarded]
-    world.gone(world.state.claims.rows["hold-res0"])
+    world.gone(world.state.demand.claims.rows["hold-res0"])
     assert world.device("res0") == "Idle"
 
 
@@ -492,9 +492,9 @@ def test_a_hold_that_holds_nothing_keeps_nobody_waiting() -> None:
     world.waits("train", "node0")
     ended = world.only(e.HoldEnded)
     assert ended.hold == "dds-hold-res0"
-    world.update(world.state.claims.rows["hold-res0"], allocation=None, deleting=True)
+    world.update(world.state.demand.claims.rows["hold-res0"], allocation=None, deleting=True)
     world.done(ended)
-    assert not world.state.holds.rows
+    assert not world.state.give_back.holds.rows
     assert world.events(e.ExchangeBegun)
 
 
@@ -572,6 +572,6 @@ def test_a_guard_that_is_refused_when_its_hold_is_ending_ends_it_no_second_time(
     world.tick(61)
     assert len(world.events(e.HoldEnded)) == 1
     world.refused(begun)
-    assert world.state.holds.rows["res0"].stage == "ending"
+    assert world.state.give_back.holds.rows["res0"].stage == "ending"
     world.tick(1)
     assert len(world.events(e.HoldEnded)) == 1

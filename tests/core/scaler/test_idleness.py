@@ -219,9 +219,9 @@ def test_it_learns_by_model() -> None:
 def test_another_worth_is_learned_anew() -> None:
     world = adaptive()
     now = taught(world)
-    assert len(world.state.reuse.rows["1", "A100 40G"].gaps) == 18
+    assert len(world.state.lifecycle.reuse.rows["1", "A100 40G"].gaps) == 18
     world.change_policy(idle_hour_cost=12.0)
-    assert not world.state.reuse.rows
+    assert not world.state.lifecycle.reuse.rows
     used(world, now, then=298)
     assert not reasons(world, now)
     world.tick(3)
@@ -236,11 +236,11 @@ def test_what_it_attached_for_a_claim_is_no_use_again() -> None:
     world.online("res", "node0", request=world.events(e.AttachOrdered)[-1].request)
     world.tick(30)
     world.allocate_local("train", "node0", "gpu-GPU-res")
-    assert all(not row.gaps for row in world.state.reuse.rows.values())
+    assert all(not row.gaps for row in world.state.lifecycle.reuse.rows.values())
 
 
 def row_of(world: World) -> Reuse:
-    return world.state.reuse.rows["1", "A100 40G"]
+    return world.state.lifecycle.reuse.rows["1", "A100 40G"]
 
 
 def test_what_is_wanted_while_it_leaves_is_a_gap() -> None:
@@ -258,7 +258,7 @@ def test_what_goes_before_its_time_for_another_reason_teaches_nothing() -> None:
     used(world, "a6", then=1)
     before = row_of(world)
     chosen(world.state, "a6", world.now)
-    assert row_of(world) == before and not world.state.devices.rows["a6"].chosen
+    assert row_of(world) == before and not world.state.lifecycle.devices.rows["a6"].chosen
 
 
 def test_a_node_that_vanishes_leaves_nothing_that_grows() -> None:
@@ -270,7 +270,7 @@ def test_a_node_that_vanishes_leaves_nothing_that_grows() -> None:
         world.node("node0")
         world.tick(1200)
         world.online(f"a{number + 1}", "node0", request="ours")
-    assert all(len(row.gone) <= 1 for row in world.state.reuse.rows.values())
+    assert all(len(row.gone) <= 1 for row in world.state.lifecycle.reuse.rows.values())
     assert row_of(world).credit >= WORTH
 
 
@@ -278,8 +278,8 @@ def test_with_a_fixed_time_nothing_is_learned() -> None:
     world = one_node("detach", 8, no_removal_seconds=600)
     world.request("ours", "node0", size=1, labels={"app.kubernetes.io/managed-by": "dds"})
     world.online("a0", "node0", request="ours")
-    life = world.state.devices.rows[taught(world)]
-    assert not world.state.reuse.rows and not life.used and not life.chosen
+    life = world.state.lifecycle.devices.rows[taught(world)]
+    assert not world.state.lifecycle.reuse.rows and not life.used and not life.chosen
 
 
 @pytest.mark.parametrize("cost", [0, 1e-9, 1e9, -1, "inf"])

@@ -57,7 +57,7 @@ def test_it_is_exchanged_before_the_operator_says_online() -> None:
         world.carry_out()
     assert world.only(e.DevicesGiven).swap.results[0].key == (GPU, "node0", "gpu-res")
     world.bind("train")
-    assert world.device("res") == "Used" and world.state.resources.rows["res"].state == "Attaching"
+    assert world.device("res") == "Used" and world.state.fleet.resources.rows["res"].state == "Attaching"
 
 
 def test_the_id_may_come_after_the_list() -> None:
@@ -176,8 +176,8 @@ def test_one_under_the_rule_for_a_device_that_leaves_is_on_its_way(state: str) -
     world.tick(30)
     assert world.state_of("train") == "Attaching"
     assert not world.events(e.Reserved) and len(world.events(e.AttachOrdered)) == 1
-    world.gone(world.state.rules.rows["rule"])
-    world.gone(world.state.resources.rows["old"])
+    world.gone(world.state.inventory.rules.rows["rule"])
+    world.gone(world.state.fleet.resources.rows["old"])
     assert world.reserved("train") == ["GPU-res"]
     assert len(world.events(e.AttachOrdered)) == 1
     assert world.verified().differences == []
@@ -186,8 +186,8 @@ def test_one_under_the_rule_for_a_device_that_leaves_is_on_its_way(state: str) -
 def test_it_is_on_its_way_too_when_the_resource_is_seen_to_go_before_the_rule() -> None:
     """Watches of two kinds need not keep step."""
     world = reused()
-    world.gone(world.state.resources.rows["old"])
-    world.gone(world.state.rules.rows["rule"])
+    world.gone(world.state.fleet.resources.rows["old"])
+    world.gone(world.state.inventory.rules.rows["rule"])
     assert world.reserved("train") == ["GPU-res"]
     assert len(world.events(e.AttachOrdered)) == 1
 
@@ -214,8 +214,8 @@ def test_a_claim_that_lost_a_device_to_another_pod_is_first_in_line_for_the_next
     world.allocate("rich", "node0")
     world.carry_out()
     world.holds("thief", "node0", "gpu-res0")
-    assert world.state.lives.rows[world.uid("first")].robbed
-    assert not world.state.lives.rows[world.uid("second")].robbed
+    assert world.state.lifecycle.lives.rows[world.uid("first")].robbed
+    assert not world.state.lifecycle.lives.rows[world.uid("second")].robbed
     attached(world, "res1", request)
     listed(world, "res1")
     assert world.reserved("first") == ["GPU-res1"], "before one of higher priority, too"
@@ -228,7 +228,7 @@ def test_the_oldest_that_waits_has_lost_what_was_taken_before_it_was_reserved() 
     attached(world, "res0", request)
     listed(world, "res0")
     world.holds("thief", "node0", "gpu-res0")
-    robbed = {claim: world.state.lives.rows[world.uid(claim)].robbed for claim in ("first", "second")}
+    robbed = {claim: world.state.lifecycle.lives.rows[world.uid(claim)].robbed for claim in ("first", "second")}
     assert robbed == {"first": True, "second": False}
 
 
@@ -239,7 +239,7 @@ def test_whoever_takes_what_is_reserved_for_it_robs_nobody() -> None:
     world.carry_out()
     world.clear("first")
     world.allocate_local("first", "node0", "gpu-res0")
-    assert not any(life.robbed for life in world.state.lives.rows.values())
+    assert not any(life.robbed for life in world.state.lifecycle.lives.rows.values())
 
 
 def test_a_claim_for_another_model_has_lost_nothing() -> None:
@@ -249,7 +249,7 @@ def test_a_claim_for_another_model_has_lost_nothing() -> None:
     world.carry_out()
     world.online("res", "node0", H100, request=world.events(e.AttachOrdered)[-1].request)
     world.holds("thief", "node0", "gpu-GPU-res")
-    robbed = {claim: world.state.lives.rows[world.uid(claim)].robbed for claim in ("train", "other")}
+    robbed = {claim: world.state.lifecycle.lives.rows[world.uid(claim)].robbed for claim in ("train", "other")}
     assert robbed == {"train": False, "other": True}
 
 
@@ -260,11 +260,11 @@ def test_it_is_first_for_this_cycle_only() -> None:
     world.holds("thief", "node0", "gpu-res0")
     world.clear("first")
     world.allocate("first", "node0")
-    assert world.state.lives.rows[world.uid("first")].robbed, "a further attempt"
+    assert world.state.lifecycle.lives.rows[world.uid("first")].robbed, "a further attempt"
     world.condition("first", FAILED)
     world.clear("first")
     world.allocate("first", "node0")
-    assert not world.state.lives.rows[world.uid("first")].robbed
+    assert not world.state.lifecycle.lives.rows[world.uid("first")].robbed
 
 
 def test_no_deadline_is_needed_for_it() -> None:

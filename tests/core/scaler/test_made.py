@@ -85,8 +85,8 @@ def test_one_that_leaves_is_none_of_them(leaving: dict[str, Any]) -> None:
     world.resource("going", "node0", request=request, **{"state": "Online", **leaving})
     assert sizes(world) == [1]
     world.make()
-    world.gone(world.state.resources.rows["going"])
-    assert world.state.resources_of_request[request] == set()
+    world.gone(world.state.fleet.resources.rows["going"])
+    assert world.state.fleet.resources_of_request[request] == set()
     world.make()
     assert sizes(world) == [1, 2]
 
@@ -183,7 +183,7 @@ def made_more(mode: str = "detach", *, size: int = 1, count: int = 2, **policy: 
 def done(world: World, *keeps: str, **fields: Any) -> World:
     """The operator is done with the request, and keeps these resources of it: else all that do not leave."""
     request = world.get(AttachRequest, "ours")
-    staying = (one for one in world.state.resources.rows.values() if one.request == "ours" and not one.leaving)
+    staying = (one for one in world.state.fleet.resources.rows.values() if one.request == "ours" and not one.leaving)
     planned = keeps or tuple(one.name for one in staying)
     world.update(request, **{"state": "Running", "acted_size": request.size, "planned": planned, **fields})
     return world
@@ -198,7 +198,7 @@ def test_a_size_is_raised_to_what_was_made_for_it() -> None:
     assert (order.size, order.previous, order.reason, order.claims) == (2, 1, e.SURPLUS, ())
     assert (order.request, order.uid) == ("ours", "request-ours")
     world.carry_out()
-    assert world.get(AttachRequest, "ours").size == 2 and not world.state.orders.rows
+    assert world.get(AttachRequest, "ours").size == 2 and not world.state.fleet.orders.rows
     done(world)
     world.tick(600)
     assert len(world.events(e.AttachOrdered)) == 1

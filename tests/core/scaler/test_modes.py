@@ -31,12 +31,12 @@ def test_observe_folds_nothing_and_shows_each_decision_once() -> None:
     assert {d.mode for d in world.decisions()} == {"observe"}
     state = world.state
     for table in (
-        state.orders,
-        state.reservations,
-        state.fences,
-        state.cooling,
-        state.failures,
-        state.marks,
+        state.fleet.orders,
+        state.hand_over.reservations,
+        state.give_back.fences,
+        state.failing.cooling,
+        state.failing.failures,
+        state.give_back.marks,
     ):
         assert not table.rows
     assert world.state_of("train") == "Pending"
@@ -85,7 +85,7 @@ def test_the_kill_switch_can_only_lower(policy: str, switch: str, mode: str) -> 
 
 def test_lifting_the_kill_switch_decides_at_once() -> None:
     world = busy("attach", "observe")
-    assert not world.state.orders.rows
+    assert not world.state.fleet.orders.rows
     world.update(world.get(Config, ""), mode="")
     assert world.events(e.AttachOrdered)[-1].mode == "attach"
     assert world.state_of("train") == "Attaching"

@@ -153,7 +153,7 @@ def test_a_second_look_at_the_same_resource_changes_nothing_of_it() -> None:
 
 def restarted(world: World) -> float:
     """When node0's plugin was restarted last, in seconds since the beginning."""
-    return (world.state.listings.rows["node0", A100.driver].restarted - START) / MICROSECONDS
+    return (world.state.health.listings.rows["node0", A100.driver].restarted - START) / MICROSECONDS
 
 
 def test_what_restarted_nothing_is_looked_at_as_soon_as_the_plugin_is_old_enough() -> None:
@@ -181,7 +181,7 @@ def test_there_are_at_most_four_of_them() -> None:
     counts = Counter(uid for _, uid, _ in nudges(world, "list"))
     assert counts == {"two": 4, "three": 4}
     assert [when for _, uid, when in nudges(world, "list") if uid == "two"] == [28.2, 31.2, 39.2, 42.2]
-    assert world.state.looks.rows["two"].nudges == 4
+    assert world.state.health.looks.rows["two"].nudges == 4
 
 
 def test_the_next_oldest_is_looked_at_when_the_oldest_was_often_enough() -> None:
@@ -211,9 +211,9 @@ def test_what_is_listed_is_looked_at_at_once() -> None:
     assert nudges(world) == [("settle", "one", 18.7)]
     nudge = world.only(e.OperatorNudged)
     assert (nudge.name, nudge.node, nudge.mode) == ("one", "node0", "attach")
-    assert world.state.looks.rows["one"].nudges == 1
+    assert world.state.health.looks.rows["one"].nudges == 1
     online(world, 19.0, "one")
-    assert not world.state.looks
+    assert not world.state.health.looks
     world.tick(100)
     assert len(nudges(world)) == 1
 
@@ -290,7 +290,7 @@ def polled(times: int, *, took: float = 30.0, what: str = "attach", **policy: An
             online(world, begin - 49, name)
             at(world, begin).resource(name, "node0", state="Detaching", deleting=True)
             at(world, begin + took).resource(name, "node0", state="Deleting", uuid="")
-        world.gone(world.state.resources.rows[name])
+        world.gone(world.state.fleet.resources.rows[name])
     return world
 
 
@@ -315,7 +315,7 @@ def test_an_attach_that_was_found_by_no_look_makes_it_be_left_alone_again() -> N
     world = polled(2)
     begins(world, 400, "blocked")
     named(world, 412, "blocked")
-    world.gone(world.state.resources.rows["blocked"])
+    world.gone(world.state.fleet.resources.rows["blocked"])
     begins(world, 500, "new")
     at(world, 600)
     assert nudges(world, "attach") == []
@@ -326,10 +326,10 @@ def test_each_attach_tells_more_of_the_pace() -> None:
     world = polled(2)
     begins(world, 400, "third")
     named(world, 415.2, "third")
-    world.gone(world.state.resources.rows["third"])
+    world.gone(world.state.fleet.resources.rows["third"])
     begins(world, 500, "fourth")
     named(world, 515.4, "fourth")
-    pace = world.state.paces.rows["attach", "1", "A100 40G"]
+    pace = world.state.health.paces.rows["attach", "1", "A100 40G"]
     assert pace.polled == 4
     assert nudges(world, "attach")[1][2] == pytest.approx(507.6, abs=0.1)
 
@@ -374,8 +374,8 @@ def test_a_detach_that_ends_with_the_resource_gone_is_measured() -> None:
         named(world, begin - 50, name)
         online(world, begin - 49, name)
         at(world, begin).resource(name, "node0", state="Detaching", deleting=True)
-        at(world, begin + 30).gone(world.state.resources.rows[name])
-    pace = world.state.paces.rows["detach", "1", A100.model]
+        at(world, begin + 30).gone(world.state.fleet.resources.rows[name])
+    pace = world.state.health.paces.rows["detach", "1", A100.model]
     assert pace.polled == 2 and pace.most / MICROSECONDS == pytest.approx(30, abs=0.1)
 
 
@@ -439,7 +439,7 @@ def test_with_off_nobody_is_looked_at() -> None:
     listed(world, 35, "two")
     at(world, 600)
     assert nudges(world) == []
-    assert world.state.looks.rows["two"].named, "what is measured is measured all the same"
+    assert world.state.health.looks.rows["two"].named, "what is measured is measured all the same"
     world.change_policy(operator_nudge="auto")
     world.tick(1)
     assert [(why, uid) for why, uid, _ in nudges(world)] == [("list", "three"), ("settle", "two")]
@@ -450,8 +450,8 @@ def test_in_observe_each_is_decided_once_and_nothing_comes_of_it() -> None:
     at(world, 300)
     assert nudges(world) == [("settle", "one", 18.7), ("list", "two", 28.2)]
     assert {one.mode for one in world.events(e.OperatorNudged)} == {"observe"}
-    assert all(row.nudges == 0 for row in world.state.looks.rows.values())
-    assert not [name for name in world.state.counters if name.startswith("nudges/")]
+    assert all(row.nudges == 0 for row in world.state.health.looks.rows.values())
+    assert not [name for name in world.state.lifecycle.counters if name.startswith("nudges/")]
     assert world.verified().differences == []
 
 
@@ -472,7 +472,7 @@ def test_what_was_not_written_was_not_asked_of_the_operator() -> None:
         named(world, begin, name)
         listed(world, begin + 1.5, name)
         world.refused(world.events(e.OperatorNudged)[-1])
-        assert world.state.looks.rows[name].nudges == 0
+        assert world.state.health.looks.rows[name].nudges == 0
         online(world, begin + 30, name)
     assert len({uid for _, uid, _ in nudges(world)}) == 4
 
@@ -480,10 +480,10 @@ def test_what_was_not_written_was_not_asked_of_the_operator() -> None:
 def test_a_restart_that_was_not_caused_is_not_waited_for() -> None:
     world = burst()
     at(world, 28.3)
-    listing = world.state.listings.rows["node0", A100.driver]
+    listing = world.state.health.listings.rows["node0", A100.driver]
     assert listing.starting > listing.restarted
     world.refused(world.events(e.OperatorNudged)[-1])
-    assert world.state.listings.rows["node0", A100.driver].starting == 0
+    assert world.state.health.listings.rows["node0", A100.driver].starting == 0
 
 
 def test_another_drivers_silence_keeps_none_waiting() -> None:
@@ -508,9 +508,9 @@ def test_of_an_unknown_model_nothing_is_looked_at() -> None:
 
 def test_nothing_is_left_of_what_is_gone() -> None:
     world = burst()
-    for resource in list(world.state.resources.rows.values()):
+    for resource in list(world.state.fleet.resources.rows.values()):
         assert isinstance(resource, FabricResource)
         world.gone(resource)
-    assert not world.state.looks
+    assert not world.state.health.looks
     at(world, 300)
     assert nudges(world, "list") == []

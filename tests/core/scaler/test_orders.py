@@ -245,7 +245,7 @@ def test_no_order_for_a_node_that_is_gone() -> None:
     world.gone(node)
     world.update(world.get(Claim, "train"), allocation=world.get(Claim, "early").allocation)
     assert world.only(e.AttachOrdered).claims == (world.uid("early"),)
-    assert not world.state.orders.rows, "what was meant for the node is void"
+    assert not world.state.fleet.orders.rows, "what was meant for the node is void"
 
 
 # --- pace --------------------------------------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ def test_the_measured_pace_replaces_the_first_number() -> None:
         world.resource(f"res{number}", "node1", state="Attaching")
         world.tick(200)
         world.resource(f"res{number}", "node1", state="Online", uuid=f"GPU-{number}")
-    assert world.state.rates.rows[""].service == pytest.approx(200.1, abs=1)
+    assert world.state.fleet.rates.rows[""].service == pytest.approx(200.1, abs=1)
     for number in range(4):
         world.waits(f"train{number}", "node0", *pool_results(number))
         world.carry_out()
@@ -496,8 +496,8 @@ def test_an_order_whose_claim_went_before_it_was_written_is_taken_back() -> None
     world.finish("train")
     first, back = world.events(e.AttachOrdered)
     assert (back.request, back.size, back.previous) == (first.request, 0, None)
-    assert not world.state.orders.rows
-    assert not world.state.units_coming
+    assert not world.state.fleet.orders.rows
+    assert not world.state.fleet.units_coming
 
 
 def test_only_what_nobody_else_waits_for_is_taken_back() -> None:
@@ -516,7 +516,7 @@ def test_only_what_nobody_else_waits_for_is_taken_back() -> None:
     back = world.events(e.AttachOrdered)[-1]
     assert (back.size, back.previous) == (1, 1)
     world.feed(e.WriteDone("", "AttachOrdered", back.request))
-    assert not world.state.orders.rows
+    assert not world.state.fleet.orders.rows
     ordered = len(world.events(e.AttachOrdered))
     world.tick(600)
     assert len(world.events(e.AttachOrdered)) == ordered
@@ -547,8 +547,8 @@ def test_what_was_written_and_not_seen_yet_comes_and_idles() -> None:
     world.finish("train")
     world.request(order.request, "node0", size=1, labels={"app.kubernetes.io/managed-by": "dds"})
     world.operate()
-    assert not world.state.orders.rows
-    (resource,) = world.state.resources
+    assert not world.state.fleet.orders.rows
+    (resource,) = world.state.fleet.resources
     assert world.device(resource) == "Idle"
 
 

@@ -86,7 +86,7 @@ def test_once_a_hold_is_taken_its_denial_is_told_no_more() -> None:
 def labelled() -> World:
     world = one_node("attach", 4, scan_interval_seconds=0)
     world.carry_out()
-    assert LABEL in next(iter(world.state.nodes.rows.values())).labels
+    assert LABEL in next(iter(world.state.fleet.nodes.rows.values())).labels
     return world
 
 
@@ -96,7 +96,7 @@ def test_a_label_that_is_taken_off_again_and_again_is_written_later_each_time() 
     for _ in range(240):  # every five seconds for twenty minutes
         world.tick(5)
         world.carry_out(e.NodeLabelled)
-        if LABEL in next(iter(world.state.nodes.rows.values())).labels:
+        if LABEL in next(iter(world.state.fleet.nodes.rows.values())).labels:
             world.relabel("node0", {LABEL: None})
     assert 8 <= len(world.events(e.NodeLabelled)) - before <= 12
     (told,) = alerts(world, "LabelFight")

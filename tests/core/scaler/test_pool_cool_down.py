@@ -35,7 +35,7 @@ def fabric(nodes: int = 3, *, mode: str = "attach", ours: bool = True, **policy:
 
 
 def pool_slice(world: World, model: Model = A100, fabric: int = 1) -> Slice:
-    return world.state.slices.rows[f"pool-{model.device}-fabric{fabric}"]
+    return world.state.inventory.slices.rows[f"pool-{model.device}-fabric{fabric}"]
 
 
 def close(world: World, but: Collection[int] = (), taint: Taint = CLOSED) -> None:
@@ -63,12 +63,12 @@ def labels(world: World, node: int) -> dict[str, str]:
 
 def cooling(world: World) -> list[str]:
     """The nodes by which the publisher is asked to close the pool."""
-    return [node.name for node in world.state.nodes.rows.values() if COOLING in node.labels]
+    return [node.name for node in world.state.fleet.nodes.rows.values() if COOLING in node.labels]
 
 
 def told(world: World) -> list[str]:
     """The nodes on which a failure was told to the scheduler."""
-    claims = world.state.failures.rows
+    claims = world.state.failing.failures.rows
     return [claims[signalled.claim].node for signalled in world.events(e.FailureSignalled)]
 
 
@@ -99,7 +99,7 @@ def test_the_node_that_fails_last_gets_both_labels_in_one_decision() -> None:
     before = len(world.events(e.NodeLabelled))
     fail(world, 1)
     last = {label.node: label for label in world.events(e.NodeLabelled)[before:]}
-    ends = {cell[0]: str(-(-row.until // SECOND)) for cell, row in world.state.cooling.rows.items()}
+    ends = {cell[0]: str(-(-row.until // SECOND)) for cell, row in world.state.failing.cooling.rows.items()}
     assert last["node1"].labels == {LABEL: None, COOLING: ends["node1"]}
     assert last["node0"].labels[COOLING] == ends["node0"], "where no scaler takes it off, it is over then"
     assert "fails on several nodes" in last["node1"].reason
@@ -222,9 +222,9 @@ def test_a_picture_from_a_checkpoint_knows_which_fabric_fails() -> None:
     fail(world, 0)
     fail(world, 1)
     again = load(dump(world.state))
-    assert again.fabric_of == world.state.fabric_of
-    assert again.fabric_failed == world.state.fabric_failed
-    assert again.fails("1", A100.model)
+    assert again.failing.fabric_of == world.state.failing.fabric_of
+    assert again.failing.fabric_failed == world.state.failing.fabric_failed
+    assert again.failing.fails("1", A100.model)
 
 
 def test_a_fabric_that_fails_everywhere_costs_each_node_one_decision() -> None:
@@ -291,7 +291,7 @@ def test_a_model_that_is_not_configured_any_more_takes_its_label_along() -> None
     fail(world, 0)
     fail(world, 1)
     world.carry_out()
-    world.update(world.state.config, models=(H100,))
+    world.update(world.state.settings.config, models=(H100,))
     world.carry_out()
     assert not cooling(world)
 
@@ -488,7 +488,7 @@ def test_the_publisher_reads_what_the_scaler_writes_and_the_scaler_what_the_publ
     world = failing()
     state = PoolState()
     model = PoolModel(A100.index, A100.model, A100.device, A100.driver)
-    until = world.state.cooling.rows["node0", A100.model].until
+    until = world.state.failing.cooling.rows["node0", A100.model].until
     assert 0 <= state.cooling_until(labels(world, 0), model) - until < SECOND
     assert state.cooling_until(labels(world, 2), model) == 0
     assert CLOSED.key == f"{state.prefix}/{TAINT_KEY}"

@@ -16,7 +16,7 @@ def plain(mode: str = "attach") -> World:
 
 
 def config(world: World) -> Config:
-    return world.state.config
+    return world.state.settings.config
 
 
 def test_d01_a_name_is_a_place_and_not_a_device() -> None:

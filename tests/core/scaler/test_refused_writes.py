@@ -79,7 +79,7 @@ def test_a_refused_hand_over_is_tried_again() -> None:
     world.operate()
     assert len(world.events(e.HandOver)) == 1
     refused(world, "HandOver", world.uid("train"), 422)
-    assert world.uid("train") not in world.state.hand_overs
+    assert world.uid("train") not in world.state.hand_over.hand_overs
     assert len(world.events(e.HandOver)) == 1
     world.tick(31)
     assert len(world.events(e.HandOver)) == 2
@@ -128,7 +128,7 @@ def test_a_mark_that_could_not_be_taken_off_is_taken_off_later() -> None:
     world.tick(3600)
     assert len(world.events(e.VictimUnmarked)) == 3, "its outcome is waited for"
     world.carry_out()
-    assert not world.state.resources.rows["res"].marked and not world.state.unmarked
+    assert not world.state.fleet.resources.rows["res"].marked and not world.state.give_back.unmarked
 
 
 def obsolete(world: World, action: str, target: str) -> None:
@@ -155,7 +155,7 @@ def test_a_hand_over_that_nobody_was_told_of_is_void_for_the_whole_group(outcome
     told = world.only(e.HandOver)
     assert len(told.signals) == 2
     (refused if outcome == "refused" else obsolete)(world, "HandOver", told.subject)
-    assert not world.state.hand_overs.rows
+    assert not world.state.hand_over.hand_overs.rows
     assert len(world.events(e.HandOver)) == 1, "the pause is the group's"
     world.tick(31)
     assert len(world.events(e.HandOver)) == 2
@@ -165,7 +165,7 @@ def test_a_detach_that_was_not_carried_out_is_ordered_again() -> None:
     world = marked()
     order_the_detach(world)
     world.feed(e.WriteObsolete("id", "DetachOrdered", "ours"))
-    assert not any(fence.ordered for fence in world.state.fences.rows.values())
+    assert not any(fence.ordered for fence in world.state.give_back.fences.rows.values())
     world.tick(3)
     assert len(world.events(e.DetachOrdered)) == 2
 
@@ -177,7 +177,7 @@ def test_a_detach_that_a_raise_superseded_is_not_under_way() -> None:
     world.waits("train", "node0")
     assert world.only(e.AttachOrdered).size > world.only(e.DetachOrdered).size
     world.feed(e.Superseded("id", "DetachOrdered", "ours"))
-    assert not any(fence.ordered for fence in world.state.fences.rows.values())
+    assert not any(fence.ordered for fence in world.state.give_back.fences.rows.values())
 
 
 def test_what_was_superseded_keeps_the_newer_intent() -> None:
@@ -191,10 +191,10 @@ def test_what_was_superseded_keeps_the_newer_intent() -> None:
     world.finish("second")
     world.feed(e.Superseded("id", "AttachOrdered", request))
     assert [o.size for o in world.events(e.AttachOrdered)] == [2, 1]
-    assert [order.size for order in world.state.orders.rows.values()] == [1]
+    assert [order.size for order in world.state.fleet.orders.rows.values()] == [1]
     world.carry_out()
     assert world.get(AttachRequest, request).size == 1
-    assert not world.state.orders.rows
+    assert not world.state.fleet.orders.rows
     assert world.get(Node, "node0").labels["cohdi.io/nvidia-a100-40"] == "true"
 
 

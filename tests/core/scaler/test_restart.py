@@ -112,7 +112,7 @@ def test_a_fence_that_nobody_watched_starts_anew() -> None:
     world.carry_out()
     world.tick(20)
     assert restart(world) == []
-    since = world.state.fences.rows["res"].since
+    since = world.state.give_back.fences.rows["res"].since
     assert since == world.now
     world.tick(29)
     assert not world.events(e.ClaimsListWanted)
@@ -142,7 +142,7 @@ def test_a_mark_that_was_to_come_off() -> None:
     again = restart(world)
     assert [type(d) for d in again] == [e.VictimUnmarked]
     world.carry_out()
-    assert not world.state.resources.rows["res"].marked
+    assert not world.state.fleet.resources.rows["res"].marked
     assert restart(world) == []
 
 
@@ -152,9 +152,9 @@ def test_restarting_twice_changes_nothing_more(mode: str) -> None:
     world.settle()
     restart(world)
     world.settle()
-    before = dict(world.state.lives.rows), dict(world.state.reservations.rows)
+    before = dict(world.state.lifecycle.lives.rows), dict(world.state.hand_over.reservations.rows)
     assert restart(world) == []
-    assert (dict(world.state.lives.rows), dict(world.state.reservations.rows)) == before
+    assert (dict(world.state.lifecycle.lives.rows), dict(world.state.hand_over.reservations.rows)) == before
 
 
 def test_what_changed_while_nobody_watched_is_decided_at_synced_and_not_before() -> None:

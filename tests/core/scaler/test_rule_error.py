@@ -96,7 +96,7 @@ def _promises_twice(monkeypatch: pytest.MonkeyPatch) -> tuple[World, str]:
 def test_what_would_break_an_invariant_is_refused_and_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     world, second = _promises_twice(monkeypatch)
     assert [one.claim for one in world.events(e.Reserved)] == [world.uid("first")]
-    assert [*world.state.reservations] == [world.uid("first")]
+    assert [*world.state.hand_over.reservations] == [world.uid("first")]
     world.unreserve("second")
     alert = world.only(e.Alerted)
     assert (alert.of, alert.reason) == (second, INVARIANT_BROKEN)
@@ -179,10 +179,10 @@ def promised_to_mine() -> World:
 
 def test_what_is_broken_already_is_told_and_everything_goes_on() -> None:
     world = promised_to_mine()
-    row = world.state.reservations.rows[world.uid("mine")]
+    row = world.state.hand_over.reservations.rows[world.uid("mine")]
     for other in ("one", "two"):  # as a fault in a fold would leave them
         promises = tuple(replace(promise, uuid="GPU-X") for promise in row.promises)
-        world.state.reservations.put(other, replace(row, claim=other, promises=promises))
+        world.state.hand_over.reservations.put(other, replace(row, claim=other, promises=promises))
     world.feed(e.Synced())
     alert = world.only(e.Alerted)
     assert (alert.of, alert.reason) == ("GPU-X", INVARIANT_BROKEN) and "everything goes on" in alert.text
@@ -193,8 +193,8 @@ def test_what_is_broken_already_is_told_and_everything_goes_on() -> None:
 def test_a_step_that_finds_something_broken_is_taken_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     world = promised_to_mine()
     mine = world.uid("mine")
-    row = world.state.reservations.rows[mine]
-    world.state.reservations.put("ghost", replace(row, claim="ghost"))
+    row = world.state.hand_over.reservations.rows[mine]
+    world.state.hand_over.reservations.put("ghost", replace(row, claim="ghost"))
     healthy = claims.step
 
     def again(work: Work, uid: str) -> None:

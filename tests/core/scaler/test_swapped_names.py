@@ -22,7 +22,7 @@ def test_what_was_ordered_under_the_old_name_comes_and_nothing_else_is_ordered()
     world = fleet()
     world.waits("train", "node0")
     world.carry_out()
-    world.observe(replace(world.state.config, models=SWAPPED))
+    world.observe(replace(world.state.settings.config, models=SWAPPED))
     world.tick(60)
     world.settle()
     assert [order.model for order in world.events(e.AttachOrdered)] == [A100.model]
@@ -32,14 +32,14 @@ def test_what_was_ordered_under_the_old_name_comes_and_nothing_else_is_ordered()
 
 def test_what_is_chosen_before_the_pool_is_described_anew_is_what_it_describes() -> None:
     world = fleet()
-    world.observe(replace(world.state.config, models=SWAPPED))
+    world.observe(replace(world.state.settings.config, models=SWAPPED))
     world.waits("train", "node0", *pool_results(0))
     assert world.only(e.AttachOrdered).model == A100.model
 
 
 def test_a_pool_that_is_described_anew_is_of_the_other_model() -> None:
     world = fleet()
-    world.observe(replace(world.state.config, models=SWAPPED))
+    world.observe(replace(world.state.settings.config, models=SWAPPED))
     for model in SWAPPED:
         world.pool(model, 4, generation=2)
     world.waits("train", "node0", (SWAPPED[1], 1))
@@ -49,6 +49,6 @@ def test_a_pool_that_is_described_anew_is_of_the_other_model() -> None:
 def test_a_pool_whose_devices_tell_nothing_is_what_its_name_says() -> None:
     world = World("attach", models=(replace(A100, attributes={}), H100), scan_interval_seconds=0)
     world.node("node0")
-    world.pool(world.state.config.models[0], 4)
-    world.waits("train", "node0", (world.state.config.models[0], 1))
+    world.pool(world.state.settings.config.models[0], 4)
+    world.waits("train", "node0", (world.state.settings.config.models[0], 1))
     assert world.only(e.AttachOrdered).model == A100.model

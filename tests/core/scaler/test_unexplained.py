@@ -19,7 +19,7 @@ def after_an_order(mode: str = "attach", **policy: Any) -> World:
     world.pool(H100, 4)
     world.waits("old", "node0")
     world.settle()
-    (came,) = world.state.resources
+    (came,) = world.state.fleet.resources
     world.bind("old")
     world.clear("old")
     world.allocate_local("old", "node0", f"gpu-GPU-{came}")
@@ -80,7 +80,7 @@ def test_nor_does_it_let_an_idle_one_go_that_the_minimum_keeps() -> None:
     for _ in range(10):
         world.tick(30)
         world.settle()
-    assert len(world.state.resources) == 1 and not world.events(e.DetachOrdered)
+    assert len(world.state.fleet.resources) == 1 and not world.events(e.DetachOrdered)
 
 
 def test_it_leaves_no_room_for_one_ahead_of_demand_where_the_node_is_full() -> None:
@@ -118,14 +118,14 @@ def test_one_of_somebody_elses_order_is_unexplained_too() -> None:
 
 def test_while_one_of_the_model_is_being_attached_without_an_id_it_may_be_that_one() -> None:
     world = after_an_order(limit={"max": 3})
-    request = next(iter(world.state.requests.rows.values()))
+    request = next(iter(world.state.fleet.requests.rows.values()))
     world.resource("new", "node0", request=request.name, state="Attaching")
     world.plug("node0", "gpu-new", "GPU-new")
     world.waits("train", "node0")
     world.tick(60)
     assert alerts(world) == [] and not world.reserved("train") and not world.events(e.ClaimFailed)
     world.resource("new", "node0", uuid="GPU-new")
-    assert alerts(world) == [] and not world.state.unexplained
+    assert alerts(world) == [] and not world.state.health.unexplained
 
 
 def test_the_oldest_are_told_when_there_are_more_than_are_being_attached() -> None:
@@ -148,7 +148,7 @@ def test_it_is_told_when_the_attach_ended_without_it() -> None:
     world.resource("new", "node0", request="theirs", state="Attaching")
     world.plug("node0", "gpu-lost", "GPU-lost")
     assert alerts(world) == []
-    world.gone(world.state.resources.rows["new"])
+    world.gone(world.state.fleet.resources.rows["new"])
     assert [one.of for one in alerts(world)] == ["GPU-lost"]
 
 
@@ -156,7 +156,7 @@ def test_a_resource_that_names_it_explains_it() -> None:
     world = after_an_order()
     world.plug("node0", "gpu-lost", "GPU-lost")
     world.online("late", "node0", uuid="GPU-lost", request="theirs")
-    assert not world.state.unexplained
+    assert not world.state.health.unexplained
     world.waits("train", "node0")
     assert world.reserved("train") == ["GPU-lost"]
 
@@ -165,7 +165,7 @@ def test_one_that_is_listed_no_more_is_forgotten_and_told_again_when_it_is() -> 
     world = after_an_order()
     world.plug("node0", "gpu-lost", "GPU-lost")
     world.unplug("node0", "gpu-lost")
-    assert not world.state.unexplained
+    assert not world.state.health.unexplained
     world.plug("node0", "gpu-lost", "GPU-lost")
     assert [one.of for one in alerts(world)] == ["GPU-lost", "GPU-lost"]
 
@@ -174,9 +174,9 @@ def test_nothing_is_left_of_it_when_its_node_and_its_list_are_gone() -> None:
     world = after_an_order()
     world.plug("node0", "gpu-lost", "GPU-lost")
     world.gone(world.get(Node, "node0"))
-    for slice in [one for one in world.state.slices.rows.values() if one.node == "node0"]:
+    for slice in [one for one in world.state.inventory.slices.rows.values() if one.node == "node0"]:
         world.gone(slice)
-    assert not world.state.unexplained
+    assert not world.state.health.unexplained
 
 
 def test_it_is_still_unexplained_when_its_node_registers_again() -> None:
@@ -187,7 +187,7 @@ def test_it_is_still_unexplained_when_its_node_registers_again() -> None:
     world.gone(node)
     world.observe(replace(node, uid="node0-again"))
     world.plug("node0", "gpu-more", "GPU-more")
-    assert {"GPU-lost", "GPU-more"} <= set(world.state.unexplained.rows)
+    assert {"GPU-lost", "GPU-more"} <= set(world.state.health.unexplained.rows)
     world.waits("train", "node0")
     assert world.reserved("train") == []
 
@@ -242,7 +242,7 @@ def test_what_is_listed_when_dds_first_knows_all_is_the_machines() -> None:
     world.plug("node0", "gpu-own", "GPU-own")
     world.plug("node0", "gpu-res", "GPU-res")
     world.feed(e.Synced())
-    assert set(world.state.fixed) == {"GPU-own"} and not world.state.unexplained
+    assert set(world.state.health.fixed) == {"GPU-own"} and not world.state.health.unexplained
     world.waits("train", "node0")
     assert world.reserved("train") == ["GPU-own"]
 
@@ -251,11 +251,11 @@ def test_what_is_listed_before_its_node_is_seen_is_the_machines() -> None:
     """Its slice was not looked at, and after the first order there it came for an operator's."""
     world = after_an_order()
     world.plug("node1", "gpu-own", "GPU-own")
-    assert set(world.state.fixed) == {"GPU-own"}
+    assert set(world.state.health.fixed) == {"GPU-own"}
     world.node("node1")
     world.request("there", "node1")
     world.plug("node1", "gpu-lost", "GPU-lost")
-    assert set(world.state.unexplained) == {"GPU-lost"}
+    assert set(world.state.health.unexplained) == {"GPU-lost"}
     world.waits("train", "node1")
     assert world.reserved("train") == ["GPU-own"]
 
@@ -264,16 +264,17 @@ def test_a_device_that_went_while_a_slice_still_shows_it_is_not_the_machines_by_
     """dds looks again which devices belong to the machines when the ConfigMap names other drivers."""
     world = one_node("attach", 20, scan_interval_seconds=0)
     world.online("res", "node0", request="theirs")
-    world.gone(world.state.resources.rows["res"])
+    world.gone(world.state.fleet.resources.rows["res"])
     world.update(
-        world.state.config, models=(*world.state.config.models, replace(A100, index=9, device="new", model="X"))
+        world.state.settings.config,
+        models=(*world.state.settings.config.models, replace(A100, index=9, device="new", model="X")),
     )
-    assert "GPU-res" not in world.state.fixed
+    assert "GPU-res" not in world.state.health.fixed
     world.waits("train", "node0")
     world.tick(20)
     assert not world.reserved("train")
     world.unplug("node0", "gpu-GPU-res")
-    assert "GPU-res" not in world.state.fixed and "GPU-res" not in world.state.unexplained
+    assert "GPU-res" not in world.state.health.fixed and "GPU-res" not in world.state.health.unexplained
 
 
 def test_at_a_later_start_it_is_not_asked_again() -> None:
@@ -282,7 +283,7 @@ def test_at_a_later_start_it_is_not_asked_again() -> None:
     world.feed(e.Started(code="new", fingerprint="", projection=1, epoch=2, mode="attach"))
     world.plug("node0", "gpu-lost", "GPU-lost")
     world.feed(e.Synced())
-    assert set(world.state.unexplained) == {"GPU-lost"}
+    assert set(world.state.health.unexplained) == {"GPU-lost"}
     assert [one.of for one in alerts(world)] == ["GPU-lost"]
 
 
@@ -302,9 +303,12 @@ def test_a_changed_policy_explains_as_many_the_first_ones_first() -> None:
     for name in ("zz-first", "second", "last"):
         world.plug("node0", f"gpu-{name}", f"GPU-{name}")
     world.change_policy(limit={"fixed": 1})
-    assert set(world.state.fixed) == {"GPU-zz-first"} and set(world.state.unexplained) == {"GPU-second", "GPU-last"}
+    assert set(world.state.health.fixed) == {"GPU-zz-first"} and set(world.state.health.unexplained) == {
+        "GPU-second",
+        "GPU-last",
+    }
     world.change_policy(limit={"fixed": 2})
-    assert set(world.state.unexplained) == {"GPU-last"}
+    assert set(world.state.health.unexplained) == {"GPU-last"}
     world.waits("train", "node0")
     assert len(world.reserved("train")) == 1 and world.reserved("train") != ["GPU-last"]
     assert world.verified().differences == []
@@ -313,9 +317,9 @@ def test_a_changed_policy_explains_as_many_the_first_ones_first() -> None:
 def test_one_whose_model_is_known_later_is_explained_by_the_slice_that_tells_it() -> None:
     world = after_an_order(limit={"fixed": 1})
     world.plug("node0", "gpu-own", "GPU-own", replace(A100, attributes={}))
-    assert set(world.state.unexplained) == {"GPU-own"}
+    assert set(world.state.health.unexplained) == {"GPU-own"}
     world.plug("node0", "gpu-own", "GPU-own")
-    assert set(world.state.fixed) == {"GPU-own"} and not world.state.unexplained
+    assert set(world.state.health.fixed) == {"GPU-own"} and not world.state.health.unexplained
 
 
 def test_those_known_before_count_to_what_the_policy_says() -> None:
@@ -330,7 +334,7 @@ def test_the_machines_own_stays_its_own_when_its_plugin_starts_again() -> None:
     world = one_node("attach", 20, scan_interval_seconds=0)
     world.plug("node0", "gpu-own", "GPU-own")
     world.request("theirs", "node0")
-    world.gone(world.state.slices.rows["local-node0-gpu.nvidia.com"])
+    world.gone(world.state.inventory.slices.rows["local-node0-gpu.nvidia.com"])
     world.plug("node0", "gpu-own", "GPU-own")
     assert alerts(world) == []
 
@@ -356,7 +360,7 @@ def test_one_that_the_operator_takes_off_is_never_given() -> None:
     world.carry_out()
     world.tick(600)
     world.resource("gpu-lost-x2b4q", "node0", uuid="GPU-lost", detach_only=True, state="Online")
-    assert not world.state.unexplained and not world.reserved("train")
+    assert not world.state.health.unexplained and not world.reserved("train")
     assert world.device("gpu-lost-x2b4q") == "Detaching"
     moved = world.events(e.DeviceMoved)[-1]
     assert moved.cause.endswith("is there to take its device off, which no other resource named")
@@ -379,7 +383,7 @@ def test_dds_marks_and_lowers_nothing_for_it() -> None:
     world = after_an_order("detach", no_removal_seconds=5)
     world.plug("node0", "gpu-lost", "GPU-lost")
     world.resource("res", "node0", uuid="GPU-lost", detach_only=True, state="Online")
-    request = next(iter(world.state.requests.rows.values())).name
+    request = next(iter(world.state.fleet.requests.rows.values())).name
     size = world.get(AttachRequest, request).size
     world.tick(300)
     assert not world.decisions(e.VictimMarked, e.DetachOrdered)

@@ -48,10 +48,10 @@ def test_a_claim_that_vanishes_leaves_no_promise_and_no_holder(state: str, mode:
     world.gone(world.get(Claim, "train"))
     world.tick(300)
     known = world.state
-    assert not known.reservations.rows
-    assert uid not in known.failures and uid not in known.hand_overs
-    assert not known.holders
-    if "res" in known.resources:
+    assert not known.hand_over.reservations.rows
+    assert uid not in known.failing.failures and uid not in known.hand_over.hand_overs
+    assert not known.demand.holders
+    if "res" in known.fleet.resources:
         assert world.device("res") in ("Idle", "Marked")
 
 
@@ -60,16 +60,16 @@ def test_a_claim_that_vanishes_leaves_no_promise_and_no_holder(state: str, mode:
 def test_a_node_that_vanishes_takes_its_devices_and_nobody_elses(state: str, mode: str) -> None:
     world = in_state(state, mode)
     world.gone(world.get(Node, "node0"))
-    for resource in list(world.state.resources):
+    for resource in list(world.state.fleet.resources):
         world.take_away(resource)
-    for request in list(world.state.requests.rows.values()):
+    for request in list(world.state.fleet.requests.rows.values()):
         world.gone(request)
     world.node("node1")
     world.waits("next", "node1")
     world.settle()
     assert world.state_of("next") == ("Attached" if mode != "observe" else "Pending")
-    assert not [row for (node, _), row in world.state.orders.rows.items() if node == "node0"]
-    assert not world.state.devices.rows or mode != "observe"
+    assert not [row for (node, _), row in world.state.fleet.orders.rows.items() if node == "node0"]
+    assert not world.state.lifecycle.devices.rows or mode != "observe"
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -77,29 +77,29 @@ def test_a_node_that_vanishes_takes_its_devices_and_nobody_elses(state: str, mod
 def test_all_objects_in_reverse_order(state: str, mode: str) -> None:
     """Whatever goes first, nothing is left over in the end and no rule stumbles."""
     world = in_state(state, mode)
-    for node in list(world.state.nodes.rows.values()):
+    for node in list(world.state.fleet.nodes.rows.values()):
         world.gone(node)
-    for one in list(world.state.slices.rows.values()):
+    for one in list(world.state.inventory.slices.rows.values()):
         world.gone(one)
-    for resource in list(world.state.resources.rows.values()):
+    for resource in list(world.state.fleet.resources.rows.values()):
         world.gone(resource)
-    for request in list(world.state.requests.rows.values()):
+    for request in list(world.state.fleet.requests.rows.values()):
         world.gone(request)
-    for claim in list(world.state.claims.rows.values()):
+    for claim in list(world.state.demand.claims.rows.values()):
         world.gone(claim)
-    for pod in list(world.state.pods.rows.values()):
+    for pod in list(world.state.demand.pods.rows.values()):
         world.gone(pod)
     known = world.state
     for table in (
-        known.lives,
-        known.devices,
-        known.reservations,
-        known.orders,
-        known.fences,
-        known.failures,
+        known.lifecycle.lives,
+        known.lifecycle.devices,
+        known.hand_over.reservations,
+        known.fleet.orders,
+        known.give_back.fences,
+        known.failing.failures,
     ):
         assert not table.rows
-    assert not known.pools
+    assert not known.inventory.pools
 
 
 def test_a_node_made_anew_under_its_name_starts_clean() -> None:
@@ -108,7 +108,7 @@ def test_a_node_made_anew_under_its_name_starts_clean() -> None:
     world.tick(541)
     assert world.events(e.CoolDown)
     world.gone(node)
-    assert not world.state.cooling.rows
+    assert not world.state.failing.cooling.rows
     world.observe(Node("other-uid", "node0", labels=node.labels))
     world.waits("next", "node0")
     assert world.state_of("next") == "Attaching"

@@ -65,7 +65,7 @@ def test_the_time_in_the_former_state_is_told() -> None:
 
 def test_a_device_is_told_by_uuid_resource_and_the_beginning_of_its_uuid() -> None:
     world = served()
-    resource = next(iter(world.state.resources.rows.values()))
+    resource = next(iter(world.state.fleet.resources.rows.values()))
     whole = told(world, resource.uuid)
     assert whole == told(world, resource.name) == told(world, resource.uuid[:8])
     assert whole[0].source == "New"
@@ -74,7 +74,7 @@ def test_a_device_is_told_by_uuid_resource_and_the_beginning_of_its_uuid() -> No
 
 def test_a_victim_is_told_from_the_mark_to_the_pool() -> None:
     world = served()
-    resource = next(iter(world.state.resources.rows.values()))
+    resource = next(iter(world.state.fleet.resources.rows.values()))
     world.finish("train")
     for _ in range(8):
         world.tick(30)
@@ -93,7 +93,7 @@ def test_a_victim_is_told_from_the_mark_to_the_pool() -> None:
 
 def test_a_mark_of_somebody_else_is_an_act() -> None:
     world = served("attach")
-    resource = next(iter(world.state.resources.rows.values()))
+    resource = next(iter(world.state.fleet.resources.rows.values()))
     world.update(resource, marked=True)
     assert f"resource {resource.name} is marked to be detached" in notes(told(world, resource.uuid), "act")
 
@@ -187,7 +187,7 @@ def test_everything_at_once_names_who_it_is() -> None:
 
 def test_a_request_and_a_resource_keep_their_names_when_they_are_gone() -> None:
     world = served()
-    resource = next(iter(world.state.resources.rows.values()))
+    resource = next(iter(world.state.fleet.resources.rows.values()))
     world.update(world.get(FabricResource, resource.name), uuid="")
     world.gone(world.get(FabricResource, resource.name))
     world.gone(world.get(AttachRequest, resource.request))

@@ -108,7 +108,7 @@ def a_rule_is_wrong(site: Site) -> None:
 
     def wrong(work: Work, uid: str) -> None:
         right(work, uid)
-        life, promised = work.state.lives.get(uid), work.state.reservations.rows
+        life, promised = work.state.lifecycle.lives.get(uid), work.state.hand_over.reservations.rows
         if life is None or life.state not in ("Attaching", "Attached") or uid in promised:
             return
         for one in list(promised.values()):

@@ -109,7 +109,7 @@ def idle_minutes(pods: int) -> tuple[Counter[str], int, int]:
         rows.update({f"{method} {path}": 1 for method, path in made})
         deadline_queue: Any = run.ours.scaler._engine.deadline_queue
         waiting = len(deadline_queue._due)
-        known = len(run.ours.scaler.state.claims.rows) + len(run.ours.scaler.state.lives.rows)
+        known = len(run.ours.scaler.state.demand.claims.rows) + len(run.ours.scaler.state.lifecycle.lives.rows)
         return rows, waiting, known
 
 
@@ -207,7 +207,7 @@ def test_b13_a_request_that_somebody_changes_is_known_within_a_second() -> None:
             run.lab.client("somebody").patch("composabilityrequests", request["metadata"]["name"], body)
 
         def seen() -> bool:
-            known = state.requests.get(uid)
+            known = state.fleet.requests.get(uid)
             return known is not None and known.size == request["spec"]["resource"]["size"] + 1
 
         assert latency(run, resized, seen) < 1.0
@@ -332,9 +332,21 @@ def test_nothing_is_kept_of_what_is_gone(name: str) -> None:
             for kind in ("pods", "resourceclaims", "composableresources")
             for obj in run.lab.client("somebody").list(kind)
         }
-        assert set(state.pods) | set(state.claims) | set(state.resources) <= there
-        assert set(state.lives) | set(state.devices) | set(state.erring) | set(state.fences) <= there
-        for table in (state.hand_overs, state.failures, state.reservations, state.orders, state.refusals):
+        assert set(state.demand.pods) | set(state.demand.claims) | set(state.fleet.resources) <= there
+        assert (
+            set(state.lifecycle.lives)
+            | set(state.lifecycle.devices)
+            | set(state.health.erring)
+            | set(state.give_back.fences)
+            <= there
+        )
+        for table in (
+            state.hand_over.hand_overs,
+            state.failing.failures,
+            state.hand_over.reservations,
+            state.fleet.orders,
+            state.refusals,
+        ):
             assert not table
         assert not scaler._wishes and not scaler._questions._naming and len(run.ours.outbox) == 0
         of_nodes = ("cooling", ORDERED, FIXED[0])

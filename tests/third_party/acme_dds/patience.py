@@ -75,10 +75,11 @@ class Waiting(StateBase[Any]):
     claims: Table[str, Claim]
     since: Table[str, int]
 
+    observed = {Claim: "claims"}
+
     def __init__(self) -> None:
         super().__init__()
         self.policy, self.dirty = PatiencePolicy(), Dirty()
-        self._observe({Claim: self.claims})
         self.since.watch(lambda uid, old, new: self.dirty.claims.add(uid))
 
     @property

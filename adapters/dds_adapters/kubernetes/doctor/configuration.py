@@ -165,7 +165,7 @@ def of_autoscaler(policy: AutoscalePolicy) -> Iterator[Finding]:
 
 def timeouts(policy: Policy, state: State | None) -> Iterator[Finding]:
     """For each scheduler the binding timeout (which no API shows), what it leaves for an attach, and what was observed."""
-    seen = dict(state.timeouts.rows) if state is not None else {}
+    seen = dict(state.lifecycle.timeouts.rows) if state is not None else {}
     for scheduler in sorted({"", *policy.schedulers, *seen}):
         yield from _of_scheduler(policy, scheduler, seen.get(scheduler))
     if state is not None:
@@ -198,10 +198,10 @@ def _of_scheduler(policy: Policy, scheduler: str, seen: Timeout | None) -> Itera
 
 
 def _pace(policy: Policy, state: State) -> Iterator[Finding]:
-    rate = state.rates.get("")
+    rate = state.fleet.rates.get("")
     if rate is None or rate.count < _MEASURED:
         return
-    learned = [one.learned for one in state.timeouts.rows.values() if one.learned]
+    learned = [one.learned for one in state.lifecycle.timeouts.rows.values() if one.learned]
     budget = policy.attach_budget("", min(learned, default=None)) / MICROSECONDS
     what = f"an attach takes {rate.service:.1f} s of the fabric, {budget:.0f} s are left for one"
     if rate.service > budget:

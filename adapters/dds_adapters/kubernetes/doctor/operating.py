@@ -223,7 +223,7 @@ def queue(context: ExaminationContext, state: State | None) -> Iterator[Finding]
     age = max(context.now() - coming[0].created, 0)
     what = f"one worker attaches one device after the other; {len(coming)} {'is' if len(coming) == 1 else 'are'} not there yet, "
     what += f"the oldest ({foreign(coming[0].name)}) for {duration(age)}"
-    rate = state.rates.get("") if state is not None else None
+    rate = state.fleet.rates.get("") if state is not None else None
     left = round(rate.service * len(coming) * MICROSECONDS) if rate is not None and rate.count >= _ENOUGH else 0
     what += f"; at the measured pace the last one comes in {duration(left)}" if left else ""
     if max(age, left) < _LONG:

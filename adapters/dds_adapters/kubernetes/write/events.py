@@ -157,7 +157,9 @@ def _regarding(found: Any) -> Regarding:
 
 def _waiting_pod(state: State, claim: Claim) -> Pod | None:
     """The claim's first pod without a node."""
-    waiting = (pod for pod in state.pods_of(claim) if not pod.node and not pod.deleting and pod.phase not in FINISHED)
+    waiting = (
+        pod for pod in state.demand.pods_of(claim) if not pod.node and not pod.deleting and pod.phase not in FINISHED
+    )
     return next(waiting, None)
 
 
@@ -166,7 +168,7 @@ def _waiting_pod(state: State, claim: Claim) -> Pod | None:
 
 def _attach_ordered(event: e.AttachOrdered, words: Words) -> Iterator[Task]:
     for uid in event.claims:
-        claim = words.state.claims.get(uid)
+        claim = words.state.demand.claims.get(uid)
         if claim is None:
             continue
         note = f"asked the fabric for {event.model} on node {event.node}, for claim {claim.namespace}/{claim.name}"
@@ -178,29 +180,29 @@ def _attach_ordered(event: e.AttachOrdered, words: Words) -> Iterator[Task]:
 
 
 def _claim_moved(event: e.ClaimMoved, words: Words) -> Iterator[Task]:
-    claim = words.state.claims.get(event.claim)
+    claim = words.state.demand.claims.get(event.claim)
     if claim is not None and event.trigger == "allocated_pool":
         yield from _looks_only(claim, words)
     if claim is None or event.trigger != "device_ready" or event.target != ATTACHED:
         return
     names = ", ".join(f"{promise.device} ({promise.uuid})" for promise in event.promises)
-    node = words.state.node_of(claim)
+    node = words.state.demand.node_of(claim)
     note = f"attached to node {node}: {names}" if names else f"its devices are attached to node {node}"
     yield words.tell(_regarding(claim), "DeviceAttached", "Attach", note)
 
 
 def _looks_only(claim: Claim, words: Words) -> Iterator[Task]:
     """A claim with admin access gets no device attached, and its pod would not learn why it waits."""
-    looks = any(result.admin for _, result, _ in words.state.pool_results(claim.allocation))
+    looks = any(result.admin for _, result, _ in words.state.inventory.pool_results(claim.allocation))
     pod = _waiting_pod(words.state, claim) if looks else None
     if pod is not None:
-        node = words.state.node_of(claim)
+        node = words.state.demand.node_of(claim)
         note = f"no device is attached only to be looked at (adminAccess): it gets those of {node}, or waits"
         yield words.tell(_regarding(pod), "LooksOnly", "Attach", note, _regarding(claim))
 
 
 def _hand_over(event: e.HandOver, words: Words) -> Iterator[Task]:
-    pod = words.state.pods.get(event.pod)
+    pod = words.state.demand.pods.get(event.pod)
     if pod is not None:
         note = (
             f"its devices are attached to node {event.node}; the scheduler is told to schedule the pod again, "
@@ -210,7 +212,7 @@ def _hand_over(event: e.HandOver, words: Words) -> Iterator[Task]:
 
 
 def _devices_given(event: e.DevicesGiven, words: Words) -> Iterator[Task]:
-    claim = words.state.claims.get(event.claim)
+    claim = words.state.demand.claims.get(event.claim)
     if claim is None:
         return
     given = ", ".join(one.device for one in event.swap.results)
@@ -221,7 +223,7 @@ def _devices_given(event: e.DevicesGiven, words: Words) -> Iterator[Task]:
 
 
 def _claim_failed(event: e.ClaimFailed, words: Words) -> Iterator[Task]:
-    claim = words.state.claims.get(event.claim)
+    claim = words.state.demand.claims.get(event.claim)
     if claim is None:
         return
     where = f" on node {event.node}" if event.node else ""
@@ -234,10 +236,10 @@ def _claim_failed(event: e.ClaimFailed, words: Words) -> Iterator[Task]:
 
 
 def _detach_ordered(event: e.DetachOrdered, words: Words) -> Iterator[Task]:
-    request = words.state.requests.get(event.uid)
+    request = words.state.fleet.requests.get(event.uid)
     if request is None:
         return
-    known = (words.state.resources.get(uid) for uid in event.victims)
+    known = (words.state.fleet.resources.get(uid) for uid in event.victims)
     names = ", ".join(one.name for one in known if one is not None) or f"{event.previous - event.size} devices"
     came = event.victims and not event.unattached
     what = "back to the pool from" if came else "taken back, as the fabric has none and nobody waits, for"
@@ -246,7 +248,7 @@ def _detach_ordered(event: e.DetachOrdered, words: Words) -> Iterator[Task]:
 
 
 def _device_moved(event: e.DeviceMoved, words: Words) -> Iterator[Task]:
-    resource = words.state.resources.get(event.resource)
+    resource = words.state.fleet.resources.get(event.resource)
     if resource is None or event.trigger != "freed" or event.target != IDLE:
         return
     seconds = words.state.idle_time(resource.node, resource.model) // MICROSECONDS
@@ -264,11 +266,11 @@ def _alerted(event: e.Alerted, words: Words) -> Iterator[Task]:
 
 def _users(state: State, of: str) -> Iterator[Regarding]:
     """The pods that use a resource's device, or the pod that waits for a claim."""
-    if (waiting := state.claims.get(of)) is not None and (pod := _waiting_pod(state, waiting)) is not None:
+    if (waiting := state.demand.claims.get(of)) is not None and (pod := _waiting_pod(state, waiting)) is not None:
         yield _regarding(pod)
-    resource = state.resources.get(of)
-    faces = state.keys_of[resource.uuid] if resource is not None and resource.uuid else ()
-    claims = {uid: state.claims.rows[uid] for key in sorted(faces) for uid in sorted(state.having[key])}
+    resource = state.fleet.resources.get(of)
+    faces = state.inventory.keys_of[resource.uuid] if resource is not None and resource.uuid else ()
+    claims = {uid: state.demand.claims.rows[uid] for key in sorted(faces) for uid in sorted(state.demand.having[key])}
     for claim in claims.values():
         for one in claim.consumers:
             if one.resource == "pods":
@@ -289,14 +291,14 @@ def _rejected(event: e.Rejected, words: Words) -> Iterator[Task]:
 def _object(state: State, of: str) -> Regarding | None:
     """The object of an alert, by its uid or a node's name; None if it has none, or it is gone."""
     tables: tuple[Any, ...] = (
-        state.claims,
-        state.resources,
-        state.pods,
-        state.requests,
-        state.nodes,
-        state.rules,
+        state.demand.claims,
+        state.fleet.resources,
+        state.demand.pods,
+        state.fleet.requests,
+        state.fleet.nodes,
+        state.inventory.rules,
     )
-    found = next((one for table in tables if (one := table.get(of)) is not None), None) or state.node(of)
+    found = next((one for table in tables if (one := table.get(of)) is not None), None) or state.fleet.node(of)
     return _regarding(found) if found is not None else None
 
 

@@ -99,7 +99,9 @@ def stamps(state: State) -> tuple[Task, ...]:
     """Tasks that write a new leader's epoch to each of dds's requests, so that a late write of the previous leader fails on the
     version. They are never dropped, and later writes to the request wait behind them."""
     ours = (
-        request for request in state.requests.rows.values() if _is_ours(state, request.uid) and not request.deleting
+        request
+        for request in state.fleet.requests.rows.values()
+        if _is_ours(state, request.uid) and not request.deleting
     )
     key = epoch_key(state)
     return tuple(
@@ -109,7 +111,7 @@ def stamps(state: State) -> tuple[Task, ...]:
 
 
 def epoch_key(state: State) -> str:
-    return f"{state.config.prefix}/epoch"
+    return f"{state.settings.config.prefix}/epoch"
 
 
 def request_object(name: str) -> str:
@@ -122,7 +124,7 @@ def _resource_object(uid: str) -> str:
 
 def _is_ours(state: State, uid: str) -> bool:
     """By label or name. A request that dds only adopted gets no stamp."""
-    one = state.requests.rows[uid]
+    one = state.fleet.requests.rows[uid]
     return one.labels.get(OWNER_LABEL) == OWNER or one.name == request_name(one.node, one.type, one.model)
 
 
@@ -178,12 +180,12 @@ def _hand_over(decision: e.HandOver, at: int, state: State) -> Task:
 
 def _hand_over_stands(state: State, uid: str, node: str) -> bool:
     """Whether the hand-over is still for the claim's current attempt and node."""
-    row, life = state.hand_overs.get(uid), state.lives.get(uid)
+    row, life = state.hand_over.hand_overs.get(uid), state.lifecycle.lives.get(uid)
     return row is not None and life is not None and (row.attempt, row.node) == (life.attempt, node)
 
 
 def _failure(decision: e.FailureSignalled, at: int, state: State) -> Task:
-    failure, told = state.failures.get(decision.claim), state.lives.get(decision.signal.claim)
+    failure, told = state.failing.failures.get(decision.claim), state.lifecycle.lives.get(decision.signal.claim)
     stands = failure is not None and failure.attempt == decision.attempt
     if failure is not None and told is not None:  # the signal may be on another claim of the pod
         stands = stands and told.node == failure.node
@@ -194,7 +196,7 @@ def _tell(signals: tuple[Signal, ...], at: int, state: State, target: str, stand
     tellings = tuple(
         Telling(_claim_ref(claim), claim.allocation, signal.entries)
         for signal in signals
-        if (claim := state.claims.get(signal.claim)) is not None and _is_on(claim, signal)
+        if (claim := state.demand.claims.get(signal.claim)) is not None and _is_on(claim, signal)
     )
     objects = tuple(_claim_object(signal.claim) for signal in signals)
     work: Work = TellClaims(tellings, rfc3339(at))
@@ -210,7 +212,7 @@ def _is_on(claim: Claim, signal: Signal) -> bool:
 
 
 def _steer(decision: e.Steered, at: int, state: State) -> Task:
-    pod = state.pods.get(decision.pod)
+    pod = state.demand.pods.get(decision.pod)
     claims = tuple(_signalled(state, decision.claims, decision.node))
     objects = (f"pods/{decision.pod}", *(_claim_object(uid) for uid in decision.claims))
     work: Work = Overtaken("the pod or one of its claims has moved on")
@@ -221,9 +223,9 @@ def _steer(decision: e.Steered, at: int, state: State) -> Task:
 
 def _signalled(state: State, uids: Iterable[str], node: str) -> Iterable[Signalled]:
     for uid in uids:
-        claim = state.claims.get(uid)
+        claim = state.demand.claims.get(uid)
         if claim is not None and claim.allocation is not None and _hand_over_stands(state, uid, node):
-            devices = frozenset(result.key for _, result, _ in state.pool_results(claim.allocation))
+            devices = frozenset(result.key for _, result, _ in state.inventory.pool_results(claim.allocation))
             yield Signalled(_claim_ref(claim), claim.allocation, devices)
 
 
@@ -250,16 +252,16 @@ def _begin(decision: e.ExchangeBegun, at: int, state: State) -> Task:
 
 def _guard(decision: Decision, devices: tuple[DeviceKey, ...], until: int, node: str, state: State) -> Task:
     # The admission policy compares a guard's end with allocationTimestamp, which comes from the scheduler's clock.
-    ahead = max(0, -(state.skew or 0))
-    work: Work = GuardDevices(state.guards, devices, until + ahead, node)
-    if not state.guards:
+    ahead = max(0, -(state.settings.skew or 0))
+    work: Work = GuardDevices(state.settings.guards, devices, until + ahead, node)
+    if not state.settings.guards:
         work = Overtaken(NO_PLACE)
     late = not_guarded(GUARDED_SECONDS)
     return Task(work, _guard_objects(devices), target=decision.subject, within=GUARDED_SECONDS, too_late=late)
 
 
 def _clear(decision: e.AllocationCleared, at: int, state: State) -> Task:
-    claim, row = state.claims.get(decision.claim), state.exchanges.get(decision.claim)
+    claim, row = state.demand.claims.get(decision.claim), state.hand_over.exchanges.get(decision.claim)
     objects = (_claim_object(decision.claim),)
     if row is None or (row.node, row.attempt) != (decision.node, decision.attempt):
         return Task(Overtaken(NO_EXCHANGE), objects, target=decision.claim)
@@ -270,7 +272,7 @@ def _clear(decision: e.AllocationCleared, at: int, state: State) -> Task:
 
 
 def _give(decision: e.DevicesGiven, at: int, state: State) -> Task:
-    claim, row = state.claims.get(decision.claim), state.exchanges.get(decision.claim)
+    claim, row = state.demand.claims.get(decision.claim), state.hand_over.exchanges.get(decision.claim)
     objects = (_claim_object(decision.claim),)
     if claim is None or row is None or (row.node, row.attempt) != (decision.node, decision.attempt):
         return Task(Overtaken(NO_EXCHANGE), objects, target=decision.claim)
@@ -279,7 +281,7 @@ def _give(decision: e.DevicesGiven, at: int, state: State) -> Task:
 
 
 def _lift_guards(decision: e.GuardLifted, at: int, state: State) -> Task:
-    work: Work = LiftGuards(state.guards, decision.devices) if state.guards else Overtaken(NO_PLACE)
+    work: Work = LiftGuards(state.settings.guards, decision.devices) if state.settings.guards else Overtaken(NO_PLACE)
     objects = (
         *_guard_objects(decision.devices),
         _claim_object(decision.claim),
@@ -293,24 +295,24 @@ def _begin_hold(decision: e.HoldBegun, at: int, state: State) -> Task:
 
 
 def _hold(decision: e.DeviceHeld, at: int, state: State) -> Task:
-    row = state.holds.get(decision.resource)
+    row = state.give_back.holds.get(decision.resource)
     objects = (*_guard_objects(decision.devices), _resource_object(decision.resource))
-    if not state.guards or row is None or row.stage not in ("holding", "held"):
+    if not state.settings.guards or row is None or row.stage not in ("holding", "held"):
         return Task(Overtaken("the device is not to be held any more"), objects, target=decision.resource)
     owner = Ref(RESOURCES, decision.name, uid=decision.resource)
-    work = HoldDevice(Ref(CLAIMS, decision.hold, state.guards), owner, decision.devices, decision.node)
+    work = HoldDevice(Ref(CLAIMS, decision.hold, state.settings.guards), owner, decision.devices, decision.node)
     within = max(0, row.until - LAST_MOMENT - at) / MICROSECONDS
     return Task(work, objects, target=decision.resource, needs="detach", within=within)
 
 
 def _end_hold(decision: e.HoldEnded, at: int, state: State) -> Task:
     objects = (*_guard_objects(decision.devices), _resource_object(decision.resource))
-    claims = (state.claims.rows[uid] for uid in sorted(state.claims_holding[decision.resource]))
-    namespace = next((claim.namespace for claim in claims), state.guards)
-    row = state.holds.get(decision.resource)
+    claims = (state.demand.claims.rows[uid] for uid in sorted(state.demand.claims_holding[decision.resource]))
+    namespace = next((claim.namespace for claim in claims), state.settings.guards)
+    row = state.give_back.holds.get(decision.resource)
     young = row is not None and at < row.until
     work: Work = EndHold(Ref(CLAIMS, decision.hold, namespace), decision.resource, decision.devices, young)
-    if not namespace and state.unanswered:  # a guard may exist: dds decides again once it knows the namespace
+    if not namespace and state.settings.unanswered:  # a guard may exist: dds decides again once it knows the namespace
         work = Overtaken(NO_PLACE)
     return Task(work, objects, target=decision.resource, needs="observe")
 
@@ -324,7 +326,7 @@ def _guard_objects(devices: tuple[DeviceKey, ...]) -> tuple[str, ...]:
 
 
 def _label(decision: e.NodeLabelled, at: int, state: State) -> Task:
-    return label(decision, state.node(decision.node))
+    return label(decision, state.fleet.node(decision.node))
 
 
 def label(decision: e.NodeLabelled, node: Node | Host | None) -> Task:

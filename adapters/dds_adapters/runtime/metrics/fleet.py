@@ -165,15 +165,15 @@ class StateCounts(Collector):
         """Count the whole state: at the start, and after it was folded anew. For devices not known to be idle before, idle time
         counts from now on."""
         self._now = max(self._now, state.now)
-        for uid in self._claims.keys() | state.lives.rows.keys():
-            life = state.lives.get(uid)
+        for uid in self._claims.keys() | state.lifecycle.lives.rows.keys():
+            life = state.lifecycle.lives.get(uid)
             known = self._claims.get(uid)
             if life is None:
                 self._claim(uid, None)
             elif known is None or known.state != life.state:
                 self._claim(uid, InState(life.state, life.since))
-        for uid in self._devices.keys() | state.devices.rows.keys():
-            device, stood = state.devices.get(uid), self._devices.get(uid)
+        for uid in self._devices.keys() | state.lifecycle.devices.rows.keys():
+            device, stood = state.lifecycle.devices.get(uid), self._devices.get(uid)
             if device is None:
                 self._device(uid, None, self._now)
             elif stood is None or (stood.state, stood.model, stood.node) != (device.state, device.model, device.node):
@@ -187,7 +187,7 @@ class StateCounts(Collector):
         """Take the device-time from the state, up to the instant `logged`, unless the state is ahead of the log: the value must
         not be lower after a restart, which starts from the log."""
         if state.now <= logged:
-            self._spent = {key: row.until(logged) for key, row in state.spending.rows.items()}
+            self._spent = {key: row.until(logged) for key, row in state.lifecycle.spending.rows.items()}
 
     def claim(self, uid: str) -> InState | None:
         return self._claims.get(uid)
@@ -205,14 +205,14 @@ class StateCounts(Collector):
     def claim_gone(self, uid: str, state: State) -> None:
         """Stop counting a claim that is Released and that the state no longer has."""
         known = self._claims.get(uid)
-        if known is not None and known.state == RELEASED and uid not in state.lives:
+        if known is not None and known.state == RELEASED and uid not in state.lifecycle.lives:
             self._claim(uid, None)
 
     def device_moved(self, uid: str, target: str, at: int, state: State) -> None:
         if target == GONE:
             self._device(uid, None, at)
             return
-        life, known = state.devices.get(uid), self._devices.get(uid)
+        life, known = state.lifecycle.devices.get(uid), self._devices.get(uid)
         model = life.model if life is not None else known.model if known is not None else ""
         node = life.node if life is not None else known.node if known is not None else ""
         self._device(uid, Standing(target, at, model, node), at)
@@ -220,7 +220,7 @@ class StateCounts(Collector):
     def node_gone(self, state: State) -> None:
         """A node was deleted: drop the idle times of deleted nodes without idle devices."""
         for key, idle in list(self._idle.items()):
-            if not idle.spells and key[1] not in state.node_named:
+            if not idle.spells and state.fleet.node(key[1]) is None:
                 del self._idle[key]
 
     def _claim(self, uid: str, new: InState | None) -> None:

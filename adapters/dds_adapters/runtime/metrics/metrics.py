@@ -204,7 +204,7 @@ class Metrics:
                 self._fleet.recount(state)
             if steps:
                 self._fleet.spent(state, steps[-1].step.at)
-        self._cooling.set(len(state.cooling))
+        self._cooling.set(len(state.failing.cooling))
         self._common.show(state)
 
     def _counted(self, one: Row, state: State) -> None:
@@ -245,12 +245,12 @@ class Metrics:
         self._fleet.claim_moved(move.claim, move.target, at, state)
 
     def _count_bound(self, uid: str, state: State) -> None:
-        life = state.lives.get(uid)
+        life = state.lifecycle.lives.get(uid)
         if life is None or life.allocation is None:
             return
-        for model in state.wanted_models(life.allocation):
+        for model in state.inventory.wanted_models(life.allocation):
             self._bound[(model.model,)].inc()
-        for result in state.local_results(life.allocation):
+        for result in state.inventory.local_results(life.allocation):
             resource = state.resource_of(result.key) if not result.admin else None
             if resource is not None:
                 self._bound[(resource.model,)].inc()

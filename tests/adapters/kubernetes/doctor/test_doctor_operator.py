@@ -291,7 +291,7 @@ def test_a_request_on_one_node_stops_every_other() -> None:
 
 def measured(service: float, count: int) -> State:
     state = State()
-    state.rates.put("", Rate(service, count))
+    state.fleet.rates.put("", Rate(service, count))
     return state
 
 

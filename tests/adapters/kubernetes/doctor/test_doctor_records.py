@@ -36,7 +36,7 @@ def learned(**seconds: tuple[float, float]) -> State:
     """A state in which schedulers were seen to give up: (last, learned) seconds by scheduler."""
     state = State()
     for name, (last, agreed) in seconds.items():
-        state.timeouts.put(name, Timeout(round(last * SECOND), round(agreed * SECOND)))
+        state.lifecycle.timeouts.put(name, Timeout(round(last * SECOND), round(agreed * SECOND)))
     return state
 
 
@@ -85,7 +85,7 @@ def test_one_wait_that_ended_early_is_only_noted() -> None:
 @pytest.mark.parametrize(("service", "count", "expected"), [(4.0, 9, "ok"), (900.0, 9, "warning"), (900.0, 4, None)])
 def test_the_pace_of_the_fabric(service: float, count: int, expected: Level | None) -> None:
     state = State()
-    state.rates.put("", Rate(service, count))
+    state.fleet.rates.put("", Rate(service, count))
     rest = levels(configuration.timeouts(Policy(), state))[1:]
     assert rest == ([expected] if expected else [])
 

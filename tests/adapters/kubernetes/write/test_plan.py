@@ -151,7 +151,7 @@ def test_a_hand_over_tells_every_claim_of_the_group_with_its_allocation() -> Non
     task = desk.of(TellClaims)
     work = task.work
     assert isinstance(work, TellClaims)
-    claims = [world.state.claims.rows[world.uid(name)] for name in ("a", "b")]
+    claims = [world.state.demand.claims.rows[world.uid(name)] for name in ("a", "b")]
     assert [(one.ref.name, one.ref.uid, one.allocation) for one in work.claims] == [
         (claim.name, claim.uid, claim.allocation) for claim in claims
     ]
@@ -184,7 +184,7 @@ def test_steering_clears_what_was_signalled() -> None:
     pod = world.get(Pod, "train")
     assert (work.pod.name, work.pod.namespace, work.pod.uid, work.node) == ("train", "default", pod.uid, "node0")
     (one,) = work.claims
-    claim = world.state.claims.rows[world.uid("train")]
+    claim = world.state.demand.claims.rows[world.uid("train")]
     assert one.allocation == claim.allocation and {(*key, RESCHEDULE) for key in one.devices} == claim.true_conditions
     assert (task.target, task.objects) == (pod.uid, (f"pods/{pod.uid}", f"resourceclaims/{claim.uid}"))
 
@@ -231,8 +231,8 @@ def test_a_failure_of_an_attempt_that_is_over_tells_nobody() -> None:
     (task,) = plan(replace(told, attempt=told.attempt + 1), "id", 1, world.state)
     assert isinstance(task.work, Overtaken)
     world.node("node1")
-    life = world.state.lives.rows[world.uid("train")]
-    world.state.lives.put(world.uid("train"), replace(life, node="node1"))
+    life = world.state.lifecycle.lives.rows[world.uid("train")]
+    world.state.lifecycle.lives.put(world.uid("train"), replace(life, node="node1"))
     (task,) = plan(told, "id", 1, world.state)
     assert isinstance(task.work, Overtaken)
 
@@ -478,7 +478,7 @@ def test_a_hold_that_is_being_given_up_is_not_made(over: str) -> None:
     world.change_policy(mode="attach")
     if over == "gone":
         world.carry_out(e.HoldEnded)
-        assert "res0" not in world.state.holds
+        assert "res0" not in world.state.give_back.holds
     (task,) = plan(held, "id", 1, world.state)
     assert isinstance(task.work, Overtaken) and task.objects == OF_DEVICE
 
@@ -543,8 +543,8 @@ def test_a_life_is_told_once_at_each_step_where_its_user_looks() -> None:
     ]
     world.carry_out()
     world.clear("train")
-    (resource,) = world.state.resources.rows.values()
-    (device,) = (key[2] for key in world.state.keys_of[resource.uuid])
+    (resource,) = world.state.fleet.resources.rows.values()
+    (device,) = (key[2] for key in world.state.inventory.keys_of[resource.uuid])
     world.allocate_local("train", "node0", device)
     world.bind("train")
     assert desk.told() == []
@@ -613,7 +613,9 @@ def made_in_a_life(**policy: Any) -> list[str]:
         world.operate,
         lambda: world.unreserve("train"),
         lambda: world.pod("train", waiting="SchedulerError", nominated=""),
-        lambda: world.allocate_local("train", "node0", "gpu-" + next(iter(world.state.resources.rows.values())).uuid),
+        lambda: world.allocate_local(
+            "train", "node0", "gpu-" + next(iter(world.state.fleet.resources.rows.values())).uuid
+        ),
         lambda: world.bind("train"),
         lambda: world.finish("train"),
         lambda: world.tick(610),

@@ -35,8 +35,8 @@ def test_at_each_instant_it_waits_or_is_in_use_as_the_picture_says(name: str) ->
             if event is not None:
                 apply(state, event, moment.at)
                 state.dirty.clear()
-        for uid, life in state.lives.rows.items():
-            if uid in state.claims:
+        for uid, life in state.lifecycle.lives.rows.items():
+            if uid in state.demand.claims:
                 one = history.claims[uid]
                 assert one.state == life.state
                 assert (one.stage == BOUND) == (life.state == IN_USE), one.name
@@ -108,7 +108,7 @@ def new_states() -> Callable[[State], bool]:
     seen: set[str] = set()
 
     def new(state: State) -> bool:
-        states = {life.state for uid, life in state.lives.rows.items() if uid in state.claims}
+        states = {life.state for uid, life in state.lifecycle.lives.rows.items() if uid in state.demand.claims}
         found = not states <= seen
         seen.update(states)
         return found
@@ -145,7 +145,9 @@ def first_lines(name: str, claim_state: str) -> str:
     """What is said of the claim that is in the state when the log begins."""
 
     def there(state: State) -> bool:
-        return any(life.state == claim_state for uid, life in state.lives.rows.items() if uid in state.claims)
+        return any(
+            life.state == claim_state for uid, life in state.lifecycle.lives.rows.items() if uid in state.demand.claims
+        )
 
     history = History().read(next(beginning_later(name, there)))
     (one,) = [one for one in history.claims.values() if one.early and one.attempts]

@@ -36,14 +36,14 @@ def by_states(name: str) -> Counter[tuple[str, str, str]]:
 
 
 def standing(state: State) -> Iterator[tuple[str, str, list[str]]]:
-    for uid, life in state.devices.rows.items():
-        resource = state.resources.get(uid)
+    for uid, life in state.lifecycle.devices.rows.items():
+        resource = state.fleet.resources.get(uid)
         doing = SPENT[life.state]
         if resource is not None and resource.error and doing != USED:
             doing = "error"
         keys = {life.key} if life.key is not None else set()
         keys |= state.names_of(resource) if resource is not None else set()
-        claims = sorted({claim for key in keys for claim in state.holders[key]})
+        claims = sorted({claim for key in keys for claim in state.demand.holders[key]})
         yield uid, doing, claims if doing == USED else []
 
 
@@ -84,8 +84,8 @@ def test_a_device_is_of_the_fabric_that_its_node_is_in(name: str) -> None:
             if event is not None:
                 apply(state, event, moment.at)
                 state.dirty.clear()
-        for uid, resource in state.resources.rows.items():
-            fabric = state.fabric_of.get(resource.node)
+        for uid, resource in state.fleet.resources.rows.items():
+            fabric = state.failing.fabric_of.get(resource.node)
             assert fabric is None or history.devices[uid].fabric == fabric
     assert all(one.fabric for one in history.devices.values())
 
@@ -97,15 +97,15 @@ def test_a_picture_counts_the_same_time_and_keeps_it_in_a_checkpoint(name: str) 
     for moment in told(name):
         state = begins_anew(state, moment, first=not history.first)
         if not history.first:
-            spent.update({key: row.until(moment.at) for key, row in state.spending.rows.items()})
+            spent.update({key: row.until(moment.at) for key, row in state.lifecycle.spending.rows.items()})
         history.take(moment)
         for event in (moment.fact, *moment.caused):
             if event is not None:
                 apply(state, event, moment.at)
                 state.dirty.clear()
-        state = load(dump(state)) if len(state.devices) % 3 == 2 else state
+        state = load(dump(state)) if len(state.lifecycle.devices) % 3 == 2 else state
     for device in history.devices.values():
         spent.update({(doing, device.model): micros for doing, micros in device.spent(history.now).items()})
-    counted = Counter({key: row.until(state.now) for key, row in state.spending.rows.items()})
+    counted = Counter({key: row.until(state.now) for key, row in state.lifecycle.spending.rows.items()})
     assert +counted == +spent
     assert counted or not history.devices
