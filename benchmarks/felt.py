@@ -57,7 +57,7 @@ class Writer:
     def checkpoint(self) -> None:
         self.flush()
         fact = Checkpoint(PROJECTION, dump(self.engine.state))
-        self._put(Group(self._ordinal, (new_event(fact, self.engine.state.now, None),)))
+        self._put(Group(self._ordinal, (new_event(fact, self.engine.state.process.now, None),)))
         self.flush()
 
     def fill(self, events: int) -> None:
@@ -68,7 +68,7 @@ class Writer:
             self.flush()
 
     def flush(self) -> None:
-        self._log.append(self._waiting, epoch=self._epoch, recorded_at=self.engine.state.now)
+        self._log.append(self._waiting, epoch=self._epoch, recorded_at=self.engine.state.process.now)
         self._waiting, self._events = [], 0
 
     def _run(self, facts: Iterator[Fact]) -> None:
@@ -105,7 +105,7 @@ def _start(database: Database) -> None:
     log = database.log(LOG)
     head = log.head()
     engine = Engine(fold_log(log.read_lean(after=head.checkpoint - 1), SCALER))
-    now = engine.state.now
+    now = engine.state.process.now
     engine.feed(Started("benchmark", "", PROJECTION, log.take_epoch(now), "attach"), now)
     engine.feed(Synced(), now)
     assert len(engine.state.lifecycle.lives) >= CLAIMS

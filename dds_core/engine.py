@@ -59,7 +59,7 @@ def new_event(event: Event, at: int, cause: int | None) -> NewEvent:
 def checkpoint(component: Component[P], state: P, at: int, code: str) -> Step:
     """The step whose fact holds the whole state, so that a later start needs no event before it. `code`: the writer's version."""
     picture = Checkpoint(component.projection, component.dump(state), code, component.fingerprint)
-    return Step(max(at, state.now), picture, [])
+    return Step(max(at, state.process.now), picture, [])
 
 
 class EngineOf(Generic[P]):
@@ -77,7 +77,7 @@ class EngineOf(Generic[P]):
         An error in a rule becomes an `Alerted` about the object it was deciding for. If this method raises (a policy that is not
         valid, an illegal transition from outside), the caller must not log the fact and must rebuild the state from the log.
         """
-        at = max(at, self.state.now)
+        at = max(at, self.state.process.now)
         self.component.apply(self.state, fact, at)
         work = self.component.decide(self.state, at, keep=True)
         self.deadline_queue.refresh(work.touched)
@@ -87,7 +87,7 @@ class EngineOf(Generic[P]):
         """The earliest deadline that is due at `until` or before, to be fed at its instant `due`; None if there is none. As in
         `feed`, an instant before the last fact's counts as the last fact's: then a clock that steps back skips no deadline."""
         first = self.deadline_queue.next()
-        if first is None or first.due > max(until, self.state.now):
+        if first is None or first.due > max(until, self.state.process.now):
             return None
         return DeadlinePassed(kind=first.kind, of=first.of, due=first.due)
 

@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "f3288bc9110d9845744e9009dddaefcb59e543e91d217a67efa9ec44caa109f9"
+FINGERPRINT = "5a366b415771692ee6ce3a6efdf2d3e1bac8764983493b32311e55234cafedbc"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "9b43722d29f4e7a7310933856f1c98c730deddc3388e338cb441078dc42cb731"
+PUBLISHER_FINGERPRINT = "00e067504c5874fd48ce25f0250dc575d8784c6750f0ca09a0a6782cea4264b4"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "ff91b7d8aaa255fff492840a879f590d3eed0885086ff6ab38721d3e180a1146"
+AUTOSCALER_FINGERPRINT = "b680c2d0972a5551104742036b5f311d970badb65180f116dfbdebb7def35101"
 """That of the autoscaler."""

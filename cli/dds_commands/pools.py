@@ -45,7 +45,7 @@ def pools(
         state: PoolState = source.state(*end(source.span, at, until))
     rows = chosen_pools(state, node)
     if form == "table":
-        show_table(POOLS, rows, state.now, "no pools")
+        show_table(POOLS, rows, state.process.now, "no pools")
     else:
         show_data(map(readable, rows), form)
 
@@ -105,7 +105,7 @@ def pool_rows(state: PoolState, fabrics: set[str] | None = None) -> list[Row]:
 def _shown(state: PoolState) -> dict[PoolKey, int]:
     """Number of devices by pool as decided in mode observe, where decisions are not carried out."""
     found = {}
-    for (kind, subject), data in state.last_emitted.rows.items():
+    for (kind, subject), data in state.notes.last_emitted.rows.items():
         driver, _, pool = subject.removeprefix("pool/").partition("/")
         if kind == "pool" and not state.live:
             found[driver, pool] = sum(len(one.devices) for one in _published.decode(data).slices)

@@ -53,7 +53,7 @@ def with_checkpoint(steps: Iterable[Step]) -> Iterator[Group]:
             apply(state, event, step.at)
         state.dirty.clear()
         yield step.group(ordinal - 1)
-    yield checkpoint(SCALER, state, state.now, __version__).group(ordinal)
+    yield checkpoint(SCALER, state, state.process.now, __version__).group(ordinal)
 
 
 def sealed(name: str, cluster: str, groups: Iterable[Group], recorded_at: int, salts: SaltSource) -> Iterator[Envelope]:

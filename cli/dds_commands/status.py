@@ -142,7 +142,7 @@ _KEPT = {
 def pools_status(head: Head, state: PoolState) -> dict[str, Any]:
     """A publisher's status as plain data, from its state and its log's head. Pools that differ from their decision come first."""
     rows = sorted(pool_rows(state), key=lambda row: row["as_decided"] is not False)
-    alerts = [one for one in alerts_of(state.last_emitted.rows) if not _is_over(state, one)]
+    alerts = [one for one in alerts_of(state.notes.last_emitted.rows) if not _is_over(state, one)]
     return {
         **part_data(head, state, state.config),
         "models": [model.model for model in state.models],
@@ -228,7 +228,7 @@ def groups_status(head: Head, state: Fleet) -> dict[str, Any]:
         "groups": group_rows(state),
         "servers_under_way": order_rows(state),
         "pods_waiting": pods_waiting(state),
-        **trouble_data(state, alerts_of(state.last_emitted.rows), lambda uid: _name(state, uid, *_FLEET)),
+        **trouble_data(state, alerts_of(state.notes.last_emitted.rows), lambda uid: _name(state, uid, *_FLEET)),
     }
 
 

@@ -28,14 +28,14 @@ def status_data(head: Head, state: State, most: int) -> dict[str, Any]:
     """The whole status. Of the waiting claims it has the number and the `most` longest waits."""
     waiting = waiting_rows(state)
     return {
-        **log_data(head, state.now),
+        **log_data(head, state.process.now),
         "mode": {"effective": state.mode, "policy": state.policy.mode, "config": state.settings.config.mode or None},
         "hand_over": state.policy.hand_over,
         "config_seen": bool(state.settings.config.uid),
         "models": [model.model for model in state.settings.config.models],
-        "synced": state.synced,
-        "synced_at": state.synced_at,
-        "stale": sorted(state.stale),
+        "synced": state.process.synced,
+        "synced_at": state.process.synced_at,
+        "stale": sorted(state.process.stale),
         "claims": _counted(CLAIM_STATES, [row["state"] for row in claim_rows(state)]),
         "waiting_count": len(waiting),
         "waiting": [row._asdict() for row in waiting[:most]],
@@ -46,7 +46,7 @@ def status_data(head: Head, state: State, most: int) -> dict[str, Any]:
         "devices": _devices(state),
         "fences": _fences(state),
         "cool_downs": _cool_downs(state),
-        **trouble_data(state, alerts_of(state.last_emitted.rows), partial(name_of, state)),
+        **trouble_data(state, alerts_of(state.notes.last_emitted.rows), partial(name_of, state)),
     }
 
 
@@ -67,7 +67,7 @@ def log_data(head: Head, at: int) -> dict[str, Any]:
 def part_data(head: Head, state: Any, config: Any) -> dict[str, Any]:
     """The part that publisher and autoscaler have in common; `config` is the ConfigMap, None if it is missing."""
     return {
-        **log_data(head, state.now),
+        **log_data(head, state.process.now),
         "mode": {
             "effective": state.mode,
             "policy": state.policy.mode,
@@ -75,15 +75,15 @@ def part_data(head: Head, state: Any, config: Any) -> dict[str, Any]:
         },
         "config_seen": config is not None,
         "models": [model.model for model in config.models] if config is not None else [],
-        "synced": state.synced,
-        "synced_at": state.synced_at,
-        "stale": sorted(state.stale),
+        "synced": state.process.synced,
+        "synced_at": state.process.synced_at,
+        "stale": sorted(state.process.stale),
     }
 
 
 def trouble_data(state: Any, alerts: Iterable[Alerted], name: Callable[[str], str]) -> dict[str, Any]:
     """Refused writes, alerts and rejected fields; `name` gives the name for a uid or target."""
-    refused = sorted(state.refusals.rows.items(), key=lambda item: (item[1].until, item[0]))
+    refused = sorted(state.notes.refusals.rows.items(), key=lambda item: (item[1].until, item[0]))
     return {
         "refused": [
             {"action": action, "of": name(target), "count": row.count, "again_at": row.until}
@@ -91,7 +91,8 @@ def trouble_data(state: Any, alerts: Iterable[Alerted], name: Callable[[str], st
         ],
         "alerts": [{"of": name(one.of), "reason": one.reason, "text": one.text} for one in alerts],
         "rejected": [
-            {"of": name(uid), "field": field, "reason": reason} for uid, field, reason in sorted(state.rejections.rows)
+            {"of": name(uid), "field": field, "reason": reason}
+            for uid, field, reason in sorted(state.notes.rejections.rows)
         ],
     }
 

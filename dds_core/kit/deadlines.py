@@ -71,11 +71,13 @@ class Deadline(NamedTuple):
 
 def of_fleet(state: StateBase[Any]) -> Iterator[Deadline]:
     if state.policy.scan_interval_seconds:
-        yield Deadline(state.level_at + state.policy.scan_interval_seconds * MICROSECONDS, DeadlineKind.LEVEL, "fleet")
+        yield Deadline(
+            state.process.level_at + state.policy.scan_interval_seconds * MICROSECONDS, DeadlineKind.LEVEL, "fleet"
+        )
 
 
 def retries(state: StateBase[Any]) -> Iterator[Deadline]:
-    for refused, refusal in state.refusals.rows.items():
+    for refused, refusal in state.notes.refusals.rows.items():
         yield Deadline(refusal.until, DeadlineKind.RETRY, "/".join(refused))
 
 
@@ -99,7 +101,7 @@ class DeadlineQueue(ABC, Generic[P]):
     def deadlines(cls, state: P) -> set[Deadline]:
         """All deadlines of the state that have not passed yet."""
         found = {*of_fleet(state), *retries(state), *cls.found(state)}
-        return {one for one in found if state.fired_deadlines.get((one.kind, one.of)) != one.due}
+        return {one for one in found if state.notes.fired_deadlines.get((one.kind, one.of)) != one.due}
 
     def rebuild(self) -> None:
         self._heap = list(self.deadlines(self._state))
@@ -114,7 +116,7 @@ class DeadlineQueue(ABC, Generic[P]):
         self.look(touched)
         state = self._state
         self._replace(((DeadlineKind.LEVEL, "fleet"),), of_fleet(state))
-        if state.refusals or self._retries:
+        if state.notes.refusals or self._retries:
             now = list(retries(state))
             self._replace(self._retries, now)
             self._retries = {(one.kind, one.of) for one in now}
@@ -126,7 +128,7 @@ class DeadlineQueue(ABC, Generic[P]):
         for one in now:
             name = (one.kind, one.of)
             left.discard(name)
-            if self._state.fired_deadlines.get(name) == one.due:
+            if self._state.notes.fired_deadlines.get(name) == one.due:
                 due.pop(name, None)
             elif due.get(name) != one.due:
                 due[name] = one.due
@@ -140,7 +142,7 @@ class DeadlineQueue(ABC, Generic[P]):
 
     def next(self) -> Deadline | None:
         """The earliest pending deadline; None if there is none, before the state is synced, and while a watch is stale."""
-        if not self._state.synced or self._state.stale:
+        if not self._state.process.synced or self._state.process.stale:
             return None
         heap = self._heap
         while heap and not self.has(heap[0]):

@@ -164,14 +164,37 @@ class Room:
                 state.observe(kinds[name], table)
 
 
-class StateBase(Room, Generic[Kind]):
-    """What every component has. `tables`: all tables of the state, its rooms' too, by name. `labelled`: by (node, label) the
-    value that dds decided and has not observed yet. `left_labels`: by node the labels of dds under an earlier label-prefix.
-    `refusals`: failed writes, by decision. `last_emitted`: what was shown already (decisions in mode observe, and alerts).
-    `fired_deadlines`: by (kind, of) the `due` of deadlines that have passed, and other instants to remember. `reissue`: decisions
-    to make again after a restart. `rejections`: rejected fields that are facts already. `Kind` is the union of the observed
-    object kinds. `dirty` is what the fold of the current group touched, in a class of the component (with `everything`, `add`,
-    `take`, `clear`; true when not empty)."""
+class Process(Room):
+    """What is known of time and of the process that decides. `now`: of the last event. `synced`: whether all was listed since
+    the start, last at `synced_at`; `level_at`: when the rules last looked at everything; `stale`: what is not watched now;
+    `restarted`: whether an earlier process has left its intents. Instants are microseconds."""
+
+    scalars = {
+        "now": int,
+        "synced": bool,
+        "synced_at": int,
+        "level_at": int,
+        "epoch": int,
+        "restarted": bool,
+    }
+
+    def __init__(self, state: StateBase[Any]) -> None:
+        super().__init__(state)
+        self.now = 0
+        self.synced = False
+        self.synced_at = 0
+        self.level_at = 0
+        self.stale: set[str] = set()
+        self.epoch = 0
+        self.restarted = False
+
+
+class Notes(Room):
+    """What a component notes down of what it wrote, told and waits for. `labelled`: by (node, label) the value that dds decided
+    and has not observed yet. `left_labels`: by node the labels of dds under an earlier label-prefix. `refusals`: failed writes,
+    by decision. `last_emitted`: what was shown already (decisions in mode observe, and alerts). `fired_deadlines`: by (kind, of)
+    the `due` of deadlines that have passed, and other instants to remember. `reissue`: decisions to make again after a restart.
+    `rejections`: rejected fields that are facts already."""
 
     labelled: Table[tuple[str, str], str]
     left_labels: Table[str, tuple[str, ...]]
@@ -181,14 +204,37 @@ class StateBase(Room, Generic[Kind]):
     reissue: Table[Key, bool]
     rejections: Table[tuple[str, str, str], bool]
 
-    scalars: ClassVar[dict[str, Any]] = {
-        "now": int,
-        "synced": bool,
-        "synced_at": int,
-        "level_at": int,
-        "epoch": int,
-        "restarted": bool,
-    }
+    def __init__(self, state: StateBase[Any]) -> None:
+        super().__init__(state)
+        self.alerts_of: Index[str, Key] = Index()
+        self.rejections_of: Index[str, tuple[str, str, str]] = Index()
+        self.last_emitted.watch(self._emitted_changed)
+        self.rejections.watch(self._rejection_changed)
+
+    def clear_alert(self, of: str, reason: str) -> None:
+        """Forget the alert, so that a person is alerted again when the condition returns."""
+        self.last_emitted.drop((Alerted.__name__, f"{of}:{reason}"))
+
+    def is_alerted(self, of: str, reason: str) -> bool:
+        """Whether a person was alerted, and the alert was not cleared since."""
+        return (Alerted.__name__, f"{of}:{reason}") in self.last_emitted
+
+    def _emitted_changed(self, key: Key, old: bytes | None, new: bytes | None) -> None:
+        if key[0] == Alerted.__name__:
+            of = key[1].rpartition(":")[0]
+            (self.alerts_of.add if new is not None else self.alerts_of.discard)(of, key)
+
+    def _rejection_changed(self, key: tuple[str, str, str], old: bool | None, new: bool | None) -> None:
+        (self.rejections_of.add if new is not None else self.rejections_of.discard)(key[0], key)
+
+
+class StateBase(Room, Generic[Kind]):
+    """What every component has. `tables`: all tables of the state, its rooms' too, by name; `named`: the uids of observed objects
+    by kind (one of `Kind`, their union), namespace and name. `dirty` is what the fold of the current group touched, in a class of
+    the component (with `everything`, `add`, `take`, `clear`; true when not empty)."""
+
+    process: Process
+    notes: Notes
 
     dirty: Any
     policy: Any
@@ -208,18 +254,9 @@ class StateBase(Room, Generic[Kind]):
         self.tables: dict[str, Table[Any, Any]] = {}
         self.named: dict[tuple[type[Kind], str, str], str] = {}
         self._observed: dict[type[Kind], Table[str, Any]] = {}
+        self.process = Process(self)
+        self.notes = Notes(self)
         super().__init__(self)
-        self.now = 0
-        self.synced = False
-        self.synced_at = 0
-        self.level_at = 0
-        self.stale: set[str] = set()
-        self.epoch = 0
-        self.restarted = False
-        self.alerts_of: Index[str, Key] = Index()
-        self.rejections_of: Index[str, tuple[str, str, str]] = Index()
-        self.last_emitted.watch(self._emitted_changed)
-        self.rejections.watch(self._rejection_changed)
 
     def observe(self, kind: type[Kind], table: Table[str, Any]) -> None:
         """Register the table of a kind of observed objects, and index these by name."""
@@ -239,14 +276,6 @@ class StateBase(Room, Generic[Kind]):
 
         return changed
 
-    def _emitted_changed(self, key: Key, old: bytes | None, new: bytes | None) -> None:
-        if key[0] == Alerted.__name__:
-            of = key[1].rpartition(":")[0]
-            (self.alerts_of.add if new is not None else self.alerts_of.discard)(of, key)
-
-    def _rejection_changed(self, key: tuple[str, str, str], old: bool | None, new: bool | None) -> None:
-        (self.rejections_of.add if new is not None else self.rejections_of.discard)(key[0], key)
-
     def rebuild(self) -> None:
         """After a load: recompute what is derived from several rows at once."""
 
@@ -263,19 +292,11 @@ class StateBase(Room, Generic[Kind]):
 
     def is_rejected(self, uid: str, field: str, reason: str) -> bool:
         """Whether this rejection is already a fact."""
-        return (uid, field, reason) in self.rejections
+        return (uid, field, reason) in self.notes.rejections
 
     def has_rejections(self, uid: str) -> bool:
         """Whether anything of the object was rejected. Of an object that was rejected as a whole nothing else is known."""
-        return bool(self.rejections_of[uid])
-
-    def clear_alert(self, of: str, reason: str) -> None:
-        """Forget the alert, so that a person is alerted again when the condition returns."""
-        self.last_emitted.drop((Alerted.__name__, f"{of}:{reason}"))
-
-    def is_alerted(self, of: str, reason: str) -> bool:
-        """Whether a person was alerted, and the alert was not cleared since."""
-        return (Alerted.__name__, f"{of}:{reason}") in self.last_emitted
+        return bool(self.notes.rejections_of[uid])
 
     @contextmanager
     def trial(self) -> Iterator[None]:
@@ -299,9 +320,9 @@ def tables_of(room: Any) -> dict[str, tuple[Any, Any]]:
 
 
 def rooms_of(state: Any) -> dict[str, Any]:
-    """The rooms of a state class by name; the state itself, as far as it is one, is ""."""
+    """The rooms of a state class by name; the state itself, as far as it is one, comes last, as ""."""
     hints = get_type_hints(state).items()
-    return {"": state} | {name: hint for name, hint in hints if isinstance(hint, type) and issubclass(hint, Room)}
+    return {name: hint for name, hint in hints if isinstance(hint, type) and issubclass(hint, Room)} | {"": state}
 
 
 class Scalar(NamedTuple):
@@ -374,10 +395,11 @@ class Form(Generic[S]):
             fields[name] = {key: rows[key] for key in sorted(rows)}
         for name in self._by_pair:
             fields[name] = tuple(sorted(state.tables[name].rows.items(), key=lambda pair: pair[0]))
-        fields["shown"] = tuple((key, state.last_emitted.rows[key].decode()) for key in sorted(state.last_emitted))
+        shown = state.notes.last_emitted.rows
+        fields["shown"] = tuple((key, shown[key].decode()) for key in sorted(shown))
         fields["policy"] = state.policy.model_dump(mode="json")
-        fields["stale"] = tuple(sorted(state.stale))
-        fields["rejections"] = tuple(sorted(state.rejections))
+        fields["stale"] = tuple(sorted(state.process.stale))
+        fields["rejections"] = tuple(sorted(state.notes.rejections))
         return self._struct(**fields)
 
     def load(self, plain: dict[str, Any]) -> S:
@@ -391,15 +413,15 @@ class Form(Generic[S]):
         state.policy = self._policy(snapshot.policy)
         for name, one in self._scalars.items():
             setattr(one.owner(state), name, getattr(snapshot, name))
-        state.stale = set(snapshot.stale)
+        state.process.stale = set(snapshot.stale)
         for name in (*self._by_text, *self._by_pair):
             rows = getattr(snapshot, name)
             for key, row in rows.items() if isinstance(rows, dict) else rows:
                 state.tables[name].put(key, row)
         for told in snapshot.rejections:
-            state.rejections.put(told, True)
+            state.notes.rejections.put(told, True)
         for key, text in snapshot.shown:
-            state.last_emitted.put(key, text.encode())
+            state.notes.last_emitted.put(key, text.encode())
         state.rebuild()
         state.dirty.clear()
         return state

@@ -28,14 +28,14 @@ def folding(folds: Mapping[type[Event], Fold]) -> Callable[[P, Event, int], P]:
         """Fold `event`, which happened at the instant `at`, into `state`; returns the same state. Facts, decisions and
         transitions alike: loading a log is only this. A decision of mode observe is folded only as "already shown". Raises
         IllegalTransition for a transition that its lifecycle table does not have."""
-        if state.reissue and isinstance(event, e.Fact):
-            state.reissue.drop_where(lambda key: True)
+        if state.notes.reissue and isinstance(event, e.Fact):
+            state.notes.reissue.drop_where(lambda key: True)
         if isinstance(event, e.Decision) and event.mode == "observe":
-            state.last_emitted.put(event.key, e.encode(event))
+            state.notes.last_emitted.put(event.key, e.encode(event))
         else:
             folds[type(event)](state, event, at)
-        if at > state.now:
-            state.now = at
+        if at > state.process.now:
+            state.process.now = at
         return state
 
     return apply
@@ -52,13 +52,13 @@ def config_observed(state: Any, event: Any, at: int) -> None:
     for uid in [uid for uid in configs if uid != event.uid]:
         configs.drop(uid)
         forget_words(state, uid)
-    state.fired_deadlines.drop((CONFIG_MISSING, ""))
-    state.clear_alert(event.uid, CONFIG_MISSING)
+    state.notes.fired_deadlines.drop((CONFIG_MISSING, ""))
+    state.notes.clear_alert(event.uid, CONFIG_MISSING)
 
 
 def config_missing(state: Any, event: e.ConfigMissing, at: int) -> None:
     """Keep the last ConfigMap in force: its devices are in use, and the deletion may be a mistake or precede a new one."""
-    state.fired_deadlines.put((CONFIG_MISSING, ""), at)
+    state.notes.fired_deadlines.put((CONFIG_MISSING, ""), at)
     if event.uid not in state.tables["configs"]:
         forget_rejections(state, event.uid)
 
@@ -69,8 +69,8 @@ def config_missing(state: Any, event: e.ConfigMissing, at: int) -> None:
 def leave_labels(state: State, node: str, labels: Mapping[str, str], ours: Iterable[str], prefix: str) -> None:
     """The label-prefix has become `prefix`: remember the node's labels `ours` under the old prefix, each to be removed once. A
     label that another client sets again afterwards is left alone."""
-    before = state.left_labels.get(node) or ()
-    state.left_labels.put(
+    before = state.notes.left_labels.get(node) or ()
+    state.notes.left_labels.put(
         node, tuple(key for key in dict.fromkeys((*before, *ours)) if not key.startswith(f"{prefix}/"))
     )
     forget_left_labels(state, node, labels)
@@ -78,20 +78,20 @@ def leave_labels(state: State, node: str, labels: Mapping[str, str], ours: Itera
 
 def forget_left_labels(state: State, node: str, labels: Mapping[str, str]) -> None:
     """Forget left labels that the node no longer has, unless a decided write is about to set them."""
-    known = state.left_labels.get(node)
+    known = state.notes.left_labels.get(node)
     if known is None:
         return
-    left = tuple(key for key in known if key in labels or state.labelled.get((node, key)))
+    left = tuple(key for key in known if key in labels or state.notes.labelled.get((node, key)))
     if not left:
-        state.left_labels.drop(node)
+        state.notes.left_labels.drop(node)
     elif left != known:
-        state.left_labels.put(node, left)
+        state.notes.left_labels.put(node, left)
 
 
 def left_labels_refused(state: State, node: str) -> None:
     """Leave the old labels where they are if their removal is refused: the pause after a refusal would hold up today's labels."""
-    if any(state.labelled.get((node, key)) == "" for key in state.left_labels.get(node) or ()):
-        state.left_labels.drop(node)
+    if any(state.notes.labelled.get((node, key)) == "" for key in state.notes.left_labels.get(node) or ()):
+        state.notes.left_labels.drop(node)
 
 
 def nothing(state: State, event: Event, at: int) -> None:
@@ -99,7 +99,7 @@ def nothing(state: State, event: Event, at: int) -> None:
 
 
 def alerted(state: State, event: e.Alerted, at: int) -> None:
-    state.last_emitted.put(event.key, e.encode(event))
+    state.notes.last_emitted.put(event.key, e.encode(event))
 
 
 # -- objects -----------------------------------------------------------------------------------------------------------
@@ -125,19 +125,19 @@ def ending(fold: Fold = gone) -> Fold:
 
 
 def rejected(state: State, event: e.Rejected, at: int) -> None:
-    state.rejections.put((event.uid, event.field, event.reason), True)
+    state.notes.rejections.put((event.uid, event.field, event.reason), True)
 
 
 def forget_rejections(state: State, uid: str) -> None:
-    for key in list(state.rejections_of[uid]):
-        state.rejections.drop(key)
+    for key in list(state.notes.rejections_of[uid]):
+        state.notes.rejections.drop(key)
 
 
 def forget_words(state: State, of: str) -> None:
     """Forget what was reported about an object that is gone: if it comes again, it is reported again."""
     forget_rejections(state, of)
-    for alert in list(state.alerts_of[of]):
-        state.last_emitted.drop(alert)
+    for alert in list(state.notes.alerts_of[of]):
+        state.notes.last_emitted.drop(alert)
 
 
 def gone_with(events: Iterable[type[Event]], kind: str) -> list[str]:
@@ -149,41 +149,41 @@ def gone_with(events: Iterable[type[Event]], kind: str) -> list[str]:
 
 
 def started(state: State, event: e.Started, at: int) -> None:
-    state.epoch = event.epoch
-    state.synced = False
-    state.restarted = True
+    state.process.epoch = event.epoch
+    state.process.synced = False
+    state.process.restarted = True
 
 
 def repaired(state: State, event: e.LogRepaired, at: int) -> None:
     """What the state was before says nothing about now: as after a start, all is listed first."""
-    state.synced = False
-    state.restarted = True
+    state.process.synced = False
+    state.process.restarted = True
 
 
 def synced(state: P, at: int, void_unseen: Callable[[P, int], Iterable[Key]]) -> None:
     """The whole cluster was listed. After a restart, decisions whose outcome the cluster does not show are void, and the level
     pass that follows makes them again. `void_unseen` voids them and returns their keys."""
-    state.synced = True
-    state.stale.clear()
-    state.synced_at = state.synced_at or at
-    state.level_at = at
-    if state.restarted:
-        state.restarted = False
+    state.process.synced = True
+    state.process.stale.clear()
+    state.process.synced_at = state.process.synced_at or at
+    state.process.level_at = at
+    if state.process.restarted:
+        state.process.restarted = False
         for key in sorted(void_unseen(state, at)):
-            state.reissue.put(key, True)
+            state.notes.reissue.put(key, True)
 
 
 def stale(state: State, event: e.Stale, at: int) -> None:
-    state.stale.add(event.resource)
+    state.process.stale.add(event.resource)
 
 
 def write_done(state: State, event: e.WriteDone) -> None:
-    row = state.refusals.get((event.action, event.target))
+    row = state.notes.refusals.get((event.action, event.target))
     if row is not None and row.undone:
-        state.refusals.put((event.action, event.target), replace(row, text=event.rivals or row.text))
+        state.notes.refusals.put((event.action, event.target), replace(row, text=event.rivals or row.text))
         return
-    state.refusals.drop((event.action, event.target))
-    state.fired_deadlines.drop((DeadlineKind.RETRY, f"{event.action}/{event.target}"))
+    state.notes.refusals.drop((event.action, event.target))
+    state.notes.fired_deadlines.drop((DeadlineKind.RETRY, f"{event.action}/{event.target}"))
 
 
 _FIRST_PAUSE: dict[type[e.Outcome], int] = {e.WriteRefused: 30 * MICROSECONDS, e.WriteObsolete: 2 * MICROSECONDS}
@@ -195,20 +195,20 @@ def try_later(state: State, event: e.WriteRefused | e.WriteObsolete, at: int, ce
     if isinstance(event, e.WriteRefused) and event.action == e.NodeLabelled.__name__:
         left_labels_refused(state, event.target)
     key = (event.action, event.target)
-    before = state.refusals.get(key)
+    before = state.notes.refusals.get(key)
     forget_old_refusals(state, at)
     count = before.count + 1 if before is not None and not before.undone else 1
     text = f"{event.code} {event.reason} {event.text}".strip() if isinstance(event, e.WriteRefused) else ""
-    state.refusals.put(key, Refusal(count, at + _pause(type(event), count), *cell, text))
+    state.notes.refusals.put(key, Refusal(count, at + _pause(type(event), count), *cell, text))
 
 
 def undone(state: State, action: str, node: str, at: int) -> None:
     """Another client has undone what was written to a node. The first time it is written again at once, then later each time."""
     forget_old_refusals(state, at)
-    before = state.refusals.get((action, node))
+    before = state.notes.refusals.get((action, node))
     count, text = (before.count + 1, before.text) if before is not None and before.undone else (1, "")
     pause = _pause(e.WriteObsolete, count - 1) if count > 1 else 0
-    state.refusals.put((action, node), Refusal(count, at + pause, node, text=text, undone=True))
+    state.notes.refusals.put((action, node), Refusal(count, at + pause, node, text=text, undone=True))
 
 
 def _pause(outcome: type[e.Outcome], times: int) -> int:
@@ -217,10 +217,10 @@ def _pause(outcome: type[e.Outcome], times: int) -> int:
 
 def forget_old_refusals(state: State, at: int) -> None:
     """Forget writes not tried again for an hour after their pause: they are no longer wanted, their object may be gone."""
-    for key, refusal in list(state.refusals.rows.items()):
+    for key, refusal in list(state.notes.refusals.rows.items()):
         if refusal.until <= at - HOUR:
-            state.refusals.drop(key)
-            state.fired_deadlines.drop((DeadlineKind.RETRY, "/".join(key)))
+            state.notes.refusals.drop(key)
+            state.notes.fired_deadlines.drop((DeadlineKind.RETRY, "/".join(key)))
 
 
 FOLDS: dict[type[Event], Fold] = {
@@ -373,7 +373,7 @@ class Work(Generic[P]):
 
     def _decide(self, run: Callable[[Work[P]], None]) -> None:
         run(self)
-        if self.touched.everything and self.state.synced:
+        if self.touched.everything and self.state.process.synced:
             for broken in self._invariants.everywhere(self.state):
                 self._alert_standing(broken)
 
@@ -398,13 +398,13 @@ class Work(Generic[P]):
         subject."""
         state = self.state
         if decision.mode == "observe":
-            if state.last_emitted.get(decision.key) == e.encode(decision):
+            if state.notes.last_emitted.get(decision.key) == e.encode(decision):
                 return False
         else:
-            if state.reissue and decision.key in state.reissue:
-                state.reissue.drop(decision.key)
+            if state.notes.reissue and decision.key in state.notes.reissue:
+                state.notes.reissue.drop(decision.key)
                 decision = replace(decision, reissued=True)
-            refusal = state.refusals.get((type(decision).__name__, target or decision.subject))
+            refusal = state.notes.refusals.get((type(decision).__name__, target or decision.subject))
             if refusal is not None and self.at < refusal.until and not at_once:
                 return False
         self.emit(decision)
@@ -412,19 +412,19 @@ class Work(Generic[P]):
 
     def has_come(self, due: int) -> bool:
         """Whether an instant has come. Never while a watch is stale: what would forbid the step may not be seen."""
-        return self.at >= due and not self.state.stale
+        return self.at >= due and not self.state.process.stale
 
     def check_config(self, uid: str) -> None:
         """Alert that the ConfigMap was deleted; `uid` is that of the last one."""
-        if uid and (CONFIG_MISSING, "") in self.state.fired_deadlines:
+        if uid and (CONFIG_MISSING, "") in self.state.notes.fired_deadlines:
             text = "the ConfigMap composable-dra-dds was deleted; what it said last stays in force: create it again"
             self.alert(uid, CONFIG_MISSING, text)
 
     def take_off_left_labels(self, node: str) -> None:
         """Remove the node's labels under an earlier prefix: in a write of its own, because it may be refused."""
         state = self.state
-        left = state.left_labels.get(node) or ()
-        changes: dict[str, str | None] = {key: None for key in left if state.labelled.get((node, key)) != ""}
+        left = state.notes.left_labels.get(node) or ()
+        changes: dict[str, str | None] = {key: None for key in left if state.notes.labelled.get((node, key)) != ""}
         if changes:
             reason = "label-prefix is another now"
             self.emit_once(e.NodeLabelled(node=node, labels=changes, mode=state.mode, reason=reason), node)
@@ -432,7 +432,7 @@ class Work(Generic[P]):
     def alert(self, of: str, reason: str, text: str) -> None:
         """Alert a person, once for each object and reason."""
         alert = e.Alerted(of=of, reason=reason, text=text, mode=self.state.mode)
-        if alert.key not in self.state.last_emitted:
+        if alert.key not in self.state.notes.last_emitted:
             self.emit_once(alert)
 
     def isolated(self, rule: str, step: Callable[..., None], of: Of, *rest: Any, subject: str = "") -> None:
@@ -501,5 +501,5 @@ class Work(Generic[P]):
     def _alert_broken(self, of: str, broken: Broken, text: str) -> None:
         """Alert once for each object, and again when it breaks another invariant."""
         alert = e.Alerted(of=of, reason=INVARIANT_BROKEN, text=text, mode=self.state.mode)
-        if broken.name.encode() not in (self.state.last_emitted.get(alert.key) or b""):
+        if broken.name.encode() not in (self.state.notes.last_emitted.get(alert.key) or b""):
             self.emit_once(alert)

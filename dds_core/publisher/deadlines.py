@@ -33,7 +33,7 @@ def _of(state: PoolState, kind: str, of: str) -> Iterator[Deadline]:
     elif kind == DeadlineKind.GONE and (of == _UNKNOWN or of in state.absent) and (due := state.gone_due(of)):
         yield Deadline(due, kind, of)
     elif kind == DeadlineKind.COOLING and (host := state.host(of)) is not None:
-        passed = state.fired_deadlines.get((kind, of)) or 0
+        passed = state.notes.fired_deadlines.get((kind, of)) or 0
         ends = [state.cooling_until(host.labels, model) for model in state.models]
         left = [end for end in ends if passed < end < FOREVER]
         if left:

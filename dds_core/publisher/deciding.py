@@ -16,12 +16,12 @@ def decide(state: PoolState, at: int, *, keep: bool = False) -> Work:
 
 def _run(work: Work) -> None:
     state = work.state
-    if state.dirty.everything and state.synced:
+    if state.dirty.everything and state.process.synced:
         state.touch_everything()
         work.touched.everything = True
     dirty = state.dirty.take()
     work.touched.add(dirty)
-    if state.synced:
+    if state.process.synced:
         work.check_config(state.config.uid if state.config is not None else "")
         for key in sorted(dirty.pools):
             work.isolated("pools.step", pools.step, key, subject=stream_of(key))

@@ -64,7 +64,7 @@ class Indexes(StateBase[Any]):
 
     observed = {PoolConfig: "configs", Host: "hosts", PoolSlice: "slices", Claim: "claims", FabricResource: "resources"}
 
-    scalars = StateBase.scalars | {"capabilities": Capabilities, "listed_at": int}
+    scalars = {"capabilities": Capabilities, "listed_at": int}
 
     policy: PublishPolicy
     dirty: Dirty
@@ -93,9 +93,9 @@ class Indexes(StateBase[Any]):
         self.hosts.watch(self._host_changed)
         self.machines_by_uuid.watch(self._machine_changed)
         self.pools.watch(self._pool_changed)
-        self.labelled.watch(self._labelled_changed)
+        self.notes.labelled.watch(self._labelled_changed)
         self.absent.watch(lambda name, old, new: self.dirty.due.add((DeadlineKind.GONE, name)))
-        self.fired_deadlines.watch(lambda key, old, new: self.dirty.due.add(key))
+        self.notes.fired_deadlines.watch(lambda key, old, new: self.dirty.due.add(key))
 
     def _slice_changed(self, uid: str, old: PoolSlice | None, new: PoolSlice | None) -> None:
         for row, change in ((old, "discard"), (new, "add")):

@@ -247,7 +247,7 @@ class PoolState(Indexes):
 
     def is_back(self, name: str) -> None:
         self.absent.drop(name)
-        self.fired_deadlines.drop((DeadlineKind.GONE, name))
+        self.notes.fired_deadlines.drop((DeadlineKind.GONE, name))
 
     def touch_fabric(self, fabric: str) -> None:
         """Look at every pool of a fabric."""

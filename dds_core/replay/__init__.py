@@ -92,7 +92,7 @@ def re_decide(rows: Iterable[Envelope], policy: BaseModel, component: Component[
     for group in groups(rows, component):
         comparison.recorded(group)
         fact = group.events[0]
-        if isinstance(fact, Checkpoint) and engine.state.now == 0:
+        if isinstance(fact, Checkpoint) and engine.state.process.now == 0:
             engine = EngineOf(component, component.load(fact.picture))
             fact = None
         if isinstance(fact, PolicyChanged) or (

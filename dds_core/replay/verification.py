@@ -109,7 +109,7 @@ class Verification(Generic[P]):
         for group in logged:
             if len(self.report.differences) < self._at_most or isinstance(group.events[0], LogRepaired):
                 self.take(group)
-        if len(self.report.differences) < self._at_most and not self._blind and self._state.synced:
+        if len(self.report.differences) < self._at_most and not self._blind and self._state.process.synced:
             self._break(self.report.last, self._component.invariants.everywhere(self._state))
         return self.report
 
@@ -148,7 +148,7 @@ class Verification(Generic[P]):
             code, by = "", self._fingerprint
         if not spans or (spans[-1].code, spans[-1].fingerprint) != (code, by):
             spans.append(Span(position, position, code, by, by == self._fingerprint))
-            if self._state.synced:  # what is broken already is not this writer's fault
+            if self._state.process.synced:  # what is broken already is not this writer's fault
                 self._broken.update(self._component.invariants.everywhere(self._state))
         return spans[-1]
 
@@ -242,8 +242,10 @@ class Verification(Generic[P]):
             self._differ(row.position, f"{row.type} correlated with itself", f"it correlated with {row.correlation_id}")
         if (row.stream, row.from_state, row.to_state, row.causation_id) != (fact.subject, None, None, None):
             self._differ(row.position, f"{row.type} in stream {fact.subject}", f"it in stream {row.stream}, as a step")
-        if row.occurred_at < self._state.now:
-            self._differ(row.position, f"an instant from {self._state.now} on", f"{row.type} at {row.occurred_at}")
+        if row.occurred_at < self._state.process.now:
+            self._differ(
+                row.position, f"an instant from {self._state.process.now} on", f"{row.type} at {row.occurred_at}"
+            )
         if row.schema_version == SCHEMA_VERSION and row.data != encode(fact):
             self._differ(row.position, f"{row.type} in its canonical form", _told(row))
         if isinstance(fact, PolicyChanged) and fact.digest != fact.digest_of_policy():

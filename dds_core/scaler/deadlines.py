@@ -131,7 +131,7 @@ def of_fleet(state: State) -> Iterator[Deadline]:
     if len(state.give_back.marks) >= policy.detaches_per_hour and state.give_back.marks.rows:
         yield Deadline(min(state.give_back.marks.rows.values()) + HOUR, DeadlineKind.DETACHES, "fleet")
     if policy.prewarm:
-        last = state.fired_deadlines.get((DeadlineKind.PREWARM, "")) or state.synced_at
+        last = state.notes.fired_deadlines.get((DeadlineKind.PREWARM, "")) or state.process.synced_at
         yield Deadline(last + PREWARM_INTERVAL, DeadlineKind.PREWARM, "fleet")
 
 

@@ -42,7 +42,7 @@ def decide(state: State, at: int, *, keep: bool = False) -> Work:
 
 def _run(work: Work) -> None:
     state = work.state
-    if not state.synced:
+    if not state.process.synced:
         work.touched.add(state.dirty.take())
     else:
         work.check_config(state.settings.config.uid)
@@ -113,7 +113,7 @@ def for_node(work: Work, node: str) -> None:
         missing = any(one.missing for one in assignments)
         if missing:
             work.isolated("rules.orders.order", order, node, assignments)
-        if state.refusals:
+        if state.notes.refusals:
             for assignment in assignments:
                 work.isolated("rules.orders.tell_refused", tell_refused, assignment.claim.uid, assignment, node)
         # A pod's claims are handed over together, which needs the steps of all of them above.

@@ -176,7 +176,7 @@ def _guard_to(state: State, key: DeviceKey, trigger: str, begun: Guarded | None 
 def _guard_lifted(state: State, event: GuardLifted, at: int) -> None:
     for key in event.devices:
         _guard_to(state, key, "lifted")
-    state.fired_deadlines.drop((DeadlineKind.GUARD, event.claim))
+    state.notes.fired_deadlines.drop((DeadlineKind.GUARD, event.claim))
 
 
 FOLDS: dict[type[Event], Fold] = {
@@ -230,7 +230,7 @@ def _guard_refused(state: State, claim: str) -> None:
 def _removal_refused(state: State, claim: str) -> None:
     """The removal of the guard is not confirmed: try again, unless the guard has ended by itself or no guard is possible now."""
     for key in sorted(state.hand_over.guarded_for[claim]):
-        over = state.hand_over.guarded.rows[key].until <= state.now or not (
+        over = state.hand_over.guarded.rows[key].until <= state.process.now or not (
             state.settings.guards or state.settings.unanswered
         )
         _guard_to(state, key, "over" if over else "refused")
@@ -299,7 +299,7 @@ def _objections(state: State, pods: list[Pod], claims: list[Claim], node: str, a
         yield _against_scheduler(state, name)
     if not state.settings.guards:
         yield f"devices cannot be guarded: {state.settings.unguarded or 'nothing is known of a guard'}"
-    refused, relisted = state.fired_deadlines.get(UNGUARDED), state.fired_deadlines.get(RELISTED)
+    refused, relisted = state.notes.fired_deadlines.get(UNGUARDED), state.notes.fired_deadlines.get(RELISTED)
     if refused is not None and at < refused + AFTER_REFUSAL:
         yield "a step of an exchange was refused lately"
     if relisted is not None and at < relisted + QUIET:
@@ -336,7 +336,7 @@ def _against_claim(state: State, claim: Claim, pods: list[Pod], node: str) -> st
         return f"{name} is allocated on no single node"
     if claim.deleting or not claim.protected:
         return f"{name} is going" if claim.deleting else f"{name} lacks the finalizer of an allocated claim"
-    if any((step.__name__, claim.uid) in state.refusals for step in (ExchangeBegun, AllocationCleared)):
+    if any((step.__name__, claim.uid) in state.notes.refusals for step in (ExchangeBegun, AllocationCleared)):
         return f"an exchange of {name} came to nothing"
     consumers, its = {one.uid for one in claim.consumers}, state.demand.pods_of(claim)
     waiting = {pod.uid for pod in pods if pod in its}

@@ -190,7 +190,7 @@ def mark_again(work: Work, uid: str) -> None:
     """After a restart: mark a victim whose fence stands and whose mark was not written."""
     state = work.state
     resource, fence = state.fleet.resources.rows[uid], state.give_back.fences.get(uid)
-    if (VictimMarked.__name__, uid) in state.reissue and fence is not None and not resource.marked:
+    if (VictimMarked.__name__, uid) in state.notes.reissue and fence is not None and not resource.marked:
         mark(work, resource, fence.key, "it was marked before the restart")
 
 
@@ -202,7 +202,7 @@ def due(state: State, uid: str) -> Iterator[Deadline]:
     if not fence.wanted:
         yield Deadline(list_due(fence), DeadlineKind.FENCE, uid)
     if not fence.ordered:
-        passed = state.fired_deadlines.get((DeadlineKind.STUCK, uid)) or 0
+        passed = state.notes.fired_deadlines.get((DeadlineKind.STUCK, uid)) or 0
         dues = (fence.since + VICTIM_STUCK, fence.confirmed + VICTIM_STUCK if fence.held and fence.confirmed else 0)
         if stuck := next((due for due in dues if due > passed), None):
             yield Deadline(stuck, DeadlineKind.STUCK, uid)

@@ -97,10 +97,10 @@ def _taken(state: State, event: DeviceHeld, at: int) -> None:
 def _ended(state: State, event: HoldEnded, at: int) -> None:
     row = state.give_back.holds.get(event.resource) or Hold(event.node, event.devices, 0, at, event.reason)
     _to(state, event.resource, "ended", row, since=at)
-    state.fired_deadlines.drop((DeadlineKind.HOLD, event.resource))
+    state.notes.fired_deadlines.drop((DeadlineKind.HOLD, event.resource))
     device = state.lifecycle.devices.get(event.resource)
     if device is not None and device.idle_since and not event.reissued:
-        state.fired_deadlines.put((LET_GO, event.resource), at)
+        state.notes.fired_deadlines.put((LET_GO, event.resource), at)
         rounds = device.rounds + (row.stage != LOST)  # a refused step has its own pauses
         # Where no hold is possible, it leaves without one as soon as it may.
         since = at if are_possible(state, at) else device.idle_since
@@ -125,7 +125,7 @@ def written(state: State, event: WriteDone, at: int) -> None:
     if event.action == HoldBegun.__name__:
         _to(state, event.target, "guarded", since=at)
     elif event.action == DeviceHeld.__name__:
-        state.clear_alert(event.target, HOLD_REFUSED)
+        state.notes.clear_alert(event.target, HOLD_REFUSED)
     elif event.action == HoldEnded.__name__:
         _to(state, event.target, "removed", since=at)
         if not state.demand.claims_holding[event.target]:
@@ -192,13 +192,13 @@ _STEPS = tuple(one.__name__ for one in (HoldBegun, DeviceHeld, HoldEnded, Victim
 def are_possible(state: State, at: int) -> bool:
     """Whether devices can be held. After a denial, for lack of rights or by a policy, none is for some time. After any other
     refusal only this one hold is tried again: a device that is detached without a hold may be taken meanwhile."""
-    refused = state.fired_deadlines.get(UNHELD)
+    refused = state.notes.fired_deadlines.get(UNHELD)
     return bool(state.settings.guards) and (refused is None or at >= refused + AFTER_REFUSAL)
 
 
 def pause_due(state: State, uid: str) -> int:
     """The instant from which a device may be held again: later each time that it was let go since it idles."""
-    let_go, life = state.fired_deadlines.get((LET_GO, uid)), state.lifecycle.devices.get(uid)
+    let_go, life = state.notes.fired_deadlines.get((LET_GO, uid)), state.lifecycle.devices.get(uid)
     rounds = min(life.rounds, _MOST_PAUSES) if life is not None else 0
     return let_go + (_PAUSE << max(0, rounds - 1)) if let_go is not None else 0
 
@@ -206,7 +206,7 @@ def pause_due(state: State, uid: str) -> int:
 def begin(work: Work, resource: FabricResource, faces: Sequence[DeviceKey], reason: str) -> bool:
     """Begin the hold of a device with these names; False while a refused step must wait, or an exchange guards the device."""
     state = work.state
-    refusals = (state.refusals.get((step, resource.uid)) for step in _STEPS)
+    refusals = (state.notes.refusals.get((step, resource.uid)) for step in _STEPS)
     if any(one is not None and work.at < one.until for one in refusals):
         return False
     if resource.uid in state.give_back.holds or any(key in state.hand_over.guarded for key in faces):
@@ -230,7 +230,7 @@ def begin(work: Work, resource: FabricResource, faces: Sequence[DeviceKey], reas
 
 def _refusal(state: State, uid: str) -> str:
     """The API server's words about the hold of a device that it does not take; "" if it took it."""
-    rows = (state.refusals.get((step, uid)) for step in (HoldBegun.__name__, DeviceHeld.__name__))
+    rows = (state.notes.refusals.get((step, uid)) for step in (HoldBegun.__name__, DeviceHeld.__name__))
     return next((row.text for row in rows if row is not None and row.text), "")
 
 

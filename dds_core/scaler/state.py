@@ -43,13 +43,13 @@ class State(Rooms):
         if (
             self.lifecycle.idle_at[node]
             or self.give_back.holds_at[node]
-            or (self.fleet.requests_at[node] and self.now == self.level_at)
+            or (self.fleet.requests_at[node] and self.process.now == self.process.level_at)
         ):
             return True
         fences, erring, late, rows = (
             self.give_back.fences,
             self.health.erring,
-            self.fired_deadlines,
+            self.notes.fired_deadlines,
             self.fleet.resources.rows,
         )
         return any(
@@ -148,9 +148,9 @@ class State(Rooms):
     def is_sick(self, resource: FabricResource) -> bool:
         """Whether the device's error is a verdict: the manager says so, or a failed question was repeated in vain, and other
         devices have none."""
-        if (CONDEMNED, resource.uid) in self.fired_deadlines:
+        if (CONDEMNED, resource.uid) in self.notes.fired_deadlines:
             return True
-        repeated = bool(resource.error) and (DeadlineKind.SICK, resource.uid) in self.fired_deadlines
+        repeated = bool(resource.error) and (DeadlineKind.SICK, resource.uid) in self.notes.fired_deadlines
         return repeated and not self.manager_fails
 
     def may_serve(self, resource: FabricResource) -> bool:
@@ -176,7 +176,7 @@ class State(Rooms):
         """The device is named, or gone."""
         if uuid in self.health.unexplained:
             self.health.unexplained.drop(uuid)
-            self.clear_alert(uuid, DEVICE_UNEXPLAINED)
+            self.notes.clear_alert(uuid, DEVICE_UNEXPLAINED)
 
     @property
     def manager_fails(self) -> bool:
@@ -185,7 +185,7 @@ class State(Rooms):
 
     def is_missed(self, uid: str) -> bool:
         """Whether the node's driver has not listed the attached device for too long."""
-        return uid in self.health.unlisted and (DeadlineKind.UNLISTED, uid) in self.fired_deadlines
+        return uid in self.health.unlisted and (DeadlineKind.UNLISTED, uid) in self.notes.fired_deadlines
 
     def is_useless(self, uid: str) -> bool:
         """Whether by all that is known the device is gone: not listed for long, or the manager cannot find it."""

@@ -135,7 +135,7 @@ def _why_not_ordered(state: State, claim: Claim, node: str, model: Model) -> str
 def _obstacles(state: State, claim: Claim, node: str, model: Model) -> Iterator[str]:
     name = model.model
     place = state.fleet.node(node)
-    if not state.synced or state.stale:
+    if not state.process.synced or state.process.stale:
         yield "the view of the cluster is not complete"
     if place is None:
         yield f"node {node} is not known"
@@ -153,7 +153,7 @@ def _obstacles(state: State, claim: Claim, node: str, model: Model) -> Iterator[
     rival = conflicting_model(state, node, model, claim)
     if rival:
         yield f"{name} may not share {node} with {rival}"
-    refusal = state.refusals.get((AttachOrdered.__name__, _request(state, node, model)))
+    refusal = state.notes.refusals.get((AttachOrdered.__name__, _request(state, node, model)))
     if refusal is not None:
         words = f": {refusal.text}" if refusal.text else ""
         yield f"the order was refused {refusal.count} times, tried again at {rfc3339(refusal.until)}{words}"

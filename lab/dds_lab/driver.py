@@ -319,7 +319,7 @@ class OurProcess(Generic[P]):
         """Load the log, then list and watch. Raises the errors of the log."""
         self.controller.open(self._now())
         self._skew += max(
-            0, self.controller.state.now - self._now()
+            0, self.controller.state.process.now - self._now()
         )  # as the live clock: not before the log's newest fact
         self.alive = True
         known = self.controller.seeds()

@@ -276,7 +276,7 @@ def test_what_is_wrong_is_said() -> None:
     (node, model), order = next(iter(state.fleet.orders.rows.items()))
     claim = next(iter(state.lifecycle.lives.rows))
     resource = next(iter(state.fleet.resources.rows.values()))
-    now = state.now
+    now = state.process.now
     apply(state, CoolDown(node=node, model=model, mode="detach", until=now + 60_000_000, reason="Late"), now)
     apply(state, WriteRefused("1", "AttachOrdered", order.request, 403, "Forbidden"), now)
     apply(state, Alerted(of=claim, reason="Odd", text="look at it", mode="detach"), now)
@@ -299,8 +299,8 @@ def test_what_is_wrong_is_said() -> None:
 def test_a_table_has_so_many_rows(capsys: pytest.CaptureFixture[str]) -> None:
     state = at_first("first_attach", lambda p: bool(p.settings.config.models))
     for number in range(5):
-        apply(state, Rejected("ResourceClaim", f"c{number}", "n", "spec", "is odd"), state.now)
-    show_status(status_data(_head(), state, 2), state.now, 2)
+        apply(state, Rejected("ResourceClaim", f"c{number}", "n", "spec", "is odd"), state.process.now)
+    show_status(status_data(_head(), state, 2), state.process.now, 2)
     said = capsys.readouterr().out
     assert said.count("is odd") == 2 and "… and 3 more" in said
     assert "ConfigMap" not in said
@@ -308,15 +308,15 @@ def test_a_table_has_so_many_rows(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_cluster_without_models_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     state = at_first("first_attach", lambda p: bool(p.settings.config.models))
-    apply(state, ConfigGone(state.settings.config.uid), state.now)
-    show_status(status_data(_head(), state, 20), state.now, 20)
+    apply(state, ConfigGone(state.settings.config.uid), state.process.now)
+    show_status(status_data(_head(), state, 20), state.process.now, 20)
     assert "the ConfigMap of the fabric is not there: no device is known as ours" in capsys.readouterr().out
 
 
 def test_what_keeps_an_order_back_is_said_before_the_mode() -> None:
     state = at_first("burst", lambda p: "Pending" in {life.state for life in p.lifecycle.lives.rows.values()})
     row = waiting_rows(state)[0]
-    apply(state, CoolDown(node=row.node, model=row.models[0], mode="attach", until=0, reason="Late"), state.now)
+    apply(state, CoolDown(node=row.node, model=row.models[0], mode="attach", until=0, reason="Late"), state.process.now)
     node = state.fleet.node(row.node)
     assert node is not None
     cordoned = difference(node, replace(node, unschedulable=True))
@@ -326,7 +326,7 @@ def test_what_keeps_an_order_back_is_said_before_the_mode() -> None:
         (NodeGone(node.uid), f"node {row.node} is not known"),
         (Stale("pods", 90), "the view of the cluster is not complete"),
     ):
-        apply(state, event, state.now)
+        apply(state, event, state.process.now)
         assert waiting(state, row.claim).why == why
 
 

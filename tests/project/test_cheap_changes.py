@@ -173,9 +173,10 @@ for mode in ("observe", "attach"):
     text = render_text(SCALER.telling.timeline(moments(log.read(), SCALER), subject))
     assert ("dds would" if mode == "observe" else "dds decided to") + " polish gpu-0 with silk" in text, text
     state = engine.state
-    assert (polished.key in state.last_emitted, ("Polished", "uid") in state.refusals) == (mode == "observe", mode == "attach")
+    told, refused = polished.key in state.notes.last_emitted, ("Polished", "uid") in state.notes.refusals
+    assert (told, refused) == (mode == "observe", mode == "attach")
     engine.feed(e.FabricResourceGone("uid"), 20)
-    assert polished.key not in state.last_emitted
+    assert polished.key not in state.notes.last_emitted
 print(sys.modules["dds_core"].__file__)
 """
 

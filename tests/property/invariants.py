@@ -71,7 +71,7 @@ def check(engine: Engine, step: Step, before: dict[str, dict[Any, Any]], streams
     _known_streams(step, streams)
     _nothing_folded_in_observe(state, step, before)
     assert not step.broken, step.decisions
-    if state.synced:
+    if state.process.synced:
         assert not [*INVARIANTS.everywhere(state)]
     assert not state.dirty, "something is left to look at"
     assert not [d for d in step.decisions if isinstance(d, e.Alerted) and d.reason in FAULTS], step.decisions

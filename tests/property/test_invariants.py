@@ -50,7 +50,7 @@ def written(mode: str, policy: int, before: list[Move], after: list[Move]) -> No
     log = MemoryLog("test/scaler", cluster="test", recorded_at=START)
     epoch = log.take_epoch(START)
     groups = [step.group(ordinal) for ordinal, step in enumerate(run.steps)]
-    checkpoint = new_event(e.Checkpoint(PROJECTION, dump(run.state), "test", "test"), run.state.now, None)
+    checkpoint = new_event(e.Checkpoint(PROJECTION, dump(run.state), "test", "test"), run.state.process.now, None)
     groups.append(Group(len(groups), (checkpoint,)))
     logged = len(run.steps)
     run.play(after)

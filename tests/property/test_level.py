@@ -290,7 +290,7 @@ def _decided_now(state: State) -> Counter[str]:
     fresh["shown"] = ()
     again = load(fresh)
     again.touch_everything()
-    caused = decide(again, again.now, keep=True).emitted
+    caused = decide(again, again.process.now, keep=True).emitted
     decided = [
         event for event, _ in caused if isinstance(event, e.Decision) and not isinstance(event, e.OperatorNudged)
     ]
@@ -349,7 +349,7 @@ def restarted(run: Run) -> Engine:
 def cut(mode: str, policy: int, before: list[Move], missed: list[Move]) -> None:
     run = Run(mode, policy)
     run.play(before)
-    if not run.state.synced or run.state.stale:
+    if not run.state.process.synced or run.state.process.stale:
         run.feed(e.Synced())
     _nothing_missed(run)
     _something_missed(run, missed)

@@ -94,7 +94,7 @@ _SCALARS = scalars_of(State)
 def _parts(state: State) -> dict[str, Any]:
     parts: dict[str, Any] = {name: dict(table.rows) for name, table in state.tables.items()}
     scalars = {name: getattr(one.owner(state), name) for name, one in _SCALARS.items()}
-    return parts | scalars | {"stale": frozenset(state.stale)}
+    return parts | scalars | {"stale": frozenset(state.process.stale)}
 
 
 def _engine(parts: dict[str, Any], policy: Any) -> Engine:
@@ -102,7 +102,7 @@ def _engine(parts: dict[str, Any], policy: Any) -> Engine:
     state.policy = policy
     for name, one in _SCALARS.items():
         setattr(one.owner(state), name, parts[name])
-    state.stale = set(parts["stale"])
+    state.process.stale = set(parts["stale"])
     for name in ("configs", *ORDER):
         table = state.tables[name]
         for key, row in parts[name].items():

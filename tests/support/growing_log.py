@@ -39,7 +39,7 @@ class Writer:
     def checkpoint(self) -> None:
         state = fold_log(self.log.read_lean(), SCALER)
         fact = Checkpoint(PROJECTION, dump(state))
-        self._append([Step(state.now, fact, []).group(self._ordinal)])
+        self._append([Step(state.process.now, fact, []).group(self._ordinal)])
 
     def _append(self, groups: Sequence[Group]) -> None:
         self.log.append(groups, epoch=self.epoch, recorded_at=now())

@@ -59,13 +59,13 @@ def left_undone(engine: Engine) -> list[Event]:
     """What a pass would emit now and may not. Nothing before the state is synced. While a watch is stale deadlines wait, and what
     is due at this very instant comes with its own deadline. The state stays as it is."""
     state = engine.state
-    if not state.synced or state.stale or engine.due(state.now) is not None:
+    if not state.process.synced or state.process.stale or engine.due(state.process.now) is not None:
         return []
     state.touch_everything()
     with mock.patch.object(
         State, "something_may_go", lambda state, node: True
     ):  # its precondition is to be proven, too
-        left = [event for event, _ in decide(state, state.now).emitted]
+        left = [event for event, _ in decide(state, state.process.now).emitted]
     state.dirty.clear()
     allowed = [one for one in ALLOWED if any(one.is_it(state, event) for event in left)]
     return [

@@ -162,7 +162,7 @@ class PublishRun:
         publisher = self.ours.publisher
         state = publisher.state
         unbelieved = any(healthy(stock) > state.policy.pool_devices for stock in state.stocks.rows.values())
-        return publisher.away or not publisher.synced or bool(state.stale) or unbelieved
+        return publisher.away or not publisher.synced or bool(state.process.stale) or unbelieved
 
     def at_rest(self, seconds: float = REST) -> None:
         """What is published is what there is, and then nothing is written any more."""

@@ -106,7 +106,7 @@ def _said(
     type: Type = "Normal",
     part: str = "",
 ) -> Task:
-    instance = f"dds-autoscaler-epoch-{state.epoch}"
+    instance = f"dds-autoscaler-epoch-{state.process.epoch}"
     work = TellPeople(regarding, reason, action, note, type, at, instance, part=part)
     return Task(work, (f"{EVENTS}/{regarding.uid}/{part}",), at=at)
 

@@ -343,7 +343,7 @@ class Controller(ABC, Generic[P]):
     @property
     def synced(self) -> bool:
         """Whether all resources were listed, so that decisions are made."""
-        return self.state.synced
+        return self.state.process.synced
 
     @property
     def log(self) -> EventLog:
@@ -383,7 +383,7 @@ class Controller(ABC, Generic[P]):
         """The instant of the next turn: the next deadline, or now when inputs or tasks were held back while the log was away.
         None when there is none."""
         if self._tasks or self._arrivals:
-            return self.state.now
+            return self.state.process.now
         first = self._engine.deadline_queue.next()
         return first.due if first is not None else None
 
@@ -399,7 +399,7 @@ class Controller(ABC, Generic[P]):
         if head.position != self.position:  # the former writer has appended meanwhile
             self._use(self._folded())
         # From here on no other process can append. The start is a fact, as every decision depends on who made it and when.
-        first = self.state.epoch == 0
+        first = self.state.process.epoch == 0
         self._feed(
             Started(
                 code=self._code,
@@ -545,18 +545,18 @@ class Controller(ABC, Generic[P]):
             return
         was_stale = resource in self._stale
         self._stale[resource] = max(arrival.since, self._stale.get(resource, 0))
-        if self.state.synced and not was_stale:
+        if self.state.process.synced and not was_stale:
             self.happened(Stale(resource=resource, age=arrival.age), arrival.at)
 
     def check_synced(self, at: int, *, back: bool = False) -> None:
         """Begin to decide if every resource was listed and `ready`, or continue after a stale resource is back (`back`)."""
-        if not self.resources <= self.synced_resources or not (self.state.synced or self.ready):
+        if not self.resources <= self.synced_resources or not (self.state.process.synced or self.ready):
             return
         known = self.capabilities()
         if known is not None and self._seen_capabilities != known:
             self._seen_capabilities = known
             self.happened(known, at)
-        if (back and not self._held) or not (self.state.synced or self._stale):
+        if (back and not self._held) or not (self.state.process.synced or self._stale):
             self._all_is_known(at)
 
     def _all_is_known(self, at: int) -> None:
@@ -579,7 +579,9 @@ class Controller(ABC, Generic[P]):
                 self._feed(deadline, deadline.due)
             except Exception as error:
                 self._leave_out(fault_with(deadline, error), until)
-                self.state.fired_deadlines.put((deadline.kind, deadline.of), deadline.due)  # else it would fire again
+                self.state.notes.fired_deadlines.put(
+                    (deadline.kind, deadline.of), deadline.due
+                )  # else it would fire again
                 self._engine.deadline_queue.rebuild()
 
     def _late(self, deadline: DeadlinePassed) -> Stale | None:

@@ -107,13 +107,13 @@ class Operation(ABC, Generic[P]):
     def on_turn(self, state: P, /) -> None:
         self._turned = time.monotonic()
         self._away = ""
-        if state.synced and not self._synced:
+        if state.process.synced and not self._synced:
             self._say(f"the whole cluster was seen: {self.seen(state)}; mode {state.mode}")
-        elif state.synced and state.mode != self._mode:
+        elif state.process.synced and state.mode != self._mode:
             switch = self.configured_mode(state)
             says = f", the ConfigMap says {switch}" if switch else ""
             self._say(f"mode {state.mode} is in effect now (policy {state.policy.mode}{says})")
-        self._synced, self._mode = state.synced, state.mode
+        self._synced, self._mode = state.process.synced, state.mode
 
     def trouble(self, part: str, error: DdsError) -> None:
         if part == "log":

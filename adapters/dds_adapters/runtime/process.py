@@ -362,7 +362,7 @@ class Process(Generic[P]):
                 self._check()
             else:
                 self.controller = controller
-                ahead = self.clock.not_before(controller.state.now)
+                ahead = self.clock.not_before(controller.state.process.now)
                 if ahead > SECOND:
                     what = (
                         f"the log's newest fact is {ahead / SECOND:.0f} s ahead of the clock; dds continues from there"

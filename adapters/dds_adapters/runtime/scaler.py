@@ -216,7 +216,7 @@ class Scaler(Controller[State]):
             for event in (step.fact, *(event for event, _ in step.caused)):
                 if not writes(event):
                     yield from announce(event, step.at, state)
-        if state.synced:
+        if state.process.synced:
             yield from self._questions.after(step, state)
 
     @property

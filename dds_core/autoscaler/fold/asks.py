@@ -48,7 +48,7 @@ def _forget_served(state: Fleet, server: Server) -> None:
     order = state.orders.get(server.order)
     if order is not None and not order.over and state.node_of(server) is not None:
         state.orders.drop(server.order)
-        state.fired_deadlines.drop(("compose", server.order))
+        state.notes.fired_deadlines.drop(("compose", server.order))
 
 
 def _load_gone(state: Fleet, event: e.ObjectGone, at: int) -> None:
@@ -64,7 +64,7 @@ def _worker_gone(state: Fleet, event: e.ObjectGone, at: int) -> None:
         if worker is not None and row.node == worker.name and uid not in state.servers:
             state.leaving.drop(uid)
     for action in (e.NodeRemoved.__name__, e.NodeOpened.__name__):
-        state.refusals.drop((action, event.uid))
+        state.notes.refusals.drop((action, event.uid))
 
 
 FOLDS: dict[type[Event], Fold] = {

@@ -23,10 +23,10 @@ def _synced(state: Fleet, event: e.Synced, at: int) -> None:
 
 
 def _deadline(state: Fleet, event: e.DeadlinePassed, at: int) -> None:
-    state.fired_deadlines.put((event.kind, event.of), event.due)
+    state.notes.fired_deadlines.put((event.kind, event.of), event.due)
     match event.kind:
         case DeadlineKind.LEVEL:
-            state.level_at = at
+            state.process.level_at = at
             state.dirty.everything = True
         case DeadlineKind.RETRY:
             state.dirty.everything = True

@@ -52,7 +52,7 @@ def _again(
 ) -> None:
     """Write it again if the write failed, or a restart left its outcome open."""
     state = work.state
-    if void or (kind.__name__, order_stream(name)) in state.reissue:
+    if void or (kind.__name__, order_stream(name)) in state.notes.reissue:
         work.emit_once(kind(name, group, state.mode), name)
 
 
@@ -63,7 +63,7 @@ def give_back(work: Work, uid: str) -> None:
     if row is None:
         return
     order = server.order if server is not None else ""
-    unseen = (ServerReturned.__name__, order_stream(order or uid)) in state.reissue
+    unseen = (ServerReturned.__name__, order_stream(order or uid)) in state.notes.reissue
     if server is not None and (row.void or unseen):
         work.emit_once(ServerReturned(order, row.group, state.mode, server=uid, node=row.node), order or uid)
     worker = state.worker(row.node)

@@ -25,7 +25,7 @@ def _policy(state: PoolState, event: e.PolicyChanged, at: int) -> None:
 
 def _capabilities(state: PoolState, event: e.Capabilities, at: int) -> None:
     if event.binding_conditions:
-        state.clear_alert(e.FABRIC, e.DROPPED)
+        state.notes.clear_alert(e.FABRIC, e.DROPPED)
     if event != state.capabilities:
         state.capabilities = event
         state.dirty.everything = True
@@ -37,12 +37,12 @@ def _synced(state: PoolState, event: e.Synced, at: int) -> None:
 
 
 def _deadline(state: PoolState, event: e.DeadlinePassed, at: int) -> None:
-    state.fired_deadlines.put((event.kind, event.of), event.due)
+    state.notes.fired_deadlines.put((event.kind, event.of), event.due)
     match event.kind:
         case DeadlineKind.LEVEL:
-            state.level_at = at
+            state.process.level_at = at
             state.dirty.everything = True
-            state.labelled.drop_where(lambda label: True)  # a label removed at once may never have been observed
+            state.notes.labelled.drop_where(lambda label: True)  # a label removed at once may never have been observed
         case DeadlineKind.GONE:
             _touch_gone(state, event.of)
         case DeadlineKind.COOLING:

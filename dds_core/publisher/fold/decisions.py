@@ -33,10 +33,10 @@ def _published(state: PoolState, event: e.PoolPublished, at: int) -> None:
         new = replace(new, misses=old.misses + again)
     new = replace(new, settled=state.shows(key, new), open=state.unheld(key, new))
     state.pools.put(key, new)
-    state.fired_deadlines.drop((DeadlineKind.READBACK, event.subject))
-    state.clear_alert(event.subject, "PoolOwnedByOther")  # no other publisher's slice is in the way
+    state.notes.fired_deadlines.drop((DeadlineKind.READBACK, event.subject))
+    state.notes.clear_alert(event.subject, "PoolOwnedByOther")  # no other publisher's slice is in the way
     if not new.misses:  # if it begins again, alert again
-        state.clear_alert(event.subject, e.NOT_AS_WRITTEN)
+        state.notes.clear_alert(event.subject, e.NOT_AS_WRITTEN)
 
 
 def _withdrawn(state: PoolState, event: e.PoolWithdrawn, at: int) -> None:
@@ -46,14 +46,14 @@ def _withdrawn(state: PoolState, event: e.PoolWithdrawn, at: int) -> None:
     misses = old.misses + (not old.slices and old.came_about and at - old.since <= RECENT + old.pause)
     new = replace(old, slices=(), digests=(), since=at, done=0, settled=False, void=False, misses=misses)
     state.pools.put(key, new)
-    state.fired_deadlines.drop((DeadlineKind.READBACK, event.subject))
+    state.notes.fired_deadlines.drop((DeadlineKind.READBACK, event.subject))
     if state.shows(key, new):
         state.pools.drop(key)
 
 
 def _labelled(state: PoolState, event: e.NodeLabelled, at: int) -> None:
     for key, value in event.labels.items():
-        state.labelled.put((event.node, key), value or "")
+        state.notes.labelled.put((event.node, key), value or "")
 
 
 def void_unseen(state: PoolState, at: int) -> set[Key]:
@@ -64,8 +64,8 @@ def void_unseen(state: PoolState, at: int) -> set[Key]:
         state.pools.put(key, replace(row, settled=seen, void=not seen, done=0))
         if not seen:
             unseen.add(("pool", stream_of(key)))
-    for node, label in list(state.labelled):
-        state.labelled.drop((node, label))
+    for node, label in list(state.notes.labelled):
+        state.notes.labelled.drop((node, label))
         unseen.add((e.NodeLabelled.__name__, node))
     return unseen
 
@@ -97,7 +97,7 @@ def _write_failed(state: PoolState, event: e.WriteRefused | e.WriteObsolete, at:
         state.dirty.pools.add(pool)
     elif event.action == e.NodeLabelled.__name__:
         for label in list(state.labels_of[event.target]):
-            state.labelled.drop(label)
+            state.notes.labelled.drop(label)
         state.dirty.hosts.add(event.target)
 
 

@@ -61,7 +61,7 @@ def _stock_observed(state: PoolState, event: e.StockObserved, at: int) -> None:
     state.dirty.pools |= pools
     if event.free <= state.policy.pool_devices:  # if it happens again, alert again
         for key in pools:
-            state.clear_alert(stream_of(key), e.BEYOND_BELIEF)
+            state.notes.clear_alert(stream_of(key), e.BEYOND_BELIEF)
 
 
 def _fabric_failed(state: PoolState, event: e.FabricFailed, at: int) -> None:

@@ -43,8 +43,8 @@ def _host_observed(state: PoolState, event: e.ObjectObserved, at: int) -> None:
     if old is not None and old.machine != host.machine:
         _forget_absent(state, old)
     for key in list(state.labels_of[host.name]):
-        if host.labels.get(key[1], "") == state.labelled.rows[key]:
-            state.labelled.drop(key)
+        if host.labels.get(key[1], "") == state.notes.labelled.rows[key]:
+            state.notes.labelled.drop(key)
     forget_left_labels(state, host.name, host.labels)
     state.dirty.hosts.add(host.name)
     state.touch_node(host.name)
@@ -58,10 +58,10 @@ def _host_gone(state: PoolState, event: e.ObjectGone, at: int) -> None:
     state.hosts.drop(event.uid)
     _forget_absent(state, host)
     for key in list(state.labels_of[host.name]):
-        state.labelled.drop(key)
-    state.left_labels.drop(host.name)
-    state.fired_deadlines.drop((DeadlineKind.COOLING, host.name))
-    state.last_emitted.drop((NodeLabelled.__name__, host.name))
+        state.notes.labelled.drop(key)
+    state.notes.left_labels.drop(host.name)
+    state.notes.fired_deadlines.drop((DeadlineKind.COOLING, host.name))
+    state.notes.last_emitted.drop((NodeLabelled.__name__, host.name))
 
 
 def _forget_absent(state: PoolState, host: Host) -> None:
@@ -115,7 +115,7 @@ def _slice_moved(state: PoolState, one: PoolSlice | None) -> None:
     if row is not None and state.shows(key, row):
         _settled(state, key, row)
     if not any(not state.is_ours(found) for found in state.slices_in(key)):
-        state.clear_alert(stream_of(key), "PoolOwnedByOther")
+        state.notes.clear_alert(stream_of(key), "PoolOwnedByOther")
 
 
 def _settled(state: PoolState, key: PoolKey, row: PoolRow) -> None:
@@ -124,7 +124,7 @@ def _settled(state: PoolState, key: PoolKey, row: PoolRow) -> None:
         state.pools.put(key, replace(row, settled=True, void=False))
     else:
         state.pools.drop(key)
-    state.fired_deadlines.drop((DeadlineKind.READBACK, stream_of(key)))
+    state.notes.fired_deadlines.drop((DeadlineKind.READBACK, stream_of(key)))
 
 
 def _claim_observed(state: PoolState, event: e.ObjectObserved, at: int) -> None:

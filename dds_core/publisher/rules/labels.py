@@ -12,7 +12,7 @@ def step(work: Work, name: str) -> None:
     """Decide which labels the node lacks or has too many."""
     state = work.state
     host = state.host(name)
-    if host is None or state.config is None or state.stale or not state.policy.label_nodes:
+    if host is None or state.config is None or state.process.stale or not state.policy.label_nodes:
         return
     machine = state.machine_of(host)
     if machine is None and not _is_gone(work, host):
@@ -34,7 +34,7 @@ def _is_gone(work: Work, host: Host) -> bool:
 
 
 def _current(state: PoolState, host: Host, key: str) -> str:
-    intended = state.labelled.get((host.name, key))
+    intended = state.notes.labelled.get((host.name, key))
     return intended if intended is not None else host.labels.get(key, "")
 
 

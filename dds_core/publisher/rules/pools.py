@@ -39,7 +39,7 @@ class Wanted(NamedTuple):
 def step(work: Work, key: PoolKey) -> None:
     """Publish, change or withdraw the pool, unless that cannot be decided now or it is as it should be."""
     state = work.state
-    if state.stale or state.config is None:
+    if state.process.stale or state.config is None:
         return  # an unseen claim may hold a device
     own = state.own_slices(key)
     if not state.capabilities.binding_conditions:

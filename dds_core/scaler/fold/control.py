@@ -40,7 +40,7 @@ def _capabilities(state: State, event: e.Capabilities, at: int) -> None:
 
 
 def _synced(state: State, event: e.Synced, at: int) -> None:
-    if FIXED not in state.fired_deadlines:
+    if FIXED not in state.notes.fired_deadlines:
         note_fixed(state, at)
     state.lifecycle.counters.drop(UNANSWERED)
     kit.synced(state, at, void_unseen)
@@ -53,14 +53,14 @@ def _claims_listed(state: State, event: e.ClaimsListed, at: int) -> None:
 
 
 def _claims_relisted(state: State, event: e.ClaimsRelisted, at: int) -> None:
-    state.fired_deadlines.put(RELISTED, at)
+    state.notes.fired_deadlines.put(RELISTED, at)
 
 
 def _deadline(state: State, event: e.DeadlinePassed, at: int) -> None:
-    state.fired_deadlines.put((event.kind, event.of), event.due)
+    state.notes.fired_deadlines.put((event.kind, event.of), event.due)
     match event.kind:
         case DeadlineKind.LEVEL:
-            state.level_at = at
+            state.process.level_at = at
             state.dirty.everything = True
         case (
             DeadlineKind.IDLE
@@ -81,7 +81,7 @@ def _deadline(state: State, event: e.DeadlinePassed, at: int) -> None:
             state.dirty.nodes.add(event.of.partition("/")[0])
         case DeadlineKind.RETRY:
             action, _, target = event.of.partition("/")
-            refusal = state.refusals.get((action, target))
+            refusal = state.notes.refusals.get((action, target))
             if refusal is not None and refusal.node:
                 state.dirty.nodes.add(refusal.node)
             elif not state.touch_target(target):

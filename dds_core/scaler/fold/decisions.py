@@ -35,9 +35,9 @@ from dds_core.scaler.state import State
 
 def note_ordered(state: State, node: str, at: int) -> None:
     """From now on a device of the node that no resource names may be one of the operator's."""
-    known = state.fleet.node(node) is not None or not state.synced
-    if node and known and (ORDERED, node) not in state.fired_deadlines:
-        state.fired_deadlines.put((ORDERED, node), at)
+    known = state.fleet.node(node) is not None or not state.process.synced
+    if node and known and (ORDERED, node) not in state.notes.fired_deadlines:
+        state.notes.fired_deadlines.put((ORDERED, node), at)
 
 
 def _attach_ordered(state: State, event: e.AttachOrdered, at: int) -> None:
@@ -52,7 +52,7 @@ def _attach_ordered(state: State, event: e.AttachOrdered, at: int) -> None:
         if life is not None and not (event.reissued and event.model in life.ordered):
             state.lifecycle.lives.put(uid, replace(life, ordered=(*life.ordered, event.model)))
     if event.reason == "prewarm":
-        state.fired_deadlines.put((DeadlineKind.PREWARM, ""), at)
+        state.notes.fired_deadlines.put((DeadlineKind.PREWARM, ""), at)
 
 
 def _detach_ordered(state: State, event: e.DetachOrdered, at: int) -> None:
@@ -222,22 +222,22 @@ def _cool_down(state: State, event: e.CoolDown, at: int) -> None:
 
 def _cool_down_over(state: State, event: e.CoolDownOver, at: int) -> None:
     state.failing.cooling.drop((event.node, event.model))
-    state.fired_deadlines.drop((DeadlineKind.COOLING, f"{event.node}/{event.model}"))
+    state.notes.fired_deadlines.drop((DeadlineKind.COOLING, f"{event.node}/{event.model}"))
 
 
 def _node_labelled(state: State, event: e.NodeLabelled, at: int) -> None:
     for key, value in event.labels.items():
-        state.labelled.put((event.node, key), value or "")
+        state.notes.labelled.put((event.node, key), value or "")
 
 
 def _label_void(state: State, node: str) -> None:
-    state.labelled.drop_where(lambda key: key[0] == node)
+    state.notes.labelled.drop_where(lambda key: key[0] == node)
     state.dirty.nodes.add(node)
 
 
 def _labels_unseen(state: State, unseen: set[Key]) -> None:
-    for key in list(state.labelled):
-        state.labelled.drop(key)
+    for key in list(state.notes.labelled):
+        state.notes.labelled.drop(key)
         unseen.add((e.NodeLabelled.__name__, key[0]))
 
 
@@ -261,8 +261,8 @@ def _mark_void(state: State, resource: str) -> None:
 def _victim_unmarked(state: State, event: e.VictimUnmarked, at: int) -> None:
     fence.unmarked(state, event.resource)
     hold.give_up(state, event.resource)
-    state.fired_deadlines.drop((DeadlineKind.FENCE, event.resource))
-    state.fired_deadlines.drop((DeadlineKind.STUCK, event.resource))
+    state.notes.fired_deadlines.drop((DeadlineKind.FENCE, event.resource))
+    state.notes.fired_deadlines.drop((DeadlineKind.STUCK, event.resource))
     state.give_back.unmarked.put(event.resource, at)
     state.touch_device(event.resource)
 
@@ -314,7 +314,7 @@ VOIDS: dict[str, Callable[[State, str], None]] = {
 
 
 def _write_done(state: State, event: e.WriteDone, at: int) -> None:
-    if (event.action, event.target) in state.refusals:  # its deadline is dropped with it
+    if (event.action, event.target) in state.notes.refusals:  # its deadline is dropped with it
         state.touch_target(event.target)
     kit.write_done(state, event)
     exchange.written(state, event, at)
@@ -327,11 +327,11 @@ def _write_done(state: State, event: e.WriteDone, at: int) -> None:
 
 def _write_failed(state: State, event: e.WriteRefused | e.WriteObsolete, at: int) -> None:
     """The intent is void; what follows from that is decided after a pause."""
-    before = state.refusals.get((event.action, event.target))
+    before = state.notes.refusals.get((event.action, event.target))
     ordered = (cell for cell, order in state.fleet.orders.rows.items() if order.request == event.target)
     kit.try_later(state, event, at, next(ordered, (before.node, before.model) if before is not None else ("", "")))
     if isinstance(event, e.WriteRefused) and event.code in _BLOCKS_ALL_FOR_A_WHILE.get(event.action, ("", ()))[1]:
-        state.fired_deadlines.put(_BLOCKS_ALL_FOR_A_WHILE[event.action][0], at)
+        state.notes.fired_deadlines.put(_BLOCKS_ALL_FOR_A_WHILE[event.action][0], at)
     if isinstance(event, e.WriteRefused) and event.action == e.DevicesGiven.__name__:
         # the claim must not be cleared for it again either
         kit.try_later(state, replace(event, action=e.AllocationCleared.__name__), at)

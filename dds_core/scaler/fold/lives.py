@@ -70,10 +70,10 @@ def _claim_moved(state: State, event: e.ClaimMoved, at: int) -> None:
     if event.trigger == "reserved":
         _must_be_told_again(state, event.claim)
     if event.source == ATTACHING != event.target:
-        state.clear_alert(event.claim, NO_PROGRESS)
+        state.notes.clear_alert(event.claim, NO_PROGRESS)
     if event.source != event.target:
-        state.clear_alert(event.claim, UNDECIDED)
-        state.clear_alert(event.claim, ORDER_REFUSED)
+        state.notes.clear_alert(event.claim, UNDECIDED)
+        state.notes.clear_alert(event.claim, ORDER_REFUSED)
     if event.target == "Released" and claim is None:
         forget_claim(state, event.claim)
 
@@ -81,7 +81,7 @@ def _claim_moved(state: State, event: e.ClaimMoved, at: int) -> None:
 def forget_claim(state: State, uid: str) -> None:
     state.lifecycle.lives.drop(uid)
     for name in _WITH_CLAIM:
-        state.last_emitted.drop((name, uid))
+        state.notes.last_emitted.drop((name, uid))
     for kind in (
         DeadlineKind.BUDGET,
         DeadlineKind.RESERVATION,
@@ -91,7 +91,7 @@ def forget_claim(state: State, uid: str) -> None:
         DeadlineKind.TELL,
         DeadlineKind.SLOW,
     ):
-        state.fired_deadlines.drop((kind, uid))
+        state.notes.fired_deadlines.drop((kind, uid))
     forget_words(state, uid)
 
 
@@ -233,7 +233,7 @@ def _device_moved(state: State, event: e.DeviceMoved, at: int) -> None:
     life = reuse.moved(state, old, made, at)
     state.lifecycle.devices.put(event.resource, life)
     if not rounds:
-        state.clear_alert(event.resource, HELD_IN_VAIN)
+        state.notes.clear_alert(event.resource, HELD_IN_VAIN)
 
 
 def _note_brought(state: State, uid: str) -> None:
@@ -291,9 +291,9 @@ def _forget_device(state: State, uid: str) -> None:
         DeadlineKind.NUDGE,
         DeadlineKind.CALL_OFF,
     ):
-        state.fired_deadlines.drop((kind, uid))
+        state.notes.fired_deadlines.drop((kind, uid))
     for name in _WITH_DEVICE:
-        state.last_emitted.drop((name, uid))
+        state.notes.last_emitted.drop((name, uid))
     forget_words(state, uid)
 
 

@@ -23,7 +23,11 @@ _ANSWER = 5 * MICROSECONDS
 
 def resource_looked_at(state: State, old: FabricResource | None, new: FabricResource, at: int) -> None:
     row, wrote = state.health.looks.get(new.uid), state.lifecycle.counters.get(WROTE) or 0
-    if old is not None and (old.state, old.error, old.uuid) != (new.state, new.error, new.uuid) and state.synced:
+    if (
+        old is not None
+        and (old.state, old.error, old.uuid) != (new.state, new.error, new.uuid)
+        and state.process.synced
+    ):
         state.lifecycle.counters.put(WROTE, at)
     if new.state not in _ON_ITS_WAY:
         looks_end(state, new.uid, at, old)
@@ -32,7 +36,7 @@ def resource_looked_at(state: State, old: FabricResource | None, new: FabricReso
     if row is None or old is None or old.state != new.state:
         row = Look(at)
     if new.error and (old is None or old.error != new.error):
-        took = at - max(row.since, wrote) if state.synced else WHOLE_REQUEST
+        took = at - max(row.since, wrote) if state.process.synced else WHOLE_REQUEST
         took = min(took, row.took) if row.erred else took
         row = replace(row, erred=at, took=took, busy=busy_until(state, at))
     state.health.looks.put(new.uid, row)
@@ -61,7 +65,7 @@ def busy_until(state: State, at: int) -> int:
 def _note_work(state: State, at: int) -> None:
     """Note when the worker begins and ends to be at work. What has failed is at work for moments only (`Look.took`)."""
     since = state.lifecycle.counters.get(BUSY_SINCE) or 0
-    if state.synced and any(map(partial(_is_at_work, state), state.health.looks.rows)) != bool(since):
+    if state.process.synced and any(map(partial(_is_at_work, state), state.health.looks.rows)) != bool(since):
         state.lifecycle.counters.put(BUSY, busy_until(state, at))
         state.lifecycle.counters.put(BUSY_SINCE, 0 if since else at)
         state.dirty.devices.update(state.health.erring.rows)
@@ -97,7 +101,7 @@ def _count_answer(state: State, row: Look | None, resource: FabricResource, at: 
 
 def _measure(state: State, what: str, resource: FabricResource, row: Look, at: int) -> None:
     """An attach or detach is done. If it was found by a look, it had been done since the look before."""
-    if not state.synced:
+    if not state.process.synced:
         return
     _all_count(state)
     key = (what, state.failing.fabric_of.get(resource.node, ""), resource.model)
@@ -135,7 +139,7 @@ def _looked(state: State, resource: FabricResource, at: int) -> None:
     """The operator looks at a resource that has its id: it restarts the plugin if that is old enough. When it looked at what a
     start finds is not known."""
     key = state.place_listed(resource)
-    if not key[1] or not state.synced:
+    if not key[1] or not state.process.synced:
         return
     before = state.health.listings.get(key) or Listing()
     if at >= max(before.restarted, before.starting) + PLUGIN_REST + PLUGIN_START:

@@ -72,7 +72,7 @@ def _slice_observed(state: State, event: Any, at: int) -> None:
         _after_slice(state, new, before, at)
     if old is not None and _promises(old) != _promises(new):
         model = state.inventory.model_of_pool((new.driver, new.pool))
-        state.clear_alert(model.model if model is not None else "", MODEL_DIFFERS)
+        state.notes.clear_alert(model.model if model is not None else "", MODEL_DIFFERS)
 
 
 def _promises(slice: Slice) -> tuple[object, object]:
@@ -93,7 +93,7 @@ def _after_slice(state: State, slice: Slice, before: set[str], at: int) -> None:
     """What follows from a changed slice, or one that is gone. `before`: the UUIDs that its changed devices had."""
     _note_hardware(state, slice.node)
     _note_unlisted(state, slice.node, at)
-    if state.synced and state.fleet.node(slice.node) is not None:
+    if state.process.synced and state.fleet.node(slice.node) is not None:
         slice_looked_at(state, slice, at)
     if slice.node:
         _note_unnamed(state, slice, at)
@@ -106,9 +106,9 @@ def _note_unnamed(state: State, slice: Slice, at: int) -> None:
     first listed after it is unexplained: the operator may have attached it and lost the answer."""
     key = (slice.driver, slice.pool)
     pool = state.inventory.pools.get(key)
-    if slice.driver not in state.settings.drivers or FIXED not in state.fired_deadlines:
+    if slice.driver not in state.settings.drivers or FIXED not in state.notes.fired_deadlines:
         return
-    late = (ORDERED, slice.node) in state.fired_deadlines
+    late = (ORDERED, slice.node) in state.notes.fired_deadlines
     for name in pool.devices if pool is not None else ():
         for uuid in _unnamed_of(state, (*key, name), slice.node):
             if _unnamed_at(state, uuid) != slice.node and _is_unnamed(state, uuid, slice.node):
@@ -145,7 +145,7 @@ def _unnamed_at(state: State, uuid: str) -> str:
 
 def _is_unnamed(state: State, uuid: str, node: str) -> bool:
     named = any(state.fleet.resources.rows[uid].node == node for uid in state.fleet.resources_of_uuid[uuid])
-    return not named and (DEPARTED, uuid) not in state.fired_deadlines
+    return not named and (DEPARTED, uuid) not in state.notes.fired_deadlines
 
 
 def fix_by_policy(state: State) -> None:
@@ -161,7 +161,7 @@ def fix_by_policy(state: State) -> None:
 
 def note_fixed(state: State, at: int) -> None:
     """What is listed when dds first sees a node's driver, and named by no resource, is taken to belong to the machine."""
-    state.fired_deadlines.put(FIXED, at)
+    state.notes.fired_deadlines.put(FIXED, at)
     for key in sorted(state.inventory.faces):
         node = state.inventory.pools[key[:2]].node
         for uuid in _unnamed_of(state, key, node) if key[0] in state.settings.drivers else ():
@@ -200,8 +200,8 @@ def _note_unlisted(state: State, node: str, at: int) -> None:
             state.touch_device(uid)  # whether the driver lists others may have changed
         elif known:
             state.health.unlisted.drop(uid)
-            state.fired_deadlines.drop((DeadlineKind.UNLISTED, uid))
-            state.clear_alert(uid, DEVICE_UNLISTED)
+            state.notes.fired_deadlines.drop((DeadlineKind.UNLISTED, uid))
+            state.notes.clear_alert(uid, DEVICE_UNLISTED)
 
 
 def _is_unlisted(state: State, resource: FabricResource) -> bool:
@@ -219,7 +219,7 @@ def _is_unlisted(state: State, resource: FabricResource) -> bool:
 def _tell_taints_again(state: State, uuids: set[str]) -> None:
     for uid in {uid for uuid in uuids for uid in state.fleet.resources_of_uuid[uuid]}:
         if not state.inventory.taints_of(state.fleet.resources.rows[uid]):
-            state.clear_alert(uid, DEVICE_TAINTED)
+            state.notes.clear_alert(uid, DEVICE_TAINTED)
 
 
 def _uuids(state: State, slice: Slice, names: Iterable[str]) -> set[str]:
@@ -230,13 +230,13 @@ def _forget_departed(state: State, uuids: set[str]) -> None:
     """Forget departed devices that no slice shows any more."""
     for uuid in uuids:
         if not state.inventory.keys_of[uuid]:
-            state.fired_deadlines.drop((DEPARTED, uuid))
+            state.notes.fired_deadlines.drop((DEPARTED, uuid))
 
 
 def _config_observed(state: State, event: e.ObjectObserved, at: int) -> None:
     before = state.settings.config
     config_observed(state, event, at)
-    if state.synced:
+    if state.process.synced:
         note_fixed(state, at)
     if before.uid and before.prefix != state.settings.config.prefix:
         ours = _labels_of(before)
@@ -254,8 +254,8 @@ def _claim_observed(state: State, event: e.ObjectObserved, at: int) -> None:
         return
     was = before.allocation if before is not None else None
     if claim.allocation != was:
-        state.clear_alert(event.uid, DEVICE_TWICE)
-        state.clear_alert(event.uid, DEVICE_UNEXPLAINED)
+        state.notes.clear_alert(event.uid, DEVICE_TWICE)
+        state.notes.clear_alert(event.uid, DEVICE_UNEXPLAINED)
         if claim.allocation is not None and event.uid not in state.hand_over.exchanges:
             _measure_skew(state, claim.allocation, at)
 
@@ -264,7 +264,7 @@ def _measure_skew(state: State, allocation: Allocation, at: int) -> None:
     """By how much a scheduler's clock is at most behind this one, from an allocation that it has just written; the least counts.
     A clock far ahead may come from one odd timestamp, and counts until the next one. What a start finds was written at any time:
     it says something only if it lies ahead."""
-    if allocation.timestamp is None or (not state.synced and allocation.timestamp <= at):
+    if allocation.timestamp is None or (not state.process.synced and allocation.timestamp <= at):
         return
     seen = at - allocation.timestamp
     if state.settings.skew is None or seen < state.settings.skew or state.settings.skew < -_FAR_AHEAD:
@@ -285,7 +285,7 @@ def _pod_gone(state: State, event: e.ObjectGone, at: int) -> None:
     state.demand.pods.drop(event.uid)
     state.hand_over.reservations.drop(f"pod:{event.uid}")
     for name in _WITH_POD:
-        state.last_emitted.drop((name, event.uid))
+        state.notes.last_emitted.drop((name, event.uid))
 
 
 def _node_observed(state: State, event: e.ObjectObserved, at: int) -> None:
@@ -293,10 +293,15 @@ def _node_observed(state: State, event: e.ObjectObserved, at: int) -> None:
     observed(state, event, at)
     node = state.fleet.nodes.rows[event.uid]
     touch(state, node.name)
-    labelled = state.labelled
-    if state.synced and state.live and before is not None and _is_undone(state, node.name, before.labels, node.labels):
-        if (e.NodeLabelled.__name__, node.name) not in state.refusals:  # it is long ago, or the first time
-            state.clear_alert(node.name, LABEL_FIGHT)
+    labelled = state.notes.labelled
+    if (
+        state.process.synced
+        and state.live
+        and before is not None
+        and _is_undone(state, node.name, before.labels, node.labels)
+    ):
+        if (e.NodeLabelled.__name__, node.name) not in state.notes.refusals:  # it is long ago, or the first time
+            state.notes.clear_alert(node.name, LABEL_FIGHT)
         undone(state, e.NodeLabelled.__name__, node.name, at)
     labelled.drop_where(lambda key: key[0] == node.name and node.labels.get(key[1], "") == labelled.rows[key])
     forget_left_labels(state, node.name, node.labels)
@@ -305,7 +310,7 @@ def _node_observed(state: State, event: e.ObjectObserved, at: int) -> None:
 def _is_undone(state: State, node: str, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
     """Whether another client has changed a label that dds alone writes. A write of dds that is observed now is no such change."""
     changed = (key for key in _labels_of(state.settings.config) if before.get(key, "") != after.get(key, ""))
-    return any((node, key) not in state.labelled for key in changed)
+    return any((node, key) not in state.notes.labelled for key in changed)
 
 
 def _labels_of(config: Config) -> list[str]:
@@ -320,14 +325,14 @@ def _node_gone(state: State, event: e.ObjectGone, at: int) -> None:
         for cell in sorted(state.failing.cooling_at[node.name]):
             state.failing.cooling.drop(cell)
         state.failing.cooled.drop_where(lambda cell: cell[0] == node.name)
-        state.labelled.drop_where(lambda key: key[0] == node.name)
-        state.left_labels.drop(node.name)
+        state.notes.labelled.drop_where(lambda key: key[0] == node.name)
+        state.notes.left_labels.drop(node.name)
         state.fleet.orders.drop_where(lambda cell: cell[0] == node.name)
         listings_end(state, node.name)
         unexplained = any(row[0] == node.name for row in state.health.unexplained.rows.values())
         # A machine that had devices of the operator may register again with one that no resource names by then.
-        if state.synced and not unexplained and not state.fleet.resources_at[node.name]:
-            state.fired_deadlines.drop((ORDERED, node.name))
+        if state.process.synced and not unexplained and not state.fleet.resources_at[node.name]:
+            state.notes.fired_deadlines.drop((ORDERED, node.name))
             state.health.fixed.drop_where(lambda uuid: state.health.fixed.rows[uuid][0] == node.name)
         _forget_shown(state, node.name)
 
@@ -335,11 +340,11 @@ def _node_gone(state: State, event: e.ObjectGone, at: int) -> None:
 def _forget_shown(state: State, node: str) -> None:
     forget_words(state, node)
     for name in _WITH_NODE:
-        state.last_emitted.drop((name, node))
-        state.last_emitted.drop((name, f"{node}:ready"))
+        state.notes.last_emitted.drop((name, node))
+        state.notes.last_emitted.drop((name, f"{node}:ready"))
     for model in state.settings.models:
         for name in _WITH_CELL:
-            state.last_emitted.drop((name, f"{node}/{model}"))
+            state.notes.last_emitted.drop((name, f"{node}/{model}"))
 
 
 def _request_observed(state: State, event: e.ObjectObserved, at: int) -> None:
@@ -378,13 +383,13 @@ def _resource_observed(state: State, event: e.ObjectObserved, at: int) -> None:
     observed(state, event, at)
     resource = state.fleet.resources.rows[event.uid]
     if resource.uuid:
-        state.fired_deadlines.drop((DEPARTED, resource.uuid))
+        state.notes.fired_deadlines.drop((DEPARTED, resource.uuid))
     else:
         _departed(state, old, at)
     if not resource.marked:
         state.give_back.unmarked.drop(event.uid)
     if not resource.error or verdict(resource.error) not in ("", verdict(old.error if old is not None else "")):
-        state.clear_alert(event.uid, DEVICE_ERROR)
+        state.notes.clear_alert(event.uid, DEVICE_ERROR)
     _note_sick(state, resource, failed, at)
     resource_looked_at(state, old, resource, at)
     touch(state, resource.node)
@@ -393,7 +398,7 @@ def _resource_observed(state: State, event: e.ObjectObserved, at: int) -> None:
         state.explain(resource.uuid)
     note_ordered(state, resource.node, at)
     if old is not None and old.state != resource.state:
-        state.clear_alert(event.uid, NO_PROGRESS)
+        state.notes.clear_alert(event.uid, NO_PROGRESS)
     _note_hardware(state, resource.node)
     _note_unlisted(state, resource.node, at)
     if not resource.error or resource.state not in ("", RESOURCE_ATTACHING) or resource.uuid:
@@ -407,9 +412,9 @@ def _note_sick(state: State, resource: FabricResource, failed: bool, at: int) ->
     again, its errors of the other devices are forgotten: they go at the operator's next checks."""
     found = verdict(resource.error)
     if found in ("gone", "critical"):
-        state.fired_deadlines.put((CONDEMNED, resource.uid), at)
+        state.notes.fired_deadlines.put((CONDEMNED, resource.uid), at)
     elif found or not resource.error:  # a question that fails since does not take the verdict back
-        state.fired_deadlines.drop((CONDEMNED, resource.uid))
+        state.notes.fired_deadlines.drop((CONDEMNED, resource.uid))
     if not resource.error or not resource.uuid or found or resource.leaving:
         _is_not_sick(state, resource.uid)
     elif resource.uid not in state.health.sick:
@@ -419,7 +424,7 @@ def _note_sick(state: State, resource: FabricResource, failed: bool, at: int) ->
 
 def _manager_answers(state: State, failed: bool, at: int) -> None:
     if failed and not state.manager_fails:
-        state.clear_alert(MANAGER, MANAGER_ERROR)
+        state.notes.clear_alert(MANAGER, MANAGER_ERROR)
         for other in list(state.health.sick):
             _is_not_sick(state, other)
             state.health.sick.put(other, at)
@@ -427,14 +432,14 @@ def _manager_answers(state: State, failed: bool, at: int) -> None:
 
 def _is_not_sick(state: State, uid: str) -> None:
     state.health.sick.drop(uid)
-    state.fired_deadlines.drop((DeadlineKind.SICK, uid))
+    state.notes.fired_deadlines.drop((DeadlineKind.SICK, uid))
 
 
 def _departed(state: State, old: FabricResource | None, at: int) -> None:
     """The fabric has the device back, but a slice may still show it: watches of two kinds need not keep step, and without a
     resource the device would pass for a built-in one. Before `Synced`, lists come in any order."""
-    if state.synced and old is not None and old.uuid and state.inventory.keys_of[old.uuid]:
-        state.fired_deadlines.put((DEPARTED, old.uuid), at)
+    if state.process.synced and old is not None and old.uuid and state.inventory.keys_of[old.uuid]:
+        state.notes.fired_deadlines.put((DEPARTED, old.uuid), at)
 
 
 def _resource_gone(state: State, event: e.ObjectGone, at: int) -> None:
@@ -444,12 +449,12 @@ def _resource_gone(state: State, event: e.ObjectGone, at: int) -> None:
     state.give_back.unmarked.drop(event.uid)
     state.health.erring.drop(event.uid)
     _is_not_sick(state, event.uid)
-    state.fired_deadlines.drop((CONDEMNED, event.uid))
+    state.notes.fired_deadlines.drop((CONDEMNED, event.uid))
     _manager_answers(state, failed, at)
     looks_end(state, event.uid, at, old)
     touch(state, old.node if old is not None else "")
     state.health.unlisted.drop(event.uid)
-    state.fired_deadlines.drop((DeadlineKind.UNLISTED, event.uid))
+    state.notes.fired_deadlines.drop((DeadlineKind.UNLISTED, event.uid))
 
 
 FOLDS: dict[type[Event], Fold] = {

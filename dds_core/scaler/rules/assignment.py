@@ -687,7 +687,7 @@ def _is_there(state: State, node: str, found: Found) -> bool:
     and if it did not come after an order on the node: then the operator may take it off at any time."""
     resource = found.resource
     if resource is None:
-        going = (DEPARTED, found.uuid) in state.fired_deadlines or found.uuid in state.health.unexplained
+        going = (DEPARTED, found.uuid) in state.notes.fired_deadlines or found.uuid in state.health.unexplained
         return not going and not _may_be_coming(state, node, found)
     life, fence = state.lifecycle.devices.get(resource.uid), state.give_back.fences.get(resource.uid)
     if fence is not None and fence.ordered:

@@ -221,7 +221,7 @@ def _stayed_free(state: State, claim: Claim, life: ClaimLife, promise: ReservedD
 def _began(state: State, allocation: Allocation, at: int) -> int:
     """Start of the attempt: 0 for now. What a start or level pass finds is as old as its timestamp says, once the skew between
     this clock and the scheduler's was measured."""
-    if at != state.synced_at and at != state.level_at:
+    if at != state.process.synced_at and at != state.process.level_at:
         return 0
     if allocation.timestamp is None or state.settings.skew is None:
         return 0

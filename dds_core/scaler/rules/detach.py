@@ -56,7 +56,7 @@ def _unmark_again(work: Work, node: str) -> None:
     state = work.state
     for uid in sorted(uid for uid in state.fleet.resources_at[node] if uid in state.give_back.unmarked):
         resource = state.fleet.resources.rows[uid]
-        restarted = (VictimUnmarked.__name__, uid) in state.reissue
+        restarted = (VictimUnmarked.__name__, uid) in state.notes.reissue
         if resource.marked and (restarted or (state.live and not state.give_back.unmarked.rows[uid])):
             why = "the mark was to come off before the restart" if restarted else "the mark was to come off before"
             work.emit_once(VictimUnmarked(resource=uid, mode=state.mode, name=resource.name, reason=why), uid)
@@ -97,7 +97,7 @@ def _is_ordered(state: State, uid: str) -> bool:
 
 def models_unfulfillable(state: State, node: str) -> set[str]:
     """The models on a node for which the fabric reports an error, or of which a device has made no progress for long."""
-    here, late = state.fleet.resources_at[node], state.fired_deadlines
+    here, late = state.fleet.resources_at[node], state.notes.fired_deadlines
     return {
         state.fleet.resources.rows[uid].model
         for uid in here
@@ -110,7 +110,7 @@ def call_off(work: Work, cell: CellPlan, own: AttachRequest, assignments: list[A
     can go. The operator takes resources without a device first. They are not marked: any change of the object makes the operator
     order again."""
     state = work.state
-    if state.stale or _somebody_waits(state, assignments, cell.model.model):
+    if state.process.stale or _somebody_waits(state, assignments, cell.model.model):
         return
     staying = staying_of(state, own)
     hanging = sorted((r for r in staying if r.state in BEING_ATTACHED), key=lambda r: r.name)
@@ -129,7 +129,7 @@ def call_off(work: Work, cell: CellPlan, own: AttachRequest, assignments: list[A
 
 def call_off_due(state: State, uid: str) -> int | None:
     """The next instant from which an order that fails, or hangs, may be called off."""
-    definite, passed = definite_due(state, uid), state.fired_deadlines.get((DeadlineKind.CALL_OFF, uid)) or 0
+    definite, passed = definite_due(state, uid), state.notes.fired_deadlines.get((DeadlineKind.CALL_OFF, uid)) or 0
     if definite is None:
         hung = _hung_due(state, uid)
         return hung if hung is not None and hung > passed else None
@@ -152,7 +152,7 @@ def _models_unmade(state: State, node: str) -> set[str]:
     """The models of which a request asks for more than the operator has made, although it reports that it is done. Its resources
     may be observed later than this report, so this is checked in level passes, and where a device of the request makes no
     progress for long; the writer checks again."""
-    level, late = state.now == state.level_at, state.fired_deadlines
+    level, late = state.process.now == state.process.level_at, state.notes.fired_deadlines
     slow = {
         state.fleet.resources.rows[uid].request
         for uid in state.fleet.resources_at[node]
@@ -169,7 +169,7 @@ def _fit_size(work: Work, cell: CellPlan, own: AttachRequest, assignments: list[
     While one of its resources leaves, their number is not known yet."""
     state = work.state
     owned, low = staying_of(state, own), limits_of(state, cell.node, cell.model.model)[0]
-    if state.stale or _somebody_waits(state, assignments, cell.model.model) or not _is_done(own):
+    if state.process.stale or _somebody_waits(state, assignments, cell.model.model) or not _is_done(own):
         return
     settled = len(owned) == len(state.fleet.resources_of_request[own.name])
     if settled and len(owned) < own.size == cell.size and len(owned) + cell.others >= low:
@@ -309,7 +309,7 @@ def check_fence(work: Work, uid: str, wanted: set[str]) -> None:
             _unmark(work, resource, row, broken)
         else:
             ask_for_list(work, uid, row)
-    if state.reissue:
+    if state.notes.reissue:
         mark_again(work, uid)
 
 
@@ -537,7 +537,7 @@ def choose_victim(work: Work, resource: FabricResource, reason: str) -> bool:
 def may_mark(state: State, at: int) -> bool:
     """Whether any device may be chosen: no watch is stale, the cap of detaches per hour leaves room, and devices can be held, or
     the policy lets them go without."""
-    if state.stale or not (hold.are_possible(state, at) or _may_go_unheld(state)):
+    if state.process.stale or not (hold.are_possible(state, at) or _may_go_unheld(state)):
         return False
     recent = sum(marked > at - HOUR for marked in state.give_back.marks.rows.values())
     return recent < state.policy.detaches_per_hour
@@ -567,7 +567,7 @@ def _lower(work: Work, cell: CellPlan, own: AttachRequest) -> None:
     state = work.state
     owned = [state.fleet.resources.rows[uid] for uid in state.fleet.resources_of_request[own.name]]
     victims = [r for r in owned if r.uid in state.give_back.fences and _is_marked(state, r.uid)]
-    if state.stale or not victims or not all(_may_leave(state, r) for r in victims):
+    if state.process.stale or not victims or not all(_may_leave(state, r) for r in victims):
         return
     if any(state.give_back.fences.rows[r.uid].ordered for r in victims) or not all(r.marked for r in victims):
         return

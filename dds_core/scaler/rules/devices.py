@@ -137,7 +137,7 @@ def check_health(work: Work, uid: str) -> None:
         work.alert(uid, DEVICE_ERROR, text)
     elif verdict(resource.error) == "warning":
         work.alert(uid, DEVICE_ERROR, f"{whose} is assigned only where nothing better is there: {resource.error}")
-    elif (DeadlineKind.SICK, uid) in state.fired_deadlines and state.manager_fails:
+    elif (DeadlineKind.SICK, uid) in state.notes.fired_deadlines and state.manager_fails:
         text = f"the operator can ask nothing about any of {len(state.fleet.online)} devices, which are used as before"
         work.alert(MANAGER, MANAGER_ERROR, f"{text}: {resource.error}")
     if resource.state != ONLINE:

@@ -66,7 +66,7 @@ def fail_overdue(work: Work, claim: Claim, life: ClaimLife) -> None:
 
 def refused_order(state: State, node: str, model: str) -> str:
     """The API server's words about the order of the model for the node that it did not take last; "" if it took it."""
-    rows = (row for (action, _), row in state.refusals.rows.items() if action == AttachOrdered.__name__)
+    rows = (row for (action, _), row in state.notes.refusals.rows.items() if action == AttachOrdered.__name__)
     return next((row.text for row in rows if (row.node, row.model) == (node, model)), "")
 
 
@@ -154,7 +154,7 @@ def _cool_down(state: State, times: int) -> int:
 
 def _was_shown(state: State, claim: Claim, life: ClaimLife) -> bool:
     """Whether observe has shown a failure of this attempt: failures are not folded there, and an attempt fails only once."""
-    shown = state.last_emitted.get((ClaimFailed.__name__, claim.uid))
+    shown = state.notes.last_emitted.get((ClaimFailed.__name__, claim.uid))
     before = decode(ClaimFailed.__name__, shown) if shown is not None else None
     return isinstance(before, ClaimFailed) and (before.cycle, before.attempt) == (life.cycle, life.attempt)
 

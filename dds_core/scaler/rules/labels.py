@@ -42,7 +42,7 @@ def _label(work: Work, name: str, assignments: list[Assignment]) -> bool:
     _remove_stale(state, node, changes, reasons)
     if changes:
         reason = "; ".join(dict.fromkeys(reasons)) or "the node can take it"
-        row = state.refusals.get((NodeLabelled.__name__, name))
+        row = state.notes.refusals.get((NodeLabelled.__name__, name))
         again = row is not None and row.undone
         work.emit_once(NodeLabelled(node=name, labels=changes, mode=state.mode, reason=reason, again=again), name)
         if row is not None and row.undone and row.count >= MANY:
@@ -60,7 +60,7 @@ def _tell_fight(work: Work, name: str, changes: Mapping[str, str | None], row: R
 def _compare(
     state: State, node: Node, key: str, wanted: str, changes: dict[str, str | None], reasons: list[str], why: str
 ) -> None:
-    intended = state.labelled.get((node.name, key))
+    intended = state.notes.labelled.get((node.name, key))
     current = intended if intended is not None else node.labels.get(key, "")
     if current != wanted:
         changes[key] = wanted or None
@@ -121,6 +121,6 @@ def _remove_stale(state: State, node: Node, changes: dict[str, str | None], reas
             continue
         if name.endswith(COOLING) and name.removesuffix(COOLING) in known:
             continue
-        if state.labelled.get((node.name, key)) != "":
+        if state.notes.labelled.get((node.name, key)) != "":
             changes[key] = None
             reasons.append(f"{name} is not configured any more")

@@ -89,7 +89,7 @@ def _list_due(state: State, resource: FabricResource) -> int | None:
         return None
     listing, last = _listing(state, resource), max(row.last for row in rows.values())
     if not listing.starting:
-        return max(listing.restarted, state.synced_at) + PLUGIN_REST + PLUGIN_START
+        return max(listing.restarted, state.process.synced_at) + PLUGIN_REST + PLUGIN_START
     late = 2 * listing.slowest
     if 0 < late < PLUGIN_REST and last <= listing.starting:
         return listing.starting + late  # if the last look restarted nothing, this one does; else it is harmless

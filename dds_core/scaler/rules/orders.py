@@ -137,7 +137,7 @@ def fit_surplus(work: Work, node: str) -> None:
     """Raise the size of a request to the number of resources that the operator has made for it. Else it would take off those
     beyond the size, in use or not, as soon as the size changes."""
     state = work.state
-    for uid in () if state.stale else sorted(state.fleet.requests_at[node]):
+    for uid in () if state.process.stale else sorted(state.fleet.requests_at[node]):
         own = state.fleet.requests.rows[uid]
         model = state.settings.model(own.model)
         if model is None or own.size >= len(own.planned or ()):
@@ -357,7 +357,7 @@ def _fixed_models(state: State, node: str) -> set[str]:
     for key in state.inventory.pools_at[node]:
         for name, device in state.inventory.pools[key].devices.items():
             full = (*key, name)
-            gone = any((DEPARTED, uuid) in state.fired_deadlines for uuid in state.inventory.face(full).uuids)
+            gone = any((DEPARTED, uuid) in state.notes.fired_deadlines for uuid in state.inventory.face(full).uuids)
             resource = state.resource_of(full)
             if not gone and (resource is None or resource.node != node):
                 model = model_of_device(state.settings.config, key[0], device)
@@ -406,7 +406,9 @@ def _is_being_taken_off(state: State, node: str, model: Model) -> bool:
     very long, is not waited for."""
     rows = state.fleet.resources.rows
     here = [rows[uid] for uid in state.fleet.resources_at[node] if rows[uid].model == model.model and rows[uid].uuid]
-    return any(_goes(state, one) and (DeadlineKind.PROGRESS, one.uid) not in state.fired_deadlines for one in here)
+    return any(
+        _goes(state, one) and (DeadlineKind.PROGRESS, one.uid) not in state.notes.fired_deadlines for one in here
+    )
 
 
 def _goes(state: State, resource: FabricResource) -> bool:
@@ -415,7 +417,7 @@ def _goes(state: State, resource: FabricResource) -> bool:
 
 def _is_stuck(state: State, resource: FabricResource) -> bool:
     """Whether its detach fails, or hangs, while its node still lists it."""
-    passed = state.fired_deadlines.get((DeadlineKind.PROGRESS, resource.uid))
+    passed = state.notes.fired_deadlines.get((DeadlineKind.PROGRESS, resource.uid))
     hangs = passed is not None and passed == progress_due(state, resource.uid)
     return resource.state == RESOURCE_DETACHING and bool((resource.error or hangs) and state.names_of(resource))
 
@@ -523,7 +525,10 @@ def prewarm(work: Work, node: str, assignments: list[Assignment]) -> None:
     for model in state.settings.config.models:
         if model.model in wanted:
             continue
-        if work.at < (state.fired_deadlines.get((DeadlineKind.PREWARM, "")) or -PREWARM_INTERVAL) + PREWARM_INTERVAL:
+        if (
+            work.at
+            < (state.notes.fired_deadlines.get((DeadlineKind.PREWARM, "")) or -PREWARM_INTERVAL) + PREWARM_INTERVAL
+        ):
             return
         low, top = limits_of(state, node, model.model)
         cell = cell_of(state, node, model)

@@ -36,7 +36,7 @@ def tainted_there(state: State, node: str, claim: Claim, model: Model) -> str:
 def known_otherwise(state: State, claim: Claim, model: Model) -> str:
     """Words on a description that promises what the claim asks for, where the driver lists otherwise on every node that has the
     model, so that the claim could have none of them; or ""."""
-    if not state.is_alerted(model.model, MODEL_DIFFERS):
+    if not state.notes.is_alerted(model.model, MODEL_DIFFERS):
         return ""
     there = [one for one in state.fleet.resources.rows.values() if one.model == model.model]
     named = [

@@ -46,7 +46,7 @@ def told(name: str, level: str = "info", policy: Policy | None = None, *facts: E
 
     def steps() -> Iterator[Any]:
         yield from replay_recording(RECORDINGS / f"{name}.jsonl.gz", policy or Policy(), engine=engine)
-        yield from (engine.feed(fact, engine.state.now) for fact in facts)
+        yield from (engine.feed(fact, engine.state.process.now) for fact in facts)
 
     for one in commits(steps()):
         narrator.committed([one], engine.state)
@@ -117,7 +117,7 @@ def test_who_went_before_a_start_has_its_name_still() -> None:
     ((uid, life),) = lives.items()
     ours = logs.EventLogger(logs.start("info", "json", stream))
     facts = (Started("1", "f", 1, 2, "attach"), attach, ClaimGone(uid), Synced())
-    for one in commits(engine.feed(fact, engine.state.now) for fact in facts):
+    for one in commits(engine.feed(fact, engine.state.process.now) for fact in facts):
         ours.committed([one], engine.state)
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     (moved,) = [line for line in lines if line["type"] == "ClaimMoved"]

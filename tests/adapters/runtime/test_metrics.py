@@ -238,7 +238,7 @@ def test_what_is_refused_and_what_is_rejected() -> None:
         WriteRefused(decision="x:1.1.2", action="AttachOrdered", target="r", code=403, reason="Forbidden", text="no"),
         Rejected(kind="resourceclaims", uid="u", name="c", field="spec", reason="is missing"),
     ]
-    at = played.state.now
+    at = played.state.process.now
     for one in commits([played.engine.feed(fact, at) for fact in facts]):
         played.take(one)
     samples = played.samples()
@@ -370,7 +370,7 @@ def test_after_a_start_what_was_there_before_is_counted(burst: Played) -> None:
     metrics = Metrics(registry, version="", fingerprint="")
     rows = [row for one in burst.steps[:middle] for row in one.envelopes]
     engine = Engine(fold_log(rows, SCALER))
-    at = engine.state.now
+    at = engine.state.process.now
     idle = {(d.model, d.node) for d in engine.state.lifecycle.devices.rows.values() if d.state == "Idle"}
     started = Started(code="x", fingerprint="f", projection=1, epoch=2, mode="observe")
     for one in commits([engine.feed(started, at)]):
@@ -390,7 +390,7 @@ def test_a_node_that_is_gone_is_told_of_no_longer() -> None:
     played = Played("first_attach")
     assert played.samples()["dds_device_idle_seconds_total"]
     gone = [NodeGone(uid=uid) for uid in list(played.state.fleet.nodes.rows)]
-    for one in commits([played.engine.feed(fact, played.state.now) for fact in gone]):
+    for one in commits([played.engine.feed(fact, played.state.process.now) for fact in gone]):
         played.take(one)
     assert not played.samples().get("dds_device_idle_seconds_total")
 

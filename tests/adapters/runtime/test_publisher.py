@@ -200,7 +200,7 @@ def test_a_view_that_is_back_counts_again_although_a_round_about_new_models_is_n
     other = {**CONFIG, "data": {**CONFIG["data"], "device-info": json.dumps([{**INFO[0], "cdi-model-name": "B200"}])}}
     run.turn(run.see("configmaps", other, MODIFIED))
     run.turn(Arrival("nodes", SYNCED, b"", run.now))
-    assert run.types()["Stale"] == 1 and run.types()["Synced"] == 2 and not run.publisher.state.stale
+    assert run.types()["Stale"] == 1 and run.types()["Synced"] == 2 and not run.publisher.state.process.stale
     assert run.sound()
 
 
@@ -312,11 +312,11 @@ def test_what_was_decided_before_the_log_went_is_written_with_what_follows_from_
     run.log.before = False
     run.tasks.clear()
     run.turn()
-    assert not run.tasks and run.publisher.due() == run.publisher.state.now, "another turn is to follow at once"
+    assert not run.tasks and run.publisher.due() == run.publisher.state.process.now, "another turn is to follow at once"
     run.answered(4)
     assert [task.action for task in run.tasks if task.action] == ["PoolPublished", "PoolPublished"]
     run.turn()
-    assert run.publisher.due() != run.publisher.state.now
+    assert run.publisher.due() != run.publisher.state.process.now
     assert run.sound()
 
 

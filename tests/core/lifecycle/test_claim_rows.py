@@ -306,7 +306,7 @@ def test_an_unnamed_trigger_leads_nowhere(trigger: str, state: str) -> None:
 def contents(state: State) -> dict[str, Any]:
     """Everything that the state holds, indexes and dirt aside."""
     tables = {name: dict(table.rows) for name, table in state.tables.items()}
-    return {**tables, "now": state.now, "synced": state.synced, "level_at": state.level_at}
+    return {**tables, "now": state.process.now, "synced": state.process.synced, "level_at": state.process.level_at}
 
 
 @pytest.mark.parametrize(("trigger", "state"), UNNAMED, ids=lambda text: text or "New")

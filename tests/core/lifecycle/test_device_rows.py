@@ -149,11 +149,11 @@ UNNAMED = [
 def test_an_unnamed_trigger_leads_nowhere_and_its_fold_raises_and_changes_nothing(trigger: str, state: str) -> None:
     assert device_target(trigger, state) is None
     world = PREPARED[state]()
-    before = dict(world.state.lifecycle.devices.rows), world.state.now
+    before = dict(world.state.lifecycle.devices.rows), world.state.process.now
     for target in DEVICE_STATES:
         with pytest.raises(IllegalTransition, match=trigger):
             apply(world.state, e.DeviceMoved("res", trigger, state, target), world.now + 1)
-    assert (dict(world.state.lifecycle.devices.rows), world.state.now) == before
+    assert (dict(world.state.lifecycle.devices.rows), world.state.process.now) == before
 
 
 def test_a_transition_from_a_state_that_the_device_is_not_in_raises() -> None:

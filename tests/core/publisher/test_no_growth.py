@@ -18,7 +18,7 @@ def test_machines_that_no_node_is_are_forgotten_when_they_go() -> None:
         board.feed(e.MachineObserved(Machine(f"spare-{number}", "", "0")), e.MachineGone(f"spare-{number}"))
     board.wait(600)
     assert not [name for name in board.state.absent if name.startswith("spare")]
-    assert not [name for name in board.state.fired_deadlines if name[0] == "gone" and name[1].startswith("spare")]
+    assert not [name for name in board.state.notes.fired_deadlines if name[0] == "gone" and name[1].startswith("spare")]
 
 
 def test_of_a_node_that_is_gone_nobody_has_to_know_how_long_its_machine_is() -> None:
@@ -27,7 +27,7 @@ def test_of_a_node_that_is_gone_nobody_has_to_know_how_long_its_machine_is() -> 
     board.wait(600)
     assert "m-n1" in board.state.absent
     board.gone(Host, "h-n1")
-    assert "m-n1" not in board.state.absent and ("gone", "m-n1") not in board.state.fired_deadlines
+    assert "m-n1" not in board.state.absent and ("gone", "m-n1") not in board.state.notes.fired_deadlines
     board.verified()
 
 

@@ -20,7 +20,7 @@ def test_the_fabric_is_told_under_the_new_prefix_alone() -> None:
     board.write()
     board.wait(301)
     board.write()
-    assert labels(board) == {"example.com/fabric": "0"} and not board.state.left_labels.rows
+    assert labels(board) == {"example.com/fabric": "0"} and not board.state.notes.left_labels.rows
     assert [one.prefix for one in board.decided if isinstance(one, PoolPublished)][-1] == "example.com"
     board.verified()
 

@@ -178,7 +178,7 @@ def test_what_was_told_of_a_foreign_slice_is_over_once_it_was_taken_over_and_is_
     assert alerts(board.synced()) == ["PoolOwnedByOther"]
     board.feed(e.PolicyChanged(policy={"mode": "publish", "adopt": "reference"}))
     board.write()
-    assert [key for key in board.state.last_emitted.rows if key[0] == "Alerted"] == []
+    assert [key for key in board.state.notes.last_emitted.rows if key[0] == "Alerted"] == []
     assert alerts(board.see(pool_slice("others", devices=("nvidia-a100-5",), owner="another"))) == ["PoolOwnedByOther"]
     board.verified()
 

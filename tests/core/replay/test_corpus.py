@@ -172,7 +172,7 @@ def test_a_new_process_goes_on_from_it(old: tuple[Kept, SqlLog, list[Envelope]])
     kept, log, rows = old
     component, faults = kept.of, list[DdsError]()
     state = fold_log(rows[kept.begin :], component)
-    now = state.now + SECOND
+    now = state.process.now + SECOND
     later = now + 900 * SECOND
     controller = process(kept, log, state, faults)
 
@@ -205,7 +205,7 @@ def test_a_new_process_leaves_a_checkpoint_and_the_next_one_starts_with_it(
     kept, log, rows = old
     faults = list[DdsError]()
     state = fold_log(rows[kept.begin :], kept.of)
-    now = state.now + SECOND
+    now = state.process.now + SECOND
     first = process(kept, log, state, faults)
     first.open(now)
     first.checkpoint(now + SECOND)

@@ -97,7 +97,7 @@ class Run:
         """Who decides, under which policy, what the cluster looks like, and that the state is whole."""
         mode = self.policy.mode
         self._append(Started(code=CODE, fingerprint=CODE, projection=PROJECTION, epoch=self._epoch, mode=mode), at)
-        if self.engine.state.policy != self.policy or not self.engine.state.synced_at:
+        if self.engine.state.policy != self.policy or not self.engine.state.process.synced_at:
             self._append(PolicyChanged(policy=self.policy.model_dump(mode="json")), at)
         for fact in listing.differences(self.engine, self.translator):
             self._append(fact, at)
@@ -209,7 +209,7 @@ def restarted(events: list[RecordedEvent], run: Run, place: Killed) -> Run:
         listing.watch(event)
     again = Run.loaded(cut(run, place.groups), run.policy)
     promised = promises(again)
-    again.start(again.engine.state.now, listing)
+    again.start(again.engine.state.process.now, listing)
     assert promises(again) == promised
     assert not [step for step in again.steps if not isinstance(step.fact, Synced) and step.caused]
     return again

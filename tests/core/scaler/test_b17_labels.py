@@ -37,7 +37,7 @@ def test_b17_what_is_missing_is_written_in_one_go_and_once() -> None:
     assert len(world.events(e.NodeLabelled)) == 1
     world.carry_out()
     assert world.get(Node, "node0").labels["cohdi.io/note"] == "x"
-    assert not world.state.labelled.rows
+    assert not world.state.notes.labelled.rows
 
 
 def test_b17_what_is_told_does_not_hang_on_the_order_of_the_labels() -> None:

@@ -145,7 +145,7 @@ def test_a_pool_that_promises_otherwise_than_its_driver_lists_is_told_once_and_n
     assert world.only(e.ClaimFailed).message.endswith("its pool promises memory 80Gi, the driver lists 81559Mi")
     assert not world.events(e.AttachOrdered)
     promise(world, "81559Mi", 3)
-    assert not world.state.is_alerted(A100.model, told.reason)
+    assert not world.state.notes.is_alerted(A100.model, told.reason)
     again(world, "node1")
     assert world.only(e.AttachOrdered).node == "node1"
 

@@ -85,7 +85,7 @@ def test_what_we_wrote_under_the_old_prefix_goes_and_what_is_others_stays() -> N
     assert labels(world) == {"cohdi.io/fabric", f"{OLD}-size-max"}, "the publisher's, and an administrator's"
     world.relabel("node0", {"example.com/fabric": "1"})
     world.settle()
-    assert NEW in labels(world) and not world.state.left_labels.rows
+    assert NEW in labels(world) and not world.state.notes.left_labels.rows
 
 
 def test_who_writes_them_again_keeps_them() -> None:
@@ -103,13 +103,13 @@ def test_a_prefix_that_is_taken_back_keeps_its_labels() -> None:
     world.update(config(world), prefix="cohdi.io")
     world.relabel("node0", {f"{OLD}-cooling": None})
     world.settle()
-    assert OLD in labels(world) and not world.state.left_labels.rows
+    assert OLD in labels(world) and not world.state.notes.left_labels.rows
 
 
 def test_where_they_may_not_be_taken_off_the_labels_of_today_are_written_all_the_same() -> None:
     world = renamed()
     world.refused(world.events(e.NodeLabelled)[-1])
-    assert not world.state.left_labels.rows
+    assert not world.state.notes.left_labels.rows
     world.relabel("node0", {"example.com/fabric": "1"})
     world.tick(31)
     world.settle()

@@ -552,9 +552,11 @@ def test_a_device_that_is_let_go_again_and_again_is_held_later_each_time_and_tol
     assert pauses == [30, 60, 120, 240]
     told = world.only(e.Alerted)
     assert told.reason == "HeldInVain" and told.text.startswith("res0 on node0 is about to go back and is let go again")
-    assert world.state.is_alerted("res0", told.reason)
+    assert world.state.notes.is_alerted("res0", told.reason)
     world.holds("train", "node0", FACE[2])
-    assert not world.state.is_alerted("res0", told.reason), "it is used, and a person is told anew if it happens again"
+    assert not world.state.notes.is_alerted("res0", told.reason), (
+        "it is used, and a person is told anew if it happens again"
+    )
 
 
 def test_a_hold_is_ended_on_a_node_that_has_neither_devices_nor_requests_any_more() -> None:

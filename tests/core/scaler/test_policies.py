@@ -75,12 +75,12 @@ def test_once_a_hold_is_taken_its_denial_is_told_no_more() -> None:
     world.tick(61)
     denied(world, world.only(e.HoldBegun), "res", 422)
     world.carry_out(e.HoldEnded)
-    assert world.state.is_alerted("res", "HoldRefused")
+    assert world.state.notes.is_alerted("res", "HoldRefused")
     world.tick(700)
     for _ in range(6):
         world.carry_out()
     assert world.device("res") == "Marked"
-    assert not world.state.is_alerted("res", "HoldRefused")
+    assert not world.state.notes.is_alerted("res", "HoldRefused")
 
 
 def labelled() -> World:

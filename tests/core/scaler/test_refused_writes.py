@@ -68,9 +68,9 @@ def test_a_write_that_went_through_ends_the_pause() -> None:
     request = world.only(e.AttachOrdered).request
     refused(world, "AttachOrdered", request)
     world.feed(e.WriteDone("id", "AttachOrdered", request))
-    assert not world.state.refusals.rows
+    assert not world.state.notes.refusals.rows
     refused(world, "AttachOrdered", request)
-    assert world.state.refusals.rows["AttachOrdered", request].count == 1
+    assert world.state.notes.refusals.rows["AttachOrdered", request].count == 1
 
 
 def test_a_refused_hand_over_is_tried_again() -> None:
@@ -204,8 +204,8 @@ def test_what_was_refused_of_objects_long_gone_is_forgotten() -> None:
         refused(world, "UsedStamped", f"res-{number}", 404)
         world.tick(3700)
     refused(world, "UsedStamped", "last", 404)
-    assert len(world.state.refusals) <= 2
-    assert sum(kind == "retry" for kind, _ in world.state.fired_deadlines.rows) <= 2
+    assert len(world.state.notes.refusals) <= 2
+    assert sum(kind == "retry" for kind, _ in world.state.notes.fired_deadlines.rows) <= 2
 
 
 def test_what_may_be_tried_again_is_looked_at_and_nothing_else() -> None:

@@ -179,7 +179,7 @@ def test_a_device_that_went_back_is_not_taken_for_one_that_is_built_in(said_firs
     assert world.state_of("train") == "Attaching", "a device has to come"
     assert not world.events(e.Reserved)
     world.unplug("node0", "gpu-GPU-1")
-    assert not [kind for kind, _ in world.state.fired_deadlines if kind == "departed"], (
+    assert not [kind for kind, _ in world.state.notes.fired_deadlines if kind == "departed"], (
         "nothing is remembered for nothing"
     )
     world.online("new", "node0", uuid="GPU-1")

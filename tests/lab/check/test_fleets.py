@@ -195,7 +195,9 @@ def test_a_clock_that_steps_is_drawn_and_a_log_that_does_not_allow_for_it_is_fou
 
     assert unsound_with(clock, log, SCALER) == []
     due = EngineOf.due
-    monkeypatch.setattr(EngineOf, "due", lambda self, until: due(self, until) if until >= self.state.now else None)
+    monkeypatch.setattr(
+        EngineOf, "due", lambda self, until: due(self, until) if until >= self.state.process.now else None
+    )
     assert "deadline idle" in unsound_with(clock, log, SCALER)[0]
 
 

@@ -345,9 +345,11 @@ def test_nothing_is_kept_of_what_is_gone(name: str) -> None:
             state.failing.failures,
             state.hand_over.reservations,
             state.fleet.orders,
-            state.refusals,
+            state.notes.refusals,
         ):
             assert not table
         assert not scaler._wishes and not scaler._questions._naming and len(run.ours.outbox) == 0
         of_nodes = ("cooling", ORDERED, FIXED[0])
-        assert all(of in ("fleet", "") or of in there for kind, of in state.fired_deadlines if kind not in of_nodes)
+        assert all(
+            of in ("fleet", "") or of in there for kind, of in state.notes.fired_deadlines if kind not in of_nodes
+        )

@@ -221,7 +221,7 @@ class World:
             self.board.gone(PoolSlice, live[which % len(live)].uid)
 
     def _stale(self, which: int, how: int) -> None:
-        if self.board.state.synced:
+        if self.board.state.process.synced:
             self.board.feed(e.Stale("resourceclaims", 200))
 
     def _fresh(self, which: int, how: int) -> None:
@@ -238,7 +238,7 @@ class World:
         held = set(state.held(A100_0))
         names = self.board.names()
         assert len(names) == len(set(names)), "a device is listed twice"
-        if row is not None and not state.stale:
+        if row is not None and not state.process.stale:
             # What was refused is not written any more; until it may be decided again, the pool stays as it is in the cluster.
             assert row.void or held <= set(row.names), "a device that a claim holds is not to be listed any more"
             assert all(len(one.devices) <= (64 if row.taint else 128) for one in row.slices)
@@ -246,7 +246,7 @@ class World:
         if generations:
             assert max(generations) >= self.generation or not names, "the generation went back"
         assert not withdrawn(self.board.decided) or not held & set(names) or row is not None
-        if state.live and state.synced and not state.stale:
+        if state.live and state.process.synced and not state.process.stale:
             state.dirty.everything = True
             assert decide(state, self.board.now).emitted == [], "a look at everything finds what was not looked at"
             state.dirty.clear()

@@ -109,7 +109,7 @@ def _gone(state: Waiting, event: Any, at: int) -> None:
 
 def _served(state: Waiting, uid: str) -> None:
     state.since.drop(uid)
-    state.fired_deadlines.drop(("patience", uid))
+    state.notes.fired_deadlines.drop(("patience", uid))
     work.forget_words(state, uid)
 
 
@@ -123,7 +123,7 @@ def _synced(state: Waiting, event: Synced, at: int) -> None:
 
 
 def _passed(state: Waiting, event: DeadlinePassed, at: int) -> None:
-    state.fired_deadlines.put((event.kind, event.of), event.due)
+    state.notes.fired_deadlines.put((event.kind, event.of), event.due)
     state.dirty.claims.add(event.of)
 
 
@@ -150,7 +150,7 @@ def _run(work: work.Work[Waiting]) -> None:
     state = work.state
     dirty = state.dirty.take()
     work.touched.add(dirty)
-    if state.synced:
+    if state.process.synced:
         for uid in sorted(state.since if dirty.everything else dirty.claims):
             work.isolated("patience.tell", _tell, uid)
         work.touched.add(state.dirty.take())

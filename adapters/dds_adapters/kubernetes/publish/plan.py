@@ -141,7 +141,7 @@ class PoolNews:
 def _task(
     regarding: Regarding, reason: str, action: str, note: str, part: str, at: int, state: PoolState, type: Type
 ) -> Task:
-    instance = f"dds-publisher-epoch-{state.epoch}"
+    instance = f"dds-publisher-epoch-{state.process.epoch}"
     work = TellPeople(regarding, reason, action, note, type, at, instance, part=part)
     return Task(work, (f"{EVENTS}/{regarding.uid}/{part}",), at=at)
 

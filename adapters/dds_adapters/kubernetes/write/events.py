@@ -122,7 +122,7 @@ class Words:
     def __init__(self, at: int, state: State) -> None:
         self.state = state
         self._at = at
-        self._instance = f"dds-epoch-{state.epoch}"
+        self._instance = f"dds-epoch-{state.process.epoch}"
 
     def tell(
         self,

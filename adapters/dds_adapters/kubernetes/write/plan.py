@@ -105,7 +105,11 @@ def stamps(state: State) -> tuple[Task, ...]:
     )
     key = epoch_key(state)
     return tuple(
-        Task(StampEpoch(request.name, request.uid, key, state.epoch), (request_object(request.name),), lasting=True)
+        Task(
+            StampEpoch(request.name, request.uid, key, state.process.epoch),
+            (request_object(request.name),),
+            lasting=True,
+        )
         for request in sorted(ours, key=lambda one: one.name)
     )
 
@@ -141,7 +145,7 @@ def _attach(decision: e.AttachOrdered, at: int, state: State) -> Task:
         size=decision.size,
         previous=decision.previous,
         epoch_key=epoch_key(state),
-        epoch=state.epoch,
+        epoch=state.process.epoch,
         force_detach=decision.force_detach,
     )
     thing = request_object(decision.request)

@@ -164,7 +164,7 @@ class StateCounts(Collector):
     def recount(self, state: State) -> None:
         """Count the whole state: at the start, and after it was folded anew. For devices not known to be idle before, idle time
         counts from now on."""
-        self._now = max(self._now, state.now)
+        self._now = max(self._now, state.process.now)
         for uid in self._claims.keys() | state.lifecycle.lives.rows.keys():
             life = state.lifecycle.lives.get(uid)
             known = self._claims.get(uid)
@@ -186,7 +186,7 @@ class StateCounts(Collector):
     def spent(self, state: State, logged: int) -> None:
         """Take the device-time from the state, up to the instant `logged`, unless the state is ahead of the log: the value must
         not be lower after a restart, which starts from the log."""
-        if state.now <= logged:
+        if state.process.now <= logged:
             self._spent = {key: row.until(logged) for key, row in state.lifecycle.spending.rows.items()}
 
     def claim(self, uid: str) -> InState | None:

@@ -131,7 +131,7 @@ class Common:
 
     def show(self, state: StateBase[Any]) -> None:
         """Update the gauge after a commit."""
-        self._synced.set(state.synced)
+        self._synced.set(state.process.synced)
 
     def _follow(self, event: Event) -> None:
         take = self._take.get(type(event))

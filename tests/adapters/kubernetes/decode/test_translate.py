@@ -213,7 +213,7 @@ def test_the_end_of_an_object_that_was_only_ever_rejected_is_told_once_and_forge
             type(event) for type_ in ("ADDED", "DELETED", "DELETED") for event in fed(engine, translator, type_, broken)
         ]
         assert told == [Rejected, ClaimGone], round
-        assert not engine.state.rejections.rows
+        assert not engine.state.notes.rejections.rows
 
 
 def fed(engine: Engine, translator: Translator, type: str, raw: bytes) -> tuple[Event, ...]:

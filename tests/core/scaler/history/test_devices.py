@@ -106,6 +106,6 @@ def test_a_picture_counts_the_same_time_and_keeps_it_in_a_checkpoint(name: str) 
         state = load(dump(state)) if len(state.lifecycle.devices) % 3 == 2 else state
     for device in history.devices.values():
         spent.update({(doing, device.model): micros for doing, micros in device.spent(history.now).items()})
-    counted = Counter({key: row.until(state.now) for key, row in state.lifecycle.spending.rows.items()})
+    counted = Counter({key: row.until(state.process.now) for key, row in state.lifecycle.spending.rows.items()})
     assert +counted == +spent
     assert counted or not history.devices
