@@ -234,7 +234,7 @@ def test_a_decision_that_cannot_be_drawn_up_is_void(monkeypatch: pytest.MonkeyPa
     def fails(*_: Any) -> Any:
         raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr(module, "plan", fails)
+    monkeypatch.setattr(module, "tasks_of", fails)
     run = Run(Policy(mode="attach", scan_interval_seconds=0))
     config = {
         "metadata": {"name": "composable-dra-dds", "namespace": "composable-dra", "uid": "config"},

@@ -11,10 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from traceback import extract_tb
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from dds_adapters.kubernetes.cluster import Answer, Asking, Unreachable
 from dds_core.errors import DdsError
+from dds_core.events import Decision
 from dds_core.kit.policy import Mode
 
 Versions = Callable[[str], str]
@@ -103,6 +104,24 @@ class Task:
     def resource(self) -> str:
         """Of its first object; "" without one."""
         return self.objects[0].partition("/")[0] if self.objects else ""
+
+
+P = TypeVar("P")
+TaskTable = Mapping[type[Decision], Callable[[Any, int, P], Task]]
+"""By type of decision the function that makes its task; the int is the decision's instant in microseconds."""
+
+
+def tasks_by(table: TaskTable[P], decision: Decision, event_id: str, at: int, state: P) -> tuple[Task, ...]:
+    """The tasks of a decision; none for one that writes nothing or was made in mode `observe`.
+
+    `event_id` is the decision's id in the log, `at` its instant in microseconds; the state has folded it, and maybe later
+    events.
+    """
+    make = table.get(type(decision))
+    if make is None or decision.mode == "observe":
+        return ()
+    task = make(decision, at, state)
+    return (replace(task, decision=event_id, action=type(decision).__name__, at=at),)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Makes tasks of a committed decision, with all the data that the write needs.
+"""Makes tasks of a committed decision of the scaler, with all the data that the write needs.
 
 Runs on the engine's thread; sends nothing and decides nothing. If the state no longer matches the decision, the task ends at once
 as obsolete, so that each decision has an outcome.
@@ -7,9 +7,8 @@ as obsolete, so that each decision has an outcome.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
 
 from dds_adapters.kubernetes import guard
 from dds_adapters.kubernetes.cluster import Asking
@@ -34,7 +33,7 @@ from dds_adapters.kubernetes.write.exchange import (
 from dds_adapters.kubernetes.write.holds import EndHold, HoldDevice
 from dds_adapters.kubernetes.write.live_object import Ref
 from dds_adapters.kubernetes.write.requests import RESOURCES, LowerRequest, RaiseRequest, StampEpoch
-from dds_adapters.kubernetes.write.tasks import Obsolete, Result, Task, Versions, Work
+from dds_adapters.kubernetes.write.tasks import Obsolete, Result, Task, TaskTable, Versions, Work, tasks_by
 from dds_core.events import Decision, Event
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.model import (
@@ -65,34 +64,16 @@ class Overtaken:
         return Obsolete(self.why)
 
 
-P = TypeVar("P")
-Plans = Mapping[type[Decision], Callable[[Any, int, P], Task]]
-"""By type of decision the function that makes its task; the int is the decision's instant in microseconds."""
-
-
-def plan(decision: Decision, event_id: str, at: int, state: State) -> tuple[Task, ...]:
-    """The tasks of a decision of the scaler, each with the Kubernetes Events to write once it is done; see `planned`."""
+def tasks_of(decision: Decision, event_id: str, at: int, state: State) -> tuple[Task, ...]:
+    """The tasks of a decision of the scaler, each with the Kubernetes Events to write once it is done; see `tasks.tasks_by`."""
     return tuple(
-        [replace(task, then=announce(decision, at, state)) for task in planned(_PLANS, decision, event_id, at, state)]
+        [replace(task, then=announce(decision, at, state)) for task in tasks_by(_TABLE, decision, event_id, at, state)]
     )
 
 
 def writes(event: Event) -> bool:
     """Whether the event is a decision that becomes tasks, which tell of it."""
-    return type(event) in _PLANS
-
-
-def planned(plans: Plans[P], decision: Decision, event_id: str, at: int, state: P) -> tuple[Task, ...]:
-    """The tasks of a decision; none for one that writes nothing or was made in mode `observe`.
-
-    `event_id` is the decision's id in the log, `at` its instant in microseconds; the state has folded it, and maybe later
-    events.
-    """
-    draw = plans.get(type(decision))
-    if draw is None or decision.mode == "observe":
-        return ()
-    task = draw(decision, at, state)
-    return (replace(task, decision=event_id, action=type(decision).__name__, at=at),)
+    return type(event) in _TABLE
 
 
 def stamps(state: State) -> tuple[Task, ...]:
@@ -369,7 +350,7 @@ def _nudge(decision: e.OperatorNudged, at: int, state: State) -> Task:
     return Task(work, (thing,), target=decision.resource, replaces=f"{thing}: look", within=LOOK_SECONDS)
 
 
-_PLANS: Plans[State] = {
+_TABLE: TaskTable[State] = {
     e.AttachOrdered: _attach,
     e.DetachOrdered: _detach,
     e.HandOver: _hand_over,

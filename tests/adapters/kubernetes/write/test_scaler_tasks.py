@@ -22,8 +22,8 @@ from dds_adapters.kubernetes.write.exchange import GuardDevices
 from dds_adapters.kubernetes.write.holds import EndHold, HoldDevice
 from dds_adapters.kubernetes.write.live_object import Ref
 from dds_adapters.kubernetes.write.outbox import Outbox
-from dds_adapters.kubernetes.write.plan import Overtaken, plan, stamps
 from dds_adapters.kubernetes.write.requests import LowerRequest, RaiseRequest, StampEpoch
+from dds_adapters.kubernetes.write.scaler_tasks import Overtaken, stamps, tasks_of
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Obsolete, Task
 from dds_core.events import Superseded, WriteRefused
 from dds_core.model import AttachRequest, Pod
@@ -46,7 +46,7 @@ def world_of(mode: str = "detach", **given: Any) -> World:
 
 
 class Desk:
-    """Plans and announces what was decided since it was last asked."""
+    """The tasks and announcements of what was decided since it was last asked."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -64,7 +64,7 @@ class Desk:
         found: list[Task] = []
         for step in steps:
             for number, event in enumerate((step.fact, *(event for event, _ in step.caused))):
-                tasks = plan(event, f"id-{number}", step.at, state) if isinstance(event, e.Decision) else ()
+                tasks = tasks_of(event, f"id-{number}", step.at, state) if isinstance(event, e.Decision) else ()
                 found += [*tasks, *announce(event, step.at, state)]
         return found
 
@@ -228,12 +228,12 @@ def test_a_failure_of_an_attempt_that_is_over_tells_nobody() -> None:
     world, _ = failed()
     world.carry_out(e.NodeLabelled)
     told = world.only(e.FailureSignalled)
-    (task,) = plan(replace(told, attempt=told.attempt + 1), "id", 1, world.state)
+    (task,) = tasks_of(replace(told, attempt=told.attempt + 1), "id", 1, world.state)
     assert isinstance(task.work, Overtaken)
     world.node("node1")
     life = world.state.lives.rows[world.uid("train")]
     world.state.lives.put(world.uid("train"), replace(life, node="node1"))
-    (task,) = plan(told, "id", 1, world.state)
+    (task,) = tasks_of(told, "id", 1, world.state)
     assert isinstance(task.work, Overtaken)
 
 
@@ -242,9 +242,9 @@ def test_what_is_said_of_a_device_that_is_not_allocated_any_more_is_overtaken() 
     told = world.only(e.HandOver)
     (signal,) = told.signals
     other = replace(signal, entries=(replace(signal.entries[0], device="another"),))
-    (task,) = plan(replace(told, signals=(other,)), "id", 1, world.state)
+    (task,) = tasks_of(replace(told, signals=(other,)), "id", 1, world.state)
     assert isinstance(task.work, Overtaken)
-    (task,) = plan(told, "id", 1, world.state)
+    (task,) = tasks_of(told, "id", 1, world.state)
     assert isinstance(task.work, TellClaims)
 
 
@@ -253,7 +253,7 @@ def test_label_decisions_replace_only_those_about_the_same_labels() -> None:
     one = e.NodeLabelled(node="node0", labels={"a": "1"}, mode="detach", reason="")
     two = e.NodeLabelled(node="node0", labels={"a": None}, mode="detach", reason="")
     other = e.NodeLabelled(node="node0", labels={"a": "1", "b": "1"}, mode="detach", reason="")
-    ((first,), (second,), (third,)) = (plan(decision, "id", 1, world.state) for decision in (one, two, other))
+    ((first,), (second,), (third,)) = (tasks_of(decision, "id", 1, world.state) for decision in (one, two, other))
     assert first.replaces == second.replaces != third.replaces
     assert first.objects == third.objects
 
@@ -276,7 +276,7 @@ def nudge(why: str, mode: str = "attach") -> e.OperatorNudged:
     ],
 )
 def test_a_nudge_looks_for_what_it_was_decided_about(why: str, state: str, named: bool, mode: str) -> None:
-    (task,) = plan(nudge(why, mode), "id", 1_500_000, world_of(mode).state)
+    (task,) = tasks_of(nudge(why, mode), "id", 1_500_000, world_of(mode).state)
     assert task.work == NudgeOperator("res0", "res0-uid", "1970-01-01T00:00:01Z", state, named)
     assert (task.action, task.target, task.needs) == ("OperatorNudged", "res0-uid", "attach")
     assert (task.decision, task.objects) == ("id", ("composableresources/res0-uid",))
@@ -289,7 +289,7 @@ def test_an_order_is_called_off_in_the_pause_or_not() -> None:
     wait(world, SECOND_PAUSE[0])
     (off,) = called_off(world)
     at = world.steps[-1].at
-    (task,) = plan(off, "id", at, world.state)
+    (task,) = tasks_of(off, "id", at, world.state)
     assert isinstance(task.work, LowerRequest) and task.work.unattached
     assert task.within == pytest.approx(SECOND_PAUSE[1] - SECOND_PAUSE[0], abs=2)
 
@@ -320,9 +320,9 @@ def test_in_observe_a_look_is_decided_and_not_written() -> None:
 
 def test_a_newer_look_takes_the_place_of_one_that_was_not_written_and_of_nothing_else() -> None:
     world = world_of("detach")
-    (older,) = plan(nudge("list"), "a", 0, world.state)
-    (newer,) = plan(nudge("settle"), "b", 2_000_000, world.state)
-    (other,) = plan(e.UsedStamped(resource="res0-uid", mode="detach", name="res0", at=1), "c", 1, world.state)
+    (older,) = tasks_of(nudge("list"), "a", 0, world.state)
+    (newer,) = tasks_of(nudge("settle"), "b", 2_000_000, world.state)
+    (other,) = tasks_of(e.UsedStamped(resource="res0-uid", mode="detach", name="res0", at=1), "c", 1, world.state)
     assert older.replaces == newer.replaces != other.replaces
     outbox = Outbox(Random(1))
     assert outbox.put([older, other], 0.0) == []
@@ -339,7 +339,7 @@ def test_a_look_that_is_refused_is_told_as_any_refused_write() -> None:
     uid = uid_of(stage.resource("res0", state="Attaching"))
     decision = replace(nudge("attach"), resource=uid)
     outbox = Outbox(Random(1))
-    outbox.put(plan(decision, "id", 1, world_of("attach").state), 0.0)
+    outbox.put(tasks_of(decision, "id", 1, world_of("attach").state), 0.0)
     task = outbox.next(0.0)
     assert isinstance(task, Task)
     fact = outbox.finished(task, stage.carry_out(task.work, stage.as_user("nobody")), 0.0)
@@ -449,7 +449,7 @@ def test_nothing_of_a_hold_is_sent_where_devices_cannot_be_guarded_any_more() ->
     world.feed(e.Capabilities(version="1.36", unguarded="the policy is gone"))
     stage = WrittenObjects()
     for decision in (begun, held, ended):
-        (task,) = plan(decision, "id", 1, world.state)
+        (task,) = tasks_of(decision, "id", 1, world.state)
         assert isinstance(stage.carry_out(task.work), Done if decision is ended else Obsolete), decision
         assert task.objects == OF_DEVICE and task.target == "res0"
     assert stage.writer.requests == {}
@@ -460,14 +460,14 @@ def test_the_end_of_a_hold_is_decided_again_once_it_is_known_where_devices_are_g
     world.change_policy(mode="attach")
     ended = world.only(e.HoldEnded)
     world.feed(e.Capabilities(version="1.36", unguarded="not answered yet", unanswered=True))
-    (task,) = plan(ended, "id", 1, world.state)
+    (task,) = tasks_of(ended, "id", 1, world.state)
     assert isinstance(WrittenObjects().carry_out(task.work), Obsolete)  # done, it would leave its guard behind
     world.refused(ended, obsolete=True)
     world.feed(e.Capabilities(version="1.36", guards="dds"))
     decided = len(world.decisions(e.HoldEnded))
     world.tick(60)
     again = world.decisions(e.HoldEnded)[decided:]
-    (task,) = plan(again[0], "id", 1, world.state)
+    (task,) = tasks_of(again[0], "id", 1, world.state)
     assert isinstance(task.work, EndHold) and task.work.claim.namespace == "dds"
 
 
@@ -479,7 +479,7 @@ def test_a_hold_that_is_being_given_up_is_not_made(over: str) -> None:
     if over == "gone":
         world.carry_out(e.HoldEnded)
         assert "res0" not in world.state.holds
-    (task,) = plan(held, "id", 1, world.state)
+    (task,) = tasks_of(held, "id", 1, world.state)
     assert isinstance(task.work, Overtaken) and task.objects == OF_DEVICE
 
 
@@ -504,7 +504,7 @@ def test_what_writes_nothing_plans_nothing() -> None:
         e.ClaimsListWanted(resource="r", mode="detach", fenced=1),
         e.Alerted(of="o", reason="r", text="t", mode="detach"),
     )
-    assert [plan(decision, "id", 1, world.state) for decision in quiet] == [()] * len(quiet)
+    assert [tasks_of(decision, "id", 1, world.state) for decision in quiet] == [()] * len(quiet)
 
 
 # --- a new leader ------------------------------------------------------------------------------------------------------
@@ -606,7 +606,7 @@ LIFE = (
 
 
 def made_in_a_life(**policy: Any) -> list[str]:
-    """What is planned from a claim's order to the detach of its device. The operator says Online after the list."""
+    """What is made from a claim's order to the detach of its device. The operator says Online after the list."""
     world, desk = waiting(hand_over="clear", **policy)
     tasks = desk.all()
     for step in (

@@ -10,17 +10,17 @@ from collections.abc import Iterator
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.publish.pools import SLICES, PublishPool, WithdrawPool
 from dds_adapters.kubernetes.write.events import EVENTS, Regarding, TellPeople, Type
-from dds_adapters.kubernetes.write.plan import Plans, label, planned
-from dds_adapters.kubernetes.write.tasks import Task
+from dds_adapters.kubernetes.write.scaler_tasks import label
+from dds_adapters.kubernetes.write.tasks import Task, TaskTable, tasks_by
 from dds_core.events import Alerted, Decision, Event, NodeLabelled, Rejected
 from dds_core.publisher.events import PoolPublished, PoolWithdrawn
 from dds_core.publisher.model import COOLING, PoolKey
 from dds_core.publisher.state import PoolState
 
 
-def plan(decision: Decision, event_id: str, at: int, state: PoolState) -> tuple[Task, ...]:
-    """The tasks of a decision of the publisher; see `write.plan.planned`."""
-    return planned(_PLANS, decision, event_id, at, state)
+def tasks_of(decision: Decision, event_id: str, at: int, state: PoolState) -> tuple[Task, ...]:
+    """The tasks of a decision of the publisher; see `write.tasks.tasks_by`."""
+    return tasks_by(_TABLE, decision, event_id, at, state)
 
 
 def _publish(decision: PoolPublished, at: int, state: PoolState) -> Task:
@@ -55,7 +55,7 @@ def _label(decision: NodeLabelled, at: int, state: PoolState) -> Task:
     return label(decision, state.host(decision.node))
 
 
-_PLANS: Plans[PoolState] = {
+_TABLE: TaskTable[PoolState] = {
     PoolPublished: _publish,
     PoolWithdrawn: _withdraw,
     NodeLabelled: _label,
