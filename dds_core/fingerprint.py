@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "9afa5d6af8ef4ed13f819159aebf43116a41d39115e75d421b633b8bd3d2d142"
+FINGERPRINT = "a84aa2d863229c4f747f2c9a308c7aae4e5428152e963e7a7fc6fd49cbfc1750"
 """That of the scaler."""
 
 PUBLISHER_FINGERPRINT = "11aa76caa0f41674760daec002e221c02fe9b854751fdf0f56237cc258650fce"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "100cb4fcd2191083301542367431a3794b1b6df76efcd234329a0a197cbb5673"
+AUTOSCALER_FINGERPRINT = "15a15f2c509ad4f972a067b68c8f40dbd01a68a47c39bac0d6fd148499157dc8"
 """That of the autoscaler."""
