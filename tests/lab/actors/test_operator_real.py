@@ -372,8 +372,8 @@ def test_a_request_has_only_fields_with_values_and_copies_of_its_resources() -> 
 
 @pytest.mark.parametrize(("kind", "devices"), [("real", 3), ("ideal", 2)])
 def test_a_size_that_changes_before_its_resources_are_made_makes_too_many(kind: Any, devices: int) -> None:
-    """Entries of the first plan stay: the second one counts only resources that exist. Nothing takes the surplus away before
-    the size changes again. The ideal operator makes a plan without such entries."""
+    """Entries of the first size stay: the second choice counts only resources that exist. Nothing takes the surplus away before
+    the size changes again. The ideal operator chooses without such entries."""
     hall = Real(OperatorSettings(kind=kind, look=fixed(0.01)))
     hall.request(size=0)
     hall.run(1)
