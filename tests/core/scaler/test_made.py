@@ -1,5 +1,6 @@
 """The operator makes the resources of both sizes if a request's size changes after it has named them and before it has
-made them. So an order waits until what was ordered before is made; and what was made beyond the size is kept, by a size that has room for it."""
+made them. So an order waits until what was ordered before is made; and what was made beyond the size is kept, by a size that has
+room for it."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from dds_lab.actors.fabric import REFUSED, Fault
-from dds_lab.actors.operator.planning import NoNode, plan
+from dds_lab.actors.operator.placement import NoNode, place
 from dds_lab.client import Object
 from dds_lab.scenario.forms import fixed
 from dds_lab.scenario.parts import Operator as OperatorSettings
@@ -190,7 +190,7 @@ def resource(name: str, state: str = "Online", *, used: str = "", device: str = 
 
 def kept(size: int, *owned: Object) -> list[str]:
     request = {"spec": {"resource": {"type": "gpu", "model": A100, "size": size, "target_node": "node0"}}}
-    found = plan(request, owned, {"node0": {}}, lambda: ())
+    found = place(request, owned, {"node0": {}}, lambda: ())
     return [one["metadata"]["name"] for one in found.kept]
 
 
@@ -225,7 +225,7 @@ def test_what_is_going_already_counts_for_nothing() -> None:
 def test_too_few_nodes_is_an_error() -> None:
     wanted = {"type": "gpu", "model": A100, "size": 1, "allocation_policy": "samenode"}
     with pytest.raises(NoNode):
-        plan({"spec": {"resource": wanted}}, (), {"node0": {}}, lambda: ("node0",))
+        place({"spec": {"resource": wanted}}, (), {"node0": {}}, lambda: ("node0",))
 
 
 # -- what goes wrong

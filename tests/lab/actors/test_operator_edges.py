@@ -8,7 +8,7 @@ import pytest
 
 from dds_lab.actors.objects import Formed, has_resource
 from dds_lab.actors.operator import Operator
-from dds_lab.actors.operator.planning import NoNode, plan
+from dds_lab.actors.operator.placement import NoNode, place
 from dds_lab.actors.vendor import VendorSettings
 from dds_lab.api.requests import Call
 from dds_lab.client import ApiError, Object
@@ -194,10 +194,10 @@ def test_cpu_counts_in_whole_cores_of_the_nodes_capacity(cpu: str, enough: bool)
     asked = {"type": "gpu", "model": A100, "size": 1, "target_node": "node0", "other_spec": {"milli_cpu": 3200}}
     request: Object = {"spec": {"resource": asked}}
     if enough:
-        assert plan(request, (), {"node0": node}, lambda: ()).nodes == ("node0",)
+        assert place(request, (), {"node0": node}, lambda: ()).nodes == ("node0",)
         return
     with pytest.raises(NoNode):
-        plan(request, (), {"node0": node}, lambda: ())
+        place(request, (), {"node0": node}, lambda: ())
 
 
 def test_there_is_one_spread_request_of_a_kind_wherever_its_devices_are() -> None:

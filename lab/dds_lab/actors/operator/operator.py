@@ -15,7 +15,7 @@ from dds_lab.actors.operator.names import (
     RESOURCES,
     Plugins,
 )
-from dds_lab.actors.operator.planning import refusal
+from dds_lab.actors.operator.placement import refusal
 from dds_lab.actors.operator.requests import Requests
 from dds_lab.actors.operator.resources import Resources
 from dds_lab.actors.operator.view import OperatorView

@@ -19,7 +19,7 @@ from dds_lab.actors.operator.names import (
     REQUESTS,
     RESOURCES,
 )
-from dds_lab.actors.operator.planning import GOING, NoNode, node_of, plan
+from dds_lab.actors.operator.placement import GOING, NoNode, node_of, place
 from dds_lab.actors.operator.view import Draft, OperatorView, owner
 from dds_lab.actors.workqueue import Finish, WorkQueue
 from dds_lab.client import ApiError, Client, Object, tolerating
@@ -110,7 +110,7 @@ class Requests:
         """Choose the resources to give up, and nodes for new ones. Entries of resources that are going, or that were never
         created, stay (so that these are created again), but not those of the ideal operator."""
         owned = [one for one in self._view.owned(draft.name) if said(one, "state") not in GOING]
-        found = plan(draft.obj, owned, self._known_nodes(draft.obj), lambda: self._occupied(draft.obj))
+        found = place(draft.obj, owned, self._known_nodes(draft.obj), lambda: self._occupied(draft.obj))
         kept = {one["metadata"]["name"] for one in found.kept}
         given_up = {one["metadata"]["name"] for one in owned} - kept
         entries = {
