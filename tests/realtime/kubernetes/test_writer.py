@@ -30,7 +30,7 @@ from dds_adapters.kubernetes.write.tasks import (
 )
 from dds_adapters.kubernetes.write.writer import THREADS, Writer
 from dds_core.events import Event, WriteDone, WriteRefused
-from dds_lab.faults.wire import Action, FaultPlan, Lost, Refuse, Rule, Slow
+from dds_lab.faults.wire import Action, Lost, Refuse, Rule, Slow, WireFaults
 from dds_lab.http_frontend import Served, serving
 from dds_lab.latency import Fixed
 from tests.support.contenders import QUICK, Arena, arena
@@ -90,13 +90,13 @@ class Noted:
 class Desk:
     """A lab, a writer, and the facts that it gave. `left` is what `permit` says."""
 
-    def __init__(self, served: Served, cluster: Cluster, plan: FaultPlan) -> None:
+    def __init__(self, served: Served, cluster: Cluster, faults: WireFaults) -> None:
         self.served = served
         self.left = float("inf")
         self.facts: list[Event] = []
         self.told: list[str] = []
         self.noted = Noted(cluster)
-        self._plan = plan
+        self._faults = faults
         self._wake = threading.Event()
         self.writer = Writer(
             self.noted, lambda resource: "v1", permit=lambda: self.left, wake=self._wake.set,
@@ -118,7 +118,7 @@ class Desk:
         """From now on these faults and no others."""
 
         def change() -> None:
-            self._plan.rules, self._plan.struck = rules, [0] * len(rules)
+            self._faults.rules, self._faults.struck = rules, [0] * len(rules)
 
         self.served.run(change)
 
@@ -135,10 +135,10 @@ class Desk:
 @contextmanager
 def desk(folder: Path) -> Iterator[Desk]:
     """A writer that was started, at a lab on whose wire faults can be had."""
-    plan = FaultPlan((), wall, Random(1))
-    with serving(new_server(), users(), tls=False, faults=plan) as served:
+    faults = WireFaults((), wall, Random(1))
+    with serving(new_server(), users(), tls=False, faults=faults) as served:
         cluster = Cluster(served.kubeconfig(folder / "kubeconfig"), "admin")
-        place = Desk(served, cluster, plan)
+        place = Desk(served, cluster, faults)
         place.writer.start()
         try:
             yield place
