@@ -117,7 +117,7 @@ _SERVERS = (e.ServerOrdered.__name__, e.ServerReturned.__name__)
 NOT_YET = "the cluster is not fully listed yet, or the provider of servers has not answered yet"
 
 
-class Autoscaler(Controller[Fleet]):
+class AutoscalerController(Controller[Fleet]):
     """The autoscaler's controller. It decides once all resources were listed and the servers are known, from the provider or
     from the log. `shown` is the view for Cluster Autoscaler, None before that; the threads that answer calls read it."""
 

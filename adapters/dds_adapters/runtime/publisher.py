@@ -202,7 +202,7 @@ DRIVER = "probe.dds-publisher"
 STOP_SECONDS = 2.0
 
 
-class Publisher(Controller[PoolState]):
+class PublisherController(Controller[PoolState]):
     """The publisher's controller. It decides once all resources were listed, the API server was probed, and a survey of the
     configured models has ended."""
 

@@ -140,7 +140,7 @@ class GuardQuestion:
 CLAIMS = "resourceclaims"
 
 
-class Scaler(Controller[State]):
+class ScalerController(Controller[State]):
     """The scaler's controller."""
 
     resources = frozenset(VERSIONS)
@@ -263,11 +263,11 @@ class Scaler(Controller[State]):
 
 def make_scaler(
     code: str, config_namespace: str = config.NAMESPACE, namespace: str = config.NAMESPACE
-) -> Callable[[EventLog, EffectivePolicy, Surroundings[State]], Scaler]:
+) -> Callable[[EventLog, EffectivePolicy, Surroundings[State]], ScalerController]:
     """A function that makes the scaler. `code` is the version of dds; `namespace` is where dds is installed."""
 
-    def make(log: EventLog, policy: EffectivePolicy, around: Surroundings[State]) -> Scaler:
-        return Scaler(
+    def make(log: EventLog, policy: EffectivePolicy, around: Surroundings[State]) -> ScalerController:
+        return ScalerController(
             log,
             policy,
             code=code,

@@ -13,7 +13,7 @@ from dds_adapters.kubernetes.watch.watch_spec import VERSIONS
 from dds_adapters.kubernetes.write.guarding import AskGuarding, Guarding
 from dds_adapters.runtime import scaler as module
 from dds_adapters.runtime.loop import Committed
-from dds_adapters.runtime.scaler import GuardQuestion, Scaler
+from dds_adapters.runtime.scaler import GuardQuestion, ScalerController
 from dds_core.engine import EngineOf
 from dds_core.errors import DdsError, Fenced, LogUnreachable
 from dds_core.events import Capabilities
@@ -57,7 +57,9 @@ class Run:
         self.log = log or Shaky("test/scaler", cluster="c", recorded_at=START)
         self.told: list[DdsError] = []
         self.now = START
-        self.scaler = Scaler(self.log, policy or Policy(mode="attach"), code="t", on_error=self.told.append, **more)
+        self.scaler = ScalerController(
+            self.log, policy or Policy(mode="attach"), code="t", on_error=self.told.append, **more
+        )
         self.scaler.open(self.now)
 
     def turn(self, *arrivals: Arrival) -> None:
@@ -324,7 +326,7 @@ def known(position: int, epoch: int, log: str = "test/scaler") -> Anchor:
 def opened_after(where: Anchor | None) -> list[str]:
     """The types of the events that a process appends at its start, which is in the epoch that its log gives."""
     log = Shaky("test/scaler", cluster="c", recorded_at=START)
-    scaler = Scaler(log, Policy(mode="attach"), code="t")
+    scaler = ScalerController(log, Policy(mode="attach"), code="t")
     scaler.open(START, where)
     assert scaler.epoch == (1 if where is None or where.log != log.name else where.epoch + 1)
     return [row.type for row in log.read()][1:]
@@ -340,7 +342,7 @@ def test_a_log_that_has_all_lacks_nothing() -> None:
     assert opened_after(None) == usual
     assert opened_after(known(40, 5, "test/other")) == usual, "the Lease was another log's"
     run = Run()
-    again = Scaler(run.log, Policy(mode="attach"), code="t")
+    again = ScalerController(run.log, Policy(mode="attach"), code="t")
     again.open(run.now, run.scaler.left)
     assert [row.type for row in run.log.read()][3:] == ["Started"]
     assert verify(run.log.read(), SCALER).ok

@@ -96,7 +96,7 @@ class Server(Asking, Protocol):
 
 
 @dataclass(frozen=True)
-class Publisher:
+class ExaminedPublisher:
     """The publisher's part of an examination. `policy` and `manager` are called once each, and may raise DdsError.
 
     `bare_metal_hosts`: BareMetalHosts say which machine a node is.
@@ -109,7 +109,7 @@ class Publisher:
 
 
 @dataclass(frozen=True)
-class Autoscaler:
+class ExaminedAutoscaler:
     """The autoscaler's part of an examination. `policy` and `machines` (where servers come from) are called once each, and may
     raise DdsError."""
 
@@ -132,8 +132,8 @@ class Examined:
     now: Callable[[], int]
     log: str = "cluster/scaler"
     namespace: str = config.NAMESPACE
-    publisher: Publisher | None = None
-    autoscaler: Autoscaler | None = None
+    publisher: ExaminedPublisher | None = None
+    autoscaler: ExaminedAutoscaler | None = None
 
 
 def examine(examined: Examined) -> Iterator[Finding]:
@@ -208,7 +208,9 @@ def _cluster(context: ExaminationContext, examined: Examined) -> Generator[Findi
     return True
 
 
-def _fabric(examined: Publisher, context: ExaminationContext | None, now: Callable[[], int]) -> Iterator[Finding]:
+def _fabric(
+    examined: ExaminedPublisher, context: ExaminationContext | None, now: Callable[[], int]
+) -> Iterator[Finding]:
     try:
         manager = examined.manager()
     except DdsError as problem:

@@ -23,7 +23,7 @@ from dds_lab.actors.operator.placement import GOING, NoNode, node_of, place
 from dds_lab.actors.operator.view import Draft, OperatorView, owner
 from dds_lab.actors.workqueue import Finish, WorkQueue
 from dds_lab.client import ApiError, Client, Object, tolerating
-from dds_lab.scenario.parts import Operator as OperatorSettings
+from dds_lab.scenario.parts import OperatorPart
 from dds_lab.time import Time
 
 COPIED = ("state", "error", "device_id", "cdi_device_id")
@@ -32,7 +32,7 @@ COPIED = ("state", "error", "device_id", "cdi_device_id")
 class Requests:
     """The queue has names of requests, and of resources whose status is to be copied."""
 
-    def __init__(self, client: Client, time: Time, settings: OperatorSettings, view: OperatorView) -> None:
+    def __init__(self, client: Client, time: Time, settings: OperatorPart, view: OperatorView) -> None:
         self._client = client
         self._settings = settings
         self._view = view
