@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dds_lab import lab_settings, setup
-from dds_lab.actors.claims import Claims
+from dds_lab.actors.claim_controller import ClaimController
 from dds_lab.actors.fabric import Fabric
 from dds_lab.actors.garbage import Garbage
 from dds_lab.actors.kubelet import Driver, Kubelet
@@ -308,7 +308,7 @@ class Lab:
 
     def _claims(self, knobs: written.ClaimsPart) -> Iterator[Actor]:
         client = self._client_of("claims", "system:serviceaccount:kube-system:resource-claim-controller")
-        yield Claims(client, self.time, knobs.look.latency())
+        yield ClaimController(client, self.time, knobs.look.latency())
 
     def _controllers(self, knobs: written.ControllersPart) -> Iterator[Actor]:
         client = self._client_of("controllers", "system:kube-controller-manager")

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from dds_lab.actors.claims import Claims
+from dds_lab.actors.claim_controller import ClaimController
 from dds_lab.actors.fabric import Fabric, FabricSettings, Pool
 from dds_lab.actors.kubelet import Kubelet
 from dds_lab.actors.models import DeviceInfo, Model, config_map
@@ -79,7 +79,7 @@ class Plant(Room):
         self.start(Operator(client("operator"), self.time, operator, self.fabric, vendor, ""))
         self.start(ReferencePublisher(client("publisher"), self.time, PublisherPart(interval=0.0), self.fabric))
         self.start(ReferenceScaler(client("peer-dds"), self.time, ScalerPart()))
-        self.start(Claims(client("claims"), self.time))
+        self.start(ClaimController(client("claims"), self.time))
         kubelet = KubeletPart(stop=fixed(0.003))
         self.start(Kubelet(client("kubelet"), self.time, kubelet, self.fabric, {GPU: vendor}, Fixed(0.003)))
         self.start(NodeLifecycle(client("nodes"), self.time, ControllersPart()))
