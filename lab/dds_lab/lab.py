@@ -19,7 +19,7 @@ from dds_lab.actors.fabric import Fabric
 from dds_lab.actors.garbage import Garbage
 from dds_lab.actors.kubelet import Driver, Kubelet
 from dds_lab.actors.ledger import Ledger
-from dds_lab.actors.nodes import NodeLifecycle
+from dds_lab.actors.node_lifecycle import NodeLifecycle
 from dds_lab.actors.operator import Operator
 from dds_lab.actors.publisher import ReferencePublisher
 from dds_lab.actors.scaler import ReferenceScaler

@@ -15,7 +15,7 @@ from dds_lab.actors.claim_controller import ClaimController
 from dds_lab.actors.fabric import Fabric, FabricSettings, Pool
 from dds_lab.actors.kubelet import Kubelet
 from dds_lab.actors.models import DeviceInfo, Model, config_map
-from dds_lab.actors.nodes import NodeLifecycle
+from dds_lab.actors.node_lifecycle import NodeLifecycle
 from dds_lab.actors.operator import Operator
 from dds_lab.actors.publisher import ReferencePublisher
 from dds_lab.actors.scaler import ReferenceScaler

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from dds_lab.actors.fabric import Fault
-from dds_lab.actors.nodes import NodeLifecycle
+from dds_lab.actors.node_lifecycle import NodeLifecycle
 from dds_lab.latency import Fixed
 from dds_lab.manager import Composed, ManagerSettings, NodeGroup, Stock
 from dds_lab.scenario.parts import ControllersPart

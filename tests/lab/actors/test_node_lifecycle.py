@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dds_lab.actors.nodes import NodeLifecycle
+from dds_lab.actors.node_lifecycle import NodeLifecycle
 from dds_lab.api import status as api_status
 from dds_lab.api.requests import Call
 from dds_lab.latency import Fixed
