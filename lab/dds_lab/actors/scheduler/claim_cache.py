@@ -87,7 +87,7 @@ def _parts(allocation: Object | None) -> Iterable[tuple[_Part, Object]]:
         yield (result["driver"], result["pool"], result["device"], result.get("shareID") or ""), result
 
 
-class Claims:
+class ClaimCache:
     """All claims by namespace/name. Changes of their allocations are entered in the book."""
 
     def __init__(self, book: Book) -> None:
