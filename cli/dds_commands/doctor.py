@@ -42,7 +42,7 @@ from dds_commands.live_options import Doctor as Options
 from dds_commands.parameters import default_path, output_options, without_password
 from dds_commands.running import FINE, INPUT, require
 from dds_commands.screen import show, show_data, style, width
-from dds_commands.serve_options import FLAG, takes
+from dds_commands.settings import FLAG, takes
 from dds_commands.sources import Log
 from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.errors import InputError

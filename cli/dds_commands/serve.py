@@ -14,7 +14,7 @@ import click
 
 from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.machines.machine_settings import read_settings
-from dds_adapters.runtime.serve_settings import Autoscaling, Listen, LiveSettings, Publishing, Scaling
+from dds_adapters.runtime.live_settings import Autoscaling, Listen, LiveSettings, Publishing, Scaling
 from dds_adapters.sql.urls import as_url
 from dds_commands.live import (
     PolicySource,
@@ -46,7 +46,7 @@ from dds_commands.live_options import (
 from dds_commands.parameters import default_path
 from dds_commands.running import FINE, INPUT, require
 from dds_commands.screen import table
-from dds_commands.serve_options import FLAG, Row, config_option, names_of, origin, rows, takes
+from dds_commands.settings import FLAG, Row, config_option, names_of, origin, rows, takes
 from dds_commands.ui import Beside, Shown
 from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.autoscaler.policy import AutoscalePolicy

@@ -24,7 +24,7 @@ import click
 import msgspec
 
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.runtime.serve_settings import Listen
+from dds_adapters.runtime.live_settings import Listen
 from dds_adapters.web import page
 from dds_adapters.web.messages import Request, Response, Route, plain
 from dds_adapters.web.reviews import Reviews, guarded

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dds_adapters.runtime.live_settings import LiveSettings
 from dds_adapters.runtime.process import Process
-from dds_adapters.runtime.serve_settings import LiveSettings
 from dds_adapters.sql import Database, upgrade
 from dds_core.events import Alerted
 from dds_core.kit.work import FAULTS

@@ -16,9 +16,9 @@ from dds_adapters.fabric.provider import FabricError
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.machines.provider import Machines, ServersPartly
 from dds_adapters.runtime.autoscaler import NOT_YET, Ask, AutoscalerController, Inbox, Outside
+from dds_adapters.runtime.live_settings import SERVERS_SECONDS
 from dds_adapters.runtime.loop import EffectivePolicy, Make, Surroundings
 from dds_adapters.runtime.polling import PollingThread
-from dds_adapters.runtime.serve_settings import SERVERS_SECONDS
 from dds_core.autoscaler import events as e
 from dds_core.autoscaler.model import GroupsView, NodeRef
 from dds_core.autoscaler.state import Fleet

@@ -17,10 +17,10 @@ from dds_adapters.kubernetes.cluster import Asking, Unreachable
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.limiter import Backoff
 from dds_adapters.kubernetes.publish.probe import probe
+from dds_adapters.runtime.live_settings import CONNECTIONS, SCAN_SECONDS
 from dds_adapters.runtime.loop import EffectivePolicy, Make, Surroundings
 from dds_adapters.runtime.polling import PollingThread
 from dds_adapters.runtime.publisher import DRIVER, Answers, Pollers, PublisherController
-from dds_adapters.runtime.serve_settings import CONNECTIONS, SCAN_SECONDS
 from dds_core.errors import DdsError
 from dds_core.log import EventLog
 from dds_core.publisher.model import Machine, PoolModel

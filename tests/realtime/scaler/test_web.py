@@ -19,10 +19,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dds_adapters.runtime import logs
 from dds_adapters.runtime.health import Endpoints
+from dds_adapters.runtime.live_settings import Listen, LiveSettings
 from dds_adapters.runtime.operation import ScalerOperation
 from dds_adapters.runtime.process import Process
 from dds_adapters.runtime.scaler import make_scaler
-from dds_adapters.runtime.serve_settings import Listen, LiveSettings
 from dds_core.errors import LogUnreachable
 from dds_core.log import Envelope, EventLog, Group, MemoryLog
 from dds_lab.shipped import find
