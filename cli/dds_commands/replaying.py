@@ -60,7 +60,7 @@ from dds_core.scaler.events import ClaimMoved, DeviceMoved
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State
 from dds_core.timeline import LEGEND, Entry, Moment, Subject, as_data, path_diagram, render_lines
-from dds_core.timeline.clock import rfc3339
+from dds_core.timeline.instants import rfc3339
 from dds_core.timeline.phrases import listed, spoken
 
 

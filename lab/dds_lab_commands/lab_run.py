@@ -20,7 +20,7 @@ from dds_commands.parameters import output_options
 from dds_commands.running import FINE, VERIFICATION
 from dds_commands.screen import counted, note, position_bar, show, show_data, table
 from dds_core.errors import InputError
-from dds_core.timeline.clock import duration
+from dds_core.timeline.instants import duration
 from dds_lab import shipped
 from dds_lab.conform.asking import prepared
 from dds_lab.conform.asking import run as ask

@@ -17,7 +17,7 @@ from dds_core.errors import InputError
 from dds_core.model import Model as Described
 from dds_core.model import Node
 from dds_core.scaler.policy import Policy
-from dds_core.timeline.clock import rfc3339
+from dds_core.timeline.instants import rfc3339
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.cluster import Class, Cluster, Fabric, Limit, Model, Nodes, NodeTaint
 from dds_lab.scenario.forms import Delay

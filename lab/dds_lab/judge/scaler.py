@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Literal
 
-from dds_core.timeline.clock import duration
+from dds_core.timeline.instants import duration
 from dds_lab.actors.ledger import Entry
 from dds_lab.actors.objects import Key, claim_names
 from dds_lab.client import Object

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from dds_adapters.files import file_error
 from dds_core.errors import InputError
-from dds_core.timeline.clock import duration, rfc3339
+from dds_core.timeline.instants import duration, rfc3339
 from dds_lab.scenario.checks import MAX_NODES, unknown
 from dds_lab.scenario.cluster import Cluster, Fabric, Limit, Model, Nodes
 from dds_lab.scenario.forms import YEAR

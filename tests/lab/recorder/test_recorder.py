@@ -11,7 +11,7 @@ import pytest
 
 from dds_adapters.kubernetes.recording import RecordedEvent, read_recording
 from dds_core.errors import FileError
-from dds_core.timeline.clock import rfc3339
+from dds_core.timeline.instants import rfc3339
 from dds_lab.api.gates import Gates
 from dds_lab.api.server import ApiServer
 from dds_lab.client import Client

@@ -21,7 +21,7 @@ from dds_core.publisher.policy import PublishPolicy
 from dds_core.scaler.model import Timeout, model_of_pool
 from dds_core.scaler.policy import HAND_OVER_MARGIN, Policy
 from dds_core.scaler.state import State
-from dds_core.timeline.clock import duration, rfc3339
+from dds_core.timeline.instants import duration, rfc3339
 
 _CONFIG_MAP = "config map"
 _POOL = re.compile(r".+-fabric\d+")

@@ -31,7 +31,7 @@ from dds_adapters.kubernetes.doctor.server import between, skewed
 from dds_core.errors import DdsError
 from dds_core.publisher.indexes import machines_of
 from dds_core.publisher.model import Limit, Machine, PoolModel, Stock, by_name
-from dds_core.timeline.clock import duration, rfc3339
+from dds_core.timeline.instants import duration, rfc3339
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from dds_adapters.kubernetes.publish.probe import slice_on_trial
 from dds_adapters.kubernetes.watch.watch_spec import DRA, OPERATOR, VERSIONS
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, Slice
 from dds_core.scaler.model import model_of_pool
-from dds_core.timeline.clock import duration, rfc3339
+from dds_core.timeline.instants import duration, rfc3339
 
 OLDEST, NEWEST = 34, 36
 """Minor numbers of the tested releases. 1.34 is the first that serves resource.k8s.io/v1 by default."""
