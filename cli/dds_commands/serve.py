@@ -292,10 +292,10 @@ def _page(told: Told) -> Iterator[None]:
 def _run(told: Told) -> int:
     """Run until a signal or an error; returns the exit code. Errors of logs or kubeconfig are raised before anything starts."""
     require("autoscaler" if told.autoscaling is not None else "serve")
-    from dds_adapters.runtime import logs, serving
+    from dds_adapters.runtime import log_lines, serving
 
     place, form = told.place, told.lines.log_format
-    logger = logs.start(told.lines.log_level, form)
+    logger = log_lines.start(told.lines.log_level, form)
     try:
         with ServedLogs(
             place.log or default_path(), place.cluster_name, migrate=place.migrate, say=logger.info

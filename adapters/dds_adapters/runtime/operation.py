@@ -25,7 +25,7 @@ from dds_adapters.runtime.health import (
     unless_standby,
     viewed,
 )
-from dds_adapters.runtime.logs import EventLogger, Naming
+from dds_adapters.runtime.log_lines import EventLogger, Naming
 from dds_adapters.runtime.loop import CommitListener, Committed, Controller, P
 from dds_adapters.runtime.metrics import GroupMetrics, Metrics, PoolMetrics, Sources
 from dds_adapters.runtime.metrics import catalogue as c

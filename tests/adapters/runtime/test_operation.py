@@ -10,7 +10,7 @@ import pytest
 
 from dds_adapters.runtime.health import Endpoints
 from dds_adapters.runtime.live_settings import LiveSettings
-from dds_adapters.runtime.logs import Naming
+from dds_adapters.runtime.log_lines import Naming
 from dds_adapters.runtime.operation import FleetNames, PoolNames, ScalerOperation
 from dds_adapters.runtime.preflight import preflight
 from dds_adapters.runtime.serving import archive_into
