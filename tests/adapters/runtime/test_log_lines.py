@@ -67,15 +67,15 @@ def test_each_transition_and_decision_is_one_line() -> None:
 
 
 def test_very_many_steps_of_one_fact_are_counted_and_told_one_by_one_at_debug(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "MANY", 1)
+    monkeypatch.setattr(log_lines, "MANY", 1)
     lines = told("node_limit")
     counted = [line for line in lines if line["msg"].endswith("each is in the log, and logged at DEBUG")]
     assert counted and "type" not in counted[0]
-    monkeypatch.setattr(logs, "MANY", 10_000)
+    monkeypatch.setattr(log_lines, "MANY", 10_000)
     steps = sum(line["type"] in ("ClaimMoved", "DeviceMoved") for line in told("node_limit"))
     alone = sum(line.get("type") in ("ClaimMoved", "DeviceMoved") for line in lines)
     assert sum(int(line["msg"].split()[0]) for line in counted) == steps - alone
-    monkeypatch.setattr(logs, "MANY", 1)
+    monkeypatch.setattr(log_lines, "MANY", 1)
     assert sum(line["type"] in ("ClaimMoved", "DeviceMoved") for line in told("node_limit", level="debug")) == steps
 
 
@@ -167,7 +167,7 @@ def test_an_event_that_cannot_be_told_costs_its_line_only(monkeypatch: pytest.Mo
     def broken(*_: object) -> str:
         raise KeyError("x")
 
-    monkeypatch.setattr(logs, "decision_words", broken)
+    monkeypatch.setattr(log_lines, "decision_words", broken)
     lines = told("first_attach")
     assert "AttachOrdered cannot be described (KeyError); it is in the log" in [line["msg"] for line in lines]
 
