@@ -10,9 +10,9 @@ from typing import Protocol
 from dds_adapters.kubernetes.cluster import Refused, Unreachable
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.decode.decoding import Fault
+from dds_adapters.kubernetes.doctor.api_server import pool_slices
 from dds_adapters.kubernetes.doctor.context import ExaminationContext, Unreadable
 from dds_adapters.kubernetes.doctor.findings import Finding, error, note, ok, several, unknown, warning
-from dds_adapters.kubernetes.doctor.server import pool_slices
 from dds_core.autoscaler.policy import AutoscalePolicy
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.log import Head

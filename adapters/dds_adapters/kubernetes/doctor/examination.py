@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from dds_adapters.kubernetes.cluster import Asking, Refused
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.doctor import (
+    api_server,
     autoscaling,
     configuration,
     fabric,
@@ -19,7 +20,6 @@ from dds_adapters.kubernetes.doctor import (
     permissions,
     publishing,
     scheduling,
-    server,
 )
 from dds_adapters.kubernetes.doctor.autoscaling import Machines
 from dds_adapters.kubernetes.doctor.configuration import Journal
@@ -50,13 +50,13 @@ class Check(NamedTuple):
 
 
 CHECKS: tuple[Check, ...] = (
-    Check("server", ANSWER, server.reachable),
-    Check("authentication", ANSWER, server.authentication),
-    Check("release", CLUSTER, server.release),
-    Check("kinds", CLUSTER, server.kinds),
-    Check("clock", CLUSTER, server.clock),
-    Check("binding conditions", CLUSTER, server.binding_conditions),
-    Check("scheduler gates", CLUSTER, server.scheduler_gates),
+    Check("server", ANSWER, api_server.reachable),
+    Check("authentication", ANSWER, api_server.authentication),
+    Check("release", CLUSTER, api_server.release),
+    Check("kinds", CLUSTER, api_server.kinds),
+    Check("clock", CLUSTER, api_server.clock),
+    Check("binding conditions", CLUSTER, api_server.binding_conditions),
+    Check("scheduler gates", CLUSTER, api_server.scheduler_gates),
     Check("config map", CLUSTER, configuration.config_map),
     Check("models", CLUSTER, configuration.models),
     Check("drivers", CLUSTER, configuration.drivers),
@@ -66,7 +66,7 @@ CHECKS: tuple[Check, ...] = (
     Check("publishers", CLUSTER, fleet.publishers),
     Check("classes", CLUSTER, fleet.classes),
     Check("claims", CLUSTER, fleet.claims),
-    Check("operator", SCALER.name, server.custom_kinds),
+    Check("operator", SCALER.name, api_server.custom_kinds),
     Check("taint rules", SCALER.name, operating.taint_rules),
     Check("operator deployment", SCALER.name, operating.deployment),
     Check("operator rights", SCALER.name, operating.rights),
