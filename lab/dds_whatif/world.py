@@ -31,8 +31,8 @@ from dds_lab.scenario.parts import (
     SchedulerPart,
     VendorPart,
 )
+from dds_lab.scenario.scenario import Resize, Run, Step
 from dds_lab.scenario.trouble import FabricFault, Faults
-from dds_lab.scenario.work import Resize, Run, Step
 from dds_lab.scenario.workload import Arrival
 from dds_whatif.derive import Behaviour, Derived, PodRow, Samples
 

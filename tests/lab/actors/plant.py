@@ -26,7 +26,7 @@ from dds_lab.client import Object
 from dds_lab.latency import Fixed, Uniform
 from dds_lab.scenario.forms import fixed
 from dds_lab.scenario.parts import ControllersPart, KubeletPart, OperatorPart, PublisherPart, ScalerPart
-from dds_lab.scenario.work import Run
+from dds_lab.scenario.scenario import Run
 from tests.lab.actors.rooms import A100, GPU, PRODUCTS, Room
 
 RECORDINGS = Path(__file__).parents[2] / "data" / "recordings"
