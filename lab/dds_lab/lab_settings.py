@@ -20,8 +20,8 @@ from dds_lab.latency import Latency
 from dds_lab.manager import Limit, Login, ManagerSettings, NodeGroup
 from dds_lab.scenario import Scenario
 from dds_lab.scenario import parts as written
-from dds_lab.scenario.forms import Delay, Written
 from dds_lab.scenario.scenario import Run
+from dds_lab.scenario.values import Delay, Written
 from dds_lab.scenario.workload import read_workload
 
 SCHEME = "lab://"

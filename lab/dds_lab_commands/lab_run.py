@@ -30,7 +30,7 @@ from dds_lab.lab import Lab
 from dds_lab.record import RESOURCES, Cluster, Recorded
 from dds_lab.record import record as record_cluster
 from dds_lab.record.recorded import RecordingFile
-from dds_lab.scenario.forms import seconds
+from dds_lab.scenario.values import seconds
 from dds_lab.tally import Tally, moves
 
 _SLICES = 200

@@ -20,7 +20,6 @@ from dds_core.scaler.policy import Policy
 from dds_core.timeline.instants import rfc3339
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.cluster import Class, Cluster, Fabric, Limit, Model, Nodes, NodeTaint
-from dds_lab.scenario.forms import Delay
 from dds_lab.scenario.parts import (
     Fabrics,
     OperatorPart,
@@ -33,6 +32,7 @@ from dds_lab.scenario.parts import (
 )
 from dds_lab.scenario.scenario import Resize, Run, Step
 from dds_lab.scenario.trouble import FabricFault, Faults
+from dds_lab.scenario.values import Delay
 from dds_lab.scenario.workload import Arrival
 from dds_whatif.derive import Behaviour, Derived, PodRow, Samples
 

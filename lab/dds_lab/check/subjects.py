@@ -24,8 +24,8 @@ from dds_lab.client import Client
 from dds_lab.driver import SCALER_USER, OurProcess, OurScaler
 from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario
-from dds_lab.scenario.forms import fixed
 from dds_lab.scenario.parts import OperatorPart, PartName, ScalerPart
+from dds_lab.scenario.values import fixed
 from dds_lab.setup import install_guard
 
 LOG, CLUSTER = "lab/scaler", "kube-system-of-the-lab"

@@ -16,7 +16,7 @@ from pydantic import (
     WrapSerializer,
 )
 
-from dds_lab.scenario.forms import Delay, DnsName, Duration, Number, Offset, Period, Text, Written, between, fixed
+from dds_lab.scenario.values import Delay, DnsName, Duration, Number, Offset, Period, Text, Written, between, fixed
 
 _PartT = TypeVar("_PartT")
 

@@ -22,10 +22,10 @@ from dds_core.errors import InputError
 from dds_core.timeline.instants import duration, rfc3339
 from dds_lab.scenario.checks import MAX_NODES, unknown
 from dds_lab.scenario.cluster import Cluster, Fabric, Limit, Model, Nodes
-from dds_lab.scenario.forms import YEAR
 from dds_lab.scenario.parts import Fabrics, Parts, ScalerPart
 from dds_lab.scenario.reading import parse, written
 from dds_lab.scenario.scenario import START, Run, Scenario
+from dds_lab.scenario.values import YEAR
 from dds_lab.scenario.workload import Arrival, write_workload
 from dds_whatif.traces.demand import Held, Host, Trace, Window
 from dds_whatif.traces.facts import touching, use

@@ -24,9 +24,9 @@ from dds_lab.actors.vendor import VendorDriver, VendorSettings
 from dds_lab.actors.workloads import Workloads
 from dds_lab.client import Object
 from dds_lab.latency import Fixed, Uniform
-from dds_lab.scenario.forms import fixed
 from dds_lab.scenario.parts import ControllersPart, KubeletPart, OperatorPart, PublisherPart, ScalerPart
 from dds_lab.scenario.scenario import Run
+from dds_lab.scenario.values import fixed
 from tests.lab.actors.rooms import A100, GPU, PRODUCTS, Room
 
 RECORDINGS = Path(__file__).parents[2] / "data" / "recordings"

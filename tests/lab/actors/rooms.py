@@ -13,8 +13,8 @@ from dds_lab.api.server import ApiServer
 from dds_lab.client import Client, Object
 from dds_lab.crds import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
 from dds_lab.latency import Fixed
-from dds_lab.scenario.forms import fixed
 from dds_lab.scenario.parts import OperatorPart
+from dds_lab.scenario.values import fixed
 from dds_lab.time import VirtualTime
 
 START = 1_795_219_200_000_000  # 2026-11-21T00:00:00Z

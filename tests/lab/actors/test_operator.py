@@ -9,8 +9,8 @@ import pytest
 from dds_lab.actors.fabric import REFUSED, Fault
 from dds_lab.actors.operator.placement import NoNode, place
 from dds_lab.client import Object
-from dds_lab.scenario.forms import fixed
 from dds_lab.scenario.parts import OperatorPart
+from dds_lab.scenario.values import fixed
 from tests.lab.actors.rooms import A100, H100, Hall, at, requested
 
 SLICE = "node0-gpu-nvidia-com"

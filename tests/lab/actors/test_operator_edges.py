@@ -13,8 +13,8 @@ from dds_lab.actors.vendor import VendorSettings
 from dds_lab.api.requests import Call
 from dds_lab.client import ApiError, Object
 from dds_lab.latency import Fixed
-from dds_lab.scenario.forms import fixed
 from dds_lab.scenario.parts import OperatorPart
+from dds_lab.scenario.values import fixed
 from tests.lab.actors.rooms import A100, GPU, PRODUCTS, Hall, Room
 
 SLOW_PLUGIN = VendorSettings(models=PRODUCTS, start=Fixed(20.0), first_start=Fixed(0.0))

@@ -10,8 +10,8 @@ from dds_lab.actors.fabric import Fault
 from dds_lab.actors.vendor import VendorSettings
 from dds_lab.client import Object
 from dds_lab.latency import Fixed
-from dds_lab.scenario.forms import fixed
 from dds_lab.scenario.parts import OperatorPart
+from dds_lab.scenario.values import fixed
 from tests.lab.actors.rooms import A100, PRODUCTS, Hall, at
 
 REAL = OperatorPart(look=fixed(0.01))

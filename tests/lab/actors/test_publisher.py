@@ -6,8 +6,8 @@ import pytest
 
 from dds_lab.actors.publisher import Limits, ReferencePublisher
 from dds_lab.client import Object
-from dds_lab.scenario.forms import fixed
 from dds_lab.scenario.parts import PublisherPart
+from dds_lab.scenario.values import fixed
 from tests.lab.actors.rooms import A100, GPU, Hall
 
 SLICE = "nvidia-a100-40-fabric1-gpu-nvidia-com-0"

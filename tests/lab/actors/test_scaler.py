@@ -9,8 +9,8 @@ from dds_lab.actors.publisher import ReferencePublisher
 from dds_lab.actors.scaler import ReferenceScaler
 from dds_lab.client import Object
 from dds_lab.latency import Fixed
-from dds_lab.scenario.forms import fixed
 from dds_lab.scenario.parts import PublisherPart, ScalerPart
+from dds_lab.scenario.values import fixed
 from tests.lab.actors.rooms import A100, GPU, H100, MODELS, QUICK, Hall
 
 POOL = "nvidia-a100-40-fabric1"

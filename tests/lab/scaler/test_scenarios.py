@@ -27,8 +27,8 @@ from dds_core.scaler.policy import Policy, SchedulerPolicy
 from dds_lab import shipped
 from dds_lab.check.subjects import CLUSTER, LOG
 from dds_lab.scenario import Scenario
-from dds_lab.scenario.forms import between
 from dds_lab.scenario.parts import Fabrics, Profile, SchedulerPart
+from dds_lab.scenario.values import between
 from tests.support.expected_ends import ENDS, held_to
 from tests.support.ours import Running, policy_for, running, told_to_us
 
