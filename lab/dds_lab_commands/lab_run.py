@@ -29,7 +29,7 @@ from dds_lab.conform.transport import Kubeconfig
 from dds_lab.lab import Lab
 from dds_lab.record import RESOURCES, Cluster, Recorded
 from dds_lab.record import record as record_cluster
-from dds_lab.record.recorded import RecordingFile
+from dds_lab.record.recording_file import RecordingFile
 from dds_lab.scenario.values import seconds
 from dds_lab.tally import Tally, moves
 

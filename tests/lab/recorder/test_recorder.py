@@ -16,8 +16,8 @@ from dds_lab.api.gates import Gates
 from dds_lab.api.server import ApiServer
 from dds_lab.client import Client
 from dds_lab.crds import DEFINITIONS
-from dds_lab.record.recorded import RecordingFile
 from dds_lab.record.recorder import Recorder
+from dds_lab.record.recording_file import RecordingFile
 from dds_lab.time import VirtualTime
 
 START = 1_795_227_064_000_000

@@ -29,7 +29,7 @@ from dds_lab.http_frontend import Credentials, Served, serving
 from dds_lab.http_frontend.credentials import ADMIN
 from dds_lab.latency import Fixed
 from dds_lab.record import RESOURCES, Cluster, Recorded, Unreachable, record
-from dds_lab.record.recorded import RecordingFile
+from dds_lab.record.recording_file import RecordingFile
 from tests.adapters.kubernetes.samples import BY_NAME
 
 SECRET = "CanaryQ7"
