@@ -15,7 +15,7 @@ from dds_core.matching import cel
 from dds_core.matching.counters import Tables
 from dds_core.matching.errors import AllocationError, SelectorError
 from dds_core.matching.gates import Gates
-from dds_core.matching.nodes import NodeSelector, node_matches
+from dds_core.matching.node_selectors import NodeSelector, node_matches
 from dds_core.matching.pools import Candidate, Inventory, Pool
 from dds_core.matching.results import Allocation, allocation, score
 from dds_core.matching.search import MOST_STEPS, SCHEDULER_STEPS, OutOfSteps, PreparedClaim, Search, Steps, Wanted

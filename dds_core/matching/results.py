@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from msgspec import Struct
 
 from dds_core.matching.errors import AllocationError
+from dds_core.matching.from_api import asked_by, read_claim
 from dds_core.matching.gates import Gates
-from dds_core.matching.nodes import NodeSelector, Object, merged, only
-from dds_core.matching.objects import asked_by, read_claim
+from dds_core.matching.node_selectors import NodeSelector, Object, merged, only
 from dds_core.matching.quantities import parse
 from dds_core.matching.search import PreparedClaim, Taken
 from dds_core.model import Result

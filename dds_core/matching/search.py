@@ -17,7 +17,7 @@ from dds_core.matching.counters import AsIn1362, Exact, Ledger, Tables
 from dds_core.matching.devices import lookup
 from dds_core.matching.errors import AllocationError
 from dds_core.matching.gates import Gates
-from dds_core.matching.nodes import node_matches
+from dds_core.matching.node_selectors import node_matches
 from dds_core.matching.pools import Candidate, NodePools, device_reach
 from dds_core.matching.usage import Amounts, InUse, consumption, fits
 from dds_core.model import (

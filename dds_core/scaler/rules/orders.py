@@ -8,7 +8,7 @@ from itertools import combinations
 
 from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.policy import MICROSECONDS
-from dds_core.matching.nodes import NodeSelector, node_matches
+from dds_core.matching.node_selectors import NodeSelector, node_matches
 from dds_core.model import (
     GOING,
     OWNER,

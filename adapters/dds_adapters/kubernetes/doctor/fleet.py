@@ -18,7 +18,7 @@ from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, man
 from dds_core.matching import cel
 from dds_core.matching.devices import differences, view_of
 from dds_core.matching.errors import SelectorError
-from dds_core.matching.objects import read_claim, read_class, read_device
+from dds_core.matching.from_api import read_claim, read_class, read_device
 from dds_core.model import (
     FAILED_CONDITION,
     OWNER,

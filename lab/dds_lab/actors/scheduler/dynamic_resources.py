@@ -16,7 +16,7 @@ from random import Random
 from uuid import UUID
 
 from dds_core.matching.allocator import Allocator, Gates, InUse, Tables
-from dds_core.matching.objects import read_claim, read_class, read_device, read_rule, slice_with
+from dds_core.matching.from_api import read_claim, read_class, read_device, read_rule, slice_with
 from dds_core.matching.pools import Pool
 from dds_core.model import Claim, Device, Slice
 from dds_lab.actors.objects import allocation_of, reservations

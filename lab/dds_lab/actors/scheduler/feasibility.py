@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from dds_core.matching.nodes import NodeSelector, node_matches
+from dds_core.matching.node_selectors import NodeSelector, node_matches
 from dds_lab.actors.objects import tolerates
 from dds_lab.actors.scheduler.node_cache import Node, NodeCache
 from dds_lab.actors.scheduler.pods import Object, Pod
