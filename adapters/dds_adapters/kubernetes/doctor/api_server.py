@@ -10,7 +10,7 @@ import msgspec
 from msgspec import inspect
 
 from dds_adapters.kubernetes.cluster import Refused, path_of
-from dds_adapters.kubernetes.decode import objects
+from dds_adapters.kubernetes.decode import raw_objects
 from dds_adapters.kubernetes.doctor.context import ExaminationContext, instant_of
 from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, note, ok, unknown, warning
 from dds_adapters.kubernetes.publish.probe import slice_on_trial
@@ -227,8 +227,8 @@ def taint_rule_version(context: ExaminationContext) -> str:
 # -- the operator's kinds ----------------------------------------------------------------------------------------------
 
 TYPES: dict[str, tuple[str, type[msgspec.Struct]]] = {
-    "composabilityrequests": ("ComposabilityRequest", objects.RawComposabilityRequest),
-    "composableresources": ("ComposableResource", objects.RawComposableResource),
+    "composabilityrequests": ("ComposabilityRequest", raw_objects.RawComposabilityRequest),
+    "composableresources": ("ComposableResource", raw_objects.RawComposableResource),
 }
 _CHECK = "operator"
 _INSTALL = "install the composable resource operator and its CustomResourceDefinitions"

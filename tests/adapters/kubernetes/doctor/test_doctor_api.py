@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.kubernetes.decode import objects
+from dds_adapters.kubernetes.decode import raw_objects
 from dds_adapters.kubernetes.doctor import api_server
 from dds_lab.crds import COMPOSABILITY_REQUESTS, DEFINITIONS
 from dds_lab.scenario.cluster import Gates
@@ -139,7 +139,7 @@ def test_fields_that_a_definition_lacks_are_named() -> None:
 
 
 def test_the_fields_are_those_that_the_decoder_reads() -> None:
-    paths = {".".join(path) for path in api_server.fields_of(objects.RawComposabilityRequest)}
+    paths = {".".join(path) for path in api_server.fields_of(raw_objects.RawComposabilityRequest)}
     assert {"spec.resource.size", "spec.resource.force_detach", "status.scalarResource.size", "status.error"} <= paths
     assert not any(path.startswith("metadata") for path in paths)
 
