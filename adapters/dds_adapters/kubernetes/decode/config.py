@@ -163,7 +163,7 @@ def or_before(faults: list[Fault], read_part: Callable[[], _T], before: _T) -> _
 
 def raw_config(raw: bytes) -> raw_objects.RawConfigMap:
     """The ConfigMap as it is written. Raises Fault."""
-    return read(objects.config_map, raw, "ConfigMap", ("v1",), namespaced=True)
+    return read(raw_objects.config_map, raw, "ConfigMap", ("v1",), namespaced=True)
 
 
 def mode_of(text: str | None) -> tuple[str, Sequence[Fault]]:
