@@ -65,7 +65,7 @@ def main(kubeconfig: str, path: str, rounds: int) -> None:
                         take(happened([told]))
                 while isinstance(task := outbox.next(time.monotonic()), Task):
                     print(f"{task.action} {task.target}", flush=True)
-                    result = task.work.carry_out(cluster, lambda resource: VERSIONS[resource][0])
+                    result = task.write.carry_out(cluster, lambda resource: VERSIONS[resource][0])
                     take(happened([outbox.finished(task, result, time.monotonic())]))
 
         def happened(facts: Iterable[events.Event | None]) -> Iterator[Step]:

@@ -16,7 +16,7 @@ from dds_adapters.fabric.provider import FabricDenied, FabricError, FabricRefuse
 from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.write.events import EVENTS, Regarding, TellPeople, Type
-from dds_adapters.kubernetes.write.live_object import Ref, Server, Write
+from dds_adapters.kubernetes.write.live_object import LiveWrite, Ref, Server
 from dds_adapters.kubernetes.write.tasks import (
     Declined,
     Done,
@@ -65,14 +65,14 @@ _TABLE: TaskTable[Machines] = {
 }
 
 
-def _server(work: ComposeServer | ReturnServer, target: str) -> Task:
+def _server(write: ComposeServer | ReturnServer, target: str) -> Task:
     thing = f"servers/{target}"
-    return Task(work, (thing,), target=target, replaces=thing)
+    return Task(write, (thing,), target=target, replaces=thing)
 
 
-def _node(work: DeleteNode | OpenNode, name: str, uid: str) -> Task:
+def _node(write: DeleteNode | OpenNode, name: str, uid: str) -> Task:
     thing = f"nodes/{name}"
-    return Task(work, (thing,), target=uid, replaces=thing)
+    return Task(write, (thing,), target=uid, replaces=thing)
 
 
 # -- Kubernetes Events -------------------------------------------------------------------------------------------------
@@ -116,8 +116,8 @@ def _said(
     part: str = "",
 ) -> Task:
     instance = f"dds-autoscaler-epoch-{state.epoch}"
-    work = TellPeople(regarding, reason, action, note, type, at, instance, part=part)
-    return Task(work, (f"{EVENTS}/{regarding.uid}/{part}",), at=at)
+    write = TellPeople(regarding, reason, action, note, type, at, instance, part=part)
+    return Task(write, (f"{EVENTS}/{regarding.uid}/{part}",), at=at)
 
 
 # -- calls to the provider of machines --------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ NODES = "nodes"
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteNode(Write):
+class DeleteNode(LiveWrite):
     """NodeRemoved."""
 
     name: str
@@ -191,7 +191,7 @@ class DeleteNode(Write):
 
 
 @dataclass(frozen=True, slots=True)
-class OpenNode(Write):
+class OpenNode(LiveWrite):
     """NodeOpened: remove the taint with this key and effect, keep all others."""
 
     name: str

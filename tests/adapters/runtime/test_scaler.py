@@ -95,9 +95,9 @@ class Guarded(Run):
 
     def answer(self, guards: str) -> None:
         """It is told that devices can be guarded there, "" for nowhere."""
-        work = self.question.task().work
-        assert isinstance(work, AskGuarding)
-        work.on_answer(Guarding("1.36", guards, "" if guards else "the policy is gone"))
+        write = self.question.task().write
+        assert isinstance(write, AskGuarding)
+        write.on_answer(Guarding("1.36", guards, "" if guards else "the policy is gone"))
 
 
 def node(name: str) -> dict[str, Any]:
@@ -275,8 +275,8 @@ def test_nothing_is_decided_before_it_is_known_whether_devices_can_be_guarded() 
     run.scaler.begin()
     run.now += SECOND
     (task,) = run.scaler.turn([Arrival(one, SYNCED, b"", run.now) for one in VERSIONS], (), run.now)
-    assert isinstance(task.work, AskGuarding) and "Synced" not in run.types()
-    task.work.on_answer(Guarding("1.36", "composable-dra", ""))
+    assert isinstance(task.write, AskGuarding) and "Synced" not in run.types()
+    task.write.on_answer(Guarding("1.36", "composable-dra", ""))
     assert woken == [run.now]
     run.turn()
     assert run.scaler.synced and run.types()[-2:] == ["Capabilities", "Synced"]
@@ -284,9 +284,9 @@ def test_nothing_is_decided_before_it_is_known_whether_devices_can_be_guarded() 
     assert event_of(list(run.log.read())[-2], SCALER) == told
     run.turn(Arrival("pods", LOST, b"", run.now))
     again = run.scaler.turn([Arrival("pods", SYNCED, b"", run.now)], (), run.now)
-    assert [type(one.work) for one in again] == [AskGuarding], "what was lost may have been installed anew"
-    task.work.on_answer(Guarding("1.36", "composable-dra", ""))
-    task.work.on_answer(Guarding("1.36", "", "the policy is gone"))
+    assert [type(one.write) for one in again] == [AskGuarding], "what was lost may have been installed anew"
+    task.write.on_answer(Guarding("1.36", "composable-dra", ""))
+    task.write.on_answer(Guarding("1.36", "", "the policy is gone"))
     run.turn()
     assert run.types().count("Capabilities") == 2 and run.types()[-1] == "Capabilities"
     assert verify(run.log.read(), SCALER).ok

@@ -274,7 +274,7 @@ def test_a_write_that_was_held_up_on_its_way_fails_on_what_happened_since(tmp_pa
 
 @dataclass(frozen=True)
 class Broken:
-    """A work with an error in it."""
+    """A write with an error in it."""
 
     def carry_out(self, api: Asking, versions: Versions) -> Result:
         raise KeyError("a token that nobody may see")
@@ -326,15 +326,15 @@ def test_all_threads_work_and_a_wake_that_fails_ends_none() -> None:
 
     writer = Writer(Nowhere(), lambda resource: "v1", permit=lambda: 60.0, wake=fails, on_error=told.append)
     writer.start()
-    work = Counting()
+    write = Counting()
     writer.put([])
-    tasks = [Task(work, (f"pods/{n}",), f"d{n}", "Steered", f"{n}") for n in range(40)]
+    tasks = [Task(write, (f"pods/{n}",), f"d{n}", "Steered", f"{n}") for n in range(40)]
     writer.put(tasks)
     deadline = time.monotonic() + 30
     while len(writer.outcomes()) + writer.counts.get(("Steered", "done"), 0) < 40:
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    assert work.most == THREADS
+    assert write.most == THREADS
     assert told[0].startswith("writer: RuntimeError at test_writer.py:")
     assert writer.stop(10)
 

@@ -24,7 +24,7 @@ def tasks_of(decision: Decision, event_id: str, at: int, state: PoolState) -> tu
 
 
 def _publish(decision: PoolPublished, at: int, state: PoolState) -> Task:
-    work = PublishPool(
+    write = PublishPool(
         driver=decision.driver,
         pool=decision.pool,
         fabric=decision.fabric,
@@ -37,14 +37,14 @@ def _publish(decision: PoolPublished, at: int, state: PoolState) -> Task:
         adopt=decision.adopt,
     )
     thing = _pool_object(decision)
-    return Task(work, (thing,), target=decision.subject, replaces=thing)
+    return Task(write, (thing,), target=decision.subject, replaces=thing)
 
 
 def _withdraw(decision: PoolWithdrawn, at: int, state: PoolState) -> Task:
     drop = tuple(sorted(decision.drop.items()))
-    work = WithdrawPool(decision.driver, decision.pool, drop, adopt=state.policy.adopt == "reference")
+    write = WithdrawPool(decision.driver, decision.pool, drop, adopt=state.policy.adopt == "reference")
     thing = _pool_object(decision)
-    return Task(work, (thing,), target=decision.subject, replaces=thing)
+    return Task(write, (thing,), target=decision.subject, replaces=thing)
 
 
 def _pool_object(decision: PoolPublished | PoolWithdrawn) -> str:
@@ -142,8 +142,8 @@ def _task(
     regarding: Regarding, reason: str, action: str, note: str, part: str, at: int, state: PoolState, type: Type
 ) -> Task:
     instance = f"dds-publisher-epoch-{state.epoch}"
-    work = TellPeople(regarding, reason, action, note, type, at, instance, part=part)
-    return Task(work, (f"{EVENTS}/{regarding.uid}/{part}",), at=at)
+    write = TellPeople(regarding, reason, action, note, type, at, instance, part=part)
+    return Task(write, (f"{EVENTS}/{regarding.uid}/{part}",), at=at)
 
 
 def _is_withheld(event: PoolPublished, at: int, state: PoolState) -> bool:

@@ -23,7 +23,7 @@ Versions = Callable[[str], str]
 served."""
 
 
-class Work(Protocol):
+class Write(Protocol):
     """One kind of write: a frozen dataclass with all that it needs."""
 
     def carry_out(self, api: Asking, versions: Versions) -> Result:
@@ -64,7 +64,7 @@ class Declined:
 class Later:
     """Try again: no answer, an overloaded server, repeated conflicts. `wait` is the server's Retry-After in seconds.
 
-    `trouble`: the server did not answer, or answered 429 or 5xx. `carry_out` sets it from the answers; a `Work` need not."""
+    `trouble`: the server did not answer, or answered 429 or 5xx. `carry_out` sets it from the answers; a `Write` need not."""
 
     why: str
     wait: float = 0.0
@@ -87,7 +87,7 @@ class Task:
     within so many seconds after the task was put; after that the task ends with `too_late`.
     """
 
-    work: Work
+    write: Write
     objects: tuple[str, ...]
     decision: str = ""
     action: str = ""
@@ -126,7 +126,7 @@ def tasks_by(table: TaskTable[P], decision: Decision, event_id: str, at: int, st
 
 @dataclass(frozen=True, slots=True)
 class Overdue:
-    """Replaces the work of a task that did not begin in time."""
+    """Replaces the write of a task that did not begin in time."""
 
     result: Result
 
@@ -195,13 +195,13 @@ class Guard:
 def carry_out(task: Task, guard: Guard, versions: Versions, on_error: Callable[[str], None]) -> Result:
     """Carry out a task. Raises NotLeading. An error of the program is reported in one line, and the task is declined."""
     try:
-        result = task.work.carry_out(guard, versions)
+        result = task.write.carry_out(guard, versions)
     except NotLeading:
         raise
     except Unreachable as error:
         result = Later(error.what)
     except Exception as error:
-        line = fault(error, f"{task.action or type(task.work).__name__} {task.target}".rstrip())
+        line = fault(error, f"{task.action or type(task.write).__name__} {task.target}".rstrip())
         with suppress(Exception):
             on_error(line)
         return Declined(0, INTERNAL_ERROR, line)

@@ -76,13 +76,13 @@ class World:
 
     def tells(self, event: Event, at: int = START) -> list[TellPeople]:
         apply(self.state, event, at)
-        works = [task.work for task in self.news.tell(event, at, self.state)]
-        assert all(isinstance(work, TellPeople) for work in works)
-        return [work for work in works if isinstance(work, TellPeople)]
+        writes = [task.write for task in self.news.tell(event, at, self.state)]
+        assert all(isinstance(write, TellPeople) for write in writes)
+        return [write for write in writes if isinstance(write, TellPeople)]
 
 
-def reasons(works: Iterable[TellPeople]) -> list[str]:
-    return [work.reason for work in works]
+def reasons(writes: Iterable[TellPeople]) -> list[str]:
+    return [write.reason for write in writes]
 
 
 # -- writes --------------------------------------------------------------------------------------------------------------
@@ -90,8 +90,8 @@ def reasons(works: Iterable[TellPeople]) -> list[str]:
 
 def test_a_pool_is_written_as_it_was_decided() -> None:
     (task,) = World().tasks(published(2, taint="cohdi.io/cooling", drop={"b": "2", "a": "1"}, adopt=True, generation=4))
-    assert task.work == pool(2, generation=4, taint="cohdi.io/cooling", drop=(("a", "1"), ("b", "2")), adopt=True)
-    assert isinstance(task.work, PublishPool)
+    assert task.write == pool(2, generation=4, taint="cohdi.io/cooling", drop=(("a", "1"), ("b", "2")), adopt=True)
+    assert isinstance(task.write, PublishPool)
     assert (task.decision, task.action, task.at) == ("id-1", "PoolPublished", START)
     assert (task.target, task.objects) == (f"pool/{GPU}/{POOL}", (f"resourceslices/{GPU}/{POOL}",))
     assert (task.replaces, task.needs) == (task.objects[0], "attach")
@@ -103,7 +103,7 @@ def test_a_pool_that_goes_takes_the_place_of_one_that_was_to_be_written(adopt: s
     (written,) = world.tasks(published(2))
     gone = PoolWithdrawn(driver=GPU, pool=POOL, mode="publish", drop={"b": "2", "a": "1"}, why="fabric 1 is gone")
     (task,) = world.tasks(gone)
-    assert task.work == WithdrawPool(GPU, POOL, (("a", "1"), ("b", "2")), taken)
+    assert task.write == WithdrawPool(GPU, POOL, (("a", "1"), ("b", "2")), taken)
     assert (task.objects, task.replaces, task.target) == (written.objects, written.replaces, written.target)
 
 
@@ -112,10 +112,10 @@ def test_labels_of_a_node_are_for_the_very_node() -> None:
     labels = {"cohdi.io/fabric": "1", "cohdi.io/a100-size-max": None}
     (task,) = world.tasks(NodeLabelled(node="n1", labels=labels, mode="publish", reason="r"))
     wanted = (("cohdi.io/a100-size-max", None), ("cohdi.io/fabric", "1"))
-    assert task.work == LabelNode("n1", "n-1", wanted)
+    assert task.write == LabelNode("n1", "n-1", wanted)
     assert (task.target, task.objects, task.action) == ("n1", ("nodes/n1",), "NodeLabelled")
     (gone,) = world.tasks(NodeLabelled(node="n2", labels=labels, mode="publish", reason="r"))
-    assert isinstance(gone.work, Overtaken) and gone.target == "n2"
+    assert isinstance(gone.write, Overtaken) and gone.target == "n2"
 
 
 def test_nothing_is_written_in_observe_or_for_what_is_only_told() -> None:
