@@ -101,7 +101,8 @@ class PoolNews:
         pool = f"pool {event.pool} of {event.driver}"
         if not state.own_slices(key) and not event.reissued:
             number = sum(len(one.devices) for one in event.slices)
-            note = f"{pool} is published with {_devices(number)}: {event.why}"
+            devices = "one device" if number == 1 else f"{number} devices"
+            note = f"{pool} is published with {devices}: {event.why}"
             yield self._said("PoolPublished", "Publish", note, event.pool, at, state)
         if now and not was:
             note = f"{pool} is kept from new claims: {event.why}"
@@ -151,7 +152,3 @@ def _is_withheld(event: PoolPublished, at: int, state: PoolState) -> bool:
     if event.taint:
         return True
     return any(state.cooling_until(host.labels, event.model) > at for host in state.hosts_in(event.fabric))
-
-
-def _devices(number: int) -> str:
-    return "one device" if number == 1 else f"{number} devices"
