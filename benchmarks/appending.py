@@ -22,7 +22,7 @@ import psycopg
 from eventsourcing.persistence import ApplicationRecorder, StoredEvent
 from sqlalchemy.engine import make_url
 
-from benchmarks.measure import Contender, Row, Timing, Work, compare, compare_best, side_by_side
+from benchmarks.measure import Contender, Row, TimedCall, Timing, compare, compare_best, side_by_side
 from benchmarks.rivals import postgres_recorder, sqlite_recorder, stored_events
 from benchmarks.samples import EVENTS_A_CLAIM, START, batches
 from dds_adapters.sql import Database, random_salt, upgrade
@@ -80,7 +80,7 @@ def _empty(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _sqlite_log(folder: Path, groups: Batches) -> Iterator[Work]:
+def _sqlite_log(folder: Path, groups: Batches) -> Iterator[TimedCall]:
     with _empty(folder) as path:
         upgrade(f"sqlite:///{path}")
         with Database(f"sqlite:///{path}") as database:
@@ -89,7 +89,7 @@ def _sqlite_log(folder: Path, groups: Batches) -> Iterator[Work]:
 
 
 @contextmanager
-def _sqlite_raw(folder: Path, ready: Rows) -> Iterator[Work]:
+def _sqlite_raw(folder: Path, ready: Rows) -> Iterator[TimedCall]:
     with _empty(folder) as path:
         upgrade(f"sqlite:///{path}")
         connection = sqlite3.connect(path, isolation_level=None)
@@ -107,7 +107,7 @@ def _sqlite_insert(connection: sqlite3.Connection, statement: str, ready: Rows) 
 
 
 @contextmanager
-def _sqlite_rival_raw(folder: Path, stored: Sequence[StoredEvent]) -> Iterator[Work]:
+def _sqlite_rival_raw(folder: Path, stored: Sequence[StoredEvent]) -> Iterator[TimedCall]:
     ready = [(e.originator_id.hex, e.originator_version, e.topic, e.state) for e in stored]  # type: ignore[union-attr]
     with _empty(folder) as path, sqlite_recorder(path) as recorder:
         connection = sqlite3.connect(path, isolation_level=None)
@@ -117,13 +117,13 @@ def _sqlite_rival_raw(folder: Path, stored: Sequence[StoredEvent]) -> Iterator[W
 
 
 @contextmanager
-def _sqlite_rival(folder: Path, stored: Sequence[StoredEvent]) -> Iterator[Work]:
+def _sqlite_rival(folder: Path, stored: Sequence[StoredEvent]) -> Iterator[TimedCall]:
     with _empty(folder) as path, sqlite_recorder(path) as recorder:
         yield lambda: _insert_all(recorder, stored)
 
 
 @contextmanager
-def _in_memory(groups: Batches) -> Iterator[Work]:
+def _in_memory(groups: Batches) -> Iterator[TimedCall]:
     log = MemoryLog(LOG, cluster=CLUSTER, recorded_at=START, salts=random_salt)
     yield lambda: _append_all(log, groups)
 
@@ -161,7 +161,7 @@ def _compare(what: str, ours: Timing, other: Timing, at_least: float | None) -> 
 
 
 @contextmanager
-def _postgres_log(url: str, groups: Batches) -> Iterator[Work]:
+def _postgres_log(url: str, groups: Batches) -> Iterator[TimedCall]:
     with Database(url) as database:
         _truncate(url)
         log = database.open_log(LOG, cluster=CLUSTER, recorded_at=START)
@@ -169,7 +169,7 @@ def _postgres_log(url: str, groups: Batches) -> Iterator[Work]:
 
 
 @contextmanager
-def _postgres_raw(url: str, ready: Rows, insert: Callable[[psycopg.Cursor[Any], Rows], None]) -> Iterator[Work]:
+def _postgres_raw(url: str, ready: Rows, insert: Callable[[psycopg.Cursor[Any], Rows], None]) -> Iterator[TimedCall]:
     _truncate(url)
     with psycopg.connect(_libpq(url)) as connection:
 
@@ -198,7 +198,7 @@ _number = itertools.count()
 
 
 @contextmanager
-def _postgres_rival(url: str, stored: Sequence[StoredEvent], *, function: bool) -> Iterator[Work]:
+def _postgres_rival(url: str, stored: Sequence[StoredEvent], *, function: bool) -> Iterator[TimedCall]:
     name = f"stored_events_{next(_number)}"
     with postgres_recorder(make_url(url), name, function=function) as recorder:
         yield lambda: _insert_all(recorder, stored)
@@ -212,7 +212,7 @@ def _libpq(url: str) -> str:
 
 
 @contextmanager
-def _postgres_rival_raw(url: str, stored: Sequence[StoredEvent]) -> Iterator[Work]:
+def _postgres_rival_raw(url: str, stored: Sequence[StoredEvent]) -> Iterator[TimedCall]:
     name = f"stored_events_{next(_number)}"
     ready = [(e.originator_id, e.originator_version, e.topic, e.state) for e in stored]
     statement = f"INSERT INTO {name} (originator_id, originator_version, topic, state) VALUES (%s, %s, %s, %s)".encode()
@@ -235,7 +235,7 @@ def measure_postgres(url: str, rounds: int) -> list[Row]:
     upgrade(url)
     groups = samples()
     ready, stored = rows(groups), _as_theirs(groups)
-    prepare: dict[str, Callable[[], AbstractContextManager[Work]]] = {
+    prepare: dict[str, Callable[[], AbstractContextManager[TimedCall]]] = {
         "ours": partial(_postgres_log, url, groups),
         "psycopg executemany, same table": partial(_postgres_raw, url, ready, _executemany),
         "psycopg COPY, same table": partial(_postgres_raw, url, ready, _copy),

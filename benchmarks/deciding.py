@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from benchmarks.fleet import DEVICES_A_NODE, Fleet
-from benchmarks.measure import Contender, Row, Timing, Work, ratio, short, side_by_side
+from benchmarks.measure import Contender, Row, TimedCall, Timing, ratio, short, side_by_side
 from dds_core.scaler.component import Engine
 
 FACTS = 10_000
@@ -45,7 +45,7 @@ class Running:
         assert len(self.engine.state.lifecycle.lives) >= self.claims
 
     @contextmanager
-    def prepared(self) -> Iterator[Work]:
+    def prepared(self) -> Iterator[TimedCall]:
         facts = self.fleet.turns(FACTS)
 
         def run() -> int:

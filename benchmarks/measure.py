@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
-Work = Callable[[], int]
-"""Does the work and returns how many operations it was."""
+TimedCall = Callable[[], int]
+"""Does what is timed, and returns how many operations that was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Contender:
     """One way to do the work. `prepare` makes ready, hands over the work to be timed, and clears up, all untimed."""
 
     name: str
-    prepare: Callable[[], AbstractContextManager[Work]]
+    prepare: Callable[[], AbstractContextManager[TimedCall]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,12 @@ class Row:
 
 
 @contextmanager
-def ready(work: Work) -> Iterator[Work]:
+def ready(work: TimedCall) -> Iterator[TimedCall]:
     """Wrap work that needs no preparation."""
     yield work
 
 
-def contender(name: str, work: Work) -> Contender:
+def contender(name: str, work: TimedCall) -> Contender:
     """Make a contender of work that can be repeated as it is."""
     return Contender(name, lambda: ready(work))
 

@@ -17,7 +17,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from dds_core.scaler.policy import Policy
-from dds_lab.scenario.parts import Scaler
+from dds_lab.scenario.parts import ScalerPart
 from dds_whatif.plan import pools_of
 from dds_whatif.sweep import Cell, Store, swept, wanted
 from dds_whatif.traces.formats import read_trace
@@ -29,7 +29,7 @@ BEGIN, END = "<!-- tables: make study -->", "<!-- end of tables -->"
 SEEDS = (1,)
 HOURS = 3600.0
 OURS = Policy(mode="detach")
-REFERENCE = Scaler(interval=60.0, removal=600.0, allocation=60.0, refresh=False)
+REFERENCE = ScalerPart(interval=60.0, removal=600.0, allocation=60.0, refresh=False)
 """Its defaults; that it writes the time of last use at every scan is left out, which would be most of a run."""
 IDLE: dict[str, Cell] = {
     **{f"{seconds} s": {"policy.no_removal_seconds": seconds} for seconds in (60, 300, 1800, 3600)},

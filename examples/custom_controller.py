@@ -21,7 +21,7 @@ from dds_adapters.kubernetes import Translator
 from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.kubernetes.watch.watch_spec import OPTIONAL, VERSIONS, watched_by_autoscaler
 from dds_adapters.kubernetes.write.outbox import Outbox
-from dds_adapters.kubernetes.write.plan import plan
+from dds_adapters.kubernetes.write.scaler_tasks import tasks_of
 from dds_adapters.kubernetes.write.tasks import Task
 from dds_core import FINGERPRINT, SCALER, Engine, Policy, Step, events, fold_log
 
@@ -61,11 +61,11 @@ def main(kubeconfig: str, path: str, rounds: int) -> None:
             for step in steps:
                 log.append([step.group(next(ordinal))], epoch=epoch, recorded_at=now())
                 for decision in step.decisions:
-                    for told in outbox.put(plan(decision, str(step.at), step.at, engine.state), time.monotonic()):
+                    for told in outbox.put(tasks_of(decision, str(step.at), step.at, engine.state), time.monotonic()):
                         take(happened([told]))
                 while isinstance(task := outbox.next(time.monotonic()), Task):
                     print(f"{task.action} {task.target}", flush=True)
-                    result = task.work.carry_out(cluster, lambda resource: VERSIONS[resource][0])
+                    result = task.write.carry_out(cluster, lambda resource: VERSIONS[resource][0])
                     take(happened([outbox.finished(task, result, time.monotonic())]))
 
         def happened(facts: Iterable[events.Event | None]) -> Iterator[Step]:

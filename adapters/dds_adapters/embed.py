@@ -10,10 +10,10 @@ from typing import Any
 
 from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.kubernetes.lease.elector import new_identity
+from dds_adapters.runtime.live_settings import LiveSettings
 from dds_adapters.runtime.loop import Committed
 from dds_adapters.runtime.process import Process
 from dds_adapters.runtime.scaler import make_scaler
-from dds_adapters.runtime.serve_settings import LiveSettings
 from dds_adapters.sql import Database, upgrade
 from dds_adapters.sql.urls import as_url
 from dds_core.errors import DdsError

@@ -22,7 +22,7 @@ from dds_core.errors import InputError
 from dds_core.scaler.history import History
 from dds_core.scaler.history.usage import DAY, HOLDERS, PLACES, Key, most_at_once, provisioned, usage
 from dds_core.scaler.spending import STATES, USED
-from dds_core.timeline.clock import day, duration, rfc3339
+from dds_core.timeline.instants import day, duration, rfc3339
 
 HOUR = 3_600_000_000
 DIMENSIONS = (*PLACES, *HOLDERS)

@@ -21,7 +21,16 @@ from dds_adapters.fabric import FabricDenied, FabricSettings, Outside, Provider,
 from dds_adapters.fabric.file import FileProvider
 from dds_adapters.fabric.provider import FabricLate, FabricPartly
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.kubernetes.doctor import LEVELS, Autoscaler, Examined, Finding, Machines, Publisher, examine, sound
+from dds_adapters.kubernetes.doctor import (
+    LEVELS,
+    Examined,
+    ExaminedAutoscaler,
+    ExaminedPublisher,
+    Finding,
+    Machines,
+    examine,
+    sound,
+)
 from dds_adapters.kubernetes.doctor.fabric import Certificate, Login, certificate_of
 from dds_adapters.machines.inventory import Inventory
 from dds_adapters.machines.machine_settings import ClusterApiSettings, InventorySettings, read_settings
@@ -33,7 +42,7 @@ from dds_commands.live_options import Doctor as Options
 from dds_commands.parameters import default_path, output_options, without_password
 from dds_commands.running import FINE, INPUT, require
 from dds_commands.screen import show, show_data, style, width
-from dds_commands.serve_options import FLAG, takes
+from dds_commands.settings import FLAG, takes
 from dds_commands.sources import Log
 from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.errors import InputError
@@ -176,13 +185,13 @@ def doctor(given: Options, form: str) -> int:
     require("serve")
     wanted = COMPONENTS[given.component] if given.component else _concerned(given)
     with ExitStack() as stack:
-        publisher = Publisher(
+        publisher = ExaminedPublisher(
             policy=publish_policy_source(given.publish_policy, given.publish_mode, FLAG),
             manager=lambda: FabricManager(fabric_of(given.fabric, os.environ), stack),
             log=f"{given.cluster_name}/{PUBLISHER.name}",
             bare_metal_hosts=given.nodes.bare_metal_hosts,
         )
-        autoscaler = Autoscaler(
+        autoscaler = ExaminedAutoscaler(
             policy=autoscale_policy_source(given.autoscale_policy, given.autoscale_mode, FLAG),
             machines=partial(_machines, given.source.machines),
             log=f"{given.cluster_name}/{AUTOSCALER.name}",

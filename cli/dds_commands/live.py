@@ -22,7 +22,7 @@ from dds_adapters.fabric.fabric_settings import check
 from dds_adapters.kubernetes import access
 from dds_adapters.kubernetes.lease.elector import new_identity
 from dds_adapters.kubernetes.lease.state import LeaseSettings
-from dds_adapters.runtime.serve_settings import (
+from dds_adapters.runtime.live_settings import (
     Listen,
     LiveSettings,
 )
@@ -31,7 +31,7 @@ from dds_adapters.sql.places import danger
 from dds_adapters.sql.urls import as_url, is_url
 from dds_commands.live_options import OFF, Kube, OfFabric, OfProcess, OfServers, Place
 from dds_commands.parameters import default_path, made, policy_read, state_folder, without_password
-from dds_commands.serve_options import DEFAULT, Row, names_of, origin, text
+from dds_commands.settings import DEFAULT, Row, names_of, origin, text
 from dds_core.autoscaler.policy import AutoscaleMode, AutoscalePolicy, read_autoscale_policy
 from dds_core.errors import DatabaseMissing, InputError, LogUnavailable, SchemaMissing, SchemaOlder
 from dds_core.kit.policy import Mode

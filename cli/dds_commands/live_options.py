@@ -15,7 +15,7 @@ from dds_adapters import plugins
 from dds_adapters.fabric import APIS
 from dds_adapters.kubernetes.decode.config import NAMESPACE
 from dds_adapters.kubernetes.lease.state import LeaseSettings
-from dds_adapters.runtime.serve_settings import (
+from dds_adapters.runtime.live_settings import (
     AUTOSCALER_LEASE,
     CHECKPOINT_EVENTS,
     CONNECTIONS,
@@ -25,7 +25,7 @@ from dds_adapters.runtime.serve_settings import (
     SERVERS_SECONDS,
     WRITERS,
 )
-from dds_commands.serve_options import setting
+from dds_commands.settings import setting
 from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.autoscaler.policy import AUTOSCALE_MODES, AutoscaleMode
 from dds_core.kit.policy import MODES, Mode

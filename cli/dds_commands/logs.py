@@ -61,7 +61,7 @@ from dds_core.log.codec import BadLine, decode_anchor, encode_anchor
 from dds_core.replay import Span, VerifyReport, fold_log, verify
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.policy import read_policy
-from dds_core.timeline.clock import rfc3339
+from dds_core.timeline.instants import rfc3339
 
 _NEWEST = 20
 

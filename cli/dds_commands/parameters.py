@@ -24,7 +24,7 @@ from dds_adapters.sql.urls import as_url, is_url, shown
 from dds_commands.screen import into_file
 from dds_core.errors import InputError, PolicyError
 from dds_core.kit.policy import MICROSECONDS
-from dds_core.timeline.clock import day, micros, rfc3339
+from dds_core.timeline.instants import day, micros, rfc3339
 
 _LOG = "scaler.sqlite3"
 

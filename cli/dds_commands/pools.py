@@ -15,7 +15,7 @@ from dds_core.publisher.describe import in_order
 from dds_core.publisher.events import limits_words, pool_stream
 from dds_core.publisher.model import MANAGED_BY, PoolKey, PoolModel, SliceLayout
 from dds_core.publisher.state import PoolState
-from dds_core.timeline.clock import rfc3339
+from dds_core.timeline.instants import rfc3339
 
 OURS = "dds"
 NO_PUBLISHER = "use dds claims and dds devices on it, or give a publisher's log with --name CLUSTER/publisher"

@@ -16,6 +16,16 @@ from typing import Any, Protocol
 import click
 from pydantic import BaseModel
 
+from dds_commands.claims_and_devices import (
+    CLAIMS,
+    DEVICES,
+    Filter,
+    chosen_claims,
+    chosen_devices,
+    filter_of,
+    known_state,
+    of_kind,
+)
 from dds_commands.groups import GROUPS, group_rows, order_rows, waiting_rows
 from dds_commands.parameters import (
     LOG_VARIABLE,
@@ -33,16 +43,6 @@ from dds_commands.pools import MACHINES, POOLS, chosen_pools, machine_rows
 from dds_commands.rows import readable, show_table
 from dds_commands.screen import counted, note, show, show_json, show_jsonl, style, width
 from dds_commands.sources import Log, Opened, Recording, Source, cut, folded
-from dds_commands.state import (
-    CLAIMS,
-    DEVICES,
-    Filter,
-    chosen_claims,
-    chosen_devices,
-    filter_of,
-    known_state,
-    of_kind,
-)
 from dds_commands.timelines import brief, require_path, show_text
 from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.autoscaler.state import Fleet
@@ -60,7 +60,7 @@ from dds_core.scaler.events import ClaimMoved, DeviceMoved
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State
 from dds_core.timeline import LEGEND, Entry, Moment, Subject, as_data, path_diagram, render_lines
-from dds_core.timeline.clock import rfc3339
+from dds_core.timeline.instants import rfc3339
 from dds_core.timeline.phrases import listed, spoken
 
 

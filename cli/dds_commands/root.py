@@ -59,7 +59,7 @@ def completion(shell: str) -> None:
 dds.commands = Loaded(
     {
         **dict.fromkeys(("serve", "publish", "autoscale"), "serve"),
-        **dict.fromkeys(("claims", "devices"), "state"),
+        **dict.fromkeys(("claims", "devices"), "claims_and_devices"),
         **dict.fromkeys(("timeline", "diagram"), "timelines"),
         "status": "status",
         "replay": "replaying",

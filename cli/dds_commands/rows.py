@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from dds_commands.screen import show, style
 from dds_commands.screen import table as show_columns
-from dds_core.timeline.clock import duration, rfc3339
+from dds_core.timeline.instants import duration, rfc3339
 
 Row = Mapping[str, Any]
 INSTANTS = frozenset(

@@ -14,7 +14,7 @@ import click
 
 from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.machines.machine_settings import read_settings
-from dds_adapters.runtime.serve_settings import Autoscaling, Listen, LiveSettings, Publishing, Scaling
+from dds_adapters.runtime.live_settings import Autoscaling, Listen, LiveSettings, Publishing, Scaling
 from dds_adapters.sql.urls import as_url
 from dds_commands.live import (
     PolicySource,
@@ -46,7 +46,7 @@ from dds_commands.live_options import (
 from dds_commands.parameters import default_path
 from dds_commands.running import FINE, INPUT, require
 from dds_commands.screen import table
-from dds_commands.serve_options import FLAG, Row, config_option, names_of, origin, rows, takes
+from dds_commands.settings import FLAG, Row, config_option, names_of, origin, rows, takes
 from dds_commands.ui import Beside, Shown
 from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.autoscaler.policy import AutoscalePolicy
@@ -292,10 +292,10 @@ def _page(told: Told) -> Iterator[None]:
 def _run(told: Told) -> int:
     """Run until a signal or an error; returns the exit code. Errors of logs or kubeconfig are raised before anything starts."""
     require("autoscaler" if told.autoscaling is not None else "serve")
-    from dds_adapters.runtime import logs, serving
+    from dds_adapters.runtime import log_lines, serving
 
     place, form = told.place, told.lines.log_format
-    logger = logs.start(told.lines.log_level, form)
+    logger = log_lines.start(told.lines.log_level, form)
     try:
         with ServedLogs(
             place.log or default_path(), place.cluster_name, migrate=place.migrate, say=logger.info

@@ -38,7 +38,7 @@ from dds_core.scaler.component import SCALER
 from dds_core.scaler.history import History
 from dds_core.scaler.policy import Policy
 from dds_core.timeline import Moment, Subject
-from dds_core.timeline.clock import duration
+from dds_core.timeline.instants import duration
 
 _SQLITE = b"SQLite format 3\x00"
 _STDIN = "standard input"

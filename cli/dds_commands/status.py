@@ -34,7 +34,7 @@ from dds_core.publisher.state import PoolState
 from dds_core.replay import fold_log, moments
 from dds_core.scaler.component import SCALER
 from dds_core.timeline import Entry, as_data, render_lines
-from dds_core.timeline.clock import rfc3339
+from dds_core.timeline.instants import rfc3339
 from dds_core.timeline.phrases import spoken
 
 # -- a scaler ------------------------------------------------------------------------------------------------------------

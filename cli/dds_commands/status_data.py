@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from dds_adapters.plugins import component_of
-from dds_commands.state import claim_rows, device_rows
+from dds_commands.claims_and_devices import claim_rows, device_rows
 from dds_core.events.shared import Alerted
 from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES
 from dds_core.log import Head

@@ -32,7 +32,7 @@ from dds_core.timeline import (
     path_diagram,
     render_lines,
 )
-from dds_core.timeline.clock import rfc3339
+from dds_core.timeline.instants import rfc3339
 from dds_core.timeline.telling import ACT, DECISION, ERASED, REST
 
 

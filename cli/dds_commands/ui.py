@@ -24,7 +24,7 @@ import click
 import msgspec
 
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.runtime.serve_settings import Listen
+from dds_adapters.runtime.live_settings import Listen
 from dds_adapters.web import page
 from dds_adapters.web.messages import Request, Response, Route, plain
 from dds_adapters.web.reviews import Reviews, guarded
@@ -266,13 +266,13 @@ class Beside:
 
 def beside() -> int:
     """The child process of `Beside`: reads what to show from its pipe, and serves until the pipe closes."""
-    from dds_adapters.runtime import logs
+    from dds_adapters.runtime import log_lines
 
     with suppress(OSError):
         os.nice(10)
         Path("/proc/self/oom_score_adj").write_text("1000")  # the kernel's first victim, not the scaler
     shown, level, form = msgspec.json.decode(sys.stdin.buffer.readline(), type=tuple[Shown, str, str])
-    logs.start(level, form)
+    log_lines.start(level, form)
     with ExitStack() as ends:
         try:
             server = serving(shown, ends, None)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dds_core.autoscaler import events as e
 from dds_core.events import Event
 from dds_core.timeline import Moment
-from dds_core.timeline.clock import duration
+from dds_core.timeline.instants import duration
 
 
 def overview(told: Iterable[Moment], since: int = 0) -> list[str]:

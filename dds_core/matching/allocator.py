@@ -15,10 +15,10 @@ from dds_core.matching import cel
 from dds_core.matching.counters import Tables
 from dds_core.matching.errors import AllocationError, SelectorError
 from dds_core.matching.gates import Gates
-from dds_core.matching.nodes import NodeSelector, node_matches
+from dds_core.matching.node_selectors import NodeSelector, node_matches
 from dds_core.matching.pools import Candidate, Inventory, Pool
 from dds_core.matching.results import Allocation, allocation, score
-from dds_core.matching.search import MOST_STEPS, SCHEDULER_STEPS, OutOfSteps, Plan, Search, Steps, Wanted
+from dds_core.matching.search import MOST_STEPS, SCHEDULER_STEPS, OutOfSteps, PreparedClaim, Search, Steps, Wanted
 from dds_core.matching.usage import InUse
 from dds_core.model import Alternative, Claim, DeviceClass, DeviceKey, Node, Slice, TaintRule
 
@@ -90,7 +90,7 @@ class Allocator:
         self._forgiving = forgiving
         self._selectors: dict[tuple[tuple[str, ...], tuple[str, ...]], int] = {}
         self._numbers = 0
-        self._planned: tuple[tuple[Claim, ...], tuple[Plan, ...]] = ((), ())
+        self._last_prepared: tuple[tuple[Claim, ...], tuple[PreparedClaim, ...]] = ((), ())
 
     # -- what is there --------------------------------------------------------------------------------------
 
@@ -103,11 +103,11 @@ class Allocator:
 
     def put_class(self, device_class: DeviceClass) -> None:
         self._classes[device_class.name] = device_class
-        self._planned = ((), ())
+        self._last_prepared = ((), ())
 
     def remove_class(self, name: str) -> None:
         self._classes.pop(name, None)
-        self._planned = ((), ())
+        self._last_prepared = ((), ())
 
     def put_rule(self, rule: TaintRule) -> None:
         """Add or replace a taint rule. It has an effect only when the gates of taints and taint rules are on."""
@@ -141,13 +141,15 @@ class Allocator:
         is off, or a request asks for all devices while a pool is being updated. Fastest when the same claims are asked for on
         one node after the other.
         """
-        plans = self._plans(tuple(claims))
+        prepared = self._prepared(tuple(claims))
         pools = self._inventory.pools(node)
         obeyed = self.gates.device_taints and self.gates.device_taint_rules
         bare = self.gates.taint_without_selector
         rules = tuple([one for one in self._rules.values() if one.selects or bare]) if obeyed else ()
         steps = steps if steps is not None else Steps(self._steps)
-        search = Search(node, pools, plans, self.in_use, self.gates, self._selected, steps, rules, tables, among, apart)
+        search = Search(
+            node, pools, prepared, self.in_use, self.gates, self._selected, steps, rules, tables, among, apart
+        )
         for claim, name, key in given:
             newest = max(self._inventory.named(key), key=lambda one: one.slice.generation, default=None)
             if newest is None or not search.give(claim, name, newest):
@@ -161,7 +163,7 @@ class Allocator:
                 reason="invalid resource pools were encountered" if pools.any_invalid else "cannot allocate all claims"
             )
         allocations = tuple([allocation(taken, node.name, self.gates, self._share_id) for taken in search.taken])
-        return Fit(allocations, score(plans, search.chosen))
+        return Fit(allocations, score(prepared, search.chosen))
 
     def reachable(self, node: Node) -> tuple[Pool, ...]:
         """The pools with devices for the node, in the order of choice. The same objects until their slices change."""
@@ -195,23 +197,23 @@ class Allocator:
 
     # -- claims made ready ----------------------------------------------------------------------------------
 
-    def _plans(self, claims: tuple[Claim, ...]) -> tuple[Plan, ...]:
-        """The plans of the last claims are cached, since the caller asks for the same claims on many nodes."""
-        if self._planned[0] != claims or not claims:
+    def _prepared(self, claims: tuple[Claim, ...]) -> tuple[PreparedClaim, ...]:
+        """The prepared form of the last claims is cached, since the caller asks for the same claims on many nodes."""
+        if self._last_prepared[0] != claims or not claims:
             if len(self._selectors) >= SELECTORS_KEPT:  # a number in use must not be given to other selectors
                 self._selectors.clear()
                 for candidate in self._inventory.candidates():
                     candidate.matches.clear()
-            self._planned = (claims, tuple(self._plan(claim) for claim in claims))
-        return self._planned[1]
+            self._last_prepared = (claims, tuple(self._prepare(claim) for claim in claims))
+        return self._last_prepared[1]
 
-    def _plan(self, claim: Claim) -> Plan:
+    def _prepare(self, claim: Claim) -> PreparedClaim:
         found = []
         for request in claim.requests:
             if request.prioritized and not self.gates.prioritized_list:
                 raise _switched_off("has subrequests", "DRAPrioritizedList", claim, request.name)
             found.append(tuple(self._wanted(claim, request.name, asked) for asked in request.alternatives))
-        return Plan(claim, tuple(found))
+        return PreparedClaim(claim, tuple(found))
 
     def _wanted(self, claim: Claim, request: str, asked: Alternative) -> Wanted:
         name = asked.named(request)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dds_core.matching.cel import DeviceView
 from dds_core.matching.devices import view_of
 from dds_core.matching.gates import Gates
-from dds_core.matching.nodes import NodeSelector, node_matches, only
+from dds_core.matching.node_selectors import NodeSelector, node_matches, only
 from dds_core.matching.quantities import parse
 from dds_core.model import Device, DeviceKey, Node, Slice
 

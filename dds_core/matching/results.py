@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from msgspec import Struct
 
 from dds_core.matching.errors import AllocationError
+from dds_core.matching.from_api import asked_by, read_claim
 from dds_core.matching.gates import Gates
-from dds_core.matching.nodes import NodeSelector, Object, merged, only
-from dds_core.matching.objects import asked_by, read_claim
+from dds_core.matching.node_selectors import NodeSelector, Object, merged, only
 from dds_core.matching.quantities import parse
-from dds_core.matching.search import Plan, Taken
+from dds_core.matching.search import PreparedClaim, Taken
 from dds_core.model import Result
 
 MOST_ALTERNATIVES = 8
@@ -43,12 +43,12 @@ def allocation(taken: Sequence[Taken], node: str, gates: Gates, share_id: Callab
     return Allocation(tuple([_result(each, gates, share_id) for each in taken]), _selector(taken, node))
 
 
-def score(plans: Sequence[Plan], chosen: Mapping[tuple[int, int], int]) -> int:
+def score(prepared: Sequence[PreparedClaim], chosen: Mapping[tuple[int, int], int]) -> int:
     """The score of the chosen alternatives: for each request with firstAvailable 8 less the index of its choice (KEP-4816)."""
     return sum(
         MOST_ALTERNATIVES - index
         for (claim, request), index in chosen.items()
-        if plans[claim].claim.requests[request].prioritized
+        if prepared[claim].claim.requests[request].prioritized
     )
 
 

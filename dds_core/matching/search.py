@@ -17,7 +17,7 @@ from dds_core.matching.counters import AsIn1362, Exact, Ledger, Tables
 from dds_core.matching.devices import lookup
 from dds_core.matching.errors import AllocationError
 from dds_core.matching.gates import Gates
-from dds_core.matching.nodes import node_matches
+from dds_core.matching.node_selectors import node_matches
 from dds_core.matching.pools import Candidate, NodePools, device_reach
 from dds_core.matching.usage import Amounts, InUse, consumption, fits
 from dds_core.model import (
@@ -179,7 +179,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class PreparedClaim:
     """A claim prepared for the search: the alternatives of each request."""
 
     claim: Claim
@@ -210,7 +210,7 @@ class Search:
         self,
         node: Node,
         pools: NodePools,
-        plans: Sequence[Plan],
+        prepared: Sequence[PreparedClaim],
         in_use: InUse,
         gates: Gates,
         selected: Callable[[Candidate, Wanted, Claim], bool],
@@ -225,32 +225,32 @@ class Search:
         self._candidates = pools.candidates if among is None else _in_order(pools.candidates, among)
         self._among = None if among is None else frozenset(among)
         self._apart = apart or {}
-        self._plans = plans
+        self._prepared = prepared
         self._in_use = in_use
         self._gates = gates
         self._selected = selected
         self._rules = rules
         self._steps = steps
-        self._free_steps = len(self._candidates) * sum(len(options) for plan in plans for options in plan.requests)
+        self._free_steps = len(self._candidates) * sum(len(options) for one in prepared for options in one.requests)
         self._promised = _State()
         self._ledger: Ledger = (
             AsIn1362(pools, in_use, self._promised.shares, {} if tables is None else tables)
             if gates.faults
             else Exact(pools, in_use, self._promised.shares)
         )
-        self._constraints: list[Sequence[Rule]] = [rules_of(plan.claim, gates) for plan in plans]
+        self._constraints: list[Sequence[Rule]] = [rules_of(one.claim, gates) for one in prepared]
         self._all: dict[Wanted, list[Candidate]] = {}
         self._eligible: dict[Wanted, list[int]] = {}
         self._matching: dict[tuple[Wanted, object], list[int]] = {}
         self._kinds: dict[int, object] = {}
-        self.taken: list[list[Taken]] = [[] for _ in plans]
+        self.taken: list[list[Taken]] = [[] for _ in prepared]
         self.chosen: dict[tuple[int, int], int] = {}
 
     def run(self) -> bool:
         """Whether there is a solution. Then `taken` has the devices by claim, `chosen` the alternatives by claim and request.
         AllocationError when the pod fails on every node, OutOfSteps when the search takes too long."""
-        for plan in self._plans:
-            self._check_size(plan)
+        for one in self._prepared:
+            self._check_size(one)
         return self._request(0, 0) == _DONE
 
     # -- before the search ----------------------------------------------------------------------------------
@@ -265,11 +265,11 @@ class Search:
                 return False
         return True
 
-    def _check_size(self, plan: Plan) -> None:
-        least = sum(min(self._needs(wanted, plan.claim) for wanted in options) for options in plan.requests)
+    def _check_size(self, one: PreparedClaim) -> None:
+        least = sum(min(self._needs(wanted, one.claim) for wanted in options) for options in one.requests)
         if least > MOST_RESULTS:
             what = f"number of requested devices {least} exceeds the claim limit of {MOST_RESULTS}"
-            raise AllocationError(what, claim=plan.claim.path, fix="ask for fewer devices, or in several claims")
+            raise AllocationError(what, claim=one.claim.path, fix="ask for fewer devices, or in several claims")
 
     def _needs(self, wanted: Wanted, claim: Claim) -> int:
         """The number of devices that an alternative takes. For mode All, find them and keep them."""
@@ -292,9 +292,9 @@ class Search:
     # -- the search -----------------------------------------------------------------------------------------
 
     def _request(self, claim: int, request: int) -> str:
-        if claim == len(self._plans):
+        if claim == len(self._prepared):
             return _DONE
-        requests = self._plans[claim].requests
+        requests = self._prepared[claim].requests
         if request == len(requests):
             end = self._request(claim + 1, 0)
             return _DEAD_END if end == _TOO_MANY else end
@@ -351,7 +351,7 @@ class Search:
             self._count_step()
             if not admin and (candidate.key in whole or candidate.key in promised):
                 continue
-            if not self._usable(candidate, wanted, self._plans[claim].claim):
+            if not self._usable(candidate, wanted, self._prepared[claim].claim):
                 continue
             if not self._take(claim, wanted, candidate, must=False):
                 continue
@@ -404,7 +404,7 @@ class Search:
         device, driver = candidate.device, candidate.slice.driver
         if self._gates.faults or self._is_shared(candidate) or candidate.consumes or candidate.key in self._apart:
             return candidate
-        wishes = [(plan.claim, wanted) for plan in self._plans for options in plan.requests for wanted in options]
+        wishes = [(one.claim, wanted) for one in self._prepared for options in one.requests for wanted in options]
         if any(wanted.asked.all for _, wanted in wishes):  # may fail the pod, which depends on the order of devices
             return candidate
         taints = self._taints(candidate) if self._gates.device_taints else ()
@@ -429,7 +429,7 @@ class Search:
             place
             for place, candidate in enumerate(self._candidates)
             if candidate.key not in taken
-            and (candidate.key in promised or self._usable(candidate, wanted, self._plans[claim].claim))
+            and (candidate.key in promised or self._usable(candidate, wanted, self._prepared[claim].claim))
         ]
 
     def _usable(self, candidate: Candidate, wanted: Wanted, claim: Claim) -> bool:
@@ -536,7 +536,7 @@ class Search:
             what = f"cannot add device {'/'.join(candidate.key)} because a claim constraint would not be satisfied"
             raise AllocationError(
                 what,
-                claim=self._plans[claim].claim.path,
+                claim=self._prepared[claim].claim.path,
                 request=wanted.name,
                 device="/".join(candidate.key),
                 fix="a request for all devices needs all of them to satisfy the constraint",

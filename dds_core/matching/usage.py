@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from dds_core.matching.nodes import Object
+from dds_core.matching.node_selectors import Object
 from dds_core.matching.quantities import Quantity, parse, parsed
 from dds_core.model import CapacityPolicy, Device, DeviceKey
 

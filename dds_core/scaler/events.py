@@ -13,7 +13,7 @@ from dds_core.events.objects import *  # noqa: F403
 from dds_core.events.shared import OfScaler
 from dds_core.lifecycle import claim_target
 from dds_core.model import Consumer, DeviceKey, Node, Pod, Record, Result
-from dds_core.timeline.clock import time_of_day
+from dds_core.timeline.instants import time_of_day
 
 # -- objects -----------------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from dds_core.scaler.rules.nudges import nudge_due
 from dds_core.scaler.rules.orders import cell_of, conflicting_model, is_making, published_free
 from dds_core.scaler.rules.suiting import unjudged
 from dds_core.scaler.state import State
-from dds_core.timeline.clock import rfc3339
+from dds_core.timeline.instants import rfc3339
 
 
 class WaitingRow(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from textwrap import wrap
 from typing import Any
 
-from dds_core.timeline.clock import day, duration, rfc3339, time_of_day
+from dds_core.timeline.instants import day, duration, rfc3339, time_of_day
 from dds_core.timeline.telling import ACT, DECISION, ERASED, FACT, FOLDED, REST, Entry
 
 WIDTH = 100

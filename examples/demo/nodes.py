@@ -20,7 +20,7 @@ from dds_core.replay import verify
 from dds_core.scaler.component import SCALER
 from dds_lab.actors.clusterautoscaler import CaSettings
 from dds_lab.check.mixes import DEVICE, Mix, MixRun, mix_run
-from dds_lab.scenario.work import Run
+from dds_lab.scenario.scenario import Run
 from dds_lab.time import MICROSECONDS
 
 GPU = Run(name="wants-a-gpu", devices={DEVICE: 1}, template=True, cpu="4", delete_after=150.0)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dds_adapters.autoscaler.provider import Away, Provider
 from dds_adapters.fabric.provider import FabricError
 from dds_adapters.machines.provider import Machines, ServersPartly
-from dds_adapters.runtime.autoscaler import NOT_YET, Ask, Autoscaler, Inbox, Outside
+from dds_adapters.runtime.autoscaler import NOT_YET, Ask, AutoscalerController, Inbox, Outside
 from dds_core.autoscaler import events as e
 from dds_core.autoscaler.model import GroupsView, NodeRef
 from dds_core.autoscaler.policy import AutoscalePolicy
@@ -30,7 +30,7 @@ class OurAutoscaler(OurProcess[Fleet]):
         super().__init__(lab, AUTOSCALER_USER)
         inbox = Inbox(self._now, self.wake)
         beside = _ServersTimer(self, machines, inbox)
-        self.controller = self.autoscaler = Autoscaler(
+        self.controller = self.autoscaler = AutoscalerController(
             log, policy, Outside(machines, inbox, beside), code=CODE, on_error=self.faults.append
         )
         self.provider: Provider = _Called(self, inbox)

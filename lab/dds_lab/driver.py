@@ -30,7 +30,7 @@ from dds_adapters.kubernetes.write.outbox import Outbox
 from dds_adapters.kubernetes.write.tasks import Guard, NotLeading, Task, carry_out
 from dds_adapters.runtime.loop import BATCH, CommitListener, Controller, EffectivePolicy, P, Stall, Surroundings
 from dds_adapters.runtime.process import STANDSTILL
-from dds_adapters.runtime.publisher import Answers, Pollers, Publisher
+from dds_adapters.runtime.publisher import Answers, Pollers, PublisherController
 from dds_adapters.runtime.publishing import ApiProbe
 from dds_adapters.runtime.scaler import make_scaler
 from dds_core.errors import DdsError, Fenced, LogUnavailable
@@ -663,6 +663,6 @@ class OurPublisher(OurProcess[PoolState]):
         answers = Answers(self._now, self.wake, self._steady)
         self.rounds = Rounds(lab.time, reach, pace, answers.put, answers.ended, self._now)
         pollers = Pollers(answers, self.rounds, _ProbeTimer(self, answers))
-        self.controller = self.publisher = Publisher(
+        self.controller = self.publisher = PublisherController(
             log, policy, code=CODE, listeners=listeners, on_error=self.faults.append, pollers=pollers
         )

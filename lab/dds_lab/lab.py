@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dds_lab import lab_settings, setup
-from dds_lab.actors.claims import Claims
+from dds_lab.actors.claim_controller import ClaimController
 from dds_lab.actors.fabric import Fabric
 from dds_lab.actors.garbage import Garbage
 from dds_lab.actors.kubelet import Driver, Kubelet
 from dds_lab.actors.ledger import Ledger
-from dds_lab.actors.nodes import NodeLifecycle
+from dds_lab.actors.node_lifecycle import NodeLifecycle
 from dds_lab.actors.operator import Operator
-from dds_lab.actors.publisher import Publisher
-from dds_lab.actors.scaler import Scaler
+from dds_lab.actors.publisher import ReferencePublisher
+from dds_lab.actors.scaler import ReferenceScaler
 from dds_lab.actors.scheduler import Scheduler
 from dds_lab.actors.taints import TaintEviction
 from dds_lab.actors.vendor import NodeDevices, VendorDriver
@@ -289,7 +289,7 @@ class Lab:
         for actor in reversed(self._running.pop(part, [])):
             actor.stop()
 
-    def _scheduler(self, knobs: written.Scheduler) -> Iterator[Actor]:
+    def _scheduler(self, knobs: written.SchedulerPart) -> Iterator[Actor]:
         client = self._client_of("scheduler", SCHEDULER_USER)
         yield Scheduler(
             client, self.time, lab_settings.scheduler(self.scenario, knobs, self._stalled), self._scheduler_exited
@@ -306,29 +306,29 @@ class Lab:
         self.tell(self.exits[-1])
         self.restart("scheduler", wait)
 
-    def _claims(self, knobs: written.Claims) -> Iterator[Actor]:
+    def _claims(self, knobs: written.ClaimsPart) -> Iterator[Actor]:
         client = self._client_of("claims", "system:serviceaccount:kube-system:resource-claim-controller")
-        yield Claims(client, self.time, knobs.look.latency())
+        yield ClaimController(client, self.time, knobs.look.latency())
 
-    def _controllers(self, knobs: written.Controllers) -> Iterator[Actor]:
+    def _controllers(self, knobs: written.ControllersPart) -> Iterator[Actor]:
         client = self._client_of("controllers", "system:kube-controller-manager")
         yield NodeLifecycle(client, self.time, knobs)
         yield Garbage(client, self.time)
         yield TaintEviction(client, self.time, rules=bool(lab_settings.taint_rules(self.scenario)))
 
-    def _kubelet(self, knobs: written.Kubelet) -> Iterator[Actor]:
+    def _kubelet(self, knobs: written.KubeletPart) -> Iterator[Actor]:
         client = self._client_of("kubelet", "system:nodes")
         yield Kubelet(client, self.time, knobs, self.fabric, self._drivers)
 
-    def _vendor(self, knobs: written.Vendor) -> Iterator[Actor]:
+    def _vendor(self, knobs: written.VendorPart) -> Iterator[Actor]:
         for one in lab_settings.vendors(self.scenario, knobs):
             driver = VendorDriver(self._client_of("vendor", f"{one.driver}-plugin"), self.time, one, self.fabric)
             self._drivers[one.driver] = driver
             yield driver
 
-    def _publisher(self, knobs: written.Publisher) -> Iterator[Actor]:
+    def _publisher(self, knobs: written.PublisherPart) -> Iterator[Actor]:
         client = self._client_of("publisher", "composable-dra-driver")
-        yield Publisher(client, self.time, knobs, self.fabric, lab_settings.publishers_limits(self.scenario))
+        yield ReferencePublisher(client, self.time, knobs, self.fabric, lab_settings.publishers_limits(self.scenario))
 
     def _managed(self, login: Login) -> Manager | None:
         knobs = self.scenario.parts.manager
@@ -340,7 +340,7 @@ class Lab:
         if self.manager is not None:
             yield manager_faults(self.time, self.manager, self.scenario.faults.manager)
 
-    def _manager(self, knobs: written.Manager) -> Iterator[Actor]:
+    def _manager(self, knobs: written.ManagerPart) -> Iterator[Actor]:
         assert self.manager is not None
         yield self.manager
 
@@ -348,7 +348,7 @@ class Lab:
         if path is not None:
             yield Arrivals(self.workloads, self.time, lambda: lab_settings.arrivals(path))
 
-    def _operator(self, knobs: written.Operator) -> Iterator[Actor]:
+    def _operator(self, knobs: written.OperatorPart) -> Iterator[Actor]:
         client = self._client_of("operator", "composable-resource-operator")
         version = lab_settings.operators_taint_version(self.scenario, knobs)
         operator = Operator(client, self.time, knobs, self.fabric, self, version)
@@ -356,8 +356,8 @@ class Lab:
             yield _Webhook(self.server, operator)
         yield operator
 
-    def _scaler(self, knobs: written.Scaler) -> Iterator[Actor]:
-        yield Scaler(self._client_of("scaler", "reference-scaler"), self.time, knobs)
+    def _scaler(self, knobs: written.ScalerPart) -> Iterator[Actor]:
+        yield ReferenceScaler(self._client_of("scaler", "reference-scaler"), self.time, knobs)
 
 
 @dataclass(frozen=True)

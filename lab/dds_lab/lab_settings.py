@@ -20,8 +20,8 @@ from dds_lab.latency import Latency
 from dds_lab.manager import Limit, Login, ManagerSettings, NodeGroup
 from dds_lab.scenario import Scenario
 from dds_lab.scenario import parts as written
-from dds_lab.scenario.forms import Delay, Written
-from dds_lab.scenario.work import Run
+from dds_lab.scenario.scenario import Run
+from dds_lab.scenario.values import Delay, Written
 from dds_lab.scenario.workload import read_workload
 
 SCHEME = "lab://"
@@ -89,7 +89,7 @@ def fabric(scenario: Scenario) -> FabricSettings:
     return taken(FabricSettings, knobs, pools=pools, attach_of=attach_of, detach_of=detach_of)
 
 
-def manager(scenario: Scenario, knobs: written.Manager, login: Login) -> ManagerSettings:
+def manager(scenario: Scenario, knobs: written.ManagerPart, login: Login) -> ManagerSettings:
     """Its node groups are the scenario's groups of nodes."""
     cluster = scenario.cluster
     groups: dict[str, tuple[str, ...]] = {}
@@ -111,7 +111,7 @@ def manager(scenario: Scenario, knobs: written.Manager, login: Login) -> Manager
     )
 
 
-def scheduler(scenario: Scenario, knobs: written.Scheduler, allocation_delay: Latency) -> SchedulerSettings:
+def scheduler(scenario: Scenario, knobs: written.SchedulerPart, allocation_delay: Latency) -> SchedulerSettings:
     """The scheduler has its own gates, so it may ignore fields that the API server stores."""
     gates = Gates.for_version(scenario.cluster.version, scenario.cluster.gates.scheduler)
     return SchedulerSettings(
@@ -123,12 +123,12 @@ def scheduler(scenario: Scenario, knobs: written.Scheduler, allocation_delay: La
     )
 
 
-def operators_taint_version(scenario: Scenario, knobs: written.Operator) -> str:
+def operators_taint_version(scenario: Scenario, knobs: written.OperatorPart) -> str:
     """The operator writes DeviceTaintRules only in version v1alpha3, the only one that it knows. The ideal one does without."""
     return "v1alpha3" if not knobs.ideal or taint_rules(scenario) == V1ALPHA3 else ""
 
 
-def vendors(scenario: Scenario, knobs: written.Vendor) -> list[VendorSettings]:
+def vendors(scenario: Scenario, knobs: written.VendorPart) -> list[VendorSettings]:
     """One vendor's driver for each driver name among the models."""
     models = scenario.cluster.models
     return [

@@ -54,7 +54,7 @@ async def serve(
         scenario.speed if speed is None else speed,
     )
     lab = Lab(scenario, time, track_updates=True, history=HISTORY, login=_login())
-    face = HttpFrontend(lab.server, time, _credentials(scenario), plan(scenario, time))
+    face = HttpFrontend(lab.server, time, _credentials(scenario), wire_faults(scenario, time))
     await face.listen(address.host, address.port, address.tls)
     manager_face = None
     try:
@@ -92,10 +92,10 @@ def _credentials(scenario: Scenario) -> Credentials:
     return Credentials({"admin": ADMIN, **users})
 
 
-def plan(scenario: Scenario, time: Time) -> wire.FaultPlan | None:
+def wire_faults(scenario: Scenario, time: Time) -> wire.WireFaults | None:
     """The scenario's wire faults; None without any."""
     rules = [_rule(one) for one in scenario.faults.wire]
-    return wire.FaultPlan(rules, time.now, time.random("wire")) if rules else None
+    return wire.WireFaults(rules, time.now, time.random("wire")) if rules else None
 
 
 def _rule(one: WireFault) -> wire.Rule:

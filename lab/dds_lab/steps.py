@@ -15,7 +15,7 @@ from dds_lab.actors.objects import claim_statuses, extended_claim
 from dds_lab.api.kinds import Object
 from dds_lab.client import ApiError, Client, Mirror
 from dds_lab.faults.world import World
-from dds_lab.scenario.work import DropOut, Move, NodeOf, NodeRef, Partition, Step, WaitFor
+from dds_lab.scenario.scenario import DropOut, Move, NodeOf, NodeRef, Partition, Step, WaitFor
 from dds_lab.time import MICROSECONDS, Time, Timer
 
 

@@ -11,9 +11,9 @@ import click
 
 from dds_commands.screen import counted, show, show_json, table
 from dds_core.errors import InputError
-from dds_core.timeline.clock import duration
+from dds_core.timeline.instants import duration
 from dds_lab.scenario.checks import MAX_NODES
-from dds_lab.scenario.forms import YEAR, seconds
+from dds_lab.scenario.values import YEAR, seconds
 from dds_lab_commands.lab_run import Seconds
 from dds_whatif.traces.demand import Trace, Window
 from dds_whatif.traces.facts import Arrivals, Facts, Spread, Use, facts

@@ -20,7 +20,7 @@ from dds_commands.parameters import output_options
 from dds_commands.running import FINE, VERIFICATION
 from dds_commands.screen import counted, note, position_bar, show, show_data, table
 from dds_core.errors import InputError
-from dds_core.timeline.clock import duration
+from dds_core.timeline.instants import duration
 from dds_lab import shipped
 from dds_lab.conform.asking import prepared
 from dds_lab.conform.asking import run as ask
@@ -29,8 +29,8 @@ from dds_lab.conform.transport import Kubeconfig
 from dds_lab.lab import Lab
 from dds_lab.record import RESOURCES, Cluster, Recorded
 from dds_lab.record import record as record_cluster
-from dds_lab.record.recorded import RecordingFile
-from dds_lab.scenario.forms import seconds
+from dds_lab.record.recording_file import RecordingFile
+from dds_lab.scenario.values import seconds
 from dds_lab.tally import Tally, moves
 
 _SLICES = 200

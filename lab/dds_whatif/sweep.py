@@ -25,8 +25,8 @@ from dds_core.errors import InputError
 from dds_core.scaler.policy import Policy, read_policy
 from dds_lab.check.results import fingerprint
 from dds_lab.scenario import Scenario
-from dds_lab.scenario.forms import Delay, Written
-from dds_lab.scenario.work import Step
+from dds_lab.scenario.scenario import Step
+from dds_lab.scenario.values import Delay, Written
 from dds_lab.scenario.workload import Arrival
 from dds_whatif.outcome import Outcome
 from dds_whatif.play import Task, play, serving, tasks_of

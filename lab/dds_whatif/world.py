@@ -17,13 +17,22 @@ from dds_core.errors import InputError
 from dds_core.model import Model as Described
 from dds_core.model import Node
 from dds_core.scaler.policy import Policy
-from dds_core.timeline.clock import rfc3339
+from dds_core.timeline.instants import rfc3339
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.cluster import Class, Cluster, Fabric, Limit, Model, Nodes, NodeTaint
-from dds_lab.scenario.forms import Delay
-from dds_lab.scenario.parts import Fabrics, Operator, Parts, Profile, Publisher, Scaler, Scheduler, Vendor
+from dds_lab.scenario.parts import (
+    Fabrics,
+    OperatorPart,
+    Parts,
+    Profile,
+    PublisherPart,
+    ScalerPart,
+    SchedulerPart,
+    VendorPart,
+)
+from dds_lab.scenario.scenario import Resize, Run, Step
 from dds_lab.scenario.trouble import FabricFault, Faults
-from dds_lab.scenario.work import Resize, Run, Step
+from dds_lab.scenario.values import Delay
 from dds_lab.scenario.workload import Arrival
 from dds_whatif.derive import Behaviour, Derived, PodRow, Samples
 
@@ -238,16 +247,16 @@ def _parts(source: Derived, behaviour: Behaviour, policy: Policy) -> Parts:
         fabric["detach"] = _delay(back)
         fabric["detach_of"] = {model: _delay(one) for model, one in behaviour.detach.items() if model in known}
     return Parts(
-        scheduler=Scheduler(
+        scheduler=SchedulerPart(
             profiles=profiles_of(
                 policy, {"default-scheduler"} | {row.scheduler for row in source.pods if row.scheduler}
             )
         ),
         fabric=Fabrics(**fabric),
-        operator=Operator(kind="real" if behaviour.one_worker else "ideal", sync=0.0),
+        operator=OperatorPart(kind="real" if behaviour.one_worker else "ideal", sync=0.0),
         vendor=_vendor(behaviour.listing),
         publisher=_publisher(behaviour),
-        scaler=Scaler(
+        scaler=ScalerPart(
             interval=float(max(1, policy.scan_interval_seconds)),
             removal=float(policy.no_removal_seconds),
             allocation=float(policy.no_allocation_seconds),
@@ -263,16 +272,16 @@ def profiles_of(policy: Policy, names: Iterable[str]) -> dict[str, Profile]:
     }
 
 
-def _vendor(listing: Samples) -> Vendor:
+def _vendor(listing: Samples) -> VendorPart:
     """Without samples the plugin lists a device as soon as the operator restarts it, else after the observed delay."""
-    return Vendor(start=_delay(listing)) if listing.number else Vendor()
+    return VendorPart(start=_delay(listing)) if listing.number else VendorPart()
 
 
-def _publisher(behaviour: Behaviour) -> Publisher:
+def _publisher(behaviour: Behaviour) -> PublisherPart:
     late = behaviour.publishing.at(0.5)
     interval = 0.0 if late < QUICK else 2 * late  # on average half an interval passes until the next poll
     reaction = {"reaction": _delay(behaviour.publishing)} if behaviour.publishing.number and interval == 0.0 else {}
-    return Publisher(interval=interval, stable_names=behaviour.keeps_names, **reaction)
+    return PublisherPart(interval=interval, stable_names=behaviour.keeps_names, **reaction)
 
 
 # -- arrivals and steps

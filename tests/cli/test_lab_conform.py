@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dds_commands.running import Commands
-from dds_lab.actors.claims import Claims
+from dds_lab.actors.claim_controller import ClaimController
 from dds_lab.api.kinds import Object
 from dds_lab.api.requests import Call
 from dds_lab.api.status import Cause
@@ -44,8 +44,8 @@ def test_a_server_that_answers_as_recorded(tmp_path: Path, extra: tuple[str, ...
     before = list(server.store.records())
     with served(server=server, tls=True) as lab:
 
-        def start() -> Claims:
-            made = Claims(Client(server, lab.face.time, "claims"), lab.face.time, NONE)
+        def start() -> ClaimController:
+            made = ClaimController(Client(server, lab.face.time, "claims"), lab.face.time, NONE)
             made.start()
             return made
 

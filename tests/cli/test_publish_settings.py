@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dds_commands.root import dds as root
-from dds_commands.serve_options import Setting
+from dds_commands.settings import Setting
 from tests.support.commands import dds, fine, refused
 
 UUID = "7b3d9c3e-5a54-4b39-8c1f-0f2a4f3a7f10"

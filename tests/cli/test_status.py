@@ -30,7 +30,7 @@ from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State
 from dds_core.scaler.waiting import WaitingRow, waiting_rows
 from dds_core.timeline import Moment
-from dds_core.timeline.clock import rfc3339
+from dds_core.timeline.instants import rfc3339
 from tests.core.scaler.pools import pool_results
 from tests.support.commands import FIRST_ATTACH, RECORDINGS, TWO_CLAIMS, dds, fine, log_of, refused
 from tests.support.publisher_world import PublisherWorld, usual

@@ -12,7 +12,7 @@ LAB = Path(dds_lab.__file__).parent
 ROOT = "dds_lab"
 
 # What an actor may know besides its fellows: the last two are what a scenario says of it, plain data.
-FOR_ACTORS = {f"{ROOT}.{name}" for name in ("client", "time", "latency", "scenario.parts", "scenario.work")}
+FOR_ACTORS = {f"{ROOT}.{name}" for name in ("client", "time", "latency", "scenario.parts", "scenario.scenario")}
 # What the API server may know besides its own parts: nothing of the lab.
 FOR_THE_SERVER: set[str] = set()
 # What the manager of the hardware may know: the hardware, and what serves it.

@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from dds_adapters.kubernetes.publish import plan as publisher_plan
-from dds_adapters.kubernetes.write import plan as scaler_plan
+from dds_adapters.kubernetes.publish import publisher_tasks
+from dds_adapters.kubernetes.write import scaler_tasks
 from dds_core import PUBLISHER, SCALER
 from dds_core.events import Decision
 from dds_core.publisher.policy import PublishPolicy
@@ -29,7 +29,7 @@ from dds_core.scaler.policy import DriverPolicy, LimitPolicy, Policy, SchedulerP
 from tests.project.test_import_rules import REPOSITORY, SOURCE_ROOTS
 
 FILES = 5
-"""Its class; the rule; the fold; the plan of its write, and the write. With the generated page: six."""
+"""Its class; the rule; the fold; the task that it becomes, and the write. With the generated page: six."""
 SHARED = {one.__name__ for one in SCALER.events if one in PUBLISHER.events}
 MORE = {
     **dict.fromkeys(SHARED, 15),  # what runs, replays, measures or tells of components has to know them
@@ -106,10 +106,10 @@ def test_a_knob_is_read_in_few_files(policy: type[BaseModel]) -> None:
     assert {name: files for name, files in read.items() if files > MORE_KNOBS.get(name, KNOB_FILES)} == {}
 
 
-def test_what_is_to_be_written_has_a_plan_and_nothing_else_has() -> None:
-    for component, plans in ((SCALER, scaler_plan._PLANS), (PUBLISHER, publisher_plan._PLANS)):
+def test_what_is_to_be_written_has_a_task_and_nothing_else_has() -> None:
+    for component, table in ((SCALER, scaler_tasks._TABLE), (PUBLISHER, publisher_tasks._TABLE)):
         decisions = [one for one in component.events if issubclass(one, Decision)]
-        assert {one for one in decisions if one.written} == plans.keys()
+        assert {one for one in decisions if one.written} == table.keys()
 
 
 # -- a decision that is new ----------------------------------------------------------------------------------------------
@@ -173,8 +173,8 @@ for mode in ("observe", "attach"):
     text = render_text(SCALER.telling.timeline(moments(log.read(), SCALER), subject))
     assert ("dds would" if mode == "observe" else "dds decided to") + " polish gpu-0 with silk" in text, text
     state = engine.state
-    told, refused = polished.key in state.notes.last_emitted, ("Polished", "uid") in state.notes.refusals
-    assert (told, refused) == (mode == "observe", mode == "attach")
+    shown, refused = polished.key in state.notes.last_emitted, ("Polished", "uid") in state.notes.refusals
+    assert (shown, refused) == (mode == "observe", mode == "attach")
     engine.feed(e.FabricResourceGone("uid"), 20)
     assert polished.key not in state.notes.last_emitted
 print(sys.modules["dds_core"].__file__)

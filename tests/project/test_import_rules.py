@@ -277,7 +277,7 @@ def test_importing_the_core_loads_no_adapter_and_none_of_their_libraries() -> No
         ("dds_adapters.sql.log", "import dds_commands"),
         ("dds_adapters.runtime.loop", "import dds_lab"),
         ("dds_commands.serve", "import dds_lab"),
-        ("dds_adapters.kubernetes.write.plan", "from dds_core.scaler.rules.detach import call_off"),
+        ("dds_adapters.kubernetes.write.scaler_tasks", "from dds_core.scaler.rules.detach import call_off"),
         ("dds_commands.status", "from dds_core.scaler.rules import orders"),
         ("dds_adapters.machines.cdi", "from dds_core.autoscaler.fold.decisions import MADE"),
         ("dds_commands.root", "def f():\n    from dds_lab_commands import lab"),

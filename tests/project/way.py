@@ -17,7 +17,7 @@ from dds_adapters.kubernetes.watch.delta_queue import SYNCED, DeltaQueue
 from dds_adapters.kubernetes.watch.object_store import identity
 from dds_adapters.kubernetes.write.outbox import Outbox
 from dds_adapters.kubernetes.write.tasks import Task
-from dds_adapters.runtime.scaler import Scaler
+from dds_adapters.runtime.scaler import ScalerController
 from dds_core.log import MemoryLog
 from dds_core.scaler.policy import Policy
 
@@ -59,7 +59,7 @@ def way_of_a_claim() -> tuple[Way, Task]:
     events = list(read_recording(RECORDING))
     arrivals = DeltaQueue(now=lambda: now)
     now = events[0].at
-    scaler = Scaler(MemoryLog("way/scaler", cluster="c", recorded_at=now), Policy(mode="attach"), code="way")
+    scaler = ScalerController(MemoryLog("way/scaler", cluster="c", recorded_at=now), Policy(mode="attach"), code="way")
     outbox = Outbox(Random(1))
     scaler.open(now)
     for resource in sorted(scaler.resources):

@@ -30,7 +30,7 @@ _DEVICE_ROWS = {(row.trigger, row.source, row.target) for row in DEVICE_TABLE}
 MEMOS = ("limits", "reach", "spoken_for")
 """What was found out once: other rules may ask for more of it, or for less."""
 
-_OF_STATE = ("alerts_of", "rejections_of", "named", "mode", "live")
+_OF_STATE = ("named", "mode", "live")
 _NO_INDEXES = (*MEMOS, "fewer_coming", "fabric_turned")
 
 

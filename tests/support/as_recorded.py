@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dds_lab import shipped
 from dds_lab.scenario import Scenario
-from dds_lab.scenario.parts import Operator
+from dds_lab.scenario.parts import OperatorPart
 
 KEEPS = {"node_lost"}
 """Recordings whose operator kept its objects of a node that was gone."""
@@ -21,5 +21,5 @@ def as_recorded(name: str) -> Scenario:
 
 
 def with_ideal_operator(scenario: Scenario, *, deletes_with_node: bool = True) -> Scenario:
-    ideal = Operator(kind="ideal", sync=0.0, deletes_with_node=deletes_with_node)
+    ideal = OperatorPart(kind="ideal", sync=0.0, deletes_with_node=deletes_with_node)
     return scenario.model_copy(update={"parts": scenario.parts.model_copy(update={"operator": ideal})})

@@ -15,7 +15,7 @@ from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.kubernetes.lease.elector import Elector, LeaseLost
 from dds_adapters.kubernetes.lease.state import LeaseSettings
 from dds_lab.api.requests import MASTERS, User
-from dds_lab.faults.wire import FaultPlan, Rule
+from dds_lab.faults.wire import Rule, WireFaults
 from dds_lab.http_frontend import Credentials, Served, serving
 from tests.support.served import client_of, new_server, wall
 
@@ -31,9 +31,9 @@ RELEASED = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": "2026-
 class Arena:
     """A served lab with a released lease, and its contenders."""
 
-    def __init__(self, served: Served, folder: Path, plan: FaultPlan) -> None:
+    def __init__(self, served: Served, folder: Path, faults: WireFaults) -> None:
         self.served = served
-        self._plan = plan
+        self._faults = faults
         self.config = served.kubeconfig(folder / "kubeconfig")
         self.electors: dict[str, Elector] = {}
         self.losses: list[tuple[str, LeaseLost]] = []
@@ -71,7 +71,7 @@ class Arena:
         """From now on these faults and no others."""
 
         def change() -> None:
-            self._plan.rules, self._plan.struck = rules, [0] * len(rules)
+            self._faults.rules, self._faults.struck = rules, [0] * len(rules)
 
         self.served.run(change)
 
@@ -118,10 +118,10 @@ class Arena:
 @contextmanager
 def arena(folder: Path) -> Iterator[Arena]:
     """A lab with users a, b and c, whom faults can strike one by one; at the end nobody may have been doubled."""
-    plan = FaultPlan((), wall, Random(1))
+    faults = WireFaults((), wall, Random(1))
     credentials = Credentials({name: User(name, (MASTERS,)) for name in NAMES} | {"nobody": User("nobody")})
-    with serving(new_server(), credentials, tls=False, faults=plan) as served:
-        place = Arena(served, folder, plan)
+    with serving(new_server(), credentials, tls=False, faults=faults) as served:
+        place = Arena(served, folder, faults)
         try:
             yield place
         finally:

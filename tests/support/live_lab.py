@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
 from dds_adapters.kubernetes.cluster import Cluster
+from dds_adapters.runtime.live_settings import LiveSettings
 from dds_adapters.runtime.loop import P
 from dds_adapters.runtime.process import Process
 from dds_adapters.runtime.scaler import make_scaler
-from dds_adapters.runtime.serve_settings import LiveSettings
 from dds_core.errors import DdsError
 from dds_core.log import EventLog
 from dds_core.scaler.policy import Policy, SchedulerPolicy

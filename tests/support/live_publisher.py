@@ -9,9 +9,9 @@ from typing import Any
 
 from dds_adapters.fabric import FabricSettings, Provider, open_provider
 from dds_adapters.kubernetes.cluster import Cluster
+from dds_adapters.runtime.live_settings import LiveSettings
 from dds_adapters.runtime.process import Process
 from dds_adapters.runtime.publishing import make_publisher
-from dds_adapters.runtime.serve_settings import LiveSettings
 from dds_core.log import EventLog
 from dds_core.publisher.policy import PublishPolicy
 from dds_core.publisher.state import PoolState

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dds_adapters.runtime.live_settings import LiveSettings
 from dds_adapters.runtime.process import Process
-from dds_adapters.runtime.serve_settings import LiveSettings
 from dds_adapters.sql import Database, upgrade
 from dds_core.events import Alerted
 from dds_core.kit.work import FAULTS
@@ -26,7 +26,7 @@ from dds_core.scaler.policy import Policy, SchedulerPolicy
 from dds_lab.judge import Finding, Judge
 from dds_lab.judge.scaler import Measure
 from dds_lab.scenario import Scenario
-from dds_lab.scenario.parts import Profile, Scheduler
+from dds_lab.scenario.parts import Profile, SchedulerPart
 from tests.support.live_lab import QUICK, LiveLab, OurProcess, eventually, without_scaler
 from tests.support.ours import Outcomes
 from tests.support.wire import Traffic
@@ -43,7 +43,7 @@ LENIENT = Measure(lately=600.0, patience=1_200.0, news=5.0, changes=12, beside=6
 def unhurried(scenario: Scenario) -> Scenario:
     """The scenario without a scaler, and with a scheduler that waits for a device as long as it takes."""
     found = without_scaler(scenario)
-    scheduler = Scheduler(profiles={"default-scheduler": Profile(binding_timeout=3_000.0)})
+    scheduler = SchedulerPart(profiles={"default-scheduler": Profile(binding_timeout=3_000.0)})
     return found.model_copy(update={"parts": found.parts.model_copy(update={"scheduler": scheduler})})
 
 

@@ -26,7 +26,7 @@ from dds_core.log.chain import Anchor, anchor_of, verify_log
 from dds_core.replay import event_of, verify
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.policy import Policy, SchedulerPolicy
-from dds_lab.judge.claims import Cell, ClusterView, Held
+from dds_lab.judge.cluster_view import Cell, ClusterView, Held
 from dds_lab.judge.scaler import Judge, Measure
 from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario

@@ -21,7 +21,7 @@ from dds_core.errors import DdsError
 from dds_lab.api.requests import MASTERS, User
 from dds_lab.api.server import ApiServer
 from dds_lab.client import Client
-from dds_lab.faults.wire import FaultPlan, Rule
+from dds_lab.faults.wire import Rule, WireFaults
 from dds_lab.http_frontend import Credentials, Served, serving
 from tests.support.served import client_of, new_server, wall
 
@@ -124,7 +124,7 @@ class Reflected:
 
     served: Served
     cluster: Cluster
-    plan: FaultPlan
+    faults: WireFaults
     reflector: Reflector
     world: World
     taker: Taker
@@ -145,15 +145,15 @@ def lab(
     tls: bool = False,
     port: int = 0,
     masters: bool = True,
-) -> Iterator[tuple[Served, Cluster, FaultPlan]]:
+) -> Iterator[tuple[Served, Cluster, WireFaults]]:
     """A server whose faults strike only the scaler, and the scaler's way to it."""
     users = {"scaler": User("scaler", (MASTERS,) if masters else ()), "admin": User("admin", (MASTERS,))}
     rules = tuple(Rule(**{**vars(one), "users": ("scaler",)}) for one in rules)
-    plan = FaultPlan(rules, wall, Random(seed))
-    with serving(server or new_server(seed), Credentials(users), tls=tls, faults=plan, port=port) as served:
+    faults = WireFaults(rules, wall, Random(seed))
+    with serving(server or new_server(seed), Credentials(users), tls=tls, faults=faults, port=port) as served:
         path = served.kubeconfig(folder / f"kubeconfig-{seed}")
         with closing(Cluster(path)) as cluster:
-            yield served, cluster, plan
+            yield served, cluster, faults
 
 
 @contextmanager
@@ -193,7 +193,7 @@ def reflected(
     """Nodes of a served lab (or another resource), followed."""
     arrivals = DeltaQueue()
     watched = watched or WatchSpec("nodes", VERSIONS["nodes"])
-    with lab(folder, *rules, server=server, seed=seed, tls=tls) as (served, cluster, plan):
+    with lab(folder, *rules, server=server, seed=seed, tls=tls) as (served, cluster, faults):
         world = World(served, watched.resource, namespace)
         with reflecting(cluster, watched, arrivals, timing=timing, seed=seed) as (reflector, troubles):
-            yield Reflected(served, cluster, plan, reflector, world, Taker(arrivals, world), troubles)
+            yield Reflected(served, cluster, faults, reflector, world, Taker(arrivals, world), troubles)

@@ -12,7 +12,7 @@ from dds_lab.api.requests import MASTERS, User
 from dds_lab.api.server import ApiServer
 from dds_lab.client import Client
 from dds_lab.crds import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
-from dds_lab.faults.wire import FaultPlan, Rule
+from dds_lab.faults.wire import Rule, WireFaults
 from dds_lab.http_frontend import Credentials, Served, serving
 from dds_lab.time import VirtualTime
 
@@ -46,6 +46,6 @@ def users() -> Credentials:
 def served(*rules: Rule, tls: bool = False, server: ApiServer | None = None, seed: int = 1) -> Iterator[Served]:
     """A server on a free port of loopback, with users admin and dds; `rules` are faults for whoever comes over the wire."""
     server = server or new_server(seed)
-    plan = FaultPlan(rules, wall, Random(seed)) if rules else None
-    with serving(server, users(), tls=tls, faults=plan) as served:
+    faults = WireFaults(rules, wall, Random(seed)) if rules else None
+    with serving(server, users(), tls=tls, faults=faults) as served:
         yield served

@@ -1,6 +1,6 @@
 """One of each kind of write, in the order of a claim's life, against the lab's API server.
 
-live_through(stage, carry)     # `carry` carries a work out and says what became of it
+live_through(stage, carry)     # `carry` carries a write out and says what became of it
 snapshot(stage)                # what is there afterwards, without what each run numbers anew
 """
 
@@ -17,22 +17,22 @@ from dds_adapters.kubernetes.write.events import Regarding, TellPeople
 from dds_adapters.kubernetes.write.live_object import Ref
 from dds_adapters.kubernetes.write.pods import ask_pod
 from dds_adapters.kubernetes.write.requests import LowerRequest, RaiseRequest, StampEpoch
-from dds_adapters.kubernetes.write.tasks import Done, Result, Work
+from dds_adapters.kubernetes.write.tasks import Done, Result, Write
 from dds_core.scaler.events import Entry
 from tests.support.written_objects import GPU, POOL, REQUEST, RESCHEDULE, RESOURCE, WrittenObjects, uid_of
 
 WHEN = "2026-01-02T03:04:05Z"
 RULES = "devicetaintrules"
 
-Carry = Callable[[Work], Result]
+Carry = Callable[[Write], Result]
 
 
 def live_through(stage: WrittenObjects, carry: Carry) -> None:
-    """Each work in turn; every one is to end with Done."""
+    """Each write in turn; every one is to end with Done."""
 
-    def done(work: Work) -> None:
-        result = carry(work)
-        assert isinstance(result, Done), (work, result)
+    def done(write: Write) -> None:
+        result = carry(write)
+        assert isinstance(result, Done), (write, result)
 
     _attach(stage, done)
     _hand_over(stage, done)
@@ -45,7 +45,7 @@ def _order(size: int, previous: int | None, uid: str) -> RaiseRequest:
     return RaiseRequest("dds-r", uid, "gpu", "A100 40G", "node0", size, previous, "cohdi.io/epoch", 1)
 
 
-def _attach(stage: WrittenObjects, done: Callable[[Work], None]) -> None:
+def _attach(stage: WrittenObjects, done: Callable[[Write], None]) -> None:
     done(_order(1, None, ""))
     request = uid_of(stage.get(REQUEST, "dds-r"))
     done(_order(2, 1, request))
@@ -53,7 +53,7 @@ def _attach(stage: WrittenObjects, done: Callable[[Work], None]) -> None:
     done(LabelNode("node0", uid_of(stage.node("node0")), (("cohdi.io/x", "true"),)))
 
 
-def _hand_over(stage: WrittenObjects, done: Callable[[Work], None]) -> None:
+def _hand_over(stage: WrittenObjects, done: Callable[[Write], None]) -> None:
     signalled = [_signalled(stage, name, f"dev-{name}") for name in ("c", "d")]
     done(TellClaims(tuple(telling for telling, _ in signalled), WHEN))
     pod = Ref("pods", "p", "default", uid_of(stage.pod("p", "SchedulerError")))
@@ -73,7 +73,7 @@ def _signalled(stage: WrittenObjects, name: str, device: str) -> tuple[Telling, 
     return Telling(ref, allocation, (entry,)), Signalled(ref, allocation, frozenset({(GPU, POOL, device)}))
 
 
-def _detach(stage: WrittenObjects, done: Callable[[Work], None]) -> None:
+def _detach(stage: WrittenObjects, done: Callable[[Write], None]) -> None:
     victim, other = (uid_of(stage.resource(name, "dds-r")) for name in ("a", "b"))
     request = stage.get(REQUEST, "dds-r")
     acted = {"status": {"state": "Running", "scalarResource": request["spec"]["resource"]}}

@@ -2,8 +2,8 @@
 
     stage = Stage()
     claim = stage.allocated("train")
-    stage.carry_out(work)                       # as a writer that may do everything
-    stage.carry_out(work, stage.as_user("x"))   # or as somebody else
+    stage.carry_out(write)                       # as a writer that may do everything
+    stage.carry_out(write, stage.as_user("x"))   # or as somebody else
     stage.meanwhile("PATCH", change)            # `change` happens before the writer's next request of that kind
 
 Objects are as the API server has them; the writer's requests are counted in `writer.requests`.
@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 from dds_adapters.kubernetes.watch.watch_spec import VERSIONS
-from dds_adapters.kubernetes.write.tasks import Result, Work
+from dds_adapters.kubernetes.write.tasks import Result, Write
 from dds_lab.api.gates import OPTIONAL_VERSIONS, Gates
 from dds_lab.api.requests import MASTERS
 from dds_lab.api.server import ApiServer
@@ -69,8 +69,8 @@ class WrittenObjects:
     def versions(self, resource: str) -> str:
         return self.served.get(resource, "")
 
-    def carry_out(self, work: Work, writer: Direct | None = None) -> Result:
-        return work.carry_out(writer or self.writer, self.versions)
+    def carry_out(self, write: Write, writer: Direct | None = None) -> Result:
+        return write.carry_out(writer or self.writer, self.versions)
 
     def meanwhile(self, method: str, change: Callable[[], object], times: int = 1) -> None:
         """Let something happen just before the writer's next requests of this method."""

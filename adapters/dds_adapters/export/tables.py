@@ -13,7 +13,7 @@ from dds_core.scaler.history import WHOSE, DeviceSpan, Span
 from dds_core.scaler.history.data import claim_data, device_data, instant
 from dds_core.scaler.history.usage import DAY, usage
 from dds_core.scaler.spending import STATES
-from dds_core.timeline.clock import day, rfc3339
+from dds_core.timeline.instants import day, rfc3339
 
 _SECOND = 1_000_000
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")

@@ -21,6 +21,7 @@ from typing import Any
 import httpx
 
 from dds_adapters.fabric.answers import P, odd, read
+from dds_adapters.fabric.error_text import said
 from dds_adapters.fabric.fabric_settings import Outside
 from dds_adapters.fabric.provider import (
     FabricAway,
@@ -31,7 +32,6 @@ from dds_adapters.fabric.provider import (
     FabricRefused,
     FabricUnreachable,
 )
-from dds_adapters.fabric.words import said
 from dds_core import __version__
 
 LOG = logging.getLogger("dds.fabric")

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from dds_adapters.kubernetes.decode.decoding import instant
-from dds_adapters.kubernetes.decode.objects import Instant
+from dds_adapters.kubernetes.decode.raw_objects import Instant
 from dds_adapters.kubernetes.decode.translate import Translator
 from dds_core.engine import Step
 from dds_core.errors import CorruptFile, FileError, TruncatedFile

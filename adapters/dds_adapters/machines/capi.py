@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from dds_adapters.fabric.answers import Part
-from dds_adapters.fabric.words import said
+from dds_adapters.fabric.error_text import said
 from dds_core.autoscaler.records import ServerState
 
 GROUP = "cluster.x-k8s.io"

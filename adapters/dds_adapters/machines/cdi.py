@@ -24,11 +24,11 @@ from urllib.parse import quote
 from pydantic import Field
 
 from dds_adapters.fabric.answers import Items, Part, Text, Uuid, odd
+from dds_adapters.fabric.error_text import said
 from dds_adapters.fabric.fabric_settings import Outside
 from dds_adapters.fabric.fsas.credentials import Folder
 from dds_adapters.fabric.fsas.managers import MAX_GROUPS, ROOT, Session
 from dds_adapters.fabric.provider import FabricError, FabricRefused, FabricUnreachable
-from dds_adapters.fabric.words import said
 from dds_adapters.machines import provider
 from dds_adapters.machines.machine_settings import CdiSettings
 from dds_adapters.machines.provider import CONFLICT, NOT_FOUND, checked_order, id_of, parts_of

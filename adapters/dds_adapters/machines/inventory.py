@@ -17,8 +17,8 @@ import yaml
 from pydantic import Field, StringConstraints, model_validator
 
 from dds_adapters.documents import Strict, of_form, read_document
+from dds_adapters.fabric.error_text import said
 from dds_adapters.fabric.provider import FabricUnreachable, InventoryFault
-from dds_adapters.fabric.words import said
 from dds_adapters.files import new_file, reason_of
 from dds_adapters.machines.machine_settings import InventorySettings
 from dds_adapters.machines.provider import KEPT, checked_order, id_of, id_of_order, parts_of

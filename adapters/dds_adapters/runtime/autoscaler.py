@@ -22,7 +22,7 @@ from dds_adapters.kubernetes.watch.object_store import Identity, seeds
 from dds_adapters.kubernetes.watch.watch_spec import OPTIONAL, WatchSpec, watched_by_autoscaler
 from dds_adapters.kubernetes.write.tasks import Task
 from dds_adapters.machines.provider import Machines
-from dds_adapters.runtime.fleet_plan import announce, plan
+from dds_adapters.runtime.autoscaler_tasks import announce, tasks_of
 from dds_adapters.runtime.loop import Arriving, CommitListener, Controller, EffectivePolicy, OnError
 from dds_core.autoscaler import events as e
 from dds_core.autoscaler.component import AUTOSCALER
@@ -117,7 +117,7 @@ _SERVERS = (e.ServerOrdered.__name__, e.ServerReturned.__name__)
 NOT_YET = "the cluster is not fully listed yet, or the provider of servers has not answered yet"
 
 
-class Autoscaler(Controller[Fleet]):
+class AutoscalerController(Controller[Fleet]):
     """The autoscaler's controller. It decides once all resources were listed and the servers are known, from the provider or
     from the log. `shown` is the view for Cluster Autoscaler, None before that; the threads that answer calls read it."""
 
@@ -280,8 +280,8 @@ class Autoscaler(Controller[Fleet]):
     def limit(self) -> Mode:
         return "attach" if self.state.live else "observe"
 
-    def plan(self, decision: Decision, event_id: str, at: int) -> Sequence[Task]:
-        return plan(decision, event_id, at, self._outside.machines)
+    def tasks_of(self, decision: Decision, event_id: str, at: int) -> Sequence[Task]:
+        return tasks_of(decision, event_id, at, self._outside.machines)
 
     def preflight(self, where: str) -> list[DdsError]:
         return []

@@ -15,10 +15,10 @@ from dds_adapters.autoscaler.server import Server
 from dds_adapters.fabric.provider import FabricError
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.machines.provider import Machines, ServersPartly
-from dds_adapters.runtime.autoscaler import NOT_YET, Ask, Autoscaler, Inbox, Outside
+from dds_adapters.runtime.autoscaler import NOT_YET, Ask, AutoscalerController, Inbox, Outside
+from dds_adapters.runtime.live_settings import SERVERS_SECONDS
 from dds_adapters.runtime.loop import EffectivePolicy, Make, Surroundings
 from dds_adapters.runtime.polling import PollingThread
-from dds_adapters.runtime.serve_settings import SERVERS_SECONDS
 from dds_core.autoscaler import events as e
 from dds_core.autoscaler.model import GroupsView, NodeRef
 from dds_core.autoscaler.state import Fleet
@@ -166,13 +166,13 @@ def make_autoscaler(
     call. It listens only while it leads, so that calls reach the process that decides. The caller closes `machines` after the
     process has ended."""
 
-    def make(log: EventLog, policy: EffectivePolicy, around: Surroundings[Fleet]) -> Autoscaler:
+    def make(log: EventLog, policy: EffectivePolicy, around: Surroundings[Fleet]) -> AutoscalerController:
         inbox = Inbox(around.arrivals.instant, around.arrivals.wake)
         poller = ServersPoller(
             machines, inbox, interval=interval, on_error=lambda error: around.trouble("servers", error)
         )
         frontend = GrpcFrontend(CallForwarder(inbox, lambda: controller.shown), observe=observe)
-        controller = Autoscaler(
+        controller = AutoscalerController(
             log,
             policy,
             Outside(machines, inbox, _SideThreads(poller, listen(frontend))),

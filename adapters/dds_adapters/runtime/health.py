@@ -17,8 +17,8 @@ from typing import NamedTuple
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from dds_adapters.kubernetes.cluster import Cluster
+from dds_adapters.runtime.live_settings import LiveSettings
 from dds_adapters.runtime.metrics import Program
-from dds_adapters.runtime.serve_settings import LiveSettings
 from dds_adapters.web.messages import Route, exposition, probes
 from dds_adapters.web.reviews import Reviews, guarded
 from dds_adapters.web.server import Server, Unbound

@@ -268,7 +268,7 @@ class Controller(ABC, Generic[P]):
         """What the API server supports, as far as known; None if the component does not use it."""
 
     @abstractmethod
-    def plan(self, decision: Decision, event_id: str, at: int) -> Iterable[Task]:
+    def tasks_of(self, decision: Decision, event_id: str, at: int) -> Iterable[Task]:
         """The tasks of a committed decision. If it raises, the decision counts as refused."""
 
     @abstractmethod
@@ -627,16 +627,16 @@ class Controller(ABC, Generic[P]):
         """Make the tasks of a group: first those of its decisions, in order, then those of `announce`."""
         for (event, _), row in zip(one.step.caused, one.envelopes[1:], strict=True):
             if isinstance(event, Decision):
-                self._planned(event, row.event_id, one.step.at)
+                self._make_tasks(event, row.event_id, one.step.at)
         try:
             self._tasks.extend(self.announce(one.step))
         except Exception as error:
             self._on_error(fault_of(type(one.step.fact).__name__, error))
 
-    def _planned(self, decision: Decision, event_id: str, at: int) -> None:
+    def _make_tasks(self, decision: Decision, event_id: str, at: int) -> None:
         """Make the tasks of a decision. If that fails, the decision counts as refused."""
         try:
-            self._tasks.extend(self.plan(decision, event_id, at))
+            self._tasks.extend(self.tasks_of(decision, event_id, at))
         except Exception as error:
             action = type(decision).__name__
             self._on_error(fault_of(f"{action} {decision.subject}", error))

@@ -13,7 +13,7 @@ from typing import Any, Generic
 
 from dds_adapters.kubernetes.watch.watch_spec import OPTIONAL, PUBLISHER_OPTIONAL, VERSIONS
 from dds_adapters.kubernetes.watch.watch_spec import PUBLISHER as FOLLOWED
-from dds_adapters.runtime.autoscaler import Autoscaler
+from dds_adapters.runtime.autoscaler import AutoscalerController
 from dds_adapters.runtime.health import (
     Check,
     Endpoints,
@@ -25,12 +25,12 @@ from dds_adapters.runtime.health import (
     unless_standby,
     viewed,
 )
-from dds_adapters.runtime.logs import EventLogger, Naming
+from dds_adapters.runtime.log_lines import EventLogger, Naming
 from dds_adapters.runtime.loop import CommitListener, Committed, Controller, P
 from dds_adapters.runtime.metrics import GroupMetrics, Metrics, PoolMetrics, Sources
 from dds_adapters.runtime.metrics import catalogue as c
 from dds_adapters.runtime.process import Process
-from dds_adapters.runtime.publisher import Publisher
+from dds_adapters.runtime.publisher import PublisherController
 from dds_core import __version__
 from dds_core.autoscaler.deadlines import KINDS as AUTOSCALER_KINDS
 from dds_core.autoscaler.state import Fleet
@@ -225,13 +225,13 @@ class PublisherOperation(Operation[PoolState]):
     def __init__(self, endpoints: Endpoints, logger: logging.Logger, *, component: str = "") -> None:
         super().__init__(endpoints, logger, component=component, names=PoolNames())
         self._metrics: PoolMetrics
-        self._publisher: Callable[[], Publisher | None]
+        self._publisher: Callable[[], PublisherController | None]
         self._looked = 0.0
         self._failing = self._conditions = ""
 
     def measured(self, process: Process[Any]) -> PoolMetrics:
-        def publisher() -> Publisher | None:
-            return process.controller if isinstance(process.controller, Publisher) else None
+        def publisher() -> PublisherController | None:
+            return process.controller if isinstance(process.controller, PublisherController) else None
 
         self._publisher = publisher
         self._metrics = PoolMetrics(
@@ -265,7 +265,7 @@ class PublisherOperation(Operation[PoolState]):
         }
 
 
-def _conditions(state: PoolState, publisher: Publisher | None) -> str:
+def _conditions(state: PoolState, publisher: PublisherController | None) -> str:
     """What is wrong with binding conditions; "" when nothing is wrong."""
     if not state.capabilities.binding_conditions:
         return "the API server drops binding conditions: nothing is published"
@@ -308,7 +308,7 @@ class AutoscalerOperation(Operation[Fleet]):
 
     def measured(self, process: Process[Any]) -> GroupMetrics:
         def age() -> float | None:
-            return process.controller.servers_age() if isinstance(process.controller, Autoscaler) else None
+            return process.controller.servers_age() if isinstance(process.controller, AutoscalerController) else None
 
         self._metrics = GroupMetrics(
             self._endpoints.registry, version=__version__, sources=sources_of(process), age=age

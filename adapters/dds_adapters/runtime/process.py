@@ -24,6 +24,7 @@ from dds_adapters.kubernetes.limiter import Backoff
 from dds_adapters.kubernetes.watch.delta_queue import Arrival, DeltaQueue
 from dds_adapters.kubernetes.watch.reflector import Reflector, stop_all
 from dds_adapters.kubernetes.write.writer import Writer
+from dds_adapters.runtime.live_settings import LiveSettings
 from dds_adapters.runtime.loop import (
     BATCH,
     CommitListener,
@@ -35,7 +36,6 @@ from dds_adapters.runtime.loop import (
     Stall,
     Surroundings,
 )
-from dds_adapters.runtime.serve_settings import LiveSettings
 from dds_core.errors import DdsError, Fenced, LogUnavailable, PolicyError, Unfoldable
 from dds_core.log import Anchor, EventLog
 from dds_core.log.codec import BadLine, decode_anchor, encode_anchor

@@ -26,8 +26,8 @@ from dds_adapters.fabric.survey import (
 )
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.publish.decode import PUBLISHED, BareMetalHosts, PublisherTranslator
-from dds_adapters.kubernetes.publish.plan import PoolNews, plan
 from dds_adapters.kubernetes.publish.pools import NOT_KEPT
+from dds_adapters.kubernetes.publish.publisher_tasks import PoolNews, tasks_of
 from dds_adapters.kubernetes.watch.object_store import Identity, seeds
 from dds_adapters.kubernetes.watch.watch_spec import PUBLISHER_OPTIONAL, WatchSpec, watched_by_publisher
 from dds_adapters.kubernetes.write.tasks import Task
@@ -202,7 +202,7 @@ DRIVER = "probe.dds-publisher"
 STOP_SECONDS = 2.0
 
 
-class Publisher(Controller[PoolState]):
+class PublisherController(Controller[PoolState]):
     """The publisher's controller. It decides once all resources were listed, the API server was probed, and a survey of the
     configured models has ended."""
 
@@ -350,8 +350,8 @@ class Publisher(Controller[PoolState]):
     def translator(self, state: PoolState) -> PublisherTranslator:
         return PublisherTranslator(state, self._config_namespace, self._hosts)
 
-    def plan(self, decision: Decision, event_id: str, at: int) -> Sequence[Task]:
-        return plan(decision, event_id, at, self.state)
+    def tasks_of(self, decision: Decision, event_id: str, at: int) -> Sequence[Task]:
+        return tasks_of(decision, event_id, at, self.state)
 
     def announce(self, step: Step) -> Iterator[Task]:
         for event in (step.fact, *(event for event, _ in step.caused)):

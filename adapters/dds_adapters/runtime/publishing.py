@@ -17,10 +17,10 @@ from dds_adapters.kubernetes.cluster import Asking, Unreachable
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.limiter import Backoff
 from dds_adapters.kubernetes.publish.probe import probe
+from dds_adapters.runtime.live_settings import CONNECTIONS, SCAN_SECONDS
 from dds_adapters.runtime.loop import EffectivePolicy, Make, Surroundings
 from dds_adapters.runtime.polling import PollingThread
-from dds_adapters.runtime.publisher import DRIVER, Answers, Pollers, Publisher
-from dds_adapters.runtime.serve_settings import CONNECTIONS, SCAN_SECONDS
+from dds_adapters.runtime.publisher import DRIVER, Answers, Pollers, PublisherController
 from dds_core.errors import DdsError
 from dds_core.log import EventLog
 from dds_core.publisher.model import Machine, PoolModel
@@ -214,9 +214,9 @@ def make_publisher(
     bare_metal_hosts: bool = False,
 ) -> Make[PoolState]:
     """A function that makes the publisher with its threads. `code` is the version of dds; for the others see `FabricPoller` and
-    `Publisher`. The caller closes the provider after the process has ended."""
+    `PublisherController`. The caller closes the provider after the process has ended."""
 
-    def make(log: EventLog, policy: EffectivePolicy, around: Surroundings[PoolState]) -> Publisher:
+    def make(log: EventLog, policy: EffectivePolicy, around: Surroundings[PoolState]) -> PublisherController:
         answers = Answers(around.arrivals.instant, around.arrivals.wake)
 
         def on_error(part: str) -> Callable[[DdsError], None]:
@@ -226,7 +226,7 @@ def make_publisher(
             provider, answers, interval=interval, connections=connections, on_error=on_error("fabric")
         )
         probe = ApiProbe(around.api, lambda: around.version("resourceslices"), answers, on_error=on_error("probe"))
-        return Publisher(
+        return PublisherController(
             log,
             policy,
             code=code,

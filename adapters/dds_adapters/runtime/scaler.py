@@ -17,8 +17,8 @@ from dds_adapters.kubernetes.watch.object_store import Identity, seeds
 from dds_adapters.kubernetes.watch.watch_spec import OPTIONAL, VERSIONS, WatchSpec, watched
 from dds_adapters.kubernetes.write.events import announce
 from dds_adapters.kubernetes.write.guarding import Guarding, ask_guarding
-from dds_adapters.kubernetes.write.plan import plan, stamps, writes
 from dds_adapters.kubernetes.write.pods import Sink, ask_pod, tell_gone
+from dds_adapters.kubernetes.write.scaler_tasks import stamps, tasks_of, writes
 from dds_adapters.kubernetes.write.tasks import Task
 from dds_adapters.runtime.loop import Arriving, CommitListener, Controller, EffectivePolicy, OnError, Surroundings
 from dds_adapters.runtime.preflight import preflight
@@ -140,7 +140,7 @@ class GuardQuestion:
 CLAIMS = "resourceclaims"
 
 
-class Scaler(Controller[State]):
+class ScalerController(Controller[State]):
     """The scaler's controller."""
 
     resources = frozenset(VERSIONS)
@@ -204,11 +204,11 @@ class Scaler(Controller[State]):
 
     # -- what decisions become ---------------------------------------------------------------------------------------
 
-    def plan(self, decision: Decision, event_id: str, at: int) -> Sequence[Task]:
+    def tasks_of(self, decision: Decision, event_id: str, at: int) -> Sequence[Task]:
         if isinstance(decision, ClaimsListWanted):
             self._wish(decision, at)
             return ()
-        return plan(decision, event_id, at, self.state)
+        return tasks_of(decision, event_id, at, self.state)
 
     def announce(self, step: Step) -> Iterator[Task]:
         state = self.state
@@ -263,11 +263,11 @@ class Scaler(Controller[State]):
 
 def make_scaler(
     code: str, config_namespace: str = config.NAMESPACE, namespace: str = config.NAMESPACE
-) -> Callable[[EventLog, EffectivePolicy, Surroundings[State]], Scaler]:
+) -> Callable[[EventLog, EffectivePolicy, Surroundings[State]], ScalerController]:
     """A function that makes the scaler. `code` is the version of dds; `namespace` is where dds is installed."""
 
-    def make(log: EventLog, policy: EffectivePolicy, around: Surroundings[State]) -> Scaler:
-        return Scaler(
+    def make(log: EventLog, policy: EffectivePolicy, around: Surroundings[State]) -> ScalerController:
+        return ScalerController(
             log,
             policy,
             code=code,

@@ -18,6 +18,7 @@ from dds_adapters.jsonl import archive
 from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.machines.registry import open_machines
 from dds_adapters.runtime.health import Endpoints
+from dds_adapters.runtime.live_settings import Autoscaling, Publishing, Scaling
 from dds_adapters.runtime.loop import Make
 from dds_adapters.runtime.metrics import Calls
 from dds_adapters.runtime.metrics import catalogue as c
@@ -25,7 +26,6 @@ from dds_adapters.runtime.operation import AutoscalerOperation, Operation, Publi
 from dds_adapters.runtime.process import Process
 from dds_adapters.runtime.publishing import make_publisher
 from dds_adapters.runtime.scaler import make_scaler
-from dds_adapters.runtime.serve_settings import Autoscaling, Publishing, Scaling
 from dds_core import __version__
 from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.errors import FileError

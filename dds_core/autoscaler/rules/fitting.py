@@ -21,7 +21,7 @@ from dds_core.matching.allocator import (
     Steps,
 )
 from dds_core.matching.errors import AllocationError
-from dds_core.matching.nodes import Term, node_matches
+from dds_core.matching.node_selectors import Term, node_matches
 from dds_core.matching.quantities import NANO, parse
 from dds_core.model import (
     Alternative,

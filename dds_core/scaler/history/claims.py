@@ -18,7 +18,7 @@ from dds_core.model import FINISHED, Pod
 from dds_core.scaler.events import ClaimMoved
 from dds_core.scaler.model import ClaimLife
 from dds_core.scaler.timeline.words import Known
-from dds_core.timeline.clock import duration, time_of_day
+from dds_core.timeline.instants import duration, time_of_day
 from dds_core.timeline.telling import UNCHANGED, Moment
 
 POOL = "pool"

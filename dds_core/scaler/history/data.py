@@ -6,7 +6,7 @@ from typing import Any
 
 from dds_core.scaler.history.claims import Attempt, ClaimHistory
 from dds_core.scaler.history.devices import DeviceHistory
-from dds_core.timeline.clock import rfc3339
+from dds_core.timeline.instants import rfc3339
 
 _SECOND = 1_000_000
 

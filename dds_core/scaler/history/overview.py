@@ -10,7 +10,7 @@ from dds_core.scaler.history.claims import WHOSE, ClaimHistory
 from dds_core.scaler.history.devices import DeviceHistory
 from dds_core.scaler.history.fold import History
 from dds_core.scaler.history.words import advice, summary
-from dds_core.timeline.clock import duration, rfc3339, time_of_day
+from dds_core.timeline.instants import duration, rfc3339, time_of_day
 
 _ADVISED = 20
 """Advice is looked for in the claims that waited longest, so many of them."""

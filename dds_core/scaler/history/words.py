@@ -10,7 +10,7 @@ from dds_core.scaler.history.claims import BOUND, DRIVER, ENDED, FABRIC, POOL, W
 from dds_core.scaler.history.devices import DeviceHistory, DeviceSpan
 from dds_core.scaler.history.fold import History
 from dds_core.scaler.spending import IDLE, STATES
-from dds_core.timeline.clock import duration, time_of_day
+from dds_core.timeline.instants import duration, time_of_day
 from dds_core.timeline.phrases import MANY, listed
 from dds_core.timeline.telling import FOLDED, Entry
 

@@ -33,7 +33,7 @@ from dds_core.scaler.ordering import quiet_times
 from dds_core.scaler.rules.assignment import Assignment, assign
 from dds_core.scaler.rules.devices import held_and_unlisted, held_key, is_given_up, progress_due, staying_of, tell_lost
 from dds_core.scaler.rules.failures import definite_due
-from dds_core.scaler.rules.orders import CellPlan, ask, cell_of, limits_of, published_free
+from dds_core.scaler.rules.orders import CellRequests, ask, cell_of, limits_of, published_free
 from dds_core.scaler.state import State, Work
 
 _RESCHEDULED = 30 * MICROSECONDS
@@ -105,7 +105,7 @@ def models_unfulfillable(state: State, node: str) -> set[str]:
     }
 
 
-def call_off(work: Work, cell: CellPlan, own: AttachRequest, assignments: list[Assignment]) -> None:
+def call_off(work: Work, cell: CellRequests, own: AttachRequest, assignments: list[Assignment]) -> None:
     """Take back an order that the fabric cannot fulfil and that no claim needs any more: while it hangs, no device of its request
     can go. The operator takes resources without a device first. They are not marked: any change of the object makes the operator
     order again."""
@@ -163,7 +163,7 @@ def _models_unmade(state: State, node: str) -> set[str]:
     return {one.model for one in asked if one.size > len(state.fleet.resources_of_request[one.name])}
 
 
-def _fit_size(work: Work, cell: CellPlan, own: AttachRequest, assignments: list[Assignment]) -> None:
+def _fit_size(work: Work, cell: CellRequests, own: AttachRequest, assignments: list[Assignment]) -> None:
     """Lower the size to the number of resources that exist, unless a claim waits for more. A size is too large when it was raised
     again while the operator was already detaching: the operator makes no resource for it, and it counts to the node's maximum.
     While one of its resources leaves, their number is not known yet."""
@@ -489,7 +489,7 @@ def _next_attempt_due(state: State, life: DeviceLife) -> int:
     return max((since + pause for since in late), default=0)
 
 
-def _mark_idle(work: Work, cell: CellPlan, own: AttachRequest, wanted: set[str]) -> None:
+def _mark_idle(work: Work, cell: CellRequests, own: AttachRequest, wanted: set[str]) -> None:
     state = work.state
     here = [state.fleet.resources.rows[uid] for uid in state.lifecycle.idle_at[cell.node] - wanted]
     idle = [r for r in here if r.request == own.name and _is_idle(state, r) and work.has_come(idle_due(state, r.uid))]
@@ -506,7 +506,7 @@ def _mark_idle(work: Work, cell: CellPlan, own: AttachRequest, wanted: set[str])
             choose_victim(work, resource, _idle_reason(state, cell))
 
 
-def _idle_reason(state: State, cell: CellPlan) -> str:
+def _idle_reason(state: State, cell: CellRequests) -> str:
     name = cell.model.model
     row = state.lifecycle.reuse.get(state.failing.place(cell.node, name)) if state.policy.learns_idle else None
     learned = idleness.why(row, state.policy.longest_idle) if row is not None else ""
@@ -561,7 +561,7 @@ def _is_marked(state: State, uid: str) -> bool:
     return life is not None and life.state == MARKED
 
 
-def _lower(work: Work, cell: CellPlan, own: AttachRequest) -> None:
+def _lower(work: Work, cell: CellRequests, own: AttachRequest) -> None:
     """Lower the size by exactly the number of marked victims, if the operator could take no other device in their place. A device
     that another client detaches is no victim: the operator replaces it, and a lower size would cost another device."""
     state = work.state
@@ -580,7 +580,7 @@ def _lower(work: Work, cell: CellPlan, own: AttachRequest) -> None:
 
 def lower_size(
     work: Work,
-    cell: CellPlan,
+    cell: CellRequests,
     own: AttachRequest,
     victims: list[FabricResource],
     size: int,

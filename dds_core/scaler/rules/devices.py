@@ -22,7 +22,7 @@ from dds_core.scaler.model import (
 from dds_core.scaler.operator import verdict
 from dds_core.scaler.rules.suiting import promised_otherwise
 from dds_core.scaler.state import State, Work
-from dds_core.timeline.clock import time_of_day
+from dds_core.timeline.instants import time_of_day
 
 
 def step(work: Work, uid: str) -> None:

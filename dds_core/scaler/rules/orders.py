@@ -8,7 +8,7 @@ from itertools import combinations
 
 from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.policy import MICROSECONDS
-from dds_core.matching.nodes import NodeSelector, node_matches
+from dds_core.matching.node_selectors import NodeSelector, node_matches
 from dds_core.model import (
     GOING,
     OWNER,
@@ -85,7 +85,7 @@ def _number(text: str) -> int | None:
 
 
 @dataclass(slots=True)
-class CellPlan:
+class CellRequests:
     """The requests for one model on one node, while the rules compute on them. `own`: the one that dds may change. `foreign`:
     another's, which prevents one of dds. `leaving`: one that is being deleted. `others`: devices of other requests.
     `stuck`: devices whose detach fails or hangs, or that no resource names. `size`: what `own` is to have. `granted`: claims
@@ -108,8 +108,8 @@ class CellPlan:
         return self.size + self.others + self.stuck
 
 
-def cell_of(state: State, node: str, model: Model) -> CellPlan:
-    cell = CellPlan(node, model, state.settings.request_type(model))
+def cell_of(state: State, node: str, model: Model) -> CellRequests:
+    cell = CellRequests(node, model, state.settings.request_type(model))
     requests = [state.fleet.requests.rows[uid] for uid in state.fleet.requests_at[node]]
     for request in sorted(requests, key=lambda r: (r.created, r.name)):
         if request.model != model.model:
@@ -152,7 +152,7 @@ def fit_surplus(work: Work, node: str) -> None:
 def order(work: Work, node: str, assignments: list[Assignment]) -> None:
     """Raise the requests of the node for claims that nothing covers yet, oldest first; for a whole claim, or not at all."""
     state = work.state
-    cells: dict[str, CellPlan] = {}
+    cells: dict[str, CellRequests] = {}
     blocked: set[str] = set()
     for assignment in assignments:
         models = {m.model: m for m in state.inventory.wanted_models(assignment.claim.allocation)}
@@ -192,7 +192,7 @@ def withdraw(work: Work, node: str, assignments: list[Assignment]) -> None:
             ask(work, cell, WITHDRAWN)
 
 
-def _grant(work: Work, node: str, assignment: Assignment, cells: dict[str, CellPlan], blocked: set[str]) -> None:
+def _grant(work: Work, node: str, assignment: Assignment, cells: dict[str, CellRequests], blocked: set[str]) -> None:
     state, claim = work.state, assignment.claim
     life = state.lifecycle.lives.rows[claim.uid]
     place = state.fleet.node(node)
@@ -280,7 +280,7 @@ def _has_what_leaves(state: State, claim: Claim) -> bool:
 
 
 def _refusal(
-    state: State, node: str, claim: Claim, cell: CellPlan, count: int, granted: set[str]
+    state: State, node: str, claim: Claim, cell: CellRequests, count: int, granted: set[str]
 ) -> tuple[str, str] | None:
     """(reason, message) why this node cannot give the claim its devices as things are, None when it can. `granted`: the models
     that older claims are getting in this step."""
@@ -365,7 +365,7 @@ def _fixed_models(state: State, node: str) -> set[str]:
     return found
 
 
-def _there_is(state: State, node: str, cell: CellPlan, count: int) -> bool:
+def _there_is(state: State, node: str, cell: CellRequests, count: int) -> bool:
     """Whether the operator can take an order now, and the pools show enough free devices; an incomplete pool is waited for. Of a
     model without any pool, only so many are ordered as the fabric can attach in time."""
     if cell.leaving is not None if cell.own is None else _counts_what_goes(state, cell.own):
@@ -381,9 +381,9 @@ def _there_is(state: State, node: str, cell: CellPlan, count: int) -> bool:
     return shown >= count + _still_shown(state, node, cell)
 
 
-def is_making(state: State, cell: CellPlan) -> bool:
-    """Whether the operator has still to make resources for the size that was ordered last. If the size changes between its plan
-    and its making them, it makes those of both sizes."""
+def is_making(state: State, cell: CellRequests) -> bool:
+    """Whether the operator has still to make resources for the size that was ordered last. If the size changes after it has named
+    the resources (status.resources) and before it has made them, it makes those of both sizes."""
     order, own = state.fleet.orders.get((cell.node, cell.model.model)), cell.own
     if order is not None and order.more:
         return True
@@ -422,7 +422,7 @@ def _is_stuck(state: State, resource: FabricResource) -> bool:
     return resource.state == RESOURCE_DETACHING and bool((resource.error or hangs) and state.names_of(resource))
 
 
-def _still_shown(state: State, node: str, cell: CellPlan) -> int:
+def _still_shown(state: State, node: str, cell: CellRequests) -> int:
     """Devices that the pools may still show but that are taken: ordered on this node, or on others that reach the same pools, and
     not attached yet (pools are published some seconds after an attach has begun). To order more than there is would not only be
     in vain (B22): the operator tries for ever, and meanwhile no device of that request can be detached."""
@@ -488,7 +488,7 @@ def _reached(state: State, node: str, model: Model) -> tuple[PoolKey, ...]:
     )
 
 
-def ask(work: Work, cell: CellPlan, reason: str, claims: tuple[str, ...] = ()) -> None:
+def ask(work: Work, cell: CellRequests, reason: str, claims: tuple[str, ...] = ()) -> None:
     state = work.state
     own = cell.own
     name = own.name if own is not None else request_name(cell.node, cell.type, cell.model.model)

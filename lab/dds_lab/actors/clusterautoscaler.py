@@ -21,8 +21,8 @@ from dds_core.autoscaler.model import Group, GroupsView, NodeRef, Template
 from dds_core.autoscaler.records import DELETED_BY_CA, STARTING
 from dds_core.matching.allocator import Allocator, Gates, InUse, NodeSelector
 from dds_core.matching.errors import AllocationError
-from dds_core.matching.nodes import node_matches
-from dds_core.matching.objects import read_claim, read_class, read_node, read_slice
+from dds_core.matching.from_api import read_claim, read_class, read_node, read_slice
+from dds_core.matching.node_selectors import node_matches
 from dds_core.matching.quantities import NANO, parse
 from dds_core.model import Node
 from dds_lab.actors.objects import allocation_of, claim_statuses, results, tolerates

@@ -17,7 +17,7 @@ from dds_lab.actors.objects import Teller, claim_names, reservations, results
 from dds_lab.actors.vendor import NotPrepared
 from dds_lab.client import ApiError, Client, Object, instants
 from dds_lab.latency import Fixed, Latency
-from dds_lab.scenario.parts import Kubelet as Settings
+from dds_lab.scenario.parts import KubeletPart
 from dds_lab.time import Time, Timer
 
 RUN_FOR = "lab.dynamic-device-scaler.io/run-for"
@@ -52,7 +52,7 @@ class Kubelet:
         self,
         client: Client,
         time: Time,
-        settings: Settings,
+        settings: KubeletPart,
         fabric: Fabric,
         drivers: Mapping[str, Driver],
         forced: Latency = FORCED,

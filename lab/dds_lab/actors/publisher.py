@@ -14,7 +14,7 @@ from dds_lab.actors.models import NAME, NAMESPACE, BadConfig, DeviceInfo, Model,
 from dds_lab.actors.objects import results
 from dds_lab.actors.slices import SlicePool, SliceWriter
 from dds_lab.client import ApiError, Client, Object
-from dds_lab.scenario.parts import Publisher as Settings
+from dds_lab.scenario.parts import PublisherPart
 from dds_lab.time import Time, Timer
 
 MOST_DEVICES = 128
@@ -34,11 +34,11 @@ class Limits:
     nodes: frozenset[str] = frozenset()
 
 
-class Publisher:
+class ReferencePublisher:
     """With an interval of 0 it reacts to changes. `limits` are written as the labels `-size-max` and `-size-min`."""
 
     def __init__(
-        self, client: Client, time: Time, settings: Settings, fabric: Fabric, limits: tuple[Limits, ...] = ()
+        self, client: Client, time: Time, settings: PublisherPart, fabric: Fabric, limits: tuple[Limits, ...] = ()
     ) -> None:
         self._client = client
         self._time = time

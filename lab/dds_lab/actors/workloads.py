@@ -14,8 +14,8 @@ from typing import Any
 from dds_lab.actors.kubelet import RUN_FOR
 from dds_lab.actors.objects import condition, node_of, results
 from dds_lab.client import ApiError, Client, Object, tolerating
-from dds_lab.scenario import work as written
-from dds_lab.scenario.work import Run
+from dds_lab.scenario import scenario as written
+from dds_lab.scenario.scenario import Run
 from dds_lab.time import MICROSECONDS, Time, Timer
 
 RETRY = 1.0

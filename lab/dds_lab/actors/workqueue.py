@@ -15,16 +15,16 @@ FIRST_RETRY = 0.005
 LAST_RETRY = 1000.0
 
 Finish = Callable[[], None]
-Work = Callable[[str, Finish], None]
+Reconcile = Callable[[str, Finish], None]
 """Process a key. Call the second argument once, when the worker is free again: at once, or when an answer has come."""
 
 
 class WorkQueue:
-    """Processes `workers` keys at a time. `work` is called `latency` seconds after a worker took the key."""
+    """Processes `workers` keys at a time. `reconcile` is called `latency` seconds after a worker took the key."""
 
-    def __init__(self, time: Time, work: Work, latency: Latency, random: Random, workers: int = 1) -> None:
+    def __init__(self, time: Time, reconcile: Reconcile, latency: Latency, random: Random, workers: int = 1) -> None:
         self._time = time
-        self._work = work
+        self._reconcile = reconcile
         self._latency = latency
         self._random = random
         self._idle = workers
@@ -94,7 +94,7 @@ class WorkQueue:
 
     def _look(self, key: str) -> None:
         if not self._stopped:
-            self._work(key, lambda: self._finished(key))
+            self._reconcile(key, lambda: self._finished(key))
 
     def _finished(self, key: str) -> None:
         self._running.discard(key)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
 
-from dds_core.timeline.clock import micros, moment_of
+from dds_core.timeline.instants import micros, moment_of
 
 MICROSECONDS = 1_000_000
 

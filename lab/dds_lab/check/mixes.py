@@ -43,7 +43,7 @@ from dds_lab.driver import SCALER_USER, OurScaler
 from dds_lab.judge import Finding
 from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario, parse
-from dds_lab.scenario.work import Run
+from dds_lab.scenario.scenario import Run
 from dds_lab.setup import install_guard
 from dds_lab.time import MICROSECONDS
 

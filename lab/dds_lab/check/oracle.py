@@ -11,7 +11,7 @@ from dds_core.scaler.model import COOLING, hold_name
 from dds_lab.actors.objects import reservations, results
 from dds_lab.actors.operator.names import DELETE_DEVICE, MANAGED_BY
 from dds_lab.client import Object
-from dds_lab.judge.claims import ClusterView
+from dds_lab.judge.cluster_view import ClusterView
 from dds_lab.lab import Lab
 from dds_lab.time import MICROSECONDS
 

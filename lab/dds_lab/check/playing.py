@@ -35,7 +35,7 @@ from dds_lab.judge import publisher as pools
 from dds_lab.judge.scaler import Judge, Measure
 from dds_lab.lab import Lab
 from dds_lab.manager.frontend import write_credentials
-from dds_lab.serving import plan
+from dds_lab.serving import wire_faults
 from dds_lab.setup import install_guard
 from dds_lab.time import MICROSECONDS, VirtualTime
 
@@ -86,7 +86,7 @@ class FleetRun:
             self.lab, PUBLISHER_USER, SLOWER, mark=MANAGED_BY, blind=self._is_blind, names_devices=named,
             heard=lambda: self._heard("publisher", "resourceclaims"),
         )  # fmt: skip
-        self.wire = Wire(self.lab, plan(fleet.scenario, self.lab.time))
+        self.wire = Wire(self.lab, wire_faults(fleet.scenario, self.lab.time))
         self._stand_by("scaler", self._scaler)
         if fleet.publish is not None:
             self._stand_by("publisher", self._publisher)

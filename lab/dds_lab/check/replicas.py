@@ -17,7 +17,7 @@ from dds_lab.api.requests import Call, Request, Response
 from dds_lab.api.status import ApiError
 from dds_lab.api.watches import Stream
 from dds_lab.driver import Direct, OurProcess
-from dds_lab.faults.wire import NOTHING, FaultPlan
+from dds_lab.faults.wire import NOTHING, WireFaults
 from dds_lab.http_frontend.serving import effects_of, refusal
 from dds_lab.lab import Lab
 from dds_lab.time import MICROSECONDS, Timers
@@ -55,15 +55,15 @@ class ShakyLog(MemoryLog):
 class Wire:
     """Carries programs' requests to the API server, with the scenario's wire faults; while `away`, nothing answers."""
 
-    def __init__(self, lab: Lab, plan: FaultPlan | None) -> None:
+    def __init__(self, lab: Lab, faults: WireFaults | None) -> None:
         self.away = False
         self._server = lab.server
-        self._plan = plan
+        self._faults = faults
 
     def carry(self, request: Request) -> Response | Stream:
         if self.away:
             raise Unreachable("does not answer", where=request.path)
-        effects = effects_of(self._plan, self._server.access, request) if self._plan is not None else NOTHING
+        effects = effects_of(self._faults, self._server.access, request) if self._faults is not None else NOTHING
         if effects.refused is not None:
             return refusal(effects.refused.error())
         answer = self._server.respond(request)

@@ -24,12 +24,12 @@ from dds_lab.client import Client
 from dds_lab.driver import SCALER_USER, OurProcess, OurScaler
 from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario
-from dds_lab.scenario.forms import fixed
-from dds_lab.scenario.parts import Operator, PartName, Scaler
+from dds_lab.scenario.parts import OperatorPart, PartName, ScalerPart
+from dds_lab.scenario.values import fixed
 from dds_lab.setup import install_guard
 
 LOG, CLUSTER = "lab/scaler", "kube-system-of-the-lab"
-QUICK = Operator()
+QUICK = OperatorPart()
 HANDS = ("attach", "detach", "condition")
 """Steps with which a scenario does the work of operator and scaler by hand."""
 FOREIGN = {"shares"}
@@ -44,7 +44,7 @@ def without_hands(found: Scenario, **parts: Any) -> Scenario:
 
 def with_reference(found: Scenario, **parts: Any) -> Scenario:
     """As `without_hands`, with the simulated reference scaler."""
-    return _with_parts(found, {"scaler": found.parts.scaler or Scaler(), **parts})
+    return _with_parts(found, {"scaler": found.parts.scaler or ScalerPart(), **parts})
 
 
 def _with_parts(found: Scenario, parts: dict[str, Any]) -> Scenario:

@@ -1,1 +1,1 @@
-"""Faults of a scenario: `world` for fabric and components, planned or random; `wire` between clients and the API server."""
+"""Faults of a scenario: `world` for fabric and components, in windows or at random; `wire` between clients and the API server."""

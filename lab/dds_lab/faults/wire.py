@@ -1,6 +1,6 @@
-"""Faults between a client and the API server: rules, and a seeded plan that decides which requests they hit.
+"""Faults between a client and the API server: rules, and with a seed the requests that they hit (`WireFaults`).
 
-The plan is pure: for each request it returns the effects, and the HTTP frontend applies them. It never touches the server, so
+`WireFaults` is pure: for each request it returns the effects, and the HTTP frontend applies them. It never touches the server, so
 objects and versions stay correct. `FaultyStream` has no I/O and no timers either, like the stream that it wraps.
 """
 
@@ -98,7 +98,7 @@ _OF_WATCHES = (Cut, HalfOpen, Expire, Duplicate, Delay)
 @dataclass(frozen=True)
 class Rule:
     """An action and the requests that it hits. Empty names mean all; `resources` are plurals. The window is in seconds of lab
-    time after the plan's start. `Cut` and `HalfOpen` also hit watches that were opened before the window."""
+    time after the start of `WireFaults`. `Cut` and `HalfOpen` also hit watches that were opened before the window."""
 
     action: Action
     users: tuple[str, ...] = ()
@@ -150,11 +150,11 @@ class Effects:
 NOTHING = Effects()
 
 
-class FaultPlan:
+class WireFaults:
     """Rules, and how often each has hit. The same rules, seed and requests give the same faults."""
 
     def __init__(self, rules: Sequence[Rule], now: Callable[[], int], random: Random) -> None:
-        """The plan starts at once; `now` gives the lab's time in microseconds."""
+        """They start at once; `now` gives the lab's time in microseconds."""
         self.rules = tuple(rules)
         self.struck = [0] * len(self.rules)
         self.random = random

@@ -1,4 +1,4 @@
-"""Faults of fabric, manager and scheduler in the windows that a scenario plans, and faults at random instants (`Chaos`).
+"""Faults of fabric, manager and scheduler in the windows that a scenario has, and faults at random instants (`Chaos`).
 
 They use only operations that actors and hardware offer, and change no object directly.
 """
@@ -32,7 +32,7 @@ class Struck(Protocol[_OneT]):
     def lift(self, fault: _OneT) -> None: ...
 
 
-class Planned(Generic[_FaultT]):
+class FaultWindows(Generic[_FaultT]):
     """Adds each fault when its window opens and removes it when the window closes."""
 
     def __init__(self, time: Time, struck: Struck[_FaultT], faults: Sequence[tuple[written.Window, _FaultT]]) -> None:
@@ -55,12 +55,12 @@ class Planned(Generic[_FaultT]):
         self._timers.append(self._time.after(seconds, call))
 
 
-def fabric_faults(time: Time, fabric: Fabric, faults: Sequence[written.FabricFault]) -> Planned[Fault]:
-    return Planned(time, fabric.faults, [(one, _fault(one)) for one in faults])
+def fabric_faults(time: Time, fabric: Fabric, faults: Sequence[written.FabricFault]) -> FaultWindows[Fault]:
+    return FaultWindows(time, fabric.faults, [(one, _fault(one)) for one in faults])
 
 
-def manager_faults(time: Time, manager: Manager, faults: Sequence[written.ManagerFault]) -> Planned[CallFault]:
-    return Planned(time, manager.faults, [(one, _call_fault(one)) for one in faults])
+def manager_faults(time: Time, manager: Manager, faults: Sequence[written.ManagerFault]) -> FaultWindows[CallFault]:
+    return FaultWindows(time, manager.faults, [(one, _call_fault(one)) for one in faults])
 
 
 def _fault(one: written.FabricFault) -> Fault:
@@ -75,16 +75,16 @@ def _call_fault(one: written.ManagerFault) -> CallFault:
 class Stalled:
     """A latency for the scheduler: the time before an allocation is written. It is 0 unless a window is open."""
 
-    def __init__(self, time: Time, plans: Sequence[written.Stalled]) -> None:
+    def __init__(self, time: Time, windows: Sequence[written.Stalled]) -> None:
         self._time = time
         self._began = time.now()
-        self._plans = [(one, one.times or None) for one in plans]
+        self._windows = [(one, one.times or None) for one in windows]
 
     def draw(self, random: Random) -> float:
         passed = (self._time.now() - self._began) / MICROSECONDS
-        for place, (one, left) in enumerate(self._plans):
+        for place, (one, left) in enumerate(self._windows):
             if left != 0 and one.since <= passed and (one.until is None or passed < one.until):
-                self._plans[place] = (one, None if left is None else left - 1)
+                self._windows[place] = (one, None if left is None else left - 1)
                 return one.takes
         return 0.0
 

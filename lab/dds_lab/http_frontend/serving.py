@@ -1,4 +1,4 @@
-"""The HTTP frontend of the API server. It also applies a plan of wire faults to what clients see.
+"""The HTTP frontend of the API server. It also applies wire faults to what clients see.
 
 Everything runs on the thread of its loop.
 """
@@ -21,7 +21,7 @@ from dds_lab.api.requests import Request, Response
 from dds_lab.api.server import ApiServer
 from dds_lab.api.status import ApiError
 from dds_lab.api.watches import Stream
-from dds_lab.faults.wire import NOTHING, Asked, Effects, FaultPlan, FaultyStream
+from dds_lab.faults.wire import NOTHING, Asked, Effects, FaultyStream, WireFaults
 from dds_lab.http_frontend.connection import (
     LOOPBACK,
     Connection,
@@ -43,8 +43,8 @@ LOG = logging.getLogger("dds.lab")
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
 
 
-def effects_of(plan: FaultPlan, access: Access, request: Request) -> Effects:
-    """The plan's effects on a request; none if it names no resource (discovery, health) or has no known user."""
+def effects_of(faults: WireFaults, access: Access, request: Request) -> Effects:
+    """The effects of the faults on a request; none if it names no resource (discovery, health) or has no known user."""
     where = place(request.path)
     if where is None:
         return NOTHING
@@ -62,7 +62,7 @@ def effects_of(plan: FaultPlan, access: Access, request: Request) -> Effects:
             verb = "list"
     elif verb == "delete" and not where.name:
         verb = "deletecollection"
-    return plan.for_request(Asked(user, verb, where.plural, version not in ("", "0")))
+    return faults.for_request(Asked(user, verb, where.plural, version not in ("", "0")))
 
 
 def refusal(error: ApiError) -> Response:
@@ -74,7 +74,7 @@ class HttpFrontend(Listener):
     """Serves one API server over HTTP on a running loop."""
 
     def __init__(
-        self, server: ApiServer, time: Time, credentials: Credentials, faults: FaultPlan | None = None
+        self, server: ApiServer, time: Time, credentials: Credentials, faults: WireFaults | None = None
     ) -> None:
         """Registers the credentials with the server. `faults` apply to all requests through this frontend."""
         super().__init__(time)
@@ -155,7 +155,7 @@ def serving(
     tls: bool = True,
     host: str = LOOPBACK,
     port: int = 0,
-    faults: FaultPlan | None = None,
+    faults: WireFaults | None = None,
 ) -> Iterator[Served]:
     """Serve in a separate thread, on real time, until the block ends."""
 

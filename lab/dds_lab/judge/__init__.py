@@ -12,7 +12,7 @@ use what a scaler or publisher believes, so they can judge any scaler and any pu
 `scaler` and `publisher` have the rules. `claims` and `pools` have the views of the lab that the rules use.
 """
 
-from dds_lab.judge.claims import Finding
+from dds_lab.judge.cluster_view import Finding
 from dds_lab.judge.publisher import PoolsJudge
 from dds_lab.judge.scaler import Judge
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dds_core.matching.quantities import parse
-from dds_lab.judge.claims import Finding
-from dds_lab.judge.pools import MARK, Entered, PoolKey, PoolsView, Slice, Write
+from dds_lab.judge.cluster_view import Finding
+from dds_lab.judge.pools_view import MARK, Entered, PoolKey, PoolsView, Slice, Write
 from dds_lab.lab import Lab
 from dds_lab.time import MICROSECONDS
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Literal
 
-from dds_core.timeline.clock import duration
+from dds_core.timeline.instants import duration
 from dds_lab.actors.ledger import Entry
 from dds_lab.actors.objects import Key, claim_names
 from dds_lab.client import Object
-from dds_lab.judge.claims import WRITTEN, Cell, ClusterView, Finding, Held
+from dds_lab.judge.cluster_view import WRITTEN, Cell, ClusterView, Finding, Held
 from dds_lab.lab import SCHEDULER_USER, Lab
 from dds_lab.time import MICROSECONDS
 

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from dds_adapters.kubernetes.decode import config, decoding, objects
+from dds_adapters.kubernetes.decode import config, decoding, raw_objects
 from dds_adapters.kubernetes.decode.config import MAX_PREFIX, MODES
 from dds_adapters.kubernetes.decode.decoding import Fault
 from dds_adapters.kubernetes.decode.translate import RESOURCES as RESOURCES_BY_NAME
@@ -275,15 +275,15 @@ def _change(obj: Any, path: tuple[str, ...], change: Callable[[str], str]) -> No
 # -- shapes from the decoder's types
 
 _TYPES: Mapping[str, type] = {
-    "resourceclaims": objects.RawClaim,
-    "resourceslices": objects.RawSlice,
-    "deviceclasses": objects.RawDeviceClass,
-    "devicetaintrules": objects.RawTaintRule,
-    "nodes": objects.RawNode,
-    "pods": objects.RawPod,
-    "configmaps": objects.RawConfigMap,
-    "composabilityrequests": objects.RawComposabilityRequest,
-    "composableresources": objects.RawComposableResource,
+    "resourceclaims": raw_objects.RawClaim,
+    "resourceslices": raw_objects.RawSlice,
+    "deviceclasses": raw_objects.RawDeviceClass,
+    "devicetaintrules": raw_objects.RawTaintRule,
+    "nodes": raw_objects.RawNode,
+    "pods": raw_objects.RawPod,
+    "configmaps": raw_objects.RawConfigMap,
+    "composabilityrequests": raw_objects.RawComposabilityRequest,
+    "composableresources": raw_objects.RawComposableResource,
 }
 
 

@@ -22,7 +22,7 @@ from dds_adapters.kubernetes.cluster import EVERYTHING, Cluster, Refused, Unreac
 from dds_adapters.kubernetes.watch.watch_spec import VERSIONS, scope_of_config
 from dds_core.errors import InputError
 from dds_lab.record.allowed import Allowed
-from dds_lab.record.recorded import RecordingFile
+from dds_lab.record.recording_file import RecordingFile
 
 FIRST_WAIT, LONGEST_WAIT = 0.8, 30.0
 _GONE = 410

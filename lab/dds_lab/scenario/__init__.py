@@ -5,6 +5,6 @@ A scenario is checked completely before it is run; an error names file, line, co
 
 from dds_lab.scenario.lines import NotYaml
 from dds_lab.scenario.reading import ScenarioError, parse, read_scenario, written
-from dds_lab.scenario.work import Scenario
+from dds_lab.scenario.scenario import Scenario
 
 __all__ = ["NotYaml", "Scenario", "ScenarioError", "parse", "read_scenario", "written"]

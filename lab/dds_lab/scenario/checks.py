@@ -13,8 +13,8 @@ from dds_core.errors import InputError
 from dds_lab.api.gates import GATES, Gates
 from dds_lab.scenario.lines import Path
 from dds_lab.scenario.parts import PART_NAMES
+from dds_lab.scenario.scenario import Ask, Run, Scenario, Step
 from dds_lab.scenario.trouble import FabricFault, ManagerFault
-from dds_lab.scenario.work import Ask, Run, Scenario, Step
 
 MAX_NODES = 10_000
 _SHOWN = 12

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from dds_lab.scenario.forms import Amount, DnsLabel, DnsName, Labels, Number, Text, Written
+from dds_lab.scenario.values import Amount, DnsLabel, DnsName, Labels, Number, Text, Written
 
 Version = Literal["1.34", "1.35", "1.36", "1.36.3"]
 

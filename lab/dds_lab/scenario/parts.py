@@ -16,7 +16,7 @@ from pydantic import (
     WrapSerializer,
 )
 
-from dds_lab.scenario.forms import Delay, DnsName, Duration, Number, Offset, Period, Text, Written, between, fixed
+from dds_lab.scenario.values import Delay, DnsName, Duration, Number, Offset, Period, Text, Written, between, fixed
 
 _PartT = TypeVar("_PartT")
 
@@ -47,7 +47,7 @@ class Profile(Written):
     )
 
 
-class Scheduler(Written):
+class SchedulerPart(Written):
     """The scheduler."""
 
     profiles: dict[DnsName, Profile] = Field(
@@ -76,7 +76,7 @@ class Fabrics(Written):
     timeout: Period = Field(default=180.0, description="The operator's wait for an answer.")
 
 
-class Operator(Written):
+class OperatorPart(Written):
     """The composable-resource operator."""
 
     kind: Literal["real", "ideal"] = Field(
@@ -101,7 +101,7 @@ class Operator(Written):
         return self.kind == "ideal"
 
 
-class Manager(Written):
+class ManagerPart(Written):
     """A manager of the hardware with a REST API, for programs that ask one. It shares the hardware with the operator."""
 
     api: Literal["fm", "cm", "nec"] = Field(
@@ -120,7 +120,7 @@ class Manager(Written):
     )
 
 
-class Vendor(Written):
+class VendorPart(Written):
     """The vendor's DRA driver on each node. It lists its devices when its plugin starts, and never again."""
 
     start: Delay = Field(default=between(2.0, 5.0), description="From a plugin's restart to its slice.")
@@ -134,7 +134,7 @@ class Vendor(Written):
     )
 
 
-class Publisher(Written):
+class PublisherPart(Written):
     """The publisher of the pools' slices and of the fabric's node labels."""
 
     interval: Duration = Field(default=5.0, description="Interval of asking the fabric; 0s: at every change.")
@@ -144,7 +144,7 @@ class Publisher(Written):
     )
 
 
-class Scaler(Written):
+class ScalerPart(Written):
     """The simulated reference scaler, with its faults."""
 
     interval: Period = Field(default=5.0, description="SCAN_INTERVAL.")
@@ -159,20 +159,20 @@ class Scaler(Written):
     ready: bool = Field(default=False, description="Set FabricDeviceReady: pods keep the pool's device.")
 
 
-class Kubelet(Written):
+class KubeletPart(Written):
     """The kubelets: what becomes of a pod that has a node."""
 
     start: Delay = Field(default=between(0.03, 0.12), description="From bound to running.")
     stop: Delay = Field(default=between(0.5, 2.0), description="From deletion to gone, at most the grace period.")
 
 
-class Claims(Written):
+class ClaimsPart(Written):
     """The controller of resource claims: it makes them from templates, and releases and deallocates them."""
 
     look: Delay = Field(default=between(0.003, 0.008), description="Time to process a pod or claim.")
 
 
-class Controllers(Written):
+class ControllersPart(Written):
     """The other controllers: node lifecycle, garbage collection, eviction by device taints."""
 
     silent: Duration = Field(default=40.0, description="A silent node counts as unreachable after this.")
@@ -182,27 +182,29 @@ class Controllers(Written):
 class Parts(Written):
     """Everything that lives in the cluster besides the API server."""
 
-    scheduler: Part[Scheduler] = Field(default=Scheduler(), description="The scheduler.")
-    claims: Part[Claims] = Field(
-        default=Claims(),
+    scheduler: Part[SchedulerPart] = Field(default=SchedulerPart(), description="The scheduler.")
+    claims: Part[ClaimsPart] = Field(
+        default=ClaimsPart(),
         description="ResourceClaim controller.",
     )
-    controllers: Part[Controllers] = Field(
-        default=Controllers(), description="Node lifecycle, garbage collection, eviction by device taints."
+    controllers: Part[ControllersPart] = Field(
+        default=ControllersPart(), description="Node lifecycle, garbage collection, eviction by device taints."
     )
-    kubelet: Part[Kubelet] = Field(default=Kubelet(), description="Kubelets.")
+    kubelet: Part[KubeletPart] = Field(default=KubeletPart(), description="Kubelets.")
     fabric: Fabrics = Field(default=Fabrics(), description="The hardware behind the operator.")
-    operator: Part[Operator] = Field(default=Operator(), description="Composable-resource operator.")
-    manager: Part[Manager] = Field(
+    operator: Part[OperatorPart] = Field(default=OperatorPart(), description="Composable-resource operator.")
+    manager: Part[ManagerPart] = Field(
         default=None,
         description="REST API of the hardware; by default absent.",
     )
-    vendor: Part[Vendor] = Field(
-        default=Vendor(),
+    vendor: Part[VendorPart] = Field(
+        default=VendorPart(),
         description="Vendor's DRA driver on each node; lists devices only when its plugin starts.",
     )
-    publisher: Part[Publisher] = Field(default=Publisher(), description="Publisher of pool slices and node labels.")
-    scaler: Part[Scaler] = Field(default=Scaler(), description="Simulated reference scaler, with its faults.")
+    publisher: Part[PublisherPart] = Field(
+        default=PublisherPart(), description="Publisher of pool slices and node labels."
+    )
+    scaler: Part[ScalerPart] = Field(default=ScalerPart(), description="Simulated reference scaler, with its faults.")
 
 
 PartName = Literal[

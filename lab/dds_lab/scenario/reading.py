@@ -17,7 +17,7 @@ from pydantic_core import ErrorDetails
 from dds_core.errors import InputError
 from dds_lab.scenario.checks import Problem, classes_of, problems
 from dds_lab.scenario.lines import Document, Path, read, shown
-from dds_lab.scenario.work import Scenario
+from dds_lab.scenario.scenario import Scenario
 from dds_lab.scenario.workload import read_workload
 
 _TOLD = 5

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from dds_lab.scenario.forms import Delay, DnsName, Duration, Number, Period, Share, Text, Written, fixed
+from dds_lab.scenario.values import Delay, DnsName, Duration, Number, Period, Share, Text, Written, fixed
 
 
 class Window(Written):

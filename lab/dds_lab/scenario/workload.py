@@ -16,8 +16,8 @@ from pydantic import Field, ValidationError
 
 from dds_core.errors import InputError
 from dds_lab.scenario.checks import unknown
-from dds_lab.scenario.forms import Duration, Written
-from dds_lab.scenario.work import Run
+from dds_lab.scenario.scenario import Run
+from dds_lab.scenario.values import Duration, Written
 
 COLUMNS = (
     "at", "name", "namespace", "devices", "shares", "lasts", "delete_after", "withdraw_after", "template", "cpu", "memory",

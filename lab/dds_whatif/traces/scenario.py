@@ -19,13 +19,13 @@ from pydantic import ValidationError
 
 from dds_adapters.files import file_error
 from dds_core.errors import InputError
-from dds_core.timeline.clock import duration, rfc3339
+from dds_core.timeline.instants import duration, rfc3339
 from dds_lab.scenario.checks import MAX_NODES, unknown
 from dds_lab.scenario.cluster import Cluster, Fabric, Limit, Model, Nodes
-from dds_lab.scenario.forms import YEAR
-from dds_lab.scenario.parts import Fabrics, Parts, Scaler
+from dds_lab.scenario.parts import Fabrics, Parts, ScalerPart
 from dds_lab.scenario.reading import parse, written
-from dds_lab.scenario.work import START, Run, Scenario
+from dds_lab.scenario.scenario import START, Run, Scenario
+from dds_lab.scenario.values import YEAR
 from dds_lab.scenario.workload import Arrival, write_workload
 from dds_whatif.traces.demand import Held, Host, Trace, Window
 from dds_whatif.traces.facts import touching, use
@@ -33,7 +33,7 @@ from dds_whatif.traces.facts import touching, use
 _SECOND = 1_000_000
 _SPARE = 2
 """Slots of all nodes per device in the pools: devices should be scarce, not slots."""
-_PARTS = Parts(scaler=Scaler(refresh=False))
+_PARTS = Parts(scaler=ScalerPart(refresh=False))
 """For many devices: a reference scaler that writes to each device every few seconds would take most of a run's time."""
 _THERE = ("", "default", "kube-system", "composable-dra")
 

@@ -12,7 +12,7 @@ import pytest
 from dds_adapters.export import TABLES, Story, csv_table
 from dds_core.scaler.history.data import claim_data, device_data
 from dds_core.scaler.spending import STATES
-from dds_core.timeline.clock import day, rfc3339
+from dds_core.timeline.instants import day, rfc3339
 from tests.core.scaler.history.told import told
 
 NAMES = ("burst", "node_limit", "two_requests", "fleet-6-scaler")

@@ -17,9 +17,9 @@ import httpx
 import pytest
 
 from dds_adapters.fabric import FabricError, FabricRefused, Provider
+from dds_adapters.fabric.error_text import said as words_of
 from dds_adapters.fabric.fsas.credentials import Folder
 from dds_adapters.fabric.survey import Answer, NoAnswer, facts_of, survey
-from dds_adapters.fabric.words import said as words_of
 from dds_core.events import encode
 from tests.adapters.fabric.rig import A100, M1, Desk, jwt, said
 from tests.adapters.fabric.test_facts import Known

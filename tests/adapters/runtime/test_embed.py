@@ -8,7 +8,7 @@ from dds_adapters import embed
 from dds_adapters.kubernetes.watch.delta_queue import ADDED, SYNCED, Arrival
 from dds_adapters.kubernetes.watch.watch_spec import VERSIONS
 from dds_adapters.runtime.loop import Committed
-from dds_adapters.runtime.scaler import Scaler
+from dds_adapters.runtime.scaler import ScalerController
 from dds_core.errors import DdsError
 from dds_core.log import MemoryLog
 from dds_core.scaler.policy import Policy
@@ -29,7 +29,7 @@ def test_a_callback_that_fails_is_reported_as_the_callers_and_misses_no_other_gr
     decisions: list[DdsError] = []
     log = MemoryLog("test/scaler", cluster="c", recorded_at=START)
     listener = embed.Callbacks(on_commit, lambda part, error: reported.append((part, error)))
-    scaler = Scaler(log, Policy(mode="attach"), code="t", listeners=[listener], on_error=decisions.append)
+    scaler = ScalerController(log, Policy(mode="attach"), code="t", listeners=[listener], on_error=decisions.append)
     scaler.open(START)
     nodes = [
         msgspec.json.encode({"metadata": {"uid": f"u{i}", "name": f"n{i}", "resourceVersion": "1"}}) for i in range(2)

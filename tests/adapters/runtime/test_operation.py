@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from dds_adapters.runtime.health import Endpoints
-from dds_adapters.runtime.logs import Naming
+from dds_adapters.runtime.live_settings import LiveSettings
+from dds_adapters.runtime.log_lines import Naming
 from dds_adapters.runtime.operation import FleetNames, PoolNames, ScalerOperation
 from dds_adapters.runtime.preflight import preflight
-from dds_adapters.runtime.serve_settings import LiveSettings
 from dds_adapters.runtime.serving import archive_into
 from dds_core.errors import FileError
 from dds_core.events import Capabilities, Event, PolicyChanged, Synced

@@ -51,8 +51,8 @@ class Asked:
         return self.asked()
 
     def _names(self, tasks: list[Task]) -> list[str]:
-        works = [task.work for task in tasks]
-        return [work.pod.uid for work in works if isinstance(work, AskPod)]
+        writes = [task.write for task in tasks]
+        return [write.pod.uid for write in writes if isinstance(write, AskPod)]
 
 
 def test_a_pod_that_no_longer_reserves_its_claim_is_asked_for() -> None:

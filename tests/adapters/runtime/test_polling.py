@@ -16,7 +16,7 @@ from dds_adapters.fabric.survey import LimitsAnswer, MachinesAnswer, NoAnswer, S
 from dds_adapters.kubernetes.cluster import Answer, Unreachable
 from dds_adapters.runtime import publishing as probing
 from dds_adapters.runtime.polling import PollingThread
-from dds_adapters.runtime.publisher import Answered, Answers, Pollers, Probed, Publisher, RoundEnded
+from dds_adapters.runtime.publisher import Answered, Answers, Pollers, Probed, PublisherController, RoundEnded
 from dds_adapters.runtime.publishing import ApiProbe, FabricPoller
 from dds_core.errors import DdsError
 from dds_core.log import MemoryLog
@@ -179,7 +179,7 @@ def test_two_questions_that_hang_are_waited_for_as_one() -> None:
             time.sleep(6)
 
     hanging: Any = Pollers(Answers(int, lambda: None), Hanging("fabric"), Hanging("probe"))  # type: ignore[arg-type]
-    publisher = Publisher(
+    publisher = PublisherController(
         MemoryLog("c/publisher", cluster="uid", recorded_at=0), PublishPolicy(), code="code", pollers=hanging
     )
     publisher.begin()

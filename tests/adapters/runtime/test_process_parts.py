@@ -14,9 +14,9 @@ from dds_adapters.kubernetes.write.tasks import Task
 from dds_adapters.runtime import loop as loop_module
 from dds_adapters.runtime import process as module
 from dds_adapters.runtime import scaler
+from dds_adapters.runtime.live_settings import LiveSettings
 from dds_adapters.runtime.process import Process
 from dds_adapters.runtime.scaler import make_scaler
-from dds_adapters.runtime.serve_settings import LiveSettings
 from dds_core.events import PolicyChanged
 from dds_core.scaler.policy import Policy
 from tests.adapters.runtime.test_scaler import SECOND, Run, node

@@ -16,7 +16,7 @@ from dds_adapters.kubernetes.watch.delta_queue import ADDED, LOST, MODIFIED, STA
 from dds_adapters.kubernetes.watch.watch_spec import PUBLISHER as FOLLOWED
 from dds_adapters.kubernetes.write.tasks import Task
 from dds_adapters.runtime.loop import Arriving
-from dds_adapters.runtime.publisher import Answered, Probed, Publisher, RoundEnded
+from dds_adapters.runtime.publisher import Answered, Probed, PublisherController, RoundEnded
 from dds_core.errors import DdsError, LogUnreachable
 from dds_core.events import Capabilities, WriteRefused
 from dds_core.publisher.component import PUBLISHER
@@ -60,7 +60,9 @@ class Run:
         self.told: list[DdsError] = []
         self.tasks: list[Task] = []
         self.now = START
-        self.publisher = Publisher(self.log, PublishPolicy(mode=mode), code="t", on_error=self.told.append, **more)
+        self.publisher = PublisherController(
+            self.log, PublishPolicy(mode=mode), code="t", on_error=self.told.append, **more
+        )
         self.publisher.open(self.now)
 
     def turn(self, *came: Arriving) -> None:

@@ -13,7 +13,7 @@ from dds_adapters.kubernetes.watch.watch_spec import VERSIONS
 from dds_adapters.kubernetes.write.guarding import AskGuarding, Guarding
 from dds_adapters.runtime import scaler as module
 from dds_adapters.runtime.loop import Committed
-from dds_adapters.runtime.scaler import GuardQuestion, Scaler
+from dds_adapters.runtime.scaler import GuardQuestion, ScalerController
 from dds_core.engine import EngineOf
 from dds_core.errors import DdsError, Fenced, LogUnreachable
 from dds_core.events import Capabilities
@@ -57,7 +57,9 @@ class Run:
         self.log = log or Shaky("test/scaler", cluster="c", recorded_at=START)
         self.told: list[DdsError] = []
         self.now = START
-        self.scaler = Scaler(self.log, policy or Policy(mode="attach"), code="t", on_error=self.told.append, **more)
+        self.scaler = ScalerController(
+            self.log, policy or Policy(mode="attach"), code="t", on_error=self.told.append, **more
+        )
         self.scaler.open(self.now)
 
     def turn(self, *arrivals: Arrival) -> None:
@@ -93,9 +95,9 @@ class Guarded(Run):
 
     def answer(self, guards: str) -> None:
         """It is told that devices can be guarded there, "" for nowhere."""
-        work = self.question.task().work
-        assert isinstance(work, AskGuarding)
-        work.on_answer(Guarding("1.36", guards, "" if guards else "the policy is gone"))
+        write = self.question.task().write
+        assert isinstance(write, AskGuarding)
+        write.on_answer(Guarding("1.36", guards, "" if guards else "the policy is gone"))
 
 
 def node(name: str) -> dict[str, Any]:
@@ -234,7 +236,7 @@ def test_a_decision_that_cannot_be_drawn_up_is_void(monkeypatch: pytest.MonkeyPa
     def fails(*_: Any) -> Any:
         raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr(module, "plan", fails)
+    monkeypatch.setattr(module, "tasks_of", fails)
     run = Run(Policy(mode="attach", scan_interval_seconds=0))
     config = {
         "metadata": {"name": "composable-dra-dds", "namespace": "composable-dra", "uid": "config"},
@@ -273,8 +275,8 @@ def test_nothing_is_decided_before_it_is_known_whether_devices_can_be_guarded() 
     run.scaler.begin()
     run.now += SECOND
     (task,) = run.scaler.turn([Arrival(one, SYNCED, b"", run.now) for one in VERSIONS], (), run.now)
-    assert isinstance(task.work, AskGuarding) and "Synced" not in run.types()
-    task.work.on_answer(Guarding("1.36", "composable-dra", ""))
+    assert isinstance(task.write, AskGuarding) and "Synced" not in run.types()
+    task.write.on_answer(Guarding("1.36", "composable-dra", ""))
     assert woken == [run.now]
     run.turn()
     assert run.scaler.synced and run.types()[-2:] == ["Capabilities", "Synced"]
@@ -282,9 +284,9 @@ def test_nothing_is_decided_before_it_is_known_whether_devices_can_be_guarded() 
     assert event_of(list(run.log.read())[-2], SCALER) == told
     run.turn(Arrival("pods", LOST, b"", run.now))
     again = run.scaler.turn([Arrival("pods", SYNCED, b"", run.now)], (), run.now)
-    assert [type(one.work) for one in again] == [AskGuarding], "what was lost may have been installed anew"
-    task.work.on_answer(Guarding("1.36", "composable-dra", ""))
-    task.work.on_answer(Guarding("1.36", "", "the policy is gone"))
+    assert [type(one.write) for one in again] == [AskGuarding], "what was lost may have been installed anew"
+    task.write.on_answer(Guarding("1.36", "composable-dra", ""))
+    task.write.on_answer(Guarding("1.36", "", "the policy is gone"))
     run.turn()
     assert run.types().count("Capabilities") == 2 and run.types()[-1] == "Capabilities"
     assert verify(run.log.read(), SCALER).ok
@@ -324,7 +326,7 @@ def known(position: int, epoch: int, log: str = "test/scaler") -> Anchor:
 def opened_after(where: Anchor | None) -> list[str]:
     """The types of the events that a process appends at its start, which is in the epoch that its log gives."""
     log = Shaky("test/scaler", cluster="c", recorded_at=START)
-    scaler = Scaler(log, Policy(mode="attach"), code="t")
+    scaler = ScalerController(log, Policy(mode="attach"), code="t")
     scaler.open(START, where)
     assert scaler.epoch == (1 if where is None or where.log != log.name else where.epoch + 1)
     return [row.type for row in log.read()][1:]
@@ -340,7 +342,7 @@ def test_a_log_that_has_all_lacks_nothing() -> None:
     assert opened_after(None) == usual
     assert opened_after(known(40, 5, "test/other")) == usual, "the Lease was another log's"
     run = Run()
-    again = Scaler(run.log, Policy(mode="attach"), code="t")
+    again = ScalerController(run.log, Policy(mode="attach"), code="t")
     again.open(run.now, run.scaler.left)
     assert [row.type for row in run.log.read()][3:] == ["Started"]
     assert verify(run.log.read(), SCALER).ok

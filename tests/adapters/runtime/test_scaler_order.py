@@ -11,7 +11,7 @@ import pytest
 from dds_adapters.kubernetes.watch.delta_queue import ADDED, STALE, SYNCED, Arrival
 from dds_adapters.kubernetes.watch.watch_spec import VERSIONS
 from dds_adapters.runtime.loop import Committed, Stall
-from dds_adapters.runtime.scaler import Scaler
+from dds_adapters.runtime.scaler import ScalerController
 from dds_core.engine import EngineOf, Step
 from dds_core.errors import Fenced, LogUnreachable
 from dds_core.events import DeadlinePassed, Synced, WriteDone
@@ -55,7 +55,7 @@ def test_what_the_one_before_appended_last_is_known_to_the_next() -> None:
     first = Run(log=log)
     first.sync()
     log.last = lambda: first.turn(first.see("nodes", ADDED, **node("n0")))
-    second = Scaler(log, Policy(mode="attach"), code="t")
+    second = ScalerController(log, Policy(mode="attach"), code="t")
     second.open(first.now)
     assert second.state.fleet.node_names() == {"n0"}
     assert dump(second.state) == dump(fold_log(log.read(), SCALER))

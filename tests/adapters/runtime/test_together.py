@@ -13,7 +13,7 @@ import pytest
 
 from dds_adapters.runtime import serving as module
 from dds_adapters.runtime.health import OK, Endpoints, Verdict
-from dds_adapters.runtime.serve_settings import Listen, LiveSettings
+from dds_adapters.runtime.live_settings import Listen, LiveSettings
 from dds_adapters.runtime.serving import Supervisor
 from dds_core.errors import DdsError, InputError
 

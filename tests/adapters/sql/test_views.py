@@ -13,7 +13,7 @@ from dds_adapters.jsonl import JsonlLog
 from dds_adapters.sql.connection import engine_for, reading, writing
 from dds_core.events import TYPES, Decision
 from dds_core.scaler.history import History
-from dds_core.timeline.clock import rfc3339
+from dds_core.timeline.instants import rfc3339
 from tests.core.scaler.history.told import DATA, told
 from tests.support.logs import SqlPlace, groups, opened
 

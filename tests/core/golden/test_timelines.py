@@ -11,7 +11,7 @@ from difflib import unified_diff
 
 import pytest
 
-from dds_core.timeline.clock import time_of_day
+from dds_core.timeline.instants import time_of_day
 from tests.core.golden.replays import ALL, GOLDEN, RECORDINGS, REPORTED, overview_of, recorded, timeline_of
 
 _INSTANT = re.compile(r"\b\d\d:\d\d:\d\d\.\d{3}\b")

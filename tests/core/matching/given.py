@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dds_core.matching.allocator import Allocator, Fit, Gates, InUse
-from dds_core.matching.objects import read_claim, read_class, read_slice
+from dds_core.matching.from_api import read_claim, read_class, read_slice
 from dds_core.model import Claim, DeviceClass, DeviceKey, Node, Slice, TaintRule
 
 Object = dict[str, Any]

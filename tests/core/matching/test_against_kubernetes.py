@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from dds_core.matching.allocator import AllocationError, Allocator, Gates, InUse, Tables
-from dds_core.matching.objects import read_claim, read_class, read_node, read_slice
+from dds_core.matching.from_api import read_claim, read_class, read_node, read_slice
 from dds_core.matching.quantities import parsed
 
 Object = dict[str, Any]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dds_core.matching.allocator import Allocator
-from dds_core.matching.objects import read_device
+from dds_core.matching.from_api import read_device
 from dds_core.matching.usage import consumption
 from tests.core.matching.given import NODE, allocator, claim, device, devices, exactly, hold, slice_of
 

@@ -16,7 +16,7 @@ import pytest
 
 from dds_adapters.kubernetes import read_recording
 from dds_core.matching.allocator import Allocator
-from dds_core.matching.objects import read_claim, read_class, read_node, read_slice
+from dds_core.matching.from_api import read_claim, read_class, read_node, read_slice
 from dds_core.matching.quantities import parse
 from dds_core.model import Claim, Node
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dds_core.matching.allocator import AllocationError, Gates
-from dds_core.matching.objects import read_class
+from dds_core.matching.from_api import read_class
 from dds_core.matching.results import written
 from tests.core.matching.given import (
     GPU,

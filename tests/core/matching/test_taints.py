@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dds_core.matching.allocator import Gates
-from dds_core.matching.objects import read_rule
+from dds_core.matching.from_api import read_rule
 from dds_core.model import Taint, TaintRule, Toleration
 from tests.core.matching.given import (
     GPU,

@@ -21,8 +21,8 @@ from dds_adapters.kubernetes.publish.decode import PUBLISHED
 from dds_adapters.kubernetes.watch.delta_queue import ADDED, DELETED, SYNCED, Arrival
 from dds_adapters.kubernetes.watch.object_store import seeds
 from dds_adapters.runtime.loop import Arriving, Controller
-from dds_adapters.runtime.publisher import Probed, Publisher, RoundEnded
-from dds_adapters.runtime.scaler import Scaler
+from dds_adapters.runtime.publisher import Probed, PublisherController, RoundEnded
+from dds_adapters.runtime.scaler import ScalerController
 from dds_adapters.sql import Database, SqlLog, upgrade
 from dds_core.errors import DdsError
 from dds_core.events import Started
@@ -139,14 +139,14 @@ def test_the_same_is_decided_again(kept: Kept, rows: list[Envelope]) -> None:
 
 def process(kept: Kept, log: EventLog, state: Any, faults: list[DdsError]) -> Controller[Any]:
     """A new one, under the policy that the log has."""
-    make = Publisher if kept.component == "publisher" else Scaler
+    make = PublisherController if kept.component == "publisher" else ScalerController
     return make(log, state.policy, code="a later version", on_error=faults.append)
 
 
 def all_listed(controller: Controller[Any], at: int) -> list[Arriving]:
     """Everything was seen: what the log knows is still there."""
     found: list[Arriving] = [Arrival(resource, SYNCED, b"", at, since=at) for resource in sorted(controller.resources)]
-    if isinstance(controller, Publisher):
+    if isinstance(controller, PublisherController):
         found = [Probed(None, at), RoundEnded(controller.state.models, at), *found]
     return found
 

@@ -1,5 +1,6 @@
-"""The operator makes the resources of both sizes if a request's size changes between its plan and its making them. So an order
-waits until what was ordered before is made; and what was made beyond the size is kept, by a size that has room for it."""
+"""The operator makes the resources of both sizes if a request's size changes after it has named them and before it has
+made them. So an order waits until what was ordered before is made; and what was made beyond the size is kept, by a size that has
+room for it."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def test_an_order_waits_until_the_one_before_is_written_and_made() -> None:
     assert world.get(AttachRequest, request).size == 1
     assert (world.state_of("one"), world.state_of("two")) == ("Attaching", "Pending")
     world.update(world.get(AttachRequest, request), state="NodeAllocating")
-    assert sizes(world) == [1], "it has planned, and makes them now"
+    assert sizes(world) == [1], "it has named the resource, and makes it now"
     world.make()
     second = world.events(e.AttachOrdered)[-1]
     assert (second.previous, second.size, second.claims) == (1, 2, (world.uid("two"),))

@@ -11,7 +11,7 @@ from dds_core.scaler.component import SCALER
 from dds_core.scaler.state import PROJECTION, dump
 from dds_core.scaler.timeline import Directory, timeline
 from dds_core.timeline import Entry, Moment, Note, as_data, render_text
-from dds_core.timeline.clock import duration, micros, moment_of, rfc3339, time_of_day
+from dds_core.timeline.instants import duration, micros, moment_of, rfc3339, time_of_day
 from tests.support.world import A100, World
 
 MIDNIGHT = 1_795_219_200_000_000  # 2026-11-21

@@ -11,26 +11,22 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from dds_lab.actors.claims import Claims
+from dds_lab.actors.claim_controller import ClaimController
 from dds_lab.actors.fabric import Fabric, FabricSettings, Pool
 from dds_lab.actors.kubelet import Kubelet
 from dds_lab.actors.models import DeviceInfo, Model, config_map
-from dds_lab.actors.nodes import NodeLifecycle
+from dds_lab.actors.node_lifecycle import NodeLifecycle
 from dds_lab.actors.operator import Operator
-from dds_lab.actors.publisher import Publisher
-from dds_lab.actors.scaler import Scaler
+from dds_lab.actors.publisher import ReferencePublisher
+from dds_lab.actors.scaler import ReferenceScaler
 from dds_lab.actors.scheduler import Profile, Scheduler, SchedulerSettings
 from dds_lab.actors.vendor import VendorDriver, VendorSettings
 from dds_lab.actors.workloads import Workloads
 from dds_lab.client import Object
 from dds_lab.latency import Fixed, Uniform
-from dds_lab.scenario.forms import fixed
-from dds_lab.scenario.parts import Controllers
-from dds_lab.scenario.parts import Kubelet as KubeletSettings
-from dds_lab.scenario.parts import Operator as OperatorSettings
-from dds_lab.scenario.parts import Publisher as PublisherSettings
-from dds_lab.scenario.parts import Scaler as ScalerSettings
-from dds_lab.scenario.work import Run
+from dds_lab.scenario.parts import ControllersPart, KubeletPart, OperatorPart, PublisherPart, ScalerPart
+from dds_lab.scenario.scenario import Run
+from dds_lab.scenario.values import fixed
 from tests.lab.actors.rooms import A100, GPU, PRODUCTS, Room
 
 RECORDINGS = Path(__file__).parents[2] / "data" / "recordings"
@@ -79,14 +75,14 @@ class Plant(Room):
 
         settings = VendorSettings(models=PRODUCTS, start=Uniform(0.01, 0.02), always_next=True)
         vendor = self.start(VendorDriver(client("vendor"), self.time, settings, self.fabric))
-        operator = OperatorSettings(kind="ideal", deletes_with_node=False)
+        operator = OperatorPart(kind="ideal", deletes_with_node=False)
         self.start(Operator(client("operator"), self.time, operator, self.fabric, vendor, ""))
-        self.start(Publisher(client("publisher"), self.time, PublisherSettings(interval=0.0), self.fabric))
-        self.start(Scaler(client("peer-dds"), self.time, ScalerSettings()))
-        self.start(Claims(client("claims"), self.time))
-        kubelet = KubeletSettings(stop=fixed(0.003))
+        self.start(ReferencePublisher(client("publisher"), self.time, PublisherPart(interval=0.0), self.fabric))
+        self.start(ReferenceScaler(client("peer-dds"), self.time, ScalerPart()))
+        self.start(ClaimController(client("claims"), self.time))
+        kubelet = KubeletPart(stop=fixed(0.003))
         self.start(Kubelet(client("kubelet"), self.time, kubelet, self.fabric, {GPU: vendor}, Fixed(0.003)))
-        self.start(NodeLifecycle(client("nodes"), self.time, Controllers()))
+        self.start(NodeLifecycle(client("nodes"), self.time, ControllersPart()))
         scheduler = SchedulerSettings(profiles={"default-scheduler": Profile(45.0)}, tie=self._choose)
         self.start(Scheduler(client("kube-scheduler"), self.time, scheduler))
         self.work = self.start(Workloads(client("people"), self.time))

@@ -13,8 +13,8 @@ from dds_lab.api.server import ApiServer
 from dds_lab.client import Client, Object
 from dds_lab.crds import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
 from dds_lab.latency import Fixed
-from dds_lab.scenario.forms import fixed
-from dds_lab.scenario.parts import Operator as OperatorSettings
+from dds_lab.scenario.parts import OperatorPart
+from dds_lab.scenario.values import fixed
 from dds_lab.time import VirtualTime
 
 START = 1_795_219_200_000_000  # 2026-11-21T00:00:00Z
@@ -34,7 +34,7 @@ class Actor(Protocol):
     def stop(self) -> None: ...
 
 
-QUICK = OperatorSettings(kind="ideal", look=fixed(0.01))
+QUICK = OperatorPart(kind="ideal", look=fixed(0.01))
 SETTLED = VendorSettings(models=PRODUCTS, start=Fixed(0.5), first_start=Fixed(0.0))
 
 AnyActor = TypeVar("AnyActor", bound=Actor)
@@ -187,7 +187,7 @@ class Hall(Room):
         served: dict[str, bool] | None = None,
         count: int = 4,
         nodes: int = 2,
-        operator: OperatorSettings | None = QUICK,
+        operator: OperatorPart | None = QUICK,
         taint_version: str = "v1alpha3",
         vendor: VendorSettings = SETTLED,
     ) -> None:
@@ -202,7 +202,7 @@ class Hall(Room):
         if operator is not None:
             self.operator = self.start_operator(operator, taint_version)
 
-    def start_operator(self, settings: OperatorSettings, taint_version: str = "v1alpha3") -> Operator:
+    def start_operator(self, settings: OperatorPart, taint_version: str = "v1alpha3") -> Operator:
         return self.start(
             Operator(self.client("operator"), self.time, settings, self.fabric, self.vendor, taint_version)
         )

@@ -6,12 +6,12 @@ import pytest
 
 from dds_lab.actors.kubelet import RUN_FOR, Kubelet
 from dds_lab.client import Object
-from dds_lab.scenario.forms import fixed
-from dds_lab.scenario.parts import Kubelet as KubeletSettings
+from dds_lab.scenario.parts import KubeletPart
+from dds_lab.scenario.values import fixed
 from tests.lab.actors.rooms import GPU, QUICK, Hall
 
 OWN = [{"name": "d0", "resourceClaimName": "train"}]
-SETTINGS = KubeletSettings(start=fixed(0.1), stop=fixed(2.0))
+SETTINGS = KubeletPart(start=fixed(0.1), stop=fixed(2.0))
 
 
 def ready() -> Hall:

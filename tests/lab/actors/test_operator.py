@@ -7,14 +7,14 @@ from typing import Literal
 import pytest
 
 from dds_lab.actors.fabric import REFUSED, Fault
-from dds_lab.actors.operator.planning import NoNode, plan
+from dds_lab.actors.operator.placement import NoNode, place
 from dds_lab.client import Object
-from dds_lab.scenario.forms import fixed
-from dds_lab.scenario.parts import Operator as OperatorSettings
+from dds_lab.scenario.parts import OperatorPart
+from dds_lab.scenario.values import fixed
 from tests.lab.actors.rooms import A100, H100, Hall, at, requested
 
 SLICE = "node0-gpu-nvidia-com"
-SLOW = OperatorSettings(look=fixed(0.01))
+SLOW = OperatorPart(look=fixed(0.01))
 V1ALPHA3 = {"resource.k8s.io/v1alpha3": True}
 
 
@@ -90,7 +90,7 @@ def test_a_deleted_request_takes_everything_with_it() -> None:
 
 
 def test_a_request_that_is_deleted_while_attaching_waits_for_the_device_and_returns_it() -> None:
-    hall = Hall(operator=OperatorSettings(kind="ideal", look=fixed(0.01)))
+    hall = Hall(operator=OperatorPart(kind="ideal", look=fixed(0.01)))
     hall.request()
     hall.run(1)
     hall.user.delete("composabilityrequests", "wanted")
@@ -158,7 +158,7 @@ def test_what_is_for_a_node_goes_with_it_and_the_device_stays_where_it_is() -> N
 
 
 def test_an_operator_may_leave_behind_what_was_for_a_node() -> None:
-    settings = OperatorSettings(kind="ideal", look=fixed(0.01), deletes_with_node=False)
+    settings = OperatorPart(kind="ideal", look=fixed(0.01), deletes_with_node=False)
     hall = Hall(operator=settings)
     hall.request()
     hall.run(10)
@@ -190,7 +190,7 @@ def resource(name: str, state: str = "Online", *, used: str = "", device: str = 
 
 def kept(size: int, *owned: Object) -> list[str]:
     request = {"spec": {"resource": {"type": "gpu", "model": A100, "size": size, "target_node": "node0"}}}
-    found = plan(request, owned, {"node0": {}}, lambda: ())
+    found = place(request, owned, {"node0": {}}, lambda: ())
     return [one["metadata"]["name"] for one in found.kept]
 
 
@@ -225,7 +225,7 @@ def test_what_is_going_already_counts_for_nothing() -> None:
 def test_too_few_nodes_is_an_error() -> None:
     wanted = {"type": "gpu", "model": A100, "size": 1, "allocation_policy": "samenode"}
     with pytest.raises(NoNode):
-        plan({"spec": {"resource": wanted}}, (), {"node0": {}}, lambda: ("node0",))
+        place({"spec": {"resource": wanted}}, (), {"node0": {}}, lambda: ("node0",))
 
 
 # -- what goes wrong
@@ -265,7 +265,7 @@ def test_after_a_lost_answer_a_second_device_is_attached_and_the_first_found_aft
 
 def test_a_device_attached_by_hand_is_taken_away_unless_the_syncer_is_off() -> None:
     for sync, left in ((60.0, 0), (0.0, 1)):
-        hall = Hall(operator=OperatorSettings(kind="ideal", look=fixed(0.01), sync=sync))
+        hall = Hall(operator=OperatorPart(kind="ideal", look=fixed(0.01), sync=sync))
         hall.fabric.attach("node0", A100, lambda answer: None)
         hall.run(2)
         hall.vendor.restart_plugin("node0")
@@ -306,7 +306,7 @@ def test_one_worker_lets_a_hanging_order_block_all_others() -> None:
 @pytest.mark.parametrize("api", ["fm", "cm"])
 def test_more_workers_do_not_wait_for_each_other(api: Literal["fm", "cm"]) -> None:
     """Whatever the manager's interface."""
-    hall = Hall(operator=OperatorSettings(kind="ideal", api=api, look=fixed(0.01)))
+    hall = Hall(operator=OperatorPart(kind="ideal", api=api, look=fixed(0.01)))
     hall.request(size=3)
     hall.run(3)
     assert len(hall.fabric.attached("node0")) == 3
@@ -363,7 +363,7 @@ def test_a_plugin_that_has_just_started_is_not_restarted() -> None:
 
 @pytest.mark.parametrize("version", ["v1alpha3", "v1beta2"])
 def test_while_it_detaches_a_taint_rule_keeps_pods_away_where_rules_are_served(version: str) -> None:
-    settings = OperatorSettings(kind="ideal", look=fixed(0.01))
+    settings = OperatorPart(kind="ideal", look=fixed(0.01))
     served = {f"resource.k8s.io/{version}": True}
     hall = Hall(operator=settings, taint_version=version, served=served)
     hall.request()
@@ -395,7 +395,7 @@ def test_a_restart_in_the_middle_loses_the_answer_and_orders_again() -> None:
     assert hall.operator is not None
     hall.operator.stop()
     hall.run(5)
-    hall.start_operator(OperatorSettings(kind="ideal", look=fixed(0.01)))
+    hall.start_operator(OperatorPart(kind="ideal", look=fixed(0.01)))
     hall.run(10)
     assert hall.states() == ["Online"]
     assert hall.fabric.ledger.count("attach", "done") == 2
@@ -405,7 +405,7 @@ def test_an_operator_that_was_restarted_gives_new_resources_new_names() -> None:
     hall = requested()
     assert hall.operator is not None
     hall.operator.stop()
-    hall.start_operator(OperatorSettings(kind="ideal", look=fixed(0.01)))
+    hall.start_operator(OperatorPart(kind="ideal", look=fixed(0.01)))
     hall.resize("wanted", 2)
     hall.run(10)
     assert hall.states() == ["Online"] * 2

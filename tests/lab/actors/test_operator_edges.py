@@ -8,13 +8,13 @@ import pytest
 
 from dds_lab.actors.objects import Formed, has_resource
 from dds_lab.actors.operator import Operator
-from dds_lab.actors.operator.planning import NoNode, plan
+from dds_lab.actors.operator.placement import NoNode, place
 from dds_lab.actors.vendor import VendorSettings
 from dds_lab.api.requests import Call
 from dds_lab.client import ApiError, Object
 from dds_lab.latency import Fixed
-from dds_lab.scenario.forms import fixed
-from dds_lab.scenario.parts import Operator as OperatorSettings
+from dds_lab.scenario.parts import OperatorPart
+from dds_lab.scenario.values import fixed
 from tests.lab.actors.rooms import A100, GPU, PRODUCTS, Hall, Room
 
 SLOW_PLUGIN = VendorSettings(models=PRODUCTS, start=Fixed(20.0), first_start=Fixed(0.0))
@@ -115,7 +115,7 @@ def test_a_device_that_comes_to_its_node_again_before_a_slice_showed_that_it_was
 
 def test_what_came_to_another_node_is_waited_for_until_its_old_node_shows_it_no_more() -> None:
     vendor = VendorSettings(models=PRODUCTS, start=Fixed(2.0), first_start=Fixed(0.0))
-    settings = OperatorSettings(kind="ideal", look=fixed(0.01))
+    settings = OperatorPart(kind="ideal", look=fixed(0.01))
     hall = Hall(count=1, vendor=vendor, operator=settings)
     hall.request()
     hall.run(100)
@@ -150,7 +150,7 @@ def test_an_operator_that_has_no_news_orders_again_only_if_it_goes_by_what_it_ha
 ) -> None:
     hall = Hall(operator=None)
     client = hall.client("operator")
-    settings = OperatorSettings(kind=kind, look=fixed(0.01))
+    settings = OperatorPart(kind=kind, look=fixed(0.01))
     hall.start(Operator(client, hall.time, settings, hall.fabric, hall.vendor))
     hall.request()
     hall.run(1)
@@ -174,7 +174,7 @@ def test_while_it_lives_the_ideal_operator_attaches_one_device_for_one_resource(
             raise ApiError(500, "InternalError", "an error on the server")
 
     client.before = fail
-    hall.start(Operator(client, hall.time, OperatorSettings(kind="ideal", look=fixed(0.01)), hall.fabric, hall.vendor))
+    hall.start(Operator(client, hall.time, OperatorPart(kind="ideal", look=fixed(0.01)), hall.fabric, hall.vendor))
     hall.request(size=2)
     for number in range(20):
         hall.run(0.5)
@@ -194,10 +194,10 @@ def test_cpu_counts_in_whole_cores_of_the_nodes_capacity(cpu: str, enough: bool)
     asked = {"type": "gpu", "model": A100, "size": 1, "target_node": "node0", "other_spec": {"milli_cpu": 3200}}
     request: Object = {"spec": {"resource": asked}}
     if enough:
-        assert plan(request, (), {"node0": node}, lambda: ()).nodes == ("node0",)
+        assert place(request, (), {"node0": node}, lambda: ()).nodes == ("node0",)
         return
     with pytest.raises(NoNode):
-        plan(request, (), {"node0": node}, lambda: ())
+        place(request, (), {"node0": node}, lambda: ())
 
 
 def test_there_is_one_spread_request_of_a_kind_wherever_its_devices_are() -> None:

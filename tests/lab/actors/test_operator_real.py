@@ -10,12 +10,12 @@ from dds_lab.actors.fabric import Fault
 from dds_lab.actors.vendor import VendorSettings
 from dds_lab.client import Object
 from dds_lab.latency import Fixed
-from dds_lab.scenario.forms import fixed
-from dds_lab.scenario.parts import Operator as OperatorSettings
+from dds_lab.scenario.parts import OperatorPart
+from dds_lab.scenario.values import fixed
 from tests.lab.actors.rooms import A100, PRODUCTS, Hall, at
 
-REAL = OperatorSettings(look=fixed(0.01))
-CM = OperatorSettings(look=fixed(0.01), api="cm")
+REAL = OperatorPart(look=fixed(0.01))
+CM = OperatorPart(look=fixed(0.01), api="cm")
 SERVED = {"resource.k8s.io/v1alpha3": True}
 LAST_USED = "cohdi.io/last-used-time"
 SLICE = "node0-gpu-nvidia-com"
@@ -24,7 +24,7 @@ SLICE = "node0-gpu-nvidia-com"
 class Real(Hall):
     """A hall in which the plugins are older than ten seconds."""
 
-    def __init__(self, operator: OperatorSettings = REAL, **more: Any) -> None:
+    def __init__(self, operator: OperatorPart = REAL, **more: Any) -> None:
         super().__init__(**{"served": SERVED, "operator": operator, **more})
         self.run(20)
         self.began = self.time.now()
@@ -55,7 +55,7 @@ class Real(Hall):
         return self.fabric.ledger.count("attach", "ordered")
 
 
-def online(operator: OperatorSettings = REAL, **more: Any) -> Real:
+def online(operator: OperatorPart = REAL, **more: Any) -> Real:
     hall = Real(operator, **more)
     hall.request()
     hall.run(80)
@@ -125,7 +125,7 @@ def test_a_plugin_that_takes_longer_than_ten_seconds_is_restarted_while_it_start
 @pytest.mark.parametrize(("api", "attached"), [("fm", 2), ("cm", 1)])
 def test_a_change_while_a_device_is_attached_loses_its_ids(api: Any, attached: int) -> None:
     """With FM it is ordered again; with CM the device that came is found and taken."""
-    hall = Real(OperatorSettings(look=fixed(0.01), api=api))
+    hall = Real(OperatorPart(look=fixed(0.01), api=api))
     hall.request()
     hall.run(1)
     hall.annotate(use="1")
@@ -253,7 +253,7 @@ def test_a_warning_is_accepted_at_the_attach_and_an_error_once_online() -> None:
 @pytest.mark.parametrize(
     ("operator", "words"), [(REAL, "showing a Critical status in FM"), (CM, "showing a Critical status in CM")]
 )
-def test_a_broken_device_and_one_that_is_gone(operator: OperatorSettings, words: str) -> None:
+def test_a_broken_device_and_one_that_is_gone(operator: OperatorPart, words: str) -> None:
     hall = online(operator)
     (there,) = hall.fabric.attached("node0")
     serial = there.device.serial
@@ -372,9 +372,9 @@ def test_a_request_has_only_fields_with_values_and_copies_of_its_resources() -> 
 
 @pytest.mark.parametrize(("kind", "devices"), [("real", 3), ("ideal", 2)])
 def test_a_size_that_changes_before_its_resources_are_made_makes_too_many(kind: Any, devices: int) -> None:
-    """Entries of the first plan stay: the second one counts only resources that exist. Nothing takes the surplus away before
-    the size changes again. The ideal operator makes a plan without such entries."""
-    hall = Real(OperatorSettings(kind=kind, look=fixed(0.01)))
+    """Entries of the first size stay: the second choice counts only resources that exist. Nothing takes the surplus away before
+    the size changes again. The ideal operator chooses without such entries."""
+    hall = Real(OperatorPart(kind=kind, look=fixed(0.01)))
     hall.request(size=0)
     hall.run(1)
     states: list[str] = []

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from dds_lab.actors.publisher import Limits, Publisher
+from dds_lab.actors.publisher import Limits, ReferencePublisher
 from dds_lab.client import Object
-from dds_lab.scenario.forms import fixed
-from dds_lab.scenario.parts import Publisher as PublisherSettings
+from dds_lab.scenario.parts import PublisherPart
+from dds_lab.scenario.values import fixed
 from tests.lab.actors.rooms import A100, GPU, Hall
 
 SLICE = "nvidia-a100-40-fabric1-gpu-nvidia-com-0"
 POOL = "nvidia-a100-40-fabric1"
-SOON = PublisherSettings(interval=0.0, reaction=fixed(0.01))
+SOON = PublisherPart(interval=0.0, reaction=fixed(0.01))
 
 
 def published(
-    settings: PublisherSettings = SOON, *, configured: bool = True, count: int = 4, limits: tuple[Limits, ...] = ()
+    settings: PublisherPart = SOON, *, configured: bool = True, count: int = 4, limits: tuple[Limits, ...] = ()
 ) -> Hall:
     hall = Hall(operator=None, count=count)
     if configured:
         hall.configure()
-    hall.start(Publisher(hall.client("publisher"), hall.time, settings, hall.fabric, limits))
+    hall.start(ReferencePublisher(hall.client("publisher"), hall.time, settings, hall.fabric, limits))
     hall.run(1)
     return hall
 
@@ -81,7 +81,7 @@ def test_an_attach_takes_the_last_name_and_raises_the_generation() -> None:
 
 
 def test_with_an_interval_it_looks_at_its_multiples_only() -> None:
-    hall = published(PublisherSettings(interval=5.0))
+    hall = published(PublisherPart(interval=5.0))
     began = hall.time.now()
     stories = hall.story("resourceslices", "spec", "pool", "generation")
     hall.run(1)
@@ -123,14 +123,14 @@ def test_without_a_config_map_it_waits_for_one() -> None:
 
 def test_a_name_that_a_claim_holds_vanishes_by_position_and_stays_with_stable_names() -> None:
     for stable in (False, True):
-        hall = published(PublisherSettings(interval=0.0, reaction=fixed(0.01), stable_names=stable))
+        hall = published(PublisherPart(interval=0.0, reaction=fixed(0.01), stable_names=stable))
         hold(hall, "train", "nvidia-a100-40-3")
         attach(hall)
         assert ("nvidia-a100-40-3" in hall.devices(SLICE)) is stable
 
 
 def test_stable_names_neither_shrink_nor_grow_what_is_free() -> None:
-    hall = published(PublisherSettings(interval=0.0, reaction=fixed(0.01), stable_names=True))
+    hall = published(PublisherPart(interval=0.0, reaction=fixed(0.01), stable_names=True))
     hold(hall, "train", "nvidia-a100-40-1")
     assert len(hall.devices(SLICE)) == 4
     hall.fabric.attach("node0", A100, lambda answer: None)
@@ -148,11 +148,11 @@ def test_stable_names_neither_shrink_nor_grow_what_is_free() -> None:
 def test_a_new_process_goes_on_from_what_is_there() -> None:
     hall = Hall(operator=None)
     hall.configure()
-    first = hall.start(Publisher(hall.client("publisher"), hall.time, SOON, hall.fabric))
+    first = hall.start(ReferencePublisher(hall.client("publisher"), hall.time, SOON, hall.fabric))
     hall.run(1)
     attach(hall)
     first.stop()
-    hall.start(Publisher(hall.client("publisher"), hall.time, SOON, hall.fabric))
+    hall.start(ReferencePublisher(hall.client("publisher"), hall.time, SOON, hall.fabric))
     hall.run(1)
     assert generation(hall) == 2
     attach(hall)
@@ -161,7 +161,7 @@ def test_a_new_process_goes_on_from_what_is_there() -> None:
 
 @pytest.mark.parametrize("stable", [False, True])
 def test_a_slice_has_no_more_devices_than_the_api_takes(stable: bool) -> None:
-    hall = published(PublisherSettings(interval=0.0, reaction=fixed(0.01), stable_names=stable), count=130)
+    hall = published(PublisherPart(interval=0.0, reaction=fixed(0.01), stable_names=stable), count=130)
     assert len(hall.devices(SLICE)) == 128
     for _ in range(3):
         attach(hall)

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from dds_lab.actors.models import Model
-from dds_lab.actors.publisher import Publisher
-from dds_lab.actors.scaler import Scaler
+from dds_lab.actors.publisher import ReferencePublisher
+from dds_lab.actors.scaler import ReferenceScaler
 from dds_lab.client import Object
 from dds_lab.latency import Fixed
-from dds_lab.scenario.forms import fixed
-from dds_lab.scenario.parts import Publisher as PublisherSettings
-from dds_lab.scenario.parts import Scaler as ScalerSettings
+from dds_lab.scenario.parts import PublisherPart, ScalerPart
+from dds_lab.scenario.values import fixed
 from tests.lab.actors.rooms import A100, GPU, H100, MODELS, QUICK, Hall
 
 POOL = "nvidia-a100-40-fabric1"
-SETTINGS = ScalerSettings(interval=5.0, removal=15.0, allocation=5.0)
+SETTINGS = ScalerPart(interval=5.0, removal=15.0, allocation=5.0)
 RIVALS = (
     Model(1, A100, "nvidia-a100-40", GPU, {"productName": "a"}, conflicts=(2,)),
     Model(2, H100, "nvidia-h100-80", GPU, {"productName": "h"}),
@@ -25,14 +24,14 @@ RIVALS = (
 class Site(Hall):
     """Everything but the scheduler, whose part the test plays."""
 
-    def __init__(self, settings: ScalerSettings = SETTINGS, models: tuple[Model, ...] = MODELS, **more: Any) -> None:
+    def __init__(self, settings: ScalerPart = SETTINGS, models: tuple[Model, ...] = MODELS, **more: Any) -> None:
         super().__init__(operator=QUICK, **more)
         self.configure(*models)
-        publisher = PublisherSettings(interval=0.0, reaction=fixed(0.01), stable_names=True)
-        self.start(Publisher(self.client("publisher"), self.time, publisher, self.fabric))
+        publisher = PublisherPart(interval=0.0, reaction=fixed(0.01), stable_names=True)
+        self.start(ReferencePublisher(self.client("publisher"), self.time, publisher, self.fabric))
         self.run(1)
         self.peer = self.client("peer-dds")
-        self.scaler = self.start(Scaler(self.peer, self.time, settings, Fixed(0.1)))
+        self.scaler = self.start(ReferenceScaler(self.peer, self.time, settings, Fixed(0.1)))
 
     def wait(self, name: str, *devices: int, node: str = "node0", pool: str = POOL) -> None:
         """A pod waits on a node for devices of a pool."""
@@ -82,14 +81,14 @@ def test_a_waiting_claim_brings_a_request_and_is_sent_back_when_its_devices_are_
 
 
 def test_on_the_happy_path_the_device_is_told_ready() -> None:
-    site = Site(ScalerSettings(ready=True))
+    site = Site(ScalerPart(ready=True))
     site.wait("train", 0)
     site.run(10)
     assert site.told("train") == [["FabricDeviceReady"]]
 
 
 def test_on_the_happy_path_a_device_is_told_to_one_claim_and_kept_while_its_claim_is_there() -> None:
-    site = Site(ScalerSettings(ready=True))
+    site = Site(ScalerPart(ready=True))
     site.wait("first", 0)
     site.run(10)
     site.wait("second", 1)
@@ -152,7 +151,7 @@ def test_one_free_device_is_promised_to_two_claims_in_one_scan() -> None:
     site.wait("first", 0)
     site.wait("second", 1)
     site.run(1)
-    site.start(Scaler(site.client("peer-dds"), site.time, SETTINGS, Fixed(0.1)))
+    site.start(ReferenceScaler(site.client("peer-dds"), site.time, SETTINGS, Fixed(0.1)))
     site.run(1)
     assert site.told("first") == site.told("second") == [["FabricDeviceReschedule"]]
 
@@ -161,10 +160,10 @@ def test_a_vanished_name_fails_the_claim() -> None:
     """B11: the publisher renumbers what is free."""
     hall = Hall(operator=QUICK)
     hall.configure()
-    publisher = PublisherSettings(interval=0.0, reaction=fixed(0.01))
-    hall.start(Publisher(hall.client("publisher"), hall.time, publisher, hall.fabric))
+    publisher = PublisherPart(interval=0.0, reaction=fixed(0.01))
+    hall.start(ReferencePublisher(hall.client("publisher"), hall.time, publisher, hall.fabric))
     hall.run(1)
-    hall.start(Scaler(hall.client("peer-dds"), hall.time, SETTINGS, Fixed(0.1)))
+    hall.start(ReferenceScaler(hall.client("peer-dds"), hall.time, SETTINGS, Fixed(0.1)))
     hall.claim("train")
     hall.pod("train", claims=[{"name": "d0", "resourceClaimName": "train"}])
     hall.allocate("train", "train", "node0", (POOL, "nvidia-a100-40-3"), conditions=True)
@@ -277,7 +276,7 @@ def test_a_request_of_somebody_else_is_taken_over() -> None:
 
 def test_a_resting_cluster_is_not_written_to_unless_use_is_refreshed() -> None:
     for refresh, quiet in ((False, True), (True, False)):
-        site = Site(ScalerSettings(refresh=refresh))
+        site = Site(ScalerPart(refresh=refresh))
         site.wait("train", 0)
         site.run(8)
         site.land("train", "gpu-0")

@@ -7,13 +7,13 @@ import pytest
 from dds_lab.actors.kubelet import Kubelet
 from dds_lab.actors.workloads import Mix, Workloads
 from dds_lab.client import ApiError
-from dds_lab.scenario.forms import fixed
-from dds_lab.scenario.parts import Kubelet as KubeletSettings
-from dds_lab.scenario.work import Ask, Run
-from dds_lab.scenario.work import Mix as MixSettings
+from dds_lab.scenario.parts import KubeletPart
+from dds_lab.scenario.scenario import Ask, Run
+from dds_lab.scenario.scenario import Mix as MixSettings
+from dds_lab.scenario.values import fixed
 from tests.lab.actors.rooms import GPU, QUICK, Hall
 
-RUNNING = KubeletSettings(start=fixed(0.1), stop=fixed(0.1))
+RUNNING = KubeletPart(start=fixed(0.1), stop=fixed(0.1))
 
 
 class Yard(Hall):

@@ -8,7 +8,7 @@ import pytest
 
 from dds_lab.actors.clusterautoscaler import CaSettings
 from dds_lab.check.mixes import DEVICE, Blow, Mix, MixRun, mix_run, played
-from dds_lab.scenario.work import Run
+from dds_lab.scenario.scenario import Run
 from dds_lab.time import MICROSECONDS
 
 SOON = CaSettings(unneeded=30.0, after_add=20.0, provision=300.0, backoff=60.0)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dds_lab.actors.claims import Claims
+from dds_lab.actors.claim_controller import ClaimController
 from dds_lab.client import Client
 from dds_lab.conform.asking import Report, run
 from dds_lab.conform.questions import REWORDED, questions, questions_after_restart, questions_of_exchange
@@ -36,8 +36,8 @@ def test_every_answer_is_the_recorded_one(tmp_path: Path) -> None:
 def claim_controller(server: Served) -> Iterator[None]:
     """The answers were recorded beside one: it takes back the reservation of a pod that does not exist."""
 
-    def started() -> Claims:
-        made = Claims(Client(server.server, server.face.time, "claims"), server.face.time, NONE)
+    def started() -> ClaimController:
+        made = ClaimController(Client(server.server, server.face.time, "claims"), server.face.time, NONE)
         made.start()
         return made
 

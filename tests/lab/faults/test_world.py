@@ -38,11 +38,11 @@ def unschedulable(lab: Lab) -> bool:
 
 def test_allocations_stall_only_while_their_window_is_open_and_as_often_as_it_says() -> None:
     time = VirtualTime(1, 0)
-    plans = [
+    windows = [
         written.Stalled(since=10.0, until=20.0, takes=60.0, times=2),
         written.Stalled(since=15.0, takes=5.0, times=0),
     ]
-    stalled, random = Stalled(time, plans), Random(1)
+    stalled, random = Stalled(time, windows), Random(1)
     found = {}
     for second in (0, 9, 10, 11, 12, 15, 16, 25):
         time.run(second * 1_000_000)

@@ -1,4 +1,4 @@
-"""What goes wrong by plan: which calls it befalls, what a client sees of it, and what was done all the same."""
+"""Faults of calls: which calls they befall, what a client sees of them, and what was done all the same."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def hit(room: ManagerRoom, fault: Fault) -> None:
     room.manager.faults.add(fault)
 
 
-# -- the plan ------------------------------------------------------------------------------------------------------------
+# -- which calls a fault befalls -----------------------------------------------------------------------------------------
 
 
 def test_a_fault_befalls_its_calls_so_many_times() -> None:

@@ -9,10 +9,10 @@ import httpx
 import pytest
 
 from dds_lab.actors.fabric import Fault
-from dds_lab.actors.nodes import NodeLifecycle
+from dds_lab.actors.node_lifecycle import NodeLifecycle
 from dds_lab.latency import Fixed
 from dds_lab.manager import Composed, ManagerSettings, NodeGroup, Stock
-from dds_lab.scenario.parts import Controllers
+from dds_lab.scenario.parts import ControllersPart
 from tests.lab.actors.rooms import Room
 from tests.support.managers import ManagerRoom
 
@@ -125,7 +125,7 @@ def test_faults_of_composing_and_taking_apart(rack: Rack, operation: Any, kind: 
 
 def test_a_composed_server_becomes_a_node() -> None:
     room, rack = Room(), Rack()
-    nodes = NodeLifecycle(room.client("nodes"), room.time, Controllers())
+    nodes = NodeLifecycle(room.client("nodes"), room.time, ControllersPart())
     nodes.start()
 
     def changed(server: Composed, on: bool) -> None:

@@ -11,13 +11,13 @@ import pytest
 
 from dds_adapters.kubernetes.recording import RecordedEvent, read_recording
 from dds_core.errors import FileError
-from dds_core.timeline.clock import rfc3339
+from dds_core.timeline.instants import rfc3339
 from dds_lab.api.gates import Gates
 from dds_lab.api.server import ApiServer
 from dds_lab.client import Client
 from dds_lab.crds import DEFINITIONS
-from dds_lab.record.recorded import RecordingFile
 from dds_lab.record.recorder import Recorder
+from dds_lab.record.recording_file import RecordingFile
 from dds_lab.time import VirtualTime
 
 START = 1_795_227_064_000_000

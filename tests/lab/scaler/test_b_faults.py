@@ -25,9 +25,9 @@ from dds_core.scaler.keys import FIXED, ORDERED
 from dds_lab.driver import Direct
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.cluster import Cluster, Nodes
-from dds_lab.scenario.forms import between, fixed
+from dds_lab.scenario.scenario import Ask, Mix
 from dds_lab.scenario.trouble import Faults, WireFault
-from dds_lab.scenario.work import Ask, Mix
+from dds_lab.scenario.values import between, fixed
 from dds_lab.shipped import find
 from tests.project.deploy.admission import ACCOUNT
 from tests.project.deploy.permitted import GROUPS, give_roles

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from dds_core.scaler.events import ClaimMoved, HandOver
-from dds_lab.judge.claims import Held
+from dds_lab.judge.cluster_view import Held
 from dds_lab.time import MICROSECONDS
 from tests.support import guarding
 from tests.support.ours import Running, policy_for, running, told_to_us

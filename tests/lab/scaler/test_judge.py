@@ -12,7 +12,7 @@ from dds_lab import shipped
 from dds_lab.actors.objects import results
 from dds_lab.actors.operator.names import DETACH_DEVICE
 from dds_lab.client import Client
-from dds_lab.judge.claims import FAILED, READY, RESCHEDULE
+from dds_lab.judge.cluster_view import FAILED, READY, RESCHEDULE
 from dds_lab.judge.scaler import Judge, Measure
 from dds_lab.lab import SCHEDULER_USER, Lab
 from dds_lab.scenario import Scenario

@@ -27,8 +27,8 @@ from dds_core.scaler.policy import Policy, SchedulerPolicy
 from dds_lab import shipped
 from dds_lab.check.subjects import CLUSTER, LOG
 from dds_lab.scenario import Scenario
-from dds_lab.scenario.forms import between
-from dds_lab.scenario.parts import Fabrics, Profile, Scheduler
+from dds_lab.scenario.parts import Fabrics, Profile, SchedulerPart
+from dds_lab.scenario.values import between
 from tests.support.expected_ends import ENDS, held_to
 from tests.support.ours import Running, policy_for, running, told_to_us
 
@@ -123,7 +123,7 @@ def test_two_claims_of_a_pod_with_one_slow_attach_lose_neither(seed: int, mode: 
     longer than in the scenario, since the operator attaches one device after the other."""
     slow, patient = (
         Fabrics(attach=between(0.5, 18.0)),
-        Scheduler(profiles={"default-scheduler": Profile(binding_timeout=90)}),
+        SchedulerPart(profiles={"default-scheduler": Profile(binding_timeout=90)}),
     )
     waits = {"default-scheduler": SchedulerPolicy(binding_timeout_seconds=90)}
     policy = policy_for("two_claims", hand_over=mode, schedulers=waits)

@@ -27,7 +27,7 @@ from dds_core.scaler.policy import Policy
 from dds_lab import shipped
 from dds_lab.actors.objects import said
 from dds_lab.lab import Lab
-from dds_lab.record.recorded import RecordingFile
+from dds_lab.record.recording_file import RecordingFile
 from dds_lab.scenario import Scenario
 from dds_lab.tally import Tally, moves
 from tests.adapters.kubernetes.samples import BY_NAME

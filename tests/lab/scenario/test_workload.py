@@ -8,7 +8,7 @@ import pytest
 
 from dds_lab.lab import Lab
 from dds_lab.scenario import read_scenario
-from dds_lab.scenario.work import Run
+from dds_lab.scenario.scenario import Run
 from dds_lab.scenario.workload import Arrival, WorkloadError, read_workload, write_workload
 from dds_lab.tally import Tally
 

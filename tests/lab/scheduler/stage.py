@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dds_lab.actors.claims import Claims
+from dds_lab.actors.claim_controller import ClaimController
 from dds_lab.actors.objects import claim_names
 from dds_lab.actors.scheduler import Latencies, Profile, Scheduler, SchedulerSettings
 from dds_lab.client import Object, instants
@@ -27,7 +27,7 @@ class Stage(Room):
         for number in range(nodes):
             self.bare_node(f"node{number}")
         if claims:
-            self.start(Claims(self.client("claims"), self.time))
+            self.start(ClaimController(self.client("claims"), self.time))
 
     def scheduler(self, timeout: float = 30.0, **settings: Any) -> Scheduler:
         profiles = settings.pop("profiles", {"default-scheduler": Profile(binding_timeout=timeout)})

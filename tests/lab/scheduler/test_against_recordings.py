@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from dds_lab.actors.claims import Claims
+from dds_lab.actors.claim_controller import ClaimController
 from dds_lab.actors.garbage import Garbage
 from dds_lab.actors.scheduler import Profile, Scheduler, SchedulerSettings
 from dds_lab.api.gates import Gates
@@ -204,7 +204,7 @@ class Player:
         self.uids: dict[str, str] = {}
         """Of pods: what is recorded, and what it is in the lab."""
         self._scheduler = self._start()
-        claims = Claims(Client(self.server, self.time, "claim-controller"), self.time)
+        claims = ClaimController(Client(self.server, self.time, "claim-controller"), self.time)
         claims.start()
         Garbage(Client(self.server, self.time, "garbage-collector"), self.time).start()
         for resource in ("pods", "resourceclaims"):

@@ -9,7 +9,7 @@ import pytest
 from dds_lab.actors.objects import tolerates
 from dds_lab.actors.scheduler import feasibility as labels
 from dds_lab.actors.scheduler.feasibility import Affinity, fits, score, static
-from dds_lab.actors.scheduler.nodes import Node, Nodes
+from dds_lab.actors.scheduler.node_cache import Node, NodeCache
 from dds_lab.actors.scheduler.pods import Pod, read, requests, units
 from dds_lab.api import selectors
 
@@ -196,8 +196,8 @@ def test_preferred_nodes_and_soft_taints_count() -> None:
     assert high - between == 300
 
 
-def cluster(**zones: str) -> Nodes:
-    nodes = Nodes()
+def cluster(**zones: str) -> NodeCache:
+    nodes = NodeCache()
     for name, zone in zones.items():
         nodes.put(node_object(name, labels={ZONE: zone}))
     return nodes
@@ -208,7 +208,7 @@ def near(*, away: bool = False, key: str = ZONE, **match: str) -> dict[str, Any]
     return {"affinity": {"podAntiAffinity" if away else "podAffinity": {REQUIRED: [term]}}}
 
 
-def fitting(wanted: Pod, nodes: Nodes) -> dict[str, tuple[str, ...]]:
+def fitting(wanted: Pod, nodes: NodeCache) -> dict[str, tuple[str, ...]]:
     check = Affinity(wanted, nodes).check
     return {one.name: reason(check(one)) for one in nodes}
 

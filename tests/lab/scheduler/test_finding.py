@@ -9,11 +9,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dds_lab.actors.scheduler.claims import ExtendedResources
-from dds_lab.actors.scheduler.devices import Availability, Inventory, PodDevices
+from dds_lab.actors.scheduler.claim_cache import ExtendedResources
+from dds_lab.actors.scheduler.dynamic_resources import Availability, Inventory, PodDevices
 from dds_lab.actors.scheduler.feasibility import Diagnosis, fits, static
 from dds_lab.actors.scheduler.finding import Alone, Nominations, Search
-from dds_lab.actors.scheduler.nodes import Node, Nodes
+from dds_lab.actors.scheduler.node_cache import Node, NodeCache
 from dds_lab.actors.scheduler.pods import Pod, read
 from dds_lab.actors.scheduler.scheduler_settings import GATES, SchedulerSettings
 from tests.lab.scheduler.test_feasibility import node_object, pod
@@ -23,7 +23,7 @@ class Field:
     """Nodes, and a search over them for pods without devices."""
 
     def __init__(self, nodes: int, **settings: Any) -> None:
-        self.nodes = Nodes()
+        self.nodes = NodeCache()
         self.nominations = Nominations()
         for number in range(nodes):
             self.nodes.put(node_object(f"n{number:04}"))
@@ -147,7 +147,7 @@ operations = st.lists(
 
 @given(operations)
 def test_what_is_remembered_of_nodes_is_what_asking_all_of_them_gives(steps: list[Any]) -> None:
-    nodes = Nodes()
+    nodes = NodeCache()
     alone = Alone(nodes)
     for what, *how in [*steps, ("ask", ""), ("ask", "2")]:
         if what == "node":

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dds_lab.actors.scheduler import cluster
+from dds_lab.actors.scheduler import cluster_cache
 from tests.lab.scheduler.test_feasibility import TAINT, near, node_object, pod
 
 PLUGINS = (
@@ -26,11 +26,11 @@ def helped(change: Any, wanted: Any) -> set[str]:
 
 
 def changed(old: dict[str, Any], new: dict[str, Any]) -> Any:
-    return cluster.of_node(node_object(**old), node_object(**new))
+    return cluster_cache.of_node(node_object(**old), node_object(**new))
 
 
 def test_a_new_node_may_help_everybody_whom_it_could_take() -> None:
-    change = cluster.of_node(None, node_object())
+    change = cluster_cache.of_node(None, node_object())
     assert change is not None
 
     assert helped(change, pod()) == set(PLUGINS)
@@ -58,23 +58,23 @@ def test_what_changed_decides_whom_it_may_help(old: dict[str, Any], new: dict[st
 
 
 def test_a_pod_that_leaves_makes_room_for_others_but_not_for_itself() -> None:
-    change = cluster.PodGone(pod("old"))
+    change = cluster_cache.PodGone(pod("old"))
 
     assert helped(change, pod("new")) == {"NodeResourcesFit", "NodePorts", "InterPodAffinity"}
     assert helped(change, pod("old")) == set()
 
 
 def test_a_pod_that_comes_helps_who_wants_to_be_near() -> None:
-    change = cluster.PodPlaced(pod("web"))
+    change = cluster_cache.PodPlaced(pod("web"))
 
     assert helped(change, pod("cache", **near(app="web"))) == {"InterPodAffinity"}
     assert helped(change, pod("other")) == set()
 
 
 def test_devices_help_who_lacks_devices() -> None:
-    assert helped(cluster.DevicesChanged(), pod()) == {"DynamicResources"}
-    assert helped(cluster.ClaimChanged("default/c"), pod()) == {"DynamicResources"}
-    assert cluster.ClaimChanged("default/c").claim == "default/c"
+    assert helped(cluster_cache.DevicesChanged(), pod()) == {"DynamicResources"}
+    assert helped(cluster_cache.ClaimChanged("default/c"), pod()) == {"DynamicResources"}
+    assert cluster_cache.ClaimChanged("default/c").claim == "default/c"
 
 
 @pytest.mark.parametrize(
@@ -88,4 +88,4 @@ def test_devices_help_who_lacks_devices() -> None:
     ],
 )
 def test_what_changed_in_the_pod_itself(old: dict[str, Any], new: dict[str, Any], helps: bool) -> None:
-    assert cluster.pod_itself(pod(**old), pod(**new)) is helps
+    assert cluster_cache.pod_itself(pod(**old), pod(**new)) is helps

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from dds_lab.actors.scheduler.feasibility import Diagnosis, fits, static
-from dds_lab.actors.scheduler.nodes import Nodes
+from dds_lab.actors.scheduler.node_cache import NodeCache
 from dds_lab.actors.scheduler.pods import Pod, read
 from dds_lab.actors.scheduler.preemption import NEVER, TERMINATING, Outcome, preempt
 from tests.lab.scheduler.test_feasibility import node_object, pod
 
 
-def asked(wanted: Pod, nodes: Nodes) -> Outcome:
+def asked(wanted: Pod, nodes: NodeCache) -> Outcome:
     def check(node: Any) -> Any:
         return static(wanted, node) or fits(wanted, node)
 
@@ -19,8 +19,8 @@ def asked(wanted: Pod, nodes: Nodes) -> Outcome:
     return preempt(wanted, Diagnosis(len(nodes), refusals), nodes, check)
 
 
-def fleet(**pods: list[Pod]) -> Nodes:
-    nodes = Nodes()
+def fleet(**pods: list[Pod]) -> NodeCache:
+    nodes = NodeCache()
     for name, there in pods.items():
         nodes.put(node_object(name, cpu="4"))
         for one in there:

@@ -12,7 +12,7 @@ from dds_core.errors import InputError
 from dds_core.scaler.policy import Policy, read_policy
 from dds_lab.scenario import parse
 from dds_lab.scenario.cluster import Nodes
-from dds_lab.scenario.work import Run as Pod
+from dds_lab.scenario.scenario import Run as Pod
 from dds_lab.scenario.workload import Arrival
 from dds_whatif.plan import OutOfReach, Plan, Planner, objective_of
 from dds_whatif.sweep import Cell, Run, Store, Wanted, changed, swept, wanted

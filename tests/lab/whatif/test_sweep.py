@@ -11,7 +11,7 @@ import pytest
 from dds_core.errors import InputError
 from dds_core.scaler.policy import Policy, SchedulerPolicy
 from dds_lab.scenario import parse
-from dds_lab.scenario.work import Run as Pod
+from dds_lab.scenario.scenario import Run as Pod
 from dds_lab.scenario.workload import Arrival
 from dds_whatif.play import tasks_of
 from dds_whatif.sweep import Store, axes, cells, changed, front, grid_of, summed, swept, wanted

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.kubernetes.doctor import server
+from dds_adapters.kubernetes.doctor import api_server
 from dds_adapters.kubernetes.publish import probe
 from dds_adapters.kubernetes.watch.watch_spec import DRA
 from dds_core.publisher.model import MANAGED_BY
@@ -72,7 +72,7 @@ def label(name: str, value: str | None) -> Object:
 ALLOWED: dict[str, Asked] = {
     "publish": slices(SLICE),
     "ask what is kept": slices(probe.on_trial("resource.k8s.io/v1", "gpu.nvidia.com")),
-    "ask it for the doctor": slices(server.example()),
+    "ask it for the doctor": slices(api_server.example()),
     "one device more": slices(changed(SLICE, "spec", "devices", to=[{"name": "a100-0"}, {"name": "a100-1"}]), SLICE),
     "withdraw": slices(None, SLICE),
     "the label of another fabric": node(label("cohdi.io/fabric", "2")),

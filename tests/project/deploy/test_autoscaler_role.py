@@ -21,8 +21,8 @@ from dds_adapters.kubernetes.lease.state import LeaseSettings
 from dds_adapters.machines import ClusterApiSettings
 from dds_adapters.machines.clusterapi import ClusterApi as Provider
 from dds_adapters.runtime.autoscaling import make_autoscaler
+from dds_adapters.runtime.live_settings import LiveSettings
 from dds_adapters.runtime.process import Process
-from dds_adapters.runtime.serve_settings import LiveSettings
 from dds_adapters.web.reviews import ALLOWED, Reviews
 from dds_core.autoscaler.policy import AutoscalePolicy, read_autoscale_policy
 from dds_core.autoscaler.records import STARTING

@@ -17,7 +17,7 @@ from dds_adapters.kubernetes.rbac import Names
 from dds_commands.doctor import doctor
 from dds_commands.parameters import NAME_VARIABLE
 from dds_commands.serve import autoscale, publish, serve
-from dds_commands.serve_options import Setting
+from dds_commands.settings import Setting
 from dds_core import read_policy
 from dds_core.scaler.component import SCALER
 from tests.project.deploy.chart import AUTOSCALES, CHART, Values, held_to, manifests, of_kind, rendered

@@ -14,7 +14,7 @@ from dds_adapters.machines.machine_settings import ClusterApiSettings, read_sett
 from dds_commands.doctor import doctor
 from dds_commands.parameters import NAME_VARIABLE
 from dds_commands.serve import autoscale
-from dds_commands.serve_options import Setting
+from dds_commands.settings import Setting
 from dds_core.autoscaler.policy import read_autoscale_policy
 from dds_core.autoscaler.records import STARTING
 from tests.project.deploy.chart import AUTOSCALES, held_to, manifests, of_kind

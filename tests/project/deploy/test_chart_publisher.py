@@ -16,7 +16,7 @@ from dds_commands.live import fabric_of
 from dds_commands.live_options import OfFabric
 from dds_commands.parameters import NAME_VARIABLE
 from dds_commands.serve import publish
-from dds_commands.serve_options import Setting
+from dds_commands.settings import Setting
 from dds_core.publisher.policy import read_publish_policy
 from tests.project.deploy.chart import Values, held_to, manifests, of_kind
 from tests.project.deploy.test_chart import (

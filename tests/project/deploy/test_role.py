@@ -13,7 +13,7 @@ import pytest
 
 from dds_adapters.kubernetes.doctor.permissions import permissions
 from dds_adapters.kubernetes.lease.state import LeaseSettings
-from dds_adapters.runtime.serve_settings import LiveSettings
+from dds_adapters.runtime.live_settings import LiveSettings
 from dds_adapters.web.reviews import ALLOWED, Reviews
 from dds_core.events import NodeLabelled, WriteRefused
 from dds_core.log import EventLog, MemoryLog

@@ -17,8 +17,8 @@ from dds_lab.record.allowed import LABELS, METADATA
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.cluster import Cluster
 from dds_lab.scenario.parts import Parts
+from dds_lab.scenario.scenario import Mix, Step
 from dds_lab.scenario.trouble import Faults
-from dds_lab.scenario.work import Mix, Step
 from tests.lab.scheduler.test_against_recordings import DIFFERENCES as SCHEDULER
 from tests.project.docs.markdown import table
 

@@ -18,7 +18,7 @@ from dds_lab.api.gates import Gates
 from dds_lab.api.requests import MASTERS, Request, Response, User
 from dds_lab.api.server import ApiServer
 from dds_lab.client import Client
-from dds_lab.faults.wire import Asked, Cut, Delay, Duplicate, Expire, FaultPlan, FaultyStream, HalfOpen, Refuse, Rule
+from dds_lab.faults.wire import Asked, Cut, Delay, Duplicate, Expire, FaultyStream, HalfOpen, Refuse, Rule, WireFaults
 from dds_lab.latency import Fixed, Uniform
 from dds_lab.time import MICROSECONDS, Timer, VirtualTime
 
@@ -35,14 +35,14 @@ Key = tuple[str, int]
 class Wire:
     """Requests to the server with faults in between, without a socket."""
 
-    def __init__(self, server: ApiServer, plan: FaultPlan, time: VirtualTime) -> None:
+    def __init__(self, server: ApiServer, faults: WireFaults, time: VirtualTime) -> None:
         self._server = server
-        self._plan = plan
+        self._faults = faults
         self._time = time
 
     def list(self) -> dict[str, Any] | None:
         """The list, None when it was refused."""
-        if self._plan.for_request(Asked("dds", "list", "configmaps")).refused is not None:
+        if self._faults.for_request(Asked("dds", "list", "configmaps")).refused is not None:
             return None
         answer = self._server.respond(Request("GET", CONFIG, "", {"authorization": "Bearer dds"}))
         assert isinstance(answer, Response) and answer.code == 200
@@ -51,13 +51,13 @@ class Wire:
 
     def watch(self, version: str, cut: Callable[[bytes], None]) -> FaultyStream | None:
         """A stream with faults, None when it was refused."""
-        effects = self._plan.for_request(Asked("dds", "watch", "configmaps", versioned=True))
+        effects = self._faults.for_request(Asked("dds", "watch", "configmaps", versioned=True))
         if effects.refused is not None:
             return None
         query = f"watch=1&resourceVersion={version}&allowWatchBookmarks=true&timeoutSeconds={WATCH_S}"
         stream = self._server.respond(Request("GET", CONFIG, query, {"authorization": "Bearer dds"}))
         assert not isinstance(stream, Response)
-        return FaultyStream(stream, effects.watch, self._time.now, self._plan.random, cut)
+        return FaultyStream(stream, effects.watch, self._time.now, self._faults.random, cut)
 
 
 class Consumer:
@@ -217,7 +217,7 @@ def test_nothing_is_lost_and_nothing_invented(rules: list[Rule], seed: int, hist
     server = ApiServer(gates=Gates.for_version("1.36"), now=time.now, random=time.random("server"), history=history)
     server.access.register("dds", User("dds", (MASTERS,)))
     writer = Writer(server, time)
-    consumer = Consumer(Wire(server, FaultPlan(rules, time.now, Random(seed)), time), time)
+    consumer = Consumer(Wire(server, WireFaults(rules, time.now, Random(seed)), time), time)
     time.run(START + round(3 * STRIKING_S * MICROSECONDS))
 
     there = {each["metadata"]["name"]: each for each in _now(server)}

@@ -16,7 +16,7 @@ from dds_lab import lab_settings as lab_settings
 from dds_lab.driver import PUBLISHER_USER
 from dds_lab.manager import Fault
 from dds_lab.scenario import Scenario
-from dds_lab.scenario.work import Run
+from dds_lab.scenario.scenario import Run
 from tests.property.streams import SOAK
 from tests.support.drawn import examples
 from tests.support.publishing import PublishRun, Surroundings, change_models, publishing, written

@@ -76,7 +76,7 @@ def test_nothing_is_lost_and_nothing_is_invented(name: str, tmp_path: Path) -> N
     with reflected(tmp_path, rule, *cuts, timing=IMPATIENT, seed=5) as found:
         stir(found, STRIKING - 0.3, Random(name))
         assert found.agrees(30)
-        assert found.plan.struck[0] > 0
+        assert found.faults.struck[0] > 0
         assert found.taker.types().count(SYNCED) >= 1
         if name == "410":
             assert found.taker.types().count(SYNCED) > 1
@@ -86,7 +86,7 @@ def test_a_list_of_many_pages_goes_on_where_it_failed(tmp_path: Path, monkeypatc
     monkeypatch.setattr(cluster_module, "PAGE", 10)
     server = new_server()
     refuse = Rule(Refuse(503), share=0.5, verbs=("list",))
-    with lab(tmp_path, refuse, Rule(Slow(Fixed(0)), verbs=("list",)), server=server) as (served, cluster, plan):
+    with lab(tmp_path, refuse, Rule(Slow(Fixed(0)), verbs=("list",)), server=server) as (served, cluster, faults):
         world = World(served, "nodes")
         for number in range(200):
             world.create(f"n{number}")
@@ -96,8 +96,8 @@ def test_a_list_of_many_pages_goes_on_where_it_failed(tmp_path: Path, monkeypatc
             assert taker.until(reflector.synced.is_set)
             taker.take()
             assert taker.mirror == world.alive()
-            assert plan.struck[0] > 3
-            assert plan.struck[1] == plan.struck[0] + 20, "no page was read twice"
+            assert faults.struck[0] > 3
+            assert faults.struck[1] == faults.struck[0] + 20, "no page was read twice"
             first, listed = taker.taken[0], next(one for one in taker.taken if one.type == SYNCED)
             assert listed.since <= first.at, "it may be as old as its first page"
 
@@ -158,7 +158,7 @@ def test_a_list_that_had_to_be_made_anew_is_told_as_such(tmp_path: Path) -> None
     with reflected(tmp_path) as found:
         found.world.create("a")
         assert found.agrees() and not synced(found)[0].anew
-        found.plan.rules, found.plan.struck = (Rule(Expire(), limit=1),), [0]
+        found.faults.rules, found.faults.struck = (Rule(Expire(), limit=1),), [0]
         assert found.taker.until(lambda: synced(found)[-1].anew)
 
 
@@ -267,7 +267,7 @@ def test_a_pod_that_gets_a_node_is_told_as_bound_and_one_that_ends_as_gone(tmp_p
         assert found.taker.until(lambda: found.taker.mirror.keys() == {uids[0], uids[2]})
         assert found.taker.until(lambda: node_of(found.taker, uids[0]) == "node1")
         assert node_of(found.taker, uids[1]) is node_of(found.taker, plain) is None
-        assert found.plan.struck[0] == 2, "only those that refer to claims are asked"
+        assert found.faults.struck[0] == 2, "only those that refer to claims are asked"
         assert len(found.reflector) == 1
 
 
@@ -294,7 +294,7 @@ def test_pods_that_left_while_nobody_watched_are_asked_too(tmp_path: Path) -> No
         assert node_of(found.taker, uids[1]) is node_of(found.taker, uids[2]) is None
         assert len(found.taker.mirror) == 2
         assert found.taker.types()[-1] == SYNCED, "not before all doubts were settled"
-        assert found.plan.struck[0] == 3
+        assert found.faults.struck[0] == 3
 
 
 def test_what_is_taken_can_be_translated(tmp_path: Path) -> None:
@@ -475,11 +475,11 @@ def test_a_list_that_is_under_way_is_not_enough(tmp_path: Path) -> None:
 def test_a_wish_outlives_a_server_in_trouble(tmp_path: Path) -> None:
     with reflected(tmp_path, timing=LASTING) as found:
         assert found.agrees()
-        found.plan.rules, found.plan.struck = (Rule(Refuse(503), limit=3),), [0]
+        found.faults.rules, found.faults.struck = (Rule(Refuse(503), limit=3),), [0]
         wish = found.taker.arrivals.instant()
         found.reflector.relist()
         assert later_than(found, wish)
-        assert found.plan.struck == [3]
+        assert found.faults.struck == [3]
 
 
 @pytest.mark.parametrize("seed", range(3))

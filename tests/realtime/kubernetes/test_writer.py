@@ -30,7 +30,7 @@ from dds_adapters.kubernetes.write.tasks import (
 )
 from dds_adapters.kubernetes.write.writer import THREADS, Writer
 from dds_core.events import Event, WriteDone, WriteRefused
-from dds_lab.faults.wire import Action, FaultPlan, Lost, Refuse, Rule, Slow
+from dds_lab.faults.wire import Action, Lost, Refuse, Rule, Slow, WireFaults
 from dds_lab.http_frontend import Served, serving
 from dds_lab.latency import Fixed
 from tests.support.contenders import QUICK, Arena, arena
@@ -90,13 +90,13 @@ class Noted:
 class Desk:
     """A lab, a writer, and the facts that it gave. `left` is what `permit` says."""
 
-    def __init__(self, served: Served, cluster: Cluster, plan: FaultPlan) -> None:
+    def __init__(self, served: Served, cluster: Cluster, faults: WireFaults) -> None:
         self.served = served
         self.left = float("inf")
         self.facts: list[Event] = []
         self.told: list[str] = []
         self.noted = Noted(cluster)
-        self._plan = plan
+        self._faults = faults
         self._wake = threading.Event()
         self.writer = Writer(
             self.noted, lambda resource: "v1", permit=lambda: self.left, wake=self._wake.set,
@@ -118,7 +118,7 @@ class Desk:
         """From now on these faults and no others."""
 
         def change() -> None:
-            self._plan.rules, self._plan.struck = rules, [0] * len(rules)
+            self._faults.rules, self._faults.struck = rules, [0] * len(rules)
 
         self.served.run(change)
 
@@ -135,10 +135,10 @@ class Desk:
 @contextmanager
 def desk(folder: Path) -> Iterator[Desk]:
     """A writer that was started, at a lab on whose wire faults can be had."""
-    plan = FaultPlan((), wall, Random(1))
-    with serving(new_server(), users(), tls=False, faults=plan) as served:
+    faults = WireFaults((), wall, Random(1))
+    with serving(new_server(), users(), tls=False, faults=faults) as served:
         cluster = Cluster(served.kubeconfig(folder / "kubeconfig"), "admin")
-        place = Desk(served, cluster, plan)
+        place = Desk(served, cluster, faults)
         place.writer.start()
         try:
             yield place
@@ -274,7 +274,7 @@ def test_a_write_that_was_held_up_on_its_way_fails_on_what_happened_since(tmp_pa
 
 @dataclass(frozen=True)
 class Broken:
-    """A work with an error in it."""
+    """A write with an error in it."""
 
     def carry_out(self, api: Asking, versions: Versions) -> Result:
         raise KeyError("a token that nobody may see")
@@ -326,15 +326,15 @@ def test_all_threads_work_and_a_wake_that_fails_ends_none() -> None:
 
     writer = Writer(Nowhere(), lambda resource: "v1", permit=lambda: 60.0, wake=fails, on_error=told.append)
     writer.start()
-    work = Counting()
+    write = Counting()
     writer.put([])
-    tasks = [Task(work, (f"pods/{n}",), f"d{n}", "Steered", f"{n}") for n in range(40)]
+    tasks = [Task(write, (f"pods/{n}",), f"d{n}", "Steered", f"{n}") for n in range(40)]
     writer.put(tasks)
     deadline = time.monotonic() + 30
     while len(writer.outcomes()) + writer.counts.get(("Steered", "done"), 0) < 40:
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    assert work.most == THREADS
+    assert write.most == THREADS
     assert told[0].startswith("writer: RuntimeError at test_writer.py:")
     assert writer.stop(10)
 

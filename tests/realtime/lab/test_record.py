@@ -24,12 +24,12 @@ from dds_lab.api.requests import User
 from dds_lab.api.server import ApiServer
 from dds_lab.client import Client
 from dds_lab.crds import DEFINITIONS
-from dds_lab.faults.wire import Cut, Expire, FaultPlan, Rule
+from dds_lab.faults.wire import Cut, Expire, Rule, WireFaults
 from dds_lab.http_frontend import Credentials, Served, serving
 from dds_lab.http_frontend.credentials import ADMIN
 from dds_lab.latency import Fixed
 from dds_lab.record import RESOURCES, Cluster, Recorded, Unreachable, record
-from dds_lab.record.recorded import RecordingFile
+from dds_lab.record.recording_file import RecordingFile
 from tests.adapters.kubernetes.samples import BY_NAME
 
 SECRET = "CanaryQ7"
@@ -226,8 +226,8 @@ def test_canaries_in_every_other_field_stay_where_they_are(served: Served, tmp_p
 def test_a_broken_watch_loses_and_doubles_nothing(fault: Cut | Expire, tmp_path: Path) -> None:
     server = make()
     share = 1.0 if isinstance(fault, Cut) else 0.5
-    plan = FaultPlan([Rule(fault, share=share)], Now().now, Random(7))
-    with serving(server, faults=plan) as served:
+    faults = WireFaults([Rule(fault, share=share)], Now().now, Random(7))
+    with serving(server, faults=faults) as served:
         client = Client(server, Now(), "admin")
         recording = Recording(kubeconfig(served, tmp_path), tmp_path / "r.jsonl", resources=("nodes",))
         assert recording.begun.wait(20)
@@ -239,7 +239,7 @@ def test_a_broken_watch_loses_and_doubles_nothing(fault: Cut | Expire, tmp_path:
         expected = {f"n{number}" for number in range(30) if number % 3}
         events = recording.until(lambda events: _alive(events) == expected)
     assert _alive(events) == expected
-    assert sum(plan.struck) > 0
+    assert sum(faults.struck) > 0
     added = Counter(name for type, name in _named(events) if type == "ADDED")
     assert set(added.values()) == {1}
 

@@ -13,8 +13,8 @@ import pytest
 from dds_adapters.kubernetes.cluster import Cluster, Unreachable
 from dds_adapters.runtime import process
 from dds_adapters.runtime import process as module
+from dds_adapters.runtime.live_settings import LiveSettings
 from dds_adapters.runtime.process import identify
-from dds_adapters.runtime.serve_settings import LiveSettings
 from dds_adapters.sql import Database, upgrade
 from dds_core.errors import DdsError
 from dds_lab.shipped import find

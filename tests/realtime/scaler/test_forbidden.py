@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing
 import pytest
 
 from dds_adapters.kubernetes.watch.watch_spec import OPTIONAL, VERSIONS
-from dds_adapters.runtime.serve_settings import LiveSettings
+from dds_adapters.runtime.live_settings import LiveSettings
 from dds_core.log import EventLog, MemoryLog
 from dds_core.scaler.policy import Policy
 from dds_lab.lab import Lab

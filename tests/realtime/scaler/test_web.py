@@ -17,12 +17,12 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from dds_adapters.runtime import logs
+from dds_adapters.runtime import log_lines
 from dds_adapters.runtime.health import Endpoints
+from dds_adapters.runtime.live_settings import Listen, LiveSettings
 from dds_adapters.runtime.operation import ScalerOperation
 from dds_adapters.runtime.process import Process
 from dds_adapters.runtime.scaler import make_scaler
-from dds_adapters.runtime.serve_settings import Listen, LiveSettings
 from dds_core.errors import LogUnreachable
 from dds_core.log import Envelope, EventLog, Group, MemoryLog
 from dds_lab.shipped import find
@@ -66,7 +66,7 @@ class Watched:
         self._token = lab.face.credentials.tokens["admin"]
         here = Listen("127.0.0.1", 0)
         settings = LiveSettings(identity="test", health=here, metrics=here, metrics_secure=True)
-        logger = logs.start("info", "json", self.lines)
+        logger = log_lines.start("info", "json", self.lines)
         self.endpoints = Endpoints(settings, logger)
         self.operation = ScalerOperation(self.endpoints, logger)
         self._cluster = lab.cluster()
@@ -112,7 +112,7 @@ def watched(tmp_path: Path) -> Iterator[Watched]:
             yield watched
         finally:
             watched.stop()
-            for handler in [one for one in root.handlers if isinstance(one.formatter, logs.JsonLines)]:
+            for handler in [one for one in root.handlers if isinstance(one.formatter, log_lines.JsonLines)]:
                 root.removeHandler(handler)
             root.setLevel(levels[0])
             ours.setLevel(levels[1])

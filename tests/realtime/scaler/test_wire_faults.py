@@ -18,8 +18,8 @@ import pytest
 from dds_adapters.kubernetes.watch.reflector import Reflector, Timing
 from dds_adapters.kubernetes.watch.watch_spec import VERSIONS
 from dds_adapters.runtime import process as process_module
-from dds_lab.scenario.forms import between, fixed
 from dds_lab.scenario.trouble import Faults, WireFault
+from dds_lab.scenario.values import between, fixed
 from dds_lab.shipped import find
 from tests.support.live_story import LENIENT, Story, unhurried
 

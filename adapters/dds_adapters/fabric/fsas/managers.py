@@ -30,12 +30,12 @@ from dds_adapters.fabric.answers import (
     read,
 )
 from dds_adapters.fabric.connections import Connections
+from dds_adapters.fabric.error_text import named
 from dds_adapters.fabric.fabric_settings import FabricSettings, Outside
 from dds_adapters.fabric.fsas.credentials import Folder
 from dds_adapters.fabric.fsas.token import ErrorBody, Token, denied_again
 from dds_adapters.fabric.http import LARGEST, LARGEST_OF_MANY, Call, Http, Reply, content, refusal
 from dds_adapters.fabric.provider import FabricError, FabricRefused, FabricUnreachable, Provider
-from dds_adapters.fabric.words import named
 from dds_core.publisher.model import Limit, Machine, PoolModel, Stock
 
 MAX_GROUPS = 1000

@@ -28,10 +28,10 @@ from dds_adapters.fabric.answers import (
     read,
 )
 from dds_adapters.fabric.connections import Connections
+from dds_adapters.fabric.error_text import named
 from dds_adapters.fabric.fabric_settings import FabricSettings, Outside
 from dds_adapters.fabric.http import LARGEST, Call, Http, content, refusal
 from dds_adapters.fabric.provider import FabricError, FabricOdd, Provider
-from dds_adapters.fabric.words import named
 from dds_core.publisher.model import FreeDevice, Limit, Machine, PoolModel, Stock
 
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 import yaml
 
 from dds_adapters.documents import Alias, Unwanted, events
-from dds_adapters.kubernetes.decode import objects
+from dds_adapters.kubernetes.decode import raw_objects
 from dds_adapters.kubernetes.decode.decoding import Fault, read
 from dds_core.model import Config, Model
 
@@ -135,7 +135,7 @@ _T = TypeVar("_T")
 def read_config(raw: bytes, previous: Config | None) -> tuple[Config, tuple[Fault, ...]]:
     """The configuration, and the faults of its parts. `previous` was in force. Raises Fault if the whole is unusable."""
     found = raw_config(raw)
-    data = found.data or objects.ConfigData()
+    data = found.data or raw_objects.ConfigData()
     before = previous or Config(uid=found.metadata.uid)
     faults: list[Fault] = []
     prefix = or_before(faults, lambda: prefix_of(data.label_prefix), before.prefix)
@@ -161,9 +161,9 @@ def or_before(faults: list[Fault], read_part: Callable[[], _T], before: _T) -> _
         return before
 
 
-def raw_config(raw: bytes) -> objects.RawConfigMap:
+def raw_config(raw: bytes) -> raw_objects.RawConfigMap:
     """The ConfigMap as it is written. Raises Fault."""
-    return read(objects.config_map, raw, "ConfigMap", ("v1",), namespaced=True)
+    return read(raw_objects.config_map, raw, "ConfigMap", ("v1",), namespaced=True)
 
 
 def mode_of(text: str | None) -> tuple[str, Sequence[Fault]]:

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from dds_adapters.kubernetes.decode import objects as raw_
-from dds_adapters.kubernetes.decode.objects import Object
+from dds_adapters.kubernetes.decode import raw_objects as raw_
+from dds_adapters.kubernetes.decode.raw_objects import Object
 from dds_core.errors import DdsError, InputError
 from dds_core.matching import quantities
 from dds_core.model import (

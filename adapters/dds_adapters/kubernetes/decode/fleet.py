@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from dds_adapters.kubernetes.decode import decoding
-from dds_adapters.kubernetes.decode import objects as raw_
+from dds_adapters.kubernetes.decode import raw_objects as raw_
 from dds_adapters.kubernetes.decode.decoding import Fault, read
 from dds_adapters.kubernetes.decode.translate import RESOURCES, Resource
 from dds_core.autoscaler.records import Amounts, Load, Worker

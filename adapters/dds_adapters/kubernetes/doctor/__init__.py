@@ -6,18 +6,18 @@ Read-only: it sends GETs, reviews, and creations with dryRun=All. A failed check
 
 from dds_adapters.kubernetes.doctor.autoscaling import Machines
 from dds_adapters.kubernetes.doctor.configuration import Journal
-from dds_adapters.kubernetes.doctor.examination import Autoscaler, Examined, Publisher, examine
+from dds_adapters.kubernetes.doctor.examination import Examined, ExaminedAutoscaler, ExaminedPublisher, examine
 from dds_adapters.kubernetes.doctor.findings import LEVELS, Finding, Level, sound
 
 __all__ = [
     "LEVELS",
-    "Autoscaler",
     "Examined",
+    "ExaminedAutoscaler",
+    "ExaminedPublisher",
     "Finding",
     "Journal",
     "Level",
     "Machines",
-    "Publisher",
     "examine",
     "sound",
 ]

@@ -10,9 +10,9 @@ from typing import Protocol
 from dds_adapters.kubernetes.cluster import Refused, Unreachable
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.decode.decoding import Fault
+from dds_adapters.kubernetes.doctor.api_server import pool_slices
 from dds_adapters.kubernetes.doctor.context import ExaminationContext, Unreadable
 from dds_adapters.kubernetes.doctor.findings import Finding, error, note, ok, several, unknown, warning
-from dds_adapters.kubernetes.doctor.server import pool_slices
 from dds_core.autoscaler.policy import AutoscalePolicy
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.log import Head
@@ -21,7 +21,7 @@ from dds_core.publisher.policy import PublishPolicy
 from dds_core.scaler.model import Timeout, model_of_pool
 from dds_core.scaler.policy import HAND_OVER_MARGIN, Policy
 from dds_core.scaler.state import State
-from dds_core.timeline.clock import duration, rfc3339
+from dds_core.timeline.instants import duration, rfc3339
 
 _CONFIG_MAP = "config map"
 _POOL = re.compile(r".+-fabric\d+")

@@ -34,7 +34,7 @@ from dds_core.model import Claim, Config, FabricResource, Node, Slice
 from dds_core.publisher.model import Host, PoolConfig, PoolSlice
 from dds_core.publisher.policy import PublishPolicy
 from dds_core.scaler.policy import Policy
-from dds_core.timeline.clock import micros
+from dds_core.timeline.instants import micros
 
 SECONDS = 15.0
 """Time limit for one answer."""

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from dds_adapters.kubernetes.cluster import Asking, Refused
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.doctor import (
+    api_server,
     autoscaling,
     configuration,
     fabric,
@@ -19,7 +20,6 @@ from dds_adapters.kubernetes.doctor import (
     permissions,
     publishing,
     scheduling,
-    server,
 )
 from dds_adapters.kubernetes.doctor.autoscaling import Machines
 from dds_adapters.kubernetes.doctor.configuration import Journal
@@ -50,13 +50,13 @@ class Check(NamedTuple):
 
 
 CHECKS: tuple[Check, ...] = (
-    Check("server", ANSWER, server.reachable),
-    Check("authentication", ANSWER, server.authentication),
-    Check("release", CLUSTER, server.release),
-    Check("kinds", CLUSTER, server.kinds),
-    Check("clock", CLUSTER, server.clock),
-    Check("binding conditions", CLUSTER, server.binding_conditions),
-    Check("scheduler gates", CLUSTER, server.scheduler_gates),
+    Check("server", ANSWER, api_server.reachable),
+    Check("authentication", ANSWER, api_server.authentication),
+    Check("release", CLUSTER, api_server.release),
+    Check("kinds", CLUSTER, api_server.kinds),
+    Check("clock", CLUSTER, api_server.clock),
+    Check("binding conditions", CLUSTER, api_server.binding_conditions),
+    Check("scheduler gates", CLUSTER, api_server.scheduler_gates),
     Check("config map", CLUSTER, configuration.config_map),
     Check("models", CLUSTER, configuration.models),
     Check("drivers", CLUSTER, configuration.drivers),
@@ -66,7 +66,7 @@ CHECKS: tuple[Check, ...] = (
     Check("publishers", CLUSTER, fleet.publishers),
     Check("classes", CLUSTER, fleet.classes),
     Check("claims", CLUSTER, fleet.claims),
-    Check("operator", SCALER.name, server.custom_kinds),
+    Check("operator", SCALER.name, api_server.custom_kinds),
     Check("taint rules", SCALER.name, operating.taint_rules),
     Check("operator deployment", SCALER.name, operating.deployment),
     Check("operator rights", SCALER.name, operating.rights),
@@ -96,7 +96,7 @@ class Server(Asking, Protocol):
 
 
 @dataclass(frozen=True)
-class Publisher:
+class ExaminedPublisher:
     """The publisher's part of an examination. `policy` and `manager` are called once each, and may raise DdsError.
 
     `bare_metal_hosts`: BareMetalHosts say which machine a node is.
@@ -109,7 +109,7 @@ class Publisher:
 
 
 @dataclass(frozen=True)
-class Autoscaler:
+class ExaminedAutoscaler:
     """The autoscaler's part of an examination. `policy` and `machines` (where servers come from) are called once each, and may
     raise DdsError."""
 
@@ -132,8 +132,8 @@ class Examined:
     now: Callable[[], int]
     log: str = "cluster/scaler"
     namespace: str = config.NAMESPACE
-    publisher: Publisher | None = None
-    autoscaler: Autoscaler | None = None
+    publisher: ExaminedPublisher | None = None
+    autoscaler: ExaminedAutoscaler | None = None
 
 
 def examine(examined: Examined) -> Iterator[Finding]:
@@ -208,7 +208,9 @@ def _cluster(context: ExaminationContext, examined: Examined) -> Generator[Findi
     return True
 
 
-def _fabric(examined: Publisher, context: ExaminationContext | None, now: Callable[[], int]) -> Iterator[Finding]:
+def _fabric(
+    examined: ExaminedPublisher, context: ExaminationContext | None, now: Callable[[], int]
+) -> Iterator[Finding]:
     try:
         manager = examined.manager()
     except DdsError as problem:

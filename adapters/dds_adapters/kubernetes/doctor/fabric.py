@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from dds_adapters.kubernetes.doctor.api_server import between, skewed
 from dds_adapters.kubernetes.doctor.context import ExaminationContext
 from dds_adapters.kubernetes.doctor.findings import (
     Finding,
@@ -27,11 +28,10 @@ from dds_adapters.kubernetes.doctor.findings import (
     unknown,
     warning,
 )
-from dds_adapters.kubernetes.doctor.server import between, skewed
 from dds_core.errors import DdsError
 from dds_core.publisher.indexes import machines_of
 from dds_core.publisher.model import Limit, Machine, PoolModel, Stock, by_name
-from dds_core.timeline.clock import duration, rfc3339
+from dds_core.timeline.instants import duration, rfc3339
 
 
 @dataclass(frozen=True)

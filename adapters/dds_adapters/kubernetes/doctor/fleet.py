@@ -12,13 +12,13 @@ import msgspec
 
 from dds_adapters.kubernetes.cluster import Refused, path_of
 from dds_adapters.kubernetes.decode.decoding import MANAGED_BY
+from dds_adapters.kubernetes.doctor.api_server import pool_slices
 from dds_adapters.kubernetes.doctor.context import ExaminationContext, instant_of
 from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, many, note, ok, several, unknown, warning
-from dds_adapters.kubernetes.doctor.server import pool_slices
 from dds_core.matching import cel
 from dds_core.matching.devices import differences, view_of
 from dds_core.matching.errors import SelectorError
-from dds_core.matching.objects import read_claim, read_class, read_device
+from dds_core.matching.from_api import read_claim, read_class, read_device
 from dds_core.model import (
     FAILED_CONDITION,
     OWNER,

@@ -11,7 +11,7 @@ from dds_adapters.kubernetes.doctor.context import ExaminationContext, instant_o
 from dds_adapters.kubernetes.doctor.findings import Finding, foreign, many, note, ok, several, warning
 from dds_adapters.kubernetes.watch.watch_spec import DRA
 from dds_core.kit.policy import MICROSECONDS, lower
-from dds_core.timeline.clock import rfc3339
+from dds_core.timeline.instants import rfc3339
 
 _CHECK, _HOLDS = "guard", "holds"
 _INSTALL = "install it with the chart (guard.enabled) or the kustomize base of this version"

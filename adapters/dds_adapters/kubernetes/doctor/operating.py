@@ -22,7 +22,7 @@ from dds_adapters.kubernetes.write.devices import OPERATOR_LOOK
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.model import AttachRequest, FabricResource, model_of_device
 from dds_core.scaler.state import State
-from dds_core.timeline.clock import duration
+from dds_core.timeline.instants import duration
 
 MEASURED_COMMIT = "38251b7"
 """The operator's commit that dds was run with."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 from dds_adapters.kubernetes import guard, rbac
 from dds_adapters.kubernetes.cluster import Refused
+from dds_adapters.kubernetes.doctor.api_server import GATED, taint_rule_version
 from dds_adapters.kubernetes.doctor.context import ExaminationContext
 from dds_adapters.kubernetes.doctor.findings import Finding, Level, ok, several, unknown
-from dds_adapters.kubernetes.doctor.server import GATED, taint_rule_version
 from dds_adapters.kubernetes.rbac import Names, Rule
 from dds_core.autoscaler.policy import AutoscalePolicy
 from dds_core.publisher.policy import PublishPolicy

@@ -10,10 +10,10 @@ from contextlib import suppress
 from dds_adapters.kubernetes.cluster import Scope
 from dds_adapters.kubernetes.decode import decoding
 from dds_adapters.kubernetes.decode.decoding import Fault
+from dds_adapters.kubernetes.doctor.api_server import taint_rule_version
 from dds_adapters.kubernetes.doctor.context import ExaminationContext
 from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, many, note, ok, unknown, warning
 from dds_adapters.kubernetes.doctor.guarding import exchanges
-from dds_adapters.kubernetes.doctor.server import taint_rule_version
 from dds_core.scaler.model import KUBE_SCHEDULER, LOOKS_ANEW
 
 _CHECK = "scheduler"

@@ -23,7 +23,7 @@ from threading import Condition, Thread
 from dds_adapters.kubernetes.cluster import Answer, Asking, path_of
 from dds_adapters.kubernetes.lease.state import API_VERSION, Ask, LeaseSettings, LeaseState, Phase
 from dds_core.errors import DdsError
-from dds_core.timeline.clock import time_of_day
+from dds_core.timeline.instants import time_of_day
 
 RESOURCE = "leases"
 GLANCE = 1.0

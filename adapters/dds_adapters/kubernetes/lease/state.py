@@ -27,7 +27,7 @@ import msgspec
 
 from dds_adapters.kubernetes.cluster import Answer
 from dds_core.errors import DdsError, InputError
-from dds_core.timeline.clock import rfc3339
+from dds_core.timeline.instants import rfc3339
 
 API_VERSION = "coordination.k8s.io/v1"
 NOTE = "dds.cohdi.io/log"

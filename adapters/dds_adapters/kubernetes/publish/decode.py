@@ -13,7 +13,7 @@ import msgspec
 from msgspec import structs
 
 from dds_adapters.kubernetes.decode import config, decoding
-from dds_adapters.kubernetes.decode import objects as raw_
+from dds_adapters.kubernetes.decode import raw_objects as raw_
 from dds_adapters.kubernetes.decode.decoding import Fault, read, well_formed
 from dds_adapters.kubernetes.decode.translate import KnownObjects, Resource, Translator, who_is
 from dds_adapters.kubernetes.publish.device_info import read_pool_config

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dds_adapters.kubernetes.decode import config, objects
+from dds_adapters.kubernetes.decode import config, raw_objects
 from dds_adapters.kubernetes.decode.decoding import Fault
 from dds_core.errors import InputError
 from dds_core.matching import versions
@@ -43,7 +43,7 @@ _NAME = (
 def read_pool_config(raw: bytes, previous: PoolConfig | None) -> tuple[PoolConfig, tuple[Fault, ...]]:
     """The configuration, and the faults of its parts. `previous` was in force. Raises Fault if the whole is unusable."""
     found = config.raw_config(raw)
-    data = found.data or objects.ConfigData()
+    data = found.data or raw_objects.ConfigData()
     before = previous or PoolConfig(uid=found.metadata.uid)
     faults: list[Fault] = []
     prefix = config.or_before(faults, lambda: config.prefix_of(data.label_prefix), before.prefix)

@@ -16,7 +16,7 @@ import msgspec
 from dds_adapters.kubernetes.decode.decoding import MANAGED_BY as LABEL
 from dds_adapters.kubernetes.decode.decoding import Fault
 from dds_adapters.kubernetes.publish.decode import pool_slice
-from dds_adapters.kubernetes.write.live_object import Ended, Live, Ref, Server, Write, live_of
+from dds_adapters.kubernetes.write.live_object import Ended, Live, LiveWrite, Ref, Server, live_of
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result
 from dds_core.model import Requirement
 from dds_core.publisher.describe import devices_of, digest_of, node_selector, selector
@@ -33,7 +33,7 @@ OWNED_BY_OTHER = "SliceOwnedByOther"
 
 
 @dataclass(frozen=True, slots=True)
-class PublishPool(Write):
+class PublishPool(LiveWrite):
     """PoolPublished: write these slices, each device described by `model`, and first delete the slices in `drop` (uid by
     name)."""
 
@@ -87,7 +87,7 @@ class PublishPool(Write):
 
 
 @dataclass(frozen=True, slots=True)
-class WithdrawPool(Write):
+class WithdrawPool(LiveWrite):
     """PoolWithdrawn: delete these slices of the pool (uid by name)."""
 
     driver: str

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dds_adapters.kubernetes.decode import decoding
-from dds_adapters.kubernetes.write.live_object import Ended, Live, Ref, Server, Write, decoded
+from dds_adapters.kubernetes.write.live_object import Ended, Live, LiveWrite, Ref, Server, decoded
 from dds_adapters.kubernetes.write.tasks import Done, Obsolete, Result
 from dds_core.model import RESCHEDULE, Allocation, Claim, DeviceKey, Pod
 from dds_core.scaler.events import Entry
@@ -28,7 +28,7 @@ class Telling:
 
 
 @dataclass(frozen=True, slots=True)
-class TellClaims(Write):
+class TellClaims(LiveWrite):
     """HandOver and FailureSignalled: conditions on one claim, or on all of a group. `when` is RFC 3339.
 
     If one claim has changed, no condition is set: the scheduler would clear the signalled claims for nothing."""
@@ -93,7 +93,7 @@ class Signalled:
 
 
 @dataclass(frozen=True, slots=True)
-class SteerPod(Write):
+class SteerPod(LiveWrite):
     """Steered: nominate `node` for the pod and clear the signalled allocations, so that the scheduler allocates again and tries
     that node first.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from dds_adapters.kubernetes.decode import decoding
-from dds_adapters.kubernetes.write.live_object import Changed, Ref, Server, Write, decoded, last_writers
+from dds_adapters.kubernetes.write.live_object import Changed, LiveWrite, Ref, Server, decoded, last_writers
 from dds_adapters.kubernetes.write.tasks import Done, Obsolete, Result
 
 LAST_USED = "cohdi.io/last-used-time"
@@ -31,7 +31,7 @@ def rfc3339(at: int, *, precise: bool = False) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class StampUse(Write):
+class StampUse(LiveWrite):
     """UsedStamped; `when` is RFC 3339. A later instant on the object is kept."""
 
     name: str
@@ -47,7 +47,7 @@ class StampUse(Write):
 
 
 @dataclass(frozen=True, slots=True)
-class NudgeOperator(Write):
+class NudgeOperator(LiveWrite):
     """Makes the operator look. `when` is RFC 3339. Written only while the resource is in the `state`: with an id if `named`, else
     without id and error. If others change it meanwhile, the operator looks anyway."""
 
@@ -81,7 +81,7 @@ def _is_before(stamped: str, when: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class MarkVictim(Write):
+class MarkVictim(LiveWrite):
     """VictimMarked; `device_id` is the UUID that the resource must have."""
 
     name: str
@@ -102,7 +102,7 @@ class MarkVictim(Write):
 
 
 @dataclass(frozen=True, slots=True)
-class UnmarkVictim(Write):
+class UnmarkVictim(LiveWrite):
     """VictimUnmarked: the operator no longer prefers this device for a detach."""
 
     name: str
@@ -117,7 +117,7 @@ class UnmarkVictim(Write):
 
 
 @dataclass(frozen=True, slots=True)
-class LabelNode(Write):
+class LabelNode(LiveWrite):
     """NodeLabelled: each label with its value, None to remove it. Only differing labels are written. `again`: say who else writes
     the node."""
 

@@ -133,8 +133,8 @@ class Words:
         related: Regarding | None = None,
         type: Type = "Normal",
     ) -> Task:
-        work = TellPeople(regarding, reason, action, note, type, self._at, self._instance, related)
-        return Task(work, (f"{EVENTS}/{regarding.uid}",), at=self._at)
+        write = TellPeople(regarding, reason, action, note, type, self._at, self._instance, related)
+        return Task(write, (f"{EVENTS}/{regarding.uid}",), at=self._at)
 
     def warn(self, regarding: Regarding, reason: str, action: str, note: str, related: Regarding | None = None) -> Task:
         return self.tell(regarding, reason, action, note, related, "Warning")

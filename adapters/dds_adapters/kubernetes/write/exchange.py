@@ -26,9 +26,9 @@ from dds_adapters.kubernetes.write.live_object import (
     MANAGER,
     Ended,
     Live,
+    LiveWrite,
     Ref,
     Server,
-    Write,
     declined,
     decoded,
     live_of,
@@ -62,7 +62,7 @@ Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class GuardDevices(Write):
+class GuardDevices(LiveWrite):
     """ExchangeBegun: keep everyone else from these devices until the instant `until` (microseconds), and check that it works.
 
     It has no time limit of its own: the outbox ends it in time, with `not_guarded`."""
@@ -115,7 +115,7 @@ def not_guarded(seconds: float) -> Declined:
 
 
 @dataclass(frozen=True, slots=True)
-class LiftGuards(Write):
+class LiftGuards(LiveWrite):
     """GuardLifted: everyone may be allocated these devices again."""
 
     namespace: str
@@ -176,7 +176,7 @@ def _unexpected(answer: Answer) -> Result:
 
 
 @dataclass(frozen=True, slots=True)
-class ClearAllocation(Write):
+class ClearAllocation(LiveWrite):
     """AllocationCleared: clear allocation and reservations of a claim that is still as it was decided on, if all results of
     `swap` can be made.
 
@@ -249,7 +249,7 @@ def _pool(server: Server, name: str, selected: str) -> Pool | None:
 
 
 @dataclass(frozen=True, slots=True)
-class GiveDevices(Write):
+class GiveDevices(LiveWrite):
     """DevicesGiven: set the allocation of `swap` on `node`, if the claim still has the version that the clearing left; if that is
     unknown (ANY_VERSION), if it has no allocation."""
 

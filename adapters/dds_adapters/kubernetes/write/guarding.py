@@ -19,7 +19,7 @@ from dds_adapters.kubernetes import guard
 from dds_adapters.kubernetes.cluster import Answer, Asking, path_of
 from dds_adapters.kubernetes.write.conditions import CLAIMS
 from dds_adapters.kubernetes.write.exchange import MAPS
-from dds_adapters.kubernetes.write.live_object import Server, Write
+from dds_adapters.kubernetes.write.live_object import LiveWrite, Server
 from dds_adapters.kubernetes.write.tasks import Done, Later, Result, Task, Versions
 from dds_core.text import scrub
 
@@ -43,7 +43,7 @@ OnAnswer = Callable[[Guarding], None]
 
 
 @dataclass(frozen=True, slots=True)
-class AskGuarding(Write):
+class AskGuarding(LiveWrite):
     """`namespace` is that of dds. `on_answer` gets the answer, on any thread; while the server is failing, it gets "not known
     yet", and no device can be guarded. `answers` are those of earlier tries, by path."""
 
@@ -52,7 +52,7 @@ class AskGuarding(Write):
     answers: dict[str, Answer] = dataclass_field(default_factory=dict, compare=False)
 
     def carry_out(self, api: Asking, versions: Versions) -> Result:
-        result = Write.carry_out(self, api, versions)
+        result = LiveWrite.carry_out(self, api, versions)
         if isinstance(result, Later):
             self.on_answer(Guarding("", "", "the API server has not answered yet whether they can", unanswered=True))
         return result

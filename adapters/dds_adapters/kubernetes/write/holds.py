@@ -14,7 +14,7 @@ from dds_adapters.kubernetes import guard
 from dds_adapters.kubernetes.decode import decoding
 from dds_adapters.kubernetes.write.conditions import CLAIMS
 from dds_adapters.kubernetes.write.exchange import LiftGuards, allocation_of
-from dds_adapters.kubernetes.write.live_object import Ref, Server, Write, decoded, live_of
+from dds_adapters.kubernetes.write.live_object import LiveWrite, Ref, Server, decoded, live_of
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result
 from dds_core.matching.results import written
 from dds_core.model import OWNER, OWNER_LABEL, DeviceKey
@@ -26,7 +26,7 @@ LATE_WRITES = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class HoldDevice(Write):
+class HoldDevice(LiveWrite):
     """DeviceHeld: make `claim` with `owner`, and allocate it these devices of the node."""
 
     claim: Ref
@@ -76,7 +76,7 @@ class HoldDevice(Write):
 
 
 @dataclass(frozen=True, slots=True)
-class EndHold(Write):
+class EndHold(LiveWrite):
     """HoldEnded: clear the claim, lift the guards, delete the claim. `owner` is the uid of its ComposableResource. Without a
     namespace no object is known to exist. `young`: a scheduler that did not know of the hold may still allocate the device. It
     records devices in a set, so the end of the hold, seen after that allocation, would free the device for a third claim; hence

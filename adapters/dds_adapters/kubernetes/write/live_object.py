@@ -34,7 +34,7 @@ _T = TypeVar("_T")
 
 
 class Ended(DdsError):
-    """Ends a write with `result`. Never leaves `Write`."""
+    """Ends a write with `result`. Never leaves `LiveWrite`."""
 
     def __init__(self, result: Result) -> None:
         self.result = result
@@ -42,7 +42,7 @@ class Ended(DdsError):
 
 
 class Changed(DdsError):
-    """The object changed since it was read: compare again. Never leaves `Write`."""
+    """The object changed since it was read: compare again. Never leaves `LiveWrite`."""
 
     def __init__(self, where: str) -> None:
         super().__init__("was changed by others each time it was to be written", where=where)
@@ -300,8 +300,8 @@ class Server:
             raise Ended(Later(f"{ref}: {error.what}")) from None
 
 
-class Write(ABC):
-    """A work that reads live objects, compares them, and sends what is still needed."""
+class LiveWrite(ABC):
+    """A write that reads live objects, compares them, and sends what is still needed."""
 
     __slots__ = ()
 

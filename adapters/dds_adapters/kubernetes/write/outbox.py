@@ -159,7 +159,7 @@ class Outbox:
             return instant if instant < float("inf") else None
         item = heappop(heap)[1]
         if now > item.until:
-            item.task = replace(item.task, work=Overdue(item.task.too_late))
+            item.task = replace(item.task, write=Overdue(item.task.too_late))
         return self._begin(item)
 
     def request(self, task: Task, now: float) -> bool:
@@ -333,4 +333,4 @@ def _inherit(newer: _Item, older: _Item) -> None:
 
 
 def _action(task: Task) -> str:
-    return task.action or type(task.work).__name__
+    return task.action or type(task.write).__name__

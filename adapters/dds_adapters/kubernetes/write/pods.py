@@ -10,8 +10,8 @@ import msgspec
 from dds_adapters.kubernetes.decode import decoding
 from dds_adapters.kubernetes.decode.decoding import Fault
 from dds_adapters.kubernetes.watch.delta_queue import DELETED, MODIFIED
-from dds_adapters.kubernetes.write.live_object import Live, Ref, Server, Write
-from dds_adapters.kubernetes.write.tasks import Done, Result, Work
+from dds_adapters.kubernetes.write.live_object import Live, LiveWrite, Ref, Server
+from dds_adapters.kubernetes.write.tasks import Done, Result, Write
 from dds_core.model import FINISHED, Pod
 
 PODS = "pods"
@@ -24,7 +24,7 @@ class Sink(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class AskPod(Write):
+class AskPod(LiveWrite):
     """Puts MODIFIED with the pod as it is now, or DELETED if it is gone, has finished, or its name belongs to another pod. A
     finished pod counts as gone because its deletion would not be seen."""
 
@@ -41,7 +41,7 @@ class AskPod(Write):
         return Done(written=False)
 
 
-def ask_pod(namespace: str, name: str, uid: str, outlet: Sink) -> Work:
+def ask_pod(namespace: str, name: str, uid: str, outlet: Sink) -> Write:
     return AskPod(Ref(PODS, name, namespace, uid), outlet)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dds_adapters.kubernetes.decode import decoding
 from dds_adapters.kubernetes.decode.decoding import Fault
-from dds_adapters.kubernetes.write.live_object import Ended, Ref, Server, Write, decoded
+from dds_adapters.kubernetes.write.live_object import Ended, LiveWrite, Ref, Server, decoded
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result
 from dds_core.model import BEING_ATTACHED, OWNER, OWNER_LABEL, AttachRequest, FabricResource
 
@@ -22,7 +22,7 @@ TERMINATING_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class RaiseRequest(Write):
+class RaiseRequest(LiveWrite):
     """AttachOrdered: set the size of the request; create it if there was none (`previous` is None). An order that takes back a
     larger one changes nothing on the server if the larger one was never written."""
 
@@ -89,7 +89,7 @@ class RaiseRequest(Write):
 
 
 @dataclass(frozen=True, slots=True)
-class LowerRequest(Write):
+class LowerRequest(LiveWrite):
     """DetachOrdered: from `previous` to `size`, if only the victims (uids of ComposableResources) can be detached. `unattached`:
     the victims have no device yet. Without victims, `size` is the number of existing resources."""
 
@@ -148,7 +148,7 @@ class LowerRequest(Write):
 
 
 @dataclass(frozen=True, slots=True)
-class StampEpoch(Write):
+class StampEpoch(LiveWrite):
     """A new leader's mark on a request of dds: it changes the version, so that a late write of the previous leader fails."""
 
     name: str

@@ -11,10 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from traceback import extract_tb
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from dds_adapters.kubernetes.cluster import Answer, Asking, Unreachable
 from dds_core.errors import DdsError
+from dds_core.events import Decision
 from dds_core.kit.policy import Mode
 
 Versions = Callable[[str], str]
@@ -22,7 +23,7 @@ Versions = Callable[[str], str]
 served."""
 
 
-class Work(Protocol):
+class Write(Protocol):
     """One kind of write: a frozen dataclass with all that it needs."""
 
     def carry_out(self, api: Asking, versions: Versions) -> Result:
@@ -63,7 +64,7 @@ class Declined:
 class Later:
     """Try again: no answer, an overloaded server, repeated conflicts. `wait` is the server's Retry-After in seconds.
 
-    `trouble`: the server did not answer, or answered 429 or 5xx. `carry_out` sets it from the answers; a `Work` need not."""
+    `trouble`: the server did not answer, or answered 429 or 5xx. `carry_out` sets it from the answers; a `Write` need not."""
 
     why: str
     wait: float = 0.0
@@ -86,7 +87,7 @@ class Task:
     within so many seconds after the task was put; after that the task ends with `too_late`.
     """
 
-    work: Work
+    write: Write
     objects: tuple[str, ...]
     decision: str = ""
     action: str = ""
@@ -105,9 +106,27 @@ class Task:
         return self.objects[0].partition("/")[0] if self.objects else ""
 
 
+P = TypeVar("P")
+TaskTable = Mapping[type[Decision], Callable[[Any, int, P], Task]]
+"""By type of decision the function that makes its task; the int is the decision's instant in microseconds."""
+
+
+def tasks_by(table: TaskTable[P], decision: Decision, event_id: str, at: int, state: P) -> tuple[Task, ...]:
+    """The tasks of a decision; none for one that writes nothing or was made in mode `observe`.
+
+    `event_id` is the decision's id in the log, `at` its instant in microseconds; the state has folded it, and maybe later
+    events.
+    """
+    make = table.get(type(decision))
+    if make is None or decision.mode == "observe":
+        return ()
+    task = make(decision, at, state)
+    return (replace(task, decision=event_id, action=type(decision).__name__, at=at),)
+
+
 @dataclass(frozen=True, slots=True)
 class Overdue:
-    """Replaces the work of a task that did not begin in time."""
+    """Replaces the write of a task that did not begin in time."""
 
     result: Result
 
@@ -176,13 +195,13 @@ class Guard:
 def carry_out(task: Task, guard: Guard, versions: Versions, on_error: Callable[[str], None]) -> Result:
     """Carry out a task. Raises NotLeading. An error of the program is reported in one line, and the task is declined."""
     try:
-        result = task.work.carry_out(guard, versions)
+        result = task.write.carry_out(guard, versions)
     except NotLeading:
         raise
     except Unreachable as error:
         result = Later(error.what)
     except Exception as error:
-        line = fault(error, f"{task.action or type(task.work).__name__} {task.target}".rstrip())
+        line = fault(error, f"{task.action or type(task.write).__name__} {task.target}".rstrip())
         with suppress(Exception):
             on_error(line)
         return Declined(0, INTERNAL_ERROR, line)

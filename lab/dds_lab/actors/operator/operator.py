@@ -15,12 +15,12 @@ from dds_lab.actors.operator.names import (
     RESOURCES,
     Plugins,
 )
-from dds_lab.actors.operator.planning import refusal
+from dds_lab.actors.operator.placement import refusal
 from dds_lab.actors.operator.requests import Requests
 from dds_lab.actors.operator.resources import Resources
 from dds_lab.actors.operator.view import OperatorView
 from dds_lab.client import ApiError, Client, Object
-from dds_lab.scenario.parts import Operator as OperatorSettings
+from dds_lab.scenario.parts import OperatorPart
 from dds_lab.time import Time, Timer
 
 
@@ -32,9 +32,7 @@ class Syncer:
     hand from one whose answer was lost. Its clock is in memory, so a restart resets it.
     """
 
-    def __init__(
-        self, client: Client, time: Time, settings: OperatorSettings, view: OperatorView, fabric: Fabric
-    ) -> None:
+    def __init__(self, client: Client, time: Time, settings: OperatorPart, view: OperatorView, fabric: Fabric) -> None:
         self._client = client
         self._time = time
         self._settings = settings
@@ -115,7 +113,7 @@ class Operator:
         self,
         client: Client,
         time: Time,
-        settings: OperatorSettings,
+        settings: OperatorPart,
         fabric: Fabric,
         plugins: Plugins,
         taint_version: str = "v1alpha3",

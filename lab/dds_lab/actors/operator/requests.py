@@ -19,11 +19,11 @@ from dds_lab.actors.operator.names import (
     REQUESTS,
     RESOURCES,
 )
-from dds_lab.actors.operator.planning import GOING, NoNode, node_of, plan
+from dds_lab.actors.operator.placement import GOING, NoNode, node_of, place
 from dds_lab.actors.operator.view import Draft, OperatorView, owner
 from dds_lab.actors.workqueue import Finish, WorkQueue
 from dds_lab.client import ApiError, Client, Object, tolerating
-from dds_lab.scenario.parts import Operator as OperatorSettings
+from dds_lab.scenario.parts import OperatorPart
 from dds_lab.time import Time
 
 COPIED = ("state", "error", "device_id", "cdi_device_id")
@@ -32,7 +32,7 @@ COPIED = ("state", "error", "device_id", "cdi_device_id")
 class Requests:
     """The queue has names of requests, and of resources whose status is to be copied."""
 
-    def __init__(self, client: Client, time: Time, settings: OperatorSettings, view: OperatorView) -> None:
+    def __init__(self, client: Client, time: Time, settings: OperatorPart, view: OperatorView) -> None:
         self._client = client
         self._settings = settings
         self._view = view
@@ -110,7 +110,7 @@ class Requests:
         """Choose the resources to give up, and nodes for new ones. Entries of resources that are going, or that were never
         created, stay (so that these are created again), but not those of the ideal operator."""
         owned = [one for one in self._view.owned(draft.name) if said(one, "state") not in GOING]
-        found = plan(draft.obj, owned, self._known_nodes(draft.obj), lambda: self._occupied(draft.obj))
+        found = place(draft.obj, owned, self._known_nodes(draft.obj), lambda: self._occupied(draft.obj))
         kept = {one["metadata"]["name"] for one in found.kept}
         given_up = {one["metadata"]["name"] for one in owned} - kept
         entries = {

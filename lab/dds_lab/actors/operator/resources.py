@@ -26,7 +26,7 @@ from dds_lab.actors.operator.names import (
 from dds_lab.actors.operator.view import Draft, OperatorView, Shown
 from dds_lab.actors.workqueue import Finish, WorkQueue
 from dds_lab.client import ApiError, Client, Object, tolerating
-from dds_lab.scenario.parts import Operator as OperatorSettings
+from dds_lab.scenario.parts import OperatorPart
 from dds_lab.time import Time
 
 # -- the DeviceTaintRules that keep pods off a device while it is detached ---------------------------------------------
@@ -104,7 +104,7 @@ class Resources:
         self,
         client: Client,
         time: Time,
-        settings: OperatorSettings,
+        settings: OperatorPart,
         view: OperatorView,
         fabric: Fabric,
         plugins: Plugins,

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from dds_lab.actors.objects import Formed, has_resource, has_spec, said, with_finalizer, without_finalizer
 from dds_lab.actors.operator.names import FINALIZER, MANAGED_BY, REQUESTS, RESOURCES
-from dds_lab.actors.operator.planning import kin, kin_of
+from dds_lab.actors.operator.placement import kin, kin_of
 from dds_lab.client import ApiError, Client, Mirror, Object, tolerating
 
 Key = TypeVar("Key", str, tuple[str, ...])

@@ -1,3 +1,3 @@
 """The simulated reference scaler, faults included, for labs that run without dds."""
 
-from dds_lab.actors.scaler.scaler import Scaler as Scaler
+from dds_lab.actors.scaler.scaler import ReferenceScaler as ReferenceScaler

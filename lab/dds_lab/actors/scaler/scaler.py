@@ -24,7 +24,7 @@ from dds_lab.actors.scaler.view import (
 )
 from dds_lab.client import ApiError, Client, Object, instants, tolerating
 from dds_lab.latency import Latency, Uniform
-from dds_lab.scenario.parts import Scaler as ScalerSettings
+from dds_lab.scenario.parts import ScalerPart
 from dds_lab.time import Time, Timer, Timers
 
 GOING_OR_THERE = ("Online", "Attaching")
@@ -44,7 +44,7 @@ class NodeScan:
 
     client: Client
     view: ScalerView
-    settings: ScalerSettings
+    settings: ScalerPart
     info: DeviceInfo
     node: str
     now: int
@@ -261,10 +261,10 @@ def _with_condition(entry: Object, type: str, now: int) -> Object:
     return {**entry, "conditions": [*others, condition(type, "True", "DeviceConditionUpdated", message, now)]}
 
 
-class Scaler:
+class ReferenceScaler:
     """One process. Like the reference, it ends a scan at the first error; later nodes (by name) wait for the next scan."""
 
-    def __init__(self, client: Client, time: Time, settings: ScalerSettings, reaction: Latency = REACTION) -> None:
+    def __init__(self, client: Client, time: Time, settings: ScalerPart, reaction: Latency = REACTION) -> None:
         self._client = client
         self._time = time
         self._settings = settings

@@ -13,11 +13,11 @@ from typing import Protocol
 
 from dds_core.errors import DdsError
 from dds_lab.actors.objects import CLAIM_FINALIZER, allocation_of, with_finalizer, without_finalizer
-from dds_lab.actors.scheduler.claims import (
+from dds_lab.actors.scheduler.claim_cache import (
     FAILED,
     READY,
     TIMED_OUT,
-    Claims,
+    ClaimCache,
     is_reserved_for,
     is_special,
     name_of,
@@ -93,7 +93,7 @@ class Bindings(Protocol):
 
     time: Time
     client: Client
-    claims: Claims
+    claims: ClaimCache
     writes: PodWrites
 
     def clock(self) -> int: ...

@@ -12,9 +12,9 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from dds_core.matching.nodes import NodeSelector, node_matches
+from dds_core.matching.node_selectors import NodeSelector, node_matches
 from dds_lab.actors.objects import tolerates
-from dds_lab.actors.scheduler.nodes import Node, Nodes
+from dds_lab.actors.scheduler.node_cache import Node, NodeCache
 from dds_lab.actors.scheduler.pods import Object, Pod
 
 UNSCHEDULABLE_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
@@ -168,7 +168,7 @@ def _ports_taken(pod: Pod, node: Node, others: list[Pod]) -> bool:
 class Affinity:
     """Required affinity and anti-affinity between pods, evaluated once for each attempt."""
 
-    def __init__(self, pod: Pod, nodes: Nodes) -> None:
+    def __init__(self, pod: Pod, nodes: NodeCache) -> None:
         self.pod = pod
         self._nodes = nodes
         affinity = pod.affinity
@@ -202,7 +202,7 @@ class Affinity:
         return not any(self._near_places) and all(_matches(term, self.pod, self.pod) for term in self._near)
 
 
-def _places(term: Object, pod: Pod, nodes: Nodes) -> set[str]:
+def _places(term: Object, pod: Pod, nodes: NodeCache) -> set[str]:
     """The values of the term's topology key on nodes that have a matching pod."""
     key = term["topologyKey"]
     return {
@@ -212,7 +212,7 @@ def _places(term: Object, pod: Pod, nodes: Nodes) -> set[str]:
     }
 
 
-def _kept_away(pod: Pod, nodes: Nodes) -> set[tuple[str, str]]:
+def _kept_away(pod: Pod, nodes: NodeCache) -> set[tuple[str, str]]:
     kept = set()
     for other in nodes.with_required_affinity.values():
         node = nodes.node_of(other.uid)

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from random import Random
 
-from dds_lab.actors.scheduler.devices import NOT_AVAILABLE, PodDevices
+from dds_lab.actors.scheduler.dynamic_resources import NOT_AVAILABLE, PodDevices
 from dds_lab.actors.scheduler.feasibility import Affinity, Diagnosis, Refusal, fits, score, static
-from dds_lab.actors.scheduler.nodes import Node, Nodes
+from dds_lab.actors.scheduler.node_cache import Node, NodeCache
 from dds_lab.actors.scheduler.pods import Pod
 from dds_lab.actors.scheduler.scheduler_settings import SchedulerSettings
 
@@ -53,7 +53,7 @@ class Alone:
     Pods of one kind share an answer for the whole fleet. Only nodes that changed since are filtered again.
     """
 
-    def __init__(self, nodes: Nodes) -> None:
+    def __init__(self, nodes: NodeCache) -> None:
         self._nodes = nodes
         self._known: dict[tuple[object, ...], Answer] = {}
 
@@ -126,7 +126,7 @@ class Nominations:
 class Search:
     """Finds nodes, and remembers where the last search ended."""
 
-    def __init__(self, nodes: Nodes, nominations: Nominations, settings: SchedulerSettings, random: Random) -> None:
+    def __init__(self, nodes: NodeCache, nominations: Nominations, settings: SchedulerSettings, random: Random) -> None:
         self._nodes = nodes
         self._nominations = nominations
         self._settings = settings

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from random import Random
 
 from dds_lab.actors.scheduler.binding import Binding, Bindings, Steps, cleared, delete_special
-from dds_lab.actors.scheduler.claims import can_be_cleared, is_special, name_of
-from dds_lab.actors.scheduler.devices import PodDevices
+from dds_lab.actors.scheduler.claim_cache import can_be_cleared, is_special, name_of
+from dds_lab.actors.scheduler.dynamic_resources import PodDevices
 from dds_lab.actors.scheduler.feasibility import NO_VICTIMS, Diagnosis, Refusal
 from dds_lab.actors.scheduler.finding import Nominations
-from dds_lab.actors.scheduler.nodes import Node, Nodes
+from dds_lab.actors.scheduler.node_cache import Node, NodeCache
 from dds_lab.actors.scheduler.pods import Object, Pod
 from dds_lab.actors.scheduler.scheduler_settings import Tie
 from dds_lab.client import ApiError
@@ -35,7 +35,7 @@ class Outcome:
     clears: bool = True
 
 
-def preempt(pod: Pod, diagnosis: Diagnosis, nodes: Nodes, check: Callable[[Node], Refusal | None]) -> Outcome:
+def preempt(pod: Pod, diagnosis: Diagnosis, nodes: NodeCache, check: Callable[[Node], Refusal | None]) -> Outcome:
     """Find the node with the least harmful victims. `check`: all filters of a node, devices included."""
     if not pod.preempts:
         return Outcome(message=NEVER, clears=False)
@@ -60,7 +60,7 @@ def preempt(pod: Pod, diagnosis: Diagnosis, nodes: Nodes, check: Callable[[Node]
     return Outcome(name, victims)
 
 
-def _is_leaving(pod: Pod, nodes: Nodes) -> bool:
+def _is_leaving(pod: Pod, nodes: NodeCache) -> bool:
     """Whether a pod of lower priority is already terminating on the nominated node."""
     node = nodes.get(pod.nominated) if pod.nominated else None
     return node is not None and any(one.deleting and one.priority < pod.priority for one in node.pods.values())

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 
 from dds_core.matching.errors import AllocationError
 from dds_lab.actors.scheduler.binding import Assigned, Binding, Process, Steps, temporary_uid
-from dds_lab.actors.scheduler.claims import is_special
-from dds_lab.actors.scheduler.cluster import Cluster
-from dds_lab.actors.scheduler.devices import Availability, PodDevices, before_nodes
+from dds_lab.actors.scheduler.claim_cache import is_special
+from dds_lab.actors.scheduler.cluster_cache import ClusterCache
+from dds_lab.actors.scheduler.dynamic_resources import Availability, PodDevices, before_nodes
 from dds_lab.actors.scheduler.feasibility import Diagnosis
 from dds_lab.actors.scheduler.finding import Search
-from dds_lab.actors.scheduler.nodes import Node
+from dds_lab.actors.scheduler.node_cache import Node
 from dds_lab.actors.scheduler.pods import Object, Pod
 from dds_lab.actors.scheduler.preemption import Outcome, Refused, make_room, preempt
 from dds_lab.actors.scheduler.queue import SchedulingQueue, Waiting
@@ -47,7 +47,9 @@ class Scheduler:
         self._offset = round(settings.clock_offset * MICROSECONDS)
         self._exited = exited
         self._panic: Timer | None = None
-        self._cluster = Cluster(client, settings, self._random, self._bindings.__contains__, self._left, self._panics)
+        self._cluster = ClusterCache(
+            client, settings, self._random, self._bindings.__contains__, self._left, self._panics
+        )
         self.claims = self._cluster.claims
         self.writes = PodWrites(client, self.clock, self._cluster.wrote, self._random, settings.seed_name)
         self._queue = SchedulingQueue(time, self.clock, self._cluster.gate, self._wake)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.kubernetes.decode import objects
-from dds_adapters.kubernetes.doctor import server
+from dds_adapters.kubernetes.decode import raw_objects
+from dds_adapters.kubernetes.doctor import api_server
 from dds_lab.crds import COMPOSABILITY_REQUESTS, DEFINITIONS
 from dds_lab.scenario.cluster import Gates
 from tests.support.doctor_lab import DoctorLab, levels, worst
@@ -24,14 +24,14 @@ def clinic() -> DoctorLab:
 
 def test_a_server_that_keeps_binding_conditions(clinic: DoctorLab) -> None:
     before = len(clinic.admin.list("resourceslices"))
-    (found,) = clinic.look(server.binding_conditions)
+    (found,) = clinic.look(api_server.binding_conditions)
     assert (found.level, found.what) == ("ok", "the API server keeps binding conditions of a slice (tried by dry-run)")
     assert len(clinic.admin.list("resourceslices")) == before
 
 
 @pytest.mark.parametrize("version", ["1.34", "1.35"])
 def test_a_server_that_drops_them_is_found_out(version: str) -> None:
-    (found,) = DoctorLab(seconds=0, version=version).look(server.binding_conditions)
+    (found,) = DoctorLab(seconds=0, version=version).look(api_server.binding_conditions)
     assert found.level == "error"
     assert "drops bindingConditions and bindingFailureConditions" in found.what
     assert "DRADeviceBindingConditions" in found.mend
@@ -39,26 +39,26 @@ def test_a_server_that_drops_them_is_found_out(version: str) -> None:
 
 def test_with_the_gate_on_an_older_server_keeps_them() -> None:
     gates = Gates(api={"DRADeviceBindingConditions": True})
-    assert levels(DoctorLab(seconds=0, version="1.35", gates=gates).look(server.binding_conditions)) == ["ok"]
+    assert levels(DoctorLab(seconds=0, version="1.35", gates=gates).look(api_server.binding_conditions)) == ["ok"]
 
 
 def test_who_may_not_try_reads_what_was_published() -> None:
     clinic = DoctorLab()
-    (found,) = clinic.look(server.binding_conditions, **clinic.with_role())
+    (found,) = clinic.look(api_server.binding_conditions, **clinic.with_role())
     assert found.level == "ok"
     assert "published slice" in found.what and "403" in found.what
 
 
 def test_what_was_published_without_them_is_an_error() -> None:
     clinic = DoctorLab(version="1.35")
-    (found,) = clinic.look(server.binding_conditions, **clinic.with_role())
+    (found,) = clinic.look(api_server.binding_conditions, **clinic.with_role())
     assert found.level == "error"
     assert "has no binding conditions" in found.what
 
 
 def test_nothing_published_and_nothing_tried_is_unknown() -> None:
     clinic = DoctorLab(parts={"publisher": None})
-    (found,) = clinic.look(server.binding_conditions, **clinic.with_role())
+    (found,) = clinic.look(api_server.binding_conditions, **clinic.with_role())
     assert found.level == "unknown"
 
 
@@ -89,7 +89,7 @@ def claim(clinic: DoctorLab, *, conditions: bool) -> None:
 
 
 def test_gates_of_the_scheduler_are_unknown_at_first(clinic: DoctorLab) -> None:
-    (found,) = clinic.look(server.scheduler_gates)
+    (found,) = clinic.look(api_server.scheduler_gates)
     assert (found.level, found.what) == ("unknown", "unknown until the first allocation of a pool device shows them")
 
 
@@ -97,7 +97,7 @@ def test_gates_of_the_scheduler_are_unknown_at_first(clinic: DoctorLab) -> None:
 def test_the_first_allocation_shows_them(conditions: bool, level: str) -> None:
     clinic = DoctorLab()
     claim(clinic, conditions=conditions)
-    (found,) = clinic.look(server.scheduler_gates)
+    (found,) = clinic.look(api_server.scheduler_gates)
     assert found.level == level
     assert "default/mine" in found.what
 
@@ -106,14 +106,14 @@ def test_the_first_allocation_shows_them(conditions: bool, level: str) -> None:
 
 
 def test_the_operators_kinds_have_all_fields(clinic: DoctorLab) -> None:
-    assert levels(clinic.look(server.custom_kinds)) == ["ok", "ok"]
+    assert levels(clinic.look(api_server.custom_kinds)) == ["ok", "ok"]
 
 
 def test_a_definition_that_is_missing() -> None:
     clinic = DoctorLab(seconds=0)
     clinic.admin.delete("customresourcedefinitions", "composableresources.cro.hpsys.ibm.ie.com")
     clinic.lab.run(5)
-    found = clinic.look(server.custom_kinds)
+    found = clinic.look(api_server.custom_kinds)
     assert levels(found) == ["ok", "error"]
     assert "composableresources.cro.hpsys.ibm.ie.com are not served" in found[1].what
     assert found[1].mend.startswith("install the composable resource operator")
@@ -133,13 +133,13 @@ def test_fields_that_a_definition_lacks_are_named() -> None:
     clinic = DoctorLab(seconds=0)
     there = clinic.admin.get("customresourcedefinitions", "composabilityrequests.cro.hpsys.ibm.ie.com")
     clinic.admin.update("customresourcedefinitions", {**there, "spec": older()["spec"]})
-    found = clinic.look(server.custom_kinds)
+    found = clinic.look(api_server.custom_kinds)
     assert levels(found) == ["error", "ok"]
     assert "spec.resource.target_node" in found[0].what and "status.error" in found[0].what
 
 
 def test_the_fields_are_those_that_the_decoder_reads() -> None:
-    paths = {".".join(path) for path in server.fields_of(objects.RawComposabilityRequest)}
+    paths = {".".join(path) for path in api_server.fields_of(raw_objects.RawComposabilityRequest)}
     assert {"spec.resource.size", "spec.resource.force_detach", "status.scalarResource.size", "status.error"} <= paths
     assert not any(path.startswith("metadata") for path in paths)
 
@@ -147,15 +147,15 @@ def test_the_fields_are_those_that_the_decoder_reads() -> None:
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda one: str(one["spec"]["names"]["plural"]))
 def test_by_the_definition_alone_the_answer_is_the_same(definition: dict[str, Any]) -> None:
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    form = server.TYPES[definition["spec"]["names"]["plural"]][1]
-    assert all(server.has(schema, path) for path in server.fields_of(form))
+    form = api_server.TYPES[definition["spec"]["names"]["plural"]][1]
+    assert all(api_server.has(schema, path) for path in api_server.fields_of(form))
 
 
 def test_a_schema_that_keeps_unknown_fields_has_them_all() -> None:
     loose = {"properties": {"spec": {"x-kubernetes-preserve-unknown-fields": True}}}
-    assert server.has(loose, ("spec", "resource", "size"))
-    assert not server.has(loose, ("status", "state"))
+    assert api_server.has(loose, ("spec", "resource", "size"))
+    assert not api_server.has(loose, ("status", "state"))
 
 
 def test_nothing_is_unknown_in_a_sound_cluster(clinic: DoctorLab) -> None:
-    assert worst(clinic.look(server.custom_kinds), "unknown") == []
+    assert worst(clinic.look(api_server.custom_kinds), "unknown") == []

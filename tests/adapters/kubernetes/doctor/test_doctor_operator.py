@@ -15,7 +15,7 @@ from dds_adapters.kubernetes.write.devices import OPERATOR_LOOK
 from dds_core.scaler.model import Rate
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State
-from dds_core.timeline.clock import rfc3339
+from dds_core.timeline.instants import rfc3339
 from dds_lab.driver import Direct
 from tests.support.doctor_lab import WHERE, DoctorLab, levels, worst
 

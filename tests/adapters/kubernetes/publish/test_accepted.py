@@ -83,9 +83,9 @@ def test_what_is_found_good_is_taken_and_kept_as_it_is(changes: dict[str, Any]) 
     model = good(changes)
     if model is not None:
         name = pool_name(model.device, "1")
-        work = pool(2, model=model, slices=layouts(2, model=model, pool=name))
-        assert BOOTH.carry_out(work) in (Done(), Done(written=False))
-        assert BOOTH.carry_out(work) == Done(written=False)
+        write = pool(2, model=model, slices=layouts(2, model=model, pool=name))
+        assert BOOTH.carry_out(write) in (Done(), Done(written=False))
+        assert BOOTH.carry_out(write) == Done(written=False)
 
 
 simple = st.fixed_dictionaries(

@@ -15,7 +15,7 @@ from dds_adapters.kubernetes.decode.config import entries, model, read_config
 from dds_adapters.kubernetes.publish.device_info import read_pool_config
 from dds_adapters.kubernetes.write.tasks import Done
 from dds_core.matching.allocator import Allocator
-from dds_core.matching.objects import read_claim, read_class, read_slice
+from dds_core.matching.from_api import read_claim, read_class, read_slice
 from dds_core.matching.results import Allocation
 from dds_core.model import Node, Slice
 from dds_core.publisher.describe import device_of, pool_name

@@ -98,12 +98,12 @@ def test_everything_else_that_changes_is_written_too() -> None:
     booth.carry_out(pool(2))
     other = msgspec.structs.replace(A100, attributes={**A100.attributes, "numa": Attribute(integer=1)})
     larger = msgspec.structs.replace(A100, capacity={"memory": Capacity("80Gi")})
-    for work in (
+    for write in (
         pool(2, generation=2), pool(2, prefix="example.com"), pool(2, model=other), pool(2, model=larger),
         pool(2, taint="cohdi.io/cooling"), pool(2),
     ):  # fmt: skip
-        assert booth.carry_out(work) == Done()
-        assert booth.carry_out(work) == UNCHANGED
+        assert booth.carry_out(write) == Done()
+        assert booth.carry_out(write) == UNCHANGED
     assert booth.writer.requests["PUT"] == 6
 
 
@@ -167,8 +167,8 @@ def test_what_goes_goes_first_then_what_stays_then_what_is_new() -> None:
     booth.writer.before = lambda method, path: asked.append(f"{method} {path.rpartition('-')[2]}")
     kept, _, gone = layouts(2, 2, 2)
     slices = (replace_devices(kept, "nvidia-a100-40-9"), layouts(0, 0, 0, 2)[3])
-    work = pool(generation=2, slices=slices, drop=dropping(SECOND, gone.name, booth=booth))
-    assert booth.carry_out(work) == Done()
+    write = pool(generation=2, slices=slices, drop=dropping(SECOND, gone.name, booth=booth))
+    assert booth.carry_out(write) == Done()
     writes = [one for one in asked if not one.startswith("GET")]
     assert writes == ["DELETE 001", "DELETE 002", "PUT 000", f"POST {PATH}"]
     assert [one["metadata"]["name"][-3:] for one in booth.slices()] == ["000", "003"]

@@ -29,9 +29,9 @@ def telling(stage: WrittenObjects, made: Object, *entries: Entry) -> Telling:
 
 def test_a_claim_is_told_once_and_the_condition_says_when_it_was_decided() -> None:
     stage = WrittenObjects()
-    work = TellClaims((telling(stage, stage.allocated("c")),), WHEN)
-    assert stage.carry_out(work) == Done()
-    assert stage.carry_out(work) == Done(written=False)
+    write = TellClaims((telling(stage, stage.allocated("c")),), WHEN)
+    assert stage.carry_out(write) == Done()
+    assert stage.carry_out(write) == Done(written=False)
     (device,) = stage.get(CLAIMS, "c", "default")["status"]["devices"]
     assert (device["driver"], device["pool"], device["device"]) == (GPU, POOL, "dev-0")
     assert device["conditions"] == [
@@ -49,72 +49,72 @@ def test_a_claim_is_told_once_and_the_condition_says_when_it_was_decided() -> No
 def test_all_claims_of_a_group_are_told() -> None:
     stage = WrittenObjects()
     claims = [stage.allocated("c"), stage.allocated("d", "dev-1", "dev-2")]
-    work = TellClaims(
+    write = TellClaims(
         (telling(stage, claims[0]), telling(stage, claims[1], entry("dev-1"), entry("dev-2"))),
         WHEN,
     )
-    assert stage.carry_out(work) == Done()
+    assert stage.carry_out(write) == Done()
     assert stage.conditions("c") == {("dev-0", RESCHEDULE): "DeviceAttached"}
     assert set(stage.conditions("d")) == {("dev-1", RESCHEDULE), ("dev-2", RESCHEDULE)}
 
 
 def test_one_claim_that_has_moved_on_leaves_all_untold() -> None:
     stage = WrittenObjects()
-    work = TellClaims(
+    write = TellClaims(
         (telling(stage, stage.allocated("c")), telling(stage, stage.allocated("d", "dev-1"), entry("dev-1"))), WHEN
     )
     stage.deallocate("d")
-    assert isinstance(stage.carry_out(work), Obsolete)
+    assert isinstance(stage.carry_out(write), Obsolete)
     assert stage.conditions("c") == {} and stage.writes == 0
 
 
 def test_the_same_device_name_on_another_node_is_another_allocation() -> None:
     stage = WrittenObjects()
-    work = TellClaims((telling(stage, stage.allocated("c")),), WHEN)
+    write = TellClaims((telling(stage, stage.allocated("c")),), WHEN)
     stage.deallocate("c")
     stage.allocate("c", "dev-0", node="node1")
-    assert isinstance(stage.carry_out(work), Obsolete)
+    assert isinstance(stage.carry_out(write), Obsolete)
     assert stage.conditions("c") == {}
 
 
 def test_a_claim_that_moves_between_reading_and_telling_is_not_told() -> None:
     stage = WrittenObjects()
-    work = TellClaims((telling(stage, stage.allocated("c")),), WHEN)
+    write = TellClaims((telling(stage, stage.allocated("c")),), WHEN)
 
     def elsewhere() -> None:
         stage.deallocate("c")
         stage.allocate("c", "dev-0", node="node1")
 
     stage.meanwhile("PATCH", elsewhere)
-    assert isinstance(stage.carry_out(work), Obsolete)
+    assert isinstance(stage.carry_out(write), Obsolete)
     assert stage.conditions("c") == {}
 
 
 def test_a_device_that_is_allocated_no_more_is_obsolete_in_the_servers_words_too() -> None:
     stage = WrittenObjects()
     made = stage.allocated("c")
-    work = TellClaims((telling(stage, made, entry("dev-9")),), WHEN)
-    assert isinstance(stage.carry_out(work), Obsolete)
+    write = TellClaims((telling(stage, made, entry("dev-9")),), WHEN)
+    assert isinstance(stage.carry_out(write), Obsolete)
     assert stage.writes == 1
 
 
 def test_a_claim_made_anew_under_the_name_is_not_told() -> None:
     stage = WrittenObjects()
-    work = TellClaims((telling(stage, stage.allocated("c")),), WHEN)
+    write = TellClaims((telling(stage, stage.allocated("c")),), WHEN)
     stage.admin.delete(CLAIMS, "c", "default")
     stage.allocated("c")
-    assert isinstance(stage.carry_out(work), Obsolete)
+    assert isinstance(stage.carry_out(write), Obsolete)
     stage.admin.delete(CLAIMS, "c", "default")
-    assert isinstance(stage.carry_out(work), Obsolete)
+    assert isinstance(stage.carry_out(write), Obsolete)
 
 
 def test_what_other_drivers_wrote_stays() -> None:
     stage = WrittenObjects()
     made = stage.allocated("c", "dev-0", "dev-1")
-    work = TellClaims((telling(stage, made),), WHEN)
+    write = TellClaims((telling(stage, made),), WHEN)
     theirs = {"driver": GPU, "pool": POOL, "device": "dev-1", "networkData": {"interfaceName": "eth7"}}
     stage.meanwhile("PATCH", lambda: stage.edit(CLAIMS, "c", {"status": {"devices": [theirs]}}, "default", "status"))
-    assert stage.carry_out(work) == Done()
+    assert stage.carry_out(write) == Done()
     devices = {one["device"]: one for one in stage.get(CLAIMS, "c", "default")["status"]["devices"]}
     assert devices["dev-1"]["networkData"] == {"interfaceName": "eth7"}
     assert "conditions" in devices["dev-0"]
@@ -138,11 +138,11 @@ def test_without_the_permission_for_the_driver_the_refusal_is_told_as_forbidden(
     ]
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "dds"}}
     dds = stage.grant("dds", {**role, "rules": rules})
-    work = TellClaims((telling(stage, stage.allocated("c")),), WHEN)
-    result = stage.carry_out(work, dds)
+    write = TellClaims((telling(stage, stage.allocated("c")),), WHEN)
+    result = stage.carry_out(write, dds)
     assert isinstance(result, Declined) and (result.code, result.reason) == (422, "Forbidden")
     assert "resourceclaims/driver" in result.text
-    assert stage.carry_out(work, stage.as_user("admin", MASTERS)) == Done()
+    assert stage.carry_out(write, stage.as_user("admin", MASTERS)) == Done()
 
 
 def test_a_condition_that_somebody_else_owns_is_taken_over() -> None:
@@ -163,9 +163,9 @@ def test_a_condition_that_somebody_else_owns_is_taken_over() -> None:
 
 def test_a_claim_that_is_being_deleted_is_not_told() -> None:
     stage = WrittenObjects()
-    work = TellClaims((telling(stage, stage.allocated("c")),), WHEN)
+    write = TellClaims((telling(stage, stage.allocated("c")),), WHEN)
     stage.leaving(CLAIMS, "c", "default")
-    assert isinstance(stage.carry_out(work), Obsolete)
+    assert isinstance(stage.carry_out(write), Obsolete)
     assert stage.writes == 0
 
 
@@ -174,8 +174,10 @@ def test_a_share_of_a_device_is_told_by_its_id() -> None:
     share = "00000000-0000-0000-0000-000000000001"
     stage.claim("c")
     made = stage.allocate("c", "dev-0", share=share)
-    work = TellClaims((telling(stage, made, Entry(GPU, POOL, "dev-0", RESCHEDULE, "DeviceAttached", "", share)),), WHEN)
-    assert stage.carry_out(work) == Done()
-    assert stage.carry_out(work) == Done(written=False)
+    write = TellClaims(
+        (telling(stage, made, Entry(GPU, POOL, "dev-0", RESCHEDULE, "DeviceAttached", "", share)),), WHEN
+    )
+    assert stage.carry_out(write) == Done()
+    assert stage.carry_out(write) == Done(written=False)
     (device,) = stage.get(CLAIMS, "c", "default")["status"]["devices"]
     assert device["shareID"] == share and len(device["conditions"]) == 1

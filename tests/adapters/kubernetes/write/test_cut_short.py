@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dds_adapters.kubernetes.cluster import Answer, Unreachable
-from dds_adapters.kubernetes.write.tasks import Done, Guard, Later, NotLeading, Result, Work
+from dds_adapters.kubernetes.write.tasks import Done, Guard, Later, NotLeading, Result, Write
 from tests.support.written_life import live_through, snapshot
 from tests.support.written_objects import WrittenObjects
 
@@ -43,13 +43,13 @@ def test_every_request_may_be_the_last(sent: bool) -> None:
             stage.writer.after = cut_at(number)
         else:
             stage.writer.before = cut_at(number)
-        cut: list[Work] = []
+        cut: list[Write] = []
 
-        def carry(work: Work, stage: WrittenObjects = stage, cut: list[Work] = cut) -> Result:
-            result = stage.carry_out(work)
+        def carry(write: Write, stage: WrittenObjects = stage, cut: list[Write] = cut) -> Result:
+            result = stage.carry_out(write)
             if isinstance(result, Later):
-                cut.append(work)
-                result = stage.carry_out(work)
+                cut.append(write)
+                result = stage.carry_out(write)
             return result
 
         live_through(stage, carry)
@@ -71,9 +71,9 @@ def test_each_write_twice_is_one() -> None:
     _, wanted = undisturbed()
     stage = WrittenObjects()
 
-    def twice(work: Work) -> Result:
-        result, before = stage.carry_out(work), stage.writes
-        assert stage.carry_out(work) == Done(written=False) and stage.writes - before <= _probes(work)
+    def twice(write: Write) -> Result:
+        result, before = stage.carry_out(write), stage.writes
+        assert stage.carry_out(write) == Done(written=False) and stage.writes - before <= _probes(write)
         return result
 
     live_through(stage, twice)
@@ -102,6 +102,6 @@ def test_every_change_says_which_object_at_which_version_it_means() -> None:
         assert method == "DELETE" or named.get("resourceVersion"), path
 
 
-def _probes(work: Work) -> int:
+def _probes(write: Write) -> int:
     """An event is not looked for first: that it is there is the answer to making it."""
-    return 1 if type(work).__name__ == "TellPeople" else 0
+    return 1 if type(write).__name__ == "TellPeople" else 0

@@ -299,9 +299,9 @@ def test_instants_are_written_as_the_api_wants_them() -> None:
 def test_only_labels_that_differ_are_written() -> None:
     stage = WrittenObjects()
     uid = uid_of(stage.node("node0", fabric="1", old="true"))
-    work = LabelNode("node0", uid, (("cohdi.io/fabric", "1"), ("cohdi.io/new", "true"), ("cohdi.io/old", None)))
-    assert stage.carry_out(work) == Done()
-    assert stage.carry_out(work) == Done(written=False)
+    write = LabelNode("node0", uid, (("cohdi.io/fabric", "1"), ("cohdi.io/new", "true"), ("cohdi.io/old", None)))
+    assert stage.carry_out(write) == Done()
+    assert stage.carry_out(write) == Done(written=False)
     assert stage.get("nodes", "node0")["metadata"]["labels"] == {"cohdi.io/fabric": "1", "cohdi.io/new": "true"}
     assert stage.writes == 1
 

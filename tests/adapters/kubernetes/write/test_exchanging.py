@@ -131,10 +131,10 @@ class Case:
         assert given == Done(version=self.version), given
         return self.status
 
-    def obsolete(self, work: ClearAllocation | GiveDevices, words: str) -> None:
+    def obsolete(self, write: ClearAllocation | GiveDevices, words: str) -> None:
         """Nothing is written, for this reason."""
         before = self.version
-        result = self.stage.carry_out(work)
+        result = self.stage.carry_out(write)
         assert isinstance(result, Obsolete) and words in result.why, result
         assert self.version == before
 
@@ -316,29 +316,29 @@ def test_classes_are_read_with_the_right_to_list() -> None:
 def test_a_device_that_is_not_listed_any_more_is_not_given_though_nobody_has_said_so_yet() -> None:
     """Watches of claims and of slices are not of one moment; a pod that is bound to what is gone never starts."""
     case = Case()
-    work = case.clear()
+    write = case.clear()
     case.stage.edit("resourceslices", "local", {"spec": {"devices": [{"name": "gpu-1"}]}})
-    case.obsolete(work, "gpu-0 is not listed any more")
+    case.obsolete(write, "gpu-0 is not listed any more")
     case.stage.edit("resourceslices", "local", {"spec": {"pool": {"resourceSliceCount": 2, "generation": 2}}})
-    assert isinstance(case.stage.carry_out(work), Later), "the rest is on its way"
+    assert isinstance(case.stage.carry_out(write), Later), "the rest is on its way"
     case.client.delete("resourceslices", "local")
-    case.obsolete(work, "gpu-0 is not listed any more")
+    case.obsolete(write, "gpu-0 is not listed any more")
     elsewhere = node_slice("gpu-0", "gpu-1")
     del elsewhere["spec"]["nodeName"]
     case.client.create("resourceslices", {**elsewhere, "spec": {**elsewhere["spec"], "nodeSelector": SELECTOR}})
-    assert isinstance(case.stage.carry_out(work), Done), "a driver may name its node in another way"
+    assert isinstance(case.stage.carry_out(write), Done), "a driver may name its node in another way"
 
 
 def test_a_claim_that_is_allocated_or_reserved_otherwise_is_not_cleared() -> None:
     case = Case()
-    work = case.clear()
+    write = case.clear()
     case.edit({"reservedFor": [USER, {**USER, "name": "q", "uid": "uid-q"}]})
-    case.obsolete(work, "is not reserved as it was")
+    case.obsolete(write, "is not reserved as it was")
     case.edit({"reservedFor": None})
-    case.obsolete(work, "is not reserved as it was")
+    case.obsolete(write, "is not reserved as it was")
     case.edit({"allocation": None})
     case.edit({"allocation": {**case.allocation, "nodeSelector": None}, "reservedFor": [USER]})
-    case.obsolete(work, "is not allocated as it was")
+    case.obsolete(write, "is not allocated as it was")
 
 
 def test_a_claim_without_its_finalizer_is_not_cleared() -> None:
@@ -348,13 +348,13 @@ def test_a_claim_without_its_finalizer_is_not_cleared() -> None:
 
 def test_a_claim_that_is_being_deleted_or_is_another_is_left_alone() -> None:
     case = Case()
-    work, give = case.clear(), GiveDevices(case.ref, case.swap(), NODE, case.version)
+    write, give = case.clear(), GiveDevices(case.ref, case.swap(), NODE, case.version)
     case.client.delete(CLAIMS, "c", "default")
-    case.obsolete(work, "is being deleted")
+    case.obsolete(write, "is being deleted")
     case.obsolete(give, "is being deleted")
     other = Ref(CLAIMS, "c", "default", "uid-of-another")
-    case.obsolete(replace(work, ref=other), "is another object by now")
-    for gone in (replace(work, ref=replace(case.ref, name="d")), replace(give, ref=replace(case.ref, name="d"))):
+    case.obsolete(replace(write, ref=other), "is another object by now")
+    for gone in (replace(write, ref=replace(case.ref, name="d")), replace(give, ref=replace(case.ref, name="d"))):
         assert isinstance(case.stage.carry_out(gone), Obsolete)
 
 
@@ -456,15 +456,15 @@ def test_every_request_may_be_the_last(sent: bool) -> None:
 
         setattr(case.stage.writer, "after" if sent else "before", lost)
         cuts = 0
-        work: Any = case.clear()
-        cleared = case.stage.carry_out(work)
+        write: Any = case.clear()
+        cleared = case.stage.carry_out(write)
         if isinstance(cleared, Later):
-            cuts, cleared = cuts + 1, case.stage.carry_out(work)
+            cuts, cleared = cuts + 1, case.stage.carry_out(write)
         assert isinstance(cleared, Done)
-        work = GiveDevices(case.ref, case.swap(), NODE, cleared.version)
-        given = case.stage.carry_out(work)
+        write = GiveDevices(case.ref, case.swap(), NODE, cleared.version)
+        given = case.stage.carry_out(write)
         if isinstance(given, Later):
-            cuts, given = cuts + 1, case.stage.carry_out(work)
+            cuts, given = cuts + 1, case.stage.carry_out(write)
         assert isinstance(given, Done) and cuts == 1
         assert case.status == whole.status
 
@@ -474,5 +474,5 @@ def test_the_version_is_told_as_a_fact() -> None:
     outbox.put([Task(case.clear(), (f"{CLAIMS}/{case.claim.uid}",), "1", "AllocationCleared", case.claim.uid)], 0.0)
     task = outbox.next(0.0)
     assert isinstance(task, Task)
-    fact = outbox.finished(task, case.stage.carry_out(task.work), 0.0)
+    fact = outbox.finished(task, case.stage.carry_out(task.write), 0.0)
     assert fact == WriteDone("1", "AllocationCleared", case.claim.uid, case.version)

@@ -185,7 +185,7 @@ def test_a_guard_that_does_not_act_is_probed_again_and_given_up(lack: str) -> No
     while fact is None:
         found = outbox.next(now)
         if isinstance(found, Task):
-            fact = outbox.finished(found, stage.carry_out(found.work), now)
+            fact = outbox.finished(found, stage.carry_out(found.write), now)
         else:
             assert found is not None
             now = found

@@ -112,7 +112,7 @@ def test_a_server_in_trouble_is_asked_again(stage: WrittenObjects, code: int) ->
         return Answer(code, b"") if method == "POST" else answer(method, path, **more)  # type: ignore[arg-type]
 
     stage.writer.ask = ask  # type: ignore[method-assign]
-    assert isinstance(stage.carry_out(task.work), Later)
+    assert isinstance(stage.carry_out(task.write), Later)
     assert found == [Guarding("", "", "the API server has not answered yet whether they can", unanswered=True)]
     assert task.needs == "observe" and task.replaces
 

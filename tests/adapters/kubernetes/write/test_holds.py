@@ -291,12 +291,12 @@ LACKS = {
 def test_without_a_right_it_is_declined(what: str, without: tuple[str, str]) -> None:
     if what == "to hold":
         case = Case("dds")
-        work: HoldDevice | EndHold = case.hold()
+        write: HoldDevice | EndHold = case.hold()
     else:
         case = Case()
         case.held()
-        work = case.end()
-    result = case.stage.carry_out(work, granted(case, without))
+        write = case.end()
+    result = case.stage.carry_out(write, granted(case, without))
     assert isinstance(result, Declined) and (result.code, result.reason) == (403, "Forbidden")
     assert "\n" not in result.text and without[0].partition("/")[0] in result.text
 
@@ -327,12 +327,12 @@ def test_every_request_may_be_the_last(sent: bool) -> None:
 
         setattr(case.stage.writer, "after" if sent else "before", lost)
         cuts = 0
-        for work in (case.hold(), case.end()):
-            result = case.stage.carry_out(work)
+        for write in (case.hold(), case.end()):
+            result = case.stage.carry_out(write)
             if isinstance(result, Later):
-                cuts, result = cuts + 1, case.stage.carry_out(work)
+                cuts, result = cuts + 1, case.stage.carry_out(write)
             assert isinstance(result, Done), (number, result)
-            if isinstance(work, HoldDevice):
+            if isinstance(write, HoldDevice):
                 devices = case.live["status"]["allocation"]["devices"]
                 assert devices == wanted["allocation"]["devices"]
         assert cuts == 1 and case.claims == set() and case.guarded == {OTHER}, number

@@ -77,8 +77,8 @@ def test_what_is_gone_when_it_is_written_is_obsolete() -> None:
 
 def test_what_nobody_would_hear_of_is_declined_when_it_cannot_be_made() -> None:
     about = Regarding("Pod", "pods", "p", "u", "gone", "v1")
-    work = TellPeople(about, "HandOver", "HandOver", "words", "Normal", 1, "dds-1")
-    result = work.carry_out(Answering(POST=status(404, "NotFound", "namespace not found")), lambda resource: "v1")
+    write = TellPeople(about, "HandOver", "HandOver", "words", "Normal", 1, "dds-1")
+    result = write.carry_out(Answering(POST=status(404, "NotFound", "namespace not found")), lambda resource: "v1")
     assert result == Declined(404, "NotFound", "namespace not found")
 
 

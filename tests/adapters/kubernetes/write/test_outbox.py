@@ -19,7 +19,7 @@ from dds_core.kit.policy import Mode
 
 @dataclass(frozen=True)
 class Nothing:
-    """A work that is never looked at."""
+    """A write that is never looked at."""
 
     def carry_out(self, api: Asking, versions: Versions) -> Result:
         raise AssertionError("an outbox carries nothing out")
@@ -384,7 +384,7 @@ def test_what_could_not_begin_in_time_is_not_wanted_any_more() -> None:
     assert outbox.finished(first, Later("no answer"), 1061.0) is None
     (late,) = begun(outbox, 1100.0)
     assert late is not one and (late.decision, late.objects) == ("1", ("c/1",))
-    result = late.work.carry_out(Nobody(), lambda resource: "v1")
+    result = late.write.carry_out(Nobody(), lambda resource: "v1")
     assert isinstance(result, Obsolete)
     assert outbox.finished(late, result, 1100.0) == WriteObsolete("1", "HandOver", "of 1", result.why)
     outbox.finished(second, Done(), 1100.0)

@@ -39,7 +39,7 @@ class Failed:
         return Signalled(ref, allocation, frozenset((GPU, POOL, device) for device in devices))
 
     @property
-    def work(self) -> SteerPod:
+    def write(self) -> SteerPod:
         return SteerPod(Ref("pods", "p", "default", uid_of(self.pod)), "node0", tuple(self.claims))
 
     def nominated(self) -> str:
@@ -57,21 +57,21 @@ def test_the_node_is_nominated_before_the_allocations_are_cleared_once() -> None
     failed = Failed()
     order: list[str] = []
     failed.stage.writer.before = lambda method, path: order.append(path) if method == "PATCH" else None
-    assert failed.stage.carry_out(failed.work) == Done()
+    assert failed.stage.carry_out(failed.write) == Done()
     assert failed.nominated() == "node0" and failed.allocated() == []
     assert [path.split("/")[-3:] for path in order] == [
         ["pods", "p", "status"],
         ["resourceclaims", "c", "status"],
         ["resourceclaims", "d", "status"],
     ]
-    assert failed.stage.carry_out(failed.work) == Done(written=False)
+    assert failed.stage.carry_out(failed.write) == Done(written=False)
     assert failed.stage.writes == 3
 
 
 def test_what_the_scheduler_cleared_itself_needs_no_more() -> None:
     failed = Failed()
     failed.stage.deallocate("c")
-    assert failed.stage.carry_out(failed.work) == Done()
+    assert failed.stage.carry_out(failed.write) == Done()
     assert failed.allocated() == [] and failed.stage.writes == 2
 
 
@@ -79,7 +79,7 @@ def test_after_a_crash_between_the_writes_the_rest_is_done() -> None:
     failed = Failed()
     failed.edit_pod({"nominatedNodeName": "node0"})
     failed.stage.deallocate("c")
-    assert failed.stage.carry_out(failed.work) == Done()
+    assert failed.stage.carry_out(failed.write) == Done()
     assert failed.allocated() == [] and failed.stage.writes == 1
 
 
@@ -135,7 +135,7 @@ def test_at_any_other_moment_nothing_is_written(change: Callable[[Failed], None]
     failed = Failed()
     change(failed)
     before = failed.allocated()
-    assert isinstance(failed.stage.carry_out(failed.work), Obsolete)
+    assert isinstance(failed.stage.carry_out(failed.write), Obsolete)
     assert failed.allocated() == before and failed.stage.writes == 0
 
 
@@ -149,7 +149,7 @@ def test_a_claim_that_is_reserved_meanwhile_keeps_its_allocation() -> None:
             failed.stage.edit(CLAIMS, "c", {"status": reserved}, "default", "status")
 
     failed.stage.meanwhile("PATCH", reserve, times=9)
-    assert isinstance(failed.stage.carry_out(failed.work), Obsolete)
+    assert isinstance(failed.stage.carry_out(failed.write), Obsolete)
     assert failed.allocated() == ["c", "d"]
 
 
@@ -159,7 +159,7 @@ def test_a_claim_that_is_reserved_meanwhile_keeps_its_allocation() -> None:
 def test_every_kind_of_write_is_allowed() -> None:
     stage = WrittenObjects()
     dds = stage.grant("dds", role("cluster"))
-    live_through(stage, lambda work: work.carry_out(dds, stage.versions))
+    live_through(stage, lambda write: write.carry_out(dds, stage.versions))
 
 
 def test_a_power_that_is_off_declines_its_writes_in_one_line() -> None:

@@ -16,7 +16,7 @@ from dds_core.scaler.history.overview import devices_since, overview, ranked
 from dds_core.scaler.history.page import STAGES, Page, lives, report, subjects
 from dds_core.scaler.timeline import timelines
 from dds_core.timeline import Entry, Moment
-from dds_core.timeline.clock import micros, moment_of
+from dds_core.timeline.instants import micros, moment_of
 from tests.core.scaler.history.told import LOGS, told
 
 

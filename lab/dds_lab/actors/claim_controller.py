@@ -28,7 +28,7 @@ WORKERS = 50
 LOOK = Uniform(0.003, 0.008)
 
 
-class Claims:
+class ClaimController:
     """The work queue has two kinds of keys: `pod/<namespace>/<name>` and `claim/<namespace>/<name>`. `look`: seconds to process
     one."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dds_lab.actors.scheduler.claims import FAILED, READY, TIMED_OUT, WAITING, Book, Claims, readiness
+from dds_lab.actors.scheduler.claim_cache import FAILED, READY, TIMED_OUT, WAITING, Book, ClaimCache, readiness
 from dds_lab.client import instants
 
 NOW = 1_795_219_200_000_000
@@ -77,7 +77,7 @@ class Used:
     def __init__(self) -> None:
         self.devices: list[str] = []
         self.book = Book(self._use, self._free)
-        self.claims = Claims(self.book)
+        self.claims = ClaimCache(self.book)
 
     def _use(self, result: dict[str, Any]) -> None:
         self.devices.append(result["device"])

@@ -131,7 +131,8 @@ def origin(ctx: click.Context, name: str) -> str:
         case ParameterSource.COMMANDLINE:
             return FLAG
         case ParameterSource.ENVIRONMENT:
-            return f"environment {_option(ctx, name).envvar}"
+            option = next(one for one in ctx.command.params if isinstance(one, click.Option) and one.name == name)
+            return f"environment {option.envvar}"
         case ParameterSource.DEFAULT_MAP:
             return str(ctx.meta[CONFIG])
         case _:
@@ -161,10 +162,6 @@ def nearest(name: str, known: list[str]) -> str:
 
 def _settings(command: click.Command) -> list[Setting]:
     return [option for option in command.params if isinstance(option, Setting)]
-
-
-def _option(ctx: click.Context, name: str) -> click.Option:
-    return next(option for option in ctx.command.params if isinstance(option, click.Option) and option.name == name)
 
 
 def _take_file(ctx: click.Context, _parameter: click.Parameter, path: str | None) -> None:

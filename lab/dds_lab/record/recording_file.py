@@ -15,7 +15,7 @@ from typing import IO
 import msgspec
 
 from dds_core.errors import FileError
-from dds_core.timeline.clock import rfc3339
+from dds_core.timeline.instants import rfc3339
 
 _BUFFER = 1 << 16
 

@@ -22,8 +22,8 @@ from dds_adapters.kubernetes.write.exchange import GuardDevices
 from dds_adapters.kubernetes.write.holds import EndHold, HoldDevice
 from dds_adapters.kubernetes.write.live_object import Ref
 from dds_adapters.kubernetes.write.outbox import Outbox
-from dds_adapters.kubernetes.write.plan import Overtaken, plan, stamps
 from dds_adapters.kubernetes.write.requests import LowerRequest, RaiseRequest, StampEpoch
+from dds_adapters.kubernetes.write.scaler_tasks import Overtaken, stamps, tasks_of
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Obsolete, Task
 from dds_core.events import Superseded, WriteRefused
 from dds_core.model import AttachRequest, Pod
@@ -46,7 +46,7 @@ def world_of(mode: str = "detach", **given: Any) -> World:
 
 
 class Desk:
-    """Plans and announces what was decided since it was last asked."""
+    """The tasks and announcements of what was decided since it was last asked."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -56,7 +56,7 @@ class Desk:
         return [task for task in self.all() if task.decision]
 
     def told(self) -> list[TellPeople]:
-        return [task.work for task in self.all() if isinstance(task.work, TellPeople)]
+        return [task.write for task in self.all() if isinstance(task.write, TellPeople)]
 
     def all(self) -> list[Task]:
         steps, self._seen = self.world.steps[self._seen :], len(self.world.steps)
@@ -64,12 +64,12 @@ class Desk:
         found: list[Task] = []
         for step in steps:
             for number, event in enumerate((step.fact, *(event for event, _ in step.caused))):
-                tasks = plan(event, f"id-{number}", step.at, state) if isinstance(event, e.Decision) else ()
+                tasks = tasks_of(event, f"id-{number}", step.at, state) if isinstance(event, e.Decision) else ()
                 found += [*tasks, *announce(event, step.at, state)]
         return found
 
     def of(self, kind: type[Any]) -> Task:
-        (task,) = [one for one in self.decided() if isinstance(one.work, kind)]
+        (task,) = [one for one in self.decided() if isinstance(one.write, kind)]
         return task
 
 
@@ -88,15 +88,15 @@ def waiting(**given: Any) -> tuple[World, Desk]:
 def test_an_order_makes_a_request_with_our_epoch() -> None:
     world, desk = waiting()
     task = desk.of(RaiseRequest)
-    work = task.work
-    assert isinstance(work, RaiseRequest)
-    assert (work.type, work.model, work.node, work.size, work.previous) == ("gpu", A100.model, "node0", 1, None)
-    assert (work.epoch_key, work.epoch) == ("cohdi.io/epoch", 7)
-    assert (task.action, task.target, task.needs) == ("AttachOrdered", work.name, "attach")
-    assert task.objects == (f"composabilityrequests/{work.name}",) and task.decision.startswith("id-")
+    write = task.write
+    assert isinstance(write, RaiseRequest)
+    assert (write.type, write.model, write.node, write.size, write.previous) == ("gpu", A100.model, "node0", 1, None)
+    assert (write.epoch_key, write.epoch) == ("cohdi.io/epoch", 7)
+    assert (task.action, task.target, task.needs) == ("AttachOrdered", write.name, "attach")
+    assert task.objects == (f"composabilityrequests/{write.name}",) and task.decision.startswith("id-")
     assert task.at == world.steps[-1].at
     (told,) = task.then
-    assert isinstance(told.work, TellPeople) and told.work.note.startswith("asked the fabric for"), "once it has"
+    assert isinstance(told.write, TellPeople) and told.write.note.startswith("asked the fabric for"), "once it has"
 
 
 def test_observe_writes_and_tells_nothing() -> None:
@@ -114,7 +114,7 @@ def test_a_newer_order_takes_the_place_of_an_older_one() -> None:
     world.carry_out()
     world.make()
     second = desk.of(RaiseRequest)
-    assert first.replaces == second.replaces != "" and isinstance(second.work, RaiseRequest) and second.work.size == 2
+    assert first.replaces == second.replaces != "" and isinstance(second.write, RaiseRequest) and second.write.size == 2
 
 
 def test_an_order_that_is_taken_back_takes_the_place_of_what_was_not_written() -> None:
@@ -122,7 +122,7 @@ def test_an_order_that_is_taken_back_takes_the_place_of_what_was_not_written() -
     first = desk.of(RaiseRequest)
     world.clear("train")
     back = desk.of(RaiseRequest)
-    assert first.replaces == back.replaces != "" and isinstance(back.work, RaiseRequest) and back.work.size == 0
+    assert first.replaces == back.replaces != "" and isinstance(back.write, RaiseRequest) and back.write.size == 0
 
 
 # --- hand-over ---------------------------------------------------------------------------------------------------------
@@ -149,15 +149,15 @@ def test_a_hand_over_tells_every_claim_of_the_group_with_its_allocation() -> Non
         world.carry_out(e.AttachOrdered)
         world.operate()
     task = desk.of(TellClaims)
-    work = task.work
-    assert isinstance(work, TellClaims)
+    write = task.write
+    assert isinstance(write, TellClaims)
     claims = [world.state.demand.claims.rows[world.uid(name)] for name in ("a", "b")]
-    assert [(one.ref.name, one.ref.uid, one.allocation) for one in work.claims] == [
+    assert [(one.ref.name, one.ref.uid, one.allocation) for one in write.claims] == [
         (claim.name, claim.uid, claim.allocation) for claim in claims
     ]
-    assert [len(one.entries) for one in work.claims] == [1, 2]
+    assert [len(one.entries) for one in write.claims] == [1, 2]
     assert task.objects == tuple(f"resourceclaims/{claim.uid}" for claim in claims)
-    assert (task.action, task.target) == ("HandOver", claims[0].uid) and work.when.endswith("Z")
+    assert (task.action, task.target) == ("HandOver", claims[0].uid) and write.when.endswith("Z")
     assert task.within == world.state.policy.no_allocation_seconds, "then the devices are promised to nobody"
 
 
@@ -167,9 +167,9 @@ def test_a_hand_over_that_was_overtaken_before_it_was_planned_writes_nothing() -
     world.node("node1")
     world.allocate("train", "node1")
     (task,) = [one for one in desk.decided() if one.action == "HandOver"]
-    assert isinstance(task.work, Overtaken)
+    assert isinstance(task.write, Overtaken)
     stage = WrittenObjects()
-    assert isinstance(stage.carry_out(task.work), Obsolete) and stage.writer.requests == {}
+    assert isinstance(stage.carry_out(task.write), Obsolete) and stage.writer.requests == {}
 
 
 def test_steering_clears_what_was_signalled() -> None:
@@ -179,11 +179,11 @@ def test_steering_clears_what_was_signalled() -> None:
     world.unreserve("train")
     world.pod("train", waiting="SchedulerError", nominated="")
     task = desk.of(SteerPod)
-    work = task.work
-    assert isinstance(work, SteerPod)
+    write = task.write
+    assert isinstance(write, SteerPod)
     pod = world.get(Pod, "train")
-    assert (work.pod.name, work.pod.namespace, work.pod.uid, work.node) == ("train", "default", pod.uid, "node0")
-    (one,) = work.claims
+    assert (write.pod.name, write.pod.namespace, write.pod.uid, write.node) == ("train", "default", pod.uid, "node0")
+    (one,) = write.claims
     claim = world.state.demand.claims.rows[world.uid("train")]
     assert one.allocation == claim.allocation and {(*key, RESCHEDULE) for key in one.devices} == claim.true_conditions
     assert (task.target, task.objects) == (pod.uid, (f"pods/{pod.uid}", f"resourceclaims/{claim.uid}"))
@@ -197,7 +197,7 @@ def test_steering_that_was_overtaken_writes_nothing() -> None:
     world.pod("train", waiting="SchedulerError", nominated="")
     world.clear("train")
     (task,) = [one for one in desk.decided() if one.action == "Steered"]
-    assert isinstance(task.work, Overtaken)
+    assert isinstance(task.write, Overtaken)
 
 
 # --- failure -----------------------------------------------------------------------------------------------------------
@@ -215,12 +215,14 @@ def failed() -> tuple[World, Desk]:
 def test_a_failure_labels_the_node_first_then_tells_the_claim() -> None:
     world, desk = failed()
     task = desk.of(LabelNode)
-    assert task.work == LabelNode("node0", "node-node0", (("cohdi.io/nvidia-a100-40", None),))
+    assert task.write == LabelNode("node0", "node-node0", (("cohdi.io/nvidia-a100-40", None),))
     assert (task.target, task.objects) == ("node0", ("nodes/node0",))
     world.carry_out(e.NodeLabelled)
     task = desk.of(TellClaims)
-    work = task.work
-    assert isinstance(work, TellClaims) and [one.condition for one in work.claims[0].entries] == ["FabricDeviceFailed"]
+    write = task.write
+    assert isinstance(write, TellClaims) and [one.condition for one in write.claims[0].entries] == [
+        "FabricDeviceFailed"
+    ]
     assert (task.action, task.target) == ("FailureSignalled", world.uid("train"))
 
 
@@ -228,13 +230,13 @@ def test_a_failure_of_an_attempt_that_is_over_tells_nobody() -> None:
     world, _ = failed()
     world.carry_out(e.NodeLabelled)
     told = world.only(e.FailureSignalled)
-    (task,) = plan(replace(told, attempt=told.attempt + 1), "id", 1, world.state)
-    assert isinstance(task.work, Overtaken)
+    (task,) = tasks_of(replace(told, attempt=told.attempt + 1), "id", 1, world.state)
+    assert isinstance(task.write, Overtaken)
     world.node("node1")
     life = world.state.lifecycle.lives.rows[world.uid("train")]
     world.state.lifecycle.lives.put(world.uid("train"), replace(life, node="node1"))
-    (task,) = plan(told, "id", 1, world.state)
-    assert isinstance(task.work, Overtaken)
+    (task,) = tasks_of(told, "id", 1, world.state)
+    assert isinstance(task.write, Overtaken)
 
 
 def test_what_is_said_of_a_device_that_is_not_allocated_any_more_is_overtaken() -> None:
@@ -242,10 +244,10 @@ def test_what_is_said_of_a_device_that_is_not_allocated_any_more_is_overtaken() 
     told = world.only(e.HandOver)
     (signal,) = told.signals
     other = replace(signal, entries=(replace(signal.entries[0], device="another"),))
-    (task,) = plan(replace(told, signals=(other,)), "id", 1, world.state)
-    assert isinstance(task.work, Overtaken)
-    (task,) = plan(told, "id", 1, world.state)
-    assert isinstance(task.work, TellClaims)
+    (task,) = tasks_of(replace(told, signals=(other,)), "id", 1, world.state)
+    assert isinstance(task.write, Overtaken)
+    (task,) = tasks_of(told, "id", 1, world.state)
+    assert isinstance(task.write, TellClaims)
 
 
 def test_label_decisions_replace_only_those_about_the_same_labels() -> None:
@@ -253,7 +255,7 @@ def test_label_decisions_replace_only_those_about_the_same_labels() -> None:
     one = e.NodeLabelled(node="node0", labels={"a": "1"}, mode="detach", reason="")
     two = e.NodeLabelled(node="node0", labels={"a": None}, mode="detach", reason="")
     other = e.NodeLabelled(node="node0", labels={"a": "1", "b": "1"}, mode="detach", reason="")
-    ((first,), (second,), (third,)) = (plan(decision, "id", 1, world.state) for decision in (one, two, other))
+    ((first,), (second,), (third,)) = (tasks_of(decision, "id", 1, world.state) for decision in (one, two, other))
     assert first.replaces == second.replaces != third.replaces
     assert first.objects == third.objects
 
@@ -276,8 +278,8 @@ def nudge(why: str, mode: str = "attach") -> e.OperatorNudged:
     ],
 )
 def test_a_nudge_looks_for_what_it_was_decided_about(why: str, state: str, named: bool, mode: str) -> None:
-    (task,) = plan(nudge(why, mode), "id", 1_500_000, world_of(mode).state)
-    assert task.work == NudgeOperator("res0", "res0-uid", "1970-01-01T00:00:01Z", state, named)
+    (task,) = tasks_of(nudge(why, mode), "id", 1_500_000, world_of(mode).state)
+    assert task.write == NudgeOperator("res0", "res0-uid", "1970-01-01T00:00:01Z", state, named)
     assert (task.action, task.target, task.needs) == ("OperatorNudged", "res0-uid", "attach")
     assert (task.decision, task.objects) == ("id", ("composableresources/res0-uid",))
     assert task.within == 2, "a late look could meet the operator's own write, or a plugin that is starting"
@@ -289,8 +291,8 @@ def test_an_order_is_called_off_in_the_pause_or_not() -> None:
     wait(world, SECOND_PAUSE[0])
     (off,) = called_off(world)
     at = world.steps[-1].at
-    (task,) = plan(off, "id", at, world.state)
-    assert isinstance(task.work, LowerRequest) and task.work.unattached
+    (task,) = tasks_of(off, "id", at, world.state)
+    assert isinstance(task.write, LowerRequest) and task.write.unattached
     assert task.within == pytest.approx(SECOND_PAUSE[1] - SECOND_PAUSE[0], abs=2)
 
 
@@ -306,10 +308,10 @@ def named(mode: str) -> tuple[World, Desk]:
 def test_a_device_that_is_listed_has_the_operator_look(mode: str) -> None:
     world, desk = named(mode)
     task = desk.of(NudgeOperator)
-    work = task.work
-    assert isinstance(work, NudgeOperator)
-    assert (work.name, work.uid, work.state, work.named) == ("res0", "res0", "Attaching", True)
-    assert task.at == world.steps[-1].at and work.when == rfc3339(task.at)
+    write = task.write
+    assert isinstance(write, NudgeOperator)
+    assert (write.name, write.uid, write.state, write.named) == ("res0", "res0", "Attaching", True)
+    assert task.at == world.steps[-1].at and write.when == rfc3339(task.at)
 
 
 def test_in_observe_a_look_is_decided_and_not_written() -> None:
@@ -320,9 +322,9 @@ def test_in_observe_a_look_is_decided_and_not_written() -> None:
 
 def test_a_newer_look_takes_the_place_of_one_that_was_not_written_and_of_nothing_else() -> None:
     world = world_of("detach")
-    (older,) = plan(nudge("list"), "a", 0, world.state)
-    (newer,) = plan(nudge("settle"), "b", 2_000_000, world.state)
-    (other,) = plan(e.UsedStamped(resource="res0-uid", mode="detach", name="res0", at=1), "c", 1, world.state)
+    (older,) = tasks_of(nudge("list"), "a", 0, world.state)
+    (newer,) = tasks_of(nudge("settle"), "b", 2_000_000, world.state)
+    (other,) = tasks_of(e.UsedStamped(resource="res0-uid", mode="detach", name="res0", at=1), "c", 1, world.state)
     assert older.replaces == newer.replaces != other.replaces
     outbox = Outbox(Random(1))
     assert outbox.put([older, other], 0.0) == []
@@ -339,10 +341,10 @@ def test_a_look_that_is_refused_is_told_as_any_refused_write() -> None:
     uid = uid_of(stage.resource("res0", state="Attaching"))
     decision = replace(nudge("attach"), resource=uid)
     outbox = Outbox(Random(1))
-    outbox.put(plan(decision, "id", 1, world_of("attach").state), 0.0)
+    outbox.put(tasks_of(decision, "id", 1, world_of("attach").state), 0.0)
     task = outbox.next(0.0)
     assert isinstance(task, Task)
-    fact = outbox.finished(task, stage.carry_out(task.work, stage.as_user("nobody")), 0.0)
+    fact = outbox.finished(task, stage.carry_out(task.write, stage.as_user("nobody")), 0.0)
     assert isinstance(fact, WriteRefused)
     assert (fact.decision, fact.action, fact.target) == ("id", "OperatorNudged", uid)
     assert (fact.code, fact.reason) == (403, "Forbidden") and "composableresources" in fact.text
@@ -365,13 +367,13 @@ def idle(**given: Any) -> tuple[World, Desk]:
 def test_a_detach_marks_then_lowers_and_needs_its_mode() -> None:
     world, desk = idle()
     mark = desk.of(MarkVictim)
-    assert mark.work == MarkVictim("res0", "res0", "GPU-res0")
+    assert mark.write == MarkVictim("res0", "res0", "GPU-res0")
     assert (mark.needs, mark.target, mark.objects) == ("detach", "res0", ("composableresources/res0",))
     world.carry_out()
     world.tick(40)
     world.carry_out(e.ClaimsListWanted)
     lower = desk.of(LowerRequest)
-    assert lower.work == LowerRequest("ours", "request-ours", 0, 1, frozenset({"res0"}))
+    assert lower.write == LowerRequest("ours", "request-ours", 0, 1, frozenset({"res0"}))
     assert lower.needs == "detach"
     assert lower.objects == ("composabilityrequests/ours", "composableresources/res0")
 
@@ -382,7 +384,7 @@ def test_a_victim_that_is_wanted_is_unmarked_in_place_of_its_mark() -> None:
     world.carry_out()
     world.holds("train", "node0", "gpu-GPU-res0")
     unmark = desk.of(UnmarkVictim)
-    assert unmark.work == UnmarkVictim("res0", "res0")
+    assert unmark.write == UnmarkVictim("res0", "res0")
     assert (unmark.needs, unmark.replaces) == ("attach", mark.replaces)
 
 
@@ -403,11 +405,11 @@ def to_be_held() -> tuple[World, Task, Task]:
 def test_a_device_is_guarded_then_held_in_order_with_exchanges_and_marks() -> None:
     world, begin, hold = to_be_held()
     begun = world.only(e.HoldBegun)
-    assert begin.work == GuardDevices("dds", (FACE,), begun.until, "node0")
+    assert begin.write == GuardDevices("dds", (FACE,), begun.until, "node0")
     assert (begin.action, begin.target, begin.needs, begin.within) == ("HoldBegun", "res0", "detach", 2.0)
     assert isinstance(begin.too_late, Declined) and begin.too_late.reason == "NotGuarded"
     claim, owner = Ref("resourceclaims", "dds-hold-res0", "dds"), Ref("composableresources", "res0", uid="res0")
-    assert hold.work == HoldDevice(claim, owner, (FACE,), "node0")
+    assert hold.write == HoldDevice(claim, owner, (FACE,), "node0")
     assert (hold.action, hold.target, hold.needs) == ("DeviceHeld", "res0", "detach")
     assert begin.objects == hold.objects == OF_DEVICE
     assert 0 < hold.within == (begun.until - hold.at) / 1_000_000 - 10, "later it would be held without a guard"
@@ -419,14 +421,14 @@ def test_a_hold_ends_in_order_with_its_making_whatever_the_mode_is(mode: str) ->
     begin = desk.of(GuardDevices)
     for step in (e.HoldBegun, e.ClaimsListWanted, e.DeviceHeld):
         world.carry_out(step)
-    mark = [one for one in desk.decided() if isinstance(one.work, MarkVictim)]
+    mark = [one for one in desk.decided() if isinstance(one.write, MarkVictim)]
     assert [one.objects for one in mark] == [OF_DEVICE[1:]]
     if mode == "detach":
         world.waits("train", "node0")
     else:
         world.change_policy(mode=mode)
     end = desk.of(EndHold)
-    assert end.work == EndHold(Ref("resourceclaims", "dds-hold-res0", "dds"), "res0", (FACE,), young=True)
+    assert end.write == EndHold(Ref("resourceclaims", "dds-hold-res0", "dds"), "res0", (FACE,), young=True)
     assert (end.action, end.target, end.needs) == ("HoldEnded", "res0", "observe")
     assert end.objects == begin.objects
 
@@ -437,8 +439,8 @@ def test_a_hold_is_young_until_its_guard_is_over() -> None:
         world.carry_out(step)
     world.tick(61)
     world.change_policy(mode="attach")
-    work = desk.of(EndHold).work
-    assert isinstance(work, EndHold) and not work.young
+    write = desk.of(EndHold).write
+    assert isinstance(write, EndHold) and not write.young
 
 
 def test_nothing_of_a_hold_is_sent_where_devices_cannot_be_guarded_any_more() -> None:
@@ -449,8 +451,8 @@ def test_nothing_of_a_hold_is_sent_where_devices_cannot_be_guarded_any_more() ->
     world.feed(e.Capabilities(version="1.36", unguarded="the policy is gone"))
     stage = WrittenObjects()
     for decision in (begun, held, ended):
-        (task,) = plan(decision, "id", 1, world.state)
-        assert isinstance(stage.carry_out(task.work), Done if decision is ended else Obsolete), decision
+        (task,) = tasks_of(decision, "id", 1, world.state)
+        assert isinstance(stage.carry_out(task.write), Done if decision is ended else Obsolete), decision
         assert task.objects == OF_DEVICE and task.target == "res0"
     assert stage.writer.requests == {}
 
@@ -460,15 +462,15 @@ def test_the_end_of_a_hold_is_decided_again_once_it_is_known_where_devices_are_g
     world.change_policy(mode="attach")
     ended = world.only(e.HoldEnded)
     world.feed(e.Capabilities(version="1.36", unguarded="not answered yet", unanswered=True))
-    (task,) = plan(ended, "id", 1, world.state)
-    assert isinstance(WrittenObjects().carry_out(task.work), Obsolete)  # done, it would leave its guard behind
+    (task,) = tasks_of(ended, "id", 1, world.state)
+    assert isinstance(WrittenObjects().carry_out(task.write), Obsolete)  # done, it would leave its guard behind
     world.refused(ended, obsolete=True)
     world.feed(e.Capabilities(version="1.36", guards="dds"))
     decided = len(world.decisions(e.HoldEnded))
     world.tick(60)
     again = world.decisions(e.HoldEnded)[decided:]
-    (task,) = plan(again[0], "id", 1, world.state)
-    assert isinstance(task.work, EndHold) and task.work.claim.namespace == "dds"
+    (task,) = tasks_of(again[0], "id", 1, world.state)
+    assert isinstance(task.write, EndHold) and task.write.claim.namespace == "dds"
 
 
 @pytest.mark.parametrize("over", ["ending", "gone"])
@@ -479,8 +481,8 @@ def test_a_hold_that_is_being_given_up_is_not_made(over: str) -> None:
     if over == "gone":
         world.carry_out(e.HoldEnded)
         assert "res0" not in world.state.give_back.holds
-    (task,) = plan(held, "id", 1, world.state)
-    assert isinstance(task.work, Overtaken) and task.objects == OF_DEVICE
+    (task,) = tasks_of(held, "id", 1, world.state)
+    assert isinstance(task.write, Overtaken) and task.objects == OF_DEVICE
 
 
 def test_a_use_is_stamped_when_the_device_is_free_again() -> None:
@@ -490,8 +492,8 @@ def test_a_use_is_stamped_when_the_device_is_free_again() -> None:
     desk.decided()
     world.finish("train")
     task = desk.of(StampUse)
-    assert isinstance(task.work, StampUse) and (task.work.name, task.target) == ("res0", "res0")
-    assert task.work.when.startswith("2023-11-14T22:")
+    assert isinstance(task.write, StampUse) and (task.write.name, task.target) == ("res0", "res0")
+    assert task.write.when.startswith("2023-11-14T22:")
 
 
 def test_what_writes_nothing_plans_nothing() -> None:
@@ -504,7 +506,7 @@ def test_what_writes_nothing_plans_nothing() -> None:
         e.ClaimsListWanted(resource="r", mode="detach", fenced=1),
         e.Alerted(of="o", reason="r", text="t", mode="detach"),
     )
-    assert [plan(decision, "id", 1, world.state) for decision in quiet] == [()] * len(quiet)
+    assert [tasks_of(decision, "id", 1, world.state) for decision in quiet] == [()] * len(quiet)
 
 
 # --- a new leader ------------------------------------------------------------------------------------------------------
@@ -517,7 +519,7 @@ def test_a_new_leader_stamps_its_own_requests_only() -> None:
     world.request("leaving", "node2", labels=OURS, deleting=True)
     (task,) = stamps(world.state)
     assert task.lasting
-    assert task.work == StampEpoch("ours", "request-ours", "cohdi.io/epoch", 7)
+    assert task.write == StampEpoch("ours", "request-ours", "cohdi.io/epoch", 7)
     assert task.decision == "" and task.objects == ("composabilityrequests/ours",)
 
 
@@ -571,7 +573,7 @@ def test_an_alert_about_a_device_is_told_on_the_pods_that_run_on_it_too() -> Non
     world.bind("train")
     alert = e.Alerted(of="res0", reason="DeviceError", text="it is sick", mode="attach")
     tasks = announce(alert, 5, world.state)
-    told = [task.work for task in tasks if isinstance(task.work, TellPeople)]
+    told = [task.write for task in tasks if isinstance(task.write, TellPeople)]
     assert reasons(told) == [("ComposableResource", "res0", "DeviceError"), ("Pod", "train", "DeviceError")]
     assert told[1].namespace == "default" and told[1].note == "it is sick"
 
@@ -580,7 +582,7 @@ def test_an_alert_about_a_claim_is_told_on_the_pod_that_waits_for_it_too() -> No
     world = one_node("attach", 4)
     world.waits("train", "node0")
     tasks = announce(e.Alerted(of=world.uid("train"), reason="NoProgress", text="", mode="attach"), 5, world.state)
-    told = [task.work for task in tasks if isinstance(task.work, TellPeople)]
+    told = [task.write for task in tasks if isinstance(task.write, TellPeople)]
     assert reasons(told) == [("ResourceClaim", "train", "NoProgress"), ("Pod", "train", "NoProgress")]
 
 
@@ -588,14 +590,14 @@ def test_alerts_and_rejected_objects_are_warnings_on_them() -> None:
     world = world_of()
     alert = e.Alerted(of="node-node0", reason="Odd", text="look at it", mode="detach")
     (task,) = announce(alert, 5, world.state)
-    assert isinstance(task.work, TellPeople) and reasons([task.work]) == [("Node", "node0", "Odd")]
+    assert isinstance(task.write, TellPeople) and reasons([task.write]) == [("Node", "node0", "Odd")]
     assert announce(e.Alerted(of="unknown", reason="Odd", text="", mode="detach"), 5, world.state) == ()
     rejected = e.Rejected("ResourceClaim", "u", "c", "spec.devices", "is missing", "default")
     (task,) = announce(rejected, 5, world.state)
-    assert isinstance(task.work, TellPeople) and task.work.type == "Warning" and task.decision == ""
+    assert isinstance(task.write, TellPeople) and task.write.type == "Warning" and task.decision == ""
     observing = world_of("observe")
     assert announce(rejected, 5, observing.state) == ()
-    assert (task.work.regarding.namespace, task.work.note.startswith("spec.devices is missing")) == ("default", True)
+    assert (task.write.regarding.namespace, task.write.note.startswith("spec.devices is missing")) == ("default", True)
 
 
 LIFE = (
@@ -606,7 +608,7 @@ LIFE = (
 
 
 def made_in_a_life(**policy: Any) -> list[str]:
-    """What is planned from a claim's order to the detach of its device. The operator says Online after the list."""
+    """What is made from a claim's order to the detach of its device. The operator says Online after the list."""
     world, desk = waiting(hand_over="clear", **policy)
     tasks = desk.all()
     for step in (
@@ -627,7 +629,7 @@ def made_in_a_life(**policy: Any) -> list[str]:
         tasks += desk.all()
         world.carry_out()
         tasks += desk.all()
-    return [one.work.reason if isinstance(one.work, TellPeople) else one.action for one in tasks]
+    return [one.write.reason if isinstance(one.write, TellPeople) else one.action for one in tasks]
 
 
 def test_a_whole_life_stays_within_twelve_writes() -> None:

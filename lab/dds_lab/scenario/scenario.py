@@ -10,7 +10,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints, model_validator
 
 from dds_lab.scenario.cluster import Cluster, Profile
-from dds_lab.scenario.forms import (
+from dds_lab.scenario.parts import PartName, Parts
+from dds_lab.scenario.trouble import Faults
+from dds_lab.scenario.values import (
     Amount,
     Count,
     Delay,
@@ -26,8 +28,6 @@ from dds_lab.scenario.forms import (
     Written,
     between,
 )
-from dds_lab.scenario.parts import PartName, Parts
-from dds_lab.scenario.trouble import Faults
 
 ObjectName = Annotated[
     str, StringConstraints(pattern=r"^[a-z]+(/[a-z0-9]([-a-z0-9.]*[a-z0-9])?){1,2}$", max_length=400)

@@ -9,7 +9,7 @@ import pytest
 
 from dds_adapters.kubernetes.write.exchange import ClearAllocation, GiveDevices, GuardDevices, LiftGuards
 from dds_adapters.kubernetes.write.live_object import Ref
-from dds_adapters.kubernetes.write.plan import Overtaken, plan
+from dds_adapters.kubernetes.write.scaler_tasks import Overtaken, tasks_of
 from dds_adapters.kubernetes.write.tasks import Declined, Task
 from dds_core.model import Allocation, Claim, Consumer, Result
 from dds_core.scaler import events as e
@@ -34,8 +34,8 @@ def state(**given: Any) -> Any:
     return SimpleNamespace(**{**usual, **given})
 
 
-def planned(decision: Any, at: int = AT, **given: Any) -> Task:
-    (task,) = plan(decision, "id-1", at, state(**given))
+def task_of(decision: Any, at: int = AT, **given: Any) -> Task:
+    (task,) = tasks_of(decision, "id-1", at, state(**given))
     assert (task.decision, task.action, task.at) == ("id-1", type(decision).__name__, at)
     assert task.target == "u" and task.needs == ("observe" if decision is LIFTED else "attach"), (
         "a guard goes in any mode"
@@ -44,28 +44,28 @@ def planned(decision: Any, at: int = AT, **given: Any) -> Task:
 
 
 def test_an_exchange_begins_with_a_guard_that_is_soon_seen_or_given_up() -> None:
-    task = planned(BEGUN)
-    assert task.work == GuardDevices("composable-dra", (KEY,), UNTIL, "node0")
+    task = task_of(BEGUN)
+    assert task.write == GuardDevices("composable-dra", (KEY,), UNTIL, "node0")
     guard = "configmaps/dds-guards/gpu.nvidia.com_node0_gpu-0"
     assert task.objects == (guard, "resourceclaims/u") and task.within == 2.0
     assert isinstance(task.too_late, Declined) and task.too_late.reason == "NotGuarded"
-    lifted = planned(LIFTED)
+    lifted = task_of(LIFTED)
     assert lifted.objects == (guard, "resourceclaims/u"), "after it was set, and after what is written under it"
 
 
 @pytest.mark.parametrize(("skew", "later"), [(-3_000_000, 3_000_000), (0, 0), (400_000, 0)])
 def test_a_guard_ends_by_the_clock_of_a_scheduler_that_is_ahead(skew: int, later: int) -> None:
-    assert planned(BEGUN, skew=skew).work == GuardDevices("composable-dra", (KEY,), UNTIL + later, "node0")
+    assert task_of(BEGUN, skew=skew).write == GuardDevices("composable-dra", (KEY,), UNTIL + later, "node0")
 
 
 def test_each_write_has_all_that_was_decided_on_and_ends_with_the_guard() -> None:
     assert CLAIM.allocation is not None
-    clear, give = planned(CLEARED), planned(GIVEN, UNTIL - 1_500_000)
-    assert clear.work == ClearAllocation(REF, CLAIM.allocation, USERS, SWAP)
-    assert give.work == GiveDevices(REF, SWAP, "node0", "7")
+    clear, give = task_of(CLEARED), task_of(GIVEN, UNTIL - 1_500_000)
+    assert clear.write == ClearAllocation(REF, CLAIM.allocation, USERS, SWAP)
+    assert give.write == GiveDevices(REF, SWAP, "node0", "7")
     assert clear.objects == give.objects == ("resourceclaims/u",)
     assert (clear.within, give.within) == (60.0, 1.5)
-    assert planned(LIFTED).work == LiftGuards("composable-dra", (KEY,))
+    assert task_of(LIFTED).write == LiftGuards("composable-dra", (KEY,))
 
 
 LATER = SimpleNamespace(swap=SWAP, pod="uid-p", node="node0", attempt=2, until=UNTIL)
@@ -84,10 +84,10 @@ ELSEWHERE = SimpleNamespace(swap=SWAP, pod="uid-p", node="node1", attempt=1, unt
     ],
 )
 def test_what_the_picture_bears_out_no_more_ends_at_once(decision: Any, given: dict[str, Any]) -> None:
-    assert isinstance(planned(decision, **given).work, Overtaken)
+    assert isinstance(task_of(decision, **given).write, Overtaken)
 
 
 def test_observe_writes_nothing() -> None:
     for decision in (BEGUN, CLEARED, GIVEN, LIFTED):
         fields = {name: getattr(decision, name) for name in decision.__struct_fields__}
-        assert plan(type(decision)(**{**fields, "mode": "observe"}), "id-1", AT, state()) == ()
+        assert tasks_of(type(decision)(**{**fields, "mode": "observe"}), "id-1", AT, state()) == ()

@@ -29,7 +29,7 @@ from dds_core.scaler.history.words import waited
 from dds_core.scaler.spending import STATES
 from dds_core.scaler.state import State
 from dds_core.timeline import Subject
-from dds_core.timeline.clock import duration, rfc3339
+from dds_core.timeline.instants import duration, rfc3339
 
 _R = TypeVar("_R")
 

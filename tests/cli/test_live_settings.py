@@ -16,7 +16,7 @@ from dds_commands.live import policy_source
 from dds_commands.live_options import OfServers, OfSurvey
 from dds_commands.root import dds as root
 from dds_commands.serve import PARTS
-from dds_commands.serve_options import Setting, names_of
+from dds_commands.settings import Setting, names_of
 from dds_core.errors import PolicyError
 from dds_core.scaler.policy import Policy
 from tests.support.commands import REPOSITORY, dds, fine, one_line, program, refused

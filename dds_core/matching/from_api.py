@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dds_core.matching.nodes import Object, requirements
+from dds_core.matching.node_selectors import Object, requirements
 from dds_core.matching.pools import named_twice
 from dds_core.matching.quantities import parse
 from dds_core.model import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.runtime.serve_settings import Listen, LiveSettings
+from dds_adapters.runtime.live_settings import Listen, LiveSettings
 from dds_core.errors import InputError
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dds_lab.actors.nodes import NodeLifecycle
+from dds_lab.actors.node_lifecycle import NodeLifecycle
 from dds_lab.api import status as api_status
 from dds_lab.api.requests import Call
 from dds_lab.latency import Fixed
-from dds_lab.scenario.forms import fixed
-from dds_lab.scenario.parts import Controllers
+from dds_lab.scenario.parts import ControllersPart
+from dds_lab.scenario.values import fixed
 from tests.lab.actors.rooms import Room
 
-SETTINGS = Controllers(silent=40.0, orphaned=fixed(50.0))
+SETTINGS = ControllersPart(silent=40.0, orphaned=fixed(50.0))
 AMOUNTS = {"cpu": "64", "memory": "512Gi", "pods": "250"}
 
 

@@ -1,4 +1,4 @@
-"""Makes tasks of a committed decision, with all the data that the write needs.
+"""Makes tasks of a committed decision of the scaler, with all the data that the write needs.
 
 Runs on the engine's thread; sends nothing and decides nothing. If the state no longer matches the decision, the task ends at once
 as obsolete, so that each decision has an outcome.
@@ -7,9 +7,8 @@ as obsolete, so that each decision has an outcome.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
 
 from dds_adapters.kubernetes import guard
 from dds_adapters.kubernetes.cluster import Asking
@@ -34,7 +33,7 @@ from dds_adapters.kubernetes.write.exchange import (
 from dds_adapters.kubernetes.write.holds import EndHold, HoldDevice
 from dds_adapters.kubernetes.write.live_object import Ref
 from dds_adapters.kubernetes.write.requests import RESOURCES, LowerRequest, RaiseRequest, StampEpoch
-from dds_adapters.kubernetes.write.tasks import Obsolete, Result, Task, Versions, Work
+from dds_adapters.kubernetes.write.tasks import Obsolete, Result, Task, TaskTable, Versions, Write, tasks_by
 from dds_core.events import Decision, Event
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.model import (
@@ -65,34 +64,16 @@ class Overtaken:
         return Obsolete(self.why)
 
 
-P = TypeVar("P")
-Plans = Mapping[type[Decision], Callable[[Any, int, P], Task]]
-"""By type of decision the function that makes its task; the int is the decision's instant in microseconds."""
-
-
-def plan(decision: Decision, event_id: str, at: int, state: State) -> tuple[Task, ...]:
-    """The tasks of a decision of the scaler, each with the Kubernetes Events to write once it is done; see `planned`."""
+def tasks_of(decision: Decision, event_id: str, at: int, state: State) -> tuple[Task, ...]:
+    """The tasks of a decision of the scaler, each with the Kubernetes Events to write once it is done; see `tasks.tasks_by`."""
     return tuple(
-        [replace(task, then=announce(decision, at, state)) for task in planned(_PLANS, decision, event_id, at, state)]
+        [replace(task, then=announce(decision, at, state)) for task in tasks_by(_TABLE, decision, event_id, at, state)]
     )
 
 
 def writes(event: Event) -> bool:
     """Whether the event is a decision that becomes tasks, which tell of it."""
-    return type(event) in _PLANS
-
-
-def planned(plans: Plans[P], decision: Decision, event_id: str, at: int, state: P) -> tuple[Task, ...]:
-    """The tasks of a decision; none for one that writes nothing or was made in mode `observe`.
-
-    `event_id` is the decision's id in the log, `at` its instant in microseconds; the state has folded it, and maybe later
-    events.
-    """
-    draw = plans.get(type(decision))
-    if draw is None or decision.mode == "observe":
-        return ()
-    task = draw(decision, at, state)
-    return (replace(task, decision=event_id, action=type(decision).__name__, at=at),)
+    return type(event) in _TABLE
 
 
 def stamps(state: State) -> tuple[Task, ...]:
@@ -136,7 +117,7 @@ def _is_ours(state: State, uid: str) -> bool:
 
 
 def _attach(decision: e.AttachOrdered, at: int, state: State) -> Task:
-    work = RaiseRequest(
+    write = RaiseRequest(
         name=decision.request,
         uid=decision.uid,
         type=decision.type,
@@ -149,11 +130,11 @@ def _attach(decision: e.AttachOrdered, at: int, state: State) -> Task:
         force_detach=decision.force_detach,
     )
     thing = request_object(decision.request)
-    return Task(work, (thing,), target=decision.request, replaces=thing)
+    return Task(write, (thing,), target=decision.request, replaces=thing)
 
 
 def _detach(decision: e.DetachOrdered, at: int, state: State) -> Task:
-    work = LowerRequest(
+    write = LowerRequest(
         name=decision.request,
         uid=decision.uid,
         size=decision.size,
@@ -163,7 +144,7 @@ def _detach(decision: e.DetachOrdered, at: int, state: State) -> Task:
     )
     thing = request_object(decision.request)
     objects = (thing, *map(_resource_object, decision.victims))
-    task = Task(work, objects, target=decision.request, replaces=thing, needs="detach")
+    task = Task(write, objects, target=decision.request, replaces=thing, needs="detach")
     if not decision.unattached:
         return task
     # later the operator may order again for one of them
@@ -203,10 +184,10 @@ def _tell(signals: tuple[Signal, ...], at: int, state: State, target: str, stand
         if (claim := state.demand.claims.get(signal.claim)) is not None and _is_on(claim, signal)
     )
     objects = tuple(_claim_object(signal.claim) for signal in signals)
-    work: Work = TellClaims(tellings, rfc3339(at))
+    write: Write = TellClaims(tellings, rfc3339(at))
     if not stands or len(tellings) != len(signals):
-        work = Overtaken("the claim is not allocated as it was")
-    return Task(work, objects, target=target)
+        write = Overtaken("the claim is not allocated as it was")
+    return Task(write, objects, target=target)
 
 
 def _is_on(claim: Claim, signal: Signal) -> bool:
@@ -219,10 +200,10 @@ def _steer(decision: e.Steered, at: int, state: State) -> Task:
     pod = state.demand.pods.get(decision.pod)
     claims = tuple(_signalled(state, decision.claims, decision.node))
     objects = (f"pods/{decision.pod}", *(_claim_object(uid) for uid in decision.claims))
-    work: Work = Overtaken("the pod or one of its claims has moved on")
+    write: Write = Overtaken("the pod or one of its claims has moved on")
     if pod is not None and len(claims) == len(decision.claims):
-        work = SteerPod(Ref("pods", pod.name, pod.namespace, pod.uid), decision.node, claims)
-    return Task(work, objects, target=decision.pod)
+        write = SteerPod(Ref("pods", pod.name, pod.namespace, pod.uid), decision.node, claims)
+    return Task(write, objects, target=decision.pod)
 
 
 def _signalled(state: State, uids: Iterable[str], node: str) -> Iterable[Signalled]:
@@ -257,11 +238,11 @@ def _begin(decision: e.ExchangeBegun, at: int, state: State) -> Task:
 def _guard(decision: Decision, devices: tuple[DeviceKey, ...], until: int, node: str, state: State) -> Task:
     # The admission policy compares a guard's end with allocationTimestamp, which comes from the scheduler's clock.
     ahead = max(0, -(state.settings.skew or 0))
-    work: Work = GuardDevices(state.settings.guards, devices, until + ahead, node)
+    write: Write = GuardDevices(state.settings.guards, devices, until + ahead, node)
     if not state.settings.guards:
-        work = Overtaken(NO_PLACE)
+        write = Overtaken(NO_PLACE)
     late = not_guarded(GUARDED_SECONDS)
-    return Task(work, _guard_objects(devices), target=decision.subject, within=GUARDED_SECONDS, too_late=late)
+    return Task(write, _guard_objects(devices), target=decision.subject, within=GUARDED_SECONDS, too_late=late)
 
 
 def _clear(decision: e.AllocationCleared, at: int, state: State) -> Task:
@@ -269,10 +250,10 @@ def _clear(decision: e.AllocationCleared, at: int, state: State) -> Task:
     objects = (_claim_object(decision.claim),)
     if row is None or (row.node, row.attempt) != (decision.node, decision.attempt):
         return Task(Overtaken(NO_EXCHANGE), objects, target=decision.claim)
-    work: Work = Overtaken("the claim is not allocated any more")
+    write: Write = Overtaken("the claim is not allocated any more")
     if claim is not None and claim.allocation is not None:
-        work = ClearAllocation(_claim_ref(claim), claim.allocation, claim.consumers, row.swap)
-    return Task(work, objects, target=decision.claim, within=(row.until - at) / MICROSECONDS)
+        write = ClearAllocation(_claim_ref(claim), claim.allocation, claim.consumers, row.swap)
+    return Task(write, objects, target=decision.claim, within=(row.until - at) / MICROSECONDS)
 
 
 def _give(decision: e.DevicesGiven, at: int, state: State) -> Task:
@@ -280,17 +261,17 @@ def _give(decision: e.DevicesGiven, at: int, state: State) -> Task:
     objects = (_claim_object(decision.claim),)
     if claim is None or row is None or (row.node, row.attempt) != (decision.node, decision.attempt):
         return Task(Overtaken(NO_EXCHANGE), objects, target=decision.claim)
-    work = GiveDevices(_claim_ref(claim), decision.swap, decision.node, decision.version)
-    return Task(work, objects, target=decision.claim, within=(row.until - at) / MICROSECONDS)
+    write = GiveDevices(_claim_ref(claim), decision.swap, decision.node, decision.version)
+    return Task(write, objects, target=decision.claim, within=(row.until - at) / MICROSECONDS)
 
 
 def _lift_guards(decision: e.GuardLifted, at: int, state: State) -> Task:
-    work: Work = LiftGuards(state.settings.guards, decision.devices) if state.settings.guards else Overtaken(NO_PLACE)
+    write: Write = LiftGuards(state.settings.guards, decision.devices) if state.settings.guards else Overtaken(NO_PLACE)
     objects = (
         *_guard_objects(decision.devices),
         _claim_object(decision.claim),
     )  # the claim, too: the guard ends after the writes that it protects
-    return Task(work, objects, target=decision.claim, needs="observe")
+    return Task(write, objects, target=decision.claim, needs="observe")
 
 
 def _begin_hold(decision: e.HoldBegun, at: int, state: State) -> Task:
@@ -304,9 +285,9 @@ def _hold(decision: e.DeviceHeld, at: int, state: State) -> Task:
     if not state.settings.guards or row is None or row.stage not in ("holding", "held"):
         return Task(Overtaken("the device is not to be held any more"), objects, target=decision.resource)
     owner = Ref(RESOURCES, decision.name, uid=decision.resource)
-    work = HoldDevice(Ref(CLAIMS, decision.hold, state.settings.guards), owner, decision.devices, decision.node)
+    write = HoldDevice(Ref(CLAIMS, decision.hold, state.settings.guards), owner, decision.devices, decision.node)
     within = max(0, row.until - LAST_MOMENT - at) / MICROSECONDS
-    return Task(work, objects, target=decision.resource, needs="detach", within=within)
+    return Task(write, objects, target=decision.resource, needs="detach", within=within)
 
 
 def _end_hold(decision: e.HoldEnded, at: int, state: State) -> Task:
@@ -315,10 +296,10 @@ def _end_hold(decision: e.HoldEnded, at: int, state: State) -> Task:
     namespace = next((claim.namespace for claim in claims), state.settings.guards)
     row = state.give_back.holds.get(decision.resource)
     young = row is not None and at < row.until
-    work: Work = EndHold(Ref(CLAIMS, decision.hold, namespace), decision.resource, decision.devices, young)
+    write: Write = EndHold(Ref(CLAIMS, decision.hold, namespace), decision.resource, decision.devices, young)
     if not namespace and state.settings.unanswered:  # a guard may exist: dds decides again once it knows the namespace
-        work = Overtaken(NO_PLACE)
-    return Task(work, objects, target=decision.resource, needs="observe")
+        write = Overtaken(NO_PLACE)
+    return Task(write, objects, target=decision.resource, needs="observe")
 
 
 def _guard_objects(devices: tuple[DeviceKey, ...]) -> tuple[str, ...]:
@@ -336,27 +317,29 @@ def _label(decision: e.NodeLabelled, at: int, state: State) -> Task:
 def label(decision: e.NodeLabelled, node: Node | Host | None) -> Task:
     """The task that labels a node, for the scaler and the publisher."""
     labels = tuple(sorted(decision.labels.items()))
-    work = LabelNode(node.name, node.uid, labels, decision.again) if node is not None else Overtaken("the node is gone")
+    write = (
+        LabelNode(node.name, node.uid, labels, decision.again) if node is not None else Overtaken("the node is gone")
+    )
     thing = f"nodes/{decision.node}"
-    return Task(work, (thing,), target=decision.node, replaces=f"{thing}: {','.join(sorted(decision.labels))}")
+    return Task(write, (thing,), target=decision.node, replaces=f"{thing}: {','.join(sorted(decision.labels))}")
 
 
 def _mark(decision: e.VictimMarked, at: int, state: State) -> Task:
     thing = _resource_object(decision.resource)
-    work = MarkVictim(decision.name, decision.resource, decision.uuid)
-    return Task(work, (thing,), target=decision.resource, replaces=f"{thing}: mark", needs="detach")
+    write = MarkVictim(decision.name, decision.resource, decision.uuid)
+    return Task(write, (thing,), target=decision.resource, replaces=f"{thing}: mark", needs="detach")
 
 
 def _unmark(decision: e.VictimUnmarked, at: int, state: State) -> Task:
     thing = _resource_object(decision.resource)
-    work = UnmarkVictim(decision.name, decision.resource)
-    return Task(work, (thing,), target=decision.resource, replaces=f"{thing}: mark")
+    write = UnmarkVictim(decision.name, decision.resource)
+    return Task(write, (thing,), target=decision.resource, replaces=f"{thing}: mark")
 
 
 def _stamp(decision: e.UsedStamped, at: int, state: State) -> Task:
     thing = _resource_object(decision.resource)
-    work = StampUse(decision.name, decision.resource, rfc3339(decision.at))
-    return Task(work, (thing,), target=decision.resource, replaces=f"{thing}: used")
+    write = StampUse(decision.name, decision.resource, rfc3339(decision.at))
+    return Task(write, (thing,), target=decision.resource, replaces=f"{thing}: used")
 
 
 LOOK_SECONDS = 2.0
@@ -365,17 +348,17 @@ LOOK_SECONDS = 2.0
 
 def _nudge(decision: e.OperatorNudged, at: int, state: State) -> Task:
     thing, detach = _resource_object(decision.resource), decision.why == "detach"
-    work = NudgeOperator(
+    write = NudgeOperator(
         decision.name,
         decision.resource,
         rfc3339(at),
         RESOURCE_DETACHING if detach else RESOURCE_ATTACHING,
         detach or decision.why != "attach",
     )
-    return Task(work, (thing,), target=decision.resource, replaces=f"{thing}: look", within=LOOK_SECONDS)
+    return Task(write, (thing,), target=decision.resource, replaces=f"{thing}: look", within=LOOK_SECONDS)
 
 
-_PLANS: Plans[State] = {
+_TABLE: TaskTable[State] = {
     e.AttachOrdered: _attach,
     e.DetachOrdered: _detach,
     e.HandOver: _hand_over,

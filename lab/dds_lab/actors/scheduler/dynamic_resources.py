@@ -16,15 +16,15 @@ from random import Random
 from uuid import UUID
 
 from dds_core.matching.allocator import Allocator, Gates, InUse, Tables
-from dds_core.matching.objects import read_claim, read_class, read_device, read_rule, slice_with
+from dds_core.matching.from_api import read_claim, read_class, read_device, read_rule, slice_with
 from dds_core.matching.pools import Pool
 from dds_core.model import Claim, Device, Slice
 from dds_lab.actors.objects import allocation_of, reservations
-from dds_lab.actors.scheduler.claims import (
+from dds_lab.actors.scheduler.claim_cache import (
     FAILED,
     MOST_RESERVATIONS,
     TIMED_OUT,
-    Claims,
+    ClaimCache,
     ExtendedResources,
     is_reserved_for,
     is_special,
@@ -32,7 +32,7 @@ from dds_lab.actors.scheduler.claims import (
     special_claim,
 )
 from dds_lab.actors.scheduler.feasibility import Refusal, node_selects
-from dds_lab.actors.scheduler.nodes import Node
+from dds_lab.actors.scheduler.node_cache import Node
 from dds_lab.actors.scheduler.pods import Object, Pod
 
 PLUGIN = "DynamicResources"
@@ -234,7 +234,7 @@ def refusal(reason: str) -> Refusal:
     return Refusal(PLUGIN, (reason,))
 
 
-def missing_claim(pod: Pod, claims: Claims) -> str:
+def missing_claim(pod: Pod, claims: ClaimCache) -> str:
     """Why the pod is not tried: a claim is missing or is being deleted. "" if all exist."""
     for name, claim in pod.claims:
         if claim is None:
@@ -372,7 +372,7 @@ class Availability:
         return self._binding_conditions and readiness(claim, self._now, self._timeout).state in (FAILED, TIMED_OUT)
 
 
-def before_nodes(pod: Pod, found: list[Object], claims: Claims, inventory: Inventory) -> Refusal | None:
+def before_nodes(pod: Pod, found: list[Object], claims: ClaimCache, inventory: Inventory) -> Refusal | None:
     """PreFilter: a reason to refuse the pod before any node is checked."""
     for claim in found:
         meta = claim["metadata"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dds_lab.actors.claims import Claims
+from dds_lab.actors.claim_controller import ClaimController
 from dds_lab.actors.objects import CLAIM_FINALIZER
 from dds_lab.api.requests import Call
 from dds_lab.api.status import internal
@@ -16,7 +16,7 @@ LOCAL = ("node0", "gpu-0")
 
 def ready() -> Room:
     room = Room()
-    room.start(Claims(room.client("claims"), room.time))
+    room.start(ClaimController(room.client("claims"), room.time))
     return room
 
 
@@ -238,13 +238,13 @@ def test_a_special_claim_for_extended_resources_goes_with_its_pod() -> None:
 
 def test_a_new_process_finishes_what_the_old_one_left() -> None:
     room = Room()
-    first = room.start(Claims(room.client("claims"), room.time))
+    first = room.start(ClaimController(room.client("claims"), room.time))
     train(room)
     first.stop()
     room.user.delete("pods", "train", "default", grace=0)
     room.run(5)
     assert claim(room)["status"]["allocation"]
-    room.start(Claims(room.client("claims"), room.time))
+    room.start(ClaimController(room.client("claims"), room.time))
     room.run(1)
     assert "allocation" not in claim(room)["status"]
     assert claim(room)["spec"]["devices"]["requests"][0]["name"] == "r0"
@@ -261,7 +261,7 @@ def test_a_claim_that_could_not_be_told_to_the_pod_is_taken_up_again() -> None:
             raise internal("an error on the server")
 
     client.before = refuse_twice
-    room.start(Claims(client, room.time))
+    room.start(ClaimController(client, room.time))
     template(room)
     room.pod("train", claims=[{"name": "d0", "resourceClaimTemplateName": "gpu"}])
     room.run(2)

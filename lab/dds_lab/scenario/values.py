@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from dds_core.matching.quantities import amount
-from dds_core.timeline.clock import micros
+from dds_core.timeline.instants import micros
 from dds_lab import latency
 
 YEAR = 366 * 86_400

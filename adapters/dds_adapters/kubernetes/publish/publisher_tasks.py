@@ -10,21 +10,21 @@ from collections.abc import Iterator
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.publish.pools import SLICES, PublishPool, WithdrawPool
 from dds_adapters.kubernetes.write.events import EVENTS, Regarding, TellPeople, Type
-from dds_adapters.kubernetes.write.plan import Plans, label, planned
-from dds_adapters.kubernetes.write.tasks import Task
+from dds_adapters.kubernetes.write.scaler_tasks import label
+from dds_adapters.kubernetes.write.tasks import Task, TaskTable, tasks_by
 from dds_core.events import Alerted, Decision, Event, NodeLabelled, Rejected
 from dds_core.publisher.events import PoolPublished, PoolWithdrawn
 from dds_core.publisher.model import COOLING, PoolKey
 from dds_core.publisher.state import PoolState
 
 
-def plan(decision: Decision, event_id: str, at: int, state: PoolState) -> tuple[Task, ...]:
-    """The tasks of a decision of the publisher; see `write.plan.planned`."""
-    return planned(_PLANS, decision, event_id, at, state)
+def tasks_of(decision: Decision, event_id: str, at: int, state: PoolState) -> tuple[Task, ...]:
+    """The tasks of a decision of the publisher; see `write.tasks.tasks_by`."""
+    return tasks_by(_TABLE, decision, event_id, at, state)
 
 
 def _publish(decision: PoolPublished, at: int, state: PoolState) -> Task:
-    work = PublishPool(
+    write = PublishPool(
         driver=decision.driver,
         pool=decision.pool,
         fabric=decision.fabric,
@@ -37,14 +37,14 @@ def _publish(decision: PoolPublished, at: int, state: PoolState) -> Task:
         adopt=decision.adopt,
     )
     thing = _pool_object(decision)
-    return Task(work, (thing,), target=decision.subject, replaces=thing)
+    return Task(write, (thing,), target=decision.subject, replaces=thing)
 
 
 def _withdraw(decision: PoolWithdrawn, at: int, state: PoolState) -> Task:
     drop = tuple(sorted(decision.drop.items()))
-    work = WithdrawPool(decision.driver, decision.pool, drop, adopt=state.policy.adopt == "reference")
+    write = WithdrawPool(decision.driver, decision.pool, drop, adopt=state.policy.adopt == "reference")
     thing = _pool_object(decision)
-    return Task(work, (thing,), target=decision.subject, replaces=thing)
+    return Task(write, (thing,), target=decision.subject, replaces=thing)
 
 
 def _pool_object(decision: PoolPublished | PoolWithdrawn) -> str:
@@ -55,7 +55,7 @@ def _label(decision: NodeLabelled, at: int, state: PoolState) -> Task:
     return label(decision, state.host(decision.node))
 
 
-_PLANS: Plans[PoolState] = {
+_TABLE: TaskTable[PoolState] = {
     PoolPublished: _publish,
     PoolWithdrawn: _withdraw,
     NodeLabelled: _label,
@@ -101,7 +101,8 @@ class PoolNews:
         pool = f"pool {event.pool} of {event.driver}"
         if not state.own_slices(key) and not event.reissued:
             number = sum(len(one.devices) for one in event.slices)
-            note = f"{pool} is published with {_devices(number)}: {event.why}"
+            devices = "one device" if number == 1 else f"{number} devices"
+            note = f"{pool} is published with {devices}: {event.why}"
             yield self._said("PoolPublished", "Publish", note, event.pool, at, state)
         if now and not was:
             note = f"{pool} is kept from new claims: {event.why}"
@@ -142,8 +143,8 @@ def _task(
     regarding: Regarding, reason: str, action: str, note: str, part: str, at: int, state: PoolState, type: Type
 ) -> Task:
     instance = f"dds-publisher-epoch-{state.process.epoch}"
-    work = TellPeople(regarding, reason, action, note, type, at, instance, part=part)
-    return Task(work, (f"{EVENTS}/{regarding.uid}/{part}",), at=at)
+    write = TellPeople(regarding, reason, action, note, type, at, instance, part=part)
+    return Task(write, (f"{EVENTS}/{regarding.uid}/{part}",), at=at)
 
 
 def _is_withheld(event: PoolPublished, at: int, state: PoolState) -> bool:
@@ -151,7 +152,3 @@ def _is_withheld(event: PoolPublished, at: int, state: PoolState) -> bool:
     if event.taint:
         return True
     return any(state.cooling_until(host.labels, event.model) > at for host in state.hosts_in(event.fabric))
-
-
-def _devices(number: int) -> str:
-    return "one device" if number == 1 else f"{number} devices"

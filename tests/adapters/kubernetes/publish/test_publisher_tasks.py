@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from dds_adapters.kubernetes import rbac
-from dds_adapters.kubernetes.publish.plan import PoolNews, plan
 from dds_adapters.kubernetes.publish.pools import SLICES, PublishPool, WithdrawPool
 from dds_adapters.kubernetes.publish.probe import probe
+from dds_adapters.kubernetes.publish.publisher_tasks import PoolNews, tasks_of
 from dds_adapters.kubernetes.write.devices import LabelNode
 from dds_adapters.kubernetes.write.events import TellPeople
-from dds_adapters.kubernetes.write.plan import Overtaken
+from dds_adapters.kubernetes.write.scaler_tasks import Overtaken
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Task
 from dds_core.events import Alerted, Event, NodeLabelled, PolicyChanged, Rejected, Seen, Started, difference
 from dds_core.model import Taint
@@ -70,28 +70,28 @@ class World:
             if fact is not None:
                 self.folds(fact)
 
-    def plans(self, decision: Any) -> tuple[Task, ...]:
+    def tasks(self, decision: Any) -> tuple[Task, ...]:
         apply(self.state, decision, START)
-        return plan(decision, "id-1", START, self.state)
+        return tasks_of(decision, "id-1", START, self.state)
 
     def tells(self, event: Event, at: int = START) -> list[TellPeople]:
         apply(self.state, event, at)
-        works = [task.work for task in self.news.tell(event, at, self.state)]
-        assert all(isinstance(work, TellPeople) for work in works)
-        return [work for work in works if isinstance(work, TellPeople)]
+        writes = [task.write for task in self.news.tell(event, at, self.state)]
+        assert all(isinstance(write, TellPeople) for write in writes)
+        return [write for write in writes if isinstance(write, TellPeople)]
 
 
-def reasons(works: Iterable[TellPeople]) -> list[str]:
-    return [work.reason for work in works]
+def reasons(writes: Iterable[TellPeople]) -> list[str]:
+    return [write.reason for write in writes]
 
 
 # -- writes --------------------------------------------------------------------------------------------------------------
 
 
 def test_a_pool_is_written_as_it_was_decided() -> None:
-    (task,) = World().plans(published(2, taint="cohdi.io/cooling", drop={"b": "2", "a": "1"}, adopt=True, generation=4))
-    assert task.work == pool(2, generation=4, taint="cohdi.io/cooling", drop=(("a", "1"), ("b", "2")), adopt=True)
-    assert isinstance(task.work, PublishPool)
+    (task,) = World().tasks(published(2, taint="cohdi.io/cooling", drop={"b": "2", "a": "1"}, adopt=True, generation=4))
+    assert task.write == pool(2, generation=4, taint="cohdi.io/cooling", drop=(("a", "1"), ("b", "2")), adopt=True)
+    assert isinstance(task.write, PublishPool)
     assert (task.decision, task.action, task.at) == ("id-1", "PoolPublished", START)
     assert (task.target, task.objects) == (f"pool/{GPU}/{POOL}", (f"resourceslices/{GPU}/{POOL}",))
     assert (task.replaces, task.needs) == (task.objects[0], "attach")
@@ -100,29 +100,29 @@ def test_a_pool_is_written_as_it_was_decided() -> None:
 @pytest.mark.parametrize(("adopt", "taken"), [("none", False), ("reference", True)])
 def test_a_pool_that_goes_takes_the_place_of_one_that_was_to_be_written(adopt: str, taken: bool) -> None:
     world = World("publish", adopt)
-    (written,) = world.plans(published(2))
+    (written,) = world.tasks(published(2))
     gone = PoolWithdrawn(driver=GPU, pool=POOL, mode="publish", drop={"b": "2", "a": "1"}, why="fabric 1 is gone")
-    (task,) = world.plans(gone)
-    assert task.work == WithdrawPool(GPU, POOL, (("a", "1"), ("b", "2")), taken)
+    (task,) = world.tasks(gone)
+    assert task.write == WithdrawPool(GPU, POOL, (("a", "1"), ("b", "2")), taken)
     assert (task.objects, task.replaces, task.target) == (written.objects, written.replaces, written.target)
 
 
 def test_labels_of_a_node_are_for_the_very_node() -> None:
     world = World()
     labels = {"cohdi.io/fabric": "1", "cohdi.io/a100-size-max": None}
-    (task,) = world.plans(NodeLabelled(node="n1", labels=labels, mode="publish", reason="r"))
+    (task,) = world.tasks(NodeLabelled(node="n1", labels=labels, mode="publish", reason="r"))
     wanted = (("cohdi.io/a100-size-max", None), ("cohdi.io/fabric", "1"))
-    assert task.work == LabelNode("n1", "n-1", wanted)
+    assert task.write == LabelNode("n1", "n-1", wanted)
     assert (task.target, task.objects, task.action) == ("n1", ("nodes/n1",), "NodeLabelled")
-    (gone,) = world.plans(NodeLabelled(node="n2", labels=labels, mode="publish", reason="r"))
-    assert isinstance(gone.work, Overtaken) and gone.target == "n2"
+    (gone,) = world.tasks(NodeLabelled(node="n2", labels=labels, mode="publish", reason="r"))
+    assert isinstance(gone.write, Overtaken) and gone.target == "n2"
 
 
 def test_nothing_is_written_in_observe_or_for_what_is_only_told() -> None:
     world = World("observe")
-    assert world.plans(published(2, mode="observe")) == ()
-    assert world.plans(NodeLabelled(node="n1", labels={}, mode="observe", reason="r")) == ()
-    assert World().plans(Alerted(of="fabric", reason="R", text="t", mode="publish")) == ()
+    assert world.tasks(published(2, mode="observe")) == ()
+    assert world.tasks(NodeLabelled(node="n1", labels={}, mode="observe", reason="r")) == ()
+    assert World().tasks(Alerted(of="fabric", reason="R", text="t", mode="publish")) == ()
 
 
 # -- what people are told ----------------------------------------------------------------------------------------------------

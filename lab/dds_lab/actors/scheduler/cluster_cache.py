@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from random import Random
 
 from dds_lab.actors.objects import allocation_of, tolerates, version_of
-from dds_lab.actors.scheduler.claims import Book, Claims, ExtendedResources
-from dds_lab.actors.scheduler.devices import Inventory, missing_claim
+from dds_lab.actors.scheduler.claim_cache import Book, ClaimCache, ExtendedResources
+from dds_lab.actors.scheduler.dynamic_resources import Inventory, missing_claim
 from dds_lab.actors.scheduler.feasibility import REQUIRED, UNSCHEDULABLE_TAINT, fits, node_selects, tolerates_all
 from dds_lab.actors.scheduler.finding import Nominations
-from dds_lab.actors.scheduler.nodes import Node, Nodes
+from dds_lab.actors.scheduler.node_cache import Node, NodeCache
 from dds_lab.actors.scheduler.pods import Object, Pod, read
 from dds_lab.actors.scheduler.queue import SchedulingQueue
 from dds_lab.actors.scheduler.scheduler_settings import SchedulerSettings
@@ -139,7 +139,7 @@ def _selected(pod: Pod, node: Node) -> bool:
     )
 
 
-class Cluster:
+class ClusterCache:
     """`binds(uid)`: whether the pod is being bound. `left(uid)`: called when a pod is gone. `panics`: called when the simulated
     release would crash."""
 
@@ -160,11 +160,11 @@ class Cluster:
         self._mirrors: list[Mirror] = []
         self._feared: set[str] = set()
         self._open = False
-        self.nodes = Nodes()
+        self.nodes = NodeCache()
         self.nominations = Nominations()
         self.inventory = Inventory(settings.gate, random)
         self.extended = ExtendedResources()
-        self.claims = Claims(Book(self.inventory.use, self.inventory.free))
+        self.claims = ClaimCache(Book(self.inventory.use, self.inventory.free))
         self.pods: dict[str, Pod] = {}
         self._queue: SchedulingQueue
 

@@ -1,6 +1,6 @@
 """The tasks of a committed decision of the autoscaler: orders to the provider of machines, changes of nodes, Kubernetes Events.
 
-`plan` runs on the thread that decides and makes no request; the writes further down are carried out by the writer.
+`tasks_of` runs on the thread that decides and makes no request; the writes further down are carried out by the writer.
 """
 
 from __future__ import annotations
@@ -16,9 +16,18 @@ from dds_adapters.fabric.provider import FabricDenied, FabricError, FabricRefuse
 from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.write.events import EVENTS, Regarding, TellPeople, Type
-from dds_adapters.kubernetes.write.live_object import Ref, Server, Write
-from dds_adapters.kubernetes.write.plan import Plans, planned
-from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result, Task, Versions
+from dds_adapters.kubernetes.write.live_object import LiveWrite, Ref, Server
+from dds_adapters.kubernetes.write.tasks import (
+    Declined,
+    Done,
+    Later,
+    Obsolete,
+    Result,
+    Task,
+    TaskTable,
+    Versions,
+    tasks_by,
+)
 from dds_adapters.machines.provider import CONFLICT, Machines, id_of_order
 from dds_core.autoscaler import events as e
 from dds_core.autoscaler.records import FULL, STARTING
@@ -26,9 +35,9 @@ from dds_core.autoscaler.state import Fleet
 from dds_core.events import Decision, Event
 
 
-def plan(decision: Decision, event_id: str, at: int, machines: Machines) -> tuple[Task, ...]:
-    """The tasks of a decision, as in `write.plan.planned`. Servers are ordered from and returned to `machines`."""
-    return planned(_PLANS, decision, event_id, at, machines)
+def tasks_of(decision: Decision, event_id: str, at: int, machines: Machines) -> tuple[Task, ...]:
+    """The tasks of a decision, as in `write.tasks.tasks_by`. Servers are ordered from and returned to `machines`."""
+    return tasks_by(_TABLE, decision, event_id, at, machines)
 
 
 def _order(decision: e.ServerOrdered, at: int, machines: Machines) -> Task:
@@ -48,7 +57,7 @@ def _open(decision: e.NodeOpened, at: int, machines: Machines) -> Task:
     return _node(OpenNode(decision.node, decision.uid), decision.node, decision.uid)
 
 
-_PLANS: Plans[Machines] = {
+_TABLE: TaskTable[Machines] = {
     e.ServerOrdered: _order,
     e.ServerReturned: _give_back,
     e.NodeRemoved: _remove,
@@ -56,14 +65,14 @@ _PLANS: Plans[Machines] = {
 }
 
 
-def _server(work: ComposeServer | ReturnServer, target: str) -> Task:
+def _server(write: ComposeServer | ReturnServer, target: str) -> Task:
     thing = f"servers/{target}"
-    return Task(work, (thing,), target=target, replaces=thing)
+    return Task(write, (thing,), target=target, replaces=thing)
 
 
-def _node(work: DeleteNode | OpenNode, name: str, uid: str) -> Task:
+def _node(write: DeleteNode | OpenNode, name: str, uid: str) -> Task:
     thing = f"nodes/{name}"
-    return Task(work, (thing,), target=uid, replaces=thing)
+    return Task(write, (thing,), target=uid, replaces=thing)
 
 
 # -- Kubernetes Events -------------------------------------------------------------------------------------------------
@@ -107,8 +116,8 @@ def _said(
     part: str = "",
 ) -> Task:
     instance = f"dds-autoscaler-epoch-{state.process.epoch}"
-    work = TellPeople(regarding, reason, action, note, type, at, instance, part=part)
-    return Task(work, (f"{EVENTS}/{regarding.uid}/{part}",), at=at)
+    write = TellPeople(regarding, reason, action, note, type, at, instance, part=part)
+    return Task(write, (f"{EVENTS}/{regarding.uid}/{part}",), at=at)
 
 
 # -- calls to the provider of machines --------------------------------------------------------------------------------
@@ -167,7 +176,7 @@ NODES = "nodes"
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteNode(Write):
+class DeleteNode(LiveWrite):
     """NodeRemoved."""
 
     name: str
@@ -182,7 +191,7 @@ class DeleteNode(Write):
 
 
 @dataclass(frozen=True, slots=True)
-class OpenNode(Write):
+class OpenNode(LiveWrite):
     """NodeOpened: remove the taint with this key and effect, keep all others."""
 
     name: str

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from dds_adapters.kubernetes.recording import replay_recording
-from dds_adapters.runtime import logs
+from dds_adapters.runtime import log_lines
 from dds_core.errors import InputError
 from dds_core.events import ClaimGone, Event, PolicyChanged, Rejected, Started, Synced, WriteRefused
 from dds_core.lifecycle import CLAIM_DETACHING
@@ -31,7 +31,9 @@ def as_before() -> Iterator[None]:
     root, ours = logging.getLogger(), logging.getLogger("dds")
     levels = root.level, ours.level
     yield
-    for handler in [one for one in root.handlers if isinstance(one.formatter, logs.JsonLines | logs.TextLines)]:
+    for handler in [
+        one for one in root.handlers if isinstance(one.formatter, log_lines.JsonLines | log_lines.TextLines)
+    ]:
         root.removeHandler(handler)
     root.setLevel(levels[0])
     ours.setLevel(levels[1])
@@ -41,7 +43,7 @@ def as_before() -> Iterator[None]:
 def told(name: str, level: str = "info", policy: Policy | None = None, *facts: Event) -> list[dict[str, Any]]:
     """The JSON lines of a recording, and of some facts after it."""
     stream = io.StringIO()
-    narrator = logs.EventLogger(logs.start(level, "json", stream))
+    narrator = log_lines.EventLogger(log_lines.start(level, "json", stream))
     engine = Engine()
 
     def steps() -> Iterator[Any]:
@@ -65,15 +67,15 @@ def test_each_transition_and_decision_is_one_line() -> None:
 
 
 def test_very_many_steps_of_one_fact_are_counted_and_told_one_by_one_at_debug(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "MANY", 1)
+    monkeypatch.setattr(log_lines, "MANY", 1)
     lines = told("node_limit")
     counted = [line for line in lines if line["msg"].endswith("each is in the log, and logged at DEBUG")]
     assert counted and "type" not in counted[0]
-    monkeypatch.setattr(logs, "MANY", 10_000)
+    monkeypatch.setattr(log_lines, "MANY", 10_000)
     steps = sum(line["type"] in ("ClaimMoved", "DeviceMoved") for line in told("node_limit"))
     alone = sum(line.get("type") in ("ClaimMoved", "DeviceMoved") for line in lines)
     assert sum(int(line["msg"].split()[0]) for line in counted) == steps - alone
-    monkeypatch.setattr(logs, "MANY", 1)
+    monkeypatch.setattr(log_lines, "MANY", 1)
     assert sum(line["type"] in ("ClaimMoved", "DeviceMoved") for line in told("node_limit", level="debug")) == steps
 
 
@@ -115,7 +117,7 @@ def test_who_went_before_a_start_has_its_name_still() -> None:
         if any(life.state == CLAIM_DETACHING for life in lives.values()):
             break
     ((uid, life),) = lives.items()
-    ours = logs.EventLogger(logs.start("info", "json", stream))
+    ours = log_lines.EventLogger(log_lines.start("info", "json", stream))
     facts = (Started("1", "f", 1, 2, "attach"), attach, ClaimGone(uid), Synced())
     for one in commits(engine.feed(fact, engine.state.process.now) for fact in facts):
         ours.committed([one], engine.state)
@@ -165,24 +167,24 @@ def test_an_event_that_cannot_be_told_costs_its_line_only(monkeypatch: pytest.Mo
     def broken(*_: object) -> str:
         raise KeyError("x")
 
-    monkeypatch.setattr(logs, "decision_words", broken)
+    monkeypatch.setattr(log_lines, "decision_words", broken)
     lines = told("first_attach")
     assert "AttachOrdered cannot be described (KeyError); it is in the log" in [line["msg"] for line in lines]
 
 
 def test_text_lines_are_for_people() -> None:
     stream = io.StringIO()
-    logger = logs.start("info", "text", stream)
+    logger = log_lines.start("info", "text", stream)
     logger.warning("the log is away\nfor now", extra={"part": "log", "why": 'it "said" no', "n": 3})
     line = stream.getvalue()
     assert re.fullmatch(r'[-\dT:.]+Z WARNING the log is away for now part=log why="it \\"said\\" no" n=3\n', line), line
-    logging.getLogger(logs.EVENTS).info("evil\x1b[2J was bound")  # the filter leaves lines about events unchanged
+    logging.getLogger(log_lines.EVENTS).info("evil\x1b[2J was bound")  # the filter leaves lines about events unchanged
     assert stream.getvalue().endswith(" evil\\x1b[2J was bound\n")
 
 
 def test_secrets_are_taken_out_of_words_fields_and_tracebacks() -> None:
     stream = io.StringIO()
-    logger = logs.start("debug", "json", stream)
+    logger = log_lines.start("debug", "json", stream)
     logger.info("asked with Authorization: Bearer %s", "abc.def-hunter2")
     logger.info("connected", extra={"url": "postgresql://dds:hunter2@db/dds"})
     try:
@@ -199,7 +201,7 @@ def test_secrets_are_taken_out_of_words_fields_and_tracebacks() -> None:
 
 def test_of_other_packages_only_warnings_are_shown() -> None:
     stream = io.StringIO()
-    logs.start("debug", "json", stream)
+    log_lines.start("debug", "json", stream)
     logging.getLogger("urllib3").debug("chatter")
     logging.getLogger("dds.web").debug("ours")
     with warnings.catch_warnings():
@@ -220,7 +222,7 @@ def said_by(name: str, words: str, *args: object, at: float) -> None:
 
 def test_what_another_package_says_again_is_one_line_a_minute() -> None:
     stream = io.StringIO()
-    logs.start("debug", "json", stream)
+    log_lines.start("debug", "json", stream)
     for second in range(0, 121, 2):
         said_by(
             "urllib3.connectionpool", "Retrying (%r) after connection broken by %r", second, "gone", at=1000.0 + second
@@ -237,7 +239,7 @@ def test_what_another_package_says_again_is_one_line_a_minute() -> None:
 
 def test_our_own_words_are_never_held_back() -> None:
     stream = io.StringIO()
-    ours = logs.start("info", "json", stream)
+    ours = log_lines.start("info", "json", stream)
     for _ in range(3):
         ours.info("once more")
         ours.getChild("events").info("once more")
@@ -246,13 +248,13 @@ def test_our_own_words_are_never_held_back() -> None:
 
 def test_words_that_do_not_fit_their_arguments_do_not_cost_the_line() -> None:
     record = logging.makeLogRecord({"name": "dds", "msg": "%d things", "args": ("many",)})
-    assert logs.Scrubbing().filter(record)
-    assert json.loads(logs.JsonLines().format(record))["msg"] == "%d things"
+    assert log_lines.Scrubbing().filter(record)
+    assert json.loads(log_lines.JsonLines().format(record))["msg"] == "%d things"
 
 
 def test_a_reader_that_is_gone_does_not_stop_anybody(capsys: pytest.CaptureFixture[str]) -> None:
     stream = io.StringIO()
-    logger = logs.start("info", "json", stream)
+    logger = log_lines.start("info", "json", stream)
     stream.close()
     logger.info("nobody reads this")
     assert capsys.readouterr().err == ""
@@ -260,12 +262,12 @@ def test_a_reader_that_is_gone_does_not_stop_anybody(capsys: pytest.CaptureFixtu
 
 def test_starting_again_takes_the_place_of_the_time_before() -> None:
     first, second = io.StringIO(), io.StringIO()
-    logs.start("info", "json", first)
-    logs.start("info", "text", second).info("once")
+    log_lines.start("info", "json", first)
+    log_lines.start("info", "text", second).info("once")
     assert first.getvalue() == "" and second.getvalue().count("once") == 1
 
 
 @pytest.mark.parametrize(("level", "form"), [("loud", "json"), ("info", "xml")])
 def test_what_does_not_exist_is_told(level: str, form: str) -> None:
     with pytest.raises(InputError, match="use"):
-        logs.start(level, form)
+        log_lines.start(level, form)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dds_core.matching.allocator import NodeSelector, node_matches
-from dds_core.matching.nodes import merged, only
+from dds_core.matching.node_selectors import merged, only
 
 NAME, LABELS = "node0", {"zone": "a", "cores": "16", "empty": "", "word": "x", "grouped": "1_0"}
 

@@ -10,14 +10,14 @@ import msgspec
 from msgspec import inspect
 
 from dds_adapters.kubernetes.cluster import Refused, path_of
-from dds_adapters.kubernetes.decode import objects
+from dds_adapters.kubernetes.decode import raw_objects
 from dds_adapters.kubernetes.doctor.context import ExaminationContext, instant_of
 from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, note, ok, unknown, warning
 from dds_adapters.kubernetes.publish.probe import slice_on_trial
 from dds_adapters.kubernetes.watch.watch_spec import DRA, OPERATOR, VERSIONS
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, Slice
 from dds_core.scaler.model import model_of_pool
-from dds_core.timeline.clock import duration, rfc3339
+from dds_core.timeline.instants import duration, rfc3339
 
 OLDEST, NEWEST = 34, 36
 """Minor numbers of the tested releases. 1.34 is the first that serves resource.k8s.io/v1 by default."""
@@ -227,8 +227,8 @@ def taint_rule_version(context: ExaminationContext) -> str:
 # -- the operator's kinds ----------------------------------------------------------------------------------------------
 
 TYPES: dict[str, tuple[str, type[msgspec.Struct]]] = {
-    "composabilityrequests": ("ComposabilityRequest", objects.RawComposabilityRequest),
-    "composableresources": ("ComposableResource", objects.RawComposableResource),
+    "composabilityrequests": ("ComposabilityRequest", raw_objects.RawComposabilityRequest),
+    "composableresources": ("ComposableResource", raw_objects.RawComposableResource),
 }
 _CHECK = "operator"
 _INSTALL = "install the composable resource operator and its CustomResourceDefinitions"

@@ -22,16 +22,16 @@ class NoNode(DdsError):
 
 
 @dataclass(frozen=True)
-class Plan:
+class Placement:
     """`kept`: the resources that stay. `nodes`: the node of each resource to create."""
 
     kept: tuple[Object, ...]
     nodes: tuple[str, ...]
 
 
-def plan(
+def place(
     request: Object, owned: Iterable[Object], nodes: Mapping[str, Object], occupied: Callable[[], Iterable[str]]
-) -> Plan:
+) -> Placement:
     """`nodes`: all nodes by name. `occupied`: gives the nodes of other samenode requests. Raises NoNode."""
     wanted = request["spec"]["resource"]
     there = [one for one in owned if said(one, "state") not in GOING]
@@ -40,7 +40,7 @@ def plan(
     surplus = len(fitting) - wanted["size"]
     given_up = sorted(fitting, key=_priority)[: max(0, surplus)]
     kept = tuple(one for one in fitting if one not in given_up)
-    return Plan(kept, _nodes(wanted, kept, nodes, occupied))
+    return Placement(kept, _nodes(wanted, kept, nodes, occupied))
 
 
 def _fits(resource: Object, wanted: Object, nodes: Mapping[str, Object]) -> bool:

@@ -77,7 +77,7 @@ class Node:
         self.scored_memory += sign * pod.scored[1]
 
 
-class Nodes:
+class NodeCache:
     """All nodes, in the order of the scheduler's node tree: zones in turn, within a zone by arrival."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from random import Random
 from dds_lab.actors.objects import covers, ready_condition
 from dds_lab.client import ApiError, Client, Object, instants
 from dds_lab.latency import Latency, Uniform
-from dds_lab.scenario.parts import Controllers
+from dds_lab.scenario.parts import ControllersPart
 from dds_lab.time import Time, Timers
 
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -22,7 +22,7 @@ REACTION = Uniform(0.005, 0.03)
 
 
 class NodeLifecycle:
-    def __init__(self, client: Client, time: Time, settings: Controllers, reaction: Latency = REACTION) -> None:
+    def __init__(self, client: Client, time: Time, settings: ControllersPart, reaction: Latency = REACTION) -> None:
         self._client = client
         self._time = time
         self._settings = settings

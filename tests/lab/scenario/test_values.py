@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from dds_lab.scenario.forms import Amount, Delay, Duration, Instant, Offset, Period
+from dds_lab.scenario.values import Amount, Delay, Duration, Instant, Offset, Period
 
 DURATION, PERIOD, OFFSET, INSTANT, AMOUNT = (TypeAdapter[Any](f) for f in (Duration, Period, Offset, Instant, Amount))
 

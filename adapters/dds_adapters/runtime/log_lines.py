@@ -27,7 +27,7 @@ from dds_core.scaler import events as e
 from dds_core.scaler.deadlines import KINDS
 from dds_core.scaler.state import State
 from dds_core.text import scrub
-from dds_core.timeline.clock import rfc3339
+from dds_core.timeline.instants import rfc3339
 from dds_core.timeline.telling import UNCHANGED, Known, decision_words, fact_words
 
 EVENTS = "dds.events"

@@ -87,7 +87,7 @@ def _parts(allocation: Object | None) -> Iterable[tuple[_Part, Object]]:
         yield (result["driver"], result["pool"], result["device"], result.get("shareID") or ""), result
 
 
-class Claims:
+class ClaimCache:
     """All claims by namespace/name. Changes of their allocations are entered in the book."""
 
     def __init__(self, book: Book) -> None:
@@ -161,7 +161,9 @@ def readiness(claim: Object, now: int, timeout: float) -> Readiness:
             if failure is not None and failure["status"] == "True":
                 return Readiness(FAILED, failure.get("reason", ""), failure.get("message", ""))
         if any(conditions.get(name, {}).get("status") != "True" for name in wanted):
-            return Readiness(TIMED_OUT if _is_late(allocation_of(claim), now, timeout) else WAITING)
+            began = (allocation_of(claim) or {}).get("allocationTimestamp")
+            late = bool(began) and now > instants.read(str(began)) + timeout * MICROSECONDS
+            return Readiness(TIMED_OUT if late else WAITING)
     return Readiness(READY)
 
 
@@ -186,11 +188,6 @@ def _entry(claim: Object, result: Object) -> Object | None:
             found: Object = entry
             return found
     return None
-
-
-def _is_late(allocation: Object | None, now: int, timeout: float) -> bool:
-    began = (allocation or {}).get("allocationTimestamp")
-    return bool(began) and now > instants.read(str(began)) + timeout * MICROSECONDS
 
 
 def uid_of(obj: Object) -> str:
