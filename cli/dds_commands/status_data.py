@@ -105,7 +105,7 @@ def name_of(state: State, uid: str) -> str:
         state.fleet.nodes,
         state.fleet.resources,
         state.fleet.requests,
-        state.inventory.rules,
+        state.inventory.taint_rules,
     )
     for table in (*tables, state.inventory.slices, state.inventory.classes):
         row: Observed | None = table.get(uid)

@@ -54,7 +54,7 @@ class Indexes(StateBase[Any]):
     claims: Table[str, Claim]
     slices: Table[str, Slice]
     classes: Table[str, DeviceClass]
-    rules: Table[str, TaintRule]
+    taint_rules: Table[str, TaintRule]
     requests: Table[str, AttachRequest]
     resources: Table[str, FabricResource]
     servers: Table[str, Server]
@@ -72,7 +72,7 @@ class Indexes(StateBase[Any]):
         Claim: "claims",
         Slice: "slices",
         DeviceClass: "classes",
-        TaintRule: "rules",
+        TaintRule: "taint_rules",
         AttachRequest: "requests",
         FabricResource: "resources",
         Server: "servers",

@@ -561,9 +561,9 @@ class Inventory(Room):
 
     slices: Table[str, Slice]
     classes: Table[str, DeviceClass]
-    rules: Table[str, TaintRule]
+    taint_rules: Table[str, TaintRule]
 
-    observed = {Slice: "slices", DeviceClass: "classes", TaintRule: "rules"}
+    observed = {Slice: "slices", DeviceClass: "classes", TaintRule: "taint_rules"}
 
     def __init__(self, state: StateBase[Any], settings: Settings, demand: Demand, fleet: Fleet) -> None:
         super().__init__(state)
@@ -580,7 +580,7 @@ class Inventory(Room):
         self._pool_models: dict[PoolKey, Model | None] = {}
         self.slices.watch(self._slice_changed)
         self.classes.watch(lambda uid, old, new: self.choice_changed())
-        self.rules.watch(lambda uid, old, new: self.choice_changed())
+        self.taint_rules.watch(lambda uid, old, new: self.choice_changed())
 
     def device(self, key: DeviceKey) -> Device | None:
         pool = self.pools.get(key[:2])
@@ -683,7 +683,7 @@ class Inventory(Room):
                     device_taint_rules=True,
                     taint_without_selector=release_of(self._settings.version) <= LAST_TO_TAINT_WITHOUT_SELECTOR,
                 ),
-                rules=self.rules.rows.values(),
+                rules=self.taint_rules.rows.values(),
                 share_id=lambda: "shared",
                 forgiving=True,
             )

@@ -256,7 +256,7 @@ PROJECTION = 1
 # fmt: off
 ORDER = (
     "labelled", "left_labels", "refusals", "last_emitted", "fired_deadlines", "reissue", "rejections",
-    "configs", "slices", "classes", "rules", "nodes", "requests", "resources", "claims", "pods", "lives",
+    "configs", "slices", "classes", "taint_rules", "nodes", "requests", "resources", "claims", "pods", "lives",
     "devices", "reservations", "orders", "hand_overs", "exchanges", "guarded", "failures", "cooling",
     "cooled", "holds", "fences", "timeouts", "unmarked", "marks", "erring", "sick", "unlisted", "looks",
     "listings", "paces", "fixed", "unexplained", "counters", "rates", "reuse", "spending",

@@ -142,7 +142,7 @@ class _Names(Naming):
     may forget them earlier."""
 
     deadlines = KINDS
-    tables = ("claims", "resources", "pods", "nodes", "requests", "rules")
+    tables = ("claims", "resources", "pods", "nodes", "requests", "taint_rules")
 
     def __init__(self) -> None:
         super().__init__()

@@ -225,7 +225,7 @@ def _allocator(state: Fleet, slices: Iterable[Slice]) -> Allocator:
         state.classes.rows.values(),
         _in_use(state),
         Gates(device_taint_rules=True),
-        state.rules.rows.values(),
+        state.taint_rules.rows.values(),
         share_id=lambda: "shared",
         forgiving=True,
     )

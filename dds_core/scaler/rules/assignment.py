@@ -295,7 +295,9 @@ def _has_a_name_that_leaves(state: State, resource: FabricResource) -> bool:
     """Whether the operator's taint rule for another device, which leaves the node, has the name that the driver has given to this
     one. Its value is the UUID of that device."""
     names = state.names_of(resource)
-    rules = (rule for rule in state.inventory.rules.rows.values() if (rule.driver, rule.pool, rule.device) in names)
+    rules = (
+        rule for rule in state.inventory.taint_rules.rows.values() if (rule.driver, rule.pool, rule.device) in names
+    )
     return any(rule.taint.key == LEAVES and rule.taint.value != resource.uuid for rule in rules)
 
 

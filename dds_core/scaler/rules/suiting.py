@@ -26,7 +26,7 @@ _IN_PARTS = "the node lists parts of it only"
 def tainted_there(state: State, node: str, claim: Claim, model: Model) -> str:
     """A standing rule that taints all devices of the model's driver on the node, and that the claim does not tolerate; or ""."""
     tolerated = _tolerations(claim)
-    for rule in state.inventory.rules.rows.values():
+    for rule in state.inventory.taint_rules.rows.values():
         here = rule.driver in ("", model.driver) and rule.pool == node and not rule.device and not rule.deleting
         if here and prevented((rule.taint,), tolerated):
             return f"the DeviceTaintRule {rule.name} taints what comes to {node}: {rule.taint.key}:{rule.taint.effect}"
@@ -88,7 +88,7 @@ def _ails(state: State, claim: Claim, resource: FabricResource) -> str:
     taints = [
         taint for key in sorted(names) if (device := state.inventory.device(key)) is not None for taint in device.taints
     ]
-    rules = (one for one in state.inventory.rules.rows.values() if (one.driver, one.pool, one.device) in names)
+    rules = (one for one in state.inventory.taint_rules.rows.values() if (one.driver, one.pool, one.device) in names)
     taints += [one.taint for one in rules if one.taint.key != LEAVES]  # that is of a device which had the name before
     return next((f"it has the taint {one.key}:{one.effect}" for one in taints if prevented((one,), tolerated)), "")
 
@@ -159,7 +159,7 @@ def basis_of(state: State, claim: Claim) -> str:
     models = {model.model for model in state.inventory.wanted_models(claim.allocation)}
     keys = (key for name in models for key in state.inventory.pools_of_model[name])
     pools = [state.inventory.slices.rows[uid] for key in keys for uid in state.inventory.slices_of[key]]
-    rules = (one for one in state.inventory.rules.rows.values() if not one.device)
+    rules = (one for one in state.inventory.taint_rules.rows.values() if not one.device)
     told = (
         [_written((claim.requests, claim.constraints))],
         {_written((one.name, one.selectors)) for one in state.inventory.classes.rows.values() if one.name in named},

@@ -206,7 +206,7 @@ def test_a_device_under_somebodys_taint_rule_is_not_handed_over() -> None:
     world.plug("node0", "gpu-0", "GPU-fixed")
     world.waits("train", "node0")
     assert world.state_of("train") == "Attaching"
-    world.gone(world.state.inventory.rules.rows["rule"])
+    world.gone(world.state.inventory.taint_rules.rows["rule"])
     assert world.reserved("train") == ["GPU-fixed"]
 
 

@@ -176,7 +176,7 @@ def test_one_under_the_rule_for_a_device_that_leaves_is_on_its_way(state: str) -
     world.tick(30)
     assert world.state_of("train") == "Attaching"
     assert not world.events(e.Reserved) and len(world.events(e.AttachOrdered)) == 1
-    world.gone(world.state.inventory.rules.rows["rule"])
+    world.gone(world.state.inventory.taint_rules.rows["rule"])
     world.gone(world.state.fleet.resources.rows["old"])
     assert world.reserved("train") == ["GPU-res"]
     assert len(world.events(e.AttachOrdered)) == 1
@@ -187,7 +187,7 @@ def test_it_is_on_its_way_too_when_the_resource_is_seen_to_go_before_the_rule() 
     """Watches of two kinds need not keep step."""
     world = reused()
     world.gone(world.state.fleet.resources.rows["old"])
-    world.gone(world.state.inventory.rules.rows["rule"])
+    world.gone(world.state.inventory.taint_rules.rows["rule"])
     assert world.reserved("train") == ["GPU-res"]
     assert len(world.events(e.AttachOrdered)) == 1
 

@@ -296,7 +296,7 @@ def _object(state: State, of: str) -> Regarding | None:
         state.demand.pods,
         state.fleet.requests,
         state.fleet.nodes,
-        state.inventory.rules,
+        state.inventory.taint_rules,
     )
     found = next((one for table in tables if (one := table.get(of)) is not None), None) or state.fleet.node(of)
     return _regarding(found) if found is not None else None
