@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "ecce5ed20a4b74f38f5e8cc5e7ecf8ef5d1f384e2c26fc8ebe0bcd7a076f97b3"
+FINGERPRINT = "8a3883bbfb2cc049748f44c5707733d27e953ae245ed7b8af7118f4917bf268f"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "00e067504c5874fd48ce25f0250dc575d8784c6750f0ca09a0a6782cea4264b4"
+PUBLISHER_FINGERPRINT = "991fdb2fb855f0b37cf1dea1d982f82b6d7168f378ea17eb0ac26c1cafc392ce"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "ebbc398c876a299f76c6968bf03ea5a539b75947c09b32bb117dcb251e4f1076"
+AUTOSCALER_FINGERPRINT = "bc8e1c446e94e4fc162dd123e6bae83cf8b6389a491ce47781312605826bed4b"
 """That of the autoscaler."""

@@ -12,7 +12,7 @@ from dds_core.autoscaler.state import Fleet
 
 def group_rows(state: Fleet) -> list[dict[str, Any]]:
     """Groups as the autoscaler last showed them, with the number of servers by state."""
-    servers = Counter((one.group, one.state) for one in state.servers.rows.values())
+    servers = Counter((one.group, one.state) for one in state.cluster.servers.rows.values())
     return [
         {
             "group": name,
@@ -61,7 +61,7 @@ def _state(order: Order) -> str:
 
 def waiting_rows(state: Fleet) -> list[dict[str, Any]]:
     """Waiting pods, each with what would let it run."""
-    pods = ((state.loads.get(uid), one) for uid, one in state.advice.rows.items())
+    pods = ((state.cluster.loads.get(uid), one) for uid, one in state.advice.rows.items())
     rows = [
         {"pod": f"{pod.namespace}/{pod.name}", "helps": one.case, "why": one.words}
         for pod, one in pods

@@ -55,7 +55,7 @@ def chosen_pools(state: PoolState, node: str | None) -> list[Row]:
     if node is None:
         return pool_rows(state)
     if state.host(node) is None:
-        known = ", ".join(sorted(host.name for host in state.hosts.rows.values())[:5]) or "none"
+        known = ", ".join(sorted(host.name for host in state.cluster.hosts.rows.values())[:5]) or "none"
         raise InputError(f"there is no node {node!r}", fix=f"nodes are {known}")
     return pool_rows(state, {state.fabric_of(node)})
 
@@ -96,7 +96,7 @@ def pool_rows(state: PoolState, fabrics: set[str] | None = None) -> list[Row]:
     decision, also in mode observe; None without one. Outside mode observe, `since` is the instant of that decision, and
     `as_decided` says whether the cluster shows it; in mode observe it is None. `free`: devices that no claim holds."""
     shown = _shown(state)
-    keys = state.pools.rows.keys() | shown.keys() | {key for key in state.slices_of if key[1]}
+    keys = state.pools.rows.keys() | shown.keys() | {key for key in state.cluster.slices_of if key[1]}
     rows = [_row(state, key, shown.get(key)) for key in sorted(keys)]
     chosen = (row for row in rows if fabrics is None or row["fabric"] in fabrics)
     return sorted(chosen, key=lambda row: (row["fabric"], row["pool"]))
@@ -159,8 +159,8 @@ def _model(state: PoolState, key: PoolKey) -> PoolModel | None:
 def machine_rows(state: PoolState, node: str | None = None) -> list[Row]:
     """Every machine as the fabric reports it, with its nodes, sorted by fabric and name; with `node` only that node's machine."""
     rows = []
-    for uuid, machine in state.machines_by_uuid.rows.items():
-        named = (state.hosts.rows[uid] for uid in state.hosts_of[uuid])
+    for uuid, machine in state.fabric.machines_by_uuid.rows.items():
+        named = (state.cluster.hosts.rows[uid] for uid in state.cluster.hosts_of[uuid])
         hosts = sorted(host.name for host in named if state.machine_of(host) is machine)
         if node is None or node in hosts:
             rows.append(

@@ -380,7 +380,7 @@ class _PublisherPrinter:
 
     def show_state(self, state: PoolState, at: int, form: str) -> None:
         pools, machines = chosen_pools(state, self._node), machine_rows(state, self._node)
-        failing = dict(sorted(state.failures.rows.items()))
+        failing = dict(sorted(state.fabric.failures.rows.items()))
         if form == "table":
             show_table(POOLS, pools, at, "no pools")
             show("")

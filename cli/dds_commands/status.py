@@ -146,13 +146,14 @@ def pools_status(head: Head, state: PoolState) -> dict[str, Any]:
     return {
         **part_data(head, state, state.config),
         "models": [model.model for model in state.models],
-        "machines": len(state.machines_by_uuid),
+        "machines": len(state.fabric.machines_by_uuid),
         "fabrics": sorted(state.fabrics()),
-        "listed_at": state.listed_at,
-        "failing": [{"of": of, "text": text} for of, text in sorted(state.failures.rows.items())],
-        "dropped": [name for name, kept in _KEPT.items() if not getattr(state.capabilities, kept)],
+        "listed_at": state.fabric.listed_at,
+        "failing": [{"of": of, "text": text} for of, text in sorted(state.fabric.failures.rows.items())],
+        "dropped": [name for name, kept in _KEPT.items() if not getattr(state.fabric.capabilities, kept)],
         "stocks": [
-            {"fabric": one.fabric, "model": one.model, "free": one.free} for _, one in sorted(state.stocks.rows.items())
+            {"fabric": one.fabric, "model": one.model, "free": one.free}
+            for _, one in sorted(state.fabric.stocks.rows.items())
         ],
         "pools": [_pool(row) for row in rows],
         **trouble_data(state, alerts, lambda of: spoken(_name(state, of, *_POOLS))),
@@ -224,7 +225,7 @@ def groups_status(head: Head, state: Fleet) -> dict[str, Any]:
     config = state.config if state.config.uid else None
     return {
         **part_data(head, state, config),
-        "servers": len(state.servers),
+        "servers": len(state.cluster.servers),
         "groups": group_rows(state),
         "servers_under_way": order_rows(state),
         "pods_waiting": pods_waiting(state),

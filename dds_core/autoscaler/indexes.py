@@ -8,7 +8,7 @@ from typing import Any
 from dds_core.autoscaler.policy import AutoscalePolicy
 from dds_core.autoscaler.records import Advice, Leaving, Load, Order, Server, Shown, Worker
 from dds_core.events import Event
-from dds_core.kit.state import Hook, Index, StateBase, Table
+from dds_core.kit.state import Hook, Index, Room, StateBase, Table
 from dds_core.model import AttachRequest, Claim, Config, DeviceClass, DeviceKey, FabricResource, Slice, TaintRule
 
 
@@ -45,8 +45,8 @@ class Dirty:
         self.orders, self.servers, self.nodes, self.asked, self.everything = set(), set(), set(), [], False
 
 
-class Indexes(StateBase[Any]):
-    """All changes go through `put` and `drop` of the tables."""
+class Cluster(Room):
+    """What is observed of nodes, pods, claims, devices and servers. `pending`: pods without a node, but for daemon sets'."""
 
     configs: Table[str, Config]
     workers: Table[str, Worker]
@@ -58,12 +58,6 @@ class Indexes(StateBase[Any]):
     requests: Table[str, AttachRequest]
     resources: Table[str, FabricResource]
     servers: Table[str, Server]
-    orders: Table[str, Order]
-    leaving: Table[str, Leaving]
-    groups: Table[str, Shown]
-    opening: Table[str, int]
-    advice: Table[str, Advice]
-    counters: Table[str, int]
 
     observed = {
         Config: "configs",
@@ -78,13 +72,8 @@ class Indexes(StateBase[Any]):
         Server: "servers",
     }
 
-    policy: AutoscalePolicy
-    dirty: Dirty
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.policy = AutoscalePolicy()
-        self.dirty = Dirty()
+    def __init__(self, state: StateBase[Any]) -> None:
+        super().__init__(state)
         self.worker_of: dict[str, str] = {}
         self.server_of: dict[str, str] = {}
         self.server_for: dict[str, str] = {}
@@ -102,20 +91,12 @@ class Indexes(StateBase[Any]):
         self.slices.watch(_on_node(self.slices_on))
         self.requests.watch(_on_node(self.requests_at))
         self.resources.watch(_on_node(self.resources_at))
-        self.orders.watch(lambda name, old, new: self.dirty.orders.add(name))
-        self.leaving.watch(lambda uid, old, new: self.dirty.servers.add(uid))
 
     def _worker_changed(self, uid: str, old: Worker | None, new: Worker | None) -> None:
         if old is not None and self.worker_of.get(old.provider_id) == uid:
             del self.worker_of[old.provider_id]
-        if new is not None:
-            self.dirty.nodes.add(uid)
-            if new.provider_id:
-                self.worker_of[new.provider_id] = uid
-        for row in (old, new):
-            server = self.server_of.get(row.provider_id) if row is not None else None
-            if server is not None:
-                self._look_at(server)
+        if new is not None and new.provider_id:
+            self.worker_of[new.provider_id] = uid
 
     def _server_changed(self, uid: str, old: Server | None, new: Server | None) -> None:
         for row in (old, new):
@@ -126,19 +107,6 @@ class Indexes(StateBase[Any]):
                     del found[key]
                 elif row is new and key:
                     found[key] = uid
-            if row.order:
-                self.dirty.orders.add(row.order)
-            if (
-                node := self.worker_of.get(row.provider_id)
-            ) is not None:  # it may have registered before its provider reports it
-                self.dirty.nodes.add(node)
-        self.dirty.servers.add(uid)
-
-    def _look_at(self, server: str) -> None:
-        self.dirty.servers.add(server)
-        row = self.servers.get(server)
-        if row is not None and row.order:
-            self.dirty.orders.add(row.order)
 
     def _claim_changed(self, uid: str, old: Claim | None, new: Claim | None) -> None:
         for claim, of_device, of_node in (
@@ -154,6 +122,54 @@ class Indexes(StateBase[Any]):
     def _load_changed(self, uid: str, old: Load | None, new: Load | None) -> None:
         _move(self.loads_on, uid, _place(old), _place(new))
         (self.pending.add if new is not None and new.is_pending and not new.daemon else self.pending.discard)(uid)
+
+
+class Indexes(StateBase[Any]):
+    """The cluster, what the autoscaler has decided, and what a change makes its rules look at again."""
+
+    cluster: Cluster
+    orders: Table[str, Order]
+    leaving: Table[str, Leaving]
+    groups: Table[str, Shown]
+    opening: Table[str, int]
+    advice: Table[str, Advice]
+    counters: Table[str, int]
+
+    policy: AutoscalePolicy
+    dirty: Dirty
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.policy = AutoscalePolicy()
+        self.dirty = Dirty()
+        self.cluster = Cluster(self)
+        self.cluster.workers.watch(self._worker_wakes)
+        self.cluster.servers.watch(self._server_wakes)
+        self.orders.watch(lambda name, old, new: self.dirty.orders.add(name))
+        self.leaving.watch(lambda uid, old, new: self.dirty.servers.add(uid))
+
+    def _worker_wakes(self, uid: str, old: Worker | None, new: Worker | None) -> None:
+        if new is not None:
+            self.dirty.nodes.add(uid)
+        for row in (old, new):
+            server = self.cluster.server_of.get(row.provider_id) if row is not None else None
+            if server is not None:
+                self._look_at(server)
+
+    def _server_wakes(self, uid: str, old: Server | None, new: Server | None) -> None:
+        for row in (one for one in (old, new) if one is not None):
+            if row.order:
+                self.dirty.orders.add(row.order)
+            node = self.cluster.worker_of.get(row.provider_id)
+            if node is not None:  # it may have registered before its provider reports it
+                self.dirty.nodes.add(node)
+        self.dirty.servers.add(uid)
+
+    def _look_at(self, server: str) -> None:
+        self.dirty.servers.add(server)
+        row = self.cluster.servers.get(server)
+        if row is not None and row.order:
+            self.dirty.orders.add(row.order)
 
 
 def _place(load: Load | None) -> str | None:

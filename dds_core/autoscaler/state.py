@@ -20,11 +20,11 @@ class Fleet(Indexes):
     @property
     def config(self) -> Config:
         """The ConfigMap; an empty one if there is none."""
-        return next(iter(self.configs.rows.values()), _NOTHING)
+        return next(iter(self.cluster.configs.rows.values()), _NOTHING)
 
     def uid_of(self, kind: type[Any], namespace: str, name: str) -> str | None:
         """As in the base class; of the ConfigMap there is only one, whatever its name."""
-        return next(iter(self.configs), None) if kind is Config else super().uid_of(kind, namespace, name)
+        return next(iter(self.cluster.configs), None) if kind is Config else super().uid_of(kind, namespace, name)
 
     @property
     def mode(self) -> str:
@@ -40,21 +40,21 @@ class Fleet(Indexes):
 
     def worker(self, name: str) -> Worker | None:
         uid = self.named.get((Worker, "", name))
-        return self.workers.get(uid) if uid is not None else None
+        return self.cluster.workers.get(uid) if uid is not None else None
 
     def server(self, worker: Worker) -> Server | None:
         """The server of a node."""
-        uid = self.server_of.get(worker.provider_id) if worker.provider_id else None
-        return self.servers.get(uid) if uid is not None else None
+        uid = self.cluster.server_of.get(worker.provider_id) if worker.provider_id else None
+        return self.cluster.servers.get(uid) if uid is not None else None
 
     def node_of(self, server: Server) -> Worker | None:
         """The node of a server; None until it has registered."""
-        uid = self.worker_of.get(server.provider_id) if server.provider_id else None
-        return self.workers.get(uid) if uid is not None else None
+        uid = self.cluster.worker_of.get(server.provider_id) if server.provider_id else None
+        return self.cluster.workers.get(uid) if uid is not None else None
 
     def of_group(self, group: str) -> list[Worker]:
         """The nodes of a group's servers, by name."""
-        found = (self.node_of(one) for one in self.servers.rows.values() if one.group == group)
+        found = (self.node_of(one) for one in self.cluster.servers.rows.values() if one.group == group)
         return sorted((one for one in found if one is not None), key=lambda one: one.name)
 
     def coming(self, group: str) -> list[str]:
@@ -66,13 +66,13 @@ class Fleet(Indexes):
 
     def loads_at(self, node: str) -> list[Load]:
         """The pods that count on a node."""
-        return [self.loads.rows[uid] for uid in sorted(self.loads_on[node])]
+        return [self.cluster.loads.rows[uid] for uid in sorted(self.cluster.loads_on[node])]
 
     def claims_of(self, load: Load) -> list[Claim] | None:
         """The claims of a pod in order; None if one of them does not exist yet."""
         names = [*load.claims, *([load.extended_claim] if load.extended_claim else [])]
         found = [self.uid_of(Claim, load.namespace, name) for name in names]
-        claims = [self.claims.get(uid) if uid is not None else None for uid in found]
+        claims = [self.cluster.claims.get(uid) if uid is not None else None for uid in found]
         known = [one for one in claims if one is not None]
         return known if len(known) == len(names) else None
 
@@ -81,8 +81,8 @@ class Fleet(Indexes):
     def touch_everything(self) -> None:
         """Look at every order, server and node: a level pass."""
         self.dirty.orders |= self.orders.rows.keys()
-        self.dirty.servers |= self.servers.rows.keys() | self.leaving.rows.keys()
-        self.dirty.nodes |= self.workers.rows.keys()
+        self.dirty.servers |= self.cluster.servers.rows.keys() | self.leaving.rows.keys()
+        self.dirty.nodes |= self.cluster.workers.rows.keys()
 
     def compose_due(self, order: str) -> int:
         """The instant from which an order without a node has failed."""

@@ -67,15 +67,15 @@ def against(state: Fleet, worker: Worker, group: ServerGroup, was_member: bool) 
 
 def needed(state: Fleet, node: str) -> str:
     """Why the node may not be removed, "" if nothing on it concerns devices."""
-    if state.resources_at[node]:
-        return f"{len(state.resources_at[node])} devices are attached to it, or on their way"
-    if any(state.requests.rows[uid].size for uid in state.requests_at[node]):
+    if state.cluster.resources_at[node]:
+        return f"{len(state.cluster.resources_at[node])} devices are attached to it, or on their way"
+    if any(state.cluster.requests.rows[uid].size for uid in state.cluster.requests_at[node]):
         return "a device is asked for on it"
-    if state.claims_on[node]:
+    if state.cluster.claims_on[node]:
         return "a claim has a device there, or is to get one"
     if any(load.nominated and (load.claims or load.extended_claim) for load in state.loads_at(node)):
         return "a pod that wants a device is nominated to it"
-    if any(state.slices.rows[uid].devices for uid in state.slices_on[node]):
+    if any(state.cluster.slices.rows[uid].devices for uid in state.cluster.slices_on[node]):
         return "its driver lists devices of its own"
     return ""
 
@@ -85,7 +85,9 @@ def needed(state: Fleet, node: str) -> str:
 
 def advice_of(state: Fleet) -> dict[str, Advice]:
     """For the waiting pods, by name, what would let each run."""
-    waiting = sorted((state.loads.rows[uid] for uid in state.pending), key=lambda one: (one.namespace, one.name))
+    waiting = sorted(
+        (state.cluster.loads.rows[uid] for uid in state.cluster.pending), key=lambda one: (one.namespace, one.name)
+    )
     waiting = [one for one in waiting if one.waiting]
     if not waiting or not state.live:
         return {}
@@ -107,7 +109,9 @@ def _closed(state: Fleet, group: ServerGroup, advice: dict[str, Advice]) -> tupl
 
 
 def _of_case(state: Fleet, advice: dict[str, Advice], case: str) -> Iterator[Load]:
-    return (state.loads.rows[uid] for uid, one in advice.items() if one.case == case and uid in state.loads)
+    return (
+        state.cluster.loads.rows[uid] for uid, one in advice.items() if one.case == case and uid in state.cluster.loads
+    )
 
 
 # -- the view that is shown ---------------------------------------------------------------------------------------------
@@ -138,7 +142,7 @@ def _instances(state: Fleet, name: str, shown: Shown) -> Iterator[Instance]:
             yield Instance(worker.provider_id, "deleting" if going else "running")
     for order, row in sorted(state.orders.rows.items()):
         if row.group == name:
-            server = state.servers.get(state.server_for.get(order, ""))
+            server = state.cluster.servers.get(state.cluster.server_for.get(order, ""))
             id = server.provider_id if server is not None and server.provider_id else f"{INSTANCE}{order}"
             phase = "deleting" if row.over else "creating"
             yield Instance(id, phase, row.code, row.message, row.out_of_resources)  # type: ignore[arg-type]

@@ -30,7 +30,7 @@ def _of(state: PoolState, kind: str, of: str) -> Iterator[Deadline]:
         due = again_due(state, key, row) if key is not None and row is not None else None
         if due is not None:
             yield Deadline(due, kind, of)
-    elif kind == DeadlineKind.GONE and (of == _UNKNOWN or of in state.absent) and (due := state.gone_due(of)):
+    elif kind == DeadlineKind.GONE and (of == _UNKNOWN or of in state.fabric.absent) and (due := state.gone_due(of)):
         yield Deadline(due, kind, of)
     elif kind == DeadlineKind.COOLING and (host := state.host(of)) is not None:
         passed = state.notes.fired_deadlines.get((kind, of)) or 0
@@ -43,11 +43,11 @@ def _of(state: PoolState, kind: str, of: str) -> Iterator[Deadline]:
 class DeadlineQueue(kit.DeadlineQueue[PoolState]):
     @classmethod
     def found(cls, state: PoolState) -> Iterator[Deadline]:
-        for name in (_UNKNOWN, *state.absent):
+        for name in (_UNKNOWN, *state.fabric.absent):
             yield from _of(state, DeadlineKind.GONE, name)
         for key in state.pools:
             yield from _of(state, DeadlineKind.READBACK, stream_of(key))
-        for host in state.hosts.rows.values():
+        for host in state.cluster.hosts.rows.values():
             yield from _of(state, DeadlineKind.COOLING, host.name)
 
     def look(self, touched: Dirty) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dds_core.events import Capabilities
 from dds_core.kit.deadlines import DeadlineKind
-from dds_core.kit.state import Index, StateBase, Table
+from dds_core.kit.state import Index, Room, StateBase, Table
 from dds_core.model import GOING, Claim, DeviceKey, FabricResource
 from dds_core.publisher.model import Absent, Host, Machine, PoolConfig, PoolKey, PoolRow, PoolSlice, Stock, by_name
 from dds_core.publisher.policy import PublishPolicy
@@ -47,34 +47,19 @@ class Dirty:
         self.pools, self.hosts, self.due, self.everything = set(), set(), set(), False
 
 
-class Indexes(StateBase[Any]):
-    """All changes go through `put` and `drop` of the tables."""
+class Cluster(Room):
+    """What is observed of the cluster. `under_way`: devices that are ordered and may come, by model."""
 
     configs: Table[str, PoolConfig]
     hosts: Table[str, Host]
     slices: Table[str, PoolSlice]
     claims: Table[str, Claim]
     resources: Table[str, FabricResource]
-    machines_by_uuid: Table[str, Machine]
-    stocks: Table[StockKey, Stock]
-    uncounted: Table[str, StockKey]
-    failures: Table[str, str]
-    absent: Table[str, Absent]
-    pools: Table[PoolKey, PoolRow]
 
     observed = {PoolConfig: "configs", Host: "hosts", PoolSlice: "slices", Claim: "claims", FabricResource: "resources"}
 
-    scalars = {"capabilities": Capabilities, "listed_at": int}
-
-    policy: PublishPolicy
-    dirty: Dirty
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.policy = PublishPolicy()
-        self.capabilities = Capabilities()
-        self.listed_at = 0
-        self.dirty = Dirty()
+    def __init__(self, state: StateBase[Any]) -> None:
+        super().__init__(state)
         self.slices_of: Index[PoolKey, str] = Index()
         self.local_slices: Index[str, str] = Index()
         self.holders: Index[DeviceKey, str] = Index()
@@ -84,18 +69,10 @@ class Indexes(StateBase[Any]):
         self.resources_on: Index[str, str] = Index()
         self.under_way: Index[str, str] = Index()
         self.hosts_of: Index[str, str] = Index()
-        self.machines_in: Index[str, str] = Index()
-        self.pools_in: Index[str, PoolKey] = Index()
-        self.labels_of: Index[str, tuple[str, str]] = Index()
         self.slices.watch(self._slice_changed)
         self.claims.watch(self._claim_changed)
         self.resources.watch(self._resource_changed)
         self.hosts.watch(self._host_changed)
-        self.machines_by_uuid.watch(self._machine_changed)
-        self.pools.watch(self._pool_changed)
-        self.notes.labelled.watch(self._labelled_changed)
-        self.absent.watch(lambda name, old, new: self.dirty.due.add((DeadlineKind.GONE, name)))
-        self.notes.fired_deadlines.watch(lambda key, old, new: self.dirty.due.add(key))
 
     def _slice_changed(self, uid: str, old: PoolSlice | None, new: PoolSlice | None) -> None:
         for row, change in ((old, "discard"), (new, "add")):
@@ -137,11 +114,55 @@ class Indexes(StateBase[Any]):
                 for machine in machines_of(row):
                     change(machine, uid)
 
+
+class Fabric(Room):
+    """What fabrics and their managers say. `failures`: why a question had no answer. `uncounted`: devices that have arrived since
+    their fabric last counted. `capabilities`: what the API server can do; `listed_at`: when machines were last listed."""
+
+    machines_by_uuid: Table[str, Machine]
+    stocks: Table[StockKey, Stock]
+    uncounted: Table[str, StockKey]
+    failures: Table[str, str]
+    absent: Table[str, Absent]
+
+    scalars = {"capabilities": Capabilities, "listed_at": int}
+
+    def __init__(self, state: StateBase[Any]) -> None:
+        super().__init__(state)
+        self.capabilities = Capabilities()
+        self.listed_at = 0
+        self.machines_in: Index[str, str] = Index()
+        self.machines_by_uuid.watch(self._machine_changed)
+
     def _machine_changed(self, uuid: str, old: Machine | None, new: Machine | None) -> None:
         if old is not None:
             self.machines_in.discard(old.fabric, uuid)
         if new is not None:
             self.machines_in.add(new.fabric, uuid)
+
+
+class Indexes(StateBase[Any]):
+    """The cluster, the fabrics and the pools that are published."""
+
+    cluster: Cluster
+    fabric: Fabric
+    pools: Table[PoolKey, PoolRow]
+
+    policy: PublishPolicy
+    dirty: Dirty
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.policy = PublishPolicy()
+        self.dirty = Dirty()
+        self.cluster = Cluster(self)
+        self.fabric = Fabric(self)
+        self.pools_in: Index[str, PoolKey] = Index()
+        self.labels_of: Index[str, tuple[str, str]] = Index()
+        self.pools.watch(self._pool_changed)
+        self.notes.labelled.watch(self._labelled_changed)
+        self.fabric.absent.watch(lambda name, old, new: self.dirty.due.add((DeadlineKind.GONE, name)))
+        self.notes.fired_deadlines.watch(lambda key, old, new: self.dirty.due.add(key))
 
     def _pool_changed(self, key: PoolKey, old: PoolRow | None, new: PoolRow | None) -> None:
         if old is not None:

@@ -40,19 +40,19 @@ class PoolState(Indexes):
 
     def uid_of(self, kind: type[Any], namespace: str, name: str) -> str | None:
         """As in the base class; of the ConfigMap there is only one, whatever its name."""
-        return next(iter(self.configs), None) if kind is PoolConfig else super().uid_of(kind, namespace, name)
+        return next(iter(self.cluster.configs), None) if kind is PoolConfig else super().uid_of(kind, namespace, name)
 
     def machine(self, uuid: str) -> Machine | None:
         """The machine as the fabric last reported it."""
-        return self.machines_by_uuid.get(uuid)
+        return self.fabric.machines_by_uuid.get(uuid)
 
     def machines(self) -> Sequence[str]:
         """The UUIDs of all machines."""
-        return tuple(self.machines_by_uuid)
+        return tuple(self.fabric.machines_by_uuid)
 
     def stock(self, fabric: str, model: str) -> Stock | None:
         """What the fabric last had free of the model."""
-        return self.stocks.get((fabric, model))
+        return self.fabric.stocks.get((fabric, model))
 
     def cooling_until(self, labels: dict[str, str], model: PoolModel) -> int:
         """The instant until which a node with these labels asks to keep the scheduler from the model, 0 for none. So the label of
@@ -64,23 +64,23 @@ class PoolState(Indexes):
 
     def in_doubt(self, fabric: str, model: str) -> bool:
         """Whether devices have arrived since the fabric last reported its free ones: it may not have counted them."""
-        return any(key == (fabric, model) for key in self.uncounted.rows.values())
+        return any(key == (fabric, model) for key in self.fabric.uncounted.rows.values())
 
     def failure(self, of: str) -> str:
         """Why this question had no answer the last time; empty if it had, or was not asked yet."""
-        return self.failures.get(of) or ""
+        return self.fabric.failures.get(of) or ""
 
     @property
     def listed(self) -> bool:
         """Whether machines were listed since this process began."""
-        return self.listed_at > 0
+        return self.fabric.listed_at > 0
 
     # -- questions ---------------------------------------------------------------------------------------------------
 
     @property
     def config(self) -> PoolConfig | None:
         """The ConfigMap, None while there is none."""
-        return next(iter(self.configs.rows.values()), None)
+        return next(iter(self.cluster.configs.rows.values()), None)
 
     @property
     def prefix(self) -> str:
@@ -103,7 +103,7 @@ class PoolState(Indexes):
 
     def host(self, name: str) -> Host | None:
         uid = self.named.get((Host, "", name))
-        return self.hosts.get(uid) if uid is not None else None
+        return self.cluster.hosts.get(uid) if uid is not None else None
 
     def fabric_of(self, node: str) -> str:
         """The fabric of a node: by the fabric's answer, else by the node's label."""
@@ -119,17 +119,17 @@ class PoolState(Indexes):
 
     def hosts_in(self, fabric: str) -> list[Host]:
         """The nodes of a fabric."""
-        uids = {uid for uuid in self.machines_in[fabric] for uid in self.hosts_of[uuid]}
-        found = (host for uid in uids if self.fabric_of((host := self.hosts.rows[uid]).name) == fabric)
+        uids = {uid for uuid in self.fabric.machines_in[fabric] for uid in self.cluster.hosts_of[uuid]}
+        found = (host for uid in uids if self.fabric_of((host := self.cluster.hosts.rows[uid]).name) == fabric)
         return sorted(found, key=lambda one: one.name)
 
     def nodes_of(self, machine: str) -> set[str]:
         """The names of the nodes that the fabric may mean by this machine."""
-        return {self.hosts.rows[uid].name for uid in self.hosts_of[machine]}
+        return {self.cluster.hosts.rows[uid].name for uid in self.cluster.hosts_of[machine]}
 
     def fabrics(self) -> set[str]:
         """The ids of all fabrics that have machines."""
-        return {fabric for fabric in self.machines_in if fabric}
+        return {fabric for fabric in self.fabric.machines_in if fabric}
 
     def model_of_pool(self, key: PoolKey) -> PoolModel | None:
         """The configured model whose pool in some fabric has this key."""
@@ -141,7 +141,7 @@ class PoolState(Indexes):
 
     def slices_in(self, key: PoolKey) -> list[PoolSlice]:
         """The slices of a pool, also other publishers', by name."""
-        return sorted((self.slices.rows[uid] for uid in self.slices_of[key]), key=lambda one: one.name)
+        return sorted((self.cluster.slices.rows[uid] for uid in self.cluster.slices_of[key]), key=lambda one: one.name)
 
     def own_slices(self, key: PoolKey) -> list[PoolSlice]:
         """The slices of a pool that are dds's own, or adopted by policy."""
@@ -169,14 +169,14 @@ class PoolState(Indexes):
 
     def unheld(self, key: PoolKey, row: PoolRow) -> int:
         """How many of its devices no claim holds."""
-        held = {device[2] for device in self.held_in[key]}
+        held = {device[2] for device in self.cluster.held_in[key]}
         return sum(name not in held for name in row.names)
 
     def held(self, key: PoolKey) -> dict[str, str]:
         """The devices of a pool that claims hold, each with the node of the first of its claims ("" for none)."""
         found: dict[str, str] = {}
-        for device in self.held_in[key]:
-            first = self.claims.rows[min(self.holders[device])]
+        for device in self.cluster.held_in[key]:
+            first = self.cluster.claims.rows[min(self.cluster.holders[device])]
             found[device[2]] = first.allocation.node if first.allocation is not None else ""
         return found
 
@@ -191,28 +191,30 @@ class PoolState(Indexes):
     def let_go(self, key: PoolKey) -> set[str]:
         """Devices of a pool that claims are about to give back: a condition tells the scheduler to allocate again."""
         found: set[str] = set()
-        for device in self.held_in[key]:
-            told = (self.claims.rows[uid].true_conditions for uid in self.holders[device])
+        for device in self.cluster.held_in[key]:
+            told = (self.cluster.claims.rows[uid].true_conditions for uid in self.cluster.holders[device])
             if any((*device, type) in true for true in told for type in FAILURE):
                 found.add(device[2])
         return found
 
     def used(self, uuid: str) -> bool:
         """Whether a claim has the attached device of this UUID."""
-        return bool(uuid) and any(self.holders[key] for key in self.keys_of[uuid])
+        return bool(uuid) and any(self.cluster.holders[key] for key in self.cluster.keys_of[uuid])
 
     def held_unlisted(self, node: str, driver: str) -> int:
         """How many devices of the driver claims hold on the node that are of no pool and in no slice of the node."""
-        slices = [self.slices.rows[uid] for uid in self.local_slices[node]]
+        slices = [self.cluster.slices.rows[uid] for uid in self.cluster.local_slices[node]]
         listed = {(one.driver, one.pool, name) for one in slices for name in one.devices}
-        held = {key for uid in self.claims_at[node] for key in results_of(self.claims.rows[uid])} - listed
+        held = {
+            key for uid in self.cluster.claims_at[node] for key in results_of(self.cluster.claims.rows[uid])
+        } - listed
         return sum(key[0] == driver and key[:2] not in self.pools for key in held)
 
     def local_names(self, driver: str) -> Iterator[str]:
         """The names of the devices that a vendor's driver lists on nodes."""
-        for uids in self.local_slices.values():
+        for uids in self.cluster.local_slices.values():
             for uid in uids:
-                one = self.slices.rows[uid]
+                one = self.cluster.slices.rows[uid]
                 if one.driver == driver:
                     yield from one.devices
 
@@ -222,8 +224,8 @@ class PoolState(Indexes):
     def gone_due(self, name: str) -> int:
         """The instant from which a machine or fabric that answers leave out counts as gone. If no answer since the start has
         named it, the time counts from the first complete answer; 0 before that."""
-        absent = self.absent.get(name)
-        since = absent.since if absent is not None else self.listed_at
+        absent = self.fabric.absent.get(name)
+        since = absent.since if absent is not None else self.fabric.listed_at
         return since + self.policy.gone_seconds * MICROSECONDS if since else 0
 
     # -- changes -------------------------------------------------------------------------------------------------------
@@ -233,20 +235,20 @@ class PoolState(Indexes):
         dirty = self.dirty
         dirty.pools |= self.pools.rows.keys()
         dirty.pools |= {self.pool_of(model, fabric) for model in self.models for fabric in self.fabrics()}
-        dirty.pools |= {key for key in self.slices_of if self.own_slices(key)}
-        dirty.hosts |= {one.name for one in self.hosts.rows.values()}
+        dirty.pools |= {key for key in self.cluster.slices_of if self.own_slices(key)}
+        dirty.hosts |= {one.name for one in self.cluster.hosts.rows.values()}
 
     def forget_answers(self, which: Callable[[str, str], bool]) -> None:
         """Forget the answers about these fabrics and models, and why there were none: they would be old when asked again."""
-        self.stocks.drop_where(lambda key: which(*key))
-        for of in list(self.failures):
+        self.fabric.stocks.drop_where(lambda key: which(*key))
+        for of in list(self.fabric.failures):
             kind, _, rest = of.partition("/")
             fabric, _, model = rest.partition("/")
             if kind == "stock" and which(fabric, model):
-                self.failures.drop(of)
+                self.fabric.failures.drop(of)
 
     def is_back(self, name: str) -> None:
-        self.absent.drop(name)
+        self.fabric.absent.drop(name)
         self.notes.fired_deadlines.drop((DeadlineKind.GONE, name))
 
     def touch_fabric(self, fabric: str) -> None:

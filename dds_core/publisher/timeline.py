@@ -130,9 +130,9 @@ class PublisherKnown(Known):
 
     def begin(self, state: PoolState) -> None:
         super().begin(state)
-        self.machines = dict(state.machines_by_uuid.rows)
-        self.stocks = {e.stock_stream(*key): stock for key, stock in state.stocks.rows.items()}
-        self.states.update({question(of): (FAILS, 0) for of in state.failures})
+        self.machines = dict(state.fabric.machines_by_uuid.rows)
+        self.stocks = {e.stock_stream(*key): stock for key, stock in state.fabric.stocks.rows.items()}
+        self.states.update({question(of): (FAILS, 0) for of in state.fabric.failures})
 
     def host(self, node: str) -> Host | None:
         found = self.objects.get(self._hosts.get(node, ""))

@@ -161,7 +161,7 @@ class PublishRun:
             return True
         publisher = self.ours.publisher
         state = publisher.state
-        unbelieved = any(healthy(stock) > state.policy.pool_devices for stock in state.stocks.rows.values())
+        unbelieved = any(healthy(stock) > state.policy.pool_devices for stock in state.fabric.stocks.rows.values())
         return publisher.away or not publisher.synced or bool(state.process.stale) or unbelieved
 
     def at_rest(self, seconds: float = REST) -> None:

@@ -161,7 +161,7 @@ class AutoscalerController(Controller[Fleet]):
 
     @property
     def ready(self) -> bool:
-        return self._answered or bool(self.state.servers)
+        return self._answered or bool(self.state.cluster.servers)
 
     def begin(self) -> None:
         self._outside.beside.start()
@@ -198,7 +198,7 @@ class AutoscalerController(Controller[Fleet]):
     def _changes(self, told: ServersTold) -> Iterator[Event]:
         """The facts of the provider's answer. Existing servers come first, so that a server with a new id does not count as
         gone."""
-        known = self.state.servers.rows
+        known = self.state.cluster.servers.rows
         for server in told.servers:
             fact = difference(known.get(server.uid), server)
             if fact is not None:

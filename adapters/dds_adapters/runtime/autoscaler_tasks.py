@@ -87,7 +87,7 @@ def announce(event: Event, at: int, state: Fleet, config_namespace: str) -> Iter
         return
     match event:
         case e.PodAdvised() if event.case:
-            pod = state.loads.get(event.pod)
+            pod = state.cluster.loads.get(event.pod)
             if pod is not None:
                 regarding = Regarding("Pod", "pods", pod.name, pod.uid, pod.namespace, "v1")
                 yield _said(regarding, _ADVICE[event.case], "Advise", event.text, at, state)

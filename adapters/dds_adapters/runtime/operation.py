@@ -243,7 +243,7 @@ class PublisherOperation(Operation[PoolState]):
         return self._metrics
 
     def seen(self, state: PoolState) -> str:
-        machines, nodes, models = state.machines_by_uuid.rows, state.hosts.rows, state.models
+        machines, nodes, models = state.fabric.machines_by_uuid.rows, state.cluster.hosts.rows, state.models
         return f"{len(machines)} machines, {len(nodes)} nodes, {len(models)} models"
 
     def configured_mode(self, state: PoolState) -> str:
@@ -255,7 +255,7 @@ class PublisherOperation(Operation[PoolState]):
         if now - self._looked >= LOOK:
             self._looked = now
             self._metrics.look(state)
-            self._failing = _failing(state.failures.rows)
+            self._failing = _failing(state.fabric.failures.rows)
             self._conditions = _conditions(state, self._publisher())
 
     def more_checks(self) -> Mapping[str, Check]:
@@ -267,7 +267,7 @@ class PublisherOperation(Operation[PoolState]):
 
 def _conditions(state: PoolState, publisher: PublisherController | None) -> str:
     """What is wrong with binding conditions; "" when nothing is wrong."""
-    if not state.capabilities.binding_conditions:
+    if not state.fabric.capabilities.binding_conditions:
         return "the API server drops binding conditions: nothing is published"
     if publisher is None or not publisher.probed:
         return "the API server has not said whether it keeps them: see the log lines about the probe"
@@ -316,7 +316,7 @@ class AutoscalerOperation(Operation[Fleet]):
         return self._metrics
 
     def seen(self, state: Fleet) -> str:
-        servers, nodes, pods = state.servers.rows, state.workers.rows, state.loads.rows
+        servers, nodes, pods = state.cluster.servers.rows, state.cluster.workers.rows, state.cluster.loads.rows
         return f"{len(servers)} servers, {len(nodes)} nodes, {len(pods)} pods"
 
     def configured_mode(self, state: Fleet) -> str:

@@ -259,8 +259,8 @@ class PublisherController(Controller[PoolState]):
             return
         state = self.state
         models = state.models
-        self.pollers.fabric.look_for(models, state.machines_by_uuid.rows.values())
-        dropped = self.doubtful or state.capabilities != Capabilities()
+        self.pollers.fabric.look_for(models, state.fabric.machines_by_uuid.rows.values())
+        dropped = self.doubtful or state.fabric.capabilities != Capabilities()
         self.pollers.probe.look(models[0].driver if models else DRIVER, dropped=dropped)
 
     def end(self) -> Sequence[str]:
@@ -313,10 +313,10 @@ class PublisherController(Controller[PoolState]):
         return not stock.whole and 0 < answer.asked <= self._came_last.get((stock.fabric, stock.model), 0)
 
     def happened(self, fact: Event, at: int) -> None:
-        waiting = self.state.uncounted.get(fact.uid) if isinstance(fact, FabricResourceObserved) else None
+        waiting = self.state.fabric.uncounted.get(fact.uid) if isinstance(fact, FabricResourceObserved) else None
         super().happened(fact, at)
         if isinstance(fact, FabricResourceObserved) and waiting is None:
-            key = self.state.uncounted.get(fact.uid)
+            key = self.state.fabric.uncounted.get(fact.uid)
             if key is not None:
                 self._came_last[key] = at
 
@@ -324,7 +324,7 @@ class PublisherController(Controller[PoolState]):
         self._probed, self.doubtful = True, False
         if capabilities is not None:
             self._kept = capabilities
-            if capabilities != self.state.capabilities:  # a refused write may have changed them meanwhile
+            if capabilities != self.state.fabric.capabilities:  # a refused write may have changed them meanwhile
                 self.forget_capabilities()
         self.check_synced(at)
 
@@ -339,7 +339,7 @@ class PublisherController(Controller[PoolState]):
             self._kept = None if fact.reason == DROPPED else self._kept
 
     def capabilities(self) -> Capabilities:
-        return self._kept if self._kept is not None else self.state.capabilities
+        return self._kept if self._kept is not None else self.state.fabric.capabilities
 
     # -- what decisions become -----------------------------------------------------------------------------------
 

@@ -17,12 +17,12 @@ def _asked(state: Fleet, event: Event, at: int) -> None:
 
 def _server_observed(state: Fleet, event: e.ObjectObserved, at: int) -> None:
     observed(state, event, at)
-    _forget_served(state, state.servers.rows[event.uid])
+    _forget_served(state, state.cluster.servers.rows[event.uid])
 
 
 def _server_gone(state: Fleet, event: e.ObjectGone, at: int) -> None:
     """Giving back ends with the Node. If a server went by itself, its order waits for another until its time is over."""
-    server, leaving = state.servers.get(event.uid), state.leaving.get(event.uid)
+    server, leaving = state.cluster.servers.get(event.uid), state.leaving.get(event.uid)
     gone(state, event, at)
     if leaving is not None and state.worker(leaving.node) is None:
         state.leaving.drop(event.uid)
@@ -32,7 +32,7 @@ def _server_gone(state: Fleet, event: e.ObjectGone, at: int) -> None:
 
 def _worker_observed(state: Fleet, event: e.ObjectObserved, at: int) -> None:
     observed(state, event, at)
-    worker = state.workers.rows[event.uid]
+    worker = state.cluster.workers.rows[event.uid]
     if STARTING not in worker.taints:
         state.opening.drop(event.uid)
     server = state.server(worker)
@@ -57,11 +57,11 @@ def _load_gone(state: Fleet, event: e.ObjectGone, at: int) -> None:
 
 
 def _worker_gone(state: Fleet, event: e.ObjectGone, at: int) -> None:
-    worker = state.workers.get(event.uid)
+    worker = state.cluster.workers.get(event.uid)
     gone(state, event, at)
     state.opening.drop(event.uid)
     for uid, row in list(state.leaving.rows.items()):
-        if worker is not None and row.node == worker.name and uid not in state.servers:
+        if worker is not None and row.node == worker.name and uid not in state.cluster.servers:
             state.leaving.drop(uid)
     for action in (e.NodeRemoved.__name__, e.NodeOpened.__name__):
         state.notes.refusals.drop((action, event.uid))

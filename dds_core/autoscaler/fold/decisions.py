@@ -82,7 +82,7 @@ def void_unseen(state: Fleet, at: int) -> set[Key]:
 
 
 def _order_of(state: Fleet, server: str) -> str:
-    row = state.servers.get(server)
+    row = state.cluster.servers.get(server)
     return row.order if row is not None else ""
 
 
@@ -98,7 +98,7 @@ def _write_failed(state: Fleet, event: e.WriteRefused | e.WriteObsolete, at: int
         case e.ServerReturned.__name__:
             _mark_void(state, event.target)
         case e.NodeRemoved.__name__:
-            worker = state.workers.get(event.target)
+            worker = state.cluster.workers.get(event.target)
             _mark_removing(state, worker.name if worker is not None else "", False)
         case e.NodeOpened.__name__:
             state.opening.drop(event.target)
@@ -109,7 +109,7 @@ def _mark_void(state: Fleet, target: str) -> None:
     order = state.orders.get(target)
     if order is not None:
         state.orders.put(target, replace(order, void=True))
-    server = state.server_for.get(target, target)
+    server = state.cluster.server_for.get(target, target)
     leaving = state.leaving.get(server)
     if leaving is not None:
         state.leaving.put(server, replace(leaving, void=True))
@@ -120,7 +120,7 @@ def _write_done(state: Fleet, event: e.WriteDone, at: int) -> None:
     kit.write_done(state, event)
     order = state.orders.get(event.target)
     taken_back = event.action == e.ServerReturned.__name__ and order is not None and order.over
-    if taken_back and event.target not in state.server_for:
+    if taken_back and event.target not in state.cluster.server_for:
         state.orders.drop(event.target)
 
 

@@ -106,7 +106,7 @@ def _shrink(work: Work, asked: e.ShrinkAsked) -> None:
 
 def _give_up(work: Work, group: str, order: str) -> None:
     state = work.state
-    server = state.server_for.get(order, "")
+    server = state.cluster.server_for.get(order, "")
     work.emit_once(e.ServerReturned(order, group, state.mode, server=server), order)
 
 
@@ -153,7 +153,7 @@ def _remove(work: Work, asked: e.RemovalAsked) -> None:
 
 def order_of(state: Fleet, group: str, node: NodeRef) -> str:
     """The order of an instance without a Node: by its own name, or by its server's provider id; "" for none."""
-    server = state.servers.get(state.server_of.get(node.provider_id, ""))
+    server = state.cluster.servers.get(state.cluster.server_of.get(node.provider_id, ""))
     name = server.order if server is not None else node.provider_id.removeprefix(INSTANCE)
     order = state.orders.get(name)
     return name if order is not None and order.group == group and not order.over else ""

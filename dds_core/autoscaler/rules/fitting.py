@@ -46,9 +46,11 @@ class Cycle:
 
     def __init__(self, state: Fleet) -> None:
         self._state = state
-        self._workers = sorted((one for one in state.workers.rows.values() if _takes(one)), key=lambda one: one.name)
+        self._workers = sorted(
+            (one for one in state.cluster.workers.rows.values() if _takes(one)), key=lambda one: one.name
+        )
         self._left = {one.name: _left(state, one) for one in self._workers}
-        self._slices = [*(one for _, one in sorted(state.slices.rows.items())), *_returning(state)]
+        self._slices = [*(one for _, one in sorted(state.cluster.slices.rows.items())), *_returning(state)]
         self._allocator = _allocator(state, self._slices)
 
     def advise(self, load: Load) -> Advice:
@@ -128,7 +130,7 @@ class Cycle:
             if not one.node and (one.all_nodes or node_matches(NodeSelector.of(one.selector), node.name, node.labels)):
                 for name, device in one.devices.items():
                     key = (one.driver, one.pool, name)
-                    if device.shared or not self._state.holders[key]:
+                    if device.shared or not self._state.cluster.holders[key]:
                         yield key, device
 
 
@@ -201,7 +203,7 @@ def _resources_of(state: Fleet, model: Model) -> Iterator[str]:
     ConfigMap says of them."""
     known = (
         device
-        for _, one in sorted(state.slices.rows.items())
+        for _, one in sorted(state.cluster.slices.rows.items())
         if one.driver == model.driver
         for _, device in sorted(one.devices.items())
         if is_of(model, device)
@@ -209,7 +211,7 @@ def _resources_of(state: Fleet, model: Model) -> Iterator[str]:
     device = Device(attributes=dict(next(known, Device(attributes=dict(model.attributes))).attributes))
     sample = Slice("sample", "sample", model.driver, "sample", 1, 1, all_nodes=True, devices={"sample": device})
     allocator = _allocator(state, [sample])
-    for one in state.classes.rows.values():
+    for one in state.cluster.classes.rows.values():
         if one.extended_resource:
             request = ClaimRequest("sample", alternatives=(Alternative(one.name),))
             try:
@@ -222,10 +224,10 @@ def _resources_of(state: Fleet, model: Model) -> Iterator[str]:
 def _allocator(state: Fleet, slices: Iterable[Slice]) -> Allocator:
     return Allocator(
         slices,
-        state.classes.rows.values(),
+        state.cluster.classes.rows.values(),
         _in_use(state),
         Gates(device_taint_rules=True),
-        state.taint_rules.rows.values(),
+        state.cluster.taint_rules.rows.values(),
         share_id=lambda: "shared",
         forgiving=True,
     )
@@ -233,7 +235,7 @@ def _allocator(state: Fleet, slices: Iterable[Slice]) -> Allocator:
 
 def _in_use(state: Fleet) -> InUse:
     found = InUse()
-    for claim in state.claims.rows.values():
+    for claim in state.cluster.claims.rows.values():
         for one in claim.allocation.results if claim.allocation is not None else ():
             if not one.admin:
                 found.count(one.key, one.consumed if one.share else None)
@@ -244,7 +246,7 @@ def _returning(state: Fleet) -> Iterator[Slice]:
     """Idle devices as if they were in the pools: the scaler frees the longest-idle one if a claim waits and the pool is empty."""
     config = state.config
     idle = Counter[tuple[str, str]]()
-    for one in state.resources.rows.values():
+    for one in state.cluster.resources.rows.values():
         worker = state.worker(one.node)
         fabric = worker.labels.get(f"{config.prefix}/fabric", "") if worker is not None else ""
         if fabric and one.state == "Online" and not one.error and not _is_held(state, one.uuid, one.node):
@@ -263,9 +265,9 @@ def _returning(state: Fleet) -> Iterator[Slice]:
 
 def _is_held(state: Fleet, uuid: str, node: str) -> bool:
     """Whether a claim has the device, by the name in its node's slices; True if it is not listed."""
-    for uid in state.slices_on[node]:
-        one = state.slices.rows[uid]
+    for uid in state.cluster.slices_on[node]:
+        one = state.cluster.slices.rows[uid]
         for name, device in one.devices.items():
             if device.attributes.get("uuid") == uuid:
-                return bool(state.holders[one.driver, one.pool, name])
+                return bool(state.cluster.holders[one.driver, one.pool, name])
     return True

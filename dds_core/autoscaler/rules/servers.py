@@ -16,7 +16,7 @@ def follow(work: Work, name: str) -> None:
     order = state.orders.get(name)
     if order is None:
         return
-    server = state.servers.get(state.server_for.get(name, ""))
+    server = state.cluster.servers.get(state.cluster.server_for.get(name, ""))
     if order.over:
         if server is None:
             _again(work, ServerReturned, name, order.group, void=order.void)
@@ -59,7 +59,7 @@ def _again(
 def give_back(work: Work, uid: str) -> None:
     """The next step for a server that must go: when it is gone, delete its Node."""
     state = work.state
-    row, server = state.leaving.get(uid), state.servers.get(uid)
+    row, server = state.leaving.get(uid), state.cluster.servers.get(uid)
     if row is None:
         return
     order = server.order if server is not None else ""
@@ -74,7 +74,7 @@ def give_back(work: Work, uid: str) -> None:
 def remove_startup_taint(work: Work, uid: str) -> None:
     """Remove the start-up taint of a node that has all labels of its group."""
     state = work.state
-    worker = state.workers.get(uid)
+    worker = state.cluster.workers.get(uid)
     if worker is None or STARTING not in worker.taints or uid in state.opening:
         return
     server = state.server(worker)

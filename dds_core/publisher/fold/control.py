@@ -15,7 +15,7 @@ from dds_core.publisher.state import PoolState
 
 def _started(state: PoolState, event: e.Started, at: int) -> None:
     kit.started(state, event, at)
-    state.listed_at = 0
+    state.fabric.listed_at = 0
 
 
 def _policy(state: PoolState, event: e.PolicyChanged, at: int) -> None:
@@ -26,8 +26,8 @@ def _policy(state: PoolState, event: e.PolicyChanged, at: int) -> None:
 def _capabilities(state: PoolState, event: e.Capabilities, at: int) -> None:
     if event.binding_conditions:
         state.notes.clear_alert(e.FABRIC, e.DROPPED)
-    if event != state.capabilities:
-        state.capabilities = event
+    if event != state.fabric.capabilities:
+        state.fabric.capabilities = event
         state.dirty.everything = True
 
 
@@ -55,7 +55,7 @@ def _deadline(state: PoolState, event: e.DeadlinePassed, at: int) -> None:
 
 def _touch_gone(state: PoolState, name: str) -> None:
     """An absent machine or fabric counts as gone from now on; an unknown name stands for all that were never seen."""
-    absent = state.absent.get(name)
+    absent = state.fabric.absent.get(name)
     if absent is None:
         state.dirty.everything = True
     elif name.startswith(FABRIC_):

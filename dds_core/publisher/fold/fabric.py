@@ -11,8 +11,8 @@ from dds_core.publisher.state import PoolState, stream_of
 
 def _machine_observed(state: PoolState, event: e.MachineObserved, at: int) -> None:
     new = event.machine
-    old = state.machines_by_uuid.get(new.uuid)
-    state.machines_by_uuid.put(new.uuid, new)
+    old = state.fabric.machines_by_uuid.get(new.uuid)
+    state.fabric.machines_by_uuid.put(new.uuid, new)
     state.is_back(new.uuid)
     _machine_moved(state, old)
     _machine_moved(state, new)
@@ -21,25 +21,25 @@ def _machine_observed(state: PoolState, event: e.MachineObserved, at: int) -> No
     if new.fabric:
         state.is_back(FABRIC_ + new.fabric)
     else:
-        state.failures.drop(f"limits/{new.uuid}")
+        state.fabric.failures.drop(f"limits/{new.uuid}")
 
 
 def _machine_gone(state: PoolState, event: e.MachineGone, at: int) -> None:
-    old = state.machines_by_uuid.get(event.machine)
-    state.machines_by_uuid.drop(event.machine)
-    state.failures.drop(f"limits/{event.machine}")
+    old = state.fabric.machines_by_uuid.get(event.machine)
+    state.fabric.machines_by_uuid.drop(event.machine)
+    state.fabric.failures.drop(f"limits/{event.machine}")
     if old is None:
         return
-    if state.hosts_of[event.machine]:  # else no node's labels depend on it
-        state.absent.put(event.machine, Absent(old.fabric, at))
+    if state.cluster.hosts_of[event.machine]:  # else no node's labels depend on it
+        state.fabric.absent.put(event.machine, Absent(old.fabric, at))
     _left(state, old.fabric, at)
     _machine_moved(state, old)
 
 
 def _left(state: PoolState, fabric: str, at: int) -> None:
     """A machine has left this fabric. A fabric without machines is not asked anything, so what it has is unknown."""
-    if fabric and not state.machines_in[fabric]:
-        state.absent.put(FABRIC_ + fabric, Absent(fabric, at))
+    if fabric and not state.fabric.machines_in[fabric]:
+        state.fabric.absent.put(FABRIC_ + fabric, Absent(fabric, at))
         state.forget_answers(lambda one, _: one == fabric)
 
 
@@ -54,8 +54,8 @@ def _machine_moved(state: PoolState, machine: Machine | None) -> None:
 
 def _stock_observed(state: PoolState, event: e.StockObserved, at: int) -> None:
     new = Stock(event.fabric, event.model, event.free, event.devices, event.whole)
-    state.stocks.put((event.fabric, event.model), new)
-    uncounted = state.uncounted
+    state.fabric.stocks.put((event.fabric, event.model), new)
+    uncounted = state.fabric.uncounted
     uncounted.drop_where(lambda uid: uncounted.rows[uid] == (event.fabric, event.model))
     pools = {state.pool_of(model, event.fabric) for model in state.models if model.model == event.model}
     state.dirty.pools |= pools
@@ -65,13 +65,13 @@ def _stock_observed(state: PoolState, event: e.StockObserved, at: int) -> None:
 
 
 def _fabric_failed(state: PoolState, event: e.FabricFailed, at: int) -> None:
-    state.failures.put(event.of, event.text)
+    state.fabric.failures.put(event.of, event.text)
 
 
 def _fabric_answered(state: PoolState, event: e.FabricAnswered, at: int) -> None:
-    state.failures.drop(event.of)
-    if event.of == "machines" and not state.listed_at:
-        state.listed_at = at
+    state.fabric.failures.drop(event.of)
+    if event.of == "machines" and not state.fabric.listed_at:
+        state.fabric.listed_at = at
         state.dirty.everything = True
 
 

@@ -19,7 +19,7 @@ def _config_observed(state: PoolState, event: e.ObjectObserved, at: int) -> None
     before = state.config
     config_observed(state, event, at)
     if before is not None and before.prefix != state.prefix:
-        for host in state.hosts.rows.values():
+        for host in state.cluster.hosts.rows.values():
             leave_labels(state, host.name, host.labels, _ours(state, before, host), state.prefix)
     configured = {one.model for one in state.models}
     state.forget_answers(lambda _, model: model not in configured)
@@ -35,11 +35,11 @@ def _ours(state: PoolState, config: PoolConfig, host: Host) -> list[str]:
 
 
 def _host_observed(state: PoolState, event: e.ObjectObserved, at: int) -> None:
-    old = state.hosts.get(event.uid)
+    old = state.cluster.hosts.get(event.uid)
     if old is not None:
         state.touch_node(old.name)
     observed(state, event, at)
-    host = state.hosts.rows[event.uid]
+    host = state.cluster.hosts.rows[event.uid]
     if old is not None and old.machine != host.machine:
         _forget_absent(state, old)
     for key in list(state.labels_of[host.name]):
@@ -51,11 +51,11 @@ def _host_observed(state: PoolState, event: e.ObjectObserved, at: int) -> None:
 
 
 def _host_gone(state: PoolState, event: e.ObjectGone, at: int) -> None:
-    host = state.hosts.get(event.uid)
+    host = state.cluster.hosts.get(event.uid)
     if host is None:
         return
     state.touch_node(host.name)
-    state.hosts.drop(event.uid)
+    state.cluster.hosts.drop(event.uid)
     _forget_absent(state, host)
     for key in list(state.labels_of[host.name]):
         state.notes.labelled.drop(key)
@@ -67,14 +67,14 @@ def _host_gone(state: PoolState, event: e.ObjectGone, at: int) -> None:
 def _forget_absent(state: PoolState, host: Host) -> None:
     """Without a node for the machine, how long it is gone does not matter."""
     for machine in machines_of(host):
-        if not state.hosts_of[machine]:
+        if not state.cluster.hosts_of[machine]:
             state.is_back(machine)
 
 
 def _slice_observed(state: PoolState, event: e.ObjectObserved, at: int) -> None:
-    old = state.slices.get(event.uid)
+    old = state.cluster.slices.get(event.uid)
     observed(state, event, at)
-    new = state.slices.rows[event.uid]
+    new = state.cluster.slices.rows[event.uid]
     if not (new.node or (old is not None and not state.is_ours(old))) and _came_about(state, new):
         return
     _slice_moved(state, old)
@@ -96,8 +96,8 @@ def _came_about(state: PoolState, new: PoolSlice) -> bool:
 
 
 def _slice_gone(state: PoolState, event: e.ObjectGone, at: int) -> None:
-    old = state.slices.get(event.uid)
-    state.slices.drop(event.uid)
+    old = state.cluster.slices.get(event.uid)
+    state.cluster.slices.drop(event.uid)
     _slice_moved(state, old)
 
 
@@ -110,7 +110,7 @@ def _slice_moved(state: PoolState, one: PoolSlice | None) -> None:
         return
     key = (one.driver, one.pool)
     row = state.pools.get(key)
-    if row is not None or key in state.slices_of or state.model_of_pool(key) is not None:
+    if row is not None or key in state.cluster.slices_of or state.model_of_pool(key) is not None:
         state.dirty.pools.add(key)
     if row is not None and state.shows(key, row):
         _settled(state, key, row)
@@ -128,10 +128,10 @@ def _settled(state: PoolState, key: PoolKey, row: PoolRow) -> None:
 
 
 def _claim_observed(state: PoolState, event: e.ObjectObserved, at: int) -> None:
-    old = state.claims.get(event.uid)
+    old = state.cluster.claims.get(event.uid)
     observed(state, event, at)
     _claim_moved(state, old)
-    _claim_moved(state, state.claims.rows[event.uid])
+    _claim_moved(state, state.cluster.claims.rows[event.uid])
 
 
 def _taken_from(state: PoolState, key: PoolKey) -> None:
@@ -142,8 +142,8 @@ def _taken_from(state: PoolState, key: PoolKey) -> None:
 
 
 def _claim_gone(state: PoolState, event: e.ObjectGone, at: int) -> None:
-    old = state.claims.get(event.uid)
-    state.claims.drop(event.uid)
+    old = state.cluster.claims.get(event.uid)
+    state.cluster.claims.drop(event.uid)
     _claim_moved(state, old)
 
 
@@ -152,7 +152,7 @@ def _claim_moved(state: PoolState, claim: Claim | None) -> None:
     if claim is None or claim.allocation is None:
         return
     for driver, pool, _ in results_of(claim):
-        if (driver, pool) in state.slices_of or (driver, pool) in state.pools:
+        if (driver, pool) in state.cluster.slices_of or (driver, pool) in state.pools:
             state.dirty.pools.add((driver, pool))
             row = state.pools.get((driver, pool))
             if row is not None:
@@ -163,19 +163,19 @@ def _claim_moved(state: PoolState, claim: Claim | None) -> None:
 
 
 def _resource_observed(state: PoolState, event: e.ObjectObserved, at: int) -> None:
-    old = state.resources.get(event.uid)
+    old = state.cluster.resources.get(event.uid)
     observed(state, event, at)
-    new = state.resources.rows[event.uid]
+    new = state.cluster.resources.rows[event.uid]
     if has_arrived(new) and not (old is not None and has_arrived(old)) and (fabric := state.fabric_of(new.node)):
-        state.uncounted.put(new.uid, (fabric, new.model))
+        state.fabric.uncounted.put(new.uid, (fabric, new.model))
     for row in (old, new):
         _resource_moved(state, row)
 
 
 def _resource_gone(state: PoolState, event: e.ObjectGone, at: int) -> None:
-    old = state.resources.get(event.uid)
-    state.resources.drop(event.uid)
-    state.uncounted.drop(event.uid)
+    old = state.cluster.resources.get(event.uid)
+    state.cluster.resources.drop(event.uid)
+    state.fabric.uncounted.drop(event.uid)
     _resource_moved(state, old)
 
 

@@ -29,7 +29,7 @@ def step(work: Work, name: str) -> None:
 
 def _is_gone(work: Work, host: Host) -> bool:
     """Whether the fabric knew the machine and has left it out of its answers for long enough."""
-    absent = [uuid for uuid in machines_of(host) if uuid in work.state.absent]
+    absent = [uuid for uuid in machines_of(host) if uuid in work.state.fabric.absent]
     return bool(absent) and work.at >= max(map(work.state.gone_due, absent))
 
 

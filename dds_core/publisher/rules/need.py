@@ -33,15 +33,15 @@ class Offer(NamedTuple):
 def offer(state: PoolState, fabric: str, model: PoolModel, stock: Stock, promised: Sequence[str]) -> Offer:
     """How much of the stock may be offered beside what claims hold; `promised`: the nodes of the claims that hold some of it."""
     waiting = Counter(promised)
-    uncounted = {uid for uid, key in state.uncounted.rows.items() if key == (fabric, model.model)}
+    uncounted = {uid for uid, key in state.fabric.uncounted.rows.items() if key == (fabric, model.model)}
     coming = attached = 0
     doubt = len(uncounted)
-    nodes = {node for node in waiting if node} | {state.resources.rows[uid].node for uid in uncounted}
-    ordered = {state.resources.rows[uid].node for uid in state.under_way[model.model]}
+    nodes = {node for node in waiting if node} | {state.cluster.resources.rows[uid].node for uid in uncounted}
+    ordered = {state.cluster.resources.rows[uid].node for uid in state.cluster.under_way[model.model]}
     nodes |= {node for node in ordered if state.fabric_of(node) == fabric}
     if stock.whole:
         nodes |= {host.name for host in state.hosts_in(fabric)}
-        nodes |= {node for node in state.resources_on if state.host(node) is None}  # gone before its devices
+        nodes |= {node for node in state.cluster.resources_on if state.host(node) is None}  # gone before its devices
     for node in nodes:
         there = _devices_on(state, node, model.model)
         idle = _idle(state, node, model.driver, there.arrived)
@@ -59,7 +59,7 @@ def offer(state: PoolState, fabric: str, model: PoolModel, stock: Stock, promise
 
 def _idle(state: PoolState, node: str, driver: str, arrived: Sequence[FabricResource]) -> int:
     """How many of the arrived devices no claim has. Of those in no slice, as many are in use as claims hold names in no slice."""
-    listed = [one for one in arrived if state.keys_of[one.uuid]]
+    listed = [one for one in arrived if state.cluster.keys_of[one.uuid]]
     unlisted = len(arrived) - len(listed)
     return sum(not state.used(one.uuid) for one in listed) + max(0, unlisted - state.held_unlisted(node, driver))
 
@@ -77,8 +77,8 @@ class There(NamedTuple):
 def _devices_on(state: PoolState, node: str, model: str) -> There:
     arrived: list[FabricResource] = []
     under_way = refused = leaving = 0
-    for uid in state.resources_on[node]:
-        one = state.resources.rows[uid]
+    for uid in state.cluster.resources_on[node]:
+        one = state.cluster.resources.rows[uid]
         if one.model != model:
             continue
         if one.state in GOING:

@@ -49,20 +49,20 @@ def step(yard: Yard, what: str, number: int) -> None:
             yard.see(Server(server, "big", order, f"id-{order}", "creating"))
         case "fail" if order:
             yard.see(Server(server, "big", order, state="failed", code="Broken"))
-        case "register" if server in yard.state.servers:
+        case "register" if server in yard.state.cluster.servers:
             yard.on(order, order)
         case "vanish":
-            gone = sorted(yard.state.leaving.rows.keys() & yard.state.servers.rows.keys())
+            gone = sorted(yard.state.leaving.rows.keys() & yard.state.cluster.servers.rows.keys())
             if gone:
                 yard.gone(Server, gone[0])
             for removed in yard.events(e.NodeRemoved):
-                if removed.uid in yard.state.workers:
+                if removed.uid in yard.state.cluster.workers:
                     yard.gone(Worker, removed.uid)
         case "device":
             yard.device(node, f"GPU-{number}")
         case "free":
-            for uid in list(yard.state.resources):
-                yard.gone(type(yard.state.resources.rows[uid]), uid)
+            for uid in list(yard.state.cluster.resources):
+                yard.gone(type(yard.state.cluster.resources.rows[uid]), uid)
         case "claim":
             yard.pool(2)
             yard.pod(f"pod{number}", claim=True)

@@ -146,7 +146,7 @@ def test_a_drained_node_goes_with_its_server_and_then_its_node(yard: Yard) -> No
     assert not yard.events(e.NodeRemoved)
     yard.off("node0")
     assert yard.events(e.NodeRemoved)[0].node == "node0"
-    yard.gone(type(yard.state.workers.rows["node0"]), "node0")
+    yard.gone(type(yard.state.cluster.workers.rows["node0"]), "node0")
     assert not yard.state.leaving.rows and yard.remove("node0").startswith("unknown"), "it is over"
     yard.refresh()
     assert yard.members == ["node1"] and yard.group.target == 1

@@ -71,7 +71,7 @@ def test_a_node_that_has_or_gets_a_device_leaves_with_its_place_and_comes_again(
 def test_it_comes_again_when_its_devices_are_back(yard: Yard) -> None:
     yard.device("node0")
     yard.refresh()
-    yard.gone(type(yard.state.resources.rows["res-GPU-1"]), "res-GPU-1")
+    yard.gone(type(yard.state.cluster.resources.rows["res-GPU-1"]), "res-GPU-1")
     yard.refresh()
     assert yard.members == ["node0", "node1"] and yard.group.target == 2
 

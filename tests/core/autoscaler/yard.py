@@ -81,7 +81,7 @@ class Yard:
         self.gone(Server, f"server-{node}")
 
     def change(self, node: str, **fields: Any) -> None:
-        self.see(replace(self.state.workers.rows[node], **fields))
+        self.see(replace(self.state.cluster.workers.rows[node], **fields))
 
     def condemn(self, *nodes: str) -> None:
         """Cluster Autoscaler is about to remove them."""

@@ -79,7 +79,7 @@ def test_nothing_is_closed_where_taints_are_dropped_or_the_slice_has_no_room_for
 
 def test_a_pool_that_cools_down_has_its_taint_alone() -> None:
     board = usual(2)
-    (host, *_) = board.state.hosts.rows.values()
+    (host, *_) = board.state.cluster.hosts.rows.values()
     board.claim("a", "n1", "nvidia-a100-0")
     told(board, "a", 0, RESCHEDULE)
     board.write()

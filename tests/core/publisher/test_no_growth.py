@@ -17,7 +17,7 @@ def test_machines_that_no_node_is_are_forgotten_when_they_go() -> None:
     for number in range(50):
         board.feed(e.MachineObserved(Machine(f"spare-{number}", "", "0")), e.MachineGone(f"spare-{number}"))
     board.wait(600)
-    assert not [name for name in board.state.absent if name.startswith("spare")]
+    assert not [name for name in board.state.fabric.absent if name.startswith("spare")]
     assert not [name for name in board.state.notes.fired_deadlines if name[0] == "gone" and name[1].startswith("spare")]
 
 
@@ -25,19 +25,19 @@ def test_of_a_node_that_is_gone_nobody_has_to_know_how_long_its_machine_is() -> 
     board = usual(2)
     board.feed(e.MachineGone("m-n1"))
     board.wait(600)
-    assert "m-n1" in board.state.absent
+    assert "m-n1" in board.state.fabric.absent
     board.gone(Host, "h-n1")
-    assert "m-n1" not in board.state.absent and ("gone", "m-n1") not in board.state.notes.fired_deadlines
+    assert "m-n1" not in board.state.fabric.absent and ("gone", "m-n1") not in board.state.notes.fired_deadlines
     board.verified()
 
 
 def test_a_node_that_is_another_machine_by_now_is_judged_by_that_one() -> None:
     board = usual(2)
     board.feed(e.MachineGone("m-n1"), e.MachineObserved(Machine("m-new", "", "1")))
-    (host,) = (one for one in board.state.hosts.rows.values() if one.name == "n1")
+    (host,) = (one for one in board.state.cluster.hosts.rows.values() if one.name == "n1")
     (one,) = labelled(board.see(Host(host.uid, host.name, "m-new", host.labels)))
     assert one.labels == {"cohdi.io/fabric": "1"}
-    assert "m-n1" not in board.state.absent
+    assert "m-n1" not in board.state.fabric.absent
 
 
 def test_what_is_attached_to_a_node_that_is_gone_is_not_free_before_it_is_detached() -> None:
@@ -75,9 +75,9 @@ def test_a_question_that_nobody_asks_any_more_is_no_trouble(of: str) -> None:
     board.feed(e.FabricFailed(of, "no answer"), e.FabricFailed("limits/m-n2", "no answer"))
     board.feed(e.MachineGone("m-n1"))
     board.see(PoolConfig("config", models=(H100,)))
-    assert set(board.state.failures) == {"limits/m-n2"}
+    assert set(board.state.fabric.failures) == {"limits/m-n2"}
     board.feed(e.MachineObserved(Machine("m-n2", "n2", "")))
-    assert set(board.state.failures) == set(), "the limits of a machine without a fabric are not asked"
+    assert set(board.state.fabric.failures) == set(), "the limits of a machine without a fabric are not asked"
 
 
 def test_what_a_model_had_long_ago_is_not_offered_when_it_is_configured_again() -> None:

@@ -12,7 +12,7 @@ from tests.support.publisher_world import A100, H100, PublisherWorld, pool_slice
 def refused(board: PublisherWorld, name: str, node: str) -> None:
     """An order that the operator tries again and again."""
     board.resource(name, node, "Attaching")
-    board.see(replace(board.state.resources.rows[f"r-{name}"], error="no such device"))
+    board.see(replace(board.state.cluster.resources.rows[f"r-{name}"], error="no such device"))
 
 
 def offered(board: PublisherWorld) -> int:
@@ -69,7 +69,7 @@ def test_an_error_that_is_over_may_have_been_counted_again() -> None:
     board = usual(2)
     refused(board, "x", "n1")
     board.resource("x", "n1", "Attaching")
-    board.see(replace(board.state.resources.rows["r-x"], error=""))
+    board.see(replace(board.state.cluster.resources.rows["r-x"], error=""))
     assert published(board.stock(3)) == [], "the third may be the one that is being attached"
 
 
@@ -185,7 +185,7 @@ def test_a_device_that_leaves_a_node_of_no_known_fabric_is_missed_at_once_by_the
 def test_a_device_has_arrived_when_the_operator_knows_one_of_its_ids(which: str) -> None:
     board = usual(2)
     board.see(FabricResource("r-x", "x", model=A100.model, node="n1", state="Attaching"))
-    board.see(replace(board.state.resources.rows["r-x"], **{which: "one"}))
+    board.see(replace(board.state.cluster.resources.rows["r-x"], **{which: "one"}))
     assert board.state.in_doubt("0", A100.model)
     board.stock(3)
     assert offered(board) == 3, "asked after it had arrived, the fabric counts it no more"
@@ -230,7 +230,7 @@ def test_a_claim_that_is_allocated_no_more_gives_its_device_back_at_once() -> No
     board.stock(0)
     board.write()
     assert board.names() == ["nvidia-a100-0"]
-    board.see(replace(board.state.claims.rows["c-a"], allocation=None))
+    board.see(replace(board.state.cluster.claims.rows["c-a"], allocation=None))
     board.write()
     assert board.names() == []
 

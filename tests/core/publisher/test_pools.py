@@ -276,7 +276,7 @@ def test_an_order_that_is_taken_back_brings_nobody_a_device() -> None:
     board.claim("a", "n1", "nvidia-a100-0")
     board.write()
     assert len(board.names()) == 4
-    board.see(replace(board.state.resources.rows["r-x"], deleting=True))
+    board.see(replace(board.state.cluster.resources.rows["r-x"], deleting=True))
     board.stock(3)
     board.write()
     assert board.names() == ["nvidia-a100-0", "nvidia-a100-1", "nvidia-a100-2"], (

@@ -225,7 +225,7 @@ def test_a_fabric_that_is_back_is_not_absent() -> None:
     board.feed(e.MachineGone("m-n1"), e.MachineGone("m-n2"))
     board.wait(30)
     board.feed(e.MachineObserved(Machine("m-n1", "n1", "0")))
-    assert set(board.state.absent) == {"m-n2"}
+    assert set(board.state.fabric.absent) == {"m-n2"}
     board.feed(e.MachineGone("m-n1"))
     assert withdrawn(board.wait(59)) == [] and withdrawn(board.wait(2))
 

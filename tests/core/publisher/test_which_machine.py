@@ -45,7 +45,7 @@ def test_its_labels_go_with_its_entry() -> None:
     (told,) = labelled(board.wait(61))
     assert (told.node, told.labels["cohdi.io/fabric"]) == ("worker", None)
     board.gone(Host, "h-worker")
-    assert by_name("worker") not in board.state.absent
+    assert by_name("worker") not in board.state.fabric.absent
     board.verified()
 
 
@@ -94,7 +94,7 @@ def test_a_node_that_is_another_machine_does_not_cool_the_pool_of_its_old_fabric
     board.see(replace(host, labels={**host.labels, f"cohdi.io/{A100.device}-cooling": "true"}))
     board.write()
     assert board.state.pools.rows[A100_0].taint
-    board.see(replace(board.state.hosts.rows[host.uid], machine="m-m1"))
+    board.see(replace(board.state.cluster.hosts.rows[host.uid], machine="m-m1"))
     assert not board.state.pools.rows[A100_0].taint
 
 
@@ -130,5 +130,5 @@ def test_a_label_that_somebody_takes_off_comes_back_at_once() -> None:
     board.feed(e.MachineObserved(Machine("m-late", "late", "0")))
     board.see(Host("h-late", "late", "m-late"))
     board.write()
-    assert board.state.hosts.rows["h-late"].labels == {"cohdi.io/fabric": "0"}
+    assert board.state.cluster.hosts.rows["h-late"].labels == {"cohdi.io/fabric": "0"}
     assert [one.node for one in labelled(board.see(Host("h-late", "late", "m-late")))] == ["late"]

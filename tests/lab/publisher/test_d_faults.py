@@ -81,7 +81,7 @@ def test_d4_pools_of_models_and_fabrics_that_are_gone_go() -> None:
     assert withdrawn(board.wait(59)) == []
     assert {one.pool for one in withdrawn(board.wait(2))} == {"nvidia-a100-fabric1"}
     board.write()
-    assert {one.pool for one in board.state.slices.rows.values()} == {"nvidia-a100-fabric0"}
+    assert {one.pool for one in board.state.cluster.slices.rows.values()} == {"nvidia-a100-fabric0"}
     board.verified()
 
 
@@ -109,7 +109,9 @@ def test_d6_a_pool_has_as_many_slices_as_it_takes() -> None:
     board = usual(300)
     assert [len(one.devices) for one in board.live()] == [128, 128, 44]
     assert {(one.generation, one.slices) for one in board.live()} == {(1, 3)}
-    board.see(replace(next(iter(board.state.hosts.rows.values())), labels={"cohdi.io/nvidia-a100-cooling": "true"}))
+    board.see(
+        replace(next(iter(board.state.cluster.hosts.rows.values())), labels={"cohdi.io/nvidia-a100-cooling": "true"})
+    )
     board.write()
     assert [len(one.devices) for one in board.live()] == [64, 64, 64, 64, 44]
     assert len(board.names()) == len(set(board.names())) == 300

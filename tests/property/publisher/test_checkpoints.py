@@ -42,7 +42,7 @@ def something(board: PublisherWorld, random: Random) -> None:
         case 8:
             prefix, mode = random.choice(["cohdi.io", "example.com"]), random.choice(["", "", "observe"])
             board.see(PoolConfig("config", prefix, random.choice(MODELS), mode))
-        case 9 if slices := list(board.state.slices):
+        case 9 if slices := list(board.state.cluster.slices):
             board.gone(PoolSlice, random.choice(slices))
         case 10:
             of = "pool/gpu.nvidia.com/nvidia-a100-fabric0"

@@ -44,11 +44,11 @@ class PoolMetrics(ShownMetrics[PoolState]):
 def _numbers(state: PoolState) -> dict[Named, Values]:
     """The values of the state's gauges, by labels."""
     free: Values = {}
-    for (fabric, model), stock in state.stocks.rows.items():
+    for (fabric, model), stock in state.fabric.stocks.rows.items():
         healthy = stock.free if stock.devices is None else sum(one.healthy for one in stock.devices)
         free[(fabric, model)] = healthy
-    failing = Counter(of.partition("/")[0] for of in state.failures.rows)
-    kept = state.capabilities
+    failing = Counter(of.partition("/")[0] for of in state.fabric.failures.rows)
+    kept = state.fabric.capabilities
     return {
         p.FREE: free,
         p.FAILING: {(kind,): failing[kind] for kind in ("machines", "stock", "limits", "entries")},
@@ -63,10 +63,10 @@ def _numbers(state: PoolState) -> dict[Named, Values]:
 
 def _of_pools(state: PoolState) -> dict[Named, Values]:
     found: dict[Named, Values] = {one: {} for one in (p.POOL_HELD, p.POOL_TAINTED)}
-    for key in state.slices_of:
+    for key in state.cluster.slices_of:
         own = state.own_slices(key)
         if own:
-            found[p.POOL_HELD][key] = len(state.held_in[key])
+            found[p.POOL_HELD][key] = len(state.cluster.held_in[key])
             found[p.POOL_TAINTED][key] = any(one.taints for one in own)
     return found
 

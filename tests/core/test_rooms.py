@@ -1,10 +1,12 @@
-"""The rooms of the scaler's state, and the order of its tables in a checkpoint."""
+"""The rooms of the components' states, and the order of the scaler's tables in a checkpoint."""
 
 from typing import Any
 
 import pytest
 
+from dds_core.autoscaler.state import Fleet
 from dds_core.kit.state import Table, rooms_of
+from dds_core.publisher.state import PoolState
 from dds_core.scaler.state import ORDER, State, dump
 from tests.support.world import one_node
 
@@ -12,10 +14,11 @@ MOST = 20
 """Attributes of one object that a reader can still hold in mind."""
 
 
-@pytest.mark.parametrize("room", rooms_of(State))
-def test_no_room_has_too_many_attributes(room: str) -> None:
-    state = State()
-    assert len(vars(getattr(state, room) if room else state)) <= MOST
+@pytest.mark.parametrize("kind", [State, PoolState, Fleet])
+def test_no_room_has_too_many_attributes(kind: type[Any]) -> None:
+    state = kind()
+    sizes = {room: len(vars(getattr(state, room) if room else state)) for room in rooms_of(kind)}
+    assert {room: size for room, size in sizes.items() if size > MOST} == {}
 
 
 def test_each_table_is_in_one_room_and_has_one_place_in_a_checkpoint() -> None:
