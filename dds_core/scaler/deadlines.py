@@ -12,12 +12,13 @@ from dds_core.scaler import exchange, fence, hold
 from dds_core.scaler.operator import TWO_CHECKS
 from dds_core.scaler.rooms import Dirty
 from dds_core.scaler.rules.claims import slow_due
-from dds_core.scaler.rules.detach import call_off_due, idle_due
+from dds_core.scaler.rules.detach import call_off_due
 from dds_core.scaler.rules.devices import progress_due
 from dds_core.scaler.rules.failures import budget_due, cools_with_fabric, definite_due, read_back_due, signal_due
 from dds_core.scaler.rules.nudges import nudge_due
 from dds_core.scaler.rules.orders import PREWARM_INTERVAL
 from dds_core.scaler.rules.reservations import reservation_due
+from dds_core.scaler.rules.victims import idle_due
 from dds_core.scaler.state import State
 
 KINDS = kit.KINDS | {

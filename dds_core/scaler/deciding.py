@@ -13,7 +13,6 @@ from dds_core.scaler.invariants import INVARIANTS
 from dds_core.scaler.model import UNDECIDED
 from dds_core.scaler.rules import claims, detach, devices
 from dds_core.scaler.rules.assignment import Assignment, assign, undecided_because
-from dds_core.scaler.rules.detach import rebalance
 from dds_core.scaler.rules.failures import definite_due, fail, tell_failures
 from dds_core.scaler.rules.handover import hand_over
 from dds_core.scaler.rules.labels import label
@@ -30,6 +29,7 @@ from dds_core.scaler.rules.orders import (
 )
 from dds_core.scaler.rules.reservations import drop_overdue, ready_devices_of, reserve
 from dds_core.scaler.rules.suiting import unjudged
+from dds_core.scaler.rules.victims import rebalance
 from dds_core.scaler.state import State, Work
 
 
@@ -122,7 +122,7 @@ def for_node(work: Work, node: str) -> None:
                 work.isolated("rules.handover.hand_over", hand_over, assignment.claim.uid, node)
         # Where the pool is empty, an idle device of another node is taken back for who still waits.
         if missing and state.policy.rebalance and state.mode != "attach":
-            work.isolated("rules.detach.rebalance", rebalance, node, assignments)
+            work.isolated("rules.victims.rebalance", rebalance, node, assignments)
         # All claims of the node have their devices assigned by now: idle devices that none of them wants may be detached.
         if state.something_may_go(node):
             _give_back(work, node, assignments)
