@@ -17,7 +17,7 @@ from dds_core.scaler.component import SCALER, Engine
 from dds_core.scaler.policy import Policy, from_reference, read_policy
 from dds_core.scaler.state import State
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 """Version of the whole distribution; pyproject.toml reads it here."""
 
 __all__ = [

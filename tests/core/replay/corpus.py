@@ -170,8 +170,10 @@ def _kept(name: str, database: str, export: str, state: str, log: EventLog) -> K
 
 
 def record() -> None:
-    if "dev" not in __version__ and any(LOGS.iterdir()):
-        sys.exit(f"version {__version__} is released: its logs are never recorded again")
+    index = LOGS / "index.json"
+    written = msgspec.json.decode(index.read_bytes(), type=Index).version if index.exists() else "dev"
+    if "dev" not in written:
+        sys.exit(f"version {written} is released: its logs are never recorded again")
     files: dict[str, str] = {}
 
     def write(name: str, data: bytes) -> str:
@@ -195,8 +197,8 @@ def record() -> None:
                 log = database.log(LOG)
                 write(ARCHIVE.removesuffix(".gz"), _file(partial(jsonl.archive, log), Path(folder)))
                 write(REST.removesuffix(".gz"), _file(partial(jsonl.export, log), Path(folder)))
-    index = msgspec.json.encode(Index(__version__, dict(sorted(files.items())), kept))
-    (LOGS / "index.json").write_bytes(msgspec.json.format(index, indent=1) + b"\n")
+    found = msgspec.json.encode(Index(__version__, dict(sorted(files.items())), kept))
+    index.write_bytes(msgspec.json.format(found, indent=1) + b"\n")
 
 
 if __name__ == "__main__":

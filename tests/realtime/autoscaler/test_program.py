@@ -17,6 +17,7 @@ import yaml
 
 from dds_adapters.autoscaler.server import TlsFiles
 from dds_adapters.sql import Database, upgrade
+from dds_core import __version__
 from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.autoscaler.policy import AutoscalePolicy, read_autoscale_policy
 from dds_core.autoscaler.records import DELETED_BY_CA, STARTING
@@ -283,7 +284,7 @@ def test_all_three_in_one_program(tmp_path: Path, log: str) -> None:
             eventually(lambda: ours.probe().code == 200)
             assert "autoscaler-nodes" in ours.probe().text
             assert ours.metric(
-                'dds_autoscaler_build_info{fingerprint="' + AUTOSCALER.fingerprint + '",version="0.1.0.dev0"}'
+                f'dds_autoscaler_build_info{{fingerprint="{AUTOSCALER.fingerprint}",version="{__version__}"}}'
             )
             eventually(lambda: len(_logs(log)) == 3)
             said = fine("status", log, "--name", "lab/scaler")
