@@ -6,20 +6,13 @@ wrong between any two steps; then the lab's API server over HTTP, with fewer cas
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-from random import Random
-
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dds_adapters.kubernetes.watch.delta_queue import DELETED, SYNCED, DeltaQueue
 from dds_adapters.kubernetes.watch.object_store import Listing, ObjectStore, identity
-from dds_lab.faults.wire import Action, Cut, Delay, Duplicate, Expire, HalfOpen, Lost, Refuse, Rule, Slow
-from dds_lab.latency import Fixed, Uniform
 from tests.support.drawn import examples
-from tests.support.reflected import reflected
 
 NAMES = "abcd"
 
@@ -148,32 +141,3 @@ def test_whatever_breaks_the_mirror_becomes_the_list(steps: list[tuple[str, str]
         reader.step(False)
     take(None)
     assert mirror == {identity(raw).uid: identity(raw).version for raw in server.objects.values()}
-
-
-ACTIONS = st.sampled_from(
-    [
-        Cut(Uniform(0.0, 0.2)), Cut(Uniform(0.0, 0.2), mid_line=True), HalfOpen(Uniform(0.0, 0.2)), Expire(), Duplicate(0.5),
-        Delay(Uniform(0.0, 0.1)), Refuse(409), Refuse(429, 0), Refuse(500), Refuse(503), Slow(Fixed(0.05)), Lost(),
-    ]
-)  # fmt: skip
-
-
-@given(actions=st.lists(st.tuples(ACTIONS, st.floats(0.1, 0.7)), min_size=1, max_size=4), seed=st.integers(0, 1000))
-@examples(2, 8)
-def test_the_same_over_http(actions: list[tuple[Action, float]], seed: int) -> None:
-    rules = [Rule(action, share=share, end=0.8) for action, share in actions]
-    random = Random(seed)
-    with tempfile.TemporaryDirectory() as folder, reflected(Path(folder), *rules, seed=seed) as found:
-        alive: set[str] = set()
-        for number in range(40):
-            name = random.choice(NAMES)
-            if name not in alive:
-                alive.add(name)
-                found.world.create(name)
-            elif random.random() < 0.4:
-                alive.discard(name)
-                found.world.delete(name)
-            else:
-                found.world.touch(name, number)
-            found.taker.take(0.01)
-        assert found.agrees(30)
