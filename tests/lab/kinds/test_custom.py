@@ -77,6 +77,14 @@ def test_what_a_request_may_not_hold(path: str, value: Any, expected: list[tuple
     assert refused_create(strategy("composabilityrequests"), changed(request(), path, value)) == expected
 
 
+def test_unknown_fields_are_pruned_and_defaults_set() -> None:
+    body = changed(changed(request(), f"{R}.bogus", 1), "strange", {})
+    decoded, unknown = strategy("composabilityrequests").decode(body)
+    assert sorted(unknown) == ["spec.resource.bogus", "strange"]
+    assert decoded["spec"]["resource"] == {**request()["spec"]["resource"], "allocation_policy": "samenode"}
+    assert "strange" not in decoded and "bogus" in body["spec"]["resource"]
+
+
 def test_parts_that_are_the_same_object_are_not_checked_again() -> None:
     made = strategy("composabilityrequests")
     old = changed(request(), f"{R}.size", -1)
