@@ -1,4 +1,4 @@
-"""The store: order, and subscribers that end while they hear. Revisions, history and its end: tests/property/lab/test_store.py."""
+"""The store: order, and subscribers that end while they hear. Revisions and history: tests/property/lab/test_store.py."""
 
 from collections.abc import Callable
 
