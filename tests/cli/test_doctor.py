@@ -7,7 +7,6 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -16,17 +15,14 @@ import yaml
 from dds_adapters.kubernetes import rbac
 from dds_adapters.sql import upgrade
 from dds_lab.actors.fabric import Fabric, FabricSettings, Pool
-from dds_lab.api.gates import Gates
 from dds_lab.api.requests import MASTERS, User
-from dds_lab.api.server import ApiServer
-from dds_lab.crds import DEFINITIONS
 from dds_lab.http_frontend import Credentials, Served, serving
 from dds_lab.manager import Manager, ManagerSettings
 from dds_lab.manager.frontend import serving_manager
 from dds_lab.time import Time
 from tests.support.commands import dds, one_line, program, refused
 from tests.support.doctor_lab import DoctorLab
-from tests.support.served import client_of, wall
+from tests.support.served import wall
 
 ACCOUNT = "system:serviceaccount:composable-dra:dds"
 USERS = {"admin": User("admin", (MASTERS,)), "dds": User(ACCOUNT), "nobody": User("nobody")}
@@ -117,11 +113,10 @@ def test_nothing_is_changed(cluster: Served, kubeconfig: str, log: str) -> None:
 # -- the fabric --------------------------------------------------------------------------------------------------------
 
 POOLS = (Pool("1", "A100 40G", 4), Pool("1", "H100 80G", 2))
-SECRETS = ManagerSettings().login
 
 
 @contextmanager
-def manager(folder: Path, certificate: Any = "good", *, tls: bool = True) -> Iterator[tuple[str, ...]]:
+def manager(folder: Path) -> Iterator[tuple[str, ...]]:
     """A manager of the cluster's two machines over HTTPS; the settings with which it is asked."""
 
     def made(time: Time) -> Manager:
@@ -130,7 +125,7 @@ def manager(folder: Path, certificate: Any = "good", *, tls: bool = True) -> Ite
             hardware.connect(name, "1")
         return Manager(time, hardware, ManagerSettings())
 
-    with serving_manager(made, certificate=certificate, tls=tls) as served:
+    with serving_manager(made) as served:
         served.credentials(folder)
         yield (
             "--fabric=fm", f"--fabric-endpoint={served.url}", f"--tenant-id={ManagerSettings().tenant}",
@@ -158,22 +153,6 @@ def test_both_sides_are_looked_at_where_a_fabric_is_named(kubeconfig: str, log: 
         found = examined("--kubeconfig", kubeconfig, "--log", log, policy, *told)
     assert {"permissions", "publisher rights", "policy", "publish policy"} <= {one["check"] for one in found}
     assert [one["what"] for one in found if one["check"] == "log"][-1].endswith("has no log cluster/publisher yet")
-
-
-def test_a_manager_that_is_not_trusted(kubeconfig: str, log: str, tmp_path: Path) -> None:
-    with manager(tmp_path / "secret", "unknown_authority") as told:
-        found = examined("--kubeconfig", kubeconfig, "--log", log, *told, code=1)
-    wrong = dict(errors(found))
-    assert "the certificate is not trusted" in wrong["fabric certificate"]
-    assert not any(one["check"] == "fabric machines" for one in found)
-
-
-def test_credentials_that_are_refused_are_not_shown(kubeconfig: str, log: str, tmp_path: Path) -> None:
-    with manager(tmp_path / "secret") as told:
-        (tmp_path / "secret" / "password").write_text("canary&=é", encoding="utf-8")
-        found = examined("--kubeconfig", kubeconfig, "--log", log, *told, code=1)
-    assert "the login is refused" in dict(errors(found))["fabric login"]
-    assert not any(text in json.dumps(found, ensure_ascii=False) for text in ("canary", SECRETS.client_secret))
 
 
 @pytest.mark.parametrize(
@@ -243,15 +222,6 @@ def test_an_autoscaler_without_machines(kubeconfig: str, log: str) -> None:
 # -- who asks ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_token_that_nobody_knows(kubeconfig: str, log: str) -> None:
-    shape: Any = yaml.safe_load(Path(kubeconfig).read_text())
-    shape["users"][0]["user"]["token"] = "never-given-out"
-    Path(kubeconfig).write_text(yaml.safe_dump(shape))
-    found = examined("--kubeconfig", kubeconfig, "--log", log, code=1)
-    assert errors(found) == [("authentication", "the server does not know these credentials (401)")]
-    assert "never-given-out" not in json.dumps(found)
-
-
 def test_nobody_answers(tmp_path: Path, log: str, kubeconfig: str) -> None:
     shape: Any = yaml.safe_load(Path(kubeconfig).read_text())
     shape["clusters"][0]["cluster"]["server"] = "http://127.0.0.1:1"
@@ -270,33 +240,7 @@ def test_a_kubeconfig_that_is_not_there(tmp_path: Path, log: str) -> None:
 # -- other clusters ----------------------------------------------------------------------------------------------------
 
 
-def test_an_older_server_that_drops_the_fields(tmp_path: Path, log: str) -> None:
-    server = ApiServer(gates=Gates.for_version("1.35"), now=wall, random=Random(1))
-    with serving(server, Credentials(USERS), tls=False) as served:
-        found = examined("--kubeconfig", served.kubeconfig(tmp_path / "other"), "--log", log, code=1)
-    assert ("binding conditions", "the API server drops bindingConditions and bindingFailureConditions of a slice without a word") in errors(found)  # fmt: skip  # noqa: E501
-    assert any(what.startswith("composabilityrequests") and "not served" in what for _, what in errors(found))
-    assert any(one["check"] == "release" and one["level"] == "note" for one in found)
-
-
-@pytest.mark.parametrize(("seconds", "level"), [(-90, "error"), (30, "warning")])
-def test_a_clock_that_goes_wrong(seconds: int, level: str, tmp_path: Path, log: str) -> None:
-    server = ApiServer(gates=Gates.for_version("1.36"), now=lambda: wall() + seconds * 1_000_000, random=Random(1))
-    for definition in DEFINITIONS:
-        client_of(server).create("customresourcedefinitions", definition)
-    with serving(server, Credentials(USERS), tls=False) as served:
-        found = examined("--kubeconfig", served.kubeconfig(tmp_path / "other"), "--log", log, code=1)
-    (clock,) = [one for one in found if one["check"] == "clock"]
-    assert clock["level"] == level
-    assert ("ahead of" if seconds < 0 else "behind") in clock["what"] and "NTP" in clock["mend"]
-
-
 # -- log and policy ----------------------------------------------------------------------------------------------------
-
-
-def test_a_log_that_was_never_made(kubeconfig: str, tmp_path: Path) -> None:
-    found = examined("--kubeconfig", kubeconfig, "--log", str(tmp_path / "none.sqlite3"), code=1)
-    assert [check for check, _ in errors(found)] == ["log"]
 
 
 def test_a_log_that_was_not_migrated(kubeconfig: str, tmp_path: Path) -> None:

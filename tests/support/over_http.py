@@ -7,11 +7,10 @@ it.held(log)
 
 from __future__ import annotations
 
-import itertools
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -210,17 +209,6 @@ def database_of(url: str) -> Iterator[Database]:
         yield database
 
 
-def opening(database: Database) -> Callable[[str], EventLog]:
-    """How a process in this one opens its log."""
-    return lambda uid: database.open_log(LOG, cluster=uid, recorded_at=time.time_ns() // 1000)
-
-
 def anchored(database: Database) -> Anchor | None:
     """Where the log stands; None when there is none yet."""
     return next((anchor_of(head) for head in database.heads() if head.log == LOG), None)
-
-
-def batches(names: list[str], size: int) -> list[tuple[str, ...]]:
-    """Names in groups of so many, which are played side by side."""
-    turn = iter(names)
-    return list(iter(lambda: tuple(itertools.islice(turn, size)), ()))

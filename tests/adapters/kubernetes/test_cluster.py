@@ -18,6 +18,7 @@ from dds_adapters.kubernetes import access
 from dds_adapters.kubernetes import cluster as cluster_module
 from dds_adapters.kubernetes.access import InCluster, Kubeconfig
 from dds_adapters.kubernetes.cluster import Cluster, Refused, Scope, Unreachable, path_of
+from dds_adapters.kubernetes.limiter import MOST
 from dds_core.errors import InputError
 from dds_lab.api.requests import MASTERS, User
 from dds_lab.http_frontend import Served
@@ -141,6 +142,18 @@ def test_only_the_objects_of_the_scope_are_asked_for(tmp_path: Path) -> None:
         assert server.asked[-1].path == (
             "/api/v1/pods?fieldSelector=spec.nodeName%3D&watch=true&resourceVersion=7&timeoutSeconds=300&allowWatchBookmarks=true"
         )
+
+
+def test_a_sparing_client_asks_a_server_in_trouble_so_often_and_no_more(tmp_path: Path) -> None:
+    with http_server(lambda _: Said(503)) as server, closing(_cluster(server, tmp_path)) as cluster:
+        cluster.sparing = True
+        assert {cluster.ask("GET", "/api/v1/nodes").code for _ in range(MOST)} == {503}
+        with pytest.raises(
+            Unreachable, match="/api/v1/nodes: is in trouble and was asked often enough; nothing was sent"
+        ):
+            cluster.ask("GET", "/api/v1/nodes?limit=1")
+        assert len(server.asked) == MOST
+        assert cluster.ask("GET", "/api/v1/pods").code == 503, "another resource counts by itself"
 
 
 @pytest.mark.parametrize(

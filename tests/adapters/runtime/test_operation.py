@@ -12,11 +12,12 @@ from dds_adapters.runtime.health import Endpoints
 from dds_adapters.runtime.live_settings import LiveSettings
 from dds_adapters.runtime.log_lines import Naming
 from dds_adapters.runtime.operation import FleetNames, PoolNames, ScalerOperation
-from dds_adapters.runtime.preflight import preflight
+from dds_adapters.runtime.preflight import pool_lacks, preflight
 from dds_adapters.runtime.serving import archive_into
 from dds_core.errors import FileError
 from dds_core.events import Capabilities, Event, PolicyChanged, Synced
 from dds_core.model import Config
+from dds_core.publisher.state import PoolState
 from dds_core.scaler.events import ConfigObserved
 from dds_core.scaler.folds import apply
 from dds_core.scaler.policy import Policy
@@ -83,6 +84,14 @@ def test_no_model() -> None:
 def test_pools_that_lost_their_conditions(version: str) -> None:
     (line,) = seen(version=version)
     assert "ResourceSlice " in line and "switch DRADeviceBindingConditions on" in line
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_publisher_says_what_the_api_server_drops(kept: bool) -> None:
+    state = PoolState()
+    state.fabric.capabilities = Capabilities(binding_conditions=kept)
+    said = [str(one) for one in pool_lacks(state, "https://lab", "composable-dra")]
+    assert any("resourceslices: drops bindingConditions" in one for one in said) is not kept
 
 
 def test_nothing_seen_yet() -> None:

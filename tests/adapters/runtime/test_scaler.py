@@ -140,6 +140,14 @@ def test_a_needed_resource_that_is_lost_makes_the_view_stale_until_it_is_back() 
     assert run.waits()
 
 
+@pytest.mark.parametrize(("resource", "told"), [("resourceclaims", 1), ("pods", 0)])
+def test_a_list_of_claims_that_had_to_be_made_anew_is_a_fact(resource: str, told: int) -> None:
+    run = Run()
+    run.sync()
+    run.turn(Arrival(resource, SYNCED, b"", run.now, anew=True))
+    assert run.types().count("ClaimsRelisted") == told
+
+
 def test_two_stale_views_must_both_be_back() -> None:
     run = Run()
     run.sync()

@@ -3,7 +3,7 @@
 import pytest
 
 from dds_core.matching.allocator import AllocationError, Gates
-from tests.core.matching.given import NODE, allocator, asked, claim, device, devices, exactly, first_of, hold, slice_of
+from tests.core.matching.given import NODE, allocator, asked, claim, device, devices, exactly, first_of, slice_of
 
 
 @pytest.mark.parametrize(
@@ -30,24 +30,6 @@ def test_a_request_that_needs_a_gate_is_refused_without_it(
     assert allocator(slice_of(device("d", capacity={"m": "1"}))).allocate(NODE, [claim(request_)])
     with pytest.raises(AllocationError, match=said):
         allocator(slice_of("d"), gates=gates).allocate(NODE, [claim(request_)])
-
-
-def test_without_consumable_capacity_a_device_is_taken_whole() -> None:
-    shared = slice_of(device("d", capacity={"m": "4"}, allowMultipleAllocations=True))
-    chosen = allocator(shared, gates=Gates(consumable_capacity=False))
-    fit = chosen.allocate(NODE, [claim()])
-    assert "shareID" not in fit.allocations[0].to_object()["devices"]["results"][0]
-    hold(chosen, fit)
-    assert not chosen.allocate(NODE, [claim()])
-
-
-def test_a_device_with_shares_out_is_not_taken_whole() -> None:
-    """The gate was switched off, or the device changed, while shares of it were held."""
-    shared = slice_of(device("d", allowMultipleAllocations=True))
-    before = allocator(shared)
-    hold(before, before.allocate(NODE, [claim()]))
-    after = allocator(shared, in_use=before.in_use, gates=Gates(consumable_capacity=False))
-    assert not after.allocate(NODE, [claim()])
 
 
 def test_without_taints_nothing_is_kept_away() -> None:

@@ -2,11 +2,10 @@
 
 import pytest
 
-from dds_core.matching.allocator import AllocationError, Allocator
+from dds_core.matching.allocator import Allocator
 from dds_core.model import Node
 from tests.core.matching.given import NODE, allocator, claim, device, devices, exactly, selecting, slice_of, waiting
 
-ALL = exactly(allocationMode="All")
 INVALID = "invalid resource pools were encountered"
 
 
@@ -16,41 +15,6 @@ def ask(chosen: Allocator, count: int = 1, node: Node = NODE) -> list[str] | str
 
 
 # -- what counts ---------------------------------------------------------------------------------------------
-
-
-def test_only_the_highest_generation_counts() -> None:
-    old = slice_of("old", name="old", generation=1, pool="p")
-    new = slice_of("new", name="new", generation=2, pool="p")
-    assert ask(allocator(old, new)) == ask(allocator(new, old)) == ["new"]
-
-
-def test_an_incomplete_pool_gives_nothing_and_the_others_do() -> None:
-    half = slice_of("half", name="half", slices=2, pool="a")
-    assert ask(allocator(half)) == "cannot allocate all claims"
-    assert ask(allocator(half, slice_of("whole", pool="b"))) == ["whole"]
-
-
-def test_more_slices_than_said_is_incomplete_too() -> None:
-    assert ask(allocator(slice_of("d0", name="a"), slice_of("d1", name="b"))) == "cannot allocate all claims"
-
-
-def test_slices_that_the_node_does_not_reach_make_a_pool_complete() -> None:
-    near = slice_of("near", name="near", pool="p", slices=2, node=None, **selecting(zone="a"))
-    far = slice_of("far", name="far", pool="p", slices=2, node=None, **selecting(zone="b"))
-    assert ask(allocator(near, far)) == ["near"]
-    assert ask(allocator(near)) == "cannot allocate all claims"
-
-
-def test_a_newer_generation_out_of_reach_hides_an_older_that_is_incomplete() -> None:
-    old = slice_of("old", name="old", pool="p", slices=2, node=None, **selecting(zone="a"))
-    new = slice_of("new", name="new", pool="p", generation=2, node=None, **selecting(zone="b"))
-    chosen = allocator(old, new)
-    assert ask(chosen) == "cannot allocate all claims"
-    with pytest.raises(
-        AllocationError, match=r"asks for all devices, but resource pool .*/p is currently being updated"
-    ):
-        allocator(old).allocate(NODE, [claim(ALL)])
-    assert not chosen.allocate(NODE, [claim(ALL)])  # it is passed over, not incomplete
 
 
 def test_a_device_named_twice_makes_the_pool_invalid() -> None:
@@ -82,16 +46,6 @@ def test_a_counter_set_named_twice_makes_the_pool_invalid() -> None:
 
 
 # -- all devices ---------------------------------------------------------------------------------------------
-
-
-def test_all_fails_while_any_pool_is_incomplete_or_invalid() -> None:
-    good = slice_of("good", pool="z")
-    with pytest.raises(
-        AllocationError, match=r"claim default/claim, request gpu: asks for all devices, .*gpu\.example\.com/a is curr"
-    ):
-        allocator(good, slice_of("half", pool="a", slices=2)).allocate(NODE, [claim(ALL)])
-    with pytest.raises(AllocationError, match="is currently invalid"):
-        allocator(good, slice_of("d", "d", pool="a")).allocate(NODE, [claim(ALL)])
 
 
 # -- changes -------------------------------------------------------------------------------------------------

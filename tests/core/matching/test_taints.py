@@ -11,12 +11,10 @@ from tests.core.matching.given import (
     GPU,
     NODE,
     allocator,
-    asked,
     claim,
     device,
     devices,
     exactly,
-    first_of,
     slice_of,
     written_claim,
     written_class,
@@ -61,25 +59,6 @@ def test_which_tolerations_accept_a_taint(toleration: dict[str, Any], accepted: 
 def test_an_unknown_operator_accepts_nothing() -> None:
     """Kubernetes, core/v1 and resource/v1 ToleratesTaint: the default of the switch over operators is false."""
     assert not Toleration("down", "Newer", "yes").tolerates(Taint("down", "yes", "NoSchedule"))
-
-
-def test_every_taint_must_be_tolerated() -> None:
-    both = device("bad", taints=[{"key": key, "effect": "NoSchedule"} for key in ("a", "b")])
-    only = [{"key": "a", "operator": "Exists"}]
-    assert not allocator(slice_of(both)).allocate(NODE, [claim(exactly(tolerations=only))])
-    assert allocator(slice_of(both)).allocate(
-        NODE, [claim(exactly(tolerations=[*only, {"key": "b", "operator": "Exists"}]))]
-    )
-
-
-def test_an_alternative_has_tolerations_of_its_own() -> None:
-    wanted = first_of("gpu", plain=asked(), tolerant=asked(tolerations=[{"operator": "Exists"}]))
-    fit = allocator(slice_of(tainted("NoExecute"))).allocate(NODE, [claim(wanted)])
-    assert fit.allocations[0].results[0].request == "gpu/tolerant"
-
-
-def test_all_devices_cannot_be_had_when_one_is_tainted() -> None:
-    assert not allocator(slice_of("good", tainted("NoSchedule"))).allocate(NODE, [claim(exactly(allocationMode="All"))])
 
 
 def rule(effect: str = "NoSchedule", **selector: str) -> TaintRule:

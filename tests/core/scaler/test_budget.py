@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dds_core.model import Claim, Pod, Slice
+from dds_core.model import Claim, Pod
 from dds_core.scaler import events as e
 from tests.support.world import A100, FAILED, H100, SECOND, World, asks, one_node
 
@@ -205,17 +205,6 @@ def test_a_clock_that_is_ahead_is_known_from_what_a_start_finds() -> None:
     world.update(claim, allocation=replace(claim.allocation, timestamp=world.now + 600 * SECOND))
     world.feed(e.Synced())
     assert world.state.settings.skew is not None and world.state.settings.skew < -599 * SECOND
-
-
-def test_no_deadline_passes_while_a_view_is_stale() -> None:
-    world = waiting()
-    world.feed(e.Stale("resourceslices", 60))
-    world.tick(3600)
-    assert not world.events(e.ClaimFailed)
-    world.feed(e.Synced())
-    world.tick(1)
-    assert world.only(e.ClaimFailed).reason == "AttachTimeout"
-    assert world.get(Slice, "nvidia-a100-40-fabric1").generation == 1
 
 
 def test_an_attached_claim_has_no_attach_budget() -> None:

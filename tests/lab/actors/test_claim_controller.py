@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from dds_lab.actors.claim_controller import ClaimController
-from dds_lab.actors.objects import CLAIM_FINALIZER
 from dds_lab.api.requests import Call
 from dds_lab.api.status import internal
 from dds_lab.client import Object
@@ -95,19 +94,6 @@ def test_a_generated_claim_goes_when_its_pod_has_finished() -> None:
     phase(room, "train", "Succeeded")
     room.run(1)
     assert room.user.list("resourceclaims", "default") == []
-
-
-def test_with_the_last_reservation_the_allocation_goes_in_the_same_write_then_the_finalizer() -> None:
-    room = ready()
-    train(room)
-    writes = room.story("resourceclaims")
-    room.user.delete("pods", "train", "default", grace=0)
-    room.run(1)
-    released, bare = (obj for _, obj in writes)
-    assert "allocation" not in released["status"]
-    assert not released["status"].get("reservedFor")
-    assert released["metadata"]["finalizers"] == [CLAIM_FINALIZER]
-    assert "finalizers" not in bare["metadata"]
 
 
 def test_a_finished_pod_holds_nothing_though_it_is_still_there() -> None:

@@ -1,7 +1,5 @@
 """The fabric: what moves, what it costs, what goes wrong, and that the ledger has it all."""
 
-import pytest
-
 from dds_lab.actors.fabric import LOST, REFUSED, Answer, Fabric, FabricSettings, Fault, Pool
 from dds_lab.latency import Fixed
 from dds_lab.time import VirtualTime
@@ -166,16 +164,6 @@ def test_a_refusal_befalls_as_many_orders_as_it_says() -> None:
     assert room.fabric.faults.waiting() == ()
 
 
-def test_a_lifted_fault_befalls_nobody() -> None:
-    room = Room()
-    fault = Fault("refuse")
-    room.fabric.faults.add(fault)
-    room.fabric.faults.lift(fault)
-    room.attach()
-    room.run(2)
-    assert room.answers[0].device is not None
-
-
 def test_a_hanging_order_does_nothing_until_the_callers_time_is_up() -> None:
     room = Room()
     room.fabric.faults.add(Fault("hang", times=1))
@@ -224,33 +212,6 @@ def test_of_two_devices_that_come_one_is_named() -> None:
     assert [entry.order for entry in room.fabric.ledger if entry.outcome == "done"] == [1, 1]
 
 
-def test_a_device_that_dropped_out_is_not_seen_and_comes_back_to_no_pool() -> None:
-    room = Room()
-    changed: list[str] = []
-    room.attach()
-    room.run(2)
-    room.fabric.on_machine(changed.append)
-    (there,) = room.fabric.attached("node0")
-    room.fabric.drop(there.device.serial)
-    assert changed == ["node0"]
-    assert room.fabric.attached("node0") == ()
-    assert "critical" in room.fabric.broken(there.device.serial)
-    room.detach(there.device.resource)
-    room.run(1)
-    assert room.fabric.free("1", A100) == 3
-
-
-def test_a_restored_device_is_seen_again() -> None:
-    room = Room()
-    room.attach()
-    room.run(2)
-    (there,) = room.fabric.attached("node0")
-    room.fabric.drop(there.device.serial)
-    room.fabric.restore(there.device.serial)
-    assert room.fabric.attached("node0") == (there,)
-    assert room.fabric.broken(there.device.serial) == ""
-
-
 def test_a_device_that_was_taken_out_broken_comes_back_to_its_pool_once_it_is_repaired() -> None:
     room = Room()
     room.attach()
@@ -268,18 +229,6 @@ def test_a_device_that_was_taken_out_broken_comes_back_to_its_pool_once_it_is_re
     assert changes == [("1", A100)]
 
 
-def test_a_pool_shrinks_by_what_is_free_and_no_more() -> None:
-    room = Room(count=3)
-    told: list[tuple[str, str]] = []
-    room.fabric.on_pool(lambda fabric, model: told.append((fabric, model)))
-    room.attach()
-    assert room.fabric.resize("1", A100, -5) == -2
-    assert room.fabric.free("1", A100) == 0
-    assert room.fabric.resize("1", A100, -1) == 0
-    assert room.fabric.resize("1", A100, 2) == 2
-    assert told == [("1", A100)] * 3
-
-
 def test_who_computes_on_a_device_is_known() -> None:
     room = Room()
     room.fabric.occupy("GPU-1", "default/train")
@@ -289,18 +238,6 @@ def test_who_computes_on_a_device_is_known() -> None:
     room.fabric.vacate("default/other")
     room.fabric.vacate("default/other")
     assert room.fabric.users("GPU-1") == ()
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_the_same_seed_gives_the_same_devices(seed: int) -> None:
-    def serials() -> list[str]:
-        room = Room(seed=seed)
-        room.attach()
-        room.attach("node1")
-        room.run(2)
-        return list(room.fabric.ledger.attached())
-
-    assert serials() == serials()
 
 
 def test_by_chance_about_so_many_orders_are_hit() -> None:

@@ -39,24 +39,6 @@ def status(hall: Hall) -> Object:
     return hall.state("pods", "train", "default")
 
 
-def test_a_bound_pod_runs_and_is_ready() -> None:
-    hall = ready()
-    hall.pod("plain", node="node0")
-    hall.run(1)
-    found = hall.state("pods", "plain", "default")
-    assert found["phase"] == "Running"
-    assert {"Ready", "PodScheduled"} <= {one["type"] for one in found["conditions"] if one["status"] == "True"}
-    assert found["containerStatuses"][0]["ready"] is True
-    assert found["startTime"]
-
-
-def test_a_pod_without_a_node_does_not_run() -> None:
-    hall = ready()
-    hall.pod("plain")
-    hall.run(60)
-    assert hall.state("pods", "plain", "default")["phase"] == "Pending"
-
-
 def test_a_running_pod_computes_on_its_devices_until_it_ends() -> None:
     hall = ready()
     serial = attached(hall)
@@ -137,23 +119,6 @@ def test_a_pod_deleted_by_force_frees_its_devices_too() -> None:
     hall.user.delete("pods", "train", "default", grace=0)
     hall.run(1)
     assert hall.fabric.users(serial) == ()
-
-
-def test_a_lost_node_is_silent_until_it_is_found() -> None:
-    hall = Hall()
-    kubelet = hall.start(Kubelet(hall.client("kubelet"), hall.time, SETTINGS, hall.fabric, {GPU: hall.vendor}))
-    hall.pod("before", node="node0")
-    hall.run(1)
-    kubelet.lose("node0")
-    hall.pod("after", node="node0")
-    hall.user.delete("pods", "before", "default")
-    hall.run(100)
-    assert hall.state("pods", "after", "default")["phase"] == "Pending"
-    assert hall.user.find("pods", "before", "default") is not None
-    kubelet.find("node0")
-    hall.run(5)
-    assert hall.state("pods", "after", "default")["phase"] == "Running"
-    assert hall.user.find("pods", "before", "default") is None
 
 
 def test_a_new_process_knows_what_runs_and_for_how_long_still() -> None:

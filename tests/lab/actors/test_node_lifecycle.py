@@ -165,16 +165,6 @@ def test_a_pod_that_is_bound_to_a_node_that_pods_have_to_leave_has_to_leave() ->
     assert going(room, "late")
 
 
-def test_a_stopped_controller_does_nothing() -> None:
-    room, lifecycle = ready()
-    room.pod("orphan", node="node0")
-    room.user.delete("nodes", "node0")
-    room.run(1)
-    lifecycle.stop()
-    room.run(100)
-    assert room.user.find("pods", "orphan", "default") is not None
-
-
 def status(room: Room, node: str) -> str:
     [found] = [one for one in room.user.get("nodes", node)["status"]["conditions"] if one["type"] == "Ready"]
     return str(found["status"])

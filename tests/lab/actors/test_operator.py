@@ -25,36 +25,6 @@ def values(story: list[tuple[str, object]]) -> list[object]:
 # -- a request's life
 
 
-def test_a_request_goes_through_its_states_and_its_device_comes() -> None:
-    hall = Hall()
-    requests = hall.story("composabilityrequests", "status", "state")
-    resources = hall.story("composableresources", "status", "state")
-    hall.request()
-    hall.run(10)
-    assert values(requests) == [None, "NodeAllocating", "Updating", "Running"]
-    assert values(resources) == [None, "Attaching", "Online"]
-    (resource,) = hall.resources()
-    (there,) = hall.fabric.attached("node0")
-    assert resource["status"] == {
-        "state": "Online",
-        "device_id": there.device.serial,
-        "cdi_device_id": there.device.resource,
-    }
-    assert resource["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "wanted"}
-    assert resource["metadata"]["finalizers"] == ["com.ie.ibm.hpsys/finalizer"]
-    assert resource["metadata"]["name"].startswith("gpu-")
-    assert hall.devices(SLICE) == ["gpu-0"]
-
-
-def test_the_request_shows_its_resources_and_what_it_acted_on() -> None:
-    hall = requested(size=2)
-    status = hall.state("composabilityrequests", "wanted")
-    assert status["scalarResource"]["size"] == 2
-    assert {one["state"] for one in status["resources"].values()} == {"Online"}
-    assert {one["node_name"] for one in status["resources"].values()} == {"node0"}
-    assert set(status["resources"]) == {one["metadata"]["name"] for one in hall.resources()}
-
-
 def test_a_smaller_size_takes_devices_away_and_a_larger_one_adds_some() -> None:
     hall = requested(size=2)
     hall.resize("wanted", 1)
@@ -419,15 +389,6 @@ def test_what_is_left_on_a_node_that_was_away_is_found_when_it_is_there_again() 
     hall.node("node0")
     hall.run(900)
     assert hall.fabric.attached("node0") == ()
-
-
-def test_a_resting_operator_writes_nothing() -> None:
-    hall = requested(20, size=2)
-    before = hall.user.get("composabilityrequests", "wanted")["metadata"]["resourceVersion"]
-    story = hall.story("composableresources", "metadata", "resourceVersion")
-    hall.run(3600)
-    assert hall.user.get("composabilityrequests", "wanted")["metadata"]["resourceVersion"] == before
-    assert story == []
 
 
 # -- the webhook

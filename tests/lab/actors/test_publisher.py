@@ -8,7 +8,7 @@ from dds_lab.actors.publisher import Limits, ReferencePublisher
 from dds_lab.client import Object
 from dds_lab.scenario.parts import PublisherPart
 from dds_lab.scenario.values import fixed
-from tests.lab.actors.rooms import A100, GPU, Hall
+from tests.lab.actors.rooms import A100, Hall
 
 SLICE = "nvidia-a100-40-fabric1-gpu-nvidia-com-0"
 POOL = "nvidia-a100-40-fabric1"
@@ -47,37 +47,6 @@ def hold(hall: Hall, name: str, device: str) -> None:
     hall.pod(name, claims=[{"name": "d0", "resourceClaimName": name}])
     hall.allocate(name, name, "node0", (POOL, device), conditions=True)
     hall.run(1)
-
-
-def test_a_pool_is_one_slice_of_devices_that_have_to_be_attached() -> None:
-    hall = published()
-    found = spec(hall)
-    assert found["driver"] == GPU
-    assert found["pool"] == {"name": POOL, "generation": 1, "resourceSliceCount": 1}
-    assert found["nodeSelector"]["nodeSelectorTerms"] == [
-        {
-            "matchExpressions": [
-                {"key": "cohdi.io/nvidia-a100-40", "operator": "In", "values": ["true"]},
-                {"key": "cohdi.io/fabric", "operator": "In", "values": ["1"]},
-            ]
-        }
-    ]
-    assert found["devices"][0] == {
-        "name": "nvidia-a100-40-0",
-        "attributes": {"productName": {"string": "NVIDIA A100 40GB PCIe"}},
-        "bindsToNode": True,
-        "bindingConditions": ["FabricDeviceReady"],
-        "bindingFailureConditions": ["FabricDeviceReschedule", "FabricDeviceFailed"],
-    }
-    assert hall.devices(SLICE) == [f"nvidia-a100-40-{number}" for number in range(4)]
-    assert len(hall.devices("nvidia-h100-80-fabric1-gpu-nvidia-com-0")) == 2
-
-
-def test_an_attach_takes_the_last_name_and_raises_the_generation() -> None:
-    hall = published()
-    attach(hall)
-    assert hall.devices(SLICE) == ["nvidia-a100-40-0", "nvidia-a100-40-1", "nvidia-a100-40-2"]
-    assert generation(hall) == 2
 
 
 def test_with_an_interval_it_looks_at_its_multiples_only() -> None:

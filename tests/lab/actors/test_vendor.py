@@ -29,27 +29,6 @@ def plugged(*, binding: float = 0.0, hot_plug: bool = False, names: str = "minor
     return Hall(operator=None, vendor=settings)
 
 
-def test_each_node_has_one_slice_of_its_own_pool() -> None:
-    hall = plugged()
-    hall.run(1)
-    found = hall.user.get("resourceslices", SLICE)
-    assert found["spec"]["pool"] == {"name": "node0", "generation": 1, "resourceSliceCount": 1}
-    assert found["spec"]["nodeName"] == "node0"
-    assert found["metadata"]["ownerReferences"][0]["name"] == "node0"
-    assert hall.devices(SLICE) == []
-
-
-def test_a_device_is_seen_after_the_next_start_and_not_before() -> None:
-    hall = plugged()
-    attach(hall)
-    hall.run(60)
-    assert hall.devices(SLICE) == []
-    hall.vendor.restart_plugin("node0")
-    assert hall.devices(SLICE) == []
-    hall.run(1)
-    assert hall.devices(SLICE) == ["gpu-0"]
-
-
 def test_a_device_tells_what_nvidias_tell() -> None:
     hall = plugged(hot_plug=True)
     attach(hall, H100)
@@ -125,14 +104,6 @@ def test_an_unknown_name_is_not_prepared() -> None:
     hall.run(1)
     with pytest.raises(NotPrepared, match="allocatable not found: nvidia-a100-40-0"):
         hall.vendor.prepare("node0", "nvidia-a100-40-0")
-
-
-def test_with_the_node_goes_its_slice() -> None:
-    hall = plugged()
-    hall.run(1)
-    hall.user.delete("nodes", "node0")
-    hall.run(1)
-    assert [one["metadata"]["name"] for one in hall.user.list("resourceslices")] == ["node1-gpu-nvidia-com"]
 
 
 def test_a_new_process_publishes_what_is_there_now() -> None:

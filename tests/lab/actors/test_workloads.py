@@ -57,58 +57,12 @@ def test_a_claim_may_come_from_a_template() -> None:
     assert spec["nodeSelector"] == {"zone": "a"}
 
 
-def test_pod_and_claim_are_deleted_so_long_after_the_pod_began_to_run() -> None:
-    yard = Yard()
-    yard.work.run(Run(name="train", delete_after=30.0))
-    yard.run(100)
-    assert yard.names("pods") == ["train"]
-    yard.place("train")
-    yard.run(28)
-    assert yard.names("pods") == ["train"]
-    yard.run(3)
-    assert yard.names("pods") == []
-
-
 def test_withdrawing_what_is_not_there_is_nothing() -> None:
     yard = Yard()
     yard.work.run(Run(name="train", devices={"a100": 1}))
     yard.work.withdraw("train")
     yard.work.withdraw("train")
     assert yard.names("pods") == yard.names("resourceclaims") == []
-
-
-def test_what_is_there_is_applied_over() -> None:
-    yard = Yard()
-    manifest = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "c", "namespace": "default"},
-        "data": {"a": "1"},
-    }
-    yard.work.apply("configmaps", manifest)
-    yard.work.apply("configmaps", {**manifest, "data": {"a": "2"}})
-    assert yard.user.get("configmaps", "c", "default")["data"] == {"a": "2"}
-
-
-def test_a_drained_node_takes_no_pods_and_loses_those_it_has() -> None:
-    yard = Yard()
-    yard.work.run(Run(name="train"))
-    yard.place("train")
-    yard.work.drain("node0")
-    yard.run(5)
-    assert yard.user.get("nodes", "node0")["spec"]["unschedulable"] is True
-    assert yard.names("pods") == []
-    yard.work.cordon("node0", on=False)
-    assert "unschedulable" not in yard.user.get("nodes", "node0")["spec"]
-
-
-def test_a_lost_node_takes_its_pods_along() -> None:
-    yard = Yard()
-    yard.work.run(Run(name="train"))
-    yard.place("train")
-    yard.work.lose("node0")
-    assert yard.names("nodes") == ["node1"]
-    assert yard.names("pods") == []
 
 
 def test_a_condition_is_set_on_devices_with_binding_conditions_and_replaced_later() -> None:

@@ -22,7 +22,6 @@ from tests.lab.kinds.kinds import (
     updated,
 )
 
-R0 = "spec.devices.requests.0"
 RESULTS = "status.allocation.devices.results"
 SHARE = "00000000-0000-0000-0000-000000000001"
 
@@ -32,18 +31,6 @@ SHARE = "00000000-0000-0000-0000-000000000001"
 
 def test_a_new_claim_has_no_status_whatever_its_creator_says() -> None:
     assert created(strategy("resourceclaims"), allocated())["status"] == {}
-
-
-def test_status_and_the_rest_are_isolated_both_ways() -> None:
-    made, old = strategy("resourceclaims"), allocated()
-    by_main = updated(made, {**changed(old, "metadata.labels", {"a": "b"}), "status": {}}, old)
-    assert by_main["status"] is old["status"]
-    wanted = changed(
-        changed(changed(old, "metadata.labels", {"a": "b"}), f"{R0}.exactly.count", 5), "status.reservedFor", []
-    )
-    by_status = updated(made, wanted, old, "status")
-    assert by_status["spec"] is old["spec"] and "labels" not in by_status["metadata"]
-    assert "reservedFor" not in by_status["status"]
 
 
 def test_uid_creation_and_deletion_are_the_servers() -> None:
@@ -187,34 +174,6 @@ def test_what_a_status_may_hold() -> None:
     updated(made, changed(body, "status.allocation.devices.config", source), claim(), "status")
 
 
-def test_an_allocation_can_only_be_cleared_and_made_anew() -> None:
-    made, old = strategy("resourceclaims"), changed(allocated(), "status.devices", REMOVED)
-    other = changed(old, f"{RESULTS}.0.device", "pool-1")
-    assert refused_update(made, other, old, "status") == [("Invalid", "status.allocation")]
-    assert refused_update(made, changed(old, "status.allocation.allocationTimestamp", REMOVED), old, "status") == [
-        ("Invalid", "status.allocation")
-    ]
-    cleared = updated(made, changed(old, "status", {}), old, "status")
-    assert updated(made, other, cleared, "status")["status"]["allocation"] == other["status"]["allocation"]
-
-
-def test_reservations_need_an_allocation_and_none_is_added_while_deleting() -> None:
-    made, old = strategy("resourceclaims"), allocated()
-    assert refused_update(made, changed(old, "status.allocation", REMOVED), old, "status") == [
-        ("Forbidden", "status.reservedFor")
-    ]
-    deleting = changed(old, "metadata.deletionTimestamp", "2026-01-01T00:00:00Z")
-    more = changed(deleting, "status.reservedFor.1", {"resource": "pods", "name": "q", "uid": "q-1"})
-    assert refused_update(made, more, deleting, "status") == [("Forbidden", "status.reservedFor")]
-    updated(made, changed(deleting, "status.reservedFor", []), deleting, "status")
-
-
-def test_device_statuses_go_with_their_allocation() -> None:
-    made, old = strategy("resourceclaims"), allocated()
-    cleared = changed(changed(old, "status.allocation", None), "status.reservedFor", None)
-    assert updated(made, cleared, old, "status")["status"] == {}
-
-
 def test_an_added_status_of_a_device_never_allocated_does_not_go_silently() -> None:
     made, old = strategy("resourceclaims"), allocated()
     ghost = {"driver": "d.com", "pool": "p", "device": "ghost"}
@@ -268,11 +227,6 @@ def test_only_drivers_of_changed_entries_are_asked_for() -> None:
     assert [name for _, _, name, _ in permissions(new, old)] == ["nic.example.com"]
     both = changed(new, "status.devices.0.conditions.0.status", "False")
     assert [name for _, _, name, _ in permissions(both, old)] == ["gpu.nvidia.com", "nic.example.com"]
-
-
-def test_drivers_are_not_asked_when_the_allocation_goes() -> None:
-    old = allocated()
-    assert permissions(changed(old, "status", {}), old) == [BINDING]
 
 
 def test_an_allocation_for_many_nodes_has_no_associated_node() -> None:

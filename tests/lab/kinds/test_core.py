@@ -74,14 +74,6 @@ def test_cluster_wide_objects_have_no_namespace() -> None:
     assert refused_create(strategy("deviceclasses"), body) == [("Forbidden", "metadata.namespace")]
 
 
-def test_an_update_is_told_of_bad_metadata_as_often_as_a_real_server_tells() -> None:
-    made, old = strategy("nodes"), created(strategy("nodes"), {"metadata": {"name": "n"}})
-    assert (
-        refused_update(made, changed(old, "metadata.labels", {"a": "not valid!"}), old)
-        == [("Invalid", "metadata.labels")] * 4
-    )
-
-
 def test_names_never_change_and_no_finalizer_comes_while_deleting() -> None:
     made, old = strategy("resourceclaims"), changed(claim(), "metadata.deletionTimestamp", SECOND)
     new = changed(old, "metadata.finalizers", ["a.com/new"])

@@ -16,7 +16,6 @@ from tests.lab.kinds.kinds import (
     Object,
     changed,
     created,
-    metadata,
     refused_create,
     refused_update,
     registry,
@@ -78,23 +77,6 @@ def test_what_a_request_may_not_hold(path: str, value: Any, expected: list[tuple
     assert refused_create(strategy("composabilityrequests"), changed(request(), path, value)) == expected
 
 
-def test_words_are_a_real_servers() -> None:
-    made = strategy("composabilityrequests")
-    for path, value, words in (
-        (f"{R}.size", -1, "Invalid value: -1: spec.resource.size in body should be greater than or equal to 0"),
-        (f"{R}.type", "fpga", 'Unsupported value: "fpga": supported values: "gpu", "cxlmemory"'),
-        (f"{R}.model", "", 'Invalid value: "": spec.resource.model in body should be at least 1 chars long'),
-    ):
-        assert [cause.message for cause in made.check_create(made.for_create(changed(request(), path, value)))] == [
-            words
-        ]
-    body = changed(request(), "status", {"state": 5})
-    found = made.check_update(made.for_update(body, request(), "status"), request(), "status")
-    assert [(cause.field, cause.message) for cause in found] == [
-        ("status.state", 'Invalid value: "integer": state in body must be of type string: "integer"')
-    ]
-
-
 def test_unknown_fields_are_pruned_and_defaults_set() -> None:
     body = changed(changed(request(), f"{R}.bogus", 1), "strange", {})
     decoded, unknown = strategy("composabilityrequests").decode(body)
@@ -103,36 +85,11 @@ def test_unknown_fields_are_pruned_and_defaults_set() -> None:
     assert "strange" not in decoded and "bogus" in body["spec"]["resource"]
 
 
-def test_status_and_spec_are_isolated_and_only_the_spec_raises_the_generation() -> None:
-    made = strategy("composabilityrequests")
-    old = created(made, {**request(), "status": {"state": "Hacked"}})
-    assert "status" not in old and old["metadata"]["generation"] == 1
-    grown = updated(made, changed(old, f"{R}.size", 2), old)
-    assert grown["metadata"]["generation"] == 2
-    told = updated(made, changed(changed(grown, f"{R}.size", 7), "status", {"state": "Running"}), grown, "status")
-    assert (told["spec"], told["status"], told["metadata"]["generation"]) == (grown["spec"], {"state": "Running"}, 2)
-    assert updated(made, changed(told, "status.state", "Hacked"), told)["status"] == {"state": "Running"}
-    labelled = updated(made, changed(told, "metadata.labels", {"a": "b"}), told)
-    assert labelled["metadata"]["generation"] == 2
-    by_status = updated(made, changed(told, "metadata.labels", {"a": "b"}), told, "status")
-    assert "labels" not in by_status["metadata"]
-
-
 def test_parts_that_are_the_same_object_are_not_checked_again() -> None:
     made = strategy("composabilityrequests")
     old = changed(request(), f"{R}.size", -1)
     assert refused_update(made, {**old, "metadata": {**old["metadata"], "labels": {"a": "b"}}}, old) == []
     assert refused_update(made, changed(old, f"{R}.model", "B"), old) == [("Invalid", f"{R}.size")]
-
-
-def test_a_finalizer_while_deleting_is_told_twice_as_a_real_server_tells() -> None:
-    made = strategy("composableresources")
-    old = {
-        "metadata": {**metadata("g", False), "deletionTimestamp": SECOND},
-        "spec": {"type": "gpu", "model": "A", "target_node": "n"},
-    }
-    new = changed(old, "metadata.finalizers", ["y.example/new"])
-    assert refused_update(made, new, old) == [("Forbidden", "metadata.finalizers")] * 2
 
 
 def test_printer_columns() -> None:

@@ -32,40 +32,6 @@ def stored() -> Object:
     return created(strategy("pods"), pod())
 
 
-def test_defaults_are_those_of_the_recorded_server() -> None:
-    tolerated = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
-    assert created(strategy("pods"), plain())["spec"] == {
-        "containers": [
-            {
-                "name": "c",
-                "image": "i",
-                "resources": {},
-                "terminationMessagePath": "/dev/termination-log",
-                "terminationMessagePolicy": "File",
-                "imagePullPolicy": "Always",
-            }
-        ],
-        "restartPolicy": "Always",
-        "terminationGracePeriodSeconds": 30,
-        "dnsPolicy": "ClusterFirst",
-        "securityContext": {},
-        "schedulerName": "default-scheduler",
-        "tolerations": [
-            {"key": "node.kubernetes.io/not-ready", **tolerated},
-            {"key": "node.kubernetes.io/unreachable", **tolerated},
-        ],
-        "priority": 0,
-        "enableServiceLinks": True,
-        "preemptionPolicy": "PreemptLowerPriority",
-    }
-
-
-def test_a_new_pod_is_pending_and_its_creator_sets_no_status() -> None:
-    new = created(strategy("pods"), {**plain(), "status": {"phase": "Running", "podIP": "1.2.3.4"}})
-    assert new["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
-    assert new["metadata"]["generation"] == 1
-
-
 @pytest.mark.parametrize(
     ("image", "policy"),
     [
@@ -258,19 +224,6 @@ def test_a_deadline_only_comes_nearer_and_gates_only_go() -> None:
     ]
     gated = created(made, changed(pod(), "spec.schedulingGates", [{"name": "a.com/x"}]))
     assert "schedulingGates" not in updated(made, changed(gated, "spec.schedulingGates", []), gated)["spec"]
-
-
-def test_a_status_write_nominates_a_node_and_changes_labels_but_not_the_spec() -> None:
-    made, old = strategy("pods"), stored()
-    wanted = changed(
-        changed(changed(old, "status.nominatedNodeName", "n1"), "metadata.labels", {"a": "b"}), "spec.nodeName", "n1"
-    )
-    new = updated(made, wanted, old, "status")
-    assert (new["status"]["nominatedNodeName"], new["metadata"]["labels"]) == ("n1", {"a": "b"})
-    assert new["spec"] is old["spec"] and new["metadata"]["generation"] == 1
-    assert (
-        "nominatedNodeName" not in updated(made, changed(new, "status.nominatedNodeName", ""), new, "status")["status"]
-    )
 
 
 EXTENDED = {

@@ -15,7 +15,6 @@ CLAIM = kind_node("resource.k8s.io", "v1", "ResourceClaim")
 POD = kind_node("", "v1", "Pod")
 NODE = kind_node("", "v1", "Node")
 VERSION = "resource.k8s.io/v1"
-KEY = 'k:{"device":"%s","driver":"d","pool":"p"}'
 
 
 def claim(**status: Any) -> Object:
@@ -73,11 +72,6 @@ def names(obj: Object) -> list[str]:
     return [entry["device"] for entry in obj.get("status", {}).get("devices", [])]
 
 
-def test_applying_the_same_again_gives_the_same_object() -> None:
-    once = apply(created(), "a", devices=[device("x", conditions=[condition("Ready")])])
-    assert apply(once, "a", at="2026-02-02T00:00:00Z", devices=[device("x", conditions=[condition("Ready")])]) is once
-
-
 def test_equal_values_are_shared_and_survive_the_first_who_leaves() -> None:
     both = apply(apply(created(), "a", devices=[device("x")]), "b", devices=[device("x")])
     assert owners(both)["a", "Apply"] == owners(both)["b", "Apply"]
@@ -96,24 +90,6 @@ def test_a_new_manager_of_what_is_there_has_no_time() -> None:
     assert "time" not in entry
 
 
-def test_other_values_conflict_and_force_takes_them() -> None:
-    live = apply(created(), "a", devices=[device("x", conditions=[condition("Ready"), condition("Fit")])])
-    wanted = [device("x", conditions=[condition("Ready", "False"), condition("Fit")])]
-    with pytest.raises(ApiError) as refused:
-        apply(live, "b", devices=wanted)
-    path = '.status.devices[device="x",driver="d",pool="p"].conditions[type="Ready"].status'
-    assert refused.value.status["details"]["causes"] == [
-        {"reason": "FieldManagerConflict", "message": 'conflict with "a" with subresource "status"', "field": path}
-    ]
-    forced = apply(live, "b", force=True, devices=wanted)
-    assert forced["status"]["devices"] == wanted
-    conditions = owners(forced)["a", "Apply"]["f:status"]["f:devices"][KEY % "x"]["f:conditions"]
-    assert "f:status" not in conditions['k:{"type":"Ready"}']
-    assert "f:status" in conditions['k:{"type":"Fit"}']
-    with pytest.raises(ApiError):
-        apply(forced, "a", devices=live["status"]["devices"])
-
-
 def test_all_conflicts_are_named_by_owner() -> None:
     live = apply(created(), "zoe", devices=[device("x", conditions=[condition("Ready")])])
     live = update(live, "al", **{**live["status"], "reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]})
@@ -129,17 +105,6 @@ def test_all_conflicts_are_named_by_owner() -> None:
         f'conflicts with "zoe" with subresource "status":\n- {place}.reason\n- {place}.status'
     )
     assert len(refused.value.causes) == 3
-
-
-def test_an_update_takes_fields_without_asking() -> None:
-    live = apply(created(), "a", devices=[device("x", conditions=[condition("Ready")])])
-    live = update(live, "u", devices=[device("x", conditions=[condition("Ready", "False")])])
-    assert owners(live)["u", "Update"] == {
-        "f:status": {"f:devices": {KEY % "x": {"f:conditions": {'k:{"type":"Ready"}': {"f:status": {}}}}}}
-    }
-    with pytest.raises(ApiError) as refused:
-        apply(live, "a", devices=[device("x", conditions=[condition("Ready")])])
-    assert f'conflict with "u" with subresource "status" using {VERSION}' in str(refused.value)
 
 
 def test_one_manager_may_both_update_and_apply() -> None:
@@ -184,12 +149,6 @@ def test_an_object_without_owners_is_taken_over_as_before_the_first_apply() -> N
 
 def test_updates_of_objects_without_owners_are_not_tracked() -> None:
     assert ownership.updated(CLAIM, claim(), claim(devices=[]), "u", "status", VERSION, "now") == []
-
-
-def test_a_new_object_is_applied() -> None:
-    made = apply(None, "a", devices=[device("x")])
-    assert names(made) == ["x"]
-    assert [key for key, _ in owners(made)] == ["a"]
 
 
 def test_the_other_part_is_not_owned() -> None:

@@ -1,8 +1,6 @@
-"""Sets of fields as trees: the four operations, against sets of paths."""
+"""Sets of fields as trees: what they share and how paths are written. Their operations: tests/property/lab/test_ownership.py."""
 
-import pytest
-
-from dds_lab.api.ownership.fields import Fields, difference, entry_of, intersection, paths, union, value_of
+from dds_lab.api.ownership.fields import Fields, difference, entry_of, paths, union, value_of
 
 EMPTY: Fields = {}
 
@@ -24,53 +22,12 @@ def tree(*members: str) -> Fields:
     return out
 
 
-A, B, AB = "f:a", "f:b", "f:a f:b"
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "joined", "both", "rest"),
-    [
-        ((), (), (), (), ()),
-        ((A,), (), (A,), (), (A,)),
-        ((), (A,), (A,), (), ()),
-        ((A,), (A,), (A,), (A,), ()),
-        ((A,), (B,), (A, B), (), (A,)),
-        ((A, AB), (A,), (A, AB), (A,), (AB,)),
-        ((A, AB), (AB,), (A, AB), (AB,), (A,)),
-        ((AB,), (A,), (A, AB), (), (AB,)),
-        ((A,), (AB,), (A, AB), (), (A,)),
-        ((A, AB), (A, AB), (A, AB), (A, AB), ()),
-        (("f:a f:b", "f:a f:c"), ("f:a f:c", "f:a f:d"), ("f:a f:b", "f:a f:c", "f:a f:d"), ("f:a f:c",), ("f:a f:b",)),
-        (
-            ('k:{"x":1} f:y', 'k:{"x":1}'),
-            ('k:{"x":1}',),
-            ('k:{"x":1} f:y', 'k:{"x":1}'),
-            ('k:{"x":1}',),
-            ('k:{"x":1} f:y',),
-        ),
-    ],
-)
-def test_operations(
-    one: tuple[str, ...], other: tuple[str, ...], joined: tuple[str, ...], both: tuple[str, ...], rest: tuple[str, ...]
-) -> None:
-    left, right = tree(*one), tree(*other)
-    assert union(left, right) == tree(*joined)
-    assert intersection(left, right) == tree(*both)
-    assert difference(left, right) == tree(*rest)
-    assert (left, right) == (tree(*one), tree(*other)), "sets are never changed in place"
-
-
 def test_what_changes_nothing_gives_the_same_set() -> None:
     mine = tree("f:a f:b", "f:c")
     assert union(mine, tree("f:c")) is mine
     assert union(mine, EMPTY) is mine
     assert difference(mine, tree("f:a", "f:x")) is mine
     assert difference(mine, EMPTY) is mine
-
-
-def test_names_are_in_order() -> None:
-    joined = union(tree("f:m"), tree("f:a", "f:z", 'k:{"x":1}'))
-    assert list(joined) == ["f:a", "f:m", "f:z", 'k:{"x":1}']
 
 
 def test_paths_as_messages_show_them() -> None:

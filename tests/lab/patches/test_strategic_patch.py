@@ -25,14 +25,6 @@ def patched(schema: Any, obj: Any, patch: Any) -> Any:
     return outcome
 
 
-def test_maps_are_merged_and_null_deletes() -> None:
-    node = {"metadata": {"name": "n1", "labels": {"keep": "1", "drop": "1"}}}
-    patch = {"metadata": {"labels": {"cohdi.io/a100": "true", "drop": None, "never-there": None}}}
-    assert patched(NODE, node, patch) == {
-        "metadata": {"name": "n1", "labels": {"keep": "1", "cohdi.io/a100": "true"}},
-    }
-
-
 def test_lists_with_a_key_are_merged_by_it() -> None:
     pod = {"status": {"conditions": [condition("PodScheduled", "False", reason="Unschedulable"), condition("Ready")]}}
     patch = {"status": {"conditions": [condition("PodScheduled", reason="")]}}

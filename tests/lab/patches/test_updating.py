@@ -33,48 +33,6 @@ def entry(manager: str, fields: Object, time: str = "1", **more: str) -> Object:
     return {**head, "fieldsType": "FieldsV1", "fieldsV1": fields, **more}
 
 
-def test_the_creator_owns_all_but_what_is_always_there() -> None:
-    assert updated(None, node(a="1"), "maker", "1") == [entry("maker", labelled("a"))]
-
-
-def test_a_changed_field_goes_to_who_changed_it() -> None:
-    old = node([entry("maker", labelled("a", "b"))], a="1", b="1")
-    managed = updated(old, node(a="2", b="1"), "other", "2")
-    assert managed == [entry("maker", labelled("b")), entry("other", labelled("a", alone=True), "2")]
-
-
-def test_a_removed_field_is_nobodys() -> None:
-    old = node([entry("maker", labelled("a", "b")), entry("other", labelled("b", alone=True))], a="1", b="1")
-    assert updated(old, node(a="1"), "third", "2") == [entry("maker", labelled("a"))]
-
-
-def test_who_only_removes_keeps_an_entry_only_with_what_was_there() -> None:
-    old = node([entry("maker", labelled("a", "b"))], a="1", b="1")
-    assert updated(old, node(a="1"), "maker", "2") == [entry("maker", labelled("a"), "1")]
-
-
-def test_writing_the_same_value_again_takes_nothing() -> None:
-    managed = [entry("maker", labelled("a"))]
-    old = node(managed, a="1")
-    assert updated(old, node(managed, a="1"), "other", "2") is managed
-    assert updated(old, node(a="1"), "other", "2") is managed, "nobody's entries are not everybody's loss"
-
-
-def test_the_same_manager_has_an_entry_for_each_subresource_and_operation() -> None:
-    old = node([entry("m", labelled("a")), entry("m", labelled("a"), operation="Apply")], a="1")
-    new = {**node(a="1"), "status": {"phase": "x"}}
-    managed = updated(old, new, "m", "2", "status")
-    assert [(one["operation"], one.get("subresource", "")) for one in managed] == [
-        ("Apply", ""), ("Update", ""), ("Update", "status"),
-    ]  # fmt: skip
-
-
-def test_order_is_operation_time_manager() -> None:
-    first = [entry("z", labelled("a")), entry("b", labelled("b", alone=True), "3")]
-    managed = updated(node(first, a="1", b="1"), node(a="1", b="1", c="1"), "a", "3")
-    assert [one["manager"] for one in managed] == ["z", "a", "b"]
-
-
 def test_many_updaters_share_one_entry_of_old_changes() -> None:
     live = node([entry("m00", labelled("l00"), "00")], l00="1")
     for number in range(1, 15):

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dds_core.events import NodeLabelled
-from dds_lab.manager import Limit, ManagerSettings
+from dds_lab.manager import ManagerSettings
 from tests.lab.publisher.test_attaching import A100, CLUSTER, names_of, pods, ran, steps, story
 from tests.support.publishing import Surroundings, change_models, publishing, written
 
@@ -65,21 +64,6 @@ def test_shared_devices_with_a_request_policy_are_held_by_several() -> None:
         assert most > 1, "several claims had shares of one device"
         run.lab.run(400)
         run.at_rest()
-
-
-def test_limits_of_machines_are_labels_of_nodes_written_when_they_change() -> None:
-    limits = (Limit("NVIDIA A100", most=3, least=1), Limit("NVIDIA H100", most=2, nodes=frozenset({"node0001"})))
-    around = Surroundings(manager=ManagerSettings(api="cm", limits=limits))
-    with publishing(story(""), around) as run:
-        run.lab.run(60)
-        labels = run.judge.view.labels
-        assert labels["node0000"]["cohdi.io/nvidia-a100-size-max"] == "3"
-        assert labels["node0000"]["cohdi.io/nvidia-a100-size-min"] == "1"
-        assert "cohdi.io/nvidia-h100-size-max" not in labels["node0000"]
-        assert labels["node0001"]["cohdi.io/nvidia-h100-size-max"] == "2"
-        run.at_rest()
-    written = [event.node for _, event in run.events(NodeLabelled) if isinstance(event, NodeLabelled)]
-    assert len(written) == 6, "one write for each node"
 
 
 def test_an_api_server_that_drops_binding_conditions_gets_no_pool() -> None:

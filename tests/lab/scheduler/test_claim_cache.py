@@ -160,18 +160,6 @@ def test_a_device_in_flight_stays_taken_when_a_claim_with_it_goes() -> None:
     assert used.devices == []
 
 
-def test_shares_of_a_device_are_told_apart_and_administrators_take_nothing() -> None:
-    used = Used()
-    shares = [result("a", shareID="1"), result("a", shareID="2"), result("b", adminAccess=True)]
-    used.claims.seen("default/c", claim(shares[:1], []))
-    used.claims.seen("default/other", claim(shares[1:], [], name="other"))
-    assert used.devices == ["a", "a"]
-
-    used.claims.seen("default/c", None)
-
-    assert used.devices == ["a"]
-
-
 def test_a_claim_of_the_same_name_is_another_one() -> None:
     used = Used()
     used.claims.seen("default/c", claim([result("a")], [], version=1))

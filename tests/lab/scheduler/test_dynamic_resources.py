@@ -17,18 +17,6 @@ def asking(count: int = 1) -> Object:
     return {"container": {"resources": {"limits": {GPU: str(count)}}}}
 
 
-def test_ready_devices_come_before_those_of_a_pool() -> None:
-    stage = Stage(nodes=1)
-    stage.pool("a-0")
-    stage.local("node0", "gpu-0", "gpu-1")
-    stage.scheduler()
-    for name in ("one", "two", "three"):
-        stage.train(name)
-        stage.run(1)
-
-    assert [stage.held(name) for name in ("one", "two", "three")] == [["node0/gpu-0"], ["node0/gpu-1"], ["pool/a-0"]]
-
-
 def test_nothing_prefers_a_node_with_a_ready_device_over_one_that_needs_an_attach() -> None:
     landed = set()
     for seed in range(12):

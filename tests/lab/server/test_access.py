@@ -216,21 +216,6 @@ DEVICE = {"driver": "gpu.nvidia.com", "pool": "p", "device": "gpu-0"}
 CHANGED = {"status": {"devices": [{**DEVICE, "data": {"a": 1}}]}}
 
 
-def test_a_device_status_needs_the_drivers_permission(room: Room) -> None:
-    room.claim("a")
-    room.allocate("a")
-    grant(room, rule(["patch"], ["resourceclaims/status"]))
-    code, status = room.http("PATCH", f"{CLAIMS}/a/status", CHANGED, who="dds")
-    assert (code, status["details"]["causes"][0]["reason"]) == (422, "FieldValueForbidden")
-    assert status["details"]["causes"][0]["field"] == "status.devices"
-    grant(room, rule(["arbitrary-node:patch"], ["resourceclaims/driver"], resourceNames=["gpu.nvidia.com"]), name="d")
-    assert room.http("PATCH", f"{CLAIMS}/a/status", CHANGED, who="dds")[0] == 200
-    code, _ = room.http("PATCH", f"{CLAIMS}/a/status", {"status": {"allocation": None}}, who="dds")
-    assert code == 422, "to clear an allocation is another permission"
-    grant(room, rule(["patch"], ["resourceclaims/binding"]), name="b")
-    assert room.http("PATCH", f"{CLAIMS}/a/status", {"status": {"allocation": None}}, who="dds")[0] == 200
-
-
 def test_a_node_s_own_account_needs_less(room: Room) -> None:
     room.claim("a")
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}

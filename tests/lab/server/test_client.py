@@ -115,24 +115,6 @@ def test_a_mirror_of_some(room: Room) -> None:
     assert [each["metadata"]["name"] for each in of_n.values()] == ["c"]
 
 
-def test_a_broken_watch_loses_and_invents_nothing(room: Room) -> None:
-    mirror = room.admin.mirror("resourceclaims", Fixed(0.1))
-    heard = told(mirror)
-    room.label("a", v="1")
-    mirror.cut()
-    room.label("a", v="2")
-    room.server.restart()
-    room.admin.delete("resourceclaims", "a", "default")
-    room.claim("a", labels={"v": "3"})
-    room.claim("b")
-    room.admin.delete("resourceclaims", "b", "default")
-    pass_by(room, 1)
-    assert heard[0] == ("a@", "a@1")
-    assert heard[-1][1] != "b@"
-    assert (mirror.get("a", "default") or {})["metadata"]["labels"] == {"v": "3"}
-    assert len(mirror) == 1
-
-
 def test_another_object_of_the_same_name_is_told_as_one_gone_and_one_come(room: Room) -> None:
     mirror = room.admin.mirror("resourceclaims")
     room.claim("b")

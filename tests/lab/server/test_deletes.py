@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from dds_lab.api.status import ApiError
 from dds_lab.crds import COMPOSABLE_RESOURCES
 from tests.lab.server.rooms import CLAIMS, REQUESTS, SECOND, Room, events, names, pod, request
 
@@ -26,32 +25,6 @@ def test_some_kinds_show_what_is_gone_and_others_say_so(room: Room) -> None:
     assert (code, status["status"]) == (200, "Success")
     assert status["details"] == {"name": "m", "kind": "configmaps", "uid": made["metadata"]["uid"]}
     assert room.http("DELETE", f"{CLAIMS}/a")[0] == 404
-
-
-def test_a_finalizer_keeps_it_marked_until_it_goes(room: Room) -> None:
-    room.http("POST", REQUESTS, request("r", finalizers=["x.io/keep"]))
-    stream = room.stream(REQUESTS, resourceVersion=str(room.server.store.revision))
-    code, marked = room.http("DELETE", f"{REQUESTS}/r")
-    assert code == 200
-    assert marked["metadata"]["deletionTimestamp"] == "2026-11-21T00:00:00Z"
-    assert marked["metadata"]["deletionGracePeriodSeconds"] == 0
-    assert marked["metadata"]["generation"] == 2
-    assert room.http("DELETE", f"{REQUESTS}/r")[1] == marked, "a second time changes nothing"
-    code, status = room.http("PATCH", f"{REQUESTS}/r", {"metadata": {"finalizers": ["x.io/keep", "y.io/more"]}})
-    assert (code, status["details"]["causes"][0]["field"]) == (422, "metadata.finalizers")
-    code, last = room.http("PATCH", f"{REQUESTS}/r", {"metadata": {"finalizers": None}})
-    assert (code, last["metadata"]["resourceVersion"]) == (200, marked["metadata"]["resourceVersion"])
-    assert room.http("GET", f"{REQUESTS}/r")[0] == 404
-    assert events(stream) == [("MODIFIED", "r"), ("DELETED", "r")]
-
-
-def test_preconditions(room: Room) -> None:
-    code, status = room.http("DELETE", f"{CLAIMS}/a", {"preconditions": {"uid": "nope"}})
-    assert (code, status["reason"], status["details"]["kind"]) == (409, "Conflict", "ResourceClaim")
-    assert room.http("DELETE", f"{CLAIMS}/a", {"preconditions": {"resourceVersion": "1"}})[0] == 409
-    live = room.admin.get("resourceclaims", "a", "default")["metadata"]
-    right = {"uid": live["uid"], "resourceVersion": live["resourceVersion"]}
-    assert room.http("DELETE", f"{CLAIMS}/a", {"preconditions": right})[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -177,10 +150,3 @@ def test_events_go_after_an_hour(room: Room) -> None:
     event("late")
     room.time.run(room.time.now() + 1800 * SECOND)
     assert [each["metadata"]["name"] for each in room.admin.list("events", "default")] == ["kept", "late"]
-
-
-def test_nothing_is_deleted_that_may_not_be(room: Room) -> None:
-    with pytest.raises(ApiError) as error:
-        room.admin.delete("resourceclaims", "a", "default", uid="other")
-    assert error.value.code == 409
-    assert room.admin.get("resourceclaims", "a", "default")

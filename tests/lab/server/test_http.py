@@ -75,13 +75,6 @@ def test_yaml_has_many_words_for_true_and_false(room: Room) -> None:
     assert room.http("POST", CLAIMS, quoted.encode(), type="application/yaml")[0] == 201
 
 
-def test_custom_kinds_know_no_strategic_patch(room: Room) -> None:
-    room.http("POST", REQUESTS, request("r"))
-    code, status = room.http("PATCH", f"{REQUESTS}/r", {}, type="application/strategic-merge-patch+json")
-    assert code == 415
-    assert "strategic" not in status["message"]
-
-
 def test_a_body_has_a_largest_size(room: Room) -> None:
     body = b'{"metadata": {"name": "' + b"x" * 3 * 1024 * 1024 + b'"}}'
     code, status = room.http("POST", CLAIMS, body, type="application/json")

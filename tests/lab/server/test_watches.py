@@ -19,26 +19,6 @@ def version(room: Room) -> str:
     return str(room.server.store.revision)
 
 
-def test_without_a_version_what_is_there_comes_first(room: Room) -> None:
-    for params in ({}, {"resourceVersion": "0"}):
-        stream = room.stream(**params)
-        assert events(stream) == [("ADDED", "a"), ("ADDED", "b")]
-        room.label("a", app="y")
-        assert events(stream) == [("MODIFIED", "a")]
-        room.label("a", app="x")
-
-
-def test_from_a_version_only_what_came_later(room: Room) -> None:
-    then = version(room)
-    room.label("a", app="y")
-    room.admin.delete("resourceclaims", "b", "default")
-    stream = room.stream(resourceVersion=then)
-    assert events(stream) == [("MODIFIED", "a"), ("DELETED", "b")]
-    room.claim("b")
-    room.claim("c", "default")
-    assert events(stream) == [("ADDED", "b"), ("ADDED", "c")]
-
-
 def test_a_write_that_changes_nothing_is_no_event(room: Room) -> None:
     stream = room.stream(resourceVersion=version(room))
     before = room.admin.get("resourceclaims", "a", "default")
@@ -46,30 +26,6 @@ def test_a_write_that_changes_nothing_is_no_event(room: Room) -> None:
     room.admin.update("resourceclaims", before)
     assert events(stream) == []
     assert room.admin.get("resourceclaims", "a", "default") is before
-
-
-def test_a_deleted_object_is_shown_under_the_version_of_its_deletion(room: Room) -> None:
-    stream = room.stream(resourceVersion=version(room))
-    room.admin.delete("resourceclaims", "a", "default")
-    event = json.loads(stream.take()[0])
-    assert event["object"]["metadata"]["resourceVersion"] == version(room)
-    assert event["object"]["metadata"]["labels"] == {"app": "x"}
-
-
-def test_what_enters_a_selector_is_added_and_what_leaves_it_is_deleted_as_it_was(room: Room) -> None:
-    stream = room.stream(resourceVersion=version(room), labelSelector="app=x")
-    room.label("b", app="x")
-    room.label("b", more="1")
-    room.label("a", app="y")
-    room.label("a", app="z")
-    lines = [json.loads(line) for line in stream.take()]
-    assert [(line["type"], line["object"]["metadata"]["name"]) for line in lines] == [
-        ("ADDED", "b"), ("MODIFIED", "b"), ("DELETED", "a"),
-    ]  # fmt: skip
-    assert lines[2]["object"]["metadata"]["labels"] == {"app": "x"}
-    assert int(lines[2]["object"]["metadata"]["resourceVersion"]) == int(version(room)) - 1
-    room.admin.delete("resourceclaims", "a", "default")
-    assert events(stream) == [], "it had left before"
 
 
 def test_of_one_namespace_and_of_one_name(room: Room) -> None:
@@ -84,17 +40,6 @@ def test_of_one_namespace_and_of_one_name(room: Room) -> None:
     assert events(everywhere) == [("ADDED", "b"), ("MODIFIED", "b"), ("MODIFIED", "a")]
     assert events(here) == [("MODIFIED", "b"), ("MODIFIED", "a")]
     assert events(one) == [("MODIFIED", "b")]
-
-
-def test_a_streamed_list_ends_with_a_bookmark_that_says_so(room: Room) -> None:
-    asked = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
-    stream = room.stream(**asked)
-    lines = [json.loads(line) for line in stream.take()]
-    assert [line["type"] for line in lines] == ["ADDED", "ADDED", "BOOKMARK"]
-    mark = lines[2]["object"]
-    assert mark["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
-    assert mark["metadata"]["resourceVersion"] == version(room)
-    assert mark["kind"] == "ResourceClaim"
 
 
 def test_a_bookmark_carries_an_object_that_nobody_filled_in(room: Room) -> None:
@@ -141,16 +86,6 @@ def test_no_bookmarks_unless_asked_for_and_an_end_even_when_none_is_named(room: 
     assert stream.closed
     room.label("a", app="z")
     assert stream.take() == []
-
-
-def test_history_that_is_gone_is_told_in_the_stream(room: Room) -> None:
-    then = version(room)
-    room.label("a", app="y")
-    room.server.restart()
-    stream = room.stream(resourceVersion=then)
-    line = json.loads(stream.take()[0])
-    assert (line["type"], line["object"]["code"], line["object"]["reason"]) == ("ERROR", 410, "Expired")
-    assert stream.closed
 
 
 def test_a_version_of_the_future_waits_for_it(room: Room) -> None:
@@ -206,11 +141,3 @@ def test_a_line_is_made_once_for_all_watchers(room: Room) -> None:
     one, two = room.stream(resourceVersion=then), room.stream(ALL_CLAIMS, resourceVersion=then)
     room.label("a", app="y")
     assert one.take()[0] is two.take()[0]
-
-
-def test_old_paths_of_one_name_watch_that_name() -> None:
-    room = Room()
-    room.claim("a")
-    room.claim("b")
-    stream = room.stream(fieldSelector="metadata.name=a")
-    assert events(stream) == [("ADDED", "a")]

@@ -84,11 +84,6 @@ def test_names_are_given_or_made(room: Room) -> None:
     assert (code, status["details"]["causes"][0]["field"]) == (422, "metadata.name")
 
 
-def test_a_name_is_taken_once(room: Room) -> None:
-    code, status = room.http("POST", CLAIMS, claim("a"))
-    assert (code, status["reason"], status["details"]["name"]) == (409, "AlreadyExists", "a")
-
-
 def test_a_namespace_must_be_there_and_stay(room: Room) -> None:
     code, status = room.http("POST", CLAIMS.replace("default", "nowhere"), claim("a"))
     assert (code, status["details"]) == (404, {"name": "nowhere", "kind": "namespaces"})
@@ -141,15 +136,6 @@ def test_unknown_fields_are_dropped_with_a_warning_or_refused(room: Room) -> Non
     assert room.http("PATCH", f"{CLAIMS}/a", {"bogus": 1}, params={"fieldValidation": "Strict"})[0] == 422
 
 
-def test_an_update_replaces_what_may_be_replaced(room: Room) -> None:
-    live = room.admin.get("resourceclaims", "a", "default")
-    code, made = room.http("PUT", f"{CLAIMS}/a", claim("a", labels={"app": "y"}))
-    assert (code, made["metadata"]["labels"]) == (200, {"app": "y"})
-    for key in ("uid", "creationTimestamp"):
-        assert made["metadata"][key] == live["metadata"][key]
-    assert int(made["metadata"]["resourceVersion"]) > int(live["metadata"]["resourceVersion"])
-
-
 def test_an_update_says_what_it_was_made_for(room: Room) -> None:
     live = room.admin.get("resourceclaims", "a", "default")
     stale = claim("a", resourceVersion=live["metadata"]["resourceVersion"])
@@ -160,26 +146,6 @@ def test_an_update_says_what_it_was_made_for(room: Room) -> None:
     assert room.http("PUT", f"{CLAIMS}/a", claim("b"))[0] == 400
     assert room.http("PUT", f"{CLAIMS}/a", {**claim("a"), "metadata": {}})[0] == 400
     assert room.http("PUT", f"{CLAIMS}/nope", claim("nope"))[0] == 404, "an update creates nothing"
-
-
-def test_custom_kinds_want_a_version_with_every_update() -> None:
-    room = Room().with_definitions()
-    made = room.http("POST", REQUESTS, request("r"))[1]
-    code, status = room.http("PUT", f"{REQUESTS}/r", request("r", 2))
-    assert (code, status["details"]["causes"][0]["field"]) == (422, "metadata.resourceVersion")
-    version = made["metadata"]["resourceVersion"]
-    code, made = room.http("PUT", f"{REQUESTS}/r", request("r", 2, resourceVersion=version))
-    assert (code, made["metadata"]["generation"]) == (200, 2)
-
-
-def test_status_and_the_rest_have_paths_of_their_own(room: Room) -> None:
-    room.allocate("a")
-    code, made = room.http("PATCH", f"{CLAIMS}/a", {"status": {"allocation": None}})
-    assert (code, "allocation" in made["status"]) == (200, True)
-    code, made = room.http(
-        "PATCH", f"{CLAIMS}/a/status", {"metadata": {"labels": {"app": "z"}}, "status": {"allocation": None}}
-    )
-    assert (code, made["metadata"]["labels"], made["status"]) == (200, {"app": "x"}, {})
 
 
 def test_the_four_patches(room: Room) -> None:

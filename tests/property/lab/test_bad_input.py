@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from dds_lab.api.requests import Request, Response
 from dds_lab.api.server import ApiServer
-from dds_lab.conform.questions import questions
 from dds_lab.http_frontend import Served
 from tests.support.served import client_of, new_server, served, users
 
@@ -142,59 +141,6 @@ def test_every_request_gets_an_answer(
         answer.take()
         answer.close()
     assert server.respond(Request("GET", "/version")).code == 200
-
-
-WRITES = [each for each in questions() if each.ask.method in ("POST", "PUT", "PATCH") and each.ask.body is not None]
-
-
-@st.composite
-def mutated(draw: st.DrawFn) -> tuple[str, str, str, bytes]:
-    """A recorded write with something else in some places of its body: method, path, content type, body."""
-    ask = draw(st.sampled_from(WRITES)).ask
-    body = json.loads(
-        json.dumps(ask.body).replace("{{rv:/apis/cro.hpsys.ibm.ie.com/v1alpha1/composabilityrequests/r1}}", "1")
-    )
-    for _ in range(draw(st.integers(1, 3))):
-        body = draw(changed(body))
-    return ask.method, ask.path, ask.type, json.dumps(body).encode()
-
-
-@st.composite
-def changed(draw: st.DrawFn, value: Any) -> Any:
-    """The value with another one somewhere inside."""
-    if isinstance(value, dict) and value and draw(st.integers(0, 5)):
-        key = draw(st.sampled_from(sorted(value)))
-        if not draw(st.integers(0, 5)):
-            return {each: value[each] for each in value if each != key}
-        return {**value, key: draw(changed(value[key]))}
-    if isinstance(value, list) and value and draw(st.integers(0, 5)):
-        at = draw(st.integers(0, len(value) - 1))
-        return [*value[:at], draw(changed(value[at])), *value[at + 1 :]]
-    return draw(st.one_of(values, st.just([value, value]), st.just({"x": value})))
-
-
-@pytest.fixture(scope="module")
-def filled(server: ApiServer) -> ApiServer:
-    """With the objects of the questions in it."""
-    for each in questions():
-        body = each.ask.body if isinstance(each.ask.body, str) else json.dumps(each.ask.body)
-        if each.creates:
-            header = {"authorization": "Bearer admin", "content-type": each.ask.type}
-            server.respond(Request(each.ask.method, each.ask.path, urlencode(each.ask.params), header, body.encode()))
-    return server
-
-
-@settings(max_examples=2_000)
-@given(mutated(), st.booleans())
-def test_every_write_that_is_a_little_wrong_gets_an_answer(
-    filled: ApiServer, write: tuple[str, str, str, bytes], dry: bool
-) -> None:
-    method, path, type, body = write
-    header = {"authorization": "Bearer admin", "content-type": type}
-    query = f"fieldManager=fuzz{'&dryRun=All' if dry else ''}"
-    answer = filled.respond(Request(method, path, query, header, body))
-    assert isinstance(answer, Response)
-    well_formed(answer.code, answer.body, f"{method} {path}?{query} {type} {body!r}")
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,5 @@
-"""Elections over real HTTP: contenders on threads of their own, and what goes wrong on the wire between them and the server.
+"""Elections over real HTTP: contenders on threads of their own, requests that never return, servers that are none. What happens
+to requests and clocks is shown on invented clocks (tests/adapters/kubernetes/lease, tests/property/runtime/test_lease.py).
 
 Durations are short and the machine may be slow, so that order and exclusion are asserted, and no instants.
 """
@@ -17,21 +18,9 @@ import pytest
 from dds_adapters.kubernetes.cluster import Answer, Cluster
 from dds_adapters.kubernetes.lease.elector import Elector, LeaseLost, new_identity, steady
 from dds_adapters.kubernetes.lease.state import Phase
-from dds_lab.faults.wire import Action, Lost, Refuse, Rule, Slow
-from dds_lab.latency import Fixed
-from tests.support.contenders import LASTING, LEASE, NAMES, NAMESPACE, QUICK, Arena, arena
+from dds_lab.faults.wire import Refuse, Rule
+from tests.support.contenders import LASTING, LEASE, NAMES, NAMESPACE, QUICK, arena
 from tests.support.http_server import Said, http_server
-
-FOREVER = Slow(Fixed(600))
-WRITES = ("update", "create")
-
-
-def arenas(stack: ExitStack, folder: Path, count: int) -> list[Arena]:
-    """So many elections beside each other, each with a server of its own."""
-    folders = [folder / str(n) for n in range(count)]
-    for each in folders:
-        each.mkdir()
-    return [stack.enter_context(arena(each)) for each in folders]
 
 
 @pytest.mark.smoke
@@ -54,75 +43,6 @@ def test_of_three_one_leads_and_the_others_follow_when_it_stops(tmp_path: Path) 
         assert place.spec()["leaseTransitions"] == 3
         assert place.losses == []
         assert place.told == []
-
-
-def test_what_strikes_every_third_request_unseats_nobody(tmp_path: Path) -> None:
-    """Each fault alone."""
-    faults: tuple[Action, ...] = (Refuse(409), Refuse(429, 0), Refuse(500), Refuse(503), Lost(), Slow(Fixed(0.4)))
-    with ExitStack() as stack:
-        places = arenas(stack, tmp_path, len(faults))
-        for place, fault in zip(places, faults, strict=True):
-            place.strike(Rule(fault, share=0.33))
-            for name in NAMES:
-                place.contender(name, LASTING)
-        for place in places:
-            place.until(lambda place=place: place.leader() != "")  # type: ignore[misc]
-        leaders = [place.leader() for place in places]
-        written = [place.spec()["renewTime"] for place in places]
-        time.sleep(2)
-        for place, before in zip(places, written, strict=True):
-            place.until(lambda place=place, before=before: place.spec()["renewTime"] > before)  # type: ignore[misc]
-        assert [place.leader() for place in places] == leaders
-        assert [place.losses for place in places] == [[]] * len(places)
-
-
-def test_who_is_cut_off_knows_it_before_another_leads(tmp_path: Path) -> None:
-    """Each way to be cut off alone. That never two lead is watched by the arena."""
-    faults: tuple[Action, ...] = (FOREVER, Refuse(500), Lost(), Refuse(409))
-    with ExitStack() as stack:
-        places = arenas(stack, tmp_path, len(faults))
-        for place in places:
-            place.contender("a")
-        for place, fault in zip(places, faults, strict=True):
-            assert place.electors["a"].lead(20)
-            place.strike(Rule(fault, users=("a",), verbs=("get", *WRITES)))
-            place.contender("b")
-        for place in places:
-            leader, other = place.electors["a"], place.electors["b"]
-            place.until(lambda place=place: place.losses != [])  # type: ignore[misc]
-            with pytest.raises(
-                LeaseLost, match=r"lease default/dds: could not be renewed for 1.4 s.*start this process anew"
-            ):
-                leader.check()
-            place.until(lambda place=place: place.spec()["holderIdentity"] == "b")  # type: ignore[misc]
-            assert other.holder in ("a", "b")
-            assert leader.remaining() == 0
-            assert leader.phase is Phase.LOST
-            assert [name for name, _ in place.losses][:1] == ["a"]
-            assert [name for name, _ in place.losses].count("a") == 1, "told once"
-
-
-def test_a_deleted_lease_is_made_anew_by_its_leader(tmp_path: Path) -> None:
-    with arena(tmp_path) as place:
-        leader = place.contender("a", LASTING)
-        assert leader.lead(20)
-        other = place.contender("b", LASTING)
-        for _ in range(3):
-            place.until(lambda: other.holder == "a")
-            place.delete()
-            place.until(lambda: place.spec().get("holderIdentity") == "a")
-        assert leader.phase is Phase.LEADING
-        assert other.phase is Phase.STANDBY
-
-
-def test_a_user_without_rights_is_told_what_to_grant(tmp_path: Path) -> None:
-    with arena(tmp_path) as place:
-        elector = place.contender("nobody")
-        place.until(lambda: place.told != [])
-        assert not elector.lead(0.5)
-        said = "lease default/dds: cannot get it: the API server answers 403; let this user get leases"
-        assert [line.startswith(said) for _, line in place.told] == [True], "once, not with every try"
-        assert elector.stop()
 
 
 # -- servers that are none --------------------------------------------------------------------------------------------------

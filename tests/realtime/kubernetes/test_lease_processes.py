@@ -105,38 +105,6 @@ def test_a_killed_leader_is_followed_after_the_duration_and_not_before(tmp_path:
         assert three.place.spec()["leaseTransitions"] == 2
 
 
-def test_an_ended_leader_hands_over(tmp_path: Path) -> None:
-    with processes(tmp_path) as three:
-        first = three.until(lambda: three.leader_since(0))
-        asked = steady()
-        three.send(first, signal.SIGTERM)
-        code, said = three.ended(first)
-        assert (code, said) == (0, "")
-        second = three.until(lambda: three.leader_since(asked, but=first))
-        (_, _, end), (_, start, _) = three.reigns()
-        assert end < start < end + SETTINGS.duration, "handed over, not run out"
-        assert three.place.spec()["holderIdentity"] == second
-
-
-def test_a_leader_that_stood_still_ends_when_it_goes_on(tmp_path: Path) -> None:
-    with processes(tmp_path) as three:
-        first = three.until(lambda: three.leader_since(0))
-        three.send(first, signal.SIGSTOP)
-        stopped = steady()
-        second = three.until(lambda: three.leader_since(stopped, but=first))
-        three.send(first, signal.SIGCONT)
-        code, said = three.ended(first)
-        assert code == 3
-        assert "start this process anew" in said
-        continued = steady()
-        three.until(lambda: three.leader_since(continued))
-        assert [name for name, _, _ in three.reigns()] == [first, second]
-        three.begin(first)
-        three.send(second, signal.SIGTERM)
-        assert three.ended(second)[0] == 0
-        three.until(lambda: three.leader_since(continued, but=second))
-
-
 TERM, KILL, STOP = signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP
 ENDS = {TERM: 0, KILL: -KILL, STOP: 3}
 

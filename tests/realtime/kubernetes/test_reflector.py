@@ -10,10 +10,8 @@ from random import Random
 import msgspec
 import pytest
 
-from dds_adapters.kubernetes import Translator
 from dds_adapters.kubernetes import cluster as cluster_module
 from dds_adapters.kubernetes.watch.delta_queue import LOST, STALE, SYNCED, Arrival, DeltaQueue
-from dds_adapters.kubernetes.watch.object_store import Identity
 from dds_adapters.kubernetes.watch.reflector import Timing, stop_all
 from dds_adapters.kubernetes.watch.watch_spec import VERSIONS, WatchSpec, watched
 from dds_lab.api.gates import Gates
@@ -21,7 +19,6 @@ from dds_lab.api.server import ApiServer
 from dds_lab.crds import COMPOSABLE_RESOURCES
 from dds_lab.faults.wire import Action, Cut, Delay, Duplicate, Expire, HalfOpen, Lost, Refuse, Rule, Slow
 from dds_lab.latency import Fixed, Uniform
-from tests.adapters.kubernetes.samples import DictView
 from tests.support.reflected import QUICK, Reflected, Taker, World, lab, reflected, reflecting
 from tests.support.served import new_server, wall
 
@@ -162,19 +159,6 @@ def test_a_list_that_had_to_be_made_anew_is_told_as_such(tmp_path: Path) -> None
         assert found.taker.until(lambda: synced(found)[-1].anew)
 
 
-def test_objects_of_the_log_that_are_not_there_any_more_are_told_as_gone(tmp_path: Path) -> None:
-    with lab(tmp_path) as (served, cluster, _):
-        world = World(served, "nodes")
-        uid = world.create("kept")
-        arrivals = DeltaQueue()
-        known = [Identity(uid, "", "kept"), Identity("gone", "", "lost-long-ago"), Identity("replaced", "", "kept")]
-        with reflecting(cluster, WatchSpec("nodes", ("v1",)), arrivals, known=known):
-            taker = Taker(arrivals, mirror=dict.fromkeys(("gone", "replaced", uid), "?"))
-            assert taker.until(lambda: SYNCED in taker.types())
-            assert taker.mirror == world.alive()
-            assert taker.types()[-1] == SYNCED
-
-
 # -- versions, permissions ---------------------------------------------------------------------------------------------
 
 
@@ -207,31 +191,6 @@ def test_what_is_not_served_is_told_once_and_found_when_it_comes(tmp_path: Path)
         assert found.taker.until(lambda: found.taker.types() == [LOST, SYNCED])
 
 
-def test_who_may_not_read_is_told_so_and_goes_on_when_he_may(tmp_path: Path) -> None:
-    server = new_server()
-    with reflected(tmp_path, server=server) as found:
-        assert found.agrees()
-    # The same again, as somebody without rights.
-    with lab(tmp_path, server=server, masters=False) as (served, cluster, _):
-        world = World(served, "nodes")
-        world.create("a")
-        arrivals = DeltaQueue()
-        with reflecting(cluster, WatchSpec("nodes", ("v1",)), arrivals) as (_, troubles):
-            taker = Taker(arrivals, world)
-            assert taker.until(lambda: LOST in taker.types())
-            assert not taker.until(lambda: len(taker.taken) > 1, 0.5)
-            assert "403" in str(troubles[0]) and "get, list and watch" in str(troubles[0])
-            rule = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}
-            role = {"metadata": {"name": "r"}, "rules": [rule]}
-            reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"}
-            subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "scaler"}
-            binding = {"metadata": {"name": "b"}, "roleRef": reference, "subjects": [subject]}
-            world.call(lambda client: client.create("clusterroles", role))
-            world.call(lambda client: client.create("clusterrolebindings", binding))
-            assert taker.until(lambda: taker.mirror == world.alive())
-            assert taker.types() == [LOST, "ADDED", SYNCED]
-
-
 # -- pods --------------------------------------------------------------------------------------------------------------
 
 PODS = next(one for one in watched() if one.resource == "pods")
@@ -239,7 +198,6 @@ CLAIMING = {
     "containers": [{"name": "c", "image": "i"}],
     "resourceClaims": [{"name": "gpu", "resourceClaimName": "c"}],
 }
-PLAIN = {"containers": [{"name": "c", "image": "i"}]}
 
 
 def node_of(taker: Taker, uid: str) -> str | None:
@@ -252,23 +210,6 @@ def node_of(taker: Taker, uid: str) -> str | None:
 def bound_pods(found: Reflected) -> None:
     found.taker.world = None  # the lab itself changes pods
     found.world.call(lambda client: client.create("namespaces", {"metadata": {"name": "jobs"}}))
-
-
-def test_a_pod_that_gets_a_node_is_told_as_bound_and_one_that_ends_as_gone(tmp_path: Path) -> None:
-    gets = Rule(Slow(Fixed(0)), verbs=("get",))
-    with reflected(tmp_path, gets, watched=PODS, namespace="jobs") as found:
-        bound_pods(found)
-        uids = [found.world.create(name, spec=CLAIMING) for name in ("bound", "ended", "pending")]
-        plain = found.world.create("plain", spec=PLAIN)
-        assert found.taker.until(lambda: len(found.taker.mirror) == 4)
-        found.world.call(lambda client: client.bind("bound", "jobs", "node1"))
-        found.world.call(lambda client: client.bind("plain", "jobs", "node1"))
-        found.world.call(lambda client: client.delete("pods", "ended", "jobs"))
-        assert found.taker.until(lambda: found.taker.mirror.keys() == {uids[0], uids[2]})
-        assert found.taker.until(lambda: node_of(found.taker, uids[0]) == "node1")
-        assert node_of(found.taker, uids[1]) is node_of(found.taker, plain) is None
-        assert found.faults.struck[0] == 2, "only those that refer to claims are asked"
-        assert len(found.reflector) == 1
 
 
 def test_pods_that_left_while_nobody_watched_are_asked_too(tmp_path: Path) -> None:
@@ -295,33 +236,6 @@ def test_pods_that_left_while_nobody_watched_are_asked_too(tmp_path: Path) -> No
         assert len(found.taker.mirror) == 2
         assert found.taker.types()[-1] == SYNCED, "not before all doubts were settled"
         assert found.faults.struck[0] == 3
-
-
-def test_what_is_taken_can_be_translated(tmp_path: Path) -> None:
-    claims = next(one for one in watched() if one.resource == "resourceclaims")
-    with reflected(tmp_path, watched=claims, namespace="default") as found:
-        spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpus"}}]}}
-        uids = [found.world.create(name, spec=spec) for name in ("kept", "ended")]
-        assert found.agrees()
-
-        def unseen() -> None:
-            found.served.server.restart()
-            found.world.client.delete("resourceclaims", "ended", "default")
-            found.served.server.restart()
-
-        found.served.run(unseen)
-        found.world.touch("kept", 1)
-        assert found.agrees()
-    view = DictView()
-    translator = Translator(view)
-    facts = []
-    for one in found.taker.taken:
-        if one.raw:
-            for fact in translator.translate(one.resource, one.type, one.raw):
-                view.fold(fact)
-                facts.append(fact)
-    assert sorted(type(fact).__name__ for fact in facts) == ["ClaimGone", "ClaimObserved", "ClaimObserved"]
-    assert [uid for _, uid in view.objects] == uids[:1]
 
 
 # -- silence, ends, troubles of others -----------------------------------------------------------------------------------

@@ -222,53 +222,6 @@ def test_no_answer_is_waited_for_longer_than_the_lease_and_never_very_long(tmp_p
         assert time.monotonic() - before < 10
 
 
-def test_who_loses_the_lease_between_looking_and_writing_does_not_write(tmp_path: Path) -> None:
-    """The process stands still after its first request; when it goes on, its time is up."""
-    with desk(tmp_path) as place:
-        place.make("map")
-        looked = threading.Event()
-
-        def stand_still(method: str) -> None:
-            if method == "GET" and not looked.is_set():
-                place.left = 0.0
-                looked.set()
-
-        place.noted.before = stand_still
-        place.writer.put([appended("map", 1)])
-        assert looked.wait(20)
-        time.sleep(0.5)
-        assert [method for _, method, _ in place.noted.asked] == ["GET"]
-        assert place.numbers("map") == []
-        place.left = 10.0
-        place.until(lambda: place.facts == [WriteDone("map-1", "Appended", "map")])
-        assert place.numbers("map") == [1]
-
-
-def test_a_write_that_was_held_up_on_its_way_fails_on_what_happened_since(tmp_path: Path) -> None:
-    """Between the check and the sending another leader writes: the late write is refused, and looked at anew."""
-    with desk(tmp_path) as place:
-        place.make("map")
-        held, go_on = threading.Event(), threading.Event()
-
-        def hold(method: str) -> None:
-            if method == "PATCH" and not held.is_set():
-                held.set()
-                go_on.wait(20)
-
-        place.noted.before = hold
-        place.writer.put([appended("map", 1)])
-        assert held.wait(20)
-        other = Writer(place.noted.api, lambda resource: "v1", permit=lambda: 60.0, wake=lambda: None)
-        other.start()
-        other.put([appended("map", 7)])
-        place.until(lambda: place.numbers("map") == [7])
-        assert other.stop(10)
-        go_on.set()
-        place.until(lambda: len(place.facts) == 1)
-        assert place.numbers("map") == [7, 1]
-        assert place.writer.counts["Appended", "later"] == 1, "the first try met a conflict"
-
-
 # -- faults of the program ---------------------------------------------------------------------------------------------------
 
 

@@ -19,13 +19,11 @@ from dds_core.publisher.policy import PublishPolicy
 from dds_lab.lab import Lab
 from dds_lab.manager import Fault
 from dds_lab.scenario import Scenario, parse
-from dds_lab.scenario.cluster import User
 from tests.support.commands import fine
 from tests.support.live_lab import QUICK, LiveLab, eventually
 from tests.support.live_publisher import PUBLISH, devices, pool_slices
 from tests.support.postgres import Postgres
 from tests.support.serve_program import LEASE, Program
-from tests.support.users import may
 
 A100, POOL = "A100 40G", "nvidia-a100-40-fabric3"
 FOUR = [f"nvidia-a100-40-{number}" for number in range(4)]
@@ -127,19 +125,6 @@ def test_what_the_manager_has_free_is_published_and_follows_it(lab: LiveLab, log
     verified(log, "lab/publisher")
 
 
-def test_of_what_the_api_server_does_not_say_health_says_so(log: str, tmp_path: Path) -> None:
-    plain = scenario()
-    cluster = plain.cluster.model_copy(update={"users": (User(name="reader"),)})
-    with LiveLab(plain.model_copy(update={"cluster": cluster}), tmp_path) as lab:
-        lab.call(lambda lab: may(lab, "reader", "*", verbs=("get", "list", "watch")))
-        with publishing(lab, log, tmp_path, "--context", "reader") as ours:
-            eventually(lambda: ours.says("the answer to a dry run is 403"))
-            said = ours.probe().text
-            assert "[+]bindingconditions ok: the API server has not said whether it keeps them" in said
-            assert ours.end() == 0
-        assert pool_slices(lab) == []
-
-
 def test_killed_and_started_again_it_goes_on_without_a_write(lab: LiveLab, log: str, tmp_path: Path) -> None:
     with publishing(lab, log, tmp_path) as ours:
         eventually(lambda: published(lab, *FOUR))
@@ -156,25 +141,6 @@ def test_killed_and_started_again_it_goes_on_without_a_write(lab: LiveLab, log: 
     verified(log, "lab/publisher")
 
 
-def test_a_manager_that_is_away_takes_nothing_and_makes_nobody_unready(lab: LiveLab, log: str, tmp_path: Path) -> None:
-    away = Fault("away")
-    with publishing(lab, log, tmp_path) as ours:
-        eventually(lambda: published(lab, *FOUR))
-        before = pool_slices(lab)
-        struck(lab, away)
-        eventually(lambda: ours.metric('dds_publisher_failing_questions{question="machines"}') == 1, 60)
-        time.sleep(PUBLISH.gone_seconds + 5)
-        probe = ours.probe()
-        assert probe.code == 200 and "[+]fabric ok: no answer about machines: fm.machines" in probe.text
-        assert pool_slices(lab) == before
-        struck(lab, away, on=False)
-        lab.call(lambda lab: lab.fabric.attach("node0000", A100, lambda answer: None))
-        eventually(lambda: published(lab, *FOUR[:3]), 60)
-        eventually(lambda: "[+]fabric ok\n" in ours.probe().text, 60)
-        assert ours.end() == 0
-    verified(log, "lab/publisher")
-
-
 def test_a_manager_that_hangs_keeps_nobody_from_ending(lab: LiveLab, log: str, tmp_path: Path) -> None:
     with publishing(lab, log, tmp_path) as ours:
         eventually(lambda: published(lab, *FOUR))
@@ -186,37 +152,6 @@ def test_a_manager_that_hangs_keeps_nobody_from_ending(lab: LiveLab, log: str, t
         assert time.monotonic() - began < 5
     assert pool_slices(lab) == before
     verified(log, "lab/publisher")
-
-
-def test_wrong_credentials_are_told_and_never_shown(lab: LiveLab, log: str, tmp_path: Path) -> None:
-    secret = "wr0ng&=Pässwörd"
-    (lab.credentials / "password").write_text(secret, encoding="utf-8")
-    with publishing(lab, log, tmp_path) as ours:
-        eventually(lambda: types(log)["FabricFailed"])
-        eventually(lambda: types(log)["Synced"])
-        assert pool_slices(lab) == []
-        (lab.credentials / "password").write_text(lab.manager.manager.settings.login.password, encoding="utf-8")
-        eventually(lambda: published(lab, *FOUR), 90)
-        assert ours.end() == 0
-    said = ours.said.read_text()
-    assert "im.token" in said and secret not in said and "wr0ng" not in said
-    with Database(log) as database:
-        assert not [row for row in database.log("lab/publisher").read() if b"wr0ng" in (row.data or b"")]
-
-
-def test_a_manager_that_is_nobody_we_trust_gets_no_credentials(tmp_path: Path, log: str) -> None:
-    text = scenario().parts.manager
-    assert text is not None
-    parts = scenario().parts.model_copy(
-        update={"manager": text.model_copy(update={"certificate": "unknown_authority"})}
-    )
-    with (
-        LiveLab(scenario().model_copy(update={"parts": parts}), tmp_path) as lab,
-        publishing(lab, log, tmp_path) as ours,
-    ):
-        eventually(lambda: any("certificate is not trusted" in line["msg"] for line in ours.lines()))
-        assert lab.call(lambda lab: lab.manager and len(lab.manager.seen)) == 0
-        assert ours.end() == 0
 
 
 @pytest.mark.parametrize("where", ["sqlite", "postgres"])
@@ -242,13 +177,6 @@ def test_scaler_and_publisher_in_one_program(
         eventually(lambda: published(lab, *FOUR), 60)
         assert ours.end() == 0
     assert types(log, "lab/scaler")["DevicesGiven"] >= 1 and types(log)["PoolPublished"] >= 2
-    verified(log, "lab/scaler", "lab/publisher")
-
-
-def test_two_programs_write_into_one_database(lab: LiveLab, log: str, tmp_path: Path) -> None:
-    with publishing(lab, log, tmp_path), Program(lab, log, tmp_path, QUICK) as scaler:
-        eventually(lambda: published(lab, *FOUR))
-        eventually(scaler.seen_all)
     verified(log, "lab/scaler", "lab/publisher")
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from dds_adapters.kubernetes.decode.config import NAME as CONFIG
 from dds_adapters.kubernetes.decode.config import NAMESPACE
@@ -21,9 +20,9 @@ from dds_lab.api.requests import MASTERS, User
 from dds_lab.http_frontend.credentials import write_kubeconfig
 from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario
+from dds_lab.scenario.parts import Profile, SchedulerPart
 from dds_lab.shipped import find
 from tests.support.live_lab import QUICK, LiveLab, eventually, without_scaler
-from tests.support.live_story import unhurried
 from tests.support.serve_program import Program
 
 SPEED = 4.0
@@ -33,7 +32,10 @@ Object = dict[str, Any]
 
 
 def patient(lab: str = "first_attach") -> Scenario:
-    return unhurried(find(lab))
+    """With a scheduler that waits for a device as long as it takes."""
+    found = without_scaler(find(lab))
+    scheduler = SchedulerPart(profiles={"default-scheduler": Profile(binding_timeout=3_000.0)})
+    return found.model_copy(update={"parts": found.parts.model_copy(update={"scheduler": scheduler})})
 
 
 @pytest.fixture
@@ -157,19 +159,6 @@ def _failing(ours: Program, check: str) -> str:
     return next((line for line in lines if line.startswith(f"[-]{check} failed")), "")
 
 
-def test_a_version_of_a_kind_that_is_too_new(lab: LiveLab, tmp_path: Path) -> None:
-    def renewed(lab: Lab) -> None:
-        crd = taken_away(lab, KINDS[0])
-        crd["spec"]["versions"][0]["name"] = "v2"
-        lab.client("test").create("customresourcedefinitions", crd)
-
-    lab.call(renewed)
-    with started(lab, tmp_path) as ours:
-        assert f"({OPERATOR}/v1alpha1)" in warned(ours, "composabilityrequests", "is not served in any version")
-        assert ours.probe("readyz").code == 500
-        assert ours.end() == 0
-
-
 def test_a_configmap_that_comes_later(lab: LiveLab, tmp_path: Path) -> None:
     before: Object = lab.call(lambda lab: lab.client("test").get("configmaps", CONFIG, NAMESPACE))
     lab.call(lambda lab: lab.client("test").delete("configmaps", CONFIG, NAMESPACE))
@@ -181,36 +170,6 @@ def test_a_configmap_that_comes_later(lab: LiveLab, tmp_path: Path) -> None:
         made = {"metadata": {"name": CONFIG}, "data": before["data"]}
         lab.call(lambda lab: lab.client("test").create("configmaps", made, NAMESPACE))
         eventually(lambda: requests(lab), 60)
-        assert ours.end() == 0
-
-
-def test_a_configmap_of_which_half_can_be_read(lab: LiveLab, tmp_path: Path) -> None:
-    """What is wrong is told with its place; the models that can be read are served."""
-
-    def worsened(lab: Lab) -> None:
-        client = lab.client("test")
-        info = client.get("configmaps", CONFIG, NAMESPACE)["data"]["device-info"]
-        broken = {
-            "index": "many",
-            "cdi-model-name": "B200",
-            "k8s-device-name": "b200",
-            "driver-name": "gpu.example.com",
-        }
-        data = {"device-info": yaml.safe_dump([*yaml.safe_load(info), broken]), "mode": "attack"}
-        client.patch("configmaps", CONFIG, {"data": data}, namespace=NAMESPACE)
-
-    def mended(lab: Lab) -> None:
-        lab.client("test").patch("configmaps", CONFIG, {"data": {"mode": None}}, namespace=NAMESPACE)
-
-    lab.call(worsened)
-    with started(lab, tmp_path) as ours:
-        assert "is not a whole number" in warned(ours, CONFIG, "data.device-info[B200].index")
-        assert "taken as observe" in warned(ours, CONFIG, "data.mode")
-        eventually(ours.seen_all)
-        assert ours.probe("readyz").code == 200
-        assert requests(lab) == [], "a mode that cannot be read is the weakest"
-        lab.call(mended)
-        eventually(lambda: requests(lab))
         assert ours.end() == 0
 
 
@@ -251,16 +210,4 @@ def test_a_log_that_can_be_none(lab: LiveLab, tmp_path: Path) -> None:
     """What cannot even be a URL is refused with the settings; this one shows when it is opened."""
     with Program(lab, "sqlite:////nowhere/at/all.sqlite3", tmp_path, QUICK, "--migrate") as ours:
         assert "; " in ended_with(ours)
-    assert requests(lab) == []
-
-
-@pytest.mark.parametrize("page", ["health-probe", "metrics"])
-def test_a_port_that_is_taken(page: str, lab: LiveLab, tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        where = f"127.0.0.1:{taken.getsockname()[1]}"
-        with started(lab, tmp_path, f"--{page}-bind-address", where) as ours:
-            line = ended_with(ours)
-            assert where in line and f"; give another --{page}-bind-address" in line
     assert requests(lab) == []

@@ -22,7 +22,7 @@ from tests.support.expected_ends import ExpectedEnd
 from tests.support.held_requests import HeldRequests
 from tests.support.live_lab import eventually
 from tests.support.ours import policy_for, told_to_us
-from tests.support.over_http import Scene, database_of, hurried, proved
+from tests.support.over_http import Scene, database_of, hurried
 from tests.support.postgres import Postgres
 from tests.support.serve_program import Program
 from tests.support.sooner import sooner
@@ -169,16 +169,3 @@ def test_a_log_that_is_lost_while_a_device_is_ordered_brings_no_second_one(tmp_p
             assert after.end() == 0
         with database_of(f"sqlite:///{file}") as database:
             it.held(database.log("lab/scaler"))
-
-
-def test_another_clusters_log_is_refused_with_one_line(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/log.sqlite3"
-    with database_of(url) as database, Scene(told_to_us("first_attach"), tmp_path) as it:
-        log = database.open_log("lab/scaler", cluster="somebody-else", recorded_at=1)
-        door = HeldRequests(it.lab)
-        with Program(it.lab, url, tmp_path, it.policy) as ours:
-            assert ours.process.wait(30) == 1
-        assert "somebody-else" in ours.lines()[-1]["msg"]
-        assert door.writes == []
-        proved(log)
-        assert log.head().position == 1

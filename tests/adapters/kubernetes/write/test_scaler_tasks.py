@@ -29,7 +29,7 @@ from dds_core.events import Superseded, WriteRefused
 from dds_core.model import AttachRequest, Pod
 from dds_core.scaler import events as e
 from tests.core.scaler.test_called_off import SECOND_PAUSE, called_off, hanging, wait
-from tests.support.world import A100, RESCHEDULE, World, one_node
+from tests.support.world import A100, RESCHEDULE, START, World, one_node
 from tests.support.written_objects import WrittenObjects, uid_of
 
 OURS = {"app.kubernetes.io/managed-by": "dds"}
@@ -557,6 +557,16 @@ def test_a_life_is_told_once_at_each_step_where_its_user_looks() -> None:
     world.tick(40)
     world.carry_out()
     assert reasons(desk.told()) == [("ComposabilityRequest", request, "DetachOrdered")]
+
+
+def test_an_order_for_a_claim_whose_pod_is_going_is_told_on_the_claim() -> None:
+    world, _ = waiting()
+    order = world.only(e.AttachOrdered)
+    world.update(world.get(Pod, "train"), deleting=True)
+    told = [task.write for task in announce(order, START, world.state)]
+    assert reasons([one for one in told if isinstance(one, TellPeople)]) == [
+        ("ResourceClaim", "train", "AttachOrdered")
+    ]
 
 
 def test_a_failure_is_told_on_claim_and_pod_with_the_fabrics_words() -> None:

@@ -1,4 +1,5 @@
-"""An exchange by hand, in a lab with what is shipped: its requests in their order, asked by dds's account with its own roles."""
+"""A lab with the guard as it is shipped, asked by dds's account with its own roles or by others. Whole exchanges by these roles:
+test_role.py."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from dds_adapters.kubernetes.cluster import path_of
 from dds_lab.api.requests import MASTERS
 from dds_lab.driver import Direct
 from tests.project.deploy.admission import ACCOUNT
-from tests.project.deploy.permitted import GROUPS, Uses, give_roles
+from tests.project.deploy.permitted import GROUPS, give_roles
 from tests.support.served import client_of, new_server
 
 Object = dict[str, Any]
@@ -18,7 +19,6 @@ SPACE = "composable-dra"
 DRY = {"dryRun": "All"}
 GUARDS = path_of("configmaps", "v1", SPACE, guard.CONFIG_MAP)
 PROBE = path_of("resourceclaims", "resource.k8s.io/v1", SPACE, guard.PROBE)
-CLAIM = path_of("resourceclaims", "resource.k8s.io/v1", "default", "train")
 DEVICE = ("gpu.nvidia.com", "node1", "gpu-0")
 EXPIRY = "2026-11-21T00:01:00Z"
 BEFORE, AFTER = "2026-11-21T00:00:59Z", "2026-11-21T00:01:01Z"
@@ -37,22 +37,12 @@ def allocation(
 
 
 class Room:
-    """A server with what is shipped, and a claim whose pod waits for a pool device. `ask` gives code and answer."""
+    """A server with what is shipped. `ask` gives code and answer."""
 
     def __init__(self) -> None:
         self.server = new_server()
         self.admin = client_of(self.server)
         give_roles(self.admin)
-        self.uses = Uses()
-        self.uses.follow(self.server)
-        waits: dict[str, Any] = {
-            "bindingConditions": ["FabricDeviceReady"],
-            "bindingFailureConditions": ["FabricDeviceReschedule"],
-        }
-        pods = [{"resource": "pods", "name": "train", "uid": "u1"}]
-        self.claim(
-            "train", {"allocation": allocation(device=(DEVICE[0], "fabric1", "p-0"), **waits), "reservedFor": pods}
-        )
 
     def claim(self, name: str, status: Object | None = None) -> None:
         spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}
@@ -76,30 +66,3 @@ class Room:
     def probe(self, device: tuple[str, str, str] = DEVICE) -> tuple[int, Object]:
         body = {"status": {"allocation": allocation("device", device)}}
         return self.ask("PATCH", f"{PROBE}/status", body, DRY)
-
-
-def by_hand() -> Uses:
-    """One exchange from the looks at the start to the end of its guard."""
-    room = Room()
-    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    code, found = room.ask("POST", path_of("selfsubjectreviews", "authentication.k8s.io/v1"), review)
-    assert (code, found["status"]["userInfo"]["username"]) == (201, ACCOUNT)
-    for resource in ("validatingadmissionpolicies", "validatingadmissionpolicybindings"):
-        assert room.ask("GET", path_of(resource, guard.ADMISSION, name=guard.NAME))[0] == 200
-    assert room.ask("GET", GUARDS)[0] == room.ask("GET", PROBE)[0] == 200
-    assert room.probe()[0] == 200, "nothing is guarded yet"
-    room.guard()
-    code, refused = room.probe()
-    assert (code, f"'{guard.NAME}'" in refused["message"]) == (422, True)
-    code, claim = room.ask("GET", CLAIM)
-    for status in (
-        {"allocation": None, "reservedFor": None},
-        {"allocation": allocation(), "reservedFor": claim["status"]["reservedFor"]},
-    ):
-        body = {"metadata": {"resourceVersion": claim["metadata"]["resourceVersion"]}, "status": status}
-        code, claim = room.ask("PATCH", f"{CLAIM}/status", body)
-        assert code == 200, claim
-    assert claim["status"]["allocation"]["devices"]["results"][0]["device"] == DEVICE[2]
-    assert claim["status"]["reservedFor"][0]["name"] == "train"
-    room.guard(None)
-    return room.uses
