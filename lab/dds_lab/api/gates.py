@@ -1,6 +1,6 @@
 """Feature gates and served API versions of Kubernetes 1.34, 1.35 and 1.36.
 
-If a gate is off, the API server silently drops the gate's fields (`strategies.FIELDS`), unless the stored object already has
+If a gate is off, the API server silently drops the gate's fields (`facts`: gate_fields), unless the stored object already has
 one of them. Whether the scheduler obeys the fields depends on the scheduler's own gates.
 """
 

@@ -115,7 +115,7 @@ def pod() -> Object:
 def request() -> Object:
     """A ComposabilityRequest."""
     return {
-        "apiVersion": f"{crds.GROUP}/{crds.VERSION}",
+        "apiVersion": "cro.hpsys.ibm.ie.com/v1alpha1",
         "kind": "ComposabilityRequest",
         "metadata": metadata("r", False),
         "spec": {"resource": {"type": "gpu", "model": "A100 40G", "size": 1, "target_node": "n1"}},
