@@ -32,7 +32,7 @@ from dds_lab.api.requests import MASTERS, Call
 from dds_lab.api.server import ApiServer
 from dds_lab.api.status import ApiError, Cause
 from dds_lab.client import Client, instants
-from dds_lab.faults.world import Chaos, Stalled, fabric_faults, manager_faults
+from dds_lab.faults.world import Chaos, Stalled
 from dds_lab.manager import Login, Manager
 from dds_lab.record.recorder import Recorder, Sink
 from dds_lab.scenario import Scenario
@@ -93,7 +93,7 @@ class Lab:
             history=history,
             track_updates=track_updates,
         )
-        self.fabric = Fabric(time, lab_settings.fabric(scenario))
+        self.fabric = Fabric(time, lab_settings.fabric(scenario), scenario.faults.fabric)
         self.manager = self._managed(login or Login())
         self.exits: list[str] = []
         self.tell: Callable[[str], None] = lambda text: None
@@ -111,8 +111,6 @@ class Lab:
         self.steps = Steps(self, scenario.steps)
         self._others: list[Actor] = [
             self.workloads,
-            fabric_faults(time, self.fabric, scenario.faults.fabric),
-            *self._manager_faults(),
             *(Mix(self.workloads, time, one) for one in scenario.mix),
             *self._arrivals(scenario.workload),
             self.steps,
@@ -334,11 +332,8 @@ class Lab:
         knobs = self.scenario.parts.manager
         if knobs is None:
             return None
-        return Manager(self.time, self.fabric, lab_settings.manager(self.scenario, knobs, login))
-
-    def _manager_faults(self) -> Iterator[Actor]:
-        if self.manager is not None:
-            yield manager_faults(self.time, self.manager, self.scenario.faults.manager)
+        settings = lab_settings.manager(self.scenario, knobs, login)
+        return Manager(self.time, self.fabric, settings, self.scenario.faults.manager)
 
     def _manager(self, knobs: written.Manager) -> Iterator[Actor]:
         assert self.manager is not None

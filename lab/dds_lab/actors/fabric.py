@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Generic, Literal, Protocol, TypeVar
 
+from dds_lab.actors.faults import HardwareFaults
 from dds_lab.actors.ledger import Entry, Ledger, Operation, Outcome
 from dds_lab.latency import Fixed, Latency, Uniform
+from dds_lab.scenario.trouble import FabricFault
 from dds_lab.time import Time
 
-REFUSED = "CDI manager: machine update failed, E02XXXX"
 LOST = "CDI manager: no answer within the time limit (context deadline exceeded)"
 BROKEN = "the device is in a critical state"
 
@@ -80,95 +80,6 @@ class FabricSettings:
     timeout: float = 180.0
 
 
-# -- faults: a scenario or a test adds them in advance, an order takes one when it begins
-
-
-class Counted(Protocol):
-    """`times`: how often the fault strikes (0: until it is lifted). `chance`: how likely it strikes where it may. It may strike
-    all that concerns one of its `nodes` and `models`; an empty set means any."""
-
-    @property
-    def nodes(self) -> frozenset[str]: ...
-    @property
-    def models(self) -> frozenset[str]: ...
-    @property
-    def times(self) -> int: ...
-    @property
-    def chance(self) -> float: ...
-
-
-def concerns(fault: Counted, node: str, model: str) -> bool:
-    return (not fault.nodes or node in fault.nodes) and (not fault.models or model in fault.models)
-
-
-F = TypeVar("F", bound=Counted)
-
-
-class Told(Generic[F]):
-    """The pending faults, oldest first."""
-
-    def __init__(self, random: Random) -> None:
-        self._random = random
-        self._left: list[tuple[F, int]] = []
-
-    def add(self, fault: F) -> None:
-        self._left.append((fault, fault.times))
-
-    def lift(self, fault: F) -> None:
-        """End a fault early. No effect if it is not pending."""
-        self._left = [(one, left) for one, left in self._left if one != fault]
-
-    def waiting(self) -> tuple[F, ...]:
-        return tuple(fault for fault, _ in self._left)
-
-    def struck(self, befalls: Callable[[F], bool], most: int | None = None) -> tuple[F, ...]:
-        """The faults that strike now, `most` at the most. A fault that has struck `times` times is removed."""
-        struck: list[F] = []
-        kept: list[tuple[F, int]] = []
-        for fault, left in self._left:
-            hit = (most is None or len(struck) < most) and befalls(fault) and self._drawn(fault)
-            if hit:
-                struck.append(fault)
-            if not hit or left != 1:
-                kept.append((fault, left - 1 if hit and left else left))
-        self._left = kept
-        return tuple(struck)
-
-    def _drawn(self, fault: F) -> bool:
-        return fault.chance >= 1.0 or self._random.random() < fault.chance
-
-
-Kind = Literal["refuse", "hang", "lose_answer", "wrong_device", "second_device", "warning", "critical"]
-Act = Literal["attach", "detach", "check", "smi"]
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A fault of attach or detach orders, or of what the real operator asks: the manager about a device that is Online (`check`),
-    and nvidia-smi on a node with a new device (`smi`).
-
-    `refuse`: the fabric refuses, with `words`. `hang`: nothing happens until the caller's timeout. `lose_answer`: the order is
-    carried out, but the caller gets `words`. `wrong_device`: a device of another model comes. `second_device`: two devices come
-    and one is reported. `warning`, `critical`: a device in that state comes. In the words of a refused order, `{order}` is its
-    number. Empty `nodes` or `models` mean any; `times` 0: until lifted; `chance`: how likely each order is hit.
-    """
-
-    kind: Kind
-    operation: Act = "attach"
-    nodes: frozenset[str] = frozenset()
-    models: frozenset[str] = frozenset()
-    times: int = 0
-    chance: float = 1.0
-    words: str = REFUSED
-
-
-class Faults(Told[Fault]):
-    def take(self, operation: Act, node: str, model: str) -> Fault | None:
-        """Take the oldest fault that strikes this order."""
-        struck = self.struck(lambda fault: fault.operation == operation and concerns(fault, node, model), most=1)
-        return next(iter(struck), None)
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The fabric's answer to an order: the device, or the error. `lost`: no answer came, and the order may be carried out."""
@@ -188,19 +99,19 @@ class _Order:
     done: Callable[[Answer], None]
     fabric: str = ""
     taken: list[Device] = field(default_factory=list)
-    fault: Fault | None = None
+    fault: FabricFault | None = None
 
 
 class Fabric:
     """All fabrics of the lab. `ledger` records every order and its outcome."""
 
-    def __init__(self, time: Time, settings: FabricSettings, name: str = "fabric") -> None:
+    def __init__(self, time: Time, settings: FabricSettings, faults: Sequence[FabricFault] = ()) -> None:
         self.ledger = Ledger()
-        self.faults = Faults(time.random(f"{name}/faults"))
+        self.faults = HardwareFaults(time, "fabric/faults", faults)
         self._time = time
         self._settings = settings
-        self._random: Random = time.random(name)
-        self._serials: Random = time.random(f"{name}/serials")
+        self._random: Random = time.random("fabric")
+        self._serials: Random = time.random("fabric/serials")
         self._free: dict[tuple[str, str], deque[Device]] = {}
         self._running: dict[tuple[str, str], int] = {}
         self._machines: dict[str, Machine] = {}

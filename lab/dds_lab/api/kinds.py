@@ -74,7 +74,7 @@ class Resource:
 
 
 def _resource(kind: str, subresources: Iterable[str] = (), **row: Any) -> Resource:
-    several = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
+    several: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
     return Resource(kind=kind, singular=kind.lower(), subresources=frozenset(subresources), **several)
 
 

@@ -16,9 +16,10 @@ from dds_lab.actors.fabric import Fabric, Pool
 from dds_lab.actors.fabric import FabricSettings as FabricOfLab
 from dds_lab.contracts.fabrics import TROUBLES, FabricContract, World
 from dds_lab.latency import Fixed
-from dds_lab.manager import Fault, Manager, ManagerSettings
+from dds_lab.manager import Manager, ManagerSettings
 from dds_lab.manager.frontend import write_credentials
 from dds_lab.manager.transport import ManagerTransport
+from dds_lab.scenario.trouble import ManagerFault
 from dds_lab.time import MICROSECONDS, VirtualTime
 from tests.adapters.fabric.rig import A100
 from tests.adapters.fabric.spoiling import Served
@@ -83,7 +84,7 @@ class Managed:
 
     @contextmanager
     def half(self) -> Iterator[None]:
-        fault = Fault("odd", odd="truncated")
+        fault = ManagerFault(kind="odd", odd="truncated")
         self.manager.faults.add(fault)
         yield
         self.manager.faults.lift(fault)
@@ -92,7 +93,7 @@ class Managed:
     def spoilt(self, how: str) -> Iterator[None]:
         self.served.how = how
         if how == "expired":
-            self.manager.faults.add(Fault("expired", times=1))
+            self.manager.faults.add(ManagerFault(kind="expired", times=1))
         yield
         self.served.how = ""
         self.sleep(10)

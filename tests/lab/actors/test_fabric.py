@@ -2,8 +2,9 @@
 
 import pytest
 
-from dds_lab.actors.fabric import LOST, REFUSED, Answer, Fabric, FabricSettings, Fault, Pool
+from dds_lab.actors.fabric import LOST, Answer, Fabric, FabricSettings, Pool
 from dds_lab.latency import Fixed
+from dds_lab.scenario.trouble import REFUSED, FabricFault
 from dds_lab.time import VirtualTime
 
 A100, H100 = "A100 40G", "H100 80G"
@@ -156,7 +157,7 @@ def test_orders_wait_for_each_other_as_far_as_is_set() -> None:
 
 def test_a_refusal_befalls_as_many_orders_as_it_says() -> None:
     room = Room()
-    room.fabric.faults.add(Fault("refuse", times=2, nodes=frozenset({"node0"})))
+    room.fabric.faults.add(FabricFault(kind="refuse", times=2, nodes=("node0",)))
     for node in ("node0", "node1", "node0", "node0"):
         room.attach(node)
     room.run(2)
@@ -168,7 +169,7 @@ def test_a_refusal_befalls_as_many_orders_as_it_says() -> None:
 
 def test_a_lifted_fault_befalls_nobody() -> None:
     room = Room()
-    fault = Fault("refuse")
+    fault = FabricFault(kind="refuse")
     room.fabric.faults.add(fault)
     room.fabric.faults.lift(fault)
     room.attach()
@@ -178,7 +179,7 @@ def test_a_lifted_fault_befalls_nobody() -> None:
 
 def test_a_hanging_order_does_nothing_until_the_callers_time_is_up() -> None:
     room = Room()
-    room.fabric.faults.add(Fault("hang", times=1))
+    room.fabric.faults.add(FabricFault(kind="hang", times=1))
     room.attach()
     room.run(179)
     assert room.answers == []
@@ -191,7 +192,7 @@ def test_a_hanging_order_does_nothing_until_the_callers_time_is_up() -> None:
 
 def test_after_a_lost_answer_the_device_is_there_and_the_ledger_knows() -> None:
     room = Room()
-    room.fabric.faults.add(Fault("lose_answer", times=1, words="connection reset"))
+    room.fabric.faults.add(FabricFault(kind="lose_answer", times=1, words="connection reset"))
     room.attach()
     room.run(2)
     assert room.answers == [Answer(error="connection reset")]
@@ -202,7 +203,7 @@ def test_after_a_lost_answer_the_device_is_there_and_the_ledger_knows() -> None:
 
 def test_a_wrong_device_is_of_another_model() -> None:
     room = Room()
-    room.fabric.faults.add(Fault("wrong_device", times=1))
+    room.fabric.faults.add(FabricFault(kind="wrong_device", times=1))
     room.attach()
     room.run(2)
     (answer,) = room.answers
@@ -214,7 +215,7 @@ def test_a_wrong_device_is_of_another_model() -> None:
 
 def test_of_two_devices_that_come_one_is_named() -> None:
     room = Room()
-    room.fabric.faults.add(Fault("second_device", times=1))
+    room.fabric.faults.add(FabricFault(kind="second_device", times=1))
     room.attach()
     room.run(2)
     (answer,) = room.answers
@@ -305,7 +306,7 @@ def test_the_same_seed_gives_the_same_devices(seed: int) -> None:
 
 def test_by_chance_about_so_many_orders_are_hit() -> None:
     room = Room(count=200)
-    room.fabric.faults.add(Fault("refuse", chance=0.25))
+    room.fabric.faults.add(FabricFault(kind="refuse", share=0.25))
     for _ in range(200):
         room.attach()
     room.run(2)

@@ -6,11 +6,11 @@ from typing import Literal
 
 import pytest
 
-from dds_lab.actors.fabric import REFUSED, Fault
 from dds_lab.actors.operator.planning import NoNode, plan
 from dds_lab.client import Object
 from dds_lab.scenario.forms import fixed
 from dds_lab.scenario.parts import Operator as OperatorSettings
+from dds_lab.scenario.trouble import REFUSED, FabricFault
 from tests.lab.actors.rooms import A100, H100, Hall, at, requested
 
 SLICE = "node0-gpu-nvidia-com"
@@ -233,7 +233,7 @@ def test_too_few_nodes_is_an_error() -> None:
 
 def test_the_fabrics_words_stand_in_the_status_until_it_works() -> None:
     hall = Hall()
-    fault = Fault("refuse")
+    fault = FabricFault(kind="refuse")
     hall.fabric.faults.add(fault)
     hall.request()
     hall.run(10)
@@ -251,7 +251,7 @@ def test_the_fabrics_words_stand_in_the_status_until_it_works() -> None:
 
 def test_after_a_lost_answer_a_second_device_is_attached_and_the_first_found_after_ten_minutes() -> None:
     hall = Hall()
-    hall.fabric.faults.add(Fault("lose_answer", times=1))
+    hall.fabric.faults.add(FabricFault(kind="lose_answer", times=1))
     hall.request()
     hall.run(60)
     assert hall.states() == ["Online"]
@@ -293,7 +293,7 @@ def test_a_device_that_comes_by_hand_a_second_time_is_left_alone_for_as_long_as_
 
 def test_one_worker_lets_a_hanging_order_block_all_others() -> None:
     hall = Hall(operator=SLOW)
-    hall.fabric.faults.add(Fault("hang", times=1))
+    hall.fabric.faults.add(FabricFault(kind="hang", times=1))
     hall.request("hangs", node="node0")
     hall.run(1)
     hall.request("waits", node="node1")

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from dds_lab.actors.fabric import Fault
 from dds_lab.actors.vendor import VendorSettings
 from dds_lab.client import Object
 from dds_lab.latency import Fixed
 from dds_lab.scenario.forms import fixed
 from dds_lab.scenario.parts import Operator as OperatorSettings
+from dds_lab.scenario.trouble import FabricFault
 from tests.lab.actors.rooms import A100, PRODUCTS, Hall, at
 
 REAL = OperatorSettings(look=fixed(0.01))
@@ -152,7 +152,7 @@ def test_a_resource_that_is_deleted_while_its_device_is_attached_goes_without_it
 def test_a_lowered_request_loses_a_device_that_comes_after_errors() -> None:
     """The text of the error stays while it orders again."""
     hall = Real()
-    fault = Fault("refuse")
+    fault = FabricFault(kind="refuse")
     hall.fabric.faults.add(fault)
     hall.request()
     hall.run(3)
@@ -168,19 +168,22 @@ def test_a_lowered_request_loses_a_device_that_comes_after_errors() -> None:
     ("fault", "words"),
     [
         (
-            Fault("refuse", words="the pool is empty"),
+            FabricFault(kind="refuse", words="the pool is empty"),
             "failed to process FM scaleup request. FM returned code: 'E02XXXX', error message: 'the pool is empty'",
         ),
-        (Fault("lose_answer"), 'Patch "https://cdi.example.com/fabric_manager/api/v1/machines/MACHINE/update": EOF'),
         (
-            Fault("hang"),
+            FabricFault(kind="lose_answer"),
+            'Patch "https://cdi.example.com/fabric_manager/api/v1/machines/MACHINE/update": EOF',
+        ),
+        (
+            FabricFault(kind="hang"),
             'Patch "https://cdi.example.com/fabric_manager/api/v1/machines/MACHINE/update": '
             "context deadline exceeded (Client.Timeout exceeded while awaiting headers)",
         ),
-        (Fault("critical"), "the FM attached device called by NAME is in Critical state in FM"),
+        (FabricFault(kind="critical"), "the FM attached device called by NAME is in Critical state in FM"),
     ],
 )
-def test_texts_of_failed_orders(fault: Fault, words: str) -> None:
+def test_texts_of_failed_orders(fault: FabricFault, words: str) -> None:
     hall = Real()
     hall.fabric.faults.add(fault)
     hall.request()
@@ -195,7 +198,7 @@ def test_equal_errors_are_tried_with_a_back_off_and_differing_ones_at_once() -> 
     tries = []
     for words in ("the same", "order {order}"):
         hall = Real()
-        hall.fabric.faults.add(Fault("refuse", words=words))
+        hall.fabric.faults.add(FabricFault(kind="refuse", words=words))
         hall.request()
         hall.run(10)
         tries.append(hall.orders())
@@ -205,7 +208,7 @@ def test_equal_errors_are_tried_with_a_back_off_and_differing_ones_at_once() -> 
 
 def test_critical_devices_stay_in_the_machine_until_the_pool_is_empty() -> None:
     hall = Real()
-    hall.fabric.faults.add(Fault("critical"))
+    hall.fabric.faults.add(FabricFault(kind="critical"))
     hall.request()
     hall.run(30)
     assert len(hall.fabric.plugged("node0")) == 4 and hall.fabric.free("1", A100) == 0
@@ -213,7 +216,7 @@ def test_critical_devices_stay_in_the_machine_until_the_pool_is_empty() -> None:
 
 def test_nvidia_smi_that_fails_leaves_an_error_beside_the_ids_until_the_poll() -> None:
     hall = Real()
-    hall.fabric.faults.add(Fault("refuse", "smi", times=1))
+    hall.fabric.faults.add(FabricFault(kind="refuse", operation="smi", times=1))
     hall.request()
     hall.run(20)
     status = hall.status()
@@ -228,7 +231,7 @@ def test_nvidia_smi_that_fails_leaves_an_error_beside_the_ids_until_the_poll() -
 
 def test_the_manager_is_asked_at_once_when_a_device_is_online() -> None:
     hall = Real()
-    fault = Fault("refuse", "check")
+    fault = FabricFault(kind="refuse", operation="check")
     hall.fabric.faults.add(fault)
     hall.request()
     hall.run(33)
@@ -242,7 +245,7 @@ def test_the_manager_is_asked_at_once_when_a_device_is_online() -> None:
 
 def test_a_warning_is_accepted_at_the_attach_and_an_error_once_online() -> None:
     hall = Real()
-    hall.fabric.faults.add(Fault("warning"))
+    hall.fabric.faults.add(FabricFault(kind="warning"))
     hall.request()
     hall.run(33)
     status = hall.status()
@@ -468,7 +471,7 @@ def test_with_cm_the_worker_is_free_while_the_fabric_works() -> None:
 
 def test_with_cm_a_detach_is_looked_after_at_the_next_poll_and_a_refused_one_is_told() -> None:
     hall = online(CM)
-    hall.fabric.faults.add(Fault("refuse", "detach", times=1, words="it is in use"))
+    hall.fabric.faults.add(FabricFault(kind="refuse", operation="detach", times=1, words="it is in use"))
     hall.resize("wanted", 0)
     hall.run(32)
     assert hall.status()["error"] == "it is in use"

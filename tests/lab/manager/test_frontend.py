@@ -19,8 +19,9 @@ import pytest
 from dds_lab.actors.fabric import Fabric, FabricSettings, Pool
 from dds_lab.http_frontend import Exposed
 from dds_lab.latency import Fixed
-from dds_lab.manager import Fault, Login, Manager, ManagerSettings
+from dds_lab.manager import Login, Manager, ManagerSettings
 from dds_lab.manager.frontend import Certificate, ManagerFrontend, ServedManager, serving_manager
+from dds_lab.scenario.trouble import ManagerFault
 from dds_lab.time import RealTime, Time
 
 A100 = "A100 40G"
@@ -122,7 +123,7 @@ def test_http_to_a_port_of_https_gets_no_answer(served: ServedManager) -> None:
 
 def test_a_lost_answer_is_a_connection_that_ends_after_it_was_done(served: ServedManager) -> None:
     with client_of(served) as client:
-        served.run(lambda: served.manager.faults.add(Fault("cut", frozenset({"attach"}), times=1)))
+        served.run(lambda: served.manager.faults.add(ManagerFault(kind="cut", calls=("attach",), times=1)))
         with pytest.raises(httpx.TransportError):
             attach(client, served)
         assert attached(served) == 1
@@ -131,7 +132,7 @@ def test_a_lost_answer_is_a_connection_that_ends_after_it_was_done(served: Serve
 
 def test_a_slow_answer_comes_late(served: ServedManager) -> None:
     with client_of(served) as client:
-        served.run(lambda: served.manager.faults.add(Fault("slow", times=2, seconds=0.3)))
+        served.run(lambda: served.manager.faults.add(ManagerFault(kind="slow", times=2, wait=0.3)))
         with pytest.raises(httpx.ReadTimeout):
             client.get(MACHINES, params={"tenant_uuid": SETTINGS.tenant}, timeout=0.1)
         began = time.monotonic()

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dds_lab.actors.fabric import Pool
-from dds_lab.manager import Call, Fault, ManagerSettings, Reply
+from dds_lab.manager import Call, ManagerSettings, Reply
+from dds_lab.scenario.trouble import ManagerFault
 from tests.support.managers import A100, H100, MACHINES, ManagerRoom, logged_in
 
 scalars = st.one_of(st.none(), st.booleans(), st.integers(-2, 70), st.floats(allow_nan=False), st.text(max_size=6))
@@ -147,7 +148,7 @@ def move(room: ManagerRoom, what: str, node: int, model: str) -> None:
     elif what == "shrink":
         room.fabric.resize("1", model, -1)
     elif what == "cut":
-        room.manager.faults.add(Fault("empty", times=1))
+        room.manager.faults.add(ManagerFault(kind="empty", times=1))
     elif what == "break" and there:
         room.fabric.drop(there[0].serial)
     elif what.startswith("cm"):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dds_adapters.sql import Database
-from dds_lab.manager import Fault
+from dds_lab.scenario.trouble import ManagerFault
 from tests.realtime.publisher.test_program import FOUR, lab, log, published, publishing, struck, types, verified
 from tests.support.live_lab import LiveLab, eventually
 from tests.support.live_publisher import pool_slices
@@ -17,11 +17,13 @@ from tests.support.live_publisher import pool_slices
 __all__ = ["lab", "log"]
 
 REQUEST = r"\(request [0-9a-f]{8}-[0-9a-f-]{27}\)"
-MACHINES = frozenset({"machines"})
 BAD = {
-    "a page for everything": (Fault("odd", odd="html"), rf"im\.token {REQUEST}: the answer is a web page, not JSON"),
+    "a page for everything": (
+        ManagerFault(kind="odd", odd="html"),
+        rf"im\.token {REQUEST}: the answer is a web page, not JSON",
+    ),
     "a field that is missing": (
-        Fault("odd", MACHINES, odd="missing", field="mach_uuid"),
+        ManagerFault(kind="odd", calls=("machines",), odd="missing", field="mach_uuid"),
         rf"fm\.machines {REQUEST}: field data\.machines\.\d+\.mach_uuid is missing",
     ),
 }

@@ -17,9 +17,9 @@ from dds_adapters.kubernetes.lease.elector import RESOURCE as LEASES
 from dds_adapters.sql import Database, upgrade
 from dds_core.publisher.policy import PublishPolicy
 from dds_lab.lab import Lab
-from dds_lab.manager import Fault
 from dds_lab.scenario import Scenario, parse
 from dds_lab.scenario.cluster import User
+from dds_lab.scenario.trouble import ManagerFault
 from tests.support.commands import fine
 from tests.support.live_lab import QUICK, LiveLab, eventually
 from tests.support.live_publisher import PUBLISH, devices, pool_slices
@@ -85,7 +85,7 @@ def verified(log: str, *names: str) -> None:
         fine("log", "verify", log, "--name", name)
 
 
-def struck(lab: LiveLab, fault: Fault, on: bool = True) -> None:
+def struck(lab: LiveLab, fault: ManagerFault, on: bool = True) -> None:
     """The manager has a fault from now on, or no longer."""
 
     def change(lab: Lab) -> None:
@@ -157,7 +157,7 @@ def test_killed_and_started_again_it_goes_on_without_a_write(lab: LiveLab, log: 
 
 
 def test_a_manager_that_is_away_takes_nothing_and_makes_nobody_unready(lab: LiveLab, log: str, tmp_path: Path) -> None:
-    away = Fault("away")
+    away = ManagerFault(kind="away")
     with publishing(lab, log, tmp_path) as ours:
         eventually(lambda: published(lab, *FOUR))
         before = pool_slices(lab)
@@ -179,7 +179,7 @@ def test_a_manager_that_hangs_keeps_nobody_from_ending(lab: LiveLab, log: str, t
     with publishing(lab, log, tmp_path) as ours:
         eventually(lambda: published(lab, *FOUR))
         before = pool_slices(lab)
-        struck(lab, Fault("slow", seconds=300))
+        struck(lab, ManagerFault(kind="slow", wait=300))
         time.sleep(3)
         began = time.monotonic()
         assert ours.end() == 0
