@@ -152,9 +152,9 @@ class Lab:
             fixed = [model for model, count in group.fixed.items() for _ in range(count)]
             for name in group.names():
                 self.fabric.connect(name, "" if group.fabric is None else str(group.fabric), fixed)
-        for driver in lab_settings.node_drivers(self.scenario):
-            devices = NodeDevices(self.client(driver.driver), self.time, driver)
-            self._drivers[driver.driver] = devices
+        for driver in self.scenario.cluster.drivers:
+            devices = NodeDevices(self.client(driver.name), self.time, driver)
+            self._drivers[driver.name] = devices
             self._begin("drivers", devices)
         for part in _MAKERS:
             self.begin_part(part)
@@ -319,9 +319,10 @@ class Lab:
         yield Kubelet(client, self.time, knobs, self.fabric, self._drivers)
 
     def _vendor(self, knobs: written.Vendor) -> Iterator[Actor]:
-        for one in lab_settings.vendors(self.scenario, knobs):
-            driver = VendorDriver(self._client_of("vendor", f"{one.driver}-plugin"), self.time, one, self.fabric)
-            self._drivers[one.driver] = driver
+        models = self.scenario.cluster.models
+        for name in dict.fromkeys(one.driver for one in models):
+            client, its = self._client_of("vendor", f"{name}-plugin"), [one for one in models if one.driver == name]
+            driver = self._drivers[name] = VendorDriver(client, self.time, knobs, its, self.fabric)
             yield driver
 
     def _publisher(self, knobs: written.Publisher) -> Iterator[Actor]:

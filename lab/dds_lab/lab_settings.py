@@ -13,8 +13,7 @@ from typing import TypeVar
 from dds_lab.actors.fabric import FabricSettings, Pool
 from dds_lab.actors.models import DeviceInfo, Model
 from dds_lab.actors.publisher import Limits
-from dds_lab.actors.scheduler.scheduler_settings import GATES, Profile, SchedulerSettings
-from dds_lab.actors.vendor import DeviceModel, NodeDevicesSettings, VendorSettings
+from dds_lab.actors.scheduler.scheduler_settings import GATES, SchedulerSettings
 from dds_lab.api.gates import Gates
 from dds_lab.latency import Latency
 from dds_lab.manager import Limit, Login, ManagerSettings, NodeGroup
@@ -51,7 +50,7 @@ def taint_rules(scenario: Scenario) -> str:
 def api_gates(scenario: Scenario) -> Gates:
     """The API server's feature gates and optional APIs."""
     cluster, version = scenario.cluster, taint_rules(scenario)
-    rules = {f"{version}/devicetaintrules": True} if version else {}
+    rules = [f"{version}/devicetaintrules"] if version else []
     gates = dict(cluster.gates.api)
     if rules and cluster.version != "1.34":
         gates = {"DRADeviceTaintRules": True, "DRADeviceTaints": True, **gates}
@@ -115,7 +114,7 @@ def scheduler(scenario: Scenario, knobs: written.Scheduler, allocation_delay: La
     """The scheduler has its own gates, so it may ignore fields that the API server stores."""
     gates = Gates.for_version(scenario.cluster.version, scenario.cluster.gates.scheduler)
     return SchedulerSettings(
-        profiles={name: Profile(binding_timeout=one.binding_timeout) for name, one in knobs.profiles.items()},
+        profiles=knobs.profiles,
         gates={name: gates.on(name) for name in GATES},
         release=scenario.cluster.version,
         clock_offset=knobs.clock,
@@ -126,41 +125,6 @@ def scheduler(scenario: Scenario, knobs: written.Scheduler, allocation_delay: La
 def operators_taint_version(scenario: Scenario, knobs: written.Operator) -> str:
     """The operator writes DeviceTaintRules only in version v1alpha3, the only one that it knows. The ideal one does without."""
     return "v1alpha3" if not knobs.ideal or taint_rules(scenario) == V1ALPHA3 else ""
-
-
-def vendors(scenario: Scenario, knobs: written.Vendor) -> list[VendorSettings]:
-    """One vendor's driver for each driver name among the models."""
-    models = scenario.cluster.models
-    return [
-        taken(
-            VendorSettings,
-            knobs,
-            models=tuple(
-                DeviceModel(
-                    one.model,
-                    one.product,
-                    one.memory,
-                    one.brand,
-                    one.architecture,
-                    one.compute,
-                    profiles=one.partitions.profiles if one.partitions else (),
-                    on_demand=one.partitions is None or one.partitions.on_demand,
-                    passthrough=one.passthrough,
-                )
-                for one in models
-                if one.driver == driver
-            ),
-            driver=driver,
-            always_next=True,
-        )
-        for driver in dict.fromkeys(one.driver for one in models)
-    ]
-
-
-def node_drivers(scenario: Scenario) -> list[NodeDevicesSettings]:
-    return [
-        NodeDevicesSettings(one.name, one.suffix, one.devices, frozenset(one.nodes)) for one in scenario.cluster.drivers
-    ]
 
 
 def publishers_limits(scenario: Scenario) -> tuple[Limits, ...]:

@@ -12,7 +12,7 @@ LAB = Path(dds_lab.__file__).parent
 ROOT = "dds_lab"
 
 # What a scenario says of a part: plain data.
-SAID = ("scenario.parts", "scenario.trouble", "scenario.work")
+SAID = ("scenario.cluster", "scenario.parts", "scenario.trouble", "scenario.work")
 # What an actor may know besides its fellows.
 FOR_ACTORS = {f"{ROOT}.{name}" for name in ("client", "time", "latency", *SAID)}
 # What the API server may know besides its own parts: nothing of the lab.

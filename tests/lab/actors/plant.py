@@ -19,13 +19,13 @@ from dds_lab.actors.nodes import NodeLifecycle
 from dds_lab.actors.operator import Operator
 from dds_lab.actors.publisher import Publisher
 from dds_lab.actors.scaler import Scaler
-from dds_lab.actors.scheduler import Profile, Scheduler, SchedulerSettings
-from dds_lab.actors.vendor import VendorDriver, VendorSettings
+from dds_lab.actors.scheduler import Scheduler, SchedulerSettings
+from dds_lab.actors.vendor import VendorDriver
 from dds_lab.actors.workloads import Workloads
 from dds_lab.client import Object
 from dds_lab.latency import Fixed, Uniform
-from dds_lab.scenario.forms import fixed
-from dds_lab.scenario.parts import Controllers
+from dds_lab.scenario.forms import between, fixed
+from dds_lab.scenario.parts import Controllers, Profile, Vendor
 from dds_lab.scenario.parts import Kubelet as KubeletSettings
 from dds_lab.scenario.parts import Operator as OperatorSettings
 from dds_lab.scenario.parts import Publisher as PublisherSettings
@@ -77,8 +77,8 @@ class Plant(Room):
         def client(user: str) -> Any:
             return self.client(user)
 
-        settings = VendorSettings(models=PRODUCTS, start=Uniform(0.01, 0.02), always_next=True)
-        vendor = self.start(VendorDriver(client("vendor"), self.time, settings, self.fabric))
+        settings = Vendor(start=between(0.01, 0.02))
+        vendor = self.start(VendorDriver(client("vendor"), self.time, settings, PRODUCTS, self.fabric))
         operator = OperatorSettings(kind="ideal", deletes_with_node=False)
         self.start(Operator(client("operator"), self.time, operator, self.fabric, vendor, ""))
         self.start(Publisher(client("publisher"), self.time, PublisherSettings(interval=0.0), self.fabric))
@@ -87,7 +87,7 @@ class Plant(Room):
         kubelet = KubeletSettings(stop=fixed(0.003))
         self.start(Kubelet(client("kubelet"), self.time, kubelet, self.fabric, {GPU: vendor}, Fixed(0.003)))
         self.start(NodeLifecycle(client("nodes"), self.time, Controllers()))
-        scheduler = SchedulerSettings(profiles={"default-scheduler": Profile(45.0)}, tie=self._choose)
+        scheduler = SchedulerSettings(profiles={"default-scheduler": Profile(binding_timeout=45.0)}, tie=self._choose)
         self.start(Scheduler(client("kube-scheduler"), self.time, scheduler))
         self.work = self.start(Workloads(client("people"), self.time))
 

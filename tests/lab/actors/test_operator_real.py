@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from dds_lab.actors.vendor import VendorSettings
 from dds_lab.client import Object
-from dds_lab.latency import Fixed
 from dds_lab.scenario.forms import fixed
 from dds_lab.scenario.parts import Operator as OperatorSettings
+from dds_lab.scenario.parts import Vendor
 from dds_lab.scenario.trouble import FabricFault
-from tests.lab.actors.rooms import A100, PRODUCTS, Hall, at
+from tests.lab.actors.rooms import A100, Hall, at
 
 REAL = OperatorSettings(look=fixed(0.01))
 CM = OperatorSettings(look=fixed(0.01), api="cm")
@@ -114,7 +113,7 @@ def test_a_second_device_within_ten_seconds_of_a_restart_waits_for_a_poll() -> N
 
 
 def test_a_plugin_that_takes_longer_than_ten_seconds_is_restarted_while_it_starts() -> None:
-    hall = Real(vendor=VendorSettings(models=PRODUCTS, start=Fixed(20.0), first_start=Fixed(0.0)))
+    hall = Real(vendor=Vendor(start=fixed(20.0), first_start=fixed(0.0)))
     hall.request()
     hall.run(14)
     hall.annotate(nudge="1")
@@ -320,7 +319,7 @@ def test_where_its_rules_are_not_served_a_detach_hangs_and_so_does_what_a_lost_n
 
 def test_a_device_that_came_again_is_detached_again() -> None:
     """The resource still waits for a slice without the device."""
-    hall = online(count=1, vendor=VendorSettings(models=PRODUCTS, start=Fixed(8.0), first_start=Fixed(0.0)))
+    hall = online(count=1, vendor=Vendor(start=fixed(8.0), first_start=fixed(0.0)))
     hall.user.delete("composabilityrequests", "wanted")
     hall.run(2)
     assert not hall.fabric.attached("node0")

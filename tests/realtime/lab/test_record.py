@@ -326,6 +326,6 @@ def test_a_full_disk_ends_it(served: Served, tmp_path: Path) -> None:
             raise FileError("no space left", where=self.path)
 
     served.run(lambda: Client(served.server, Now(), "admin").create("nodes", _node("n0")))
-    with closing(Cluster(kubeconfig(served, tmp_path))) as cluster, Full(str(tmp_path / "r.jsonl")) as file:
-        with pytest.raises(FileError, match="no space left"):
-            record(cluster, file, stop=threading.Event(), note=lambda text: None)
+    file, full = Full(str(tmp_path / "r.jsonl")), pytest.raises(FileError, match="no space left")
+    with closing(Cluster(kubeconfig(served, tmp_path))) as cluster, file, full:
+        record(cluster, file, stop=threading.Event(), note=lambda text: None)
