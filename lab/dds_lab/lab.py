@@ -327,7 +327,7 @@ class Lab:
 
     def _publisher(self, knobs: written.Publisher) -> Iterator[Actor]:
         client = self._client_of("publisher", "composable-dra-driver")
-        yield Publisher(client, self.time, knobs, self.fabric, lab_settings.publishers_limits(self.scenario))
+        yield Publisher(client, self.time, knobs, self.fabric, lab_settings.limit_labels(self.scenario))
 
     def _managed(self, login: Login) -> Manager | None:
         knobs = self.scenario.parts.manager

@@ -12,7 +12,6 @@ from typing import TypeVar
 
 from dds_lab.actors.fabric import FabricSettings, Pool
 from dds_lab.actors.models import DeviceInfo, Model
-from dds_lab.actors.publisher import Limits
 from dds_lab.actors.scheduler.scheduler_settings import GATES, SchedulerSettings
 from dds_lab.api.gates import Gates
 from dds_lab.latency import Latency
@@ -127,13 +126,18 @@ def operators_taint_version(scenario: Scenario, knobs: written.Operator) -> str:
     return "v1alpha3" if not knobs.ideal or taint_rules(scenario) == V1ALPHA3 else ""
 
 
-def publishers_limits(scenario: Scenario) -> tuple[Limits, ...]:
+def limit_labels(scenario: Scenario) -> dict[str, dict[str, str]]:
+    """By node the labels of its limits, without their prefix."""
     devices = {one.model: one.device for one in scenario.cluster.models}
-    return tuple(
-        Limits(devices[model], limit.max, limit.min, frozenset(group.names()))
-        for group in scenario.cluster.nodes
-        for model, limit in group.limits.items()
-    )
+    found = {}
+    for group in scenario.cluster.nodes:
+        limits = {
+            f"{devices[model]}-size-{end}": str(number)
+            for model, one in group.limits.items()
+            for end, number in (("max", one.max), ("min", one.min))
+        }
+        found.update(dict.fromkeys(group.names(), limits))
+    return found
 
 
 def arrivals(path: str) -> Iterator[tuple[float, Run, float | None]]:

@@ -131,9 +131,8 @@ class Fabric:
         self._pool_listeners: list[Callable[[str, str], None]] = []
         self._machine_listeners: list[Callable[[str], None]] = []
         self._vacant_listeners: list[Callable[[str], None]] = []
-        self.passed_through: set[str] = (
-            set()
-        )  # serials of devices that a virtual machine uses: no process shows on the node
+        # Serials of devices that a virtual machine uses: no process shows on the node.
+        self.passed_through: set[str] = set()
         for pool in settings.pools:
             self.resize(pool.fabric, pool.model, pool.count)
 
