@@ -93,7 +93,7 @@ class Lab:
             history=history,
             track_updates=track_updates,
         )
-        self.fabric = Fabric(time, lab_settings.fabric(scenario), scenario.faults.fabric)
+        self.fabric = Fabric(time, lab_settings.pools(scenario), scenario.parts.fabric, scenario.faults.fabric)
         self.manager = self._managed(login or Login())
         self.exits: list[str] = []
         self.tell: Callable[[str], None] = lambda text: None

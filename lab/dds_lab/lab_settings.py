@@ -1,16 +1,10 @@
-"""Makes the actors' settings from a scenario.
-
-`taken` copies each field of a scenario's part to the setting of the same name. The functions for single parts add the rest.
-"""
+"""Makes from a scenario what actors take in another form."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from inspect import signature
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
-from dds_lab.actors.fabric import FabricSettings, Pool
 from dds_lab.actors.models import DeviceInfo, Model
 from dds_lab.actors.scheduler.scheduler_settings import GATES, SchedulerSettings
 from dds_lab.api.gates import Gates
@@ -18,7 +12,6 @@ from dds_lab.latency import Latency
 from dds_lab.manager import Limit, Login, ManagerSettings, NodeGroup
 from dds_lab.scenario import Scenario
 from dds_lab.scenario import parts as written
-from dds_lab.scenario.forms import Delay, Written
 from dds_lab.scenario.work import Run
 from dds_lab.scenario.workload import read_workload
 
@@ -26,16 +19,6 @@ SCHEME = "lab://"
 """Prefix of a node's providerID, before its machine's UUID."""
 
 V1ALPHA3 = "resource.k8s.io/v1alpha3"
-
-_SettingsT = TypeVar("_SettingsT")
-
-
-def taken(settings: Callable[..., _SettingsT], knobs: Written, **others: object) -> _SettingsT:
-    """Settings made of `others` and of the knobs with the same names; a delay becomes its latency."""
-    for name in signature(settings).parameters.keys() & type(knobs).model_fields.keys() - others.keys():
-        knob = getattr(knobs, name)
-        others[name] = knob.latency() if isinstance(knob, Delay) else knob
-    return settings(**others)
 
 
 def taint_rules(scenario: Scenario) -> str:
@@ -78,13 +61,10 @@ def device_info(scenario: Scenario) -> DeviceInfo:
     )
 
 
-def fabric(scenario: Scenario) -> FabricSettings:
+def pools(scenario: Scenario) -> dict[tuple[str, str], int]:
+    """The number of devices in the pools at the start, by fabric and model."""
     fabrics = scenario.cluster.fabrics
-    pools = tuple(Pool(str(one.id), model, count) for one in fabrics for model, count in one.devices.items())
-    knobs = scenario.parts.fabric
-    attach_of = {model: delay.latency() for model, delay in knobs.attach_of.items()}
-    detach_of = {model: delay.latency() for model, delay in knobs.detach_of.items()}
-    return taken(FabricSettings, knobs, pools=pools, attach_of=attach_of, detach_of=detach_of)
+    return {(str(one.id), model): count for one in fabrics for model, count in one.devices.items()}
 
 
 def manager(scenario: Scenario, knobs: written.Manager, login: Login) -> ManagerSettings:
@@ -93,10 +73,14 @@ def manager(scenario: Scenario, knobs: written.Manager, login: Login) -> Manager
     groups: dict[str, tuple[str, ...]] = {}
     for group in cluster.nodes:
         groups[group.name] = (*groups.get(group.name, ()), *group.names())
-    return taken(
-        ManagerSettings,
-        knobs,
+    return ManagerSettings(
+        api=knobs.api,
+        tenant=knobs.tenant,
+        cluster=knobs.cluster,
         login=login,
+        token_life=knobs.token_life,
+        answer=knobs.answer.latency(),
+        quotas=knobs.quotas,
         types={one.model: one.type for one in cluster.models},
         products={one.model: one.product for one in cluster.models},
         limits=tuple(

@@ -15,7 +15,8 @@ from random import Random
 
 from dds_lab.actors.faults import HardwareFaults
 from dds_lab.actors.ledger import Entry, Ledger, Operation, Outcome
-from dds_lab.latency import Fixed, Latency, Uniform
+from dds_lab.latency import Latency
+from dds_lab.scenario.parts import Fabrics
 from dds_lab.scenario.trouble import FabricFault
 from dds_lab.time import Time
 
@@ -53,33 +54,6 @@ class Attached:
     fixed: bool = False
 
 
-@dataclass(frozen=True)
-class Pool:
-    """How many devices of a model a fabric has at the start."""
-
-    fabric: str
-    model: str
-    count: int
-
-
-@dataclass(frozen=True)
-class FabricSettings:
-    """Latencies are in seconds; `attach_of` and `detach_of` override them by model. `in_flight`, `in_flight_per_machine`: how
-    many orders run at once (0: any number); others wait in line. `slots`: how many devices of a model fit into a machine besides
-    built-in ones (0: any number). `timeout`: how long a caller waits for an answer that does not come."""
-
-    pools: tuple[Pool, ...] = ()
-    attach: Latency = field(default=Uniform(1.0, 6.0))
-    detach: Latency = field(default=Uniform(0.4, 0.6))
-    attach_of: Mapping[str, Latency] = field(default_factory=dict)
-    detach_of: Mapping[str, Latency] = field(default_factory=dict)
-    refusal: Latency = field(default=Fixed(0.01))
-    in_flight: int = 0
-    in_flight_per_machine: int = 0
-    slots: int = 0
-    timeout: float = 180.0
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The fabric's answer to an order: the device, or the error. `lost`: no answer came, and the order may be carried out."""
@@ -103,13 +77,25 @@ class _Order:
 
 
 class Fabric:
-    """All fabrics of the lab. `ledger` records every order and its outcome."""
+    """All fabrics of the lab. `pools`: how many devices there are at the start, by fabric and model. `ledger` records every order
+    and its outcome, `takes` says how long one takes, by model and for the others."""
 
-    def __init__(self, time: Time, settings: FabricSettings, faults: Sequence[FabricFault] = ()) -> None:
+    def __init__(
+        self,
+        time: Time,
+        pools: Mapping[tuple[str, str], int] | None = None,
+        settings: Fabrics | None = None,
+        faults: Sequence[FabricFault] = (),
+    ) -> None:
         self.ledger = Ledger()
         self.faults = HardwareFaults(time, "fabric/faults", faults)
         self._time = time
-        self._settings = settings
+        self._settings = settings = settings or Fabrics()
+        self._refusal_takes = settings.refusal.latency()
+        self.takes: dict[Operation, tuple[dict[str, Latency], Latency]] = {
+            "attach": ({model: one.latency() for model, one in settings.attach_of.items()}, settings.attach.latency()),
+            "detach": ({model: one.latency() for model, one in settings.detach_of.items()}, settings.detach.latency()),
+        }
         self._random: Random = time.random("fabric")
         self._serials: Random = time.random("fabric/serials")
         self._free: dict[tuple[str, str], deque[Device]] = {}
@@ -133,8 +119,8 @@ class Fabric:
         self._vacant_listeners: list[Callable[[str], None]] = []
         # Serials of devices that a virtual machine uses: no process shows on the node.
         self.passed_through: set[str] = set()
-        for pool in settings.pools:
-            self.resize(pool.fabric, pool.model, pool.count)
+        for (fabric, model), count in (pools or {}).items():
+            self.resize(fabric, model, count)
 
     def connect(self, node: str, fabric: str = "", fixed: Iterable[str] = ()) -> Machine:
         """Cable a node's machine to a fabric. `fixed`: models of its built-in devices. Its UUID ends the node's providerID in a
@@ -316,17 +302,15 @@ class Fabric:
         order.fault = self.faults.take(order.operation, order.node, order.model)
         refused = self._refusal(order)
         if refused:
-            wait = self._settings.refusal.draw(self._random)
-            self._time.after(wait, lambda: self._fail(order, refused))
+            self._time.after(self._refusal_takes.draw(self._random), lambda: self._fail(order, refused))
         elif order.fault is not None and order.fault.kind == "hang":
             self._time.after(self._settings.timeout, lambda: self._fail(order, LOST, lost=True))
-        elif order.operation == "attach":
-            self._reserve(order)
-            takes = self._settings.attach_of.get(order.model, self._settings.attach)
-            self._time.after(takes.draw(self._random), lambda: self._attach(order))
         else:
-            takes = self._settings.detach_of.get(order.model, self._settings.detach)
-            self._time.after(takes.draw(self._random), lambda: self._detach(order))
+            attaches, (of, others) = order.operation == "attach", self.takes[order.operation]
+            if attaches:
+                self._reserve(order)
+            done = self._attach if attaches else self._detach
+            self._time.after(of.get(order.model, others).draw(self._random), lambda: done(order))
 
     def _refusal(self, order: _Order) -> str:
         """Why the fabric refuses the order at once, "" if it does not."""

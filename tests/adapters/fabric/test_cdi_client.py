@@ -26,21 +26,21 @@ from dds_adapters.fabric import (
 )
 from dds_adapters.fabric.survey import Answer, LimitsAnswer, NoAnswer, StockAnswer, survey
 from dds_core.publisher.model import FreeDevice, Limit, Machine, PoolModel, Stock
-from dds_lab.actors.fabric import Fabric, Pool
-from dds_lab.actors.fabric import FabricSettings as FabricOfLab
-from dds_lab.latency import Fixed
+from dds_lab.actors.fabric import Fabric
 from dds_lab.manager.frontend import ServedManager, serving_manager
 from dds_lab.manager.inventory import Limit as LimitOfLab
 from dds_lab.manager.inventory import Login, ManagerSettings, NodeGroup
 from dds_lab.manager.manager import Manager, Seen
 from dds_lab.manager.transport import ManagerTransport
+from dds_lab.scenario.forms import fixed
+from dds_lab.scenario.parts import Fabrics
 from dds_lab.scenario.trouble import ManagerCall, ManagerFault
 from dds_lab.time import MICROSECONDS, Time, VirtualTime
 
 A100 = PoolModel(0, "NVIDIA A100", "nvidia-a100", "gpu.nvidia.com")
 CXL = PoolModel(1, "Micron CXL", "micron-cxl", "cxl.example.com", type="cxlmemory")
 LOGIN = Login("wörker & söhne", "p&ss=w%rd+ä \"'#", "the realm ü&1", "client&id=1", "s=cr&t+é")
-POOLS = (Pool("0", A100.model, 3), Pool("1", A100.model, 200), Pool("0", CXL.model, 5))
+POOLS = {("0", A100.model): 3, ("1", A100.model): 200, ("0", CXL.model): 5}
 
 
 class Site:
@@ -48,7 +48,7 @@ class Site:
 
     def __init__(self, folder: Path, api: Api, login: Login = LOGIN, **settings: Any) -> None:
         self.time = VirtualTime(7, 1_800_000_000 * MICROSECONDS)
-        self.fabric = Fabric(self.time, FabricOfLab(POOLS, attach=Fixed(2.0), detach=Fixed(1.0)))
+        self.fabric = Fabric(self.time, POOLS, Fabrics(attach=fixed(2.0), detach=fixed(1.0)))
         for node, fabric in (("w-1", "0"), ("w-2", "0"), ("w-3", "1"), ("w-4", "")):
             self.fabric.connect(node, fabric)
         chosen = ManagerSettings(
@@ -339,7 +339,7 @@ def made(api: Any) -> Callable[[Time], Manager]:
     """A manager on real time whose fabric answers at once."""
 
     def make(time: Time) -> Manager:
-        fabric = Fabric(time, FabricOfLab(POOLS, attach=Fixed(0.0)))
+        fabric = Fabric(time, POOLS, Fabrics(attach=fixed(0.0)))
         fabric.connect("w-1", "0")
         fabric.connect("w-2", "1")
         limits = (LimitOfLab(A100.model, 4, 1),)

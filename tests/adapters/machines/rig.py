@@ -20,7 +20,7 @@ from dds_adapters.fabric import Outside
 from dds_adapters.kubernetes.cluster import ANSWER_SECONDS, Answer, Cluster, Unreachable
 from dds_adapters.machines import CdiSettings, InventorySettings, Machines, Scalable, open_machines
 from dds_adapters.machines.clusterapi import ClusterApi as Provider
-from dds_lab.actors.fabric import Fabric, FabricSettings
+from dds_lab.actors.fabric import Fabric
 from dds_lab.http_frontend import Served
 from dds_lab.latency import Fixed
 from dds_lab.manager import Manager, ManagerSettings, NodeGroup, Stock
@@ -193,7 +193,7 @@ class CdiWorld(OneGroup):
 
     def __init__(self, folder: Path, *, late: bool = True) -> None:
         self.time = VirtualTime(7, 1_800_000_000 * MICROSECONDS)
-        fabric = Fabric(self.time, FabricSettings())
+        fabric = Fabric(self.time)
         fabric.connect("node0", "0")
         stock = Stock(BIG, 12, "0", Fixed(100.0), Fixed(30.0), late)
         self.manager = Manager(

@@ -12,7 +12,7 @@ import pytest
 from dds_adapters.fabric.provider import FabricAway, FabricOdd, FabricRefused, FabricUnreachable
 from dds_adapters.machines import Machines, ServersPartly, open_machines, read_settings
 from dds_core.autoscaler.records import FULL
-from dds_lab.actors.fabric import Fabric, FabricSettings
+from dds_lab.actors.fabric import Fabric
 from dds_lab.contracts.machines import of
 from dds_lab.latency import Fixed
 from dds_lab.manager import Manager, ManagerSettings, Stock
@@ -229,7 +229,7 @@ def test_answers_of_another_form(world: CdiWorld, call: str, kind: str) -> None:
 
 def made(time: Time) -> Manager:
     stock = Stock("workers", 4, "0", Fixed(0.05), Fixed(0.05))
-    return Manager(time, Fabric(time, FabricSettings()), ManagerSettings("cm", stocks=(stock,)))
+    return Manager(time, Fabric(time), ManagerSettings("cm", stocks=(stock,)))
 
 
 def test_over_a_socket_from_a_settings_file(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from dds_lab.actors.claims import Claims
-from dds_lab.actors.fabric import Fabric, FabricSettings, Pool
+from dds_lab.actors.fabric import Fabric
 from dds_lab.actors.kubelet import Kubelet
 from dds_lab.actors.models import DeviceInfo, Model, config_map
 from dds_lab.actors.nodes import NodeLifecycle
@@ -23,7 +23,7 @@ from dds_lab.actors.scheduler import Scheduler, SchedulerSettings
 from dds_lab.actors.vendor import VendorDriver
 from dds_lab.actors.workloads import Workloads
 from dds_lab.client import Object
-from dds_lab.latency import Fixed, Uniform
+from dds_lab.latency import Fixed
 from dds_lab.scenario.forms import between, fixed
 from dds_lab.scenario.parts import Controllers, Profile, Vendor
 from dds_lab.scenario.parts import Kubelet as KubeletSettings
@@ -53,8 +53,8 @@ class Plant(Room):
 
     def __init__(self, *, count: int, nodes: int, attach: Sequence[float], choices: Sequence[str] = ()) -> None:
         super().__init__()
-        settings = FabricSettings(pools=(Pool("1", A100, count),), attach=Scripted(attach), detach=Uniform(0.4, 0.6))
-        self.fabric = Fabric(self.time, settings)
+        self.fabric = Fabric(self.time, {("1", A100): count})
+        self.fabric.takes["attach"] = ({}, Scripted(attach))
         self._choices = list(choices)
         self.user.create(
             "namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "composable-dra"}}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Protocol, TypeVar
 
-from dds_lab.actors.fabric import Fabric, FabricSettings, Pool
+from dds_lab.actors.fabric import Fabric
 from dds_lab.actors.models import DeviceInfo, Model, config_map
 from dds_lab.actors.operator import Operator
 from dds_lab.actors.vendor import VendorDriver
@@ -13,11 +13,10 @@ from dds_lab.api.gates import Gates
 from dds_lab.api.server import ApiServer
 from dds_lab.client import Client, Object
 from dds_lab.crds import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
-from dds_lab.latency import Fixed
 from dds_lab.scenario import cluster
 from dds_lab.scenario.forms import fixed
+from dds_lab.scenario.parts import Fabrics, Vendor
 from dds_lab.scenario.parts import Operator as OperatorSettings
-from dds_lab.scenario.parts import Vendor
 from dds_lab.time import VirtualTime
 
 START = 1_795_219_200_000_000  # 2026-11-21T00:00:00Z
@@ -49,9 +48,9 @@ AnyActor = TypeVar("AnyActor", bound=Actor)
 class Room:
     """The server, its clock, and a user who may do all. Every change of what is watched is written down."""
 
-    def __init__(self, *, seed: int = 1, version: str = "1.36", served: dict[str, bool] | None = None) -> None:
+    def __init__(self, *, seed: int = 1, version: str = "1.36", served: Collection[str] = ()) -> None:
         self.time = VirtualTime(seed, START)
-        gates = Gates.for_version(version, served=served or ())
+        gates = Gates.for_version(version, served=served)
         self.server = ApiServer(gates=gates, now=self.time.now, random=self.time.random("server"))
         self.user = self.client("test")
         for crd in (COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES):
@@ -190,7 +189,7 @@ class Hall(Room):
         self,
         *,
         seed: int = 1,
-        served: dict[str, bool] | None = None,
+        served: Collection[str] = (),
         count: int = 4,
         nodes: int = 2,
         operator: OperatorSettings | None = QUICK,
@@ -199,8 +198,8 @@ class Hall(Room):
         models: Sequence[cluster.Model] = PRODUCTS,
     ) -> None:
         super().__init__(seed=seed, served=served)
-        pools = (Pool("1", A100, count), Pool("1", H100, 2))
-        self.fabric = Fabric(self.time, FabricSettings(pools=pools, attach=Fixed(2.0), detach=Fixed(1.0)))
+        pools = {("1", A100): count, ("1", H100): 2}
+        self.fabric = Fabric(self.time, pools, Fabrics(attach=fixed(2.0), detach=fixed(1.0)))
         for number in range(nodes):
             self.fabric.connect(f"node{number}", "1")
             self.node(f"node{number}", **{"cohdi.io/nvidia-a100-40": "true", "cohdi.io/nvidia-h100-80": "true"})

@@ -2,8 +2,9 @@
 
 import pytest
 
-from dds_lab.actors.fabric import LOST, Answer, Fabric, FabricSettings, Pool
-from dds_lab.latency import Fixed
+from dds_lab.actors.fabric import LOST, Answer, Fabric
+from dds_lab.scenario.forms import fixed
+from dds_lab.scenario.parts import Fabrics
 from dds_lab.scenario.trouble import REFUSED, FabricFault
 from dds_lab.time import VirtualTime
 
@@ -18,15 +19,14 @@ class Room:
         self, *, count: int = 4, seed: int = 1, in_flight: int = 0, per_machine: int = 0, slots: int = 0
     ) -> None:
         self.time = VirtualTime(seed, 0)
-        settings = FabricSettings(
-            pools=(Pool("1", A100, count), Pool("1", H100, 1)),
-            attach=Fixed(2.0),
-            detach=Fixed(1.0),
+        settings = Fabrics(
+            attach=fixed(2.0),
+            detach=fixed(1.0),
             in_flight=in_flight,
             in_flight_per_machine=per_machine,
             slots=slots,
         )
-        self.fabric = Fabric(self.time, settings)
+        self.fabric = Fabric(self.time, {("1", A100): count, ("1", H100): 1}, settings)
         self.fabric.connect("node0", "1")
         self.fabric.connect("node1", "1")
         self.answers: list[Answer] = []

@@ -15,7 +15,7 @@ from tests.lab.actors.rooms import A100, H100, Hall, at, requested
 
 SLICE = "node0-gpu-nvidia-com"
 SLOW = OperatorSettings(look=fixed(0.01))
-V1ALPHA3 = {"resource.k8s.io/v1alpha3": True}
+V1ALPHA3 = ("resource.k8s.io/v1alpha3",)
 
 
 def values(story: list[tuple[str, object]]) -> list[object]:
@@ -364,7 +364,7 @@ def test_a_plugin_that_has_just_started_is_not_restarted() -> None:
 @pytest.mark.parametrize("version", ["v1alpha3", "v1beta2"])
 def test_while_it_detaches_a_taint_rule_keeps_pods_away_where_rules_are_served(version: str) -> None:
     settings = OperatorSettings(kind="ideal", look=fixed(0.01))
-    served = {f"resource.k8s.io/{version}": True}
+    served = (f"resource.k8s.io/{version}",)
     hall = Hall(operator=settings, taint_version=version, served=served)
     hall.request()
     hall.run(10)

@@ -15,7 +15,7 @@ from tests.lab.actors.rooms import A100, Hall, at
 
 REAL = OperatorSettings(look=fixed(0.01))
 CM = OperatorSettings(look=fixed(0.01), api="cm")
-SERVED = {"resource.k8s.io/v1alpha3": True}
+SERVED = ("resource.k8s.io/v1alpha3",)
 LAST_USED = "cohdi.io/last-used-time"
 SLICE = "node0-gpu-nvidia-com"
 
@@ -307,7 +307,7 @@ def test_a_busy_device_is_told_with_its_processes() -> None:
 
 def test_where_its_rules_are_not_served_a_detach_hangs_and_so_does_what_a_lost_node_leaves() -> None:
     words = 'no matches for kind "DeviceTaintRule" in version "resource.k8s.io/v1alpha3"'
-    hall = online(served=None)
+    hall = online(served=())
     hall.resize("wanted", 0)
     hall.run(300)
     assert hall.status()["error"] == words and hall.status()["state"] == "Detaching"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from dds_lab.actors.fabric import Pool
 from dds_lab.manager import ManagerSettings
 from dds_lab.scenario.trouble import ManagerFault
 from tests.support.managers import A100, MACHINES, NIC, ManagerRoom
@@ -14,7 +13,7 @@ CDIM = "/cdim/api/v1"
 
 def nec_room(scheme: str = "") -> ManagerRoom:
     settings = ManagerSettings(api="nec", types={NIC: "nic"}, scheme=scheme)
-    return ManagerRoom(settings, pools=(Pool("1", A100, 3), Pool("1", NIC, 1)))
+    return ManagerRoom(settings, pools={("1", A100): 3, ("1", NIC): 1})
 
 
 def ends(room: ManagerRoom, node: int = 0) -> str:

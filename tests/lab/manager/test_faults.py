@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 import pytest
 
-from dds_lab.actors.fabric import Pool
 from dds_lab.actors.faults import CallFaults
 from dds_lab.manager import ManagerSettings
 from dds_lab.manager.faults import Odd
@@ -212,7 +211,7 @@ def test_answers_can_be_huge(call: ManagerCall) -> None:
 
 
 def test_cdim_can_be_huge() -> None:
-    room = ManagerRoom(ManagerSettings(api="nec"), pools=(Pool("1", A100, 3),))
+    room = ManagerRoom(ManagerSettings(api="nec"), pools={("1", A100): 3})
     hit(room, ManagerFault(kind="huge", calls=("resources",), times=1))
     answer = room.get("/cdim/api/v1/resources", detail="true").json()
     assert answer["count"] == len({one["device"]["deviceID"] for one in answer["resources"]}) == 10_000

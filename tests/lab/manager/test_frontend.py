@@ -16,11 +16,12 @@ from typing import Any
 import httpx
 import pytest
 
-from dds_lab.actors.fabric import Fabric, FabricSettings, Pool
+from dds_lab.actors.fabric import Fabric
 from dds_lab.http_frontend import Exposed
-from dds_lab.latency import Fixed
 from dds_lab.manager import Login, Manager, ManagerSettings
 from dds_lab.manager.frontend import Certificate, ManagerFrontend, ServedManager, serving_manager
+from dds_lab.scenario.forms import fixed
+from dds_lab.scenario.parts import Fabrics
 from dds_lab.scenario.trouble import ManagerFault
 from dds_lab.time import RealTime, Time
 
@@ -31,7 +32,7 @@ MACHINES = "/fabric_manager/api/v1/machines"
 
 
 def made(time: Time) -> Manager:
-    fabric = Fabric(time, FabricSettings(pools=(Pool("1", A100, 4),), attach=Fixed(0.1)))
+    fabric = Fabric(time, {("1", A100): 4}, Fabrics(attach=fixed(0.1)))
     fabric.connect("node0", "1")
     return Manager(time, fabric, SETTINGS)
 

@@ -181,7 +181,7 @@ def test_objects_of_the_log_that_are_not_there_any_more_are_told_as_gone(tmp_pat
 @pytest.mark.parametrize(("release", "version"), [("1.36", "v1beta2"), ("1.35", "v1alpha3")])
 def test_the_best_version_that_is_served_is_followed(release: str, version: str, tmp_path: Path) -> None:
     gates = Gates.for_version(
-        release, {"DRADeviceTaints": True, "DRADeviceTaintRules": True}, {f"resource.k8s.io/{version}": True}
+        release, {"DRADeviceTaints": True, "DRADeviceTaintRules": True}, (f"resource.k8s.io/{version}",)
     )
     server = ApiServer(gates=gates, now=wall, random=Random(1))
     rules = WatchSpec("devicetaintrules", VERSIONS["devicetaintrules"])

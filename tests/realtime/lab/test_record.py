@@ -50,7 +50,7 @@ class Now:
 
 def make(faults: Callable[[], int] | None = None) -> ApiServer:
     now = Now()
-    gates = Gates.for_version("1.36", {"DRADeviceTaintRules": True}, {"resource.k8s.io/v1beta2": True})
+    gates = Gates.for_version("1.36", {"DRADeviceTaintRules": True}, ("resource.k8s.io/v1beta2",))
     server = ApiServer(gates=gates, now=now.now, random=Random(1))
     client = Client(server, now, "admin")
     for definition in DEFINITIONS:
@@ -301,7 +301,7 @@ def _alive(events: list[RecordedEvent]) -> set[str]:
 
 
 def test_what_is_not_served_or_may_not_be_read_is_told_and_the_rest_is_recorded(tmp_path: Path) -> None:
-    gates = Gates.for_version("1.36", {}, {})
+    gates = Gates.for_version("1.36")
     server = ApiServer(gates=gates, now=Now().now, random=Random(1))
     client = Client(server, Now(), "admin")
     client.create("nodes", _node("n0"))
