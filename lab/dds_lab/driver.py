@@ -318,9 +318,8 @@ class OurProcess(Generic[P]):
     def start(self) -> None:
         """Load the log, then list and watch. Raises the errors of the log."""
         self.controller.open(self._now())
-        self._skew += max(
-            0, self.controller.state.process.now - self._now()
-        )  # as the live clock: not before the log's newest fact
+        # As the live clock: not before the log's newest fact.
+        self._skew += max(0, self.controller.state.process.now - self._now())
         self.alive = True
         known = self.controller.seeds()
         for one in self.controller.watched():

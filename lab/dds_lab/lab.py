@@ -32,7 +32,7 @@ from dds_lab.api.requests import MASTERS, Call
 from dds_lab.api.server import ApiServer
 from dds_lab.api.status import ApiError, Cause
 from dds_lab.client import Client, instants
-from dds_lab.faults.world import Chaos, Stalled, fabric_faults, manager_faults
+from dds_lab.faults.world import Chaos, Stalled
 from dds_lab.manager import Login, Manager
 from dds_lab.record.recorder import Recorder, Sink
 from dds_lab.scenario import Scenario
@@ -93,7 +93,7 @@ class Lab:
             history=history,
             track_updates=track_updates,
         )
-        self.fabric = Fabric(time, lab_settings.fabric(scenario))
+        self.fabric = Fabric(time, lab_settings.pools(scenario), scenario.parts.fabric, scenario.faults.fabric)
         self.manager = self._managed(login or Login())
         self.exits: list[str] = []
         self.tell: Callable[[str], None] = lambda text: None
@@ -111,8 +111,6 @@ class Lab:
         self.steps = Steps(self, scenario.steps)
         self._others: list[Actor] = [
             self.workloads,
-            fabric_faults(time, self.fabric, scenario.faults.fabric),
-            *self._manager_faults(),
             *(Mix(self.workloads, time, one) for one in scenario.mix),
             *self._arrivals(scenario.workload),
             self.steps,
@@ -154,9 +152,9 @@ class Lab:
             fixed = [model for model, count in group.fixed.items() for _ in range(count)]
             for name in group.names():
                 self.fabric.connect(name, "" if group.fabric is None else str(group.fabric), fixed)
-        for driver in lab_settings.node_drivers(self.scenario):
-            devices = NodeDevices(self.client(driver.driver), self.time, driver)
-            self._drivers[driver.driver] = devices
+        for driver in self.scenario.cluster.drivers:
+            devices = NodeDevices(self.client(driver.name), self.time, driver)
+            self._drivers[driver.name] = devices
             self._begin("drivers", devices)
         for part in _MAKERS:
             self.begin_part(part)
@@ -321,24 +319,22 @@ class Lab:
         yield Kubelet(client, self.time, knobs, self.fabric, self._drivers)
 
     def _vendor(self, knobs: written.VendorPart) -> Iterator[Actor]:
-        for one in lab_settings.vendors(self.scenario, knobs):
-            driver = VendorDriver(self._client_of("vendor", f"{one.driver}-plugin"), self.time, one, self.fabric)
-            self._drivers[one.driver] = driver
+        models = self.scenario.cluster.models
+        for name in dict.fromkeys(one.driver for one in models):
+            client, its = self._client_of("vendor", f"{name}-plugin"), [one for one in models if one.driver == name]
+            driver = self._drivers[name] = VendorDriver(client, self.time, knobs, its, self.fabric)
             yield driver
 
     def _publisher(self, knobs: written.PublisherPart) -> Iterator[Actor]:
         client = self._client_of("publisher", "composable-dra-driver")
-        yield ReferencePublisher(client, self.time, knobs, self.fabric, lab_settings.publishers_limits(self.scenario))
+        yield ReferencePublisher(client, self.time, knobs, self.fabric, lab_settings.limit_labels(self.scenario))
 
     def _managed(self, login: Login) -> Manager | None:
         knobs = self.scenario.parts.manager
         if knobs is None:
             return None
-        return Manager(self.time, self.fabric, lab_settings.manager(self.scenario, knobs, login))
-
-    def _manager_faults(self) -> Iterator[Actor]:
-        if self.manager is not None:
-            yield manager_faults(self.time, self.manager, self.scenario.faults.manager)
+        settings = lab_settings.manager(self.scenario, knobs, login)
+        return Manager(self.time, self.fabric, settings, self.scenario.faults.manager)
 
     def _manager(self, knobs: written.ManagerPart) -> Iterator[Actor]:
         assert self.manager is not None

@@ -1,43 +1,24 @@
-"""Makes the actors' settings from a scenario.
-
-`taken` copies each field of a scenario's part to the setting of the same name. The functions for single parts add the rest.
-"""
+"""Makes from a scenario what actors take in another form."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from inspect import signature
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
-from dds_lab.actors.fabric import FabricSettings, Pool
 from dds_lab.actors.models import DeviceInfo, Model
-from dds_lab.actors.publisher import Limits
-from dds_lab.actors.scheduler.scheduler_settings import GATES, Profile, SchedulerSettings
-from dds_lab.actors.vendor import DeviceModel, NodeDevicesSettings, VendorSettings
+from dds_lab.actors.scheduler.scheduler_settings import GATES, SchedulerSettings
 from dds_lab.api.gates import Gates
 from dds_lab.latency import Latency
 from dds_lab.manager import Limit, Login, ManagerSettings, NodeGroup
 from dds_lab.scenario import Scenario
 from dds_lab.scenario import parts as written
 from dds_lab.scenario.scenario import Run
-from dds_lab.scenario.values import Delay, Written
 from dds_lab.scenario.workload import read_workload
 
 SCHEME = "lab://"
 """Prefix of a node's providerID, before its machine's UUID."""
 
 V1ALPHA3 = "resource.k8s.io/v1alpha3"
-
-_SettingsT = TypeVar("_SettingsT")
-
-
-def taken(settings: Callable[..., _SettingsT], knobs: Written, **others: object) -> _SettingsT:
-    """Settings made of `others` and of the knobs with the same names; a delay becomes its latency."""
-    for name in signature(settings).parameters.keys() & type(knobs).model_fields.keys() - others.keys():
-        knob = getattr(knobs, name)
-        others[name] = knob.latency() if isinstance(knob, Delay) else knob
-    return settings(**others)
 
 
 def taint_rules(scenario: Scenario) -> str:
@@ -51,7 +32,7 @@ def taint_rules(scenario: Scenario) -> str:
 def api_gates(scenario: Scenario) -> Gates:
     """The API server's feature gates and optional APIs."""
     cluster, version = scenario.cluster, taint_rules(scenario)
-    rules = {f"{version}/devicetaintrules": True} if version else {}
+    rules = [f"{version}/devicetaintrules"] if version else []
     gates = dict(cluster.gates.api)
     if rules and cluster.version != "1.34":
         gates = {"DRADeviceTaintRules": True, "DRADeviceTaints": True, **gates}
@@ -80,13 +61,10 @@ def device_info(scenario: Scenario) -> DeviceInfo:
     )
 
 
-def fabric(scenario: Scenario) -> FabricSettings:
+def pools(scenario: Scenario) -> dict[tuple[str, str], int]:
+    """The number of devices in the pools at the start, by fabric and model."""
     fabrics = scenario.cluster.fabrics
-    pools = tuple(Pool(str(one.id), model, count) for one in fabrics for model, count in one.devices.items())
-    knobs = scenario.parts.fabric
-    attach_of = {model: delay.latency() for model, delay in knobs.attach_of.items()}
-    detach_of = {model: delay.latency() for model, delay in knobs.detach_of.items()}
-    return taken(FabricSettings, knobs, pools=pools, attach_of=attach_of, detach_of=detach_of)
+    return {(str(one.id), model): count for one in fabrics for model, count in one.devices.items()}
 
 
 def manager(scenario: Scenario, knobs: written.ManagerPart, login: Login) -> ManagerSettings:
@@ -95,10 +73,14 @@ def manager(scenario: Scenario, knobs: written.ManagerPart, login: Login) -> Man
     groups: dict[str, tuple[str, ...]] = {}
     for group in cluster.nodes:
         groups[group.name] = (*groups.get(group.name, ()), *group.names())
-    return taken(
-        ManagerSettings,
-        knobs,
+    return ManagerSettings(
+        api=knobs.api,
+        tenant=knobs.tenant,
+        cluster=knobs.cluster,
         login=login,
+        token_life=knobs.token_life,
+        answer=knobs.answer.latency(),
+        quotas=knobs.quotas,
         types={one.model: one.type for one in cluster.models},
         products={one.model: one.product for one in cluster.models},
         limits=tuple(
@@ -115,7 +97,7 @@ def scheduler(scenario: Scenario, knobs: written.SchedulerPart, allocation_delay
     """The scheduler has its own gates, so it may ignore fields that the API server stores."""
     gates = Gates.for_version(scenario.cluster.version, scenario.cluster.gates.scheduler)
     return SchedulerSettings(
-        profiles={name: Profile(binding_timeout=one.binding_timeout) for name, one in knobs.profiles.items()},
+        profiles=knobs.profiles,
         gates={name: gates.on(name) for name in GATES},
         release=scenario.cluster.version,
         clock_offset=knobs.clock,
@@ -128,48 +110,18 @@ def operators_taint_version(scenario: Scenario, knobs: written.OperatorPart) -> 
     return "v1alpha3" if not knobs.ideal or taint_rules(scenario) == V1ALPHA3 else ""
 
 
-def vendors(scenario: Scenario, knobs: written.VendorPart) -> list[VendorSettings]:
-    """One vendor's driver for each driver name among the models."""
-    models = scenario.cluster.models
-    return [
-        taken(
-            VendorSettings,
-            knobs,
-            models=tuple(
-                DeviceModel(
-                    one.model,
-                    one.product,
-                    one.memory,
-                    one.brand,
-                    one.architecture,
-                    one.compute,
-                    profiles=one.partitions.profiles if one.partitions else (),
-                    on_demand=one.partitions is None or one.partitions.on_demand,
-                    passthrough=one.passthrough,
-                )
-                for one in models
-                if one.driver == driver
-            ),
-            driver=driver,
-            always_next=True,
-        )
-        for driver in dict.fromkeys(one.driver for one in models)
-    ]
-
-
-def node_drivers(scenario: Scenario) -> list[NodeDevicesSettings]:
-    return [
-        NodeDevicesSettings(one.name, one.suffix, one.devices, frozenset(one.nodes)) for one in scenario.cluster.drivers
-    ]
-
-
-def publishers_limits(scenario: Scenario) -> tuple[Limits, ...]:
+def limit_labels(scenario: Scenario) -> dict[str, dict[str, str]]:
+    """By node the labels of its limits, without their prefix."""
     devices = {one.model: one.device for one in scenario.cluster.models}
-    return tuple(
-        Limits(devices[model], limit.max, limit.min, frozenset(group.names()))
-        for group in scenario.cluster.nodes
-        for model, limit in group.limits.items()
-    )
+    found = {}
+    for group in scenario.cluster.nodes:
+        limits = {
+            f"{devices[model]}-size-{end}": str(number)
+            for model, one in group.limits.items()
+            for end, number in (("max", one.max), ("min", one.min))
+        }
+        found.update(dict.fromkeys(group.names(), limits))
+    return found
 
 
 def arrivals(path: str) -> Iterator[tuple[float, Run, float | None]]:

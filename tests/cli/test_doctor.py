@@ -14,7 +14,7 @@ import yaml
 
 from dds_adapters.kubernetes import rbac
 from dds_adapters.sql import upgrade
-from dds_lab.actors.fabric import Fabric, FabricSettings, Pool
+from dds_lab.actors.fabric import Fabric
 from dds_lab.api.requests import MASTERS, User
 from dds_lab.http_frontend import Credentials, Served, serving
 from dds_lab.manager import Manager, ManagerSettings
@@ -112,7 +112,8 @@ def test_nothing_is_changed(cluster: Served, kubeconfig: str, log: str) -> None:
 
 # -- the fabric --------------------------------------------------------------------------------------------------------
 
-POOLS = (Pool("1", "A100 40G", 4), Pool("1", "H100 80G", 2))
+POOLS = {("1", "A100 40G"): 4, ("1", "H100 80G"): 2}
+SECRETS = ManagerSettings().login
 
 
 @contextmanager
@@ -120,7 +121,7 @@ def manager(folder: Path) -> Iterator[tuple[str, ...]]:
     """A manager of the cluster's two machines over HTTPS; the settings with which it is asked."""
 
     def made(time: Time) -> Manager:
-        hardware = Fabric(time, FabricSettings(pools=POOLS))
+        hardware = Fabric(time, POOLS)
         for name in ("node0000", "node0001"):
             hardware.connect(name, "1")
         return Manager(time, hardware, ManagerSettings())

@@ -11,12 +11,17 @@ import dds_lab
 LAB = Path(dds_lab.__file__).parent
 ROOT = "dds_lab"
 
-# What an actor may know besides its fellows: the last two are what a scenario says of it, plain data.
-FOR_ACTORS = {f"{ROOT}.{name}" for name in ("client", "time", "latency", "scenario.parts", "scenario.scenario")}
+# What a scenario says of a part: plain data.
+SAID = ("scenario.cluster", "scenario.parts", "scenario.trouble", "scenario.work")
+# What an actor may know besides its fellows.
+FOR_ACTORS = {f"{ROOT}.{name}" for name in ("client", "time", "latency", *SAID)}
 # What the API server may know besides its own parts: nothing of the lab.
 FOR_THE_SERVER: set[str] = set()
 # What the manager of the hardware may know: the hardware, and what serves it.
-FOR_THE_MANAGER = {f"{ROOT}.{name}" for name in ("actors.fabric", "api.requests", "http_frontend", "latency", "time")}
+FOR_THE_MANAGER = {
+    f"{ROOT}.{name}"
+    for name in ("actors.fabric", "actors.faults", "api.requests", "http_frontend", "latency", "time", *SAID)
+}
 OVER_SOCKETS = "manager.frontend"
 PURE = {"os", "socket", "threading", "asyncio", "subprocess", "time", "pathlib", "requests", "urllib.request"}
 

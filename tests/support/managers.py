@@ -8,10 +8,11 @@ from typing import Any
 
 import httpx
 
-from dds_lab.actors.fabric import Answer, Fabric, FabricSettings, Pool
-from dds_lab.latency import Fixed
+from dds_lab.actors.fabric import Answer, Fabric
 from dds_lab.manager import Manager, ManagerSettings
 from dds_lab.manager.transport import ManagerTransport
+from dds_lab.scenario.parts import Fabrics
+from dds_lab.scenario.values import fixed
 from dds_lab.time import VirtualTime
 
 A100, H100, NIC = "A100 40G", "H100 80G", "NIC 100G"
@@ -20,15 +21,16 @@ SECOND = 1_000_000
 TOKEN = "/id_manager/realms/{}/protocol/openid-connect/token"
 MACHINES = "/fabric_manager/api/v1/machines"
 START = 1_795_219_200 * SECOND
-POOLS = (Pool("1", A100, 4), Pool("1", H100, 2), Pool("1", NIC, 1), Pool("2", A100, 3))
+Pools = Mapping[tuple[str, str], int]
+POOLS = {("1", A100): 4, ("1", H100): 2, ("1", NIC): 1, ("2", A100): 3}
 
 
 class ManagerRoom:
     """node0 and node1 are in fabric 1, node2 in fabric 2, node3 in none. An attach takes 2 s, a detach 1 s."""
 
-    def __init__(self, settings: ManagerSettings | None = None, *, pools: tuple[Pool, ...] = POOLS) -> None:
+    def __init__(self, settings: ManagerSettings | None = None, *, pools: Pools = POOLS) -> None:
         self.time = VirtualTime(1, START)
-        self.fabric = Fabric(self.time, FabricSettings(pools=pools, attach=Fixed(2.0), detach=Fixed(1.0)))
+        self.fabric = Fabric(self.time, pools, Fabrics(attach=fixed(2.0), detach=fixed(1.0)))
         self.nodes = [self.fabric.connect(f"node{at}", fabric) for at, fabric in enumerate(("1", "1", "2", ""))]
         self.manager = Manager(self.time, self.fabric, settings or ManagerSettings(types={NIC: "nic"}))
         self.transport = ManagerTransport(self.manager, step=self.time.step)
@@ -131,7 +133,7 @@ class ManagerRoom:
         return self.resize({"remove_resources": order}, node)
 
 
-def logged_in(settings: ManagerSettings | None = None, *, pools: tuple[Pool, ...] = POOLS) -> ManagerRoom:
+def logged_in(settings: ManagerSettings | None = None, *, pools: Pools = POOLS) -> ManagerRoom:
     """A room whose client has a token."""
     room = ManagerRoom(settings, pools=pools)
     assert room.login().status_code == 200

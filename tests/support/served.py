@@ -24,7 +24,7 @@ def wall() -> int:
 
 def new_server(seed: int = 1, history: int = 20_000) -> ApiServer:
     """An API server on the wall clock that knows the custom kinds and serves all versions."""
-    gates = Gates.for_version("1.36", runtime_config=dict.fromkeys(OPTIONAL_VERSIONS, True))
+    gates = Gates.for_version("1.36", served=OPTIONAL_VERSIONS)
     server = ApiServer(gates=gates, now=wall, random=Random(seed), history=history)
     client = client_of(server)
     for definition in (COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES):

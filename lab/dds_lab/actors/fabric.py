@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Generic, Literal, Protocol, TypeVar
 
+from dds_lab.actors.faults import HardwareFaults
 from dds_lab.actors.ledger import Entry, Ledger, Operation, Outcome
-from dds_lab.latency import Fixed, Latency, Uniform
+from dds_lab.latency import Latency
+from dds_lab.scenario.parts import Fabrics
+from dds_lab.scenario.trouble import FabricFault
 from dds_lab.time import Time
 
-REFUSED = "CDI manager: machine update failed, E02XXXX"
 LOST = "CDI manager: no answer within the time limit (context deadline exceeded)"
 BROKEN = "the device is in a critical state"
 
@@ -53,122 +54,6 @@ class Attached:
     fixed: bool = False
 
 
-@dataclass(frozen=True)
-class Pool:
-    """How many devices of a model a fabric has at the start."""
-
-    fabric: str
-    model: str
-    count: int
-
-
-@dataclass(frozen=True)
-class FabricSettings:
-    """Latencies are in seconds; `attach_of` and `detach_of` override them by model. `in_flight`, `in_flight_per_machine`: how
-    many orders run at once (0: any number); others wait in line. `slots`: how many devices of a model fit into a machine besides
-    built-in ones (0: any number). `timeout`: how long a caller waits for an answer that does not come."""
-
-    pools: tuple[Pool, ...] = ()
-    attach: Latency = field(default=Uniform(1.0, 6.0))
-    detach: Latency = field(default=Uniform(0.4, 0.6))
-    attach_of: Mapping[str, Latency] = field(default_factory=dict)
-    detach_of: Mapping[str, Latency] = field(default_factory=dict)
-    refusal: Latency = field(default=Fixed(0.01))
-    in_flight: int = 0
-    in_flight_per_machine: int = 0
-    slots: int = 0
-    timeout: float = 180.0
-
-
-# -- faults: a scenario or a test adds them in advance, an order takes one when it begins
-
-
-class Counted(Protocol):
-    """`times`: how often the fault strikes (0: until it is lifted). `chance`: how likely it strikes where it may. It may strike
-    all that concerns one of its `nodes` and `models`; an empty set means any."""
-
-    @property
-    def nodes(self) -> frozenset[str]: ...
-    @property
-    def models(self) -> frozenset[str]: ...
-    @property
-    def times(self) -> int: ...
-    @property
-    def chance(self) -> float: ...
-
-
-def concerns(fault: Counted, node: str, model: str) -> bool:
-    return (not fault.nodes or node in fault.nodes) and (not fault.models or model in fault.models)
-
-
-F = TypeVar("F", bound=Counted)
-
-
-class Told(Generic[F]):
-    """The pending faults, oldest first."""
-
-    def __init__(self, random: Random) -> None:
-        self._random = random
-        self._left: list[tuple[F, int]] = []
-
-    def add(self, fault: F) -> None:
-        self._left.append((fault, fault.times))
-
-    def lift(self, fault: F) -> None:
-        """End a fault early. No effect if it is not pending."""
-        self._left = [(one, left) for one, left in self._left if one != fault]
-
-    def waiting(self) -> tuple[F, ...]:
-        return tuple(fault for fault, _ in self._left)
-
-    def struck(self, befalls: Callable[[F], bool], most: int | None = None) -> tuple[F, ...]:
-        """The faults that strike now, `most` at the most. A fault that has struck `times` times is removed."""
-        struck: list[F] = []
-        kept: list[tuple[F, int]] = []
-        for fault, left in self._left:
-            hit = (most is None or len(struck) < most) and befalls(fault) and self._drawn(fault)
-            if hit:
-                struck.append(fault)
-            if not hit or left != 1:
-                kept.append((fault, left - 1 if hit and left else left))
-        self._left = kept
-        return tuple(struck)
-
-    def _drawn(self, fault: F) -> bool:
-        return fault.chance >= 1.0 or self._random.random() < fault.chance
-
-
-Kind = Literal["refuse", "hang", "lose_answer", "wrong_device", "second_device", "warning", "critical"]
-Act = Literal["attach", "detach", "check", "smi"]
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A fault of attach or detach orders, or of what the real operator asks: the manager about a device that is Online (`check`),
-    and nvidia-smi on a node with a new device (`smi`).
-
-    `refuse`: the fabric refuses, with `words`. `hang`: nothing happens until the caller's timeout. `lose_answer`: the order is
-    carried out, but the caller gets `words`. `wrong_device`: a device of another model comes. `second_device`: two devices come
-    and one is reported. `warning`, `critical`: a device in that state comes. In the words of a refused order, `{order}` is its
-    number. Empty `nodes` or `models` mean any; `times` 0: until lifted; `chance`: how likely each order is hit.
-    """
-
-    kind: Kind
-    operation: Act = "attach"
-    nodes: frozenset[str] = frozenset()
-    models: frozenset[str] = frozenset()
-    times: int = 0
-    chance: float = 1.0
-    words: str = REFUSED
-
-
-class Faults(Told[Fault]):
-    def take(self, operation: Act, node: str, model: str) -> Fault | None:
-        """Take the oldest fault that strikes this order."""
-        struck = self.struck(lambda fault: fault.operation == operation and concerns(fault, node, model), most=1)
-        return next(iter(struck), None)
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The fabric's answer to an order: the device, or the error. `lost`: no answer came, and the order may be carried out."""
@@ -188,19 +73,31 @@ class _Order:
     done: Callable[[Answer], None]
     fabric: str = ""
     taken: list[Device] = field(default_factory=list)
-    fault: Fault | None = None
+    fault: FabricFault | None = None
 
 
 class Fabric:
-    """All fabrics of the lab. `ledger` records every order and its outcome."""
+    """All fabrics of the lab. `pools`: how many devices there are at the start, by fabric and model. `ledger` records every order
+    and its outcome, `takes` says how long one takes, by model and for the others."""
 
-    def __init__(self, time: Time, settings: FabricSettings, name: str = "fabric") -> None:
+    def __init__(
+        self,
+        time: Time,
+        pools: Mapping[tuple[str, str], int] | None = None,
+        settings: Fabrics | None = None,
+        faults: Sequence[FabricFault] = (),
+    ) -> None:
         self.ledger = Ledger()
-        self.faults = Faults(time.random(f"{name}/faults"))
+        self.faults = HardwareFaults(time, "fabric/faults", faults)
         self._time = time
-        self._settings = settings
-        self._random: Random = time.random(name)
-        self._serials: Random = time.random(f"{name}/serials")
+        self._settings = settings = settings or Fabrics()
+        self._refusal_takes = settings.refusal.latency()
+        self.takes: dict[Operation, tuple[dict[str, Latency], Latency]] = {
+            "attach": ({model: one.latency() for model, one in settings.attach_of.items()}, settings.attach.latency()),
+            "detach": ({model: one.latency() for model, one in settings.detach_of.items()}, settings.detach.latency()),
+        }
+        self._random: Random = time.random("fabric")
+        self._serials: Random = time.random("fabric/serials")
         self._free: dict[tuple[str, str], deque[Device]] = {}
         self._running: dict[tuple[str, str], int] = {}
         self._machines: dict[str, Machine] = {}
@@ -220,11 +117,10 @@ class Fabric:
         self._pool_listeners: list[Callable[[str, str], None]] = []
         self._machine_listeners: list[Callable[[str], None]] = []
         self._vacant_listeners: list[Callable[[str], None]] = []
-        self.passed_through: set[str] = (
-            set()
-        )  # serials of devices that a virtual machine uses: no process shows on the node
-        for pool in settings.pools:
-            self.resize(pool.fabric, pool.model, pool.count)
+        # Serials of devices that a virtual machine uses: no process shows on the node.
+        self.passed_through: set[str] = set()
+        for (fabric, model), count in (pools or {}).items():
+            self.resize(fabric, model, count)
 
     def connect(self, node: str, fabric: str = "", fixed: Iterable[str] = ()) -> Machine:
         """Cable a node's machine to a fabric. `fixed`: models of its built-in devices. Its UUID ends the node's providerID in a
@@ -406,17 +302,15 @@ class Fabric:
         order.fault = self.faults.take(order.operation, order.node, order.model)
         refused = self._refusal(order)
         if refused:
-            wait = self._settings.refusal.draw(self._random)
-            self._time.after(wait, lambda: self._fail(order, refused))
+            self._time.after(self._refusal_takes.draw(self._random), lambda: self._fail(order, refused))
         elif order.fault is not None and order.fault.kind == "hang":
             self._time.after(self._settings.timeout, lambda: self._fail(order, LOST, lost=True))
-        elif order.operation == "attach":
-            self._reserve(order)
-            takes = self._settings.attach_of.get(order.model, self._settings.attach)
-            self._time.after(takes.draw(self._random), lambda: self._attach(order))
         else:
-            takes = self._settings.detach_of.get(order.model, self._settings.detach)
-            self._time.after(takes.draw(self._random), lambda: self._detach(order))
+            attaches, (of, others) = order.operation == "attach", self.takes[order.operation]
+            if attaches:
+                self._reserve(order)
+            done = self._attach if attaches else self._detach
+            self._time.after(of.get(order.model, others).draw(self._random), lambda: done(order))
 
     def _refusal(self, order: _Order) -> str:
         """Why the fabric refuses the order at once, "" if it does not."""

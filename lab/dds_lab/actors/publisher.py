@@ -5,8 +5,7 @@ has one slice, the generation counts in memory, and the ConfigMap is read once a
 long as a claim holds it. The publisher never attaches anything.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from random import Random
 
 from dds_lab.actors.fabric import Fabric
@@ -24,26 +23,21 @@ READY = ("FabricDeviceReady",)
 FAILED = ("FabricDeviceReschedule", "FabricDeviceFailed")
 
 
-@dataclass(frozen=True)
-class Limits:
-    """How many devices of a model (its k8s-device-name) these nodes may have, written as node labels. Empty `nodes`: all."""
-
-    device: str
-    most: int
-    least: int = 0
-    nodes: frozenset[str] = frozenset()
-
-
 class ReferencePublisher:
-    """With an interval of 0 it reacts to changes. `limits` are written as the labels `-size-max` and `-size-min`."""
+    """With an interval of 0 it reacts to changes. `limits`: by node the labels of its limits, without their prefix."""
 
     def __init__(
-        self, client: Client, time: Time, settings: PublisherPart, fabric: Fabric, limits: tuple[Limits, ...] = ()
+        self,
+        client: Client,
+        time: Time,
+        settings: PublisherPart,
+        fabric: Fabric,
+        limits: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         self._client = client
         self._time = time
         self._settings = settings
-        self._limits = limits
+        self._limits = limits or {}
         self._reaction = settings.reaction.latency()
         self._fabric = fabric
         self._random: Random = time.random("publisher")
@@ -194,11 +188,8 @@ class ReferencePublisher:
         node, machine = self._nodes.get(name), self._fabric.machine(name)
         if node is None or machine is None or not machine.fabric:
             return
-        wanted = {f"{info.prefix}/fabric": machine.fabric}
-        for limit in self._limits:
-            if not limit.nodes or name in limit.nodes:
-                wanted[f"{info.prefix}/{limit.device}-size-max"] = str(limit.most)
-                wanted[f"{info.prefix}/{limit.device}-size-min"] = str(limit.least)
+        told = {"fabric": machine.fabric, **self._limits.get(name, {})}
+        wanted = {f"{info.prefix}/{label}": value for label, value in told.items()}
         labels = node["metadata"].get("labels") or {}
         if all(labels.get(key) == value for key, value in wanted.items()):
             return

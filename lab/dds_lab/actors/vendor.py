@@ -7,11 +7,9 @@ name alone and never reads claims.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from random import Random
-from typing import Literal
 from uuid import NAMESPACE_OID, uuid5
 
 from dds_core.errors import InputError
@@ -20,12 +18,13 @@ from dds_lab.actors.fabric import Attached, Fabric
 from dds_lab.actors.objects import node_owner
 from dds_lab.actors.slices import SETS, SlicePool, SliceWriter
 from dds_lab.client import Client, Object
-from dds_lab.latency import Fixed, Latency, Uniform
+from dds_lab.latency import Fixed, Latency
+from dds_lab.scenario.cluster import Model, NodeDriver
+from dds_lab.scenario.parts import VendorPart
 from dds_lab.time import Time, Timer, Timers
 
-POOL_ONLY: Object = {"key": "fabric.example.com/pool-only", "effect": "NoSchedule"}
-
-
+DRIVER_VERSION, CUDA_VERSION = "570.86.15", "12.8.0"
+FIRST_START = Fixed(0.02)
 _REBINDS = 0.5
 """Seconds until the slice shows which form of a device is used: its kernel driver is changed."""
 
@@ -34,65 +33,28 @@ class NotPrepared(InputError):
     """The driver does not know a device of that name."""
 
 
-@dataclass(frozen=True)
-class DeviceModel:
-    """What the driver publishes for one model. `model`: the fabric's name. `device`: the k8s-device-name of pool devices.
-    `profiles`: its MIG profiles; partitions are made `on_demand`, or an administrator made them before. `passthrough`: it is
-    listed a second time for virtual machines, with another UUID; while a pod uses one form, the other is hidden."""
-
-    model: str
-    product: str
-    memory: str = "40Gi"
-    brand: str = "Nvidia"
-    architecture: str = "Ampere"
-    compute: str = "8.0.0"
-    device: str = ""
-    profiles: tuple[str, ...] = ()
-    on_demand: bool = True
-    passthrough: bool = False
-
-
-@dataclass(frozen=True)
-class VendorSettings:
-    """`start`: seconds from a restart to the published slice. `binding`: seconds after an attach in which the device is still
-    being bound, so that a plugin that starts then misses it (issue 1008). `hot_plug`: the plugin restarts by itself when devices
-    come or go. `names`: the number in a device's name, which is its minor, its position among the devices found, or one of its
-    own that no other device of the node ever gets. `always_next`: every change is a new generation. `pool_names`: the driver
-    also prepares devices under the pool's names, as a driver of your own could. The devices that it publishes are tainted, so
-    that only the pool's are allocated. An unmodified driver does not do this."""
-
-    models: tuple[DeviceModel, ...] = ()
-    driver: str = "gpu.nvidia.com"
-    driver_version: str = "570.86.15"
-    cuda_version: str = "12.8.0"
-    start: Latency = field(default=Uniform(2.0, 5.0))
-    first_start: Latency = field(default=Fixed(0.02))
-    binding: float = 0.0
-    hot_plug: bool = False
-    pool_names: bool = False
-    names: Literal["minor", "position", "own"] = "minor"
-    always_next: bool = False
-
-
 class VendorDriver:
-    """The driver's plugins on all nodes."""
+    """The plugins, on all nodes, of the driver that these models have. Every change of a slice is a new generation."""
 
-    def __init__(self, client: Client, time: Time, settings: VendorSettings, fabric: Fabric) -> None:
+    def __init__(
+        self, client: Client, time: Time, settings: VendorPart, models: Sequence[Model], fabric: Fabric
+    ) -> None:
+        self.name = models[0].driver
         self._client = client
         self._time = time
         self._settings = settings
+        self._starts, self._first_start = settings.start.latency(), settings.first_start.latency()
         self._fabric = fabric
-        self._random: Random = time.random(f"vendor/{settings.driver}")
-        self._facts = {one.model: one for one in settings.models}
+        self._random: Random = time.random(f"vendor/{self.name}")
+        self._facts = {one.model: one for one in models}
         self._devices: dict[str, dict[str, str]] = {}  # node → device name → serial
         self._made: dict[str, tuple[str, ...]] = {}  # serial → profiles of the partitions that an administrator made
-        self._numbers: dict[str, dict[str, int]] = {}  # node → serial → number of its own
         self._forms: dict[str, str] = {}  # serial → the name of the form that a pod uses
         self._owners: dict[str, Object] = {}
         self._starting = Timers(time)  # by node
         self._created: dict[str, int] = {}  # node → when the plugin's pod was created
         self.restarts: Counter[str] = Counter()  # by node
-        self._slices = SliceWriter(client, time, settings.driver, _of_a_node, always_next=settings.always_next)
+        self._slices = SliceWriter(client, time, self.name, _of_a_node, always_next=True)
         self._ends: list[Callable[[], None]] = []
 
     def start(self) -> None:
@@ -101,7 +63,7 @@ class VendorDriver:
         self._nodes.follow(self._node_changed)
         if self._settings.hot_plug:
             self._ends.append(self._fabric.on_machine(self._plugged))
-        if any(one.passthrough for one in self._settings.models):
+        if any(one.passthrough for one in self._facts.values()):
             self._ends.append(self._fabric.on_vacant(self._unprepared))
 
     def stop(self) -> None:
@@ -115,7 +77,7 @@ class VendorDriver:
         """Delete the plugin's pod, which starts again; until then its old slice stays. No effect on a node without a plugin."""
         if node in self._owners:
             self.restarts[node] += 1
-            self._start(node, self._settings.start)
+            self._start(node, self._starts)
 
     def partition(self, node: str, serial: str, profiles: tuple[str, ...]) -> None:
         """Partition a device as an administrator does (no profiles: one whole device), and restart the plugin."""
@@ -127,13 +89,13 @@ class VendorDriver:
         return (self._time.now() - self._created.get(node, self._time.now())) / 1_000_000
 
     def drivers(self) -> frozenset[str]:
-        return frozenset([self._settings.driver])
+        return frozenset([self.name])
 
     def prepare(self, node: str, device: str) -> str:
         """Prepare the device of this name for a pod. Returns its serial. Raises NotPrepared."""
-        serial = self._devices.get(node, {}).get(device) or self._of_the_pool(node, device)
+        serial = self._devices.get(node, {}).get(device, "")
         if not serial:
-            raise NotPrepared(f"allocatable not found: {device}", where=f"{self._settings.driver} on {node}")
+            raise NotPrepared(f"allocatable not found: {device}", where=f"{self.name} on {node}")
         if f"gpu-vfio-{device.rpartition('-')[2]}" in self._devices.get(node, {}):
             self._forms[serial] = device
             if device.startswith("gpu-vfio-"):
@@ -150,20 +112,11 @@ class VendorDriver:
         if node in self._devices and node not in self._starting:
             self._enumerate(node)
 
-    def _of_the_pool(self, node: str, device: str) -> str:
-        """The serial of an unused device of the model that the pool device's name contains, "" if there is none."""
-        for one in self._fabric.attached(node) if self._settings.pool_names else ():
-            facts = self._facts.get(one.device.model)
-            fits = facts is not None and facts.device == device.rpartition("-")[0]
-            if fits and not one.fixed and not self._fabric.users(one.device.serial):
-                return one.device.serial
-        return ""
-
     def _node_changed(self, old: Object | None, new: Object | None) -> None:
         if new is not None and old is None and new["metadata"]["name"] not in self._owners:
             name = new["metadata"]["name"]
             self._owners[name] = node_owner(name, new["metadata"]["uid"])
-            self._start(name, self._settings.first_start)
+            self._start(name, self._first_start)
         elif new is None and old is not None:
             self._forget(old["metadata"]["name"])
 
@@ -175,7 +128,7 @@ class VendorDriver:
 
     def _plugged(self, node: str) -> None:
         if node in self._owners and node not in self._starting:
-            self._start(node, self._settings.start)
+            self._start(node, self._starts)
 
     def _start(self, node: str, latency: Latency) -> None:
         self._created[node] = self._time.now()
@@ -183,7 +136,7 @@ class VendorDriver:
 
     def _enumerate(self, node: str) -> None:
         found = [one for one in self._fabric.attached(node) if one.device.model in self._facts and self._bound(one)]
-        entries = [self._entries(self._number(node, place, one), one) for place, one in enumerate(found)]
+        entries = [self._entries(self._number(place, one), one) for place, one in enumerate(found)]
         self._devices[node] = {
             each["name"]: one.device.serial for one, devices in zip(found, entries, strict=True) for each in devices
         }
@@ -193,7 +146,7 @@ class VendorDriver:
         """Devices that consume counters have one slice per GPU; the counter sets have slices of their own."""
         plain = [each for devices in entries for each in devices if "consumesCounters" not in each]
         counted = [devices for devices in entries if devices and "consumesCounters" in devices[0]]
-        name = f"{node}-{self._settings.driver.replace('.', '-')}"
+        name = f"{node}-{self.name.replace('.', '-')}"
         owners = [self._owners[node]]
         if not counted:
             return SlicePool(node, {"nodeName": node}, (name,), (plain,), owners)
@@ -209,13 +162,8 @@ class VendorDriver:
         }
         return SlicePool(node, {"nodeName": node}, tuple(slices), tuple(slices.values()), owners, sets)
 
-    def _number(self, node: str, position: int, one: Attached) -> int:
-        if self._settings.names == "position":
-            return position
-        if self._settings.names == "minor":
-            return one.minor
-        numbers = self._numbers.setdefault(node, {})
-        return numbers.setdefault(one.device.serial, len(numbers))
+    def _number(self, position: int, one: Attached) -> int:
+        return position if self._settings.names == "position" else one.minor
 
     def _bound(self, one: Attached) -> bool:
         return self._time.now() - one.since >= self._settings.binding * 1_000_000
@@ -228,17 +176,18 @@ class VendorDriver:
             vfio = {**gpu, "name": f"gpu-vfio-{number}", "attributes": {**gpu["attributes"], **_passed_through(serial)}}
             used = self._forms.get(serial)
             return [form for form in (gpu, vfio) if used in (None, form["name"])]
-        before = self._made.get(serial, () if facts.on_demand else facts.profiles)
+        parts = facts.partitions
+        before = self._made.get(serial, () if parts is None or parts.on_demand else parts.profiles)
         if before:
             return [partitions.described(each, each.name(number), gpu, serial) for each in partitions.made(before)]
-        if not facts.profiles or not facts.on_demand or serial in self._made:
+        if parts is None or not parts.on_demand or serial in self._made:
             return [gpu]
         counters = f"{name}-counter-set"
-        found = partitions.possible(facts.profiles)
+        found = partitions.possible(parts.profiles)
         listed = [partitions.described(each, each.name(number), gpu, serial, counters) for each in found]
         return [partitions.whole(gpu, counters), *listed]
 
-    def _described(self, name: str, one: Attached, facts: DeviceModel) -> Object:
+    def _described(self, name: str, one: Attached, facts: Model) -> Object:
         place = f"{one.minor // 14:04x}:{0x10 + one.minor % 14 * 0x10:02x}"
         return {
             "name": name,
@@ -246,8 +195,8 @@ class VendorDriver:
                 "architecture": {"string": facts.architecture},
                 "brand": {"string": facts.brand},
                 "cudaComputeCapability": {"version": facts.compute},
-                "cudaDriverVersion": {"version": self._settings.cuda_version},
-                "driverVersion": {"version": self._settings.driver_version},
+                "cudaDriverVersion": {"version": CUDA_VERSION},
+                "driverVersion": {"version": DRIVER_VERSION},
                 "productName": {"string": facts.product},
                 "resource.kubernetes.io/pciBusID": {"string": f"{place}:00.0"},
                 "resource.kubernetes.io/pcieRoot": {"string": f"pci{place}"},
@@ -255,7 +204,6 @@ class VendorDriver:
                 "uuid": {"string": one.device.serial},
             },
             "capacity": {"memory": {"value": facts.memory}},
-            **({"taints": [POOL_ONLY]} if self._settings.pool_names and not one.fixed else {}),
         }
 
 
@@ -268,27 +216,15 @@ def _of_a_node(obj: Object) -> bool:
     return "nodeName" in obj["spec"]
 
 
-@dataclass(frozen=True)
-class NodeDevicesSettings:
-    """A driver whose devices are on nodes from the start and never move, such as NICs. `devices`: as in a slice. Empty `nodes`:
-    every node. Slices are called `<node>-<suffix>`."""
-
-    driver: str
-    suffix: str
-    devices: tuple[Object, ...]
-    nodes: frozenset[str] = frozenset()
-    start: Latency = field(default=Fixed(0.02))
-
-
 class NodeDevices:
-    """The plugins of such a driver on all nodes."""
+    """The plugins, on all nodes, of a driver whose devices never move."""
 
-    def __init__(self, client: Client, time: Time, settings: NodeDevicesSettings) -> None:
+    def __init__(self, client: Client, time: Time, settings: NodeDriver) -> None:
         self._client = client
         self._time = time
         self._settings = settings
-        self._random: Random = time.random(f"driver/{settings.driver}")
-        self._slices = SliceWriter(client, time, settings.driver, _of_a_node)
+        self._random: Random = time.random(f"driver/{settings.name}")
+        self._slices = SliceWriter(client, time, settings.name, _of_a_node)
         self._timers: dict[str, Timer] = {}
 
     def start(self) -> None:
@@ -309,13 +245,13 @@ class NodeDevices:
         if node not in self._slices.pools() or all(
             one["name"] != device for one in chain(self._settings.devices, self._spread())
         ):
-            raise NotPrepared(f"allocatable not found: {device}", where=f"{self._settings.driver} on {node}")
+            raise NotPrepared(f"allocatable not found: {device}", where=f"{self._settings.name} on {node}")
         return ""
 
     def _spread(self) -> Iterator[Object]:
         """The devices of the driver's pools for many nodes."""
         for one in self._client.list("resourceslices"):
-            if one["spec"]["driver"] == self._settings.driver and not _of_a_node(one):
+            if one["spec"]["driver"] == self._settings.name and not _of_a_node(one):
                 yield from one["spec"].get("devices") or ()
 
     def _node_changed(self, old: Object | None, new: Object | None) -> None:
@@ -327,7 +263,7 @@ class NodeDevices:
         elif new is not None and new["metadata"]["name"] not in self._timers:
             name = new["metadata"]["name"]
             if not self._settings.nodes or name in self._settings.nodes:
-                wait = self._settings.start.draw(self._random)
+                wait = FIRST_START.draw(self._random)
                 self._timers[name] = self._time.after(wait, lambda: self._publish(name, new["metadata"]["uid"]))
 
     def _publish(self, node: str, uid: str) -> None:

@@ -16,6 +16,7 @@ import yaml
 
 from dds_adapters.documents import Alias, Unwanted, events
 from dds_lab.api import clock, status
+from dds_lab.api.facts import facts
 from dds_lab.api.kinds import Object
 from dds_lab.api.status import ApiError
 
@@ -160,7 +161,6 @@ def _unreadable(body: bytes, kind: str, why: str) -> ApiError:
 # -- Kubernetes' protobuf, for the kinds that kubectl sends in it (`create …` without a file, `auth`, `drain`)
 #
 # It is only read. For other kinds the answer 415 makes the client send JSON. All answers are JSON, which such clients accept.
-# Field numbers are those of the generated.proto files of k8s.io/api and k8s.io/apimachinery.
 
 MAGIC = b"k8s\x00"
 
@@ -174,43 +174,7 @@ class UnknownKind(ValueError):
 
 
 _META = "metadata=1:ObjectMeta"
-_TABLES: Mapping[str, str] = {
-    "ObjectMeta": "name=1 generateName=2 namespace=3 uid=5 resourceVersion=6 generation=7:int "
-    "creationTimestamp=8:Time deletionTimestamp=9:Time deletionGracePeriodSeconds=10:int* labels=11:map "
-    "annotations=12:map ownerReferences=13:[]OwnerReference finalizers=14:[]",
-    "OwnerReference": "kind=1 name=3 uid=4 apiVersion=5 controller=6:bool* blockOwnerDeletion=7:bool*",
-    "DeleteOptions": "gracePeriodSeconds=1:int* preconditions=2:Preconditions orphanDependents=3:bool* "
-    "propagationPolicy=4 dryRun=5:[]",
-    "Preconditions": "uid=1 resourceVersion=2",
-    "Namespace": f"{_META} spec=2:NamespaceSpec status=3:NamespaceStatus",
-    "NamespaceSpec": "finalizers=1:[]",
-    "NamespaceStatus": "phase=1",
-    "ConfigMap": f"{_META} data=2:map binaryData=3:bytesmap immutable=4:bool*",
-    "Secret": f"{_META} data=2:bytesmap type=3 stringData=4:map immutable=5:bool*",
-    "ServiceAccount": f"{_META} automountServiceAccountToken=4:bool*",
-    "Eviction": f"{_META} deleteOptions=2:DeleteOptions",
-    "Role": f"{_META} rules=2:[]PolicyRule",
-    "ClusterRole": f"{_META} rules=2:[]PolicyRule",
-    "PolicyRule": "verbs=1:[] apiGroups=2:[] resources=3:[] resourceNames=4:[] nonResourceURLs=5:[]",
-    "RoleBinding": f"{_META} subjects=2:[]Subject roleRef=3:RoleRef",
-    "ClusterRoleBinding": f"{_META} subjects=2:[]Subject roleRef=3:RoleRef",
-    "Subject": "kind=1 apiGroup=2 name=3 namespace=4",
-    "RoleRef": "apiGroup=1 kind=2 name=3",
-    "SelfSubjectAccessReview": f"{_META} spec=2:SelfSubjectAccessReviewSpec",
-    "SelfSubjectAccessReviewSpec": "resourceAttributes=1:ResourceAttributes nonResourceAttributes=2:NonResourceAttributes",
-    "SubjectAccessReview": f"{_META} spec=2:SubjectAccessReviewSpec",
-    "LocalSubjectAccessReview": f"{_META} spec=2:SubjectAccessReviewSpec",
-    "SubjectAccessReviewSpec": "resourceAttributes=1:ResourceAttributes nonResourceAttributes=2:NonResourceAttributes "
-    "user=3 groups=4:[] uid=6",
-    "ResourceAttributes": "namespace=1 verb=2 group=3 version=4 resource=5 subresource=6 name=7",
-    "NonResourceAttributes": "path=1 verb=2",
-    "SelfSubjectRulesReview": f"{_META} spec=2:SelfSubjectRulesReviewSpec",
-    "SelfSubjectRulesReviewSpec": "namespace=1",
-    "SelfSubjectReview": _META,
-}
-"""By message: name=number:type. No type is text; `[]` is a list; `*` marks numbers and flags for which zero or false differs
-from absent."""
-
+_TABLES: Mapping[str, str] = facts("protobuf")
 KINDS = frozenset(name for name, fields in _TABLES.items() if fields.startswith(_META)) | {"DeleteOptions"}
 
 _Fields = Mapping[int, tuple[str, str]]

@@ -1,10 +1,10 @@
 """Feature gates and served API versions of Kubernetes 1.34, 1.35 and 1.36.
 
-If a gate is off, the API server silently drops the gate's fields (`strategies.FIELDS`), unless the stored object already has
+If a gate is off, the API server silently drops the gate's fields (`facts`: gate_fields), unless the stored object already has
 one of them. Whether the scheduler obeys the fields depends on the scheduler's own gates.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from dds_core.errors import InputError
@@ -63,11 +63,10 @@ class Gates:
         cls,
         version: str = "1.36",
         overrides: Mapping[str, bool] | None = None,
-        runtime_config: Mapping[str, bool] | None = None,
+        served: Collection[str] = (),
     ) -> "Gates":
-        """The defaults of a release, changed by `overrides` and `runtime_config`. The latter has the keys of the real flag:
-        `group/version`, `group/version/resource`, `api/all`, `api/beta`, `api/alpha`. InputError for unknown names and locked
-        gates."""
+        """The defaults of a release, changed by `overrides`, with these optional APIs (`group/version`, or a resource of one:
+        `group/version/resource`). InputError for unknown names and locked gates."""
         release = PATCHES.get(version, version)
         if release not in VERSIONS:
             raise InputError(
@@ -80,7 +79,7 @@ class Gates:
         for gate, need in NEEDS.items():
             if enabled.get(gate) and not enabled.get(need):
                 raise InputError(f"{gate} is on and {need} is off", where="gates", fix=f"switch {need} on too")
-        return cls(version, enabled, _served(release, runtime_config or {}))
+        return cls(version, enabled, _served(release, served))
 
     def on(self, gate: str) -> bool:
         """Whether the gate is on. A gate that this release does not know is off; InputError if no release knows it."""
@@ -102,23 +101,9 @@ def _changeable(gate: str, on: bool, known: Mapping[str, str], version: str) -> 
     return gate
 
 
-def _served(version: str, runtime_config: Mapping[str, bool]) -> frozenset[str]:
-    served: set[str] = set()
-    for key, on in runtime_config.items():
-        names = _versions_of(key)
-        if not names:
-            known = ", ".join((*OPTIONAL_VERSIONS, "api/all", "api/beta", "api/alpha"))
-            raise InputError(f"no optional API version {key!r}", where="runtime-config", fix=f"known are {known}")
-        served = served | names if on else served - names
-    return frozenset(name for name in served if version in OPTIONAL_VERSIONS["/".join(name.split("/")[:2])])
-
-
-def _versions_of(key: str) -> set[str]:
-    if key in ("api/all", "api/beta", "api/alpha"):
-        return {name for name in OPTIONAL_VERSIONS if key == "api/all" or key.removeprefix("api/") in name}
-    group_version, _, plural = key, "", ""
-    if key.count("/") == 2:
-        group_version, _, plural = key.rpartition("/")
-    if group_version not in OPTIONAL_VERSIONS or plural not in ("", "devicetaintrules"):
-        return set()
-    return {key}
+def _served(version: str, names: Collection[str]) -> frozenset[str]:
+    for name in names:
+        if name.removesuffix("/devicetaintrules") not in OPTIONAL_VERSIONS:
+            known = ", ".join(OPTIONAL_VERSIONS)
+            raise InputError(f"no optional API version {name!r}", where="runtime-config", fix=f"known are {known}")
+    return frozenset(name for name in names if version in OPTIONAL_VERSIONS[name.removesuffix("/devicetaintrules")])

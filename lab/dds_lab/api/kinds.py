@@ -3,9 +3,12 @@
 What an object may hold is in `schema` and `rules`. `registry` decides by the gates which versions are served.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+from dds_lab.api.facts import facts
 
 Object = dict[str, Any]
 """The JSON shape of an API object. It is never changed in place once it was passed to the API or came from it."""
@@ -13,12 +16,9 @@ Object = dict[str, Any]
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 """The same for custom resources, in the order of a real server."""
-ONE_BY_ONE = ("create", "delete", "get", "list", "patch", "update", "watch")
-ASKED_ONLY = ("create",)
 
 RESOURCE = "resource.k8s.io"
 RBAC = "rbac.authorization.k8s.io"
-AUTHORIZATION = "authorization.k8s.io"
 AUTHENTICATION = "authentication.k8s.io"
 EXTENSIONS = "apiextensions.k8s.io"
 ADMISSION = "admissionregistration.k8s.io"
@@ -73,66 +73,12 @@ class Resource:
         return "get" in self.verbs
 
 
-def _resource(
-    group: str, version: str, kind: str, plural: str, namespaced: bool, *subresources: str, **more: Any
-) -> Resource:
-    return Resource(group, version, plural, kind.lower(), kind, namespaced, frozenset(subresources), **more)
+def _resource(kind: str, subresources: Iterable[str] = (), **row: Any) -> Resource:
+    several: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
+    return Resource(kind=kind, singular=kind.lower(), subresources=frozenset(subresources), **several)
 
 
-BUILT_IN: tuple[Resource, ...] = (
-    _resource("", "v1", "ConfigMap", "configmaps", True, short_names=("cm",)),
-    _resource("", "v1", "Event", "events", True, short_names=("ev",)),
-    _resource("", "v1", "Namespace", "namespaces", False, "status", "finalize", short_names=("ns",), verbs=ONE_BY_ONE),
-    _resource("", "v1", "Node", "nodes", False, "status", short_names=("no",)),
-    _resource("", "v1", "Pod", "pods", True, "status", "binding", "eviction", short_names=("po",), categories=("all",)),
-    _resource("", "v1", "Secret", "secrets", True),
-    _resource("", "v1", "ServiceAccount", "serviceaccounts", True, short_names=("sa",)),
-    _resource("events.k8s.io", "v1", "Event", "events", True, short_names=("ev",), storage="events"),
-    _resource("coordination.k8s.io", "v1", "Lease", "leases", True),
-    _resource(RBAC, "v1", "ClusterRole", "clusterroles", False),
-    _resource(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", False),
-    _resource(RBAC, "v1", "Role", "roles", True),
-    _resource(RBAC, "v1", "RoleBinding", "rolebindings", True),
-    _resource(AUTHENTICATION, "v1", "SelfSubjectReview", "selfsubjectreviews", False, verbs=ASKED_ONLY),
-    _resource(AUTHENTICATION, "v1", "TokenReview", "tokenreviews", False, verbs=ASKED_ONLY),
-    _resource(AUTHORIZATION, "v1", "LocalSubjectAccessReview", "localsubjectaccessreviews", True, verbs=ASKED_ONLY),
-    _resource(AUTHORIZATION, "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", False, verbs=ASKED_ONLY),
-    _resource(AUTHORIZATION, "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", False, verbs=ASKED_ONLY),
-    _resource(AUTHORIZATION, "v1", "SubjectAccessReview", "subjectaccessreviews", False, verbs=ASKED_ONLY),
-    _resource(
-        EXTENSIONS,
-        "v1",
-        "CustomResourceDefinition",
-        "customresourcedefinitions",
-        False,
-        "status",
-        short_names=("crd", "crds"),
-        categories=("api-extensions",),
-    ),
-    _resource(
-        ADMISSION,
-        "v1",
-        "ValidatingAdmissionPolicy",
-        "validatingadmissionpolicies",
-        False,
-        "status",
-        categories=("api-extensions",),
-    ),
-    _resource(
-        ADMISSION,
-        "v1",
-        "ValidatingAdmissionPolicyBinding",
-        "validatingadmissionpolicybindings",
-        False,
-        categories=("api-extensions",),
-    ),
-    _resource(RESOURCE, "v1", "DeviceClass", "deviceclasses", False),
-    _resource(RESOURCE, "v1", "ResourceClaim", "resourceclaims", True, "status"),
-    _resource(RESOURCE, "v1", "ResourceClaimTemplate", "resourceclaimtemplates", True),
-    _resource(RESOURCE, "v1", "ResourceSlice", "resourceslices", False),
-    _resource(RESOURCE, "v1beta2", "DeviceTaintRule", "devicetaintrules", False, "status", storage_version="v1beta2"),
-    _resource(RESOURCE, "v1alpha3", "DeviceTaintRule", "devicetaintrules", False, "status", storage_version="v1beta2"),
-)
+BUILT_IN = tuple(_resource(**{"version": "v1", "namespaced": True, **row}) for row in facts("resources"))
 """Everything that can be served. `registry` leaves out what gates and runtime configuration switch off."""
 
 

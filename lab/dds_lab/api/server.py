@@ -13,23 +13,14 @@ from dds_lab.api import status
 from dds_lab.api.access import Access, attributes_of
 from dds_lab.api.clock import MICROSECONDS, Clock
 from dds_lab.api.deleting import DEFINITIONS, NAMESPACES, Deleter
+from dds_lab.api.facts import facts
 from dds_lab.api.gates import Gates
 from dds_lab.api.kinds import RBAC, Object
 from dds_lab.api.policies import Policies
 from dds_lab.api.posted import POSTED, PodVerbs, Reviews
 from dds_lab.api.reading import Reader
 from dds_lab.api.registry import Registry
-from dds_lab.api.requests import (
-    AUTHENTICATED,
-    MASTERS,
-    UNAUTHENTICATED,
-    Call,
-    Outcome,
-    Request,
-    Response,
-    User,
-    Writing,
-)
+from dds_lab.api.requests import MASTERS, Call, Outcome, Request, Response, User, Writing
 from dds_lab.api.responding import Responder
 from dds_lab.api.store import DELETED, Change, Store
 from dds_lab.api.watches import Stream, Watch
@@ -62,39 +53,10 @@ class Expiry:
                 self._store.remove(EVENTS, path)
 
 
-# -- stored objects of a new cluster: namespaces, and the roles that every user has (clients may delete them)
+# -- stored objects of a new cluster: namespaces, and roles with their bindings (`facts`); clients may delete them
 
 SERVER = User("system:apiserver", (MASTERS,))
 FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
-PUBLIC_PATHS = ["/healthz", "/livez", "/readyz", "/version", "/version/"]
-DISCOVERY_PATHS = ["/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*", "/readyz"]
-
-ROLES: dict[str, tuple[list[Object], tuple[str, ...]]] = {
-    "cluster-admin": (
-        [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, {"nonResourceURLs": ["*"], "verbs": ["*"]}],
-        (MASTERS,),
-    ),
-    "system:basic-user": (
-        [
-            {
-                "apiGroups": ["authorization.k8s.io"],
-                "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
-                "verbs": ["create"],
-            },
-            {"apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"], "verbs": ["create"]},
-        ],
-        (AUTHENTICATED,),
-    ),
-    "system:discovery": (
-        [{"nonResourceURLs": [*DISCOVERY_PATHS, "/version", "/version/"], "verbs": ["get"]}],
-        (AUTHENTICATED,),
-    ),
-    "system:public-info-viewer": (
-        [{"nonResourceURLs": PUBLIC_PATHS, "verbs": ["get"]}],
-        (AUTHENTICATED, UNAUTHENTICATED),
-    ),
-}
-"""Cluster roles by name: rules, and the groups that are bound to them."""
 
 
 def fill(server: ApiServer) -> None:
@@ -102,10 +64,10 @@ def fill(server: ApiServer) -> None:
     for name in FIRST_NAMESPACES:
         _create(server, "", "namespaces", {"metadata": {"name": name}})
     labels = {"kubernetes.io/bootstrapping": "rbac-defaults"}
-    for name, (rules, groups) in ROLES.items():
+    for name, role in facts("roles").items():
         meta = {"name": name, "labels": labels}
-        _create(server, RBAC, "clusterroles", {"metadata": meta, "rules": rules})
-        subjects = [{"apiGroup": RBAC, "kind": "Group", "name": group} for group in groups]
+        _create(server, RBAC, "clusterroles", {"metadata": meta, "rules": role["rules"]})
+        subjects = [{"apiGroup": RBAC, "kind": "Group", "name": group} for group in role["groups"]]
         reference = {"apiGroup": RBAC, "kind": "ClusterRole", "name": name}
         _create(server, RBAC, "clusterrolebindings", {"metadata": meta, "subjects": subjects, "roleRef": reference})
 

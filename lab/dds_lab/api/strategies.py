@@ -6,10 +6,11 @@ A built-in kind derives from `BuiltIn` and adds its defaults and rules (package 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from dds_lab.api import decoding, names, status
+from dds_lab.api.facts import facts
 from dds_lab.api.gates import Gates
 from dds_lab.api.kinds import RBAC, Column, Object, Resource
 from dds_lab.api.packed import kind_node
@@ -221,63 +222,10 @@ def raised_generation(new: Object, old: Object) -> Object:
     return {**new, "metadata": {**new["metadata"], "generation": old["metadata"].get("generation", 0) + 1}}
 
 
-# -- fields of feature gates: dropped silently while the gate is off, unless the stored object uses the feature
+# -- fields of feature gates (`facts`): dropped silently while the gate is off, unless the stored object uses the feature
 
 Path = tuple[str, ...]
 """Keys from the object down. "*" is every item of a list or value of a map; the last key may be several ("a|b")."""
-
-_REQUEST = "devices.requests.*"
-_DEVICE = "spec.devices.*"
-_RESULT = "status.allocation.devices.results.*"
-
-
-def _of_requests(prefix: str) -> Mapping[str, tuple[str, ...]]:
-    exactly, sub = f"{prefix}.{_REQUEST}.exactly", f"{prefix}.{_REQUEST}.firstAvailable.*"
-    return {
-        "DRAPrioritizedList": (f"{prefix}.{_REQUEST}.firstAvailable",),
-        "DRAAdminAccess": (f"{exactly}.adminAccess",),
-        "DRADeviceTaints": (f"{exactly}.tolerations", f"{sub}.tolerations"),
-        "DRAConsumableCapacity": (
-            f"{exactly}.capacity", f"{sub}.capacity", f"{prefix}.devices.constraints.*.distinctAttribute",
-        ),
-    }  # fmt: skip
-
-
-_CLAIM_STATUS: Mapping[str, tuple[str, ...]] = {
-    "DRAResourceClaimDeviceStatus": ("status.devices",),
-    "DRAAdminAccess": (f"{_RESULT}.adminAccess",),
-    "DRADeviceTaints": (f"{_RESULT}.tolerations",),
-    "DRAConsumableCapacity": (f"{_RESULT}.shareID", f"{_RESULT}.consumedCapacity", "status.devices.*.shareID"),
-    "DRADeviceBindingConditions": (
-        f"{_RESULT}.bindingConditions", f"{_RESULT}.bindingFailureConditions", "status.allocation.allocationTimestamp",
-    ),
-}  # fmt: skip
-
-_SLICE: Mapping[str, tuple[str, ...]] = {
-    "DRADeviceTaints": (f"{_DEVICE}.taints",),
-    "DRADeviceBindingConditions": (
-        f"{_DEVICE}.bindsToNode", f"{_DEVICE}.bindingConditions", f"{_DEVICE}.bindingFailureConditions",
-    ),
-    "DRAConsumableCapacity": (f"{_DEVICE}.allowMultipleAllocations", f"{_DEVICE}.capacity.*.requestPolicy"),
-    "DRAPartitionableDevices": (
-        "spec.perDeviceNodeSelection", "spec.sharedCounters", f"{_DEVICE}.consumesCounters", f"{_DEVICE}.nodeName",
-        f"{_DEVICE}.nodeSelector", f"{_DEVICE}.allNodes",
-    ),
-    "DRAListTypeAttributes": (f"{_DEVICE}.attributes.*.ints|bools|strings|versions",),
-    "DRANodeAllocatableResources": (f"{_DEVICE}.nodeAllocatableResourceMappings",),
-}  # fmt: skip
-
-FIELDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "resourceclaims.resource.k8s.io": {
-        gate: _of_requests("spec").get(gate, ()) + _CLAIM_STATUS.get(gate, ())
-        for gate in dict.fromkeys((*_of_requests("spec"), *_CLAIM_STATUS))
-    },
-    "resourceclaimtemplates.resource.k8s.io": _of_requests("spec.spec"),
-    "resourceslices.resource.k8s.io": _SLICE,
-    "deviceclasses.resource.k8s.io": {"DRAExtendedResource": ("spec.extendedResourceName",)},
-    "pods": {"DRAExtendedResource": ("status.extendedResourceClaimStatus",)},
-}
-"""By storage key and gate: the fields that a server drops while the gate is off."""
 
 Dropped = tuple[tuple[Path, ...], ...]
 
@@ -286,7 +234,7 @@ def dropped(key: str, gates: Gates) -> Dropped:
     """The groups of fields, one for each gate, that a server with these gates drops from objects of this kind."""
     return tuple(
         tuple(tuple(path.split(".")) for path in paths)
-        for gate, paths in FIELDS.get(key, {}).items()
+        for gate, paths in facts("gate_fields").get(key, {}).items()
         if not gates.on(gate)
     )
 

@@ -207,9 +207,8 @@ def forms(maker: Ground, draw: Draw) -> None:
         ):
             maker.run(came + later, name, device, lasts)
             maker.placed(node)
-            maker.unservable.add(
-                name
-            )  # its node may be lost, full, or of another fabric; the device may have gone back
+            # Its node may be lost, full, or of another fabric; the device may have gone back.
+            maker.unservable.add(name)
 
 
 def replaced_class(maker: Ground, draw: Draw) -> None:

@@ -184,9 +184,8 @@ class Maker(Ground):
             self.models[0]["not_with"] = [self.models[1]["model"]]
         cut = draw.one(self.models) if draw.chance(0.25) else None
         if cut is not None:
-            cut["partitions"] = {
-                "profiles": draw.one(_PROFILES)
-            }  # a partitioned device serves no request for a whole one
+            # A partitioned device serves no request for a whole one.
+            cut["partitions"] = {"profiles": draw.one(_PROFILES)}
             cut["memory"] = cut.get("memory", "40Gi").replace("16Gi", "40Gi")  # no partition is larger than its device
         self.partitioned = cut
         self.extended = draw.chance(0.15)

@@ -207,10 +207,8 @@ class FleetRun:
         self.lab.run(STAYS)
         later = state_of(self.judge.view)
         found += [("restless", one) for one in differences(state, later)]
-        excused = {
-            SPARE: not fleet.gives_back,
-            COOLED: not fleet.serves,
-        }  # a scaler in mode observe removes nothing
+        # A scaler in mode observe removes nothing.
+        excused = {SPARE: not fleet.gives_back, COOLED: not fleet.serves}
         found += [("left over", one) for one in later.left if not excused.get(one)]
         found += self._findings(one for one in self.judge.findings if not self._is_excused(one))
         found += self._unsound("scaler", SCALER)

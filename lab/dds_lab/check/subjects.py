@@ -52,9 +52,8 @@ def _with_parts(found: Scenario, parts: dict[str, Any]) -> Scenario:
     if found.parts.operator is None and found.cluster.models:
         changed["operator"] = QUICK
         if any(one.cordon is not None for one in found.steps):
-            changed["fabric"] = found.parts.fabric.model_copy(
-                update={"attach": fixed(3.0)}
-            )  # later than the scenario's cordon, like the step by hand
+            # Later than the scenario's cordon, like the step by hand.
+            changed["fabric"] = found.parts.fabric.model_copy(update={"attach": fixed(3.0)})
     hands = () if found.name in FOREIGN else HANDS
     steps = tuple(
         one for one in found.steps if all(getattr(one, hand) is None for hand in hands) and not _awaits_a_clearing(one)

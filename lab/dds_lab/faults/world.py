@@ -1,4 +1,4 @@
-"""Faults of fabric, manager and scheduler in the windows that a scenario has, and faults at random instants (`Chaos`).
+"""Allocations that the scheduler writes late in the windows that a scenario plans, and faults at random instants (`Chaos`).
 
 They use only operations that actors and hardware offer, and change no object directly.
 """
@@ -6,70 +6,15 @@ They use only operations that actors and hardware offer, and change no object di
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from random import Random
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol
 
-from dds_lab.actors.fabric import Fabric, Fault
+from dds_lab.actors.fabric import Fabric
 from dds_lab.actors.workloads import Workloads
 from dds_lab.client import Client, tolerating
-from dds_lab.lab_settings import taken
-from dds_lab.manager import Fault as CallFault
-from dds_lab.manager import Manager
 from dds_lab.scenario import trouble as written
 from dds_lab.scenario.parts import PartName
-from dds_lab.time import MICROSECONDS, Time, Timer, Timers
-
-_FaultT = TypeVar("_FaultT")
-_OneT = TypeVar("_OneT", contravariant=True)
-
-
-class Struck(Protocol[_OneT]):
-    """A component that takes faults."""
-
-    def add(self, fault: _OneT) -> None: ...
-
-    def lift(self, fault: _OneT) -> None: ...
-
-
-class FaultWindows(Generic[_FaultT]):
-    """Adds each fault when its window opens and removes it when the window closes."""
-
-    def __init__(self, time: Time, struck: Struck[_FaultT], faults: Sequence[tuple[written.Window, _FaultT]]) -> None:
-        self._time = time
-        self._struck = struck
-        self._faults = faults
-        self._timers: list[Timer] = []
-
-    def start(self) -> None:
-        for window, fault in self._faults:
-            self._at(window.since, partial(self._struck.add, fault))
-            if window.until is not None:
-                self._at(window.until, partial(self._struck.lift, fault))
-
-    def stop(self) -> None:
-        for timer in self._timers:
-            timer.cancel()
-
-    def _at(self, seconds: float, call: Callable[[], None]) -> None:
-        self._timers.append(self._time.after(seconds, call))
-
-
-def fabric_faults(time: Time, fabric: Fabric, faults: Sequence[written.FabricFault]) -> FaultWindows[Fault]:
-    return FaultWindows(time, fabric.faults, [(one, _fault(one)) for one in faults])
-
-
-def manager_faults(time: Time, manager: Manager, faults: Sequence[written.ManagerFault]) -> FaultWindows[CallFault]:
-    return FaultWindows(time, manager.faults, [(one, _call_fault(one)) for one in faults])
-
-
-def _fault(one: written.FabricFault) -> Fault:
-    return taken(Fault, one, nodes=frozenset(one.nodes), models=frozenset(one.models), chance=one.share)
-
-
-def _call_fault(one: written.ManagerFault) -> CallFault:
-    nodes, models, calls = frozenset(one.nodes), frozenset(one.models), frozenset(one.calls)
-    return taken(CallFault, one, nodes=nodes, models=models, calls=calls, chance=one.share, seconds=one.wait)
+from dds_lab.time import MICROSECONDS, Time, Timers
 
 
 class Stalled:

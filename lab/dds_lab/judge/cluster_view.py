@@ -93,9 +93,8 @@ class ClusterView:
         self.pods: dict[tuple[str, str], Object] = {}
         self.nodes: dict[str, Object] = {}
         self.closed: dict[str, int] = {}  # node → until when it was cordoned or tainted
-        self._rules: dict[
-            str, tuple[str, int]
-        ] = {}  # DeviceTaintRule of a pool → the pool, when it was deleted (0: it stands)
+        # DeviceTaintRule of a pool → the pool, when it was deleted (0: it stands).
+        self._rules: dict[str, tuple[str, int]] = {}
         self.under_way: dict[int, Entry] = {}
         self.refused: list[Entry] = []
         self.on_claim: list[Changed] = []

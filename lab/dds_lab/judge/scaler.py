@@ -115,13 +115,11 @@ class Judge:
         self._beside_since: dict[str, int] = {}  # pod uid → since when it waits beside its devices
         self._rounds: defaultdict[tuple[str, str], deque[int]] = defaultdict(deque)
         self._unnamed: set[int] = set()  # detach orders of hidden devices (`is_hidden`)
-        self._excess: dict[
-            int, tuple[str, bool]
-        ] = {}  # attach orders beyond need: words, may be a retry of the operator
+        # Attach orders beyond need: words, may be a retry of the operator.
+        self._excess: dict[int, tuple[str, bool]] = {}
         self._said: set[tuple[Rule, str]] = set()
-        self._cleared: dict[
-            str, tuple[Held, int]
-        ] = {}  # claims that waited for devices when they were cleared, and when
+        # Claims that waited for devices when they were cleared, and when.
+        self._cleared: dict[str, tuple[Held, int]] = {}
         self._robbed_at: dict[Cell, int] = {}
         self._resized: dict[str, int] = {}  # node → when one of its limits last changed
         self._refused_at = defaultdict[str, dict[Cell, int]](dict)  # claim name → cells that refused it, and when

@@ -6,7 +6,6 @@ without a socket, `frontend` behind real HTTPS. The manager must not depend on i
 """
 
 from dds_lab.manager.calls import Call, Reply
-from dds_lab.manager.faults import Fault, Faults
 from dds_lab.manager.inventory import Limit, Login, ManagerSettings, NodeGroup
 from dds_lab.manager.manager import Manager, Seen
 from dds_lab.manager.servers import Composed, Servers, Stock
@@ -14,8 +13,6 @@ from dds_lab.manager.servers import Composed, Servers, Stock
 __all__ = [
     "Call",
     "Composed",
-    "Fault",
-    "Faults",
     "Limit",
     "Login",
     "Manager",

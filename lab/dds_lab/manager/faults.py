@@ -1,21 +1,15 @@
-"""Faults between a client and the manager: which calls they hit, how often, and how they change the answer.
-
-A scenario or a test adds a fault in advance; calls that come later are hit. A fault never touches the fabric.
-"""
+"""How faults between a client and the manager (`scenario.trouble.ManagerFault`) change an answer. They never touch the fabric."""
 
 from __future__ import annotations
 
 import json
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal
 
-from dds_lab.actors.fabric import Told, concerns
 from dds_lab.manager.calls import JSON, Reply, told
 
-Kind = Literal["away", "busy", "cut", "empty", "error", "expired", "huge", "odd", "other_fabric", "slow"]
 Odd = Literal["types", "missing", "html", "truncated", "null", "list"]
 
 HUGE = 10_000
@@ -31,42 +25,6 @@ _LISTS = {
 }
 _COUNT = "reserved_res_num_per_fabric"
 _IDS = ("res_uuid", "res_serial_num", "device_id", "deviceID", "uuid")
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A fault of calls. Empty `calls`, `nodes` or `models` mean all.
-
-    `away`: the manager cannot be reached. `busy`: 503 with Retry-After of `seconds`. `cut`: the call is carried out, but the
-    connection ends without an answer. `empty`: the answer has no body. `error`: the call is refused with `code`. `expired`: all
-    tokens expire just before the call. `huge`: the answer lists or counts 10,000 devices. `odd`: the answer has a wrong form, as
-    `odd` says; with `field` that field is missing or of another type. `other_fabric`: the answer has another fabric's ids.
-    `slow`: the answer takes `seconds` longer.
-
-    `times` 0 means until lifted; `chance` is the probability that a call is hit.
-    """
-
-    kind: Kind
-    calls: frozenset[str] = frozenset()
-    nodes: frozenset[str] = frozenset()
-    models: frozenset[str] = frozenset()
-    times: int = 0
-    chance: float = 1.0
-    seconds: float = 1.0
-    code: int = 500
-    odd: Odd = "types"
-    field: str = ""
-
-
-class Faults(Told[Fault]):
-    """The active faults."""
-
-    def take(self, call: str, node: str = "", model: str = "") -> tuple[Fault, ...]:
-        """All faults that hit a call about a node's machine and a model ("" for none)."""
-        return self.struck(lambda fault: (not fault.calls or call in fault.calls) and concerns(fault, node, model))
-
-
-# -- wrong answers
 
 
 def odd(reply: Reply, how: Odd, field: str, random: Random) -> Reply:

@@ -9,20 +9,22 @@ from __future__ import annotations
 import json
 from base64 import urlsafe_b64encode
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
 from dds_lab.actors.fabric import Fabric
+from dds_lab.actors.faults import CallFaults
 from dds_lab.manager import nec
 from dds_lab.manager.calls import AWAY, CUT, JSON, Call, Done, Refused, Reply, Route, at, error, find, route, told
 from dds_lab.manager.cm import ClusterManager
-from dds_lab.manager.faults import Fault, Faults, huge, odd, other_fabric
+from dds_lab.manager.faults import huge, odd, other_fabric
 from dds_lab.manager.fm import FabricManager
 from dds_lab.manager.inventory import Inventory, ManagerSettings, model_of
 from dds_lab.manager.servers import Servers
+from dds_lab.scenario.trouble import ManagerFault
 from dds_lab.time import MICROSECONDS, Time
 
 REMEMBERED = 10_000
@@ -144,11 +146,17 @@ class Manager:
     """`faults`: the active faults. `seen`: the last calls. `counts`: number of calls by name. `servers`: servers that it composes
     (cm). It can be reached only while it is `up`."""
 
-    def __init__(self, time: Time, fabric: Fabric, settings: ManagerSettings | None = None) -> None:
+    def __init__(
+        self,
+        time: Time,
+        fabric: Fabric,
+        settings: ManagerSettings | None = None,
+        faults: Sequence[ManagerFault] = (),
+    ) -> None:
         self.settings = settings if settings is not None else ManagerSettings()
         self.fabric = fabric
         self.time = time
-        self.faults = Faults(time.random("manager/faults"))
+        self.faults = CallFaults(time, "manager/faults", faults)
         self.up = True
         self.seen: deque[Seen] = deque(maxlen=REMEMBERED)
         self.counts: Counter[str] = Counter()
@@ -230,7 +238,7 @@ class Manager:
             model = ""
         return machine.node if machine is not None else "", model
 
-    def _refusal(self, call: Call, found: Route, faults: tuple[Fault, ...]) -> Reply | None:
+    def _refusal(self, call: Call, found: Route, faults: tuple[ManagerFault, ...]) -> Reply | None:
         """The reply of a fault that prevents the call; None if the call is to be carried out."""
         for fault in faults:
             if fault.kind == "away":
@@ -239,7 +247,7 @@ class Manager:
                 return self._error(Refused(fault.code, f"E99{fault.code}", "a fault was asked for"))
             if fault.kind == "busy":
                 busy = self._error(Refused(503, "E99503", "the manager is busy"))
-                return replace(busy, headers={**JSON, "Retry-After": str(max(1, round(fault.seconds)))})
+                return replace(busy, headers={**JSON, "Retry-After": str(max(1, round(fault.wait)))})
             if fault.kind == "expired":
                 self.forget_tokens()
         if found.free:
@@ -250,12 +258,12 @@ class Manager:
             return self._error(refused)
         return None
 
-    def _tell(self, call: Call, name: str, faults: tuple[Fault, ...], reply: Reply, done: Done) -> None:
+    def _tell(self, call: Call, name: str, faults: tuple[ManagerFault, ...], reply: Reply, done: Done) -> None:
         """Apply the faults to a reply, record the call, and reply."""
         delay = self.settings.answer.draw(self._random)
         for fault in faults:
             if fault.kind == "slow":
-                delay += fault.seconds
+                delay += fault.wait
             elif fault.kind == "cut" and not reply.lost:
                 reply = CUT
             elif 200 <= reply.status < 300:
@@ -263,7 +271,7 @@ class Manager:
         self._remember(call, name, reply.status)
         done(replace(reply, delay=delay))
 
-    def _spoilt(self, reply: Reply, name: str, fault: Fault) -> Reply:
+    def _spoilt(self, reply: Reply, name: str, fault: ManagerFault) -> Reply:
         if fault.kind == "empty":
             return Reply(reply.status, b"", JSON)
         if fault.kind == "odd":

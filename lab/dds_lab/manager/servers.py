@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Literal
 
-from dds_lab.actors.fabric import Fabric, Faults, Machine
+from dds_lab.actors.fabric import Fabric, Machine
+from dds_lab.actors.faults import HardwareFaults
 from dds_lab.latency import Latency, Uniform
 from dds_lab.time import Time
 
@@ -61,7 +62,7 @@ class Servers:
     """All servers that were composed or are being decomposed. `composed`: number of started compositions by name."""
 
     def __init__(self, time: Time, fabric: Fabric, stocks: tuple[Stock, ...]) -> None:
-        self.faults = Faults(time.random("manager/servers/faults"))
+        self.faults = HardwareFaults(time, "manager/servers/faults")
         self.composed: Counter[str] = Counter()
         self._time = time
         self._fabric = fabric

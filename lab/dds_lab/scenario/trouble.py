@@ -23,6 +23,9 @@ class Window(Written):
         return self
 
 
+REFUSED = "CDI manager: machine update failed, E02XXXX"
+
+
 class FabricFault(Window):
     """What befalls orders of the operator to the fabric."""
 
@@ -41,7 +44,7 @@ class FabricFault(Window):
     times: Number = Field(default=0, description="Maximum; 0: no limit.")
     share: Share = Field(default=1.0, description="Share of the matching orders.")
     words: Text = Field(
-        default="CDI manager: machine update failed, E02XXXX",
+        default=REFUSED,
         description="Error text; `{order}` is the order's number.",
     )
 
@@ -84,7 +87,7 @@ class WireFault(Window):
 
 ManagerCall = Literal[
     "token", "machines", "machine", "available", "attach", "detach",
-    "node", "resize", "nodegroups", "nodegroup",
+    "node", "resize", "nodegroups", "nodegroup", "resize_group",
     "nodes", "resources", "resource", "apply", "applied",
 ]  # fmt: skip
 
@@ -98,7 +101,7 @@ class ManagerFault(Window):
         "devices; `odd`: answer in another form; `other_fabric`: answer for another fabric; `slow`: answer late by "
         "wait."
     )
-    calls: tuple[ManagerCall, ...] = Field(default=(), max_length=15, description="By default all.")
+    calls: tuple[ManagerCall, ...] = Field(default=(), max_length=16, description="By default all.")
     nodes: tuple[DnsName, ...] = Field(default=(), max_length=10_000, description="Only through these nodes' machines.")
     models: tuple[Text, ...] = Field(default=(), max_length=1000, description="Only about these models.")
     wait: Duration = Field(default=1.0, description="With `slow` and `busy`.")

@@ -26,21 +26,21 @@ from dds_adapters.fabric import (
 )
 from dds_adapters.fabric.survey import Answer, LimitsAnswer, NoAnswer, StockAnswer, survey
 from dds_core.publisher.model import FreeDevice, Limit, Machine, PoolModel, Stock
-from dds_lab.actors.fabric import Fabric, Pool
-from dds_lab.actors.fabric import FabricSettings as FabricOfLab
-from dds_lab.latency import Fixed
-from dds_lab.manager.faults import Fault
+from dds_lab.actors.fabric import Fabric
 from dds_lab.manager.frontend import ServedManager, serving_manager
 from dds_lab.manager.inventory import Limit as LimitOfLab
 from dds_lab.manager.inventory import Login, ManagerSettings, NodeGroup
 from dds_lab.manager.manager import Manager, Seen
 from dds_lab.manager.transport import ManagerTransport
+from dds_lab.scenario.parts import Fabrics
+from dds_lab.scenario.trouble import ManagerCall, ManagerFault
+from dds_lab.scenario.values import fixed
 from dds_lab.time import MICROSECONDS, Time, VirtualTime
 
 A100 = PoolModel(0, "NVIDIA A100", "nvidia-a100", "gpu.nvidia.com")
 CXL = PoolModel(1, "Micron CXL", "micron-cxl", "cxl.example.com", type="cxlmemory")
 LOGIN = Login("wörker & söhne", "p&ss=w%rd+ä \"'#", "the realm ü&1", "client&id=1", "s=cr&t+é")
-POOLS = (Pool("0", A100.model, 3), Pool("1", A100.model, 200), Pool("0", CXL.model, 5))
+POOLS = {("0", A100.model): 3, ("1", A100.model): 200, ("0", CXL.model): 5}
 
 
 class Site:
@@ -48,7 +48,7 @@ class Site:
 
     def __init__(self, folder: Path, api: Api, login: Login = LOGIN, **settings: Any) -> None:
         self.time = VirtualTime(7, 1_800_000_000 * MICROSECONDS)
-        self.fabric = Fabric(self.time, FabricOfLab(POOLS, attach=Fixed(2.0), detach=Fixed(1.0)))
+        self.fabric = Fabric(self.time, POOLS, Fabrics(attach=fixed(2.0), detach=fixed(1.0)))
         for node, fabric in (("w-1", "0"), ("w-2", "0"), ("w-3", "1"), ("w-4", "")):
             self.fabric.connect(node, fabric)
         chosen = ManagerSettings(
@@ -124,7 +124,7 @@ def nec(tmp_path: Path) -> Iterator[Site]:
 
 
 def test_tokens_that_are_never_good_are_not_asked_for_again_and_again(fm: Site) -> None:
-    fm.manager.faults.add(Fault("expired", frozenset({"machines"})))
+    fm.manager.faults.add(ManagerFault(kind="expired", calls=("machines",)))
     with pytest.raises(
         FabricDenied, match=r"^fm\.machines \(request .*\): a token fresh from a login is refused, too; "
     ):
@@ -188,7 +188,7 @@ def test_d11_free_devices_are_asked_for_by_model_and_its_own_resource_type(fm: S
 
 
 def test_each_try_has_a_request_id_of_its_own_which_errors_name(fm: Site) -> None:
-    fm.manager.faults.add(Fault("error", frozenset({"machines"}), code=500))
+    fm.manager.faults.add(ManagerFault(kind="error", calls=("machines",), code=500))
     with pytest.raises(FabricRefused) as caught:
         fm.provider.machines()
     ids = [one.headers["x-request-id"] for one in fm.seen("machines")]
@@ -225,7 +225,7 @@ def test_node_groups_are_asked_for_once_a_round(cm: Site) -> None:
 
 
 def test_a_node_group_that_fails_is_the_error_of_its_own_machines(cm: Site) -> None:
-    cm.manager.faults.add(Fault("error", frozenset({"nodegroup"}), times=1, code=404))
+    cm.manager.faults.add(ManagerFault(kind="error", calls=("nodegroup",), times=1, code=404))
     answers = cm.survey(A100)
     limited = {one.machine for one in answers if isinstance(one, LimitsAnswer)}
     failed = {one.of for one in answers if isinstance(one, NoAnswer)}
@@ -259,7 +259,7 @@ def test_cdim_names_machines_and_free_devices(nec: Site) -> None:
 
 def test_a_busy_manager_is_asked_again_when_it_wishes(fm: Site) -> None:
     fm.provider.machines()
-    fm.manager.faults.add(Fault("busy", frozenset({"machines"}), times=2, seconds=7))
+    fm.manager.faults.add(ManagerFault(kind="busy", calls=("machines",), times=2, wait=7))
     began = fm.time.now()
     assert len(fm.provider.machines()) == 4
     assert 14 <= (fm.time.now() - began) / MICROSECONDS < 16
@@ -267,13 +267,13 @@ def test_a_busy_manager_is_asked_again_when_it_wishes(fm: Site) -> None:
 
 def test_a_call_ends_in_its_time_whatever_the_manager_does(fm: Site) -> None:
     fm.provider.machines()
-    fm.manager.faults.add(Fault("slow", frozenset({"machines"}), seconds=1000))
+    fm.manager.faults.add(ManagerFault(kind="slow", calls=("machines",), wait=1000))
     began = fm.time.now()
     with pytest.raises(FabricUnreachable, match=r"no whole answer within 60 s; look the request up"):
         fm.provider.machines()
     assert (fm.time.now() - began) / MICROSECONDS <= 61
     fm.manager.faults.lift(fm.manager.faults.waiting()[0])
-    fm.manager.faults.add(Fault("busy", frozenset({"machines"}), seconds=1000))
+    fm.manager.faults.add(ManagerFault(kind="busy", calls=("machines",), wait=1000))
     began = fm.time.now()
     with pytest.raises(FabricRefused, match="503: E99503 the manager is busy"):
         fm.provider.machines()
@@ -293,10 +293,10 @@ def test_a_call_ends_in_its_time_whatever_the_manager_does(fm: Site) -> None:
         ("nec", "resources", 30),
     ],
 )
-def test_each_call_has_the_time_of_its_api(tmp_path: Path, api: Api, call: str, seconds: int) -> None:
+def test_each_call_has_the_time_of_its_api(tmp_path: Path, api: Api, call: ManagerCall, seconds: int) -> None:
     """With all its tries: as long as the reference driver waits for one."""
     site = Site(tmp_path, api)
-    site.manager.faults.add(Fault("slow", frozenset({call}), seconds=1000))
+    site.manager.faults.add(ManagerFault(kind="slow", calls=(call,), wait=1000))
     began = site.time.now()
     machine = Machine(site.uuid("w-1"), "w-1", "0")
     with pytest.raises(FabricUnreachable, match=rf"no whole answer within {seconds} s"):
@@ -313,9 +313,9 @@ def test_each_call_has_the_time_of_its_api(tmp_path: Path, api: Api, call: str, 
     ("call", "field"),
     [("machines", "mach_uuid"), ("available", "reserved_res_num_per_fabric"), ("token", "access_token")],
 )
-def test_an_odd_answer_names_call_field_and_request(fm: Site, odd: Any, call: str, field: str) -> None:
+def test_an_odd_answer_names_call_field_and_request(fm: Site, odd: Any, call: ManagerCall, field: str) -> None:
     machine = Machine(fm.uuid("w-1"), "w-1", "0")
-    fm.manager.faults.add(Fault("odd", frozenset({call}), odd=odd, field=field))
+    fm.manager.faults.add(ManagerFault(kind="odd", calls=(call,), odd=odd, field=field))
     with pytest.raises(FabricOdd) as caught:
         fm.provider.stock(machine, A100) if call == "available" else fm.provider.machines()
     text = str(caught.value)
@@ -326,7 +326,7 @@ def test_an_odd_answer_names_call_field_and_request(fm: Site, odd: Any, call: st
 
 
 def test_ten_thousand_node_groups_are_not_asked_for(cm: Site) -> None:
-    cm.manager.faults.add(Fault("huge", frozenset({"nodegroups"})))
+    cm.manager.faults.add(ManagerFault(kind="huge", calls=("nodegroups",)))
     with pytest.raises(FabricOdd, match="field nodegroups is not as expected"):
         cm.provider.limits(cm.machine("w-1"), [A100])
     assert cm.seen("nodegroup") == []
@@ -339,7 +339,7 @@ def made(api: Any) -> Callable[[Time], Manager]:
     """A manager on real time whose fabric answers at once."""
 
     def make(time: Time) -> Manager:
-        fabric = Fabric(time, FabricOfLab(POOLS, attach=Fixed(0.0)))
+        fabric = Fabric(time, POOLS, Fabrics(attach=fixed(0.0)))
         fabric.connect("w-1", "0")
         fabric.connect("w-2", "1")
         limits = (LimitOfLab(A100.model, 4, 1),)
@@ -372,11 +372,11 @@ def test_answers_that_come_late_or_not_at_all_over_the_wire(tmp_path: Path) -> N
     with serving_manager(made("fm")) as served:
         provider = client_of(served, "fm", tmp_path, fm_seconds=0.3)
         provider.machines()
-        served.run(lambda: served.manager.faults.add(Fault("slow", frozenset({"machines"}), times=1, seconds=1)))
+        served.run(lambda: served.manager.faults.add(ManagerFault(kind="slow", calls=("machines",), times=1, wait=1)))
         with pytest.raises(FabricUnreachable, match=r"no whole answer within 0\.3 s"):
             provider.machines()
         provider.close()
         patient = client_of(served, "fm", tmp_path)
-        served.run(lambda: served.manager.faults.add(Fault("cut", frozenset({"machines"}), times=1)))
+        served.run(lambda: served.manager.faults.add(ManagerFault(kind="cut", calls=("machines",), times=1)))
         assert len(patient.machines()) == 2
         patient.close()

@@ -12,13 +12,14 @@ import pytest
 
 from dds_adapters.fabric import FabricSettings, Outside, Provider, open_provider
 from dds_core.publisher.model import PoolModel
-from dds_lab.actors.fabric import Fabric, Pool
-from dds_lab.actors.fabric import FabricSettings as FabricOfLab
+from dds_lab.actors.fabric import Fabric
 from dds_lab.contracts.fabrics import TROUBLES, FabricContract, World
-from dds_lab.latency import Fixed
-from dds_lab.manager import Fault, Manager, ManagerSettings
+from dds_lab.manager import Manager, ManagerSettings
 from dds_lab.manager.frontend import write_credentials
 from dds_lab.manager.transport import ManagerTransport
+from dds_lab.scenario.parts import Fabrics
+from dds_lab.scenario.trouble import ManagerFault
+from dds_lab.scenario.values import fixed
 from dds_lab.time import MICROSECONDS, VirtualTime
 from tests.adapters.fabric.rig import A100
 from tests.adapters.fabric.spoiling import Served
@@ -40,7 +41,7 @@ class Managed:
         self.time = VirtualTime(7, 1_800_000_000 * MICROSECONDS)
         self._lock = threading.Lock()
         self._opened: list[Provider] = []
-        self.fabric = Fabric(self.time, FabricOfLab((Pool("0", A100.model, 5),), attach=Fixed(2.0), detach=Fixed(1.0)))
+        self.fabric = Fabric(self.time, {("0", A100.model): 5}, Fabrics(attach=fixed(2.0), detach=fixed(1.0)))
         for node in ("w-1", "w-2"):
             self.fabric.connect(node, "0")
         self.manager = Manager(self.time, self.fabric, ManagerSettings(api=api))  # type: ignore[arg-type]
@@ -83,7 +84,7 @@ class Managed:
 
     @contextmanager
     def half(self) -> Iterator[None]:
-        fault = Fault("odd", odd="truncated")
+        fault = ManagerFault(kind="odd", odd="truncated")
         self.manager.faults.add(fault)
         yield
         self.manager.faults.lift(fault)
@@ -92,7 +93,7 @@ class Managed:
     def spoilt(self, how: str) -> Iterator[None]:
         self.served.how = how
         if how == "expired":
-            self.manager.faults.add(Fault("expired", times=1))
+            self.manager.faults.add(ManagerFault(kind="expired", times=1))
         yield
         self.served.how = ""
         self.sleep(10)

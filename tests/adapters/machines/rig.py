@@ -20,13 +20,13 @@ from dds_adapters.fabric import Outside
 from dds_adapters.kubernetes.cluster import ANSWER_SECONDS, Answer, Cluster, Unreachable
 from dds_adapters.machines import CdiSettings, InventorySettings, Machines, Scalable, open_machines
 from dds_adapters.machines.clusterapi import ClusterApi as Provider
-from dds_lab.actors.fabric import Fabric, FabricSettings
-from dds_lab.actors.fabric import Fault as HardwareFault
+from dds_lab.actors.fabric import Fabric
 from dds_lab.http_frontend import Served
 from dds_lab.latency import Fixed
-from dds_lab.manager import Fault, Manager, ManagerSettings, NodeGroup, Stock
+from dds_lab.manager import Manager, ManagerSettings, NodeGroup, Stock
 from dds_lab.manager.frontend import write_credentials
 from dds_lab.manager.transport import ManagerTransport
+from dds_lab.scenario.trouble import FabricFault, ManagerFault
 from dds_lab.time import MICROSECONDS, VirtualTime
 from tests.support.cluster_api import NAMESPACE, ClusterApi
 
@@ -193,7 +193,7 @@ class CdiWorld(OneGroup):
 
     def __init__(self, folder: Path, *, late: bool = True) -> None:
         self.time = VirtualTime(7, 1_800_000_000 * MICROSECONDS)
-        fabric = Fabric(self.time, FabricSettings())
+        fabric = Fabric(self.time)
         fabric.connect("node0", "0")
         stock = Stock(BIG, 12, "0", Fixed(100.0), Fixed(30.0), late)
         self.manager = Manager(
@@ -236,19 +236,19 @@ class CdiWorld(OneGroup):
         self.manager.servers.restock(BIG, -self.manager.servers.left(BIG))
 
     def broken(self) -> None:
-        self.manager.servers.faults.add(HardwareFault("refuse", times=1))
+        self.manager.servers.faults.add(FabricFault(kind="refuse", times=1))
 
     @contextmanager
-    def _fault(self, fault: Fault) -> Iterator[None]:
+    def _fault(self, fault: ManagerFault) -> Iterator[None]:
         self.manager.faults.add(fault)
         yield
         self.manager.faults.lift(fault)
 
     def lost(self) -> AbstractContextManager[None]:
-        return self._fault(Fault("cut", frozenset({"resize_group"})))
+        return self._fault(ManagerFault(kind="cut", calls=("resize_group",)))
 
     def half(self) -> AbstractContextManager[None]:
-        return self._fault(Fault("odd", odd="truncated"))
+        return self._fault(ManagerFault(kind="odd", odd="truncated"))
 
     @contextmanager
     def away(self) -> Iterator[None]:

@@ -12,11 +12,12 @@ import pytest
 from dds_adapters.fabric.provider import FabricAway, FabricOdd, FabricRefused, FabricUnreachable
 from dds_adapters.machines import Machines, ServersPartly, open_machines, read_settings
 from dds_core.autoscaler.records import FULL
-from dds_lab.actors.fabric import Fabric, FabricSettings
+from dds_lab.actors.fabric import Fabric
 from dds_lab.contracts.machines import of
 from dds_lab.latency import Fixed
-from dds_lab.manager import Fault, Manager, ManagerSettings, Stock
+from dds_lab.manager import Manager, ManagerSettings, Stock
 from dds_lab.manager.frontend import serving_manager
+from dds_lab.scenario.trouble import ManagerFault
 from dds_lab.time import Time
 from tests.adapters.machines.rig import BIG, CdiWorld
 
@@ -143,7 +144,7 @@ def test_a_request_is_sent_once(world: CdiWorld) -> None:
 
 @pytest.mark.parametrize("code", [400, 403, 500])
 def test_another_refusal_is_told_and_not_repeated(world: CdiWorld, code: int) -> None:
-    world.manager.faults.add(Fault("error", frozenset({"resize_group"}), code=code))
+    world.manager.faults.add(ManagerFault(kind="error", calls=("resize_group",), code=code))
     [first] = world.open().servers()
     for call, given in ((world.open().compose, ("a", BIG)), (world.open().decompose, (first.uid,))):
         with pytest.raises(FabricRefused) as refused:
@@ -156,7 +157,7 @@ def test_a_manager_that_goes_away_is_not_asked_about_every_machine(world: CdiWor
     machines = world.open()
     for order in "abcdef":
         machines.compose(order, BIG)
-    world.manager.faults.add(Fault("away", frozenset({"node"})))
+    world.manager.faults.add(ManagerFault(kind="away", calls=("node",)))
     for call, given in ((machines.servers, ()), (machines.compose, ("g", BIG)), (machines.decompose, (f"{BIG}/+a",))):
         before = world.manager.counts["node"]
         with pytest.raises(FabricAway):
@@ -218,7 +219,7 @@ def test_one_node_group_for_two_groups_is_shown_once(world: CdiWorld) -> None:
 @pytest.mark.parametrize("call", ["nodegroups", "nodegroup", "node"])
 @pytest.mark.parametrize("kind", ["null", "html", "truncated", "list"])
 def test_answers_of_another_form(world: CdiWorld, call: str, kind: str) -> None:
-    world.manager.faults.add(Fault("odd", frozenset({call}), odd=kind))  # type: ignore[arg-type]
+    world.manager.faults.add(ManagerFault(kind="odd", calls=(call,), odd=kind))  # type: ignore[arg-type]
     with pytest.raises(FabricOdd):
         world.open().servers()
     with pytest.raises(FabricOdd):
@@ -228,7 +229,7 @@ def test_answers_of_another_form(world: CdiWorld, call: str, kind: str) -> None:
 
 def made(time: Time) -> Manager:
     stock = Stock("workers", 4, "0", Fixed(0.05), Fixed(0.05))
-    return Manager(time, Fabric(time, FabricSettings()), ManagerSettings("cm", stocks=(stock,)))
+    return Manager(time, Fabric(time), ManagerSettings("cm", stocks=(stock,)))
 
 
 def test_over_a_socket_from_a_settings_file(tmp_path: Path) -> None:

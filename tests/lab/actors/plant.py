@@ -12,21 +12,29 @@ from random import Random
 from typing import Any
 
 from dds_lab.actors.claim_controller import ClaimController
-from dds_lab.actors.fabric import Fabric, FabricSettings, Pool
+from dds_lab.actors.fabric import Fabric
 from dds_lab.actors.kubelet import Kubelet
 from dds_lab.actors.models import DeviceInfo, Model, config_map
 from dds_lab.actors.node_lifecycle import NodeLifecycle
 from dds_lab.actors.operator import Operator
 from dds_lab.actors.publisher import ReferencePublisher
 from dds_lab.actors.scaler import ReferenceScaler
-from dds_lab.actors.scheduler import Profile, Scheduler, SchedulerSettings
-from dds_lab.actors.vendor import VendorDriver, VendorSettings
+from dds_lab.actors.scheduler import Scheduler, SchedulerSettings
+from dds_lab.actors.vendor import VendorDriver
 from dds_lab.actors.workloads import Workloads
 from dds_lab.client import Object
-from dds_lab.latency import Fixed, Uniform
-from dds_lab.scenario.parts import ControllersPart, KubeletPart, OperatorPart, PublisherPart, ScalerPart
+from dds_lab.latency import Fixed
+from dds_lab.scenario.parts import (
+    ControllersPart,
+    KubeletPart,
+    OperatorPart,
+    Profile,
+    PublisherPart,
+    ScalerPart,
+    VendorPart,
+)
 from dds_lab.scenario.scenario import Run
-from dds_lab.scenario.values import fixed
+from dds_lab.scenario.values import between, fixed
 from tests.lab.actors.rooms import A100, GPU, PRODUCTS, Room
 
 RECORDINGS = Path(__file__).parents[2] / "data" / "recordings"
@@ -49,8 +57,8 @@ class Plant(Room):
 
     def __init__(self, *, count: int, nodes: int, attach: Sequence[float], choices: Sequence[str] = ()) -> None:
         super().__init__()
-        settings = FabricSettings(pools=(Pool("1", A100, count),), attach=Scripted(attach), detach=Uniform(0.4, 0.6))
-        self.fabric = Fabric(self.time, settings)
+        self.fabric = Fabric(self.time, {("1", A100): count})
+        self.fabric.takes["attach"] = ({}, Scripted(attach))
         self._choices = list(choices)
         self.user.create(
             "namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "composable-dra"}}
@@ -73,8 +81,8 @@ class Plant(Room):
         def client(user: str) -> Any:
             return self.client(user)
 
-        settings = VendorSettings(models=PRODUCTS, start=Uniform(0.01, 0.02), always_next=True)
-        vendor = self.start(VendorDriver(client("vendor"), self.time, settings, self.fabric))
+        settings = VendorPart(start=between(0.01, 0.02))
+        vendor = self.start(VendorDriver(client("vendor"), self.time, settings, PRODUCTS, self.fabric))
         operator = OperatorPart(kind="ideal", deletes_with_node=False)
         self.start(Operator(client("operator"), self.time, operator, self.fabric, vendor, ""))
         self.start(ReferencePublisher(client("publisher"), self.time, PublisherPart(interval=0.0), self.fabric))
@@ -83,7 +91,7 @@ class Plant(Room):
         kubelet = KubeletPart(stop=fixed(0.003))
         self.start(Kubelet(client("kubelet"), self.time, kubelet, self.fabric, {GPU: vendor}, Fixed(0.003)))
         self.start(NodeLifecycle(client("nodes"), self.time, ControllersPart()))
-        scheduler = SchedulerSettings(profiles={"default-scheduler": Profile(45.0)}, tie=self._choose)
+        scheduler = SchedulerSettings(profiles={"default-scheduler": Profile(binding_timeout=45.0)}, tie=self._choose)
         self.start(Scheduler(client("kube-scheduler"), self.time, scheduler))
         self.work = self.start(Workloads(client("people"), self.time))
 

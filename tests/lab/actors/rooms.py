@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any, Protocol, TypeVar
 
-from dds_lab.actors.fabric import Fabric, FabricSettings, Pool
+from dds_lab.actors.fabric import Fabric
 from dds_lab.actors.models import DeviceInfo, Model, config_map
 from dds_lab.actors.operator import Operator
-from dds_lab.actors.vendor import DeviceModel, VendorDriver, VendorSettings
+from dds_lab.actors.vendor import VendorDriver
 from dds_lab.api.gates import Gates
 from dds_lab.api.server import ApiServer
 from dds_lab.client import Client, Object
 from dds_lab.crds import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
-from dds_lab.latency import Fixed
-from dds_lab.scenario.parts import OperatorPart
+from dds_lab.scenario import cluster
+from dds_lab.scenario.parts import Fabrics, OperatorPart, VendorPart
 from dds_lab.scenario.values import fixed
 from dds_lab.time import VirtualTime
 
@@ -21,7 +22,10 @@ START = 1_795_219_200_000_000  # 2026-11-21T00:00:00Z
 SECOND = 1_000_000
 A100, H100 = "A100 40G", "H100 80G"
 GPU = "gpu.nvidia.com"
-PRODUCTS = (DeviceModel(A100, "NVIDIA A100 40GB PCIe"), DeviceModel(H100, "NVIDIA H100 80GB"))
+PRODUCTS = (
+    cluster.Model(model=A100, device="nvidia-a100-40", product="NVIDIA A100 40GB PCIe"),
+    cluster.Model(model=H100, device="nvidia-h100-80", product="NVIDIA H100 80GB"),
+)
 MODELS = (
     Model(1, A100, "nvidia-a100-40", GPU, {"productName": "NVIDIA A100 40GB PCIe"}),
     Model(2, H100, "nvidia-h100-80", GPU, {"productName": "NVIDIA H100 80GB"}),
@@ -35,7 +39,7 @@ class Actor(Protocol):
 
 
 QUICK = OperatorPart(kind="ideal", look=fixed(0.01))
-SETTLED = VendorSettings(models=PRODUCTS, start=Fixed(0.5), first_start=Fixed(0.0))
+SETTLED = VendorPart(start=fixed(0.5), first_start=fixed(0.0))
 
 AnyActor = TypeVar("AnyActor", bound=Actor)
 
@@ -43,9 +47,9 @@ AnyActor = TypeVar("AnyActor", bound=Actor)
 class Room:
     """The server, its clock, and a user who may do all. Every change of what is watched is written down."""
 
-    def __init__(self, *, seed: int = 1, version: str = "1.36", served: dict[str, bool] | None = None) -> None:
+    def __init__(self, *, seed: int = 1, version: str = "1.36", served: Collection[str] = ()) -> None:
         self.time = VirtualTime(seed, START)
-        gates = Gates.for_version(version, runtime_config=served)
+        gates = Gates.for_version(version, served=served)
         self.server = ApiServer(gates=gates, now=self.time.now, random=self.time.random("server"))
         self.user = self.client("test")
         for crd in (COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES):
@@ -184,20 +188,21 @@ class Hall(Room):
         self,
         *,
         seed: int = 1,
-        served: dict[str, bool] | None = None,
+        served: Collection[str] = (),
         count: int = 4,
         nodes: int = 2,
         operator: OperatorPart | None = QUICK,
         taint_version: str = "v1alpha3",
-        vendor: VendorSettings = SETTLED,
+        vendor: VendorPart = SETTLED,
+        models: Sequence[cluster.Model] = PRODUCTS,
     ) -> None:
         super().__init__(seed=seed, served=served)
-        pools = (Pool("1", A100, count), Pool("1", H100, 2))
-        self.fabric = Fabric(self.time, FabricSettings(pools=pools, attach=Fixed(2.0), detach=Fixed(1.0)))
+        pools = {("1", A100): count, ("1", H100): 2}
+        self.fabric = Fabric(self.time, pools, Fabrics(attach=fixed(2.0), detach=fixed(1.0)))
         for number in range(nodes):
             self.fabric.connect(f"node{number}", "1")
             self.node(f"node{number}", **{"cohdi.io/nvidia-a100-40": "true", "cohdi.io/nvidia-h100-80": "true"})
-        self.vendor = self.start(VendorDriver(self.client("vendor"), self.time, vendor, self.fabric))
+        self.vendor = self.start(VendorDriver(self.client("vendor"), self.time, vendor, models, self.fabric))
         self.operator: Operator | None = None
         if operator is not None:
             self.operator = self.start_operator(operator, taint_version)

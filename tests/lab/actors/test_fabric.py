@@ -1,7 +1,9 @@
 """The fabric: what moves, what it costs, what goes wrong, and that the ledger has it all."""
 
-from dds_lab.actors.fabric import LOST, REFUSED, Answer, Fabric, FabricSettings, Fault, Pool
-from dds_lab.latency import Fixed
+from dds_lab.actors.fabric import LOST, Answer, Fabric
+from dds_lab.scenario.parts import Fabrics
+from dds_lab.scenario.trouble import REFUSED, FabricFault
+from dds_lab.scenario.values import fixed
 from dds_lab.time import VirtualTime
 
 A100, H100 = "A100 40G", "H100 80G"
@@ -15,15 +17,14 @@ class Room:
         self, *, count: int = 4, seed: int = 1, in_flight: int = 0, per_machine: int = 0, slots: int = 0
     ) -> None:
         self.time = VirtualTime(seed, 0)
-        settings = FabricSettings(
-            pools=(Pool("1", A100, count), Pool("1", H100, 1)),
-            attach=Fixed(2.0),
-            detach=Fixed(1.0),
+        settings = Fabrics(
+            attach=fixed(2.0),
+            detach=fixed(1.0),
             in_flight=in_flight,
             in_flight_per_machine=per_machine,
             slots=slots,
         )
-        self.fabric = Fabric(self.time, settings)
+        self.fabric = Fabric(self.time, {("1", A100): count, ("1", H100): 1}, settings)
         self.fabric.connect("node0", "1")
         self.fabric.connect("node1", "1")
         self.answers: list[Answer] = []
@@ -154,7 +155,7 @@ def test_orders_wait_for_each_other_as_far_as_is_set() -> None:
 
 def test_a_refusal_befalls_as_many_orders_as_it_says() -> None:
     room = Room()
-    room.fabric.faults.add(Fault("refuse", times=2, nodes=frozenset({"node0"})))
+    room.fabric.faults.add(FabricFault(kind="refuse", times=2, nodes=("node0",)))
     for node in ("node0", "node1", "node0", "node0"):
         room.attach(node)
     room.run(2)
@@ -164,9 +165,19 @@ def test_a_refusal_befalls_as_many_orders_as_it_says() -> None:
     assert room.fabric.faults.waiting() == ()
 
 
+def test_a_lifted_fault_befalls_nobody() -> None:
+    room = Room()
+    fault = FabricFault(kind="refuse")
+    room.fabric.faults.add(fault)
+    room.fabric.faults.lift(fault)
+    room.attach()
+    room.run(2)
+    assert room.answers[0].device is not None
+
+
 def test_a_hanging_order_does_nothing_until_the_callers_time_is_up() -> None:
     room = Room()
-    room.fabric.faults.add(Fault("hang", times=1))
+    room.fabric.faults.add(FabricFault(kind="hang", times=1))
     room.attach()
     room.run(179)
     assert room.answers == []
@@ -179,7 +190,7 @@ def test_a_hanging_order_does_nothing_until_the_callers_time_is_up() -> None:
 
 def test_after_a_lost_answer_the_device_is_there_and_the_ledger_knows() -> None:
     room = Room()
-    room.fabric.faults.add(Fault("lose_answer", times=1, words="connection reset"))
+    room.fabric.faults.add(FabricFault(kind="lose_answer", times=1, words="connection reset"))
     room.attach()
     room.run(2)
     assert room.answers == [Answer(error="connection reset")]
@@ -190,7 +201,7 @@ def test_after_a_lost_answer_the_device_is_there_and_the_ledger_knows() -> None:
 
 def test_a_wrong_device_is_of_another_model() -> None:
     room = Room()
-    room.fabric.faults.add(Fault("wrong_device", times=1))
+    room.fabric.faults.add(FabricFault(kind="wrong_device", times=1))
     room.attach()
     room.run(2)
     (answer,) = room.answers
@@ -202,7 +213,7 @@ def test_a_wrong_device_is_of_another_model() -> None:
 
 def test_of_two_devices_that_come_one_is_named() -> None:
     room = Room()
-    room.fabric.faults.add(Fault("second_device", times=1))
+    room.fabric.faults.add(FabricFault(kind="second_device", times=1))
     room.attach()
     room.run(2)
     (answer,) = room.answers
@@ -242,7 +253,7 @@ def test_who_computes_on_a_device_is_known() -> None:
 
 def test_by_chance_about_so_many_orders_are_hit() -> None:
     room = Room(count=200)
-    room.fabric.faults.add(Fault("refuse", chance=0.25))
+    room.fabric.faults.add(FabricFault(kind="refuse", share=0.25))
     for _ in range(200):
         room.attach()
     room.run(2)

@@ -6,16 +6,16 @@ from typing import Literal
 
 import pytest
 
-from dds_lab.actors.fabric import REFUSED, Fault
 from dds_lab.actors.operator.placement import NoNode, place
 from dds_lab.client import Object
 from dds_lab.scenario.parts import OperatorPart
+from dds_lab.scenario.trouble import REFUSED, FabricFault
 from dds_lab.scenario.values import fixed
 from tests.lab.actors.rooms import A100, H100, Hall, at, requested
 
 SLICE = "node0-gpu-nvidia-com"
 SLOW = OperatorPart(look=fixed(0.01))
-V1ALPHA3 = {"resource.k8s.io/v1alpha3": True}
+V1ALPHA3 = ("resource.k8s.io/v1alpha3",)
 
 
 def values(story: list[tuple[str, object]]) -> list[object]:
@@ -203,7 +203,7 @@ def test_too_few_nodes_is_an_error() -> None:
 
 def test_the_fabrics_words_stand_in_the_status_until_it_works() -> None:
     hall = Hall()
-    fault = Fault("refuse")
+    fault = FabricFault(kind="refuse")
     hall.fabric.faults.add(fault)
     hall.request()
     hall.run(10)
@@ -221,7 +221,7 @@ def test_the_fabrics_words_stand_in_the_status_until_it_works() -> None:
 
 def test_after_a_lost_answer_a_second_device_is_attached_and_the_first_found_after_ten_minutes() -> None:
     hall = Hall()
-    hall.fabric.faults.add(Fault("lose_answer", times=1))
+    hall.fabric.faults.add(FabricFault(kind="lose_answer", times=1))
     hall.request()
     hall.run(60)
     assert hall.states() == ["Online"]
@@ -263,7 +263,7 @@ def test_a_device_that_comes_by_hand_a_second_time_is_left_alone_for_as_long_as_
 
 def test_one_worker_lets_a_hanging_order_block_all_others() -> None:
     hall = Hall(operator=SLOW)
-    hall.fabric.faults.add(Fault("hang", times=1))
+    hall.fabric.faults.add(FabricFault(kind="hang", times=1))
     hall.request("hangs", node="node0")
     hall.run(1)
     hall.request("waits", node="node1")
@@ -334,7 +334,7 @@ def test_a_plugin_that_has_just_started_is_not_restarted() -> None:
 @pytest.mark.parametrize("version", ["v1alpha3", "v1beta2"])
 def test_while_it_detaches_a_taint_rule_keeps_pods_away_where_rules_are_served(version: str) -> None:
     settings = OperatorPart(kind="ideal", look=fixed(0.01))
-    served = {f"resource.k8s.io/{version}": True}
+    served = (f"resource.k8s.io/{version}",)
     hall = Hall(operator=settings, taint_version=version, served=served)
     hall.request()
     hall.run(10)

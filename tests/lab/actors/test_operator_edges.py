@@ -9,15 +9,13 @@ import pytest
 from dds_lab.actors.objects import Formed, has_resource
 from dds_lab.actors.operator import Operator
 from dds_lab.actors.operator.placement import NoNode, place
-from dds_lab.actors.vendor import VendorSettings
 from dds_lab.api.requests import Call
 from dds_lab.client import ApiError, Object
-from dds_lab.latency import Fixed
-from dds_lab.scenario.parts import OperatorPart
+from dds_lab.scenario.parts import OperatorPart, VendorPart
 from dds_lab.scenario.values import fixed
-from tests.lab.actors.rooms import A100, GPU, PRODUCTS, Hall, Room
+from tests.lab.actors.rooms import A100, GPU, Hall, Room
 
-SLOW_PLUGIN = VendorSettings(models=PRODUCTS, start=Fixed(20.0), first_start=Fixed(0.0))
+SLOW_PLUGIN = VendorPart(start=fixed(20.0), first_start=fixed(0.0))
 
 
 def attaching() -> Hall:
@@ -101,7 +99,7 @@ def test_the_syncer_leaves_built_in_devices_alone() -> None:
 
 def test_a_device_that_comes_to_its_node_again_before_a_slice_showed_that_it_was_gone() -> None:
     """Whoever watches slices waits for none that will not come, and does not take the device off once more."""
-    hall = Hall(count=1, vendor=VendorSettings(models=PRODUCTS, start=Fixed(10.0), first_start=Fixed(0.0)))
+    hall = Hall(count=1, vendor=VendorPart(start=fixed(10.0), first_start=fixed(0.0)))
     hall.request()
     hall.run(60)
     hall.user.delete("composabilityrequests", "wanted")
@@ -114,7 +112,7 @@ def test_a_device_that_comes_to_its_node_again_before_a_slice_showed_that_it_was
 
 
 def test_what_came_to_another_node_is_waited_for_until_its_old_node_shows_it_no_more() -> None:
-    vendor = VendorSettings(models=PRODUCTS, start=Fixed(2.0), first_start=Fixed(0.0))
+    vendor = VendorPart(start=fixed(2.0), first_start=fixed(0.0))
     settings = OperatorPart(kind="ideal", look=fixed(0.01))
     hall = Hall(count=1, vendor=vendor, operator=settings)
     hall.request()

@@ -6,17 +6,15 @@ from typing import Any
 
 import pytest
 
-from dds_lab.actors.fabric import Fault
-from dds_lab.actors.vendor import VendorSettings
 from dds_lab.client import Object
-from dds_lab.latency import Fixed
-from dds_lab.scenario.parts import OperatorPart
+from dds_lab.scenario.parts import OperatorPart, VendorPart
+from dds_lab.scenario.trouble import FabricFault
 from dds_lab.scenario.values import fixed
-from tests.lab.actors.rooms import A100, PRODUCTS, Hall, at
+from tests.lab.actors.rooms import A100, Hall, at
 
 REAL = OperatorPart(look=fixed(0.01))
 CM = OperatorPart(look=fixed(0.01), api="cm")
-SERVED = {"resource.k8s.io/v1alpha3": True}
+SERVED = ("resource.k8s.io/v1alpha3",)
 LAST_USED = "cohdi.io/last-used-time"
 SLICE = "node0-gpu-nvidia-com"
 
@@ -114,7 +112,7 @@ def test_a_second_device_within_ten_seconds_of_a_restart_waits_for_a_poll() -> N
 
 
 def test_a_plugin_that_takes_longer_than_ten_seconds_is_restarted_while_it_starts() -> None:
-    hall = Real(vendor=VendorSettings(models=PRODUCTS, start=Fixed(20.0), first_start=Fixed(0.0)))
+    hall = Real(vendor=VendorPart(start=fixed(20.0), first_start=fixed(0.0)))
     hall.request()
     hall.run(14)
     hall.annotate(nudge="1")
@@ -152,7 +150,7 @@ def test_a_resource_that_is_deleted_while_its_device_is_attached_goes_without_it
 def test_a_lowered_request_loses_a_device_that_comes_after_errors() -> None:
     """The text of the error stays while it orders again."""
     hall = Real()
-    fault = Fault("refuse")
+    fault = FabricFault(kind="refuse")
     hall.fabric.faults.add(fault)
     hall.request()
     hall.run(3)
@@ -168,19 +166,22 @@ def test_a_lowered_request_loses_a_device_that_comes_after_errors() -> None:
     ("fault", "words"),
     [
         (
-            Fault("refuse", words="the pool is empty"),
+            FabricFault(kind="refuse", words="the pool is empty"),
             "failed to process FM scaleup request. FM returned code: 'E02XXXX', error message: 'the pool is empty'",
         ),
-        (Fault("lose_answer"), 'Patch "https://cdi.example.com/fabric_manager/api/v1/machines/MACHINE/update": EOF'),
         (
-            Fault("hang"),
+            FabricFault(kind="lose_answer"),
+            'Patch "https://cdi.example.com/fabric_manager/api/v1/machines/MACHINE/update": EOF',
+        ),
+        (
+            FabricFault(kind="hang"),
             'Patch "https://cdi.example.com/fabric_manager/api/v1/machines/MACHINE/update": '
             "context deadline exceeded (Client.Timeout exceeded while awaiting headers)",
         ),
-        (Fault("critical"), "the FM attached device called by NAME is in Critical state in FM"),
+        (FabricFault(kind="critical"), "the FM attached device called by NAME is in Critical state in FM"),
     ],
 )
-def test_texts_of_failed_orders(fault: Fault, words: str) -> None:
+def test_texts_of_failed_orders(fault: FabricFault, words: str) -> None:
     hall = Real()
     hall.fabric.faults.add(fault)
     hall.request()
@@ -195,7 +196,7 @@ def test_equal_errors_are_tried_with_a_back_off_and_differing_ones_at_once() -> 
     tries = []
     for words in ("the same", "order {order}"):
         hall = Real()
-        hall.fabric.faults.add(Fault("refuse", words=words))
+        hall.fabric.faults.add(FabricFault(kind="refuse", words=words))
         hall.request()
         hall.run(10)
         tries.append(hall.orders())
@@ -205,7 +206,7 @@ def test_equal_errors_are_tried_with_a_back_off_and_differing_ones_at_once() -> 
 
 def test_critical_devices_stay_in_the_machine_until_the_pool_is_empty() -> None:
     hall = Real()
-    hall.fabric.faults.add(Fault("critical"))
+    hall.fabric.faults.add(FabricFault(kind="critical"))
     hall.request()
     hall.run(30)
     assert len(hall.fabric.plugged("node0")) == 4 and hall.fabric.free("1", A100) == 0
@@ -213,7 +214,7 @@ def test_critical_devices_stay_in_the_machine_until_the_pool_is_empty() -> None:
 
 def test_nvidia_smi_that_fails_leaves_an_error_beside_the_ids_until_the_poll() -> None:
     hall = Real()
-    hall.fabric.faults.add(Fault("refuse", "smi", times=1))
+    hall.fabric.faults.add(FabricFault(kind="refuse", operation="smi", times=1))
     hall.request()
     hall.run(20)
     status = hall.status()
@@ -228,7 +229,7 @@ def test_nvidia_smi_that_fails_leaves_an_error_beside_the_ids_until_the_poll() -
 
 def test_the_manager_is_asked_at_once_when_a_device_is_online() -> None:
     hall = Real()
-    fault = Fault("refuse", "check")
+    fault = FabricFault(kind="refuse", operation="check")
     hall.fabric.faults.add(fault)
     hall.request()
     hall.run(33)
@@ -242,7 +243,7 @@ def test_the_manager_is_asked_at_once_when_a_device_is_online() -> None:
 
 def test_a_warning_is_accepted_at_the_attach_and_an_error_once_online() -> None:
     hall = Real()
-    hall.fabric.faults.add(Fault("warning"))
+    hall.fabric.faults.add(FabricFault(kind="warning"))
     hall.request()
     hall.run(33)
     status = hall.status()
@@ -305,7 +306,7 @@ def test_a_busy_device_is_told_with_its_processes() -> None:
 
 def test_where_its_rules_are_not_served_a_detach_hangs_and_so_does_what_a_lost_node_leaves() -> None:
     words = 'no matches for kind "DeviceTaintRule" in version "resource.k8s.io/v1alpha3"'
-    hall = online(served=None)
+    hall = online(served=())
     hall.resize("wanted", 0)
     hall.run(300)
     assert hall.status()["error"] == words and hall.status()["state"] == "Detaching"
@@ -317,7 +318,7 @@ def test_where_its_rules_are_not_served_a_detach_hangs_and_so_does_what_a_lost_n
 
 def test_a_device_that_came_again_is_detached_again() -> None:
     """The resource still waits for a slice without the device."""
-    hall = online(count=1, vendor=VendorSettings(models=PRODUCTS, start=Fixed(8.0), first_start=Fixed(0.0)))
+    hall = online(count=1, vendor=VendorPart(start=fixed(8.0), first_start=fixed(0.0)))
     hall.user.delete("composabilityrequests", "wanted")
     hall.run(2)
     assert not hall.fabric.attached("node0")
@@ -468,7 +469,7 @@ def test_with_cm_the_worker_is_free_while_the_fabric_works() -> None:
 
 def test_with_cm_a_detach_is_looked_after_at_the_next_poll_and_a_refused_one_is_told() -> None:
     hall = online(CM)
-    hall.fabric.faults.add(Fault("refuse", "detach", times=1, words="it is in use"))
+    hall.fabric.faults.add(FabricFault(kind="refuse", operation="detach", times=1, words="it is in use"))
     hall.resize("wanted", 0)
     hall.run(32)
     assert hall.status()["error"] == "it is in use"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
-from dds_lab.actors.publisher import Limits, ReferencePublisher
+from dds_lab.actors.publisher import ReferencePublisher
 from dds_lab.client import Object
 from dds_lab.scenario.parts import PublisherPart
 from dds_lab.scenario.values import fixed
@@ -16,7 +18,11 @@ SOON = PublisherPart(interval=0.0, reaction=fixed(0.01))
 
 
 def published(
-    settings: PublisherPart = SOON, *, configured: bool = True, count: int = 4, limits: tuple[Limits, ...] = ()
+    settings: PublisherPart = SOON,
+    *,
+    configured: bool = True,
+    count: int = 4,
+    limits: Mapping[str, dict[str, str]] | None = None,
 ) -> Hall:
     hall = Hall(operator=None, count=count)
     if configured:
@@ -63,7 +69,7 @@ def test_with_an_interval_it_looks_at_its_multiples_only() -> None:
 
 
 def test_nodes_carry_the_fabric_and_the_limits() -> None:
-    hall = published(limits=(Limits("nvidia-a100-40", 2, 1, frozenset({"node1"})),))
+    hall = published(limits={"node1": {"nvidia-a100-40-size-max": "2", "nvidia-a100-40-size-min": "1"}})
     first = hall.user.get("nodes", "node0")["metadata"]["labels"]
     second = hall.user.get("nodes", "node1")["metadata"]["labels"]
     assert first["cohdi.io/fabric"] == "1"

@@ -7,7 +7,7 @@ tests say so.
 
 from __future__ import annotations
 
-from dds_lab.actors.fabric import Fault
+from dds_lab.scenario.trouble import FabricFault
 from tests.lab.actors.plant import Plant, Told, attach_times, followed, recorded
 
 
@@ -125,7 +125,7 @@ def test_attach_failure() -> None:
     """The fabric refuses; the scheduler times out and tries again. A resource that never had a device has nothing to
     detach: the real operator lets it go at once, where the recorded one went through Detaching."""
     plant = Plant(count=2, nodes=1, attach=[1.0])
-    plant.fabric.faults.add(Fault("refuse"))
+    plant.fabric.faults.add(FabricFault(kind="refuse"))
     plant.run(0.1)
     told = followed(plant)
     plant.pod_of("unlucky")

@@ -13,7 +13,7 @@ OWN = [{"name": "d0", "resourceClaimName": "train"}]
 
 
 def ready(*, rules: bool = False) -> Room:
-    room = Room(served={"resource.k8s.io/v1beta2": True} if rules else None)
+    room = Room(served=("resource.k8s.io/v1beta2",) if rules else ())
     room.start(TaintEviction(room.client("taints"), room.time, rules=rules, reaction=Fixed(0.1)))
     return room
 
@@ -114,7 +114,7 @@ def test_a_toleration_with_seconds_puts_it_off_and_a_lifted_taint_calls_it_off()
 
 def test_rules_count_where_they_are_obeyed() -> None:
     for obeyed in (False, True):
-        room = Room(served={"resource.k8s.io/v1beta2": True})
+        room = Room(served=("resource.k8s.io/v1beta2",))
         room.start(TaintEviction(room.client("taints"), room.time, rules=obeyed, reaction=Fixed(0.1)))
         publish(room)
         train(room)

@@ -1,12 +1,12 @@
 """The vendor's driver: what it publishes, when it looks, how names move, what it prepares."""
 
-from dataclasses import replace
-
 import pytest
 
 from dds_lab.actors.fabric import Answer
-from dds_lab.actors.vendor import NodeDevices, NodeDevicesSettings, NotPrepared, VendorDriver, VendorSettings
-from dds_lab.latency import Fixed
+from dds_lab.actors.vendor import NodeDevices, NotPrepared, VendorDriver
+from dds_lab.scenario.cluster import NodeDriver, Partitions
+from dds_lab.scenario.parts import VendorPart
+from dds_lab.scenario.values import fixed
 from tests.lab.actors.rooms import A100, GPU, H100, PRODUCTS, Hall
 
 SLICE = "node0-gpu-nvidia-com"
@@ -18,10 +18,9 @@ def attach(hall: Hall, model: str = A100) -> None:
 
 
 def plugged(*, binding: float = 0.0, hot_plug: bool = False, names: str = "minor") -> Hall:
-    settings = VendorSettings(
-        models=PRODUCTS,
-        start=Fixed(0.5),
-        first_start=Fixed(0.0),
+    settings = VendorPart(
+        start=fixed(0.5),
+        first_start=fixed(0.0),
         binding=binding,
         hot_plug=hot_plug,
         names=names,  # type: ignore[arg-type]
@@ -62,16 +61,15 @@ def test_names_come_from_minor_numbers_and_go_to_other_devices() -> None:
     assert after["gpu-1"] != before["gpu-1"]
 
 
-@pytest.mark.parametrize(("names", "left"), [("position", ["gpu-0", "gpu-1"]), ("own", ["gpu-1", "gpu-2"])])
-def test_names_by_position_move_up_and_names_of_their_own_never_move(names: str, left: list[str]) -> None:
-    hall = plugged(hot_plug=True, names=names)
+def test_names_by_position_move_up() -> None:
+    hall = plugged(hot_plug=True, names="position")
     for _ in range(3):
         attach(hall)
     hall.run(1)
     first = hall.fabric.attached("node0")[0]
     hall.fabric.detach("node0", first.device.resource, lambda answer: None)
     hall.run(2)
-    assert hall.devices(SLICE) == left
+    assert hall.devices(SLICE) == ["gpu-0", "gpu-1"]
 
 
 def test_a_start_while_the_device_is_being_bound_misses_it() -> None:
@@ -111,7 +109,7 @@ def test_a_new_process_publishes_what_is_there_now() -> None:
     hall.run(1)
     hall.vendor.stop()
     attach(hall)
-    again = hall.start(VendorDriver(hall.client("vendor"), hall.time, VendorSettings(models=PRODUCTS), hall.fabric))
+    again = hall.start(VendorDriver(hall.client("vendor"), hall.time, VendorPart(), PRODUCTS, hall.fabric))
     hall.run(1)
     assert hall.devices(SLICE) == ["gpu-0"]
     assert again.prepare("node0", "gpu-0") == hall.fabric.attached("node0")[0].device.serial
@@ -139,7 +137,7 @@ def test_devices_that_never_move_are_published_on_their_nodes() -> None:
         },
         "allowMultipleAllocations": True,
     }
-    settings = NodeDevicesSettings("nic.example.com", "nic", (shared,), frozenset({"node1"}))
+    settings = NodeDriver(name="nic.example.com", suffix="nic", devices=(shared,), nodes=("node1",))
     driver = hall.start(NodeDevices(hall.client("nic"), hall.time, settings))
     hall.run(1)
     found = hall.user.get("resourceslices", "node1-nic")
@@ -164,32 +162,13 @@ def test_answers_are_not_needed_for_a_device_to_be_there() -> None:
     assert hall.devices(SLICE) == ["gpu-0"]
 
 
-def test_a_driver_of_ones_own_prepares_the_pools_names_and_taints_what_it_shows() -> None:
-    models = tuple(
-        replace(one, device=name) for one, name in zip(PRODUCTS, ("nvidia-a100-40", "nvidia-h100-80"), strict=True)
-    )
-    settings = VendorSettings(models=models, start=Fixed(0.5), first_start=Fixed(0.0), hot_plug=True, pool_names=True)
-    hall = Hall(operator=None, vendor=settings)
-    attach(hall)
-    attach(hall, H100)
-    hall.run(1)
-    first, second = hall.fabric.attached("node0")
-    (device, _) = hall.user.get("resourceslices", SLICE)["spec"]["devices"]
-    assert device["taints"][0]["effect"] == "NoSchedule"
-    assert hall.vendor.prepare("node0", "nvidia-a100-40-7") == first.device.serial
-    assert hall.vendor.prepare("node0", "nvidia-h100-80-0") == second.device.serial
-    hall.fabric.occupy(first.device.serial, "default/train")
-    with pytest.raises(NotPrepared):
-        hall.vendor.prepare("node0", "nvidia-a100-40-7")
-
-
 # -- partitions
 
 
 def cut(*profiles: str, on_demand: bool = True) -> Hall:
-    model = replace(PRODUCTS[0], profiles=profiles, on_demand=on_demand)
-    settings = VendorSettings(models=(model, *PRODUCTS[1:]), start=Fixed(0.5), first_start=Fixed(0.0), hot_plug=True)
-    hall = Hall(operator=None, vendor=settings)
+    model = PRODUCTS[0].model_copy(update={"partitions": Partitions(profiles=profiles, on_demand=on_demand)})
+    settings = VendorPart(start=fixed(0.5), first_start=fixed(0.0), hot_plug=True)
+    hall = Hall(operator=None, vendor=settings, models=(model, *PRODUCTS[1:]))
     attach(hall)
     hall.run(1)
     return hall

@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from dds_lab import crds
-from dds_lab.api.gates import Gates
+from dds_lab.api.gates import OPTIONAL_VERSIONS, Gates
 from dds_lab.api.registry import Registry
 from dds_lab.api.strategies import Strategy
 
@@ -34,7 +34,7 @@ CONDITION = {
 
 def registry(version: str = "1.36", **gates: bool) -> Registry:
     """A registry as a server of that release has it, with both custom kinds and every optional version."""
-    made = Registry(Gates.for_version(version, gates, {"api/all": True}), lambda: SECOND)
+    made = Registry(Gates.for_version(version, gates, OPTIONAL_VERSIONS), lambda: SECOND)
     for definition in crds.DEFINITIONS:
         made.install(definition)
     return made
@@ -115,7 +115,7 @@ def pod() -> Object:
 def request() -> Object:
     """A ComposabilityRequest."""
     return {
-        "apiVersion": f"{crds.GROUP}/{crds.VERSION}",
+        "apiVersion": "cro.hpsys.ibm.ie.com/v1alpha1",
         "kind": "ComposabilityRequest",
         "metadata": metadata("r", False),
         "spec": {"resource": {"type": "gpu", "model": "A100 40G", "size": 1, "target_node": "n1"}},

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pytest
 
 from dds_core.errors import InputError
-from dds_lab.api.gates import Gates
+from dds_lab.api.gates import OPTIONAL_VERSIONS, Gates
 from dds_lab.api.registry import Registry
 from tests.lab.kinds.kinds import (
     RESULT,
@@ -41,7 +42,7 @@ def test_defaults_by_release(gate: str, expected: list[bool]) -> None:
 
 
 def test_a_later_patch_release_has_the_gates_of_its_release() -> None:
-    runtime = {"resource.k8s.io/v1beta2": True}
+    runtime = ["resource.k8s.io/v1beta2"]
     patched, first = (
         Gates.for_version(version, {"DRADeviceTaintRules": True}, runtime) for version in ("1.36.3", "1.36")
     )
@@ -52,17 +53,17 @@ def test_a_later_patch_release_has_the_gates_of_its_release() -> None:
 @pytest.mark.parametrize(
     ("version", "overrides", "runtime", "words"),
     [
-        ("1.20", {}, {}, "1.34, 1.35, 1.36"),
-        ("1.36", {"DRANothing": True}, {}, "DRADeviceTaints"),
-        ("1.34", {"DRADeviceTaintRules": True}, {}, "1.34 has no gate"),
-        ("1.36", {"DRAAdminAccess": False}, {}, "locked"),
-        ("1.36", {"DRAResourceClaimDeviceStatus": False}, {}, "DRADeviceBindingConditions is on"),
-        ("1.36", {}, {"resource.k8s.io/v9": True}, "resource.k8s.io/v1beta2"),
-        ("1.36", {}, {"resource.k8s.io/v1beta2/pods": True}, "resource.k8s.io/v1beta2"),
+        ("1.20", {}, [], "1.34, 1.35, 1.36"),
+        ("1.36", {"DRANothing": True}, [], "DRADeviceTaints"),
+        ("1.34", {"DRADeviceTaintRules": True}, [], "1.34 has no gate"),
+        ("1.36", {"DRAAdminAccess": False}, [], "locked"),
+        ("1.36", {"DRAResourceClaimDeviceStatus": False}, [], "DRADeviceBindingConditions is on"),
+        ("1.36", {}, ["resource.k8s.io/v9"], "resource.k8s.io/v1beta2"),
+        ("1.36", {}, ["resource.k8s.io/v1beta2/pods"], "resource.k8s.io/v1beta2"),
     ],
 )
 def test_what_is_not_known_is_named_with_what_is(
-    version: str, overrides: dict[str, bool], runtime: dict[str, bool], words: str
+    version: str, overrides: dict[str, bool], runtime: Collection[str], words: str
 ) -> None:
     with pytest.raises(InputError, match=words.replace(".", r"\.")):
         Gates.for_version(version, overrides, runtime)
@@ -76,17 +77,15 @@ def test_asking_for_an_unknown_gate_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("version", "runtime", "served"),
     [
-        ("1.36", {}, []),
-        ("1.36", {"resource.k8s.io/v1beta2": True}, ["v1beta2"]),
-        ("1.36", {"resource.k8s.io/v1alpha3": True}, ["v1alpha3"]),
-        ("1.36", {"resource.k8s.io/v1beta2/devicetaintrules": True}, ["v1beta2"]),
-        ("1.36", {"api/all": True}, ["v1beta2", "v1alpha3"]),
-        ("1.36", {"api/beta": True}, ["v1beta2"]),
-        ("1.36", {"api/all": True, "resource.k8s.io/v1alpha3": False}, ["v1beta2"]),
-        ("1.35", {"api/all": True}, ["v1alpha3"]),
+        ("1.36", [], []),
+        ("1.36", ["resource.k8s.io/v1beta2"], ["v1beta2"]),
+        ("1.36", ["resource.k8s.io/v1alpha3"], ["v1alpha3"]),
+        ("1.36", ["resource.k8s.io/v1beta2/devicetaintrules"], ["v1beta2"]),
+        ("1.36", OPTIONAL_VERSIONS, ["v1beta2", "v1alpha3"]),
+        ("1.35", OPTIONAL_VERSIONS, ["v1alpha3"]),
     ],
 )
-def test_taint_rules_are_served_only_when_asked_for(version: str, runtime: dict[str, bool], served: list[str]) -> None:
+def test_taint_rules_are_served_only_when_asked_for(version: str, runtime: Collection[str], served: list[str]) -> None:
     known = Registry(Gates.for_version(version, {}, runtime))
     assert [resource.version for resource in known.resources() if resource.plural == "devicetaintrules"] == served
 

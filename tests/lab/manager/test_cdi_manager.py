@@ -11,8 +11,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from dds_lab.actors.fabric import Fault as FabricFault
 from dds_lab.manager import Login, ManagerSettings
+from dds_lab.scenario.trouble import FabricFault
 from tests.support.managers import A100, H100, MACHINES, NIC, SECOND, TOKEN, ManagerRoom, errors, logged_in
 
 ODD_LOGIN = Login("jürgen", "a&b=c+d %ü€'\"", "CDI Ü", "client&1", "s=e&c+r%et")
@@ -275,7 +275,7 @@ def test_what_the_fabric_says_no_to_is_an_error_with_its_words() -> None:
 
 def test_a_fabric_that_never_answers_is_a_connection_that_ends() -> None:
     room = logged_in()
-    room.fabric.faults.add(FabricFault("hang", "attach", times=1))
+    room.fabric.faults.add(FabricFault(kind="hang", operation="attach", times=1))
     with pytest.raises(httpx.TransportError):
         room.attach()
     assert room.fabric.attached("node0") == ()
@@ -283,13 +283,13 @@ def test_a_fabric_that_never_answers_is_a_connection_that_ends() -> None:
 
 def test_what_the_fabric_does_wrong_is_seen_here_too() -> None:
     room = logged_in()
-    room.fabric.faults.add(FabricFault("second_device", times=1))
+    room.fabric.faults.add(FabricFault(kind="second_device", times=1))
     assert len(room.attach().json()["data"]["machines"][0]["resources"]) == 1
     assert len(room.machine()["resources"]) == 2
-    room.fabric.faults.add(FabricFault("wrong_device", times=1))
+    room.fabric.faults.add(FabricFault(kind="wrong_device", times=1))
     (wrong,) = room.attach(1).json()["data"]["machines"][0]["resources"]
     assert wrong["res_spec"]["condition"][0]["value"] != A100
-    room.fabric.faults.add(FabricFault("lose_answer", times=1, words="E02XXXX"))
+    room.fabric.faults.add(FabricFault(kind="lose_answer", times=1, words="E02XXXX"))
     errors(room.attach(2), 500, "E02XXXX")
     assert len(room.machine(2)["resources"]) == 1
 

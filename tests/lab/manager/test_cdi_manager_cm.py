@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dds_lab.actors.fabric import Fault as FabricFault
 from dds_lab.manager import Limit, ManagerSettings, NodeGroup
+from dds_lab.scenario.trouble import FabricFault
 from tests.support.managers import A100, H100, errors, logged_in
 
 CM = ManagerSettings(
@@ -163,7 +163,7 @@ def test_a_detach_that_fails_is_told() -> None:
     room = logged_in(ManagerSettings(api="cm"))
     room.grow(1)
     room.run(3)
-    room.fabric.faults.add(FabricFault("refuse", "detach", times=1, words="not now"))
+    room.fabric.faults.add(FabricFault(kind="refuse", operation="detach", times=1, words="not now"))
     (device,) = room.spec()["devices"]
     room.shrink(0, [device["device_id"]])
     room.run(3)

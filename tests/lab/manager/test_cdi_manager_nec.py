@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dds_lab.actors.fabric import Pool
-from dds_lab.manager import Fault, ManagerSettings
+from dds_lab.manager import ManagerSettings
+from dds_lab.scenario.trouble import ManagerFault
 from tests.support.managers import A100, MACHINES, NIC, ManagerRoom
 
 CDIM = "/cdim/api/v1"
@@ -13,7 +13,7 @@ CDIM = "/cdim/api/v1"
 
 def nec_room(scheme: str = "") -> ManagerRoom:
     settings = ManagerSettings(api="nec", types={NIC: "nic"}, scheme=scheme)
-    return ManagerRoom(settings, pools=(Pool("1", A100, 3), Pool("1", NIC, 1)))
+    return ManagerRoom(settings, pools={("1", A100): 3, ("1", NIC): 1})
 
 
 def ends(room: ManagerRoom, node: int = 0) -> str:
@@ -200,6 +200,6 @@ def test_the_cdim_has_no_login_and_no_other_calls() -> None:
 
 def test_a_fault_of_cdim_has_its_form_of_error() -> None:
     room = nec_room()
-    room.manager.faults.add(Fault("error", frozenset({"resources"}), times=1, code=500))
+    room.manager.faults.add(ManagerFault(kind="error", calls=("resources",), times=1, code=500))
     answer = room.get(f"{CDIM}/resources", detail="true")
     assert (answer.status_code, set(answer.json())) == (500, {"code", "message"})

@@ -16,11 +16,13 @@ from typing import Any
 import httpx
 import pytest
 
-from dds_lab.actors.fabric import Fabric, FabricSettings, Pool
+from dds_lab.actors.fabric import Fabric
 from dds_lab.http_frontend import Exposed
-from dds_lab.latency import Fixed
-from dds_lab.manager import Fault, Login, Manager, ManagerSettings
+from dds_lab.manager import Login, Manager, ManagerSettings
 from dds_lab.manager.frontend import Certificate, ManagerFrontend, ServedManager, serving_manager
+from dds_lab.scenario.parts import Fabrics
+from dds_lab.scenario.trouble import ManagerFault
+from dds_lab.scenario.values import fixed
 from dds_lab.time import RealTime, Time
 
 A100 = "A100 40G"
@@ -30,7 +32,7 @@ MACHINES = "/fabric_manager/api/v1/machines"
 
 
 def made(time: Time) -> Manager:
-    fabric = Fabric(time, FabricSettings(pools=(Pool("1", A100, 4),), attach=Fixed(0.1)))
+    fabric = Fabric(time, {("1", A100): 4}, Fabrics(attach=fixed(0.1)))
     fabric.connect("node0", "1")
     return Manager(time, fabric, SETTINGS)
 
@@ -122,7 +124,7 @@ def test_http_to_a_port_of_https_gets_no_answer(served: ServedManager) -> None:
 
 def test_a_lost_answer_is_a_connection_that_ends_after_it_was_done(served: ServedManager) -> None:
     with client_of(served) as client:
-        served.run(lambda: served.manager.faults.add(Fault("cut", frozenset({"attach"}), times=1)))
+        served.run(lambda: served.manager.faults.add(ManagerFault(kind="cut", calls=("attach",), times=1)))
         with pytest.raises(httpx.TransportError):
             attach(client, served)
         assert attached(served) == 1
@@ -131,7 +133,7 @@ def test_a_lost_answer_is_a_connection_that_ends_after_it_was_done(served: Serve
 
 def test_a_slow_answer_comes_late(served: ServedManager) -> None:
     with client_of(served) as client:
-        served.run(lambda: served.manager.faults.add(Fault("slow", times=2, seconds=0.3)))
+        served.run(lambda: served.manager.faults.add(ManagerFault(kind="slow", times=2, wait=0.3)))
         with pytest.raises(httpx.ReadTimeout):
             client.get(MACHINES, params={"tenant_uuid": SETTINGS.tenant}, timeout=0.1)
         began = time.monotonic()

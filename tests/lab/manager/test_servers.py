@@ -8,11 +8,11 @@ from typing import Any
 import httpx
 import pytest
 
-from dds_lab.actors.fabric import Fault
 from dds_lab.actors.node_lifecycle import NodeLifecycle
 from dds_lab.latency import Fixed
 from dds_lab.manager import Composed, ManagerSettings, NodeGroup, Stock
 from dds_lab.scenario.parts import ControllersPart
+from dds_lab.scenario.trouble import FabricFault
 from tests.lab.actors.rooms import Room
 from tests.support.managers import ManagerRoom
 
@@ -108,7 +108,7 @@ def test_what_was_there_before_can_be_taken_apart(rack: Rack) -> None:
 @pytest.mark.parametrize("operation", ["attach", "detach"])
 @pytest.mark.parametrize("kind", ["refuse", "hang"])
 def test_faults_of_composing_and_taking_apart(rack: Rack, operation: Any, kind: Any) -> None:
-    rack.manager.servers.faults.add(Fault(kind, operation, models=frozenset({"large"}), times=1))
+    rack.manager.servers.faults.add(FabricFault(kind=kind, operation=operation, models=("large",), times=1))
     rack.more(2, "dds-a")
     rack.run(101)
     uuid = rack.members()[1]

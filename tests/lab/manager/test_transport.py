@@ -6,8 +6,9 @@ import httpx
 import pytest
 
 from dds_lab.latency import Fixed
-from dds_lab.manager import Call, Fault, ManagerSettings
+from dds_lab.manager import Call, ManagerSettings
 from dds_lab.manager.transport import ManagerTransport
+from dds_lab.scenario.trouble import ManagerFault
 from tests.support.managers import ENDPOINT, MACHINES, SECOND, ManagerRoom, logged_in
 
 
@@ -21,7 +22,7 @@ def test_a_late_answer_lets_no_time_pass_and_is_noted() -> None:
 
 def test_an_answer_later_than_the_time_out_does_not_come() -> None:
     room = logged_in()
-    room.manager.faults.add(Fault("slow", frozenset({"machines"}), seconds=6.0))
+    room.manager.faults.add(ManagerFault(kind="slow", calls=("machines",), wait=6.0))
     with pytest.raises(httpx.ReadTimeout):
         room.client.get(MACHINES, params={"tenant_uuid": room.tenant}, timeout=5.0)
     assert room.client.get(MACHINES, params={"tenant_uuid": room.tenant}, timeout=7.0).status_code == 200
@@ -33,7 +34,7 @@ def test_who_gives_a_sleep_waits() -> None:
     slept: list[float] = []
     transport = ManagerTransport(room.manager, sleep=slept.append)
     client = httpx.Client(transport=transport, base_url=ENDPOINT, headers=room.client.headers)
-    room.manager.faults.add(Fault("slow", seconds=6.0))
+    room.manager.faults.add(ManagerFault(kind="slow", wait=6.0))
     query = {"tenant_uuid": room.tenant}
     assert client.get(MACHINES, params=query, timeout=10).status_code == 200
     with pytest.raises(httpx.ReadTimeout):

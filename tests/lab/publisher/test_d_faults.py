@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from dds_adapters.fabric import FabricRefused, FabricUnreachable
 from dds_core.publisher import events as e
 from dds_core.publisher.model import Attribute, Capacity, PoolConfig
-from dds_lab.manager import Fault, Login, ManagerSettings
+from dds_lab.manager import Login, ManagerSettings
+from dds_lab.scenario.trouble import ManagerFault
 from tests.adapters.fabric.rig import A100 as ASKED_A100
 from tests.adapters.fabric.rig import H100 as ASKED_H100
 from tests.adapters.fabric.test_survey import Played, asked, counted, failed
@@ -93,7 +94,7 @@ def test_d5_a_restart_while_the_manager_is_away_deletes_nothing_and_begins_no_ge
         run.ours.kill()
         before = {name: (one.generation, one.names) for name, one in run.judge.view.slices.items()}
         assert max(generation for generation, _ in before.values()) > 1
-        away = Fault("away")
+        away = ManagerFault(kind="away")
         run.manager.faults.add(away)
         run.another(run.empty_log()).start()
         run.lab.run(400)

@@ -10,14 +10,15 @@ import pytest
 from dds_core.events import Alerted
 from dds_core.publisher.events import FabricAnswered, FabricFailed, PoolWithdrawn
 from dds_core.publisher.policy import PublishPolicy
-from dds_lab.manager import Fault, ManagerSettings
+from dds_lab.manager import ManagerSettings
+from dds_lab.scenario.trouble import ManagerFault
 from tests.lab.publisher.test_attaching import A100, names_of, pods, ran, steps, story
 from tests.support.publishing import PublishRun, Surroundings, publishing
 
 SOME = [f"job-{number}" for number in range(6)]
 
 
-def troubled(run: PublishRun, *faults: Fault, since: float, until: float) -> None:
+def troubled(run: PublishRun, *faults: ManagerFault, since: float, until: float) -> None:
     """The manager has these faults for a while."""
     for fault in faults:
         run.after(since, partial(run.manager.faults.add, fault))
@@ -41,17 +42,20 @@ def test_a_manager_that_is_away_for_ten_minutes_in_a_burst() -> None:
 
 
 def _away(run: PublishRun) -> None:
-    troubled(run, Fault("away"), since=11, until=611)
+    troubled(run, ManagerFault(kind="away"), since=11, until=611)
 
 
 WRONG = {
-    "errors": [Fault("error", chance=0.4), Fault("busy", chance=0.2, seconds=2.0)],
-    "lost answers": [Fault("cut", chance=0.3), Fault("slow", chance=0.3, seconds=40.0)],
-    "odd": [Fault("odd", chance=0.2, odd=kind) for kind in ("types", "missing", "html", "truncated", "null", "list")],
-    "empty": [Fault("empty", chance=0.5)],
-    "other fabric": [Fault("other_fabric", chance=0.5)],
-    "tokens": [Fault("expired", chance=0.4)],
-    "no login": [Fault("error", calls=frozenset({"token"}), code=401), Fault("expired", chance=0.2)],
+    "errors": [ManagerFault(kind="error", share=0.4), ManagerFault(kind="busy", share=0.2, wait=2.0)],
+    "lost answers": [ManagerFault(kind="cut", share=0.3), ManagerFault(kind="slow", share=0.3, wait=40.0)],
+    "odd": [
+        ManagerFault(kind="odd", share=0.2, odd=kind)
+        for kind in ("types", "missing", "html", "truncated", "null", "list")
+    ],
+    "empty": [ManagerFault(kind="empty", share=0.5)],
+    "other fabric": [ManagerFault(kind="other_fabric", share=0.5)],
+    "tokens": [ManagerFault(kind="expired", share=0.4)],
+    "no login": [ManagerFault(kind="error", calls=("token",), code=401), ManagerFault(kind="expired", share=0.2)],
 }
 
 
@@ -75,7 +79,7 @@ def test_a_manager_that_is_wrong_before_anything_is_known() -> None:
     """Nothing is published before there is an answer, and nothing of what is there is touched."""
 
     def prepare(run: PublishRun) -> None:
-        troubled(run, Fault("odd", odd="html"), since=0, until=60)
+        troubled(run, ManagerFault(kind="odd", odd="html"), since=0, until=60)
 
     with publishing(story(""), prepare=prepare) as run:
         run.lab.run(50)
@@ -110,7 +114,7 @@ def test_one_fabric_fails_and_the_other_is_followed() -> None:
 
 def test_an_answer_of_ten_thousand_devices_is_not_believed() -> None:
     """The pool stays as it is and a person is told; whoever has so many says so in the policy, and gets slices of 128."""
-    huge = Fault("huge", calls=frozenset({"available"}))
+    huge = ManagerFault(kind="huge", calls=("available",))
     with publishing(story("")) as run:
         run.lab.run(8)
         run.manager.faults.add(huge)
@@ -129,7 +133,7 @@ def test_who_has_ten_thousand_devices_gets_them_listed() -> None:
     some = Surroundings(policy=PublishPolicy(mode="publish", pool_devices=10_000))
     with publishing(story(""), some) as run:
         run.lab.run(8)
-        huge = Fault("huge", calls=frozenset({"available"}))
+        huge = ManagerFault(kind="huge", calls=("available",))
         run.manager.faults.add(huge)
         run.lab.run(10)
         assert {len(one.names) for one in run.judge.view.of(A100)} == {128, 16}

@@ -7,9 +7,10 @@ from typing import Any
 
 from dds_lab.actors.claim_controller import ClaimController
 from dds_lab.actors.objects import claim_names
-from dds_lab.actors.scheduler import Latencies, Profile, Scheduler, SchedulerSettings
+from dds_lab.actors.scheduler import Latencies, Scheduler, SchedulerSettings
 from dds_lab.client import Object, instants
 from dds_lab.latency import Fixed
+from dds_lab.scenario.parts import Profile
 from tests.lab.actors.rooms import SECOND, Room
 
 DRIVER = "gpu.example.com"

@@ -17,11 +17,12 @@ import pytest
 
 from dds_lab.actors.claim_controller import ClaimController
 from dds_lab.actors.garbage import Garbage
-from dds_lab.actors.scheduler import Profile, Scheduler, SchedulerSettings
+from dds_lab.actors.scheduler import Scheduler, SchedulerSettings
 from dds_lab.api.gates import Gates
 from dds_lab.api.requests import Call as Request
 from dds_lab.api.server import ApiServer
 from dds_lab.client import ApiError, Client
+from dds_lab.scenario.parts import Profile
 from dds_lab.time import MICROSECONDS, VirtualTime
 
 Object = dict[str, Any]

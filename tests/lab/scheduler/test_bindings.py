@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dds_lab.actors.scheduler import Profile
 from dds_lab.api.requests import Call
 from dds_lab.client import ApiError, instants
 from dds_lab.latency import Fixed
+from dds_lab.scenario.parts import Profile
 from tests.lab.scheduler.stage import Stage, device_class, waiting
 
 
@@ -132,7 +132,9 @@ def test_the_wait_ends_after_the_profile_s_binding_timeout(timeout: float) -> No
 def test_each_scheduler_name_has_its_own_timeout_and_others_are_not_ours() -> None:
     stage = Stage(nodes=1)
     stage.pool("p-0", "p-1", "p-2")
-    stage.scheduler(profiles={"default-scheduler": Profile(20.0), "patient": Profile(60.0)})
+    stage.scheduler(
+        profiles={"default-scheduler": Profile(binding_timeout=20.0), "patient": Profile(binding_timeout=60.0)}
+    )
     for name in ("default-scheduler", "patient", "another"):
         stage.train(name, schedulerName=name)
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dds_lab.actors.garbage import Garbage
-from dds_lab.actors.scheduler import Profile
 from dds_lab.client import Object
-from dds_lab.latency import Fixed
 from tests.lab.scheduler.stage import DRIVER, Stage, device_class
 
 GPU = "example.com/gpu"
@@ -447,16 +445,3 @@ def test_a_slice_that_goes_is_survived_and_so_are_changes_once_the_rules_are_gon
     stage.local("node1", "gpu-0")
     stage.run(1)
     assert len(told) == 1
-
-
-@pytest.mark.parametrize(("cost", "limit", "fits"), [(11.0, 10.0, False), (9.0, 10.0, True), (11.0, 0.0, True)])
-def test_a_node_on_which_the_allocator_takes_too_long_is_refused(cost: float, limit: float, fits: bool) -> None:
-    stage = Stage(nodes=1)
-    stage.local("node0", "gpu-0")
-    stage.scheduler(filter_cost=Fixed(cost), profiles={"default-scheduler": Profile(filter_timeout=limit)})
-    stage.train("job")
-    stage.run(2)
-
-    assert (stage.node_of("job") == "node0") is fits
-    if not fits:
-        assert "1 timed out trying to allocate devices" in stage.condition("job")[1]

@@ -1,6 +1,7 @@
 """An API server on virtual time, asked in process and (without sockets) over HTTP."""
 
 import json
+from collections.abc import Collection
 from typing import Any
 from urllib.parse import urlencode
 
@@ -24,7 +25,7 @@ MERGE = "application/merge-patch+json"
 class Room:
     """A server, its time, and an administrator. `http` asks as whoever a token stands for."""
 
-    def __init__(self, history: int = 20_000, served: dict[str, bool] | None = None) -> None:
+    def __init__(self, history: int = 20_000, served: Collection[str] = ()) -> None:
         self.time = VirtualTime(1, START)
         gates = Gates.for_version("1.36", {"DRADeviceTaintRules": True}, served)
         random = self.time.random("server")

@@ -201,7 +201,7 @@ def test_events_of_both_groups_are_the_same_objects(room: Room) -> None:
 
 
 def test_versions_of_a_kind_share_what_is_stored() -> None:
-    room = Room(served={"api/all": True})
+    room = Room(served=("resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3"))
     path = "/apis/resource.k8s.io/{}/devicetaintrules"
     taint = {"key": "k", "value": "v", "effect": "NoSchedule"}
     body = {"metadata": {"name": "t"}, "spec": {"deviceSelector": {"driver": "d"}, "taint": taint}}

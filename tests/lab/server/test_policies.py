@@ -169,7 +169,7 @@ def test_a_part_is_meant_by_its_own_name(room: Room, resources: list[str], codes
 
 
 def test_another_version_of_a_kind_is_meant_too_unless_told_otherwise(room: Room) -> None:
-    room = Room(served={"resource.k8s.io/v1beta2": True, "resource.k8s.io/v1alpha3": True})
+    room = Room(served=("resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3"))
     path = "/apis/resource.k8s.io/v1alpha3/devicetaintrules"
     rule = {"apiVersion": "resource.k8s.io/v1alpha3", "kind": "DeviceTaintRule", "metadata": {"name": "r"}}
     rule["spec"] = {"taint": {"key": "a.b/c", "effect": "NoSchedule"}}

@@ -274,7 +274,7 @@ def test_every_scenario_says_what_it_shows_and_its_settings_can_be_made(name: st
     scenario = shipped.find(name)
     assert scenario.about
     assert scenario.name == name
-    lab_settings.fabric(scenario)
+    lab_settings.pools(scenario)
     lab_settings.device_info(scenario)
     assert lab_settings.api_gates(scenario).version == scenario.cluster.version
 

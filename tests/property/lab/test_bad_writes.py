@@ -214,7 +214,7 @@ def writes(draw: st.DrawFn) -> tuple[str, str, str, Any]:
 
 def served() -> Client:
     time = VirtualTime(1, 1_795_219_200_000_000)
-    gates = Gates.for_version("1.36", runtime_config={"resource.k8s.io/v1beta2": True})
+    gates = Gates.for_version("1.36", served=("resource.k8s.io/v1beta2",))
     server = ApiServer(gates=gates, now=time.now, random=time.random("server"))
     user = Client(server, time, "test")
     if user.find("namespaces", "default") is None:

@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dds_lab.actors.fabric import Pool
-from dds_lab.manager import Call, Fault, ManagerSettings, Reply
+from dds_lab.manager import Call, ManagerSettings, Reply
+from dds_lab.scenario.trouble import ManagerFault
 from tests.support.managers import A100, H100, MACHINES, ManagerRoom, logged_in
 
 scalars = st.one_of(st.none(), st.booleans(), st.integers(-2, 70), st.floats(allow_nan=False), st.text(max_size=6))
@@ -123,7 +123,7 @@ MOVES = st.lists(
 @settings(max_examples=60)
 @given(MOVES)
 def test_no_device_is_ever_twice_anywhere(moves: list[tuple[str, int, str]]) -> None:
-    pools = (Pool("1", A100, 3), Pool("1", H100, 2), Pool("2", A100, 1))
+    pools = {("1", A100): 3, ("1", H100): 2, ("2", A100): 1}
     room = logged_in(ManagerSettings(api="cm", token_life=10**6, quotas={A100: 3}), pools=pools)
     for what, node, model in moves:
         move(room, what, node, model)
@@ -147,7 +147,7 @@ def move(room: ManagerRoom, what: str, node: int, model: str) -> None:
     elif what == "shrink":
         room.fabric.resize("1", model, -1)
     elif what == "cut":
-        room.manager.faults.add(Fault("empty", times=1))
+        room.manager.faults.add(ManagerFault(kind="empty", times=1))
     elif what == "break" and there:
         room.fabric.drop(there[0].serial)
     elif what.startswith("cm"):

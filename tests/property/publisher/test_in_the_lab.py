@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from dds_core.publisher.policy import PublishPolicy
 from dds_lab import lab_settings as lab_settings
 from dds_lab.driver import PUBLISHER_USER
-from dds_lab.manager import Fault
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.scenario import Run
+from dds_lab.scenario.trouble import ManagerFault
 from tests.property.streams import SOAK
 from tests.support.drawn import examples
 from tests.support.publishing import PublishRun, Surroundings, change_models, publishing, written
@@ -25,16 +25,16 @@ from tests.support.troubles import TroubledApi
 MODELS = ("nvidia-a100", "nvidia-h100")
 FREE = {"nvidia-a100": "NVIDIA A100", "nvidia-h100": "NVIDIA H100"}
 FAULTS = (
-    Fault("away"),
-    Fault("error", chance=0.6),
-    Fault("busy", chance=0.5, seconds=3.0),
-    Fault("cut", chance=0.5),
-    Fault("slow", chance=0.5, seconds=20.0),
-    Fault("empty", chance=0.5),
-    Fault("expired", chance=0.5),
-    Fault("odd", chance=0.5, odd="html"),
-    Fault("odd", chance=0.5, odd="missing"),
-    Fault("odd", chance=0.5, odd="types"),
+    ManagerFault(kind="away"),
+    ManagerFault(kind="error", share=0.6),
+    ManagerFault(kind="busy", share=0.5, wait=3.0),
+    ManagerFault(kind="cut", share=0.5),
+    ManagerFault(kind="slow", share=0.5, wait=20.0),
+    ManagerFault(kind="empty", share=0.5),
+    ManagerFault(kind="expired", share=0.5),
+    ManagerFault(kind="odd", share=0.5, odd="html"),
+    ManagerFault(kind="odd", share=0.5, odd="missing"),
+    ManagerFault(kind="odd", share=0.5, odd="types"),
 )
 POLICIES = (
     PublishPolicy(mode="publish"),

@@ -165,7 +165,7 @@ def test_a_list_that_had_to_be_made_anew_is_told_as_such(tmp_path: Path) -> None
 @pytest.mark.parametrize(("release", "version"), [("1.36", "v1beta2"), ("1.35", "v1alpha3")])
 def test_the_best_version_that_is_served_is_followed(release: str, version: str, tmp_path: Path) -> None:
     gates = Gates.for_version(
-        release, {"DRADeviceTaints": True, "DRADeviceTaintRules": True}, {f"resource.k8s.io/{version}": True}
+        release, {"DRADeviceTaints": True, "DRADeviceTaintRules": True}, (f"resource.k8s.io/{version}",)
     )
     server = ApiServer(gates=gates, now=wall, random=Random(1))
     rules = WatchSpec("devicetaintrules", VERSIONS["devicetaintrules"])

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from dds_adapters.kubernetes.recording import RecordedEvent, read_recording, replay_events
-from dds_core.errors import InputError
+from dds_core.errors import FileError, InputError
 from dds_core.scaler.policy import Policy
 from dds_lab.api.gates import Gates
 from dds_lab.api.requests import User
@@ -48,7 +48,7 @@ class Now:
 
 def make(faults: Callable[[], int] | None = None) -> ApiServer:
     now = Now()
-    gates = Gates.for_version("1.36", {"DRADeviceTaintRules": True}, {"resource.k8s.io/v1beta2": True})
+    gates = Gates.for_version("1.36", {"DRADeviceTaintRules": True}, ("resource.k8s.io/v1beta2",))
     server = ApiServer(gates=gates, now=now.now, random=Random(1))
     client = Client(server, now, "admin")
     for definition in DEFINITIONS:
@@ -233,3 +233,34 @@ def _alive(events: list[RecordedEvent]) -> set[str]:
     for type, name in _named(events):
         alive.discard(name) if type == "DELETED" else alive.add(name)
     return alive
+
+
+def test_what_is_not_served_or_may_not_be_read_is_told_and_the_rest_is_recorded(tmp_path: Path) -> None:
+    gates = Gates.for_version("1.36")
+    server = ApiServer(gates=gates, now=Now().now, random=Random(1))
+    client = Client(server, Now(), "admin")
+    client.create("nodes", _node("n0"))
+    rules = [{"apiGroups": ["", "cro.hpsys.ibm.ie.com", "resource.k8s.io"], "verbs": ["get", "list", "watch"]}]
+    rules[0]["resources"] = ["nodes", "composableresources", "composabilityrequests", "devicetaintrules"]
+    client.create("clusterroles", {"metadata": {"name": "r"}, "rules": rules})
+    who = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "reader"}
+    reference = {"kind": "ClusterRole", "apiGroup": "rbac.authorization.k8s.io", "name": "r"}
+    client.create("clusterrolebindings", {"metadata": {"name": "r"}, "subjects": [who], "roleRef": reference})
+    with serving(server, Credentials({"admin": ADMIN, "reader": User("reader")})) as served:
+        config = kubeconfig(served, tmp_path)
+        with closing(Cluster(config, "reader")) as cluster, RecordingFile(str(tmp_path / "r.jsonl")) as file:
+            found = record(cluster, file, stop=threading.Event(), note=lambda text: None, seconds=0.5)
+    assert found.events == {"nodes": 1}
+    assert found.not_served == ["devicetaintrules", "composabilityrequests", "composableresources"]
+    assert found.refused == ["configmaps", "deviceclasses", "resourceslices", "resourceclaims", "pods"]
+
+
+def test_a_full_disk_ends_it(served: Served, tmp_path: Path) -> None:
+    class Full(RecordingFile):
+        def write(self, at: int, resource: str, type: str, obj: bytes) -> None:
+            raise FileError("no space left", where=self.path)
+
+    served.run(lambda: Client(served.server, Now(), "admin").create("nodes", _node("n0")))
+    file, full = Full(str(tmp_path / "r.jsonl")), pytest.raises(FileError, match="no space left")
+    with closing(Cluster(kubeconfig(served, tmp_path))) as cluster, file, full:
+        record(cluster, file, stop=threading.Event(), note=lambda text: None)

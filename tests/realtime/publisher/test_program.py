@@ -17,8 +17,8 @@ from dds_adapters.kubernetes.lease.elector import RESOURCE as LEASES
 from dds_adapters.sql import Database, upgrade
 from dds_core.publisher.policy import PublishPolicy
 from dds_lab.lab import Lab
-from dds_lab.manager import Fault
 from dds_lab.scenario import Scenario, parse
+from dds_lab.scenario.trouble import ManagerFault
 from tests.support.commands import fine
 from tests.support.live_lab import QUICK, LiveLab, eventually
 from tests.support.live_publisher import PUBLISH, devices, pool_slices
@@ -83,7 +83,7 @@ def verified(log: str, *names: str) -> None:
         fine("log", "verify", log, "--name", name)
 
 
-def struck(lab: LiveLab, fault: Fault, on: bool = True) -> None:
+def struck(lab: LiveLab, fault: ManagerFault, on: bool = True) -> None:
     """The manager has a fault from now on, or no longer."""
 
     def change(lab: Lab) -> None:
@@ -141,11 +141,30 @@ def test_killed_and_started_again_it_goes_on_without_a_write(lab: LiveLab, log: 
     verified(log, "lab/publisher")
 
 
+def test_a_manager_that_is_away_takes_nothing_and_makes_nobody_unready(lab: LiveLab, log: str, tmp_path: Path) -> None:
+    away = ManagerFault(kind="away")
+    with publishing(lab, log, tmp_path) as ours:
+        eventually(lambda: published(lab, *FOUR))
+        before = pool_slices(lab)
+        struck(lab, away)
+        eventually(lambda: ours.metric('dds_publisher_failing_questions{question="machines"}') == 1, 60)
+        time.sleep(PUBLISH.gone_seconds + 5)
+        probe = ours.probe()
+        assert probe.code == 200 and "[+]fabric ok: no answer about machines: fm.machines" in probe.text
+        assert pool_slices(lab) == before
+        struck(lab, away, on=False)
+        lab.call(lambda lab: lab.fabric.attach("node0000", A100, lambda answer: None))
+        eventually(lambda: published(lab, *FOUR[:3]), 60)
+        eventually(lambda: "[+]fabric ok\n" in ours.probe().text, 60)
+        assert ours.end() == 0
+    verified(log, "lab/publisher")
+
+
 def test_a_manager_that_hangs_keeps_nobody_from_ending(lab: LiveLab, log: str, tmp_path: Path) -> None:
     with publishing(lab, log, tmp_path) as ours:
         eventually(lambda: published(lab, *FOUR))
         before = pool_slices(lab)
-        struck(lab, Fault("slow", seconds=300))
+        struck(lab, ManagerFault(kind="slow", wait=300))
         time.sleep(3)
         began = time.monotonic()
         assert ours.end() == 0

@@ -5,6 +5,6 @@ found, and what is forgotten. It reads the cluster only from its mirrors and wri
 """
 
 from dds_lab.actors.scheduler.scheduler import Scheduler
-from dds_lab.actors.scheduler.scheduler_settings import Latencies, Profile, SchedulerSettings
+from dds_lab.actors.scheduler.scheduler_settings import Latencies, SchedulerSettings
 
-__all__ = ["Latencies", "Profile", "Scheduler", "SchedulerSettings"]
+__all__ = ["Latencies", "Scheduler", "SchedulerSettings"]

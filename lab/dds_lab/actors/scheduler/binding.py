@@ -26,9 +26,9 @@ from dds_lab.actors.scheduler.claim_cache import (
     waits,
 )
 from dds_lab.actors.scheduler.pods import Pod
-from dds_lab.actors.scheduler.scheduler_settings import Profile
 from dds_lab.actors.scheduler.writing import PodWrites
 from dds_lab.client import ApiError, Client, Object, instants
+from dds_lab.scenario.parts import Profile
 from dds_lab.time import MICROSECONDS, Time, Timer
 
 POLL = 5.0

@@ -38,7 +38,6 @@ from dds_lab.actors.scheduler.pods import Object, Pod
 PLUGIN = "DynamicResources"
 NOT_AVAILABLE = Refusal(PLUGIN, ("resourceclaim not available on the node",))
 CANNOT_ALLOCATE = Refusal(PLUGIN, ("cannot allocate all claims",))
-TOO_SLOW = Refusal(PLUGIN, ("timed out trying to allocate devices",))
 NOTHING = "cannot allocate all claims"
 BARREN_KEPT = 65536
 
@@ -257,9 +256,6 @@ class PodDevices:
     inventory: Inventory
     extended: ExtendedResources
     by_claim: tuple[str, ...] = ()  # extended resources that devices may serve
-    cost: Callable[[], float] = lambda: 0.0  # seconds that the allocator takes for a node
-    limit: float = 0.0
-    slow: bool = False  # whether the cost can exceed zero
     unavailable: dict[int, None] = field(default_factory=dict)  # indexes of claims that some node could not use
     chosen: dict[str, Chosen] = field(default_factory=dict)
     specials: dict[str, tuple[Object, list[Object]]] = field(default_factory=dict)  # node → special claim, its mappings
@@ -279,7 +275,7 @@ class PodDevices:
     @property
     def kind(self) -> tuple[str, ...] | None:
         """Equal for pods that ask for the same devices; None if the result depends on more than the free devices."""
-        return None if self._allocated or self.by_claim or self.slow else self._kind
+        return None if self._allocated or self.by_claim else self._kind
 
     @property
     def idle(self) -> bool:
@@ -315,8 +311,6 @@ class PodDevices:
         if special is not None:
             wanted, kind = [*wanted, special[2]], (*kind, special[2].kind)
         chosen = self.inventory.choose(node, wanted, kind, self._tables) if wanted else None
-        if wanted and self.limit and self.cost() > self.limit:
-            return TOO_SLOW
         if chosen is not None and chosen.reason:
             return CANNOT_ALLOCATE if chosen.reason == NOTHING else refusal(chosen.reason)
         if missing:

@@ -19,7 +19,6 @@ from dds_lab.actors.scheduler.queue import SchedulingQueue, Waiting
 from dds_lab.actors.scheduler.scheduler_settings import SchedulerSettings
 from dds_lab.actors.scheduler.writing import PodWrites
 from dds_lab.client import Client
-from dds_lab.latency import NONE
 from dds_lab.time import MICROSECONDS, Time, Timer
 
 NO_NODES = "no nodes available to schedule pods"
@@ -168,9 +167,6 @@ class Scheduler:
             inventory=cluster.inventory,
             extended=cluster.extended,
             by_claim=extended,
-            cost=lambda: settings.filter_cost.draw(self._random),
-            slow=settings.filter_cost is not NONE,
-            limit=profile.filter_timeout if settings.gate("DRASchedulerFilterTimeout") else 0.0,
         )
 
     def _special_claim(self, pod: Pod) -> Object | None:

@@ -6,19 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dds_lab.latency import NONE, Latency, Measured
+from dds_lab.scenario.parts import Profile
 
 Tie = Callable[[str, Sequence[str]], str | None]
 """Chooses among equal nodes, or claims to clear: (the pod's namespace/name, their names) → one of them, None for a random
 one."""
-
-
-@dataclass(frozen=True)
-class Profile:
-    """Settings for one scheduler name: the seconds that PreBind waits for devices, and that allocation on one node may take (0:
-    any time)."""
-
-    binding_timeout: float = 600.0
-    filter_timeout: float = 10.0
 
 
 SEEN = Measured((0.0005, 0.001, 0.0015, 0.003))
@@ -44,7 +36,6 @@ GATES: Mapping[str, bool] = {
     "DRAExtendedResource": True,
     "DRAPartitionableDevices": True,
     "DRAPrioritizedList": True,
-    "DRASchedulerFilterTimeout": True,
     "NominatedNodeNameForExpectation": True,
 }
 """The default feature gates of the scheduler 1.36. The API server's gates are set separately."""
@@ -63,8 +54,6 @@ class SchedulerSettings:
     tie: Tie | None = None  # called before chance decides among equal nodes, or claims to clear
     clock_offset: float = 0.0  # seconds by which the clock of the scheduler's host is ahead
     allocation_delay: Latency = NONE  # how long a chosen allocation stays in flight before it is written
-    filter_cost: Latency = NONE
-    """How long the allocator works on one node. If this exceeds the profile's `filter_timeout`, the node is refused."""
     seed_name: str = "scheduler"  # names the stream of random numbers, so that two schedulers of one lab differ
 
     def gate(self, name: str) -> bool:

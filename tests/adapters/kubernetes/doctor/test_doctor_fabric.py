@@ -18,10 +18,11 @@ from dds_commands.doctor import FabricManager, is_named
 from dds_commands.live_options import OfFabric
 from dds_core.errors import DdsError
 from dds_core.publisher.model import FreeDevice, Limit, Machine, PoolModel, Stock
-from dds_lab.manager import Fault, Manager, ManagerSettings
 from dds_lab.manager import Limit as ManagerLimit
+from dds_lab.manager import Manager, ManagerSettings
 from dds_lab.manager.frontend import serving_manager, write_credentials
 from dds_lab.manager.transport import ManagerTransport
+from dds_lab.scenario.trouble import ManagerFault
 from dds_lab.time import VirtualTime
 from tests.support.doctor_lab import DoctorLab, levels, worst
 
@@ -298,9 +299,11 @@ def test_limits_that_are_not_answered_are_no_error(clinic: DoctorLab) -> None:
 
 
 @pytest.mark.parametrize(
-    "fault", [Fault("error"), Fault("odd"), Fault("away"), Fault("empty")], ids=lambda one: one.kind
+    "fault",
+    [ManagerFault(kind="error"), ManagerFault(kind="odd"), ManagerFault(kind="away"), ManagerFault(kind="empty")],
+    ids=lambda one: one.kind,
 )
-def test_faults_of_the_manager_are_findings(fault: Fault, tmp_path: Path, stack: ExitStack) -> None:
+def test_faults_of_the_manager_are_findings(fault: ManagerFault, tmp_path: Path, stack: ExitStack) -> None:
     clinic, manager, simulated = ward(tmp_path, stack)
     simulated.faults.add(fault)
     found = look(clinic, manager)
@@ -311,7 +314,7 @@ def test_faults_of_the_manager_are_findings(fault: Fault, tmp_path: Path, stack:
 
 def test_a_manager_that_hangs_is_not_waited_for_by_every_question(tmp_path: Path, stack: ExitStack) -> None:
     clinic, manager, simulated = ward(tmp_path, stack)
-    simulated.faults.add(Fault("slow", frozenset({"available"}), seconds=100))
+    simulated.faults.add(ManagerFault(kind="slow", calls=("available",), wait=100))
     found = look(clinic, manager)
     assert levels([one for one in found if one.check == "fabric stock"]) == ["error", "error"]
     assert len([one for one in simulated.seen if one.name == "available"]) == 9, "three questions of three tries"
