@@ -272,8 +272,8 @@ def _asked_state(
         wanted = filter_of(source, **names, state=known_state(state, states) if state else None)
         last = end(source.span, at, until)
         known = source.state(*last)
-        now = present(source, last, known.policy)
-        there = known.lives if kind == "claim" else known.devices
+        now = present(source, last, known.policy, known.process.synced, known.process.stale)
+        there = known.lifecycle.lives if kind == "claim" else known.lifecycle.devices
         seen = waiting = 0
         if not there.rows:
             history = history_of(source, last)

@@ -16,11 +16,10 @@ import msgspec
 from dds_adapters.web.messages import Request, Response, Route, plain
 from dds_commands.parameters import Place
 from dds_commands.reports import report_of
-from dds_commands.sources import Log, Opened, silence, silence_words
+from dds_commands.sources import Log, Opened, beat
 from dds_core import __version__
 from dds_core.errors import DdsError, InputError
 from dds_core.log import Head
-from dds_core.scaler.component import SCALER
 from dds_core.scaler.history.live import Live
 from dds_core.scaler.timeline import timelines
 
@@ -133,19 +132,31 @@ class Feed:
 
     def _tell(self, live: Live, head: Head, now: int) -> None:
         with self._changed:
-            patch = live.news(now)
+            until = beat(head, live.history.policy, live.history.synced, live.history.stale).until
+            # What is not over counts on for as long as a running process may be silent: later nothing is known of it.
+            patch = live.news(min(now, until) if until else now)
             if live is not self._live:
                 patch = {**live.whole(), "anew": True}
             self._live, self._now = live, self._clock(live, head, now)
             self._send({**patch, **self._now})
 
     def _clock(self, live: Live, head: Head, now: int) -> dict[str, Any]:
-        """The clock and the status line of a page. A log that no process writes has neither: `now` is 0."""
+        """The clock, the status line and the beat of a page: milliseconds since the first event, and the sentences of `Beat`
+        before and after `until`, with the time since `last` to be filled in. Without a live log (`now` is 0) there are none."""
         if not now:
-            return {"live": False, "status": ""}
-        silent = silence(head, live.history.policy, now)
-        words = silence_words(silent, SCALER.name) if silent else ""
-        return {"live": True, "clock": (now - self._first) // 1000, "status": words}
+            return {"live": False, "status": "", "beat": None}
+        shown = beat(head, live.history.policy, live.history.synced, live.history.stale)
+        words = {
+            "last": self._page_time(shown.last),
+            "until": self._page_time(shown.until) if shown.until else None,
+            "alive": shown.sentence(dead=False),
+            "dead": shown.sentence(dead=True),
+        }
+        status = shown.absent if shown.silent(now) else ""
+        return {"live": True, "clock": self._page_time(now), "status": status, "beat": words}
+
+    def _page_time(self, at: int) -> int:
+        return (at - self._first) // 1000
 
     def _fails(self, why: str) -> None:
         """Pages keep their data and show why no new data comes."""

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from dds_adapters.files import file_error
 from dds_adapters.jsonl import JsonlLog, is_log_file
@@ -30,9 +30,9 @@ from dds_core.engine import Step
 from dds_core.errors import DdsError, FileError, InputError, Unfoldable
 from dds_core.events.base import TYPES, Fact
 from dds_core.events.shared import Checkpoint
+from dds_core.kit.deadlines import writes_every
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.log import CHECKPOINT, LOG_OPENED, EventSource, Head, JoinedSource, LeanEvent
-from dds_core.publisher.policy import PublishPolicy
 from dds_core.replay import fold_log, moments, of_steps
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.history import History
@@ -45,8 +45,6 @@ _STDIN = "standard input"
 _PIECE = 1 << 20
 _RECORDED = "recording:"
 """Prefix of the cluster's UID in a log that was written from a recording."""
-_LATE = 30
-"""Seconds after the scan interval before a process without events counts as silent."""
 
 
 class Source(Protocol):
@@ -229,27 +227,61 @@ def is_live(head: Head) -> bool:
     return not is_recorded(head.cluster)
 
 
-def silence(head: Head, policy: Policy | PublishPolicy, now: int) -> int:
-    """Microseconds since the last event, if that is longer than a running process is ever silent (it writes a level pass every
-    `scan_interval_seconds`); else 0. Also 0 if the policy has no scan interval."""
-    interval, silent = policy.scan_interval_seconds, now - head.recorded_at
-    return silent if is_live(head) and interval and silent > (interval + _LATE) * MICROSECONDS else 0
+AGO = "{ago}"
+"""In the sentence of a `Beat`, where the time since the newest event belongs."""
 
 
-def silence_words(silent: int, component: str) -> str:
-    return f"nothing written for {duration(silent)}: no {component} seems to run"
+class Beat(NamedTuple):
+    """What a live log shows of its writer. `last`: the instant of the newest event; `every`: microseconds within which a running
+    process writes its next one; 0 if nothing makes it write now, and `why`."""
+
+    component: str
+    last: int
+    every: int
+    why: str
+
+    @property
+    def until(self) -> int:
+        """The instant up to which a running process may be silent; 0 for no limit."""
+        return self.last + self.every if self.every else 0
+
+    def silent(self, now: int) -> int:
+        """Microseconds since the newest event, if a running process would have written another one; else 0."""
+        return now - self.last if self.until and now > self.until else 0
+
+    def sentence(self, *, dead: bool) -> str:
+        """The state of the writer, with `AGO` in it. `dead`: the process is silent for longer than a running one is."""
+        article = "an" if self.component[0] in "aeiou" else "a"
+        if not self.every:
+            return f"last event {AGO} ago; nothing makes {article} {self.component} write now: {self.why}"
+        most = f"a live {self.component} writes at least every {self.every // MICROSECONDS} s"
+        return f"last event {AGO} ago, but {most}: {self.absent}" if dead else f"last event {AGO} ago; {most}"
+
+    @property
+    def absent(self) -> str:
+        return f"no {self.component} runs, or it cannot write its log"
+
+    def words(self, now: int) -> str:
+        ago = duration(max(0, now - self.last))
+        return self.sentence(dead=self.silent(now) > 0).replace(AGO, ago)
 
 
-def present(source: Source, last: Place, policy: Policy) -> int:
+def beat(head: Head, policy: Any, synced: bool, stale: Iterable[str]) -> Beat:
+    """The beat of a live log; `policy`, `synced` and `stale` as of its newest event."""
+    every, why = writes_every(policy.scan_interval_seconds, synced, stale)
+    return Beat(component_of(head.log).name, head.recorded_at, every, why)
+
+
+def present(source: Source, last: Place, policy: Policy, synced: bool, stale: Iterable[str]) -> int:
     """The current time in microseconds, if the whole of a live log is read; with a note if no scaler seems to write it. 0 in all
     other cases: durations then count to the end of what was read."""
     head = source.live_head() if last == Place() and isinstance(source, Log) else None
     if head is None:
         return 0
     now = time.time_ns() // 1000
-    silent = silence(head, policy, now)
-    if silent:
-        note(silence_words(silent, SCALER.name))
+    shown = beat(head, policy, synced, stale)
+    if shown.silent(now):
+        note(shown.words(now))
     return now
 
 
@@ -291,7 +323,7 @@ def history_of(source: Source, last: Place) -> History:
 def go_on(history: History, source: Source, last: Place) -> bool:
     """Set the instant to which a history counts unfinished times: `last`, at most the source's end, or the current time for a
     live log. Returns whether it is the current time."""
-    now = present(source, last, history.policy)
+    now = present(source, last, history.policy, history.synced, history.stale)
     if last.at is not None:
         now = min(last.at, source.span()[1])
     history.now = max(history.now, now)

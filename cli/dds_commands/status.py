@@ -17,7 +17,7 @@ from dds_commands.pools import COUNTS, OWNER, pool_rows
 from dds_commands.rows import Ages, Row, Table, field, readable, show_table, show_tables, since, titled, until
 from dds_commands.running import FINE, VERIFICATION
 from dds_commands.screen import counted, note, progress, show, show_json, show_jsonl, style, width
-from dds_commands.sources import Log, Opened, Recording, is_live, is_recorded, silence, silence_words
+from dds_commands.sources import Log, Opened, Recording, beat, is_live, is_recorded
 from dds_commands.status_data import alerts_of, part_data, status_data, trouble_data
 from dds_commands.timelines import brief
 from dds_core.autoscaler.component import AUTOSCALER
@@ -60,16 +60,17 @@ def show_status(data: Row, now: int, most: int) -> None:
 
 
 def head_lines(data: Row, ages: Ages) -> list[str]:
-    """The log, the process that writes it, the mode, and what stops all decisions."""
+    """Whether a process writes the log, the log, the mode, and what stops all decisions."""
     dress = style()
+    place = f"position {data['position']}"
     lines = []
-    if data.get("silent"):
-        lines.append(dress(silence_words(data["silent"] * MICROSECONDS, data["component"]), "bad"))
+    if data.get("beat"):
+        lines.append(dress(data["beat"], "bad") if data["silent"] else data["beat"])
     elif not data.get("live", True):
         made = "written from a recording" if is_recorded(data["cluster"]) else "read from a file"
         lines.append(f"as of {rfc3339(data['at'])}: {made}")
-    newest = f"position {data['position']}, newest event {ages.since(data['recorded_at'])} ago"
-    lines.append(f"{dress('log ' + data['log'], 'name')}  {newest}")
+        place += f", newest event {ages.since(data['recorded_at'])} ago"
+    lines.append(f"{dress('log ' + data['log'], 'name')}  {place}")
     if data["epoch"] and data["epoch_at"]:
         lines.append(f"epoch {data['epoch']} since {rfc3339(data['epoch_at'])} ({ages.since(data['epoch_at'])})")
     mode = data["mode"]
@@ -285,8 +286,8 @@ def status(
     also holds the cluster's other logs, the publisher's pools and unanswered fabric queries follow, then the autoscaler's
     groups, servers under way and waiting pods.
 
-    It only reads SOURCE, of a recording the end. The first line says when nothing was written for longer than a running
-    process is silent.
+    It only reads SOURCE, of a recording the end. The first line says how long ago the newest event is, and within which time
+    a running process writes the next one; past that time it is red.
     """
     if checking and watch:
         raise InputError("--check and --watch do not go together", fix="leave one of them out")
@@ -403,8 +404,12 @@ def _data(view: LogView, most: int, now: int) -> dict[str, Any]:
         told = groups_status(view.head, view.state)
     else:
         told = status_data(view.head, view.state, most)
-    silent = silence(view.head, view.state.policy, now) if view.live else 0
-    return {"live": view.live, "silent": silent // MICROSECONDS or None, **told}
+    if not view.live:
+        return {"live": False, "silent": None, "writes_every": None, "beat": None, **told}
+    process = view.state.process
+    shown = beat(view.head, view.state.policy, process.synced, process.stale)
+    silent, every = shown.silent(now) // MICROSECONDS, shown.every // MICROSECONDS
+    return {"live": True, "silent": silent or None, "writes_every": every or None, "beat": shown.words(now), **told}
 
 
 def _show(views: Sequence[LogView], most: int, news: int, form: str, *, again: bool) -> bool:

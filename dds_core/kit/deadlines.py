@@ -76,6 +76,22 @@ def of_fleet(state: StateBase[Any]) -> Iterator[Deadline]:
         )
 
 
+LATE = 10
+"""Seconds after a deadline within which a running process has its fact in the log, unless it got no CPU or had no log."""
+
+
+def writes_every(interval: int, synced: bool, stale: Iterable[str]) -> tuple[int, str]:
+    """How long a running process is silent at most, in microseconds: level passes, each `interval` seconds, are facts. Where no
+    deadline passes, nothing makes a process write: then 0, and why."""
+    if not interval:
+        return 0, "the policy's scan_interval_seconds is 0"
+    if not synced:
+        return 0, "not everything is listed yet since its start"
+    if unseen := sorted(stale):
+        return 0, f"{', '.join(unseen)} cannot be watched"
+    return (interval + LATE) * MICROSECONDS, ""
+
+
 def retries(state: StateBase[Any]) -> Iterator[Deadline]:
     for refused, refusal in state.notes.refusals.rows.items():
         yield Deadline(refusal.until, DeadlineKind.RETRY, "/".join(refused))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ from tests.support.growing_log import Writer
 from tests.support.growing_log import url as url
 from tests.support.growing_log import writer as writer
 from tests.support.http_server import http_server
-from tests.support.live_lab import QUICK, LiveLab, without_scaler
+from tests.support.live_lab import QUICK, LiveLab, eventually, without_scaler
 from tests.support.serve_program import Program
 
 pytestmark = [
@@ -81,6 +82,27 @@ def test_a_claim_appears_within_a_second_of_its_fact_and_goes_on(window: Browser
         window.eventually("document.getElementById('live').textContent.startsWith('no connection')")
         assert page("document.getElementById('live').classList.contains('bad')")
         page.said()  # what the browser says of connections that are refused
+
+
+def test_bars_end_where_a_killed_scaler_would_have_written(window: Browser, tmp_path: Path) -> None:
+    log = str(tmp_path / "log.sqlite3")
+    policy = QUICK.model_copy(update={"scan_interval_seconds": 1})
+    with LiveLab(without_scaler(find("first_attach")), tmp_path, speed=1) as lab, ExitStack() as ends:
+        with Program(lab, log, tmp_path, policy, "--migrate") as ours:
+            eventually(ours.seen_all)
+            page = Page(window, serving(Shown((), f"sqlite:///{log}", None, "127.0.0.1:0"), ends, None).url)
+            alive = r"last event [0-9] s ago; a live scaler writes at least every 11 s"
+            window.eventually(f"/^{alive}$/.test(document.getElementById('beat').textContent)")
+            ours.kill()
+        window.eventually("document.getElementById('beat').classList.contains('bad')", seconds=20)
+        now = page("dds.model.now")
+        assert now == page("dds.feed.beat.until") and now - page("dds.feed.beat.last") == 11_000
+        window.eventually("document.getElementById('live').classList.contains('bad')")
+        assert page.texts("#live") == ["no scaler runs, or it cannot write its log"]
+        assert re.fullmatch(r"last event \d+ s ago, but a live scaler writes .*", page.texts("#beat")[0])
+        time.sleep(2.5)
+        assert page("dds.model.now") == now == page("dds.model.instants().at(-1)"), "nothing grows"
+        assert page.said() == []
 
 
 def test_it_can_be_used_by_everybody(window: Browser, url: str, writer: Writer) -> None:

@@ -15,17 +15,18 @@ from msgspec.structs import replace
 from dds_adapters.sql import Database, upgrade
 from dds_commands.recorded import sealed, with_checkpoint
 from dds_commands.rows import readable
-from dds_commands.sources import Log, Recording, folded, silence
+from dds_commands.sources import Log, Recording, beat, folded
 from dds_commands.status import LogView, pools_status, show_status
 from dds_commands.status_data import status_data
 from dds_core.engine import Step
-from dds_core.events import Alerted, Rejected, Stale, WriteRefused, difference
+from dds_core.events import Alerted, Checkpoint, Rejected, Stale, WriteRefused, difference
 from dds_core.lifecycle import ATTACHED, ATTACHING
 from dds_core.log import Group, Head, MemoryLog
 from dds_core.model import Constraint, Device, Slice, Taint
 from dds_core.publisher.model import PoolSlice
 from dds_core.scaler.events import ConfigGone, CoolDown, NodeGone, VictimMarked
 from dds_core.scaler.folds import apply
+from dds_core.scaler.history import History
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State
 from dds_core.scaler.waiting import WaitingRow, waiting_rows
@@ -103,7 +104,13 @@ def test_it_is_what_the_whole_log_says(tmp_path: Path, facts: int | None, checkp
         expected = folded(Log(log, "").told())
         head = log.head()
     found = data_of(path)
-    assert found.pop("live") and found.pop("silent") > 0
+    assert found.pop("live")
+    if expected.process.synced:
+        assert found.pop("silent") > 0 and found.pop("writes_every") == 70
+        assert found.pop("beat").endswith("no scaler runs, or it cannot write its log")
+    else:
+        assert found.pop("silent") is None and found.pop("writes_every") is None, "it may be alive, and list"
+        assert found.pop("beat").endswith("makes a scaler write now: not everything is listed yet since its start")
     assert {**found, "news": None} == {
         **json.loads(json.dumps(readable(status_data(head, expected, 20)))),
         "news": None,
@@ -115,12 +122,13 @@ def test_it_is_what_the_whole_log_says(tmp_path: Path, facts: int | None, checkp
 def test_a_log_that_nobody_writes_is_told_of_first(tmp_path: Path) -> None:
     """An hour later nothing else showed that the scaler was gone."""
     path = log_until(tmp_path, "burst", 600)
-    assert re.match(r"nothing written for \d+ d \d\d h: no scaler seems to run\n", fine("status", path))
+    dead = r"last event \d+ d \d\d h ago, but a live scaler writes at least every 70 s: no scaler runs, or it cannot write its"
+    assert re.match(dead, fine("status", path))
     assert dds("status", path, "--check").exit_code == 2
     assert dds("status", path).exit_code == 0
     assert "do not go together" in refused("status", path, "--check", "--watch")
     found = dds("claims", path)
-    assert re.match(r"dds: nothing written for \d+ d \d\d h: no scaler seems to run\n", found.stderr)
+    assert re.match(f"dds: {dead}", found.stderr)
     assert "as of" not in found.stdout and re.search(r"Bound +\d+ d \d\d h ", found.stdout), "it counts back from now"
 
 
@@ -134,7 +142,7 @@ def test_histories_of_a_log_that_is_written_count_until_now_and_say_when_nobody_
         (("usage",), rf"to \S+, {days}\n"),
     ):
         found = dds(*command, path)
-        assert re.match(rf"dds: nothing written for {days}: no scaler seems to run\n", found.stderr), command
+        assert re.match(rf"dds: last event {days} ago, but a live scaler writes [^\n]+\n", found.stderr), command
         assert re.search(counted, found.stdout) and "as of" not in found.stdout, command
         assert not dds(*command, path, "--until", "02:22").stderr, "what has an end is not written"
     assert "as of 2026-11-21T02:11:20.000000Z" in fine("timeline", "default/train-1", FIRST_ATTACH, "--at", "02:11:20")
@@ -142,13 +150,57 @@ def test_histories_of_a_log_that_is_written_count_until_now_and_say_when_nobody_
 
 
 @pytest.mark.parametrize(
-    ("seconds", "scan", "silent"), [(89, 60, False), (91, 60, True), (10_000, 0, False), (32, 1, True)]
+    ("seconds", "scan", "synced", "stale", "words"),
+    [
+        (70, 60, True, (), "last event 1 min 10 s ago; a live scaler writes at least every 70 s"),
+        (71, 60, True, (), "last event 1 min 11 s ago, but a live scaler writes at least every 70 s: "),
+        (12, 1, True, (), "last event 12.0 s ago, but a live scaler writes at least every 11 s: "),
+        (9999, 0, True, (), "last event 2 h 46 min ago; nothing makes a scaler write now: the policy's scan_interval"),
+        (
+            99,
+            60,
+            False,
+            (),
+            "last event 1 min 39 s ago; nothing makes a scaler write now: not everything is listed yet",
+        ),
+        (
+            99,
+            60,
+            True,
+            ("pods", "nodes"),
+            "last event 1 min 39 s ago; nothing makes a scaler write now: nodes, pods can",
+        ),
+    ],
 )
-def test_who_runs_is_never_silent_for_longer_than_a_look_at_everything(seconds: int, scan: int, silent: bool) -> None:
+def test_who_runs_is_never_silent_for_longer_than_a_look_at_everything(
+    seconds: int, scan: int, synced: bool, stale: tuple[str, ...], words: str
+) -> None:
     state = World("attach", scan_interval_seconds=scan).state
     log = MemoryLog(NAME, cluster="uid", recorded_at=1_000_000)
     now = 1_000_000 + seconds * 1_000_000
-    assert silence(log.head(), state.policy, now) == (seconds * 1_000_000 if silent else 0)
+    shown = beat(log.head(), state.policy, synced, stale)
+    assert shown.words(now).startswith(words)
+    assert shown.silent(now) == (seconds * 1_000_000 if ", but " in words else 0)
+
+
+@pytest.mark.parametrize("recording", ["burst", "first_attach"])
+def test_a_history_knows_what_the_process_watches(tmp_path: Path, recording: str) -> None:
+    """`dds ui` has no state of the log: its histories say whether something makes a scaler write."""
+    path = log_until(tmp_path, recording, None, "detach", checkpoint=True)
+    with Database(f"sqlite:///{path}") as database:
+        log = Log(database.log(NAME), "")
+        history, state, seen = History(), State(), set()
+        for moment in log.told():
+            history.take(moment)
+            if isinstance(moment.fact, Checkpoint):
+                state = folded([moment])
+            else:
+                for event in (moment.fact, *moment.caused):
+                    assert event is not None
+                    apply(state, event, moment.at)
+            assert (history.synced, history.stale) == (state.process.synced, state.process.stale)
+            seen.add(history.synced)
+        assert seen == {False, True}
 
 
 def test_news_have_the_names_of_what_was_seen_long_before(tmp_path: Path) -> None:

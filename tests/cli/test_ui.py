@@ -234,7 +234,14 @@ def test_a_log_that_nobody_writes_any_more_says_so(url: str, writer: Writer, mon
         monkeypatch.setattr(time, "time_ns", lambda late=time.time_ns: late() + 600 * 10**9)
         while not page.last["status"]:
             page.next()
-        assert re.fullmatch(r"nothing written for 10 min \d\d s: no scaler seems to run", page.last["status"])
+        assert page.last["status"] == "no scaler runs, or it cannot write its log"
+        beat = page.last["beat"]
+        assert beat["until"] == beat["last"] + 70_000
+        assert (
+            beat["dead"]
+            == f"last event {{ago}} ago, but a live scaler writes at least every 70 s: {page.last['status']}"
+        )
+        assert page.last["now"] == beat["until"], "what is not over counts on until then, not until now"
 
 
 # -- who gets what -------------------------------------------------------------------------------------------------------

@@ -33,7 +33,8 @@ class Alert(NamedTuple):
 
 class History:
     """The claims and devices of a log by uid, ended ones included, and its alerts. Begins empty, or at the log's first
-    checkpoint. `first`, `now`: instants of the first and the newest moment; use is counted from `first`, which may be set."""
+    checkpoint. `first`, `now`: instants of the first and the newest moment; use is counted from `first`, which may be set.
+    `synced`: the process has listed everything since its start; `stale`: the resources that it cannot watch now."""
 
     def __init__(self, known: Known | None = None) -> None:
         """`known`: that of a teller that is given the same moments."""
@@ -41,6 +42,7 @@ class History:
         self.devices: dict[str, DeviceHistory] = {}
         self.alerts: list[Alert] = []
         self.first = self.now = 0
+        self.synced, self.stale = False, set[str]()
         self._known = known if known is not None else Known()
         self._uid_of: dict[tuple[str, str], str] = {}
         self._pods_of: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
@@ -109,6 +111,14 @@ class History:
 
     def _fact(self, fact: Event, at: int) -> None:
         before, now = self._known.learn(fact)
+        match fact:
+            case e.Started() | e.LogRepaired():
+                self.synced = False
+            case e.Stale():
+                self.stale.add(fact.resource)
+            case e.Synced():
+                self.synced = True
+                self.stale.clear()
         match now if now is not None else before:
             case Claim() as claim:
                 self._claim(before, claim if now is not None else None, at)
@@ -281,6 +291,7 @@ class History:
     def _begin(self, state: State, at: int) -> None:
         """Begin with the present attempt or use, as the state has it. What devices were before counts with the earlier log."""
         self._known.begin(state)
+        self.synced, self.stale = state.process.synced, set(state.process.stale)
         for uid, device in state.lifecycle.devices.rows.items():
             resource = state.fleet.resources.get(uid)
             if resource is not None:

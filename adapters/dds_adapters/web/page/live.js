@@ -8,6 +8,7 @@ class Live {
     this.token = "";
     this.skew = 0;
     this.status = "";
+    this.beat = null;
     this.lost = "";
     this.journey = 0;
     page.feed = this;
@@ -78,10 +79,11 @@ class Live {
     });
   }
 
-  take({ clock, status, ...patch }) {
+  take({ clock, status, beat, ...patch }) {
     if (this.isPast) return;
     this.lost = "";
     if (status !== undefined) this.status = status;
+    if (beat !== undefined) this.beat = beat;
     if (patch.strings) this.page.take(patch), this.refresh(patch);
     if (clock !== undefined) this.skew = Date.now() - (this.page.model.start + clock);
     this.tick();
@@ -90,13 +92,29 @@ class Live {
   /** Move the time on, also without new data. */
   tick() {
     const { page } = this, { model } = page;
+    const now = Date.now() - this.skew - model.start;
+    this.tellBeat(now);
     if (this.isPast) return;
     this.tell(this.lost || this.status);
     if (!model.revision) return;
     $("earlier").hidden = !(model.since > 0);
     if (!model.live || this.lost || document.hidden) return;
-    model.now = Math.max(model.now, Date.now() - this.skew - model.start);
+    // Nothing is known of the time in which a running process would have written: bars end where it begins.
+    const known = Math.max(model.now, Math.min(now, this.beat?.until ?? Infinity));
+    if (known === model.now) return;
+    model.now = known;
     page.later();
+  }
+
+  /** How long ago the newest event is. It changes each second, so it is no status that a screen reader reads out. */
+  tellBeat(now) {
+    const { beat } = this;
+    $("beat").hidden = !beat || this.isPast || Boolean(this.lost);
+    if ($("beat").hidden) return;
+    const isDead = beat.until !== null && now > beat.until, seconds = Math.max(0, Math.floor((now - beat.last) / 1000));
+    const ago = seconds < 60 ? `${seconds} s` : lengthOf(seconds * 1000);
+    $("beat").textContent = (isDead ? beat.dead : beat.alive).replace("{ago}", ago);
+    $("beat").classList.toggle("bad", isDead);
   }
 
   tell(text) {
