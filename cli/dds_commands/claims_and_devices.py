@@ -271,7 +271,7 @@ def _asked_state(
         require(source, SCALER, "use dds status, or dds replay --at, on it; give a scaler's with --name CLUSTER/scaler")
         wanted = filter_of(source, **names, state=known_state(state, states) if state else None)
         last = end(source.span, at, until)
-        known = source.state(*last)
+        known: State = source.state(*last)
         now = present(source, last, known.policy, known.process.synced, known.process.stale)
         there = known.lifecycle.lives if kind == "claim" else known.lifecycle.devices
         seen = waiting = 0
@@ -280,7 +280,7 @@ def _asked_state(
             waiting = sum(one.waits for one in history.claims.values()) if kind == "claim" else 0
             seen = len(history.claims if kind == "claim" else history.devices) - waiting
     if not now:
-        now = last.at if last.at is not None else known.now
+        now = last.at if last.at is not None else known.process.now
         if form == "table":
             show(f"as of {rfc3339(now)}")
 

@@ -36,6 +36,7 @@ from dds_core.scaler.component import SCALER
 from dds_core.timeline import Entry, as_data, render_lines
 from dds_core.timeline.instants import rfc3339
 from dds_core.timeline.phrases import spoken
+from dds_core.timeline.telling import NODE
 
 # -- a scaler ------------------------------------------------------------------------------------------------------------
 
@@ -412,10 +413,18 @@ def _data(view: LogView, most: int, now: int) -> dict[str, Any]:
     return {"live": True, "silent": silent or None, "writes_every": every or None, "beat": shown.words(now), **told}
 
 
+def _newest(entries: Sequence[Entry], most: int) -> list[Entry]:
+    """The last `most` entries, after as many earlier deletions of nodes at most: one is followed by an entry for all that it took
+    along, which would push it out."""
+    if not most:
+        return []
+    return [*[one for one in entries[:-most] if one.kind == NODE][-most:], *entries[-most:]]
+
+
 def _show(views: Sequence[LogView], most: int, news: int, form: str, *, again: bool) -> bool:
     """Print the status; returns whether one of the logs is silent."""
     now = time.time_ns() // 1000
-    entries = views[0].news[-news:] if news else []
+    entries = _newest(views[0].news, news)
     told = [_data(view, most, now) for view in views]
     silent = any(data["silent"] for data in told)
     if form != "table":

@@ -58,6 +58,7 @@ DECISION = "decision"
 ERASED = "erased"
 REST = "rest"
 FOLDED = "folded"
+NODE = "node"
 
 
 class Note(NamedTuple):
@@ -70,8 +71,8 @@ class Note(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One entry of a timeline. `kind` is claim or device (a change of state), decision (one without a change of state), rest
-    (facts since the last entry) or folded (one entry for many similar ones).
+    """One entry of a timeline. `kind` is claim or device (a change of state), node (its deletion), decision (one without a change
+    of state), rest (facts since the last entry) or folded (one entry for many similar ones).
 
     at: the instant; position: of its fact in the log; name, uid: of the claim or device; source, target: the states ("New" before
     the first); after: microseconds spent in `source`, None from New; cause: the reason in this case, or the decision; meaning:

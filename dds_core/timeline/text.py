@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import Any
 
 from dds_core.timeline.instants import day, duration, rfc3339, time_of_day
-from dds_core.timeline.telling import ACT, DECISION, ERASED, FACT, FOLDED, REST, Entry
+from dds_core.timeline.telling import ACT, DECISION, ERASED, FACT, FOLDED, NODE, REST, Entry
 
 WIDTH = 100
 
@@ -56,7 +56,7 @@ def _entry(entry: Entry, width: int, style: Style, names: bool, origin: int) -> 
     elif entry.kind == REST:
         yield f"{time}  {style('no change since; what was seen:', 'cause')}"
     else:
-        if names:
+        if names or entry.kind == NODE:
             yield f"{time}  {style(f'{entry.kind} {entry.name}', 'name')}"
             time = " " * 12
         states, columns = _states(entry, style, origin)

@@ -24,11 +24,13 @@ from dds_core.lifecycle import ATTACHED, ATTACHING
 from dds_core.log import Group, Head, MemoryLog
 from dds_core.model import Constraint, Device, Slice, Taint
 from dds_core.publisher.model import PoolSlice
+from dds_core.replay import of_steps
 from dds_core.scaler.events import ConfigGone, CoolDown, NodeGone, VictimMarked
 from dds_core.scaler.folds import apply
 from dds_core.scaler.history import History
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State
+from dds_core.scaler.timeline import Directory, timeline
 from dds_core.scaler.waiting import WaitingRow, waiting_rows
 from dds_core.timeline import Moment
 from dds_core.timeline.instants import rfc3339
@@ -464,3 +466,36 @@ def test_a_pool_that_somebody_deletes_is_told_of_until_it_stays() -> None:
     assert alerts(board) == [], "it is as it was written"
     board.gone(PoolSlice, board.live()[0].uid)
     assert alerts(board) == ["ReadBackDiffers"]
+
+
+# -- a node that is deleted ------------------------------------------------------------------------------------------------
+
+
+def test_the_deletion_of_a_node_is_told_with_what_it_took_along() -> None:
+    """It stays in the news, though all that it took along ends after it."""
+    lost = str(RECORDINGS / "node_lost.jsonl.gz")
+    device = "GPU-1027c4d1-c386-bbc4-cd61-3e30d8f16adf"
+    taken = f"took along claim default/victim (Bound) and device {device} (Used)"
+    for subject in ("node0001", "default/victim", device):
+        entries = json.loads(fine("timeline", subject, lost, "--json"))["entries"]
+        (told,) = [one for one in entries if one["kind"] == "node"]
+        assert (told["name"], told["from"], told["to"], told["cause"]) == ("node0001", "Registered", "Deleted", taken)
+        assert re.search(r"  node node0001\n +Registered → Deleted ", fine("timeline", subject, lost)), subject
+    assert "Deleted" not in fine("timeline", "node0000", lost), "another node"
+    entry, _ = json.loads(fine("status", "--json", "--news", "1", lost))["news"]
+    assert (entry["kind"], entry["name"], entry["cause"]) == ("node", "node0001", taken)
+    assert json.loads(fine("status", "--json", "--news", "0", lost))["news"] == []
+
+
+def test_the_deletion_of_a_node_without_devices_is_told_to_who_asks_for_it() -> None:
+    world = World("attach")
+    world.node("node0")
+    world.node("node1")
+    world.pool(A100, 2)
+    world.claim("train")
+    world.allocate("train", "node0")
+    world.feed(NodeGone("node-node1"))
+    moments = list(of_steps(world.steps))
+    (entry,) = list(timeline(moments, Directory().read(moments).find("node/node1")))[-1:]
+    assert (entry.kind, entry.target, entry.cause) == ("node", "Deleted", "no claim or device was on it")
+    assert not [one for one in timeline(moments) if one.kind == "node"], "and to nobody else"

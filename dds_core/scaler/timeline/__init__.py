@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dds_core.events import Decision, Event, Transition
 from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE
 from dds_core.log.envelope import LeanEvent
-from dds_core.model import AttachRequest, Claim, FabricResource, Node, Pod
+from dds_core.model import Allocation, AttachRequest, Claim, FabricResource, Node, Pod
 from dds_core.scaler import events as e
 from dds_core.scaler.state import State
 from dds_core.scaler.timeline.scope import scope_of
@@ -18,6 +18,7 @@ from dds_core.timeline.telling import (
     DECISION,
     ERASED,
     FACT,
+    NODE,
     UNCHANGED,
     Entry,
     Everything,
@@ -94,7 +95,7 @@ class Heard:
     """One event of a moment. `event`: None if it was erased. Of a fact, `pair` is what it is about before and after, and `act`
     says whether another client did a scaler's work; of a transition, `after` is the time spent in the state before."""
 
-    __slots__ = ("_known", "_words", "act", "after", "event", "pair")
+    __slots__ = ("_known", "_taken", "_words", "act", "after", "event", "pair")
 
     def __init__(
         self, event: Event | None, known: Known, pair: Pair = UNCHANGED, act: bool = False, after: int | None = None
@@ -102,12 +103,39 @@ class Heard:
         self.event, self.pair, self.act, self.after = event, pair, act, after
         self._known = known
         self._words: list[str] | None = None
+        self._taken: str | None = None
 
     def words(self, fact: Event) -> list[str]:
         """The sentences of the fact; to be called before the next event is learned."""
         if self._words is None:
             self._words = fact_words(fact, self.pair, self._known)
         return self._words
+
+    def taken(self) -> str:
+        """Of a deleted node the claims and devices that were on it, with their states; "" without any. To be called before the
+        next event is learned."""
+        if self._taken is None:
+            gone = self.pair[0]
+            self._taken = _on_node(gone.name, self._known) if isinstance(gone, Node) else ""
+        return self._taken
+
+
+def _on_node(node: str, known: Known) -> str:
+    here: dict[str, list[str]] = {"claim": [], "device": []}
+    for uid, row in known.objects.items():
+        match row:
+            case Claim(allocation=Allocation() as allocation) if allocation.node == node and not row.hold:
+                kind = "claim"
+            case FabricResource() if row.node == node:
+                kind = "device"
+            case _:
+                continue
+        state = known.states.get(uid, ("", 0))[0]
+        here[kind].append(f"{known.called(uid)} ({state})" if state else known.called(uid))
+    told = [
+        f"{kind if len(names) == 1 else kind + 's'} {', '.join(sorted(names))}" for kind, names in here.items() if names
+    ]
+    return " and ".join(told)
 
 
 class Learning:
@@ -143,7 +171,7 @@ class Learning:
 
 
 class Teller(telling.Teller[Known]):
-    """Its entries are steps of claims and devices, and decisions that no step came with."""
+    """Its entries are steps of claims and devices, deletions of nodes, and decisions that no step came with."""
 
     def __init__(self, learning: Learning, scope: Scope) -> None:
         super().__init__(learning.known, scope)
@@ -164,6 +192,9 @@ class Teller(telling.Teller[Known]):
         elif event is moment.fact:
             if not self._scope.fact(event, heard.pair):
                 return False
+            if isinstance(event, e.NodeGone) and (heard.taken() or self._scope.gathers):
+                self._entries.append(self._closed(self._deletion(heard, moment)))
+                return True
             kind = ACT if heard.act else FACT
             self._pending += [Note(moment.at, kind, text) for text in heard.words(event)]
         elif isinstance(event, Transition):
@@ -199,6 +230,14 @@ class Teller(telling.Teller[Known]):
             return []
         self._pending.remove(first)
         return [self._closed(Entry(moment.at, moment.position, DECISION, cause=first.text))]
+
+    def _deletion(self, heard: Heard, moment: Moment) -> Entry:
+        """The entry of a deleted node."""
+        node = heard.pair[0]
+        name = node.name if isinstance(node, Node) else ""
+        cause = f"took along {heard.taken()}" if heard.taken() else "no claim or device was on it"
+        uid = getattr(heard.event, "uid", "")
+        return Entry(moment.at, moment.position, NODE, name, uid, source="Registered", target="Deleted", cause=cause)
 
     def _entry(self, event: Transition, moment: Moment, after: int | None) -> Entry:
         assert isinstance(event, e.ClaimMoved | e.DeviceMoved)

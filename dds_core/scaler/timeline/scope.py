@@ -56,6 +56,8 @@ class ClaimScope:
             return fact.uid in self._uids or fact.uid in self._devices
         if isinstance(fact, ABOUT_ALL):
             return self._state not in ("", RELEASED)
+        if isinstance(fact, e.NodeGone):
+            return self._state not in ("", RELEASED) and isinstance(row, Node) and row.name == self._node
         return self._waits and self._surroundings(row)
 
     @property
