@@ -6,6 +6,8 @@ outage that passes by itself. The rest is said in each docstring. This module mu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class DdsError(Exception):
     """Base of all exceptions of the project; the message is always one line."""
@@ -199,7 +201,10 @@ class MalformedEvent(UnknownEvent, VerificationFailed):
 
 
 class PolicyError(InputError):
-    """A policy, or a value that goes into it, is not valid."""
+    """A policy, or a value that goes into it, is not valid. `faults`: where in it, and what is wrong there; empty if the whole is
+    no policy. A path has the names of fields and the indices of lists; `name` says that the field's name is wrong."""
+
+    faults: Sequence[tuple[tuple[str | int, ...], str, bool]] = ()
 
 
 class IllegalTransition(DdsError):

@@ -65,6 +65,29 @@ def load(text: str) -> Any:
     return yaml.load(text, Loader=_Loader)
 
 
+def places(text: str) -> dict[tuple[tuple[str | int, ...], bool], tuple[int, int]]:
+    """Line and column, both from 1, of each value of YAML or JSON that `load` accepts, by its path; with True those of the name
+    of a field. The root's path is empty."""
+    found: dict[tuple[tuple[str | int, ...], bool], tuple[int, int]] = {}
+
+    def look(node: Any, path: tuple[str | int, ...]) -> None:
+        found[path, False] = (node.start_mark.line + 1, node.start_mark.column + 1)
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                if isinstance(key, yaml.ScalarNode):
+                    inside = (*path, key.value)
+                    found[inside, True] = (key.start_mark.line + 1, key.start_mark.column + 1)
+                    look(value, inside)
+        elif isinstance(node, yaml.SequenceNode):
+            for number, value in enumerate(node.value):
+                look(value, (*path, number))
+
+    root = yaml.compose(text, Loader=_Loader)
+    if root is not None:
+        look(root, ())
+    return found
+
+
 class _Loader(_Safe):
     """As safe_load, but refuses equal keys in a mapping."""
 

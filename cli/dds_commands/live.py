@@ -33,7 +33,7 @@ from dds_commands.live_options import OFF, Kube, OfFabric, OfProcess, OfServers,
 from dds_commands.parameters import default_path, made, policy_read, state_folder, without_password
 from dds_commands.settings import DEFAULT, Row, names_of, origin, text
 from dds_core.autoscaler.policy import AutoscaleMode, AutoscalePolicy, read_autoscale_policy
-from dds_core.errors import DatabaseMissing, InputError, LogUnavailable, SchemaMissing, SchemaOlder
+from dds_core.errors import DatabaseMissing, DdsError, InputError, LogUnavailable, SchemaMissing, SchemaOlder
 from dds_core.kit.policy import Mode
 from dds_core.log import EventLog
 from dds_core.log.envelope import component_name
@@ -77,6 +77,15 @@ class ServedLogs:
         function raises ForeignLog, LogUnavailable and what `prepare` raises."""
         name = f"{self._cluster_name}/{component}"
         return lambda cluster: self._opened().open_log(name, cluster=cluster, recorded_at=time.time_ns() // 1000)
+
+    def has(self, component: str) -> bool:
+        """Whether the component has a log there; true also while that cannot be known."""
+        try:
+            return f"{self._cluster_name}/{component}" in [head.log for head in self._opened().heads()]
+        except LogUnavailable:
+            return True
+        except DdsError:  # `prepare` reports it
+            return False
 
     def close(self) -> None:
         with self._lock:
@@ -154,6 +163,10 @@ class PolicySource(Generic[_P]):
         if content is not None:
             self._known = (content, policy)
         return policy
+
+    def stored(self, written: Mapping[str, Any]) -> _P:
+        """The policy that a log has, with what overrides it. Raises PolicyError."""
+        return self._read(written).model_copy(update={field: value for field, (value, _) in self._above.items()})
 
     def _content(self) -> bytes | None:
         """None if the file cannot be read; `_written` then raises an error that says why."""

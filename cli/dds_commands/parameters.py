@@ -19,11 +19,11 @@ import click
 import yaml
 from click.core import ParameterSource
 
-from dds_adapters.documents import Unwanted, load
+from dds_adapters.documents import Unwanted, load, places
 from dds_adapters.sql.urls import as_url, is_url, shown
 from dds_commands.screen import into_file
 from dds_core.errors import InputError, PolicyError
-from dds_core.kit.policy import MICROSECONDS
+from dds_core.kit.policy import MICROSECONDS, words_of
 from dds_core.timeline.instants import day, micros, rfc3339
 
 _LOG = "scaler.sqlite3"
@@ -171,14 +171,30 @@ _POLICY = TypeVar("_POLICY")
 
 
 def policy_read(path: str | None, read: Callable[[Mapping[str, Any]], _POLICY]) -> _POLICY | None:
-    """The policy of a YAML, TOML or JSON file, parsed by the component's `read`; None without a file. Raises PolicyError."""
+    """The policy of a YAML, TOML or JSON file, parsed by the component's `read`; None without a file. Raises PolicyError, with
+    the line and column of each fault, in the order of the file; TOML's parser does not tell them."""
     if path is None:
         return None
     written = mapping_from(path, PolicyError, "mode: observe")
     try:
         return read(written)
     except PolicyError as error:
-        raise PolicyError(error.what, where=path, fix=error.fix) from None
+        raise _with_places(error, path) from None
+
+
+def _with_places(error: PolicyError, path: str) -> PolicyError:
+    try:
+        known = places(Path(path).read_text(encoding="utf-8")) if not path.lower().endswith(".toml") else {}
+    except (OSError, ValueError, yaml.YAMLError):  # the file has changed since it was read
+        known = {}
+    if not known or not error.faults:
+        return PolicyError(error.what, where=path, fix=error.fix)
+    told = []
+    for where, what, is_name in error.faults:
+        ends = ((where[:end], is_name and end == len(where)) for end in range(len(where), -1, -1))
+        line, column = next(known[one] for one in ends if one in known)
+        told.append((line, column, f"{path}:{line}:{column}: {words_of(where)}: {what}"))
+    return PolicyError("; ".join(text for _, _, text in sorted(told)), fix=error.fix)
 
 
 def mapping_from(path: str, kind: type[InputError], example: str) -> dict[str, Any]:

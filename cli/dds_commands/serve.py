@@ -50,7 +50,7 @@ from dds_commands.settings import FLAG, Row, config_option, names_of, origin, ro
 from dds_commands.ui import Beside, Shown
 from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.autoscaler.policy import AutoscalePolicy
-from dds_core.errors import DdsError, InputError
+from dds_core.errors import DdsError, InputError, PolicyError
 from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.policy import PublishPolicy
 from dds_core.scaler.component import SCALER
@@ -97,11 +97,10 @@ def serve(ctx: click.Context, given: Serve, print_config: bool) -> int:
     """
     live = live_of(ctx, given.place.kube, given.process)
     policy = policy_source(given.policy, given.mode, origin(ctx, "mode"), os.environ)
-    policy()
     running = [name for part, (name, _) in PARTS.items() if ctx.params[part]]
     place = place_of(given.place, SCALER.name, *running)
     ui = listen(ctx, "ui_bind_address")
-    told = Told(place, given.lines, {"": policy}, Scaling(settings=live, policy=policy), ui=ui)
+    told = Told(place, given.lines, {"": policy}, Scaling(settings=live, policy=policy, stored=policy.stored), ui=ui)
     for part in PARTS:
         if not ctx.params[part]:
             _refuse_alone(ctx, part)
@@ -209,8 +208,7 @@ def _refuse_alone(ctx: click.Context, part: str) -> None:
 
 
 def _publishing(live: LiveSettings, source: PolicySource[PublishPolicy], survey: OfSurvey) -> Publishing:
-    """The publisher's settings. Raises InputError or PolicyError for unusable values."""
-    source()
+    """The publisher's settings. Raises InputError for unusable values."""
     return Publishing(
         settings=live,
         policy=source,
@@ -218,14 +216,14 @@ def _publishing(live: LiveSettings, source: PolicySource[PublishPolicy], survey:
         interval=survey.scan_interval,
         connections=survey.fabric_connections,
         bare_metal_hosts=survey.nodes.bare_metal_hosts,
+        stored=source.stored,
     )
 
 
 def _autoscaling(
     ctx: click.Context, live: LiveSettings, source: PolicySource[AutoscalePolicy], servers: OfServers
 ) -> Autoscaling:
-    """The autoscaler's settings. Raises InputError or PolicyError for unusable values."""
-    source()
+    """The autoscaler's settings. Raises InputError for unusable values."""
     if servers.source.machines is None:
         fix = "give a YAML file that says where servers come from; see docs/machines.md"
         raise InputError("it is needed", where="--machines", fix=fix)
@@ -239,6 +237,7 @@ def _autoscaling(
         address=address,
         tls=grpc_files(servers),
         interval=servers.machines_interval,
+        stored=source.stored,
     )
 
 
@@ -289,6 +288,19 @@ def _page(told: Told) -> Iterator[None]:
         beside.stop()
 
 
+def _check_policies(told: Told, served: ServedLogs) -> None:
+    """Raises PolicyError for one that is not valid, unless the component has a log: its last policy then stays in force."""
+    parts = {SCALER.name: told.scaling, PUBLISHER.name: told.publishing, AUTOSCALER.name: told.autoscaling}
+    for name, part in parts.items():
+        if part is None:
+            continue
+        try:
+            part.policy()
+        except PolicyError:
+            if not served.has(name):
+                raise
+
+
 def _run(told: Told) -> int:
     """Run until a signal or an error; returns the exit code. Errors of logs or kubeconfig are raised before anything starts."""
     require("autoscaler" if told.autoscaling is not None else "serve")
@@ -300,7 +312,8 @@ def _run(told: Told) -> int:
         with ServedLogs(
             place.log or default_path(), place.cluster_name, migrate=place.migrate, say=logger.info
         ) as served:
-            # first the log: if it cannot be used, the process ends at once, before it waits for the API server
+            # first policies and log: if it cannot be used, the process ends at once, before it waits for the API server
+            _check_policies(told, served)
             served.prepare()
             # then the page, a process of its own, which shows the log also while the cluster cannot be reached
             with _page(told), closing(Cluster(place.kube.kubeconfig, place.kube.context)) as cluster:

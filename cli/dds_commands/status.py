@@ -78,6 +78,8 @@ def head_lines(data: Row, ages: Ages) -> list[str]:
     config = f", the ConfigMap says {mode['config']}" if mode["config"] else ""
     hand_over = f", hand-over {data['hand_over']}" if "hand_over" in data else ""
     lines.append(f"mode {dress(mode['effective'], 'state')} (policy {mode['policy']}{config}){hand_over}")
+    if data["policy_fault"]:
+        lines.append(dress(f"policy not valid, the last valid one stays in force: {data['policy_fault']}", "bad"))
     if not data["synced"]:
         lines.append(
             dress("not synced: nothing is decided yet; /readyz of the process names what was not listed", "bad")

@@ -11,7 +11,7 @@ import msgspec
 
 from dds_adapters.plugins import component_of
 from dds_commands.claims_and_devices import claim_rows, device_rows
-from dds_core.events.shared import Alerted
+from dds_core.events.shared import POLICY, Alerted
 from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES
 from dds_core.log import Head
 from dds_core.model import Observed
@@ -30,6 +30,7 @@ def status_data(head: Head, state: State, most: int) -> dict[str, Any]:
     return {
         **log_data(head, state.process.now),
         "mode": {"effective": state.mode, "policy": state.policy.mode, "config": state.settings.config.mode or None},
+        "policy_fault": state.notes.policy_fault or None,
         "hand_over": state.policy.hand_over,
         "config_seen": bool(state.settings.config.uid),
         "models": [model.model for model in state.settings.config.models],
@@ -73,6 +74,7 @@ def part_data(head: Head, state: Any, config: Any) -> dict[str, Any]:
             "policy": state.policy.mode,
             "config": (config.mode or None) if config is not None else None,
         },
+        "policy_fault": state.notes.policy_fault or None,
         "config_seen": config is not None,
         "models": [model.model for model in config.models] if config is not None else [],
         "synced": state.process.synced,
@@ -93,6 +95,7 @@ def trouble_data(state: Any, alerts: Iterable[Alerted], name: Callable[[str], st
         "rejected": [
             {"of": name(uid), "field": field, "reason": reason}
             for uid, field, reason in sorted(state.notes.rejections.rows)
+            if uid != POLICY
         ],
     }
 

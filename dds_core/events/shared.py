@@ -34,8 +34,13 @@ FabricResourceObserved, FabricResourceGone = observed(
 )
 
 
+POLICY = "policy"
+"""The kind and the uid of a `Rejected` about the policy's file; a `PolicyChanged` ends it."""
+
+
 class Rejected(Fact, frozen=True):
-    """An object, or one of its fields, is not as expected. Reported once per (uid, field, reason)."""
+    """An object, or one of its fields, is not as expected. Reported once per (uid, field, reason). Of the policy's file
+    `field` is what is wrong with it."""
 
     level: ClassVar[Level] = "warning"
 

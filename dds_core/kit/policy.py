@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -30,6 +31,9 @@ class Strict(BaseModel):
 
 M = TypeVar("M", bound=Strict)
 
+_FEW = 8
+"""An error names all fields of a section that has no more than these."""
+
 
 def counted(default: int, of: str, description: str) -> Any:
     """A field that counts something; `of` is the unit that the documentation shows."""
@@ -51,7 +55,35 @@ def read(model: type[M], written: Mapping[str, Any], whose: str = "the policy") 
         fix = "write numbers, texts, lists and tables"
         raise PolicyError(f"{whose} holds a value that is not plain data: {error}; {fix}") from None
     except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(str(part) for part in e['loc']) or 'policy'}: {e['msg']}" for e in error.errors()
-        )
-        raise PolicyError(f"{whose} is not valid: {faults}; see docs/policy.md for every field") from None
+        faults = [_fault(model, one) for one in error.errors(include_url=False)]
+        told = "; ".join(f"{words_of(path)}: {what}" for path, what, _ in faults)
+        refused = PolicyError(f"{whose} is not valid: {told}", fix="see docs/policy.md for every field")
+        refused.faults = faults
+        raise refused from None
+
+
+def words_of(path: tuple[str | int, ...]) -> str:
+    """The path of a field as text, such as `limits.A100 40G.max`; "policy" for all of it."""
+    return ".".join(map(str, path)) or "policy"
+
+
+def _fault(model: type[Strict], error: Mapping[str, Any]) -> tuple[tuple[str | int, ...], str, bool]:
+    path = error["loc"]
+    if error["type"] != "extra_forbidden":
+        return path, error["msg"].removeprefix("Value error, "), False
+    known = _fields(model, path[:-1])
+    near = difflib.get_close_matches(str(path[-1]), known, n=1, cutoff=0.6)
+    hint = f": did you mean {near[0]}?" if near else f"; known: {', '.join(known)}" if len(known) <= _FEW else ""
+    return path, f"is no field here{hint}", True
+
+
+def _fields(model: Any, path: tuple[str | int, ...]) -> list[str]:
+    """The names of the fields that stand at a path of a policy."""
+    for part in path:
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            model = model.model_fields[str(part)].annotation if part in model.model_fields else None
+        else:  # an entry of a table or a list
+            model = next((one for one in reversed(get_args(model)) if one is not Ellipsis), None)
+    while model is not None and not (isinstance(model, type) and issubclass(model, BaseModel)):
+        model = next((one for one in get_args(model) if one is not type(None)), None)
+    return list(model.model_fields) if model is not None else []

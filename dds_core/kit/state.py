@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, g
 import msgspec
 
 from dds_core.errors import InputError
-from dds_core.events import Alerted
+from dds_core.events import POLICY, Alerted
 from dds_core.model import Record
 
 K = TypeVar("K")
@@ -218,6 +218,11 @@ class Notes(Room):
     def is_alerted(self, of: str, reason: str) -> bool:
         """Whether a person was alerted, and the alert was not cleared since."""
         return (Alerted.__name__, f"{of}:{reason}") in self.last_emitted
+
+    @property
+    def policy_fault(self) -> str:
+        """What is wrong with the policy's file, as long as the policy before it stays in force; "" if nothing is."""
+        return next((field for _, field, _ in self.rejections_of[POLICY]), "")
 
     def _emitted_changed(self, key: Key, old: bytes | None, new: bytes | None) -> None:
         if key[0] == Alerted.__name__:

@@ -125,6 +125,8 @@ def ending(fold: Fold = gone) -> Fold:
 
 
 def rejected(state: State, event: e.Rejected, at: int) -> None:
+    if event.uid == e.POLICY:  # of a file that is edited again and again, the newest fault counts
+        forget_rejections(state, e.POLICY)
     state.notes.rejections.put((event.uid, event.field, event.reason), True)
 
 

@@ -132,7 +132,12 @@ def test_a_policy_is_yaml_toml_or_json(tmp_path: Path, name: str, text: str) -> 
         ("p.json", '{"mode": "attach", "mode": "detach"}', "mode is there twice"),
         ("p.yaml", "!!python/object/apply:os.getcwd []", "not well-formed"),
         ("p.yaml", "- mode", "holds no fields"),
-        ("p.yaml", "mode: live", "the policy is not valid: mode"),
+        ("p.yaml", "mode: live", "p.yaml:1:7: mode: Input should be 'observe', 'attach' or 'detach'"),
+        ("p.json", '{"mode":\n  "live"}', "p.json:2:3: mode: Input should be"),
+        ("p.toml", "mode = 'live'", "p.toml: the policy is not valid: mode: Input should be"),
+        ("p.yaml", "prewarm: 3\nmode: live", "p.yaml:1:10: prewarm: [^;]+; [^;]+p.yaml:2:7: mode: "),
+        ("p.yaml", "limits:\n  A:\n    mxa: 1", r"p.yaml:3:5: limits.A.mxa: is no field here: did you mean max\?"),
+        ("p.yaml", "limits:\n  A: {min: 2, max: 1}", "p.yaml:2:6: limits.A: min must not be above max"),
         ("p.yaml", "moode: attach", "moode"),
     ],
 )

@@ -15,7 +15,7 @@ import msgspec
 from dds_adapters.fabric.provider import FabricDenied, FabricError, FabricRefused
 from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.decode import config
-from dds_adapters.kubernetes.write.events import EVENTS, Regarding, TellPeople, Type
+from dds_adapters.kubernetes.write.events import EVENTS, POLICY_INVALID, Regarding, TellPeople, Type
 from dds_adapters.kubernetes.write.live_object import LiveWrite, Ref, Server
 from dds_adapters.kubernetes.write.tasks import (
     Declined,
@@ -103,6 +103,10 @@ def announce(event: Event, at: int, state: Fleet, config_namespace: str) -> Iter
             regarding = Regarding("ConfigMap", "configmaps", config.NAME, uid, config_namespace, "v1")
             note = f"no server came for group {event.group} as {event.order}: {event.code}: {event.text}"
             yield _said(regarding, "ServerFailed", "Compose", note, at, state, "Warning", part=event.order)
+        case e.Rejected() if event.uid == e.POLICY:
+            regarding = Regarding("ConfigMap", "configmaps", config.NAME, state.config.uid, config_namespace, "v1")
+            note = f"{event.field}; the last valid policy stays in force"
+            yield _said(regarding, POLICY_INVALID, "Read", note, at, state, "Warning")
 
 
 def _said(

@@ -4,10 +4,10 @@ environment or files."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from dds_adapters.fabric.fabric_settings import FabricSettings
 from dds_adapters.kubernetes.decode.config import NAMESPACE
@@ -110,10 +110,12 @@ class LiveSettings:
 
 @dataclass(frozen=True)
 class Scaling:
-    """What a scaler needs. `policy` is called repeatedly and may raise PolicyError."""
+    """What a scaler needs. `policy` is called repeatedly and may raise PolicyError; `stored` makes a policy of the log's last
+    one, for a start at which `policy` raises."""
 
     settings: LiveSettings
     policy: Callable[[], Policy]
+    stored: Callable[[Mapping[str, Any]], Policy] | None = None
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,7 @@ class Publishing:
     interval: float = SCAN_SECONDS
     connections: int = CONNECTIONS
     bare_metal_hosts: bool = False
+    stored: Callable[[Mapping[str, Any]], PublishPolicy] | None = None
 
 
 @dataclass(frozen=True)
@@ -140,3 +143,4 @@ class Autoscaling:
     address: str
     tls: tuple[Path, Path, Path] | None = None
     interval: float = SERVERS_SECONDS
+    stored: Callable[[Mapping[str, Any]], AutoscalePolicy] | None = None

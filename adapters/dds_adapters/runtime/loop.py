@@ -23,14 +23,16 @@ from dds_adapters.kubernetes.watch.watch_spec import WatchSpec
 from dds_adapters.kubernetes.write.tasks import Task
 from dds_core.component import Component
 from dds_core.engine import EngineOf, Step, checkpoint
-from dds_core.errors import DdsError, LogUnavailable
+from dds_core.errors import DdsError, LogUnavailable, PolicyError
 from dds_core.events import (
+    POLICY,
     Capabilities,
     DeadlinePassed,
     Decision,
     Event,
     EventsLost,
     PolicyChanged,
+    Rejected,
     Stale,
     Started,
     Synced,
@@ -238,6 +240,8 @@ class Controller(ABC, Generic[P]):
         self.component = component
         self._log_writer = LogWriter(log)
         self._policy = policy
+        self.policy_broken = False
+        """Whether the policy's file was not valid when it was read last."""
         self._code = code
         self._listeners = listeners
         self._on_error = on_error
@@ -415,16 +419,23 @@ class Controller(ABC, Generic[P]):
         lost = self._log_writer.lost(known, head)
         if lost is not None:
             self._feed(lost, now)
-        if first or self.state.policy != self._policy:
+        if first or self.state.policy != self._policy or (self.state.notes.policy_fault and not self.policy_broken):
             self._feed(PolicyChanged(policy=self._policy.model_dump(mode="json")), now)
         self.checkpoint_at = head.checkpoint
         self._append(now)
 
     def change_policy(self, policy: EffectivePolicy) -> None:
-        """Let another policy take effect in the next turn, as a fact."""
-        if policy != self._policy:
-            self._policy = policy
+        """Let another policy take effect in the next turn, as a fact; also the same one, if its file was broken meanwhile."""
+        if policy != self._policy or self.policy_broken:
+            self._policy, self.policy_broken = policy, False
             self._facts.append(PolicyChanged(policy=policy.model_dump(mode="json")))
+
+    def reject_policy(self, error: PolicyError) -> None:
+        """The policy's file is not valid: the policy in force stays, and the fault becomes a fact, unless it is one."""
+        self.policy_broken = True
+        if self.state.notes.policy_fault != str(error):
+            what = "(the last valid policy stays in force)"
+            self._facts.append(Rejected(POLICY, POLICY, "file", field=str(error), reason=what))
 
     def turn(
         self, arrivals: Sequence[Arriving], facts: Sequence[Event], now: int, *, stall: Stall | None = None

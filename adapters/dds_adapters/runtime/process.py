@@ -11,7 +11,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from random import SystemRandom
 from typing import Any, Generic, Protocol
@@ -37,6 +37,7 @@ from dds_adapters.runtime.loop import (
     Surroundings,
 )
 from dds_core.errors import DdsError, Fenced, LogUnavailable, PolicyError, Unfoldable
+from dds_core.events import Checkpoint, PolicyChanged
 from dds_core.log import Anchor, EventLog
 from dds_core.log.codec import BadLine, decode_anchor, encode_anchor
 
@@ -168,9 +169,11 @@ class Process(Generic[P]):
         *,
         observer: Observer[P],
         archive: Callable[[EventLog], None] | None = None,
+        stored: Callable[[Mapping[str, Any]], EffectivePolicy] | None = None,
     ) -> None:
         """`open_log` is called with the UID of the namespace kube-system. `policy` is read here and then every second; it may
-        raise PolicyError. `archive` is called after a checkpoint, in its own thread."""
+        raise PolicyError. While it does, the log's last policy is in force, which `stored` reads; without `stored` or such a
+        log the error ends the process. `archive` is called after a checkpoint, in its own thread."""
         self.settings = settings
         self.cluster = cluster
         cluster.sparing = True
@@ -178,7 +181,15 @@ class Process(Generic[P]):
         self.elector: Elector | None = None
         self._open_log = open_log
         self._read_policy = policy
-        self._policy = policy()
+        self._stored = stored
+        self._policy: EffectivePolicy | None = None
+        self._policy_error: PolicyError | None = None
+        try:
+            self._policy = policy()
+        except PolicyError as error:
+            if stored is None:
+                raise
+            self._policy_error = error
         self._policy_fault = ""
         self._make = make
         self._observer = observer
@@ -352,7 +363,10 @@ class Process(Generic[P]):
         around = Surroundings(self.cluster, self.arrivals, self.version, (self._observer,), self._observer.trouble)
         while not self.stopping:
             try:
-                controller = self._make(self._open_log(uid), self._policy, around)
+                log = self._open_log(uid)
+                policy = self._policy = self._policy if self._policy is not None else self._policy_of(log)
+                controller = self._make(log, policy, around)
+                controller.policy_broken = self._policy_error is not None
                 controller.open(self.clock.now(), self._known())
             except (LogUnavailable, Unfoldable) as error:
                 # With a log that cannot be folded, ending would be a loop of restarts: the process waits for a repair.
@@ -362,6 +376,7 @@ class Process(Generic[P]):
                 self._check()
             else:
                 self.controller = controller
+                self._policy_fault = ""  # a log that was opened anew may not have it
                 ahead = self.clock.not_before(controller.state.process.now)
                 if ahead > SECOND:
                     what = (
@@ -370,6 +385,17 @@ class Process(Generic[P]):
                     self._observer.trouble("clock", DdsError(what, fix="correct the clocks of hosts and API server"))
                 return controller
         return None
+
+    def _policy_of(self, log: EventLog) -> EffectivePolicy:
+        """The last policy of the log, in place of one whose file is not valid. Raises that file's PolicyError if it has none."""
+        assert self._policy_error is not None
+        written = last_policy(log)
+        if written is None or self._stored is None:
+            raise self._policy_error
+        try:
+            return self._stored(written)
+        except PolicyError:
+            raise self._policy_error from None
 
     def _listen(self, controller: Controller[P]) -> None:
         known = controller.seeds()
@@ -459,12 +485,16 @@ class Process(Generic[P]):
         try:
             policy = self._read_policy()
         except PolicyError as error:
+            self._policy_error = error
             if str(error) != self._policy_fault:
                 self._policy_fault = str(error)
-                self._observer.trouble("policy", error)
+                fix = "; ".join(filter(None, (error.fix, "the last valid policy stays in force")))
+                self._observer.trouble("policy", PolicyError(error.what, where=error.where, fix=fix))
+                controller.reject_policy(error)
+                self.arrivals.wake()
             return
-        self._policy_fault = ""
-        if policy != self._policy:
+        self._policy_fault, self._policy_error = "", None
+        if policy != self._policy or controller.policy_broken:
             self._policy = policy
             controller.change_policy(policy)
             self.arrivals.wake()
@@ -500,6 +530,17 @@ class Process(Generic[P]):
             archive(controller.log)
         except DdsError as error:
             self._observer.trouble("archive", error)
+
+
+def last_policy(log: EventLog) -> dict[str, Any] | None:
+    """The policy that the log's newest state has, as JSON; None for a log without one."""
+    found: dict[str, Any] | None = None
+    types = (PolicyChanged.__name__, Checkpoint.__name__)
+    for row in log.read_lean(max(0, log.head().checkpoint - 1), types=types):
+        if row.data is not None:
+            data: dict[str, Any] = msgspec.json.decode(row.data)
+            found = (data["picture"] if row.type == Checkpoint.__name__ else data)["policy"]
+    return found
 
 
 def _end_now() -> None:

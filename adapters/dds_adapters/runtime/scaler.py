@@ -215,7 +215,7 @@ class ScalerController(Controller[State]):
         if state.live:
             for event in (step.fact, *(event for event, _ in step.caused)):
                 if not writes(event):
-                    yield from announce(event, step.at, state)
+                    yield from announce(event, step.at, state, self._config_namespace)
         if state.process.synced:
             yield from self._questions.after(step, state)
 

@@ -192,6 +192,7 @@ def _process(
         make,
         observer=operation,
         archive=None if folder is None else lambda log: archive_into(folder, log),
+        stored=given.stored,
     )
 
 

@@ -13,6 +13,7 @@ from dds_core.kit.work import Fold
 
 
 def _policy(state: Fleet, event: e.PolicyChanged, at: int) -> None:
+    kit.forget_rejections(state, e.POLICY)
     state.policy = read_autoscale_policy(event.policy)
     state.dirty.everything = True
 

@@ -19,6 +19,7 @@ def _started(state: PoolState, event: e.Started, at: int) -> None:
 
 
 def _policy(state: PoolState, event: e.PolicyChanged, at: int) -> None:
+    kit.forget_rejections(state, e.POLICY)
     state.policy = read_publish_policy(event.policy)
     state.dirty.everything = True
 

@@ -17,6 +17,7 @@ from dds_core.scaler.state import State
 
 
 def _policy(state: State, event: e.PolicyChanged, at: int) -> None:
+    kit.forget_rejections(state, e.POLICY)
     before, state.policy = state.policy, read_policy(event.policy)
     for name in list(state.lifecycle.timeouts):  # the scheduler's own setting may be new too
         said, says = (one.scheduler_of(name).binding_timeout_seconds for one in (before, state.policy))

@@ -100,7 +100,11 @@ def test_a_choice_takes_its_words_and_no_other(name: str) -> None:
 @pytest.mark.parametrize(
     ("policy", "word"),
     [
-        ({"no_such_knob": 1}, "no_such_knob: Extra inputs"),
+        ({"no_such_knob": 1}, "no_such_knob: is no field here;"),
+        ({"scan_interval_second": 1}, "scan_interval_second: is no field here: did you mean scan_interval_seconds?"),
+        ({"limits": {"A100 40G": {"mxa": 1}}}, "limits.A100 40G.mxa: is no field here: did you mean max?"),
+        ({"limit": {"most": 1}}, "limit.most: is no field here; known: "),
+        ({"drivers": {"gpu": {"uuid_atribute": "x"}}}, "did you mean uuid_attribute?"),
         ({"limit": {"max": 1, "min": 2}}, "min must not be above max"),
         ({"limits": {"A100": {"max": 1, "min": 2}}}, "limits.A100"),
         (

@@ -1,8 +1,10 @@
 """What of deploy/ and docs/ is made: the chart's roles and the page's table from the table of permissions, its alerts and
-dashboard from the page about metrics, and the kustomize bases from the chart. Says what a file should hold and writes nothing."""
+dashboard from the page about metrics, its schema of policies from their models, and the kustomize bases from the chart. Says what
+a file should hold and writes nothing."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import BaseModel
 
 from dds_adapters.kubernetes import guard, rbac
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.rbac import WHERES, Rule, Where
+from dds_core.autoscaler.policy import AutoscalePolicy
+from dds_core.publisher.policy import PublishPolicy
+from dds_core.scaler.policy import Policy
 from tests.project.deploy import watching
 from tests.project.deploy.chart import AUTOSCALES, Values, objects, rendered
 from tests.project.docs.markdown import table
@@ -23,6 +29,13 @@ ROOT = Path(__file__).parents[3]
 TEMPLATES = "deploy/chart/dds/templates"
 KUSTOMIZE = "deploy/kustomize"
 GUARD = f"{TEMPLATES}/guard.yaml"
+SCHEMA = "deploy/chart/dds/values.schema.json"
+POLICIES: dict[str, type[BaseModel]] = {
+    "scalerPolicy": Policy,
+    "publishPolicy": PublishPolicy,
+    "autoscalePolicy": AutoscalePolicy,
+}
+"""By its definition in the schema of the chart's values."""
 PAGE = "docs/deployment.md"
 NAMESPACES: dict[Where, str] = {
     "config": ".Values.fabric.configNamespace",
@@ -128,8 +141,44 @@ def files() -> dict[str, str]:
 
 
 def templates() -> dict[str, str]:
-    """Those of the chart: the roles, the guard, the alerts and the dashboard."""
-    return {**{one.roles: roles(one) for one in COMPONENTS}, GUARD: guard_template(), **watching.files()}
+    """Those of the chart: the roles, the guard, the alerts, the dashboard and the schema of its values."""
+    made = {**{one.roles: roles(one) for one in COMPONENTS}, GUARD: guard_template(), **watching.files()}
+    return made | {SCHEMA: schema((ROOT / SCHEMA).read_text(encoding="utf-8"))}
+
+
+# -- the schema of the chart's values ----------------------------------------------------------------------------------
+
+
+def schema(text: str) -> str:
+    """The schema with the definitions of the policies, each a line, as their models have them."""
+    lines = text.splitlines()
+    for name, model in POLICIES.items():
+        made = _values_of(model)
+        del made["properties"]["mode"]  # it is a value of its own
+        (place,) = [number for number, line in enumerate(lines) if line.startswith(f'    "{name}": ')]
+        lines[place] = f'    "{name}": {json.dumps(made)},'
+    return "\n".join(lines) + "\n"
+
+
+def _values_of(model: type[BaseModel]) -> dict[str, Any]:
+    """The model's schema without references and what only people read."""
+    whole = model.model_json_schema()
+
+    def plain(part: Any, *, names: bool = False) -> Any:
+        if isinstance(part, list):
+            return [plain(one) for one in part]
+        if not isinstance(part, dict):
+            return part
+        if "$ref" in part:
+            return plain(whole["$defs"][part["$ref"].rpartition("/")[2]])
+        left = part if names else {key: one for key, one in part.items() if key not in _FOR_PEOPLE}
+        return {key: plain(one, names=key == "properties") for key, one in left.items()}
+
+    found: dict[str, Any] = plain(whole)
+    return found
+
+
+_FOR_PEOPLE = ("title", "description", "default", "unit", "$defs")
 
 
 # -- the chart's guard -----------------------------------------------------------------------------------------------

@@ -117,7 +117,7 @@ def test_a_change_of_the_policy_file_takes_effect(lab: LiveLab, tmp_path: Path) 
         (policy,) = tmp_path.glob("policy-*.json")
         eventually(lambda: "AttachOrdered" in types(tmp_path))
         policy.write_text('{"mode": "attack"}', encoding="utf-8")
-        eventually(lambda: ours.says("the policy is not valid: mode: "))
+        eventually(lambda: ours.says(f"{policy}:1:10: mode: Input should be 'observe', 'attach' or 'detach'"))
         policy.write_text('{"mode": "attach"}', encoding="utf-8")
         eventually(lambda: ordered(lab))
         assert ours.end() == 0

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.publish.pools import SLICES, PublishPool, WithdrawPool
-from dds_adapters.kubernetes.write.events import EVENTS, Regarding, TellPeople, Type
+from dds_adapters.kubernetes.write.events import EVENTS, POLICY_INVALID, Regarding, TellPeople, Type
 from dds_adapters.kubernetes.write.scaler_tasks import label
 from dds_adapters.kubernetes.write.tasks import Task, TaskTable, tasks_by
-from dds_core.events import Alerted, Decision, Event, NodeLabelled, Rejected
+from dds_core.events import POLICY, Alerted, Decision, Event, NodeLabelled, Rejected
 from dds_core.publisher.events import PoolPublished, PoolWithdrawn
 from dds_core.publisher.model import COOLING, PoolKey
 from dds_core.publisher.state import PoolState
@@ -124,7 +124,10 @@ class PoolNews:
         return any(one.key == taint for live in state.own_slices(key) for one in live.taints)
 
     def _rejected(self, event: Rejected, at: int, state: PoolState) -> Iterator[Task]:
-        """Only for the ConfigMap: the scaler reports other rejected objects."""
+        """Only for the ConfigMap and the policy: the scaler reports other rejected objects."""
+        if event.uid == POLICY:
+            note = f"{event.field}; the last valid policy stays in force"
+            yield self._said(POLICY_INVALID, "Read", note, POLICY, at, state, "Warning")
         if event.kind == CONFIG_MAP and event.name:
             regarding = Regarding(CONFIG_MAP, "configmaps", event.name, event.uid, event.namespace, "v1")
             note = f"{event.field} {event.reason}; it is left aside until that is mended"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dds_adapters.kubernetes.cluster import Asking
+from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.decode.translate import RESOURCES
 from dds_adapters.kubernetes.write.devices import rfc3339
 from dds_adapters.kubernetes.write.live_object import MANAGER, Changed, Ended, Ref, Server
@@ -27,6 +28,8 @@ EVENTS = "events"
 API_VERSION = "events.k8s.io/v1"
 OF_CLUSTER = "default"
 """The namespace of events about cluster-scoped objects."""
+POLICY_INVALID = "PolicyInvalid"
+"""The reason of an event about the policy's file."""
 WORD_LENGTH = 128
 NAME_LENGTH = 230
 """Longest part of an object's name that leaves room for the hash."""
@@ -119,8 +122,9 @@ _KIND = {one.kind: one.name for one in RESOURCES.values()}
 class Words:
     """Makes the tasks for one event of the log."""
 
-    def __init__(self, at: int, state: State) -> None:
+    def __init__(self, at: int, state: State, config_namespace: str) -> None:
         self.state = state
+        self.config_namespace = config_namespace
         self._at = at
         self._instance = f"dds-epoch-{state.process.epoch}"
 
@@ -140,13 +144,13 @@ class Words:
         return self.tell(regarding, reason, action, note, related, "Warning")
 
 
-def announce(event: Event, at: int, state: State) -> tuple[Task, ...]:
+def announce(event: Event, at: int, state: State, config_namespace: str = config.NAMESPACE) -> tuple[Task, ...]:
     """The Kubernetes Events for an event of the log, decided or seen at `at` (microseconds): each step of a claim's life once, on
     the object that its user looks at. None in mode `observe`."""
     say = _WORDS.get(type(event))
     if say is None or not state.live or (isinstance(event, Decision) and event.mode == "observe"):
         return ()
-    return tuple(say(event, Words(at, state)))
+    return tuple(say(event, Words(at, state, config_namespace)))
 
 
 def _regarding(found: Any) -> Regarding:
@@ -278,6 +282,11 @@ def _users(state: State, of: str) -> Iterator[Regarding]:
 
 
 def _rejected(event: e.Rejected, words: Words) -> Iterator[Task]:
+    if event.uid == e.POLICY:  # no object is known of its file: the ConfigMap of the fabric stands for it
+        uid = words.state.settings.config.uid
+        regarding = Regarding("ConfigMap", "configmaps", config.NAME, uid, words.config_namespace, "v1")
+        yield words.warn(regarding, POLICY_INVALID, "Read", f"{event.field}; the last valid policy stays in force")
+        return
     plural = _PLURAL.get(event.kind, "")
     if not plural or not event.name or event.uid == e.SCALER:
         return

@@ -109,6 +109,9 @@ BUILD = Named(
     "dds_build_info", "gauge", "Always 1: version of the code, fingerprint of the rules.", ("version", "fingerprint")
 )
 LEADER = Named("leader_election_master_status", "gauge", "1 while this process leads; name of the Lease.", ("name",))
+POLICY_VALID = Named(
+    "dds_policy_valid", "gauge", "1 while the policy's file is valid; at 0 the last valid policy stays in force."
+)
 SYNCED = Named("dds_synced", "gauge", "1 once all resources were listed and decisions are taken.")
 WATCH_AGE = Named(
     "dds_watch_age_seconds",

@@ -109,6 +109,7 @@ class Common:
         self._broken = counters(named(c.BROKEN), registry)
         self._commit = histogram(named(c.COMMIT), registry)
         self._synced = gauge(named(c.SYNCED), registry)
+        self._policy_valid = gauge(named(c.POLICY_VALID), registry)
         self.uncounted = counter(named(c.UNCOUNTED), registry)
         gauge(named(c.BUILD), registry).labels(version, fingerprint).set(1)
         self._take: dict[type[Event], Callable[[Any], None]] = {
@@ -132,6 +133,7 @@ class Common:
     def show(self, state: StateBase[Any]) -> None:
         """Update the gauge after a commit."""
         self._synced.set(state.process.synced)
+        self._policy_valid.set(not state.notes.policy_fault)
 
     def _follow(self, event: Event) -> None:
         take = self._take.get(type(event))
