@@ -157,7 +157,9 @@ def test_a_policy_is_one_of_the_publishers(log: str, tmp_path: Path) -> None:
     assert "to label server-0" not in done.stdout
     assert "open loop: the world did not follow from here on" in done.stderr
     policy.write_text("mode: attach\n")
-    assert "the publisher's policy is not valid: mode" in refused("replay", log, "--policy", str(policy))
+    assert f"{policy}:1:7: mode: Input should be 'observe' or 'publish'" in refused(
+        "replay", log, "--policy", str(policy)
+    )
     state = dds("replay", log, "--at", "22:13:27", "--policy", str(policy.with_suffix(".json")))
     assert state.exit_code == 1
 
