@@ -150,7 +150,7 @@ class Feed:
             "last": self._page_time(shown.last),
             "until": self._page_time(shown.until) if shown.until else None,
             "alive": shown.sentence(dead=False),
-            "dead": shown.sentence(dead=True),
+            "dead": shown.sentence(dead=True).removesuffix(f": {shown.absent}"),  # which is the status
         }
         status = shown.absent if shown.silent(now) else ""
         return {"live": True, "clock": self._page_time(now), "status": status, "beat": words}
