@@ -53,12 +53,12 @@ async def serve(
         scenario.seed if seed is None else seed,
         scenario.speed if speed is None else speed,
     )
-    lab = Lab(scenario, time, track_updates=True, history=HISTORY, login=_login())
+    lab = Lab(scenario, time, track_updates=True, history=HISTORY, login=new_login())
     face = HttpFrontend(lab.server, time, _credentials(scenario), plan(scenario, time))
     await face.listen(address.host, address.port, address.tls)
     manager_face = None
     try:
-        manager_face = await _managed(lab)
+        manager_face = await managed_by(lab)
         lab.start()
         setup.install_guard(lab.client(ADMIN.name), ADMIN.name)
         if manager_face is not None:
@@ -72,7 +72,7 @@ async def serve(
         await face.stop()
 
 
-async def _managed(lab: Lab) -> ManagerFrontend | None:
+async def managed_by(lab: Lab) -> ManagerFrontend | None:
     """The manager's frontend, listening; None if the scenario has no manager."""
     knobs = lab.scenario.parts.manager
     if lab.manager is None or knobs is None:
@@ -82,7 +82,7 @@ async def _managed(lab: Lab) -> ManagerFrontend | None:
     return face
 
 
-def _login() -> Login:
+def new_login() -> Login:
     """New secrets for this start."""
     return Login(password=secrets.token_urlsafe(18), client_secret=secrets.token_urlsafe(18))
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from dds_adapters.kubernetes.cluster import EVERYTHING, Cluster, Refused, Unreachable, Watch
+from dds_adapters.kubernetes.cluster import EVERYTHING, Cluster, Refused, Scope, Unreachable, Watch
 from dds_adapters.kubernetes.watch.watch_spec import VERSIONS, scope_of_config
 from dds_core.errors import InputError
 from dds_lab.record.allowed import Allowed
@@ -59,10 +59,14 @@ class Followed:
     """
 
     def __init__(
-        self, cluster: Cluster, resource: str, tell: Tell, note: Callable[[str], None], random: Random
-    ) -> None:
+        self, cluster: Cluster, resource: str, tell: Tell, note: Callable[[str], None], random: Random,
+        versions: Sequence[str] = (), scope: Scope | None = None,
+    ) -> None:  # fmt: skip
+        """`versions`, `scope`: by default what dds reads of the resource."""
         self.resource = resource
-        self._scope = scope_of_config() if resource == "configmaps" else EVERYTHING
+        self._versions = versions or VERSIONS[resource]
+        usual = scope_of_config() if resource == "configmaps" else EVERYTHING
+        self._scope = usual if scope is None else scope
         self._cluster = cluster
         self._tell = tell
         self._note = note
@@ -75,7 +79,7 @@ class Followed:
 
     def first(self) -> bool:
         """List the resource once; False if the server serves no supported version of it. Raises Refused and Unreachable."""
-        for version in VERSIONS[self.resource]:
+        for version in self._versions:
             self._api_version = version
             try:
                 self._list()
@@ -215,6 +219,7 @@ class _Recorder:
         self._came: queue.Queue[_Came] = queue.Queue(_QUEUE)
         self._order = threading.Lock()
         self._recorded = Recorded()
+        self._writes = threading.current_thread()
 
     def run(self, resources: Sequence[str], seconds: float | None, begun: Callable[[], None]) -> Recorded:
         until = time.monotonic() + seconds if seconds is not None else None
@@ -264,7 +269,7 @@ class _Recorder:
 
     def _teller(self, resource: str) -> Callable[[str, bytes], None]:
         def tell(type: str, raw: bytes) -> None:
-            if self._came.full() and threading.current_thread() is threading.main_thread():
+            if self._came.full() and threading.current_thread() is self._writes:
                 self._drain()
             with self._order:  # instants must not decrease in the file
                 came = _Came(time.time_ns() // 1000, resource, type, raw)
