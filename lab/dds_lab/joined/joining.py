@@ -37,7 +37,7 @@ from dds_lab.scenario import parts as written
 from dds_lab.serving import managed_by, new_login
 from dds_lab.time import RealTime, VirtualTime
 
-OVER_A_NETWORK = Measure(news=2.0, twice=True)
+OVER_A_NETWORK = Measure(news=2.0)
 """The judge's tolerances where news takes time."""
 DEFINED_SECONDS = 20.0
 """Within this new definitions are served."""

@@ -17,6 +17,8 @@ from dds_lab.client import ApiError, Client, Object, tolerating
 from dds_lab.joined.marks import FINALIZERS, KINDS, LABEL, LEASE, LEASES, LENT, is_made, is_marked
 
 PATIENCE = 90.0
+AWAY_SECONDS = 15.0
+"""A cluster that does not answer for so long is left as it is."""
 PAUSE, LONGEST_PAUSE = 0.2, 2.0
 WORKERS = 8
 _INSIDE = ("pods", "configmaps", "leases.coordination.k8s.io", "resourceclaims.resource.k8s.io")
@@ -33,9 +35,9 @@ class Left:
 
 
 def leave(client: Client, patience: float = PATIENCE) -> Left:
-    """Remove the lab, for at most `patience` seconds. Raises ApiError 503 if the cluster does not answer all that time."""
+    """Remove the lab, for at most `patience` seconds. Raises ApiError if the cluster does not answer for `AWAY_SECONDS`."""
     left, nodes = Left(), set[str]()
-    until, pause = time.monotonic() + patience, PAUSE
+    until, pause, answered = time.monotonic() + patience, PAUSE, time.monotonic()
     seen: set[str] = set()
     with ThreadPoolExecutor(WORKERS, "leaving") as pool:
         while True:
@@ -45,10 +47,13 @@ def leave(client: Client, patience: float = PATIENCE) -> Left:
                 try:
                     objects = list(_objects(client, kind, nodes))
                 except ApiError as error:
-                    away = error if error.code in (0, 429, 500, 503, 504) else away
+                    if error.code in (429, 500, 503, 504):
+                        away = error
+                        break
                     if error.code != 404:
                         left.stays.append(f"{kind}: {error.code} {error}")
                     continue
+                answered = time.monotonic()
                 found += len(objects)
                 for obj, words in zip(objects, pool.map(partial(_remove, client, kind), objects), strict=True):
                     metadata = obj["metadata"]
@@ -62,9 +67,9 @@ def leave(client: Client, patience: float = PATIENCE) -> Left:
                 with tolerating(404):
                     client.delete("leases.coordination.k8s.io", LEASE, LEASES)
                 return left
+            if away is not None and time.monotonic() > min(until, answered + AWAY_SECONDS):
+                raise away
             if time.monotonic() > until:
-                if away is not None:
-                    raise away
                 return left
             time.sleep(pause)
             pause = min(LONGEST_PAUSE, pause * 1.5)
