@@ -13,6 +13,7 @@ from dds_lab.api.requests import User
 from dds_lab.faults import wire
 from dds_lab.http_frontend import Credentials, HttpFrontend
 from dds_lab.http_frontend.credentials import ADMIN
+from dds_lab.http_frontend.serving import LOOPBACK
 from dds_lab.lab import Lab
 from dds_lab.manager import Login
 from dds_lab.manager.frontend import ManagerFrontend
@@ -72,13 +73,13 @@ async def serve(
         await face.stop()
 
 
-async def managed_by(lab: Lab) -> ManagerFrontend | None:
-    """The manager's frontend, listening; None if the scenario has no manager."""
+async def managed_by(lab: Lab, host: str = LOOPBACK) -> ManagerFrontend | None:
+    """The manager's frontend, listening; None if the scenario has no manager. Another host than loopback needs TLS."""
     knobs = lab.scenario.parts.manager
     if lab.manager is None or knobs is None:
         return None
     face = ManagerFrontend(lab.manager, lab.time)
-    await face.listen(tls=knobs.api != "nec", certificate=knobs.certificate)
+    await face.listen(host, tls=knobs.api != "nec", certificate=knobs.certificate, exposed=host != LOOPBACK)
     return face
 
 

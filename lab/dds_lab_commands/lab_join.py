@@ -6,7 +6,10 @@ import asyncio
 import contextlib
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
 
 import click
 import yaml
@@ -17,15 +20,19 @@ from dds_commands.screen import counted, note, show
 from dds_core.errors import DdsError, InputError
 from dds_lab import shipped
 from dds_lab.api.status import ApiError
+from dds_lab.http_frontend.serving import LOOPBACK
 from dds_lab.http_frontend.serving import run as run_loop
 from dds_lab.joined.checks import Options
 from dds_lab.joined.joining import How, Played, leave_now
 from dds_lab.joined.joining import join as join_cluster
 from dds_lab.joined.leaving import Left
 from dds_lab.joined.marks import USER_AGENT, role
+from dds_lab.manager.frontend import ManagerFrontend
 from dds_lab.scenario import Scenario
+from dds_lab_commands.lab_up import manager_lines
 
-_PARTS = ("operator", "publisher", "vendor", "kubelet", "manager", "steps")
+_PARTS = ("operator", "publisher", "vendor", "kubelet", "steps")
+_SECRET = "kubectl create secret generic credentials -n composable-resource-operator-system --from-file="
 _UNUSABLE = "give --kubeconfig FILE"
 
 
@@ -37,6 +44,12 @@ _UNUSABLE = "give --kubeconfig FILE"
 @click.option("--without", multiple=True, type=click.Choice(_PARTS), help="Leave this part out; repeatable.")
 @click.option("--scaler", is_flag=True, help="Play the simulated reference scaler too.")
 @click.option(
+    "--manager", type=click.Choice(("fm", "cm", "nec")), help="Serve a manager of the hardware with this API."
+)
+@click.option(
+    "--listen", "host", metavar="HOST", default=LOOPBACK, show_default=True, help="Where the manager listens."
+)
+@click.option(
     "--beside", multiple=True, type=click.Choice(("operator", "drivers")), help="Join although there are these."
 )
 @click.option("--record", "recording", metavar="FILE", help="Record the cluster, and judge its scaler meanwhile.")
@@ -45,7 +58,8 @@ _UNUSABLE = "give --kubeconfig FILE"
 @click.option("--print-role", is_flag=True, help="Print the ClusterRole that the user needs, and end.")
 def join(
     scenario: str, path: str | None, context: str | None, nodes: str | None, without: tuple[str, ...], scaler: bool,
-    beside: tuple[str, ...], recording: str | None, keep: bool, dry: bool, print_role: bool,
+    manager: Literal["fm", "cm", "nec"] | None, host: str, beside: tuple[str, ...], recording: str | None,
+    keep: bool, dry: bool, print_role: bool,
 ) -> int:  # fmt: skip
     """Add a scenario's hardware to a cluster, in real time, until Ctrl-C: nodes and devices that do not exist, pools, drivers,
     the operator with its fabric, and the scenario's work. The cluster's scheduler and controllers and its scaler do the rest.
@@ -61,9 +75,19 @@ def join(
     chosen = tuple(one.strip() for one in nodes.split(",") if one.strip()) if nodes is not None else ()
     if nodes is not None and not chosen:
         raise InputError("names no node", where="--nodes", fix="give names, separated by commas")
-    options = Options(chosen, frozenset(without), scaler, frozenset(beside))
-    how = How(dry=dry, keep=keep, recording=recording, judged=recording is not None)
-    return played(shipped.find(scenario), path, context, options, how)
+    options = Options(chosen, frozenset(without), scaler, manager or "", frozenset(beside))
+    with tempfile.TemporaryDirectory(prefix="dds-lab-") as folder:
+        how = How(
+            dry=dry, keep=keep, recording=recording, judged=recording is not None, host=host,
+            managed=lambda face: _managed(face, Path(folder)),
+        )  # fmt: skip
+        return played(shipped.find(scenario), path, context, options, how)
+
+
+def _managed(face: ManagerFrontend, folder: Path) -> list[str]:
+    """Lines that say how a program reaches the hardware's manager."""
+    wanted = face.manager.settings.api != "nec"
+    return [*manager_lines(face, folder), *([f"  {_SECRET}{folder}"] if wanted else [])]
 
 
 @click.command("leave")

@@ -103,11 +103,12 @@ def hosted(folder: Path, scenario: str = HOST, number: int = 0) -> Iterator[Host
     """The cluster in a process of its own, with `number` foreign objects of each kind, until the block ends."""
     (folder / "host.yaml").write_text(scenario)
     target = folder / "host.kubeconfig"
-    with program("lab", "up", str(folder / "host.yaml"), "--kubeconfig", str(target), "--no-tls") as up:
+    with program("lab", "up", str(folder / "host.yaml"), "--kubeconfig", str(target)) as up:
         up.until("contexts:")
         host = Host(target)
         with closing(host.cluster):
             others(host, number)
+            patient(lambda: all(not one["spec"].get("taints") for one in host.ask("GET", "/api/v1/nodes")[1]["items"]))
             yield host
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from dds_adapters.kubernetes.publish.probe import ProbeFailed, probe
 from dds_core.errors import InputError
@@ -21,7 +21,7 @@ from dds_lab.lab_settings import V1ALPHA3, node_drivers
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.checks import problems as problems_of
 from dds_lab.scenario.cluster import Nodes
-from dds_lab.scenario.parts import PartName
+from dds_lab.scenario.parts import Manager, PartName
 
 TOLD = 5
 LABELLED = "node.kubernetes.io/exclude-from-external-load-balancers"
@@ -47,11 +47,13 @@ class Lent(Nodes):
 @dataclass(frozen=True)
 class Options:
     """`nodes`: existing nodes that get the devices. `without`: parts that are left out, or `steps`. `scaler`: the simulated
-    reference scaler plays too. `beside`: `operator`, `drivers`: what may be in the cluster already."""
+    reference scaler plays too. `manager`: the API of a hardware's manager, if the scenario has none. `beside`: `operator`,
+    `drivers`: what may be in the cluster already."""
 
     nodes: tuple[str, ...] = ()
     without: frozenset[str] = frozenset()
     scaler: bool = False
+    manager: Literal["fm", "cm", "nec", ""] = ""
     beside: frozenset[str] = frozenset()
 
 
@@ -81,6 +83,8 @@ def adapted(scenario: Scenario, options: Options) -> Scenario:
     parts: dict[str, Any] = dict.fromkeys((*THEIRS, *(options.without - {"steps"})))
     if not options.scaler:
         parts["scaler"] = None
+    if options.manager and scenario.parts.manager is None:
+        parts["manager"] = Manager(api=options.manager)
     operator = None if "operator" in options.without else scenario.parts.operator
     parts["operator"] = operator and operator.model_copy(update={"webhook": False})
     update: dict[str, Any] = {"parts": scenario.parts.model_copy(update=parts)}

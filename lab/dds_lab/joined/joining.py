@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time as wall
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +18,7 @@ from dds_adapters.kubernetes.cluster import Cluster
 from dds_core.errors import DdsError
 from dds_lab import setup
 from dds_lab.client import ApiError, Client
+from dds_lab.http_frontend.serving import LOOPBACK
 from dds_lab.joined import checks
 from dds_lab.joined.checks import Options, Plan
 from dds_lab.joined.heartbeats import RENEW_SECONDS, AlreadyJoined, Heartbeats, taken
@@ -61,13 +62,16 @@ class Played:
 @dataclass(frozen=True)
 class How:
     """`dry`: only say what would be made. `keep`: leave the objects. `recording`: a file to write. `judged`: judge the scaler.
-    `lasts`: seconds after which it ends by itself; None: never."""
+    `lasts`: seconds after which it ends by itself; None: never. `host`: where the hardware's manager listens; `managed` is called
+    with it, and gives lines to say."""
 
     dry: bool = False
     keep: bool = False
     recording: str | None = None
     judged: bool = False
     lasts: float | None = None
+    host: str = LOOPBACK
+    managed: Callable[[ManagerFrontend], Iterable[str]] = lambda face: ()
 
 
 class JoinedLab(Lab):
@@ -187,7 +191,7 @@ class _Run:
         try:
             self._beats.take(lab.scenario.name)
             self.began = True
-            self._face = await managed_by(lab)
+            self._face = await managed_by(lab, self._how.host)
             lab.start()
         except ApiError as error:
             what = f"the cluster refuses what the lab is made of: {error.code} {error}"
@@ -196,7 +200,8 @@ class _Run:
         self._beats.start()
         judge = Judge(lab, OVER_A_NETWORK) if self._how.judged else None
         if self._face is not None:
-            say(f"the hardware's manager is at {self._face.url}")
+            for line in self._how.managed(self._face):
+                say(line)
         say(f"{lab.scenario.name} has joined; Ctrl-C ends it")
         until = None if self._how.lasts is None else wall.monotonic() + self._how.lasts
         told = 0

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import random
+import re
+import shutil
 import signal
+import ssl
+import subprocess
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 import yaml
 
 from dds_adapters.kubernetes.recording import read_recording
 from dds_lab.joined.marks import LABEL, LEASES
-from tests.support.commands import one_line
+from tests.support.commands import REPOSITORY, one_line
 from tests.support.commands import program as done
+from tests.support.http_server import Said, http_server
 from tests.support.joined import HOST, QUICK, STEPS, Host, hosted, patient, program
 
 
@@ -259,7 +266,7 @@ def test_the_printed_role_is_enough(tmp_path: Path, scenario: str) -> None:
 def test_a_cluster_that_goes_away_in_the_middle_is_told_in_words(tmp_path: Path, scenario: str) -> None:
     (tmp_path / "host.yaml").write_text(HOST)
     target = tmp_path / "kubeconfig"
-    with program("lab", "up", str(tmp_path / "host.yaml"), "--kubeconfig", str(target), "--no-tls") as up:
+    with program("lab", "up", str(tmp_path / "host.yaml"), "--kubeconfig", str(target)) as up:
         up.until("contexts:")
         token = target.read_text().partition("token: ")[2].split()[0]
         with program(*joining(Host(target), scenario)) as lab:
@@ -309,3 +316,65 @@ def test_a_recording_that_cannot_be_written_lets_nothing_begin(tmp_path: Path, s
 
 def one_line_at_the_end(text: str) -> str:
     return text.splitlines()[-1]
+
+
+# -- with programs of others
+
+
+def test_first_contact_takes_three_commands(tmp_path: Path) -> None:
+    """From a cluster to a pod with a device that does not exist, as docs/lab-join.md says it."""
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("needs kubectl")
+    with hosted(tmp_path) as host:
+        begun = time.monotonic()
+        kubeconfig = ("--kubeconfig", str(host.kubeconfig))
+        log = ("--log", f"sqlite:///{tmp_path}/scaler.sqlite3")
+        with (
+            program("lab", "join", *kubeconfig) as lab,
+            program("serve", *kubeconfig, "--migrate", "--mode", "detach", *log) as scaler,
+        ):
+            lab.until("has joined")
+            pod = str(REPOSITORY / "examples" / "join" / "pod.yaml")
+            subprocess.run([kubectl, *kubeconfig, "apply", "-f", pod], check=True, capture_output=True, timeout=60)
+            patient(lambda: runs(host, "try-dds"), 150.0, lambda: lab.text + scaler.text)
+            assert time.monotonic() - begun < 180
+            claim = host.ask("GET", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/try-dds")[1]
+            result = claim["status"]["allocation"]["devices"]["results"][0]
+            assert (result["pool"], result["device"]) == (host.pod("try-dds")["spec"]["nodeName"], "gpu-0")
+            assert scaler.end() == 0, scaler.text
+            assert lab.end() == 0, lab.text
+        assert host.pod("try-dds") is None
+        assert host.objects(marked=True) == {}
+
+
+def test_the_manager_is_there_for_an_operator_of_others(tmp_path: Path, scenario: str) -> None:
+    with hosted(tmp_path) as host:
+        with program(*joining(host, scenario, "--without", "operator", "--manager", "fm")) as lab:
+            lab.until("has joined")
+            address = re.search(r"manager \(fm\) is at (https://127\.0\.0\.1:\d+)", lab.text)
+            folder = re.search(r"kubectl create secret generic \S+ -n \S+ --from-file=(\S+)", lab.text)
+            assert address and folder, lab.text
+            secret = {one.name: one.read_text() for one in Path(folder[1]).iterdir()}
+            assert not any(secret[name] in lab.text for name in ("password", "client_secret"))
+            trusted = ssl.create_default_context(cafile=f"{folder[1]}/certificate")
+            assert httpx.get(address[1], verify=trusted).status_code in (401, 404)
+            assert lab.end() == 0, lab.text
+        assert not Path(folder[1]).exists()
+
+
+def test_an_older_server_is_told_to_be_one(tmp_path: Path, scenario: str) -> None:
+    """What 1.33 says of itself; no server of ours is one."""
+    groups = {"name": "resource.k8s.io", "versions": [{"version": "v1beta2"}, {"version": "v1beta1"}]}
+    kinds = [{"name": "resourceclaims", "kind": "ResourceClaim", "namespaced": True, "verbs": ["list"]}]
+    answers = {
+        "/version": {"gitVersion": "v1.33.4"},
+        "/apis": {"groups": [{**groups, "preferredVersion": {"version": "v1beta2"}}]},
+        **{f"/apis/resource.k8s.io/{one}": {"resources": kinds} for one in ("v1beta1", "v1beta2")},
+    }
+    with http_server(lambda asked: Said(body=json.dumps(answers.get(asked.path, {})).encode())) as server:
+        kubeconfig = server.kubeconfig(tmp_path / "kubeconfig", token="canary-of-a-token")
+        line = one_line(done("lab", "join", scenario, "--kubeconfig", kubeconfig), 1)
+        assert "Kubernetes v1.33.4 serves v1beta1, v1beta2 of resource.k8s.io, and not v1" in line
+        assert {one.method for one in server.asked} == {"GET"}
+        assert "canary" not in line
