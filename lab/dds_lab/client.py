@@ -114,7 +114,7 @@ class Client:
         self, server: Server, time: Time, user: str, groups: tuple[str, ...] = (MASTERS,), manager: str = ""
     ) -> None:
         """`manager` is the field manager of writes, by default the user's name."""
-        self.server = server
+        self.api = server
         self.time = time
         self.user = User(user, (*groups, AUTHENTICATED))
         self.manager = manager or user
@@ -124,6 +124,12 @@ class Client:
         self._resources: dict[str, Resource] = {}
         self._mirrors: list[Mirror] = []
         self._writing = Writing(manager=self.manager, validation="Strict")
+
+    @property
+    def server(self) -> ApiServer:
+        """The lab's own server."""
+        assert isinstance(self.api, ApiServer), "the client's server is somebody else's"
+        return self.api
 
     def get(self, resource: str, name: str, namespace: str = "") -> Object:
         """An object; ApiError 404 if there is none."""
@@ -145,7 +151,7 @@ class Client:
         found, reading = self.resource(resource), Reading(labels=labels, fields=fields)
         outcome = self._perform(Call(verb="list", resource=found, user=self.user, namespace=namespace, reading=reading))
         assert outcome.page is not None
-        show = self.server.shown(found)
+        show = self.api.shown(found)
         return [show(record.object) for record in outcome.page.records]
 
     def mirror(
@@ -157,7 +163,7 @@ class Client:
         if self.before is not None:
             self.before(call)
         random = self.time.random(f"mirror/{self.user.name}/{resource}/{fields}/{labels}")
-        made = Mirror(self.server, self.time, call, latency, random, self.tap)
+        made = Mirror(self.api, self.time, call, latency, random, self.tap)
         self._mirrors = [*(one for one in self._mirrors if not one.closed), made]
         return made
 
@@ -223,11 +229,11 @@ class Client:
 
     def served(self) -> tuple[Resource, ...]:
         """Every resource that the server serves now, preferred versions first (discovery)."""
-        return tuple(self.server.registry.resources())
+        return tuple(self.api.registry.resources())
 
     def resource(self, name: str) -> Resource:
         """The resource for plural, plural.group or plural.version.group. ApiError 404 if the server has none."""
-        found, registry = self._resources.get(name), self.server.registry
+        found, registry = self._resources.get(name), self.api.registry
         if found is None or registry.find(found.group, found.version, found.plural) is not found:
             served = (each for each in registry.resources() if name in _names(each))
             found = next(served, None)

@@ -68,10 +68,10 @@ def create(client: Client, obj: Object, place: str, *, patched: bool = False) ->
 def resource_of(client: Client, obj: Object, place: str) -> Resource:
     """The resource of an object, by its kind and apiVersion. Raises BadObject."""
     kind, version = obj.get("kind"), obj.get("apiVersion")
-    for one in client.server.registry.resources():
+    for one in client.api.registry.resources():
         if (one.kind, one.api_version) == (kind, version):
             return one
-    known = sorted({f"{one.kind} ({one.api_version})" for one in client.server.registry.resources() if one.kept})
+    known = sorted({f"{one.kind} ({one.api_version})" for one in client.api.registry.resources() if one.kept})
     raise BadObject(f"{kind} of {version} is not served", where=place, fix=f"served: {', '.join(known)}")
 
 
